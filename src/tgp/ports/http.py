@@ -1,0 +1,176 @@
+"""One door for HTTP: everything that leaves the process is a `Call`, answered by a `Reply` or a stream of lines.
+
+An `Http` belongs to one endpoint: base URL, TLS and credentials are set where it is built (in `app`), so callers
+write paths and never see a secret. In production it is aiohttp; in the pretend world it is a router in memory.
+
+What a caller may rely on:
+
+* **A changing call is single-shot.** It is written to a socket at most once. No retry, no redirect, ever.
+* **"Never left" is told apart from "left, no answer".** `NeverLeft` proves that nothing happened over there;
+  `NoAnswer` proves nothing. A caller that pays treats the second as unknown.
+* **`not_after` is checked twice**, the second time at the moment the bytes are written.
+* **Bounded.** An answer larger than `max_bytes`, or a line longer than `MAX_LINE_BYTES`, raises `NoAnswer`.
+* **Nothing here prints a secret**: `repr` of a Call shows method and path only.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol, TypeAlias
+
+import msgspec
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+DEFAULT_MAX_BYTES = 16 << 20  # a page of 500 pods at 20 KB each is 10 MB
+MAX_LINE_BYTES = 8 << 20  # etcd refuses objects above 1.5 MB; managedFields and encoding add to it
+
+
+class HttpError(Exception):
+    """No usable answer. The text names the endpoint, never a header, a query or a body."""
+
+
+class NeverLeft(HttpError):
+    """Nothing was sent: no connection was made, or `not_after` had passed. It cannot have happened over there."""
+
+
+class NoAnswer(HttpError):
+    """It left, or may have, and no whole answer came back. It may have happened over there."""
+
+
+class TooLarge(NoAnswer):
+    """The answer outgrew its bound and was dropped."""
+
+
+class Unreadable(Exception):
+    """A whole answer came, and it is not what its reader expected (HTML from a proxy, say)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    method: str
+    path: str  # absolute, percent-encoded, without a query
+    query: Pairs = field(default=(), repr=False)
+    headers: Pairs = field(default=(), repr=False)
+    body: bytes = field(default=b"", repr=False)
+    timeout: timedelta = field(default=DEFAULT_TIMEOUT, repr=False)  # of a stream: until its headers arrived
+    not_after: float | None = field(default=None, repr=False)  # Clock.boottime; None: no deadline but the timeout
+    max_bytes: int = field(default=DEFAULT_MAX_BYTES, repr=False)
+
+    @property
+    def changes_things(self) -> bool:
+        return self.method not in SAFE_METHODS
+
+    def header(self, name: str) -> str:
+        return _header(self.headers, name)
+
+    def parameter(self, name: str) -> str:
+        """The first query parameter of that name, or an empty string."""
+        return next((value for key, value in self.query if key == name), "")
+
+
+def json_call(method: str, path: str, value: Any, **rest: Any) -> Call:
+    """A call that carries `value` as JSON."""
+    headers = (("Content-Type", "application/json"), *rest.pop("headers", ()))
+    return Call(method, path, headers=headers, body=msgspec.json.encode(value), **rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    status: int
+    content: bytes = field(default=b"", repr=False)
+    headers: Pairs = field(default=(), repr=False)
+
+    @property
+    def ok(self) -> bool:
+        return 200 <= self.status < 300
+
+    def header(self, name: str) -> str:
+        return _header(self.headers, name)
+
+    def json(self) -> Any:
+        """The whole body as JSON; `Unreadable` if it is none."""
+        try:
+            return msgspec.json.decode(self.content)
+        except msgspec.DecodeError as error:
+            kind = self.header("Content-Type") or "no content type"
+            raise Unreadable(f"expected JSON, got {len(self.content)} bytes of {kind}") from error
+
+    def text(self, name: str) -> str:
+        """A string at the top level of a JSON object; empty if it is not there, or the body is no JSON object."""
+        try:
+            value = msgspec.json.decode(self.content)
+        except msgspec.DecodeError:
+            return ""
+        found = value.get(name) if isinstance(value, dict) else None
+        return found if isinstance(found, str) else ""
+
+    @property
+    def retry_after(self) -> timedelta | None:
+        """What the server asked for: seconds, or a date measured against its own Date header. None: it did not."""
+        said = self.header("Retry-After").strip()
+        if not said:
+            return None
+        if said.isascii() and said.isdigit():
+            return timedelta(seconds=min(int(said), 86_400))
+        try:
+            wait = parsedate_to_datetime(said) - parsedate_to_datetime(self.header("Date"))
+        except (ValueError, TypeError):
+            return None
+        return min(max(wait, timedelta()), timedelta(days=1))
+
+
+class Stream(Protocol):
+    """An answer whose body is read as it arrives."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Pairs: ...
+
+    def batches(self) -> AsyncIterator[list[bytes]]:
+        """Lines, without their newline, in the groups they arrived in (one wake-up each); then the end.
+
+        A line that the end cut short comes as the last one: whoever parses it will notice. Raises NoAnswer when the
+        connection breaks or stays silent for longer than the stream's `idle`.
+        """
+        ...
+
+    async def rest(self) -> bytes:
+        """All that is left as one piece, within the call's `max_bytes`: for the text of a refusal."""
+        ...
+
+
+class Http(Protocol):
+    async def send(self, call: Call) -> Reply:
+        """Send once. Any status is a Reply; raises NeverLeft or NoAnswer (also for a cancelled timeout)."""
+        ...
+
+    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
+        """Send once and read the answer as it comes; silence for longer than `idle` raises NoAnswer."""
+        ...
+
+
+# The other side of the door: what a server in memory looks like, mounted on a router or on a real port.
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """An answer that goes on: pieces of bytes until the iterator ends or the caller hangs up (it is then closed)."""
+
+    status: int
+    headers: Pairs
+    pieces: AsyncIterator[bytes]
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable["Reply | Streaming"]]
+
+
+def _header(headers: Pairs, name: str) -> str:
+    wanted = name.lower()
+    return next((value for key, value in headers if key.lower() == wanted), "")

@@ -1,0 +1,16 @@
+"""What a controller is to the runtime that drives it."""
+
+from datetime import datetime
+from typing import Protocol
+
+from tgp.core.model.key import Key
+
+
+class Reconciler(Protocol):
+    async def reconcile(self, key: Key) -> datetime | None:
+        """Take one step for `key`; say when to look again, or None for 'when something changes'.
+
+        Never sleeps, may be cancelled at any await, and is never run twice at once for one key. An exception means:
+        back off and ask again.
+        """
+        ...
