@@ -1,0 +1,47 @@
+# Every target prepares what it needs, on a machine that has Python 3.11+, make and git.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+PY := .venv/bin/python
+# A KUBECONFIG that merely stands in the environment must not turn `make run` loose on a real cluster:
+# only one given on make's own command line counts.
+
+.PHONY: help run test check format bench cluster clean ready toolbox
+
+help: ## what can be done here
+	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and gives them back.\n\n'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@printf '\n  FOR=30s        with run: end by itself after that much wall time\n'
+	@printf '  KUBECONFIG=…   with run: observe a real cluster; nothing is bought, nothing is written\n'
+	@printf '  NAME=cache     with bench: one of cache, simulation, startup (all when absent)\n'
+	@printf '  T=tests/core   with test: only these tests\n'
+
+ready:
+	@$(PYTHON) tools/prepare.py
+
+run: ready ## the whole operator on an embedded world, live in this terminal
+ifeq ($(origin KUBECONFIG),command line)
+	@$(PY) -m tgp observe --kubeconfig "$(KUBECONFIG)" $(if $(FOR),--for $(FOR))
+else
+	@$(PY) -m tgp demo $(if $(FOR),--for $(FOR))
+endif
+
+test: ready ## prove it: every test, real control plane included (builds its tools once)
+	@$(PY) -m tools.suite $(T)
+
+check: ready ## before each commit, under a minute: format, lint, types, imports, quick tests
+	@$(PY) -m tools.check
+
+format: ready ## rewrite the code in the house's format
+	@.venv/bin/ruff format --quiet .
+	@.venv/bin/ruff check --fix --quiet .
+
+bench: ready ## measure speed and memory beside peers
+	@$(PY) -m bench $(NAME)
+
+cluster: ready ## start a real control plane for yourself and print its KUBECONFIG
+	@$(PY) -m tools.controlplane
+
+clean: ## remove what was made here (not the tools cached in your home)
+	@rm -rf .venv .mypy_cache .ruff_cache .hypothesis .import_linter_cache .tgp build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""`python -m tgp` is `tgp`."""
+
+from tgp.app.main import main
+
+main()

@@ -1,0 +1,70 @@
+"""The front door: `tgp`, which is also `kubectl tgp`.
+
+Commands are listed here by name and imported when called, so that `tgp --help` answers within 150 ms.
+"""
+
+import importlib
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from tgp import __version__
+
+COMMANDS = {  # name: where it lives, what it does
+    "crds": ("tgp.surfaces.cli.crds:crds", "Print, apply or compare the custom resource definitions."),
+    "demo": ("tgp.app.commands.demo:demo", "Run everything on an embedded world: no cluster, no account."),
+    "observe": ("tgp.app.commands.observe:observe", "Watch a real cluster: buy nothing, write nothing."),
+    "operator": ("tgp.app.commands.operator:operator", "Run the operator in, or against, a cluster."),
+}
+
+
+class LateGroup(click.Group):
+    """A group that shows its commands' names without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, doc) for name, (_, doc) in sorted(COMMANDS.items())])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """As click does it, with the nearest name when there is no such command."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="tgp")
+@click.pass_context
+def tgp(ctx: click.Context) -> None:
+    """Rent GPU machines for a Talos cluster when pods need them, and give them back.
+
+    Start with `tgp demo`: the whole operator on a world in memory.
+    """
+    from tgp.app.house import House
+
+    ctx.obj = House()
+
+
+def main() -> NoReturn:
+    """Run the command line; errors of use end with 2, refusals with 1, and neither shows a traceback."""
+    name = "kubectl tgp" if sys.argv[0].endswith("kubectl-tgp") else "tgp"
+    tgp.main(prog_name=name)
+    raise SystemExit(0)  # unreachable in standalone mode, but the type checker cannot know

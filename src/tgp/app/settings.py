@@ -1,0 +1,207 @@
+"""What can be set about the operator: one table, read from flags, environment and a file, in that order.
+
+The table below is the only place a setting is named: `tgp operator --help`, the environment variables and the keys
+of the file all follow from it. A wrong value is refused naming the place it came from.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import timedelta
+from typing import Any
+
+from tgp.api.values import BadValue, parse_duration
+
+BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
+
+
+class BadSetting(Exception):
+    """A setting cannot be read; the text names where it was given and what would be right."""
+
+
+def _setting(default: Any, doc: str, *, key: str = "", choices: tuple[str, ...] = ()) -> Any:
+    return field(default=default, metadata={"doc": doc, "key": key, "choices": choices})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    kubeconfig: str = _setting(
+        "", "kubeconfig file; without it the pod's own account, else $KUBECONFIG or ~/.kube/config"
+    )
+    context: str = _setting("", "context of the kubeconfig; without it the current one")
+    namespace: str = _setting(
+        "", "the operator's own namespace: its Lease and the Secrets it may read; without it the pod's, else tgp-system"
+    )
+    identity: str = _setting("", "name of this replica in the Lease; without it the host name and a random part")
+    observe: bool = _setting(False, "look and report, change nothing: no purchase, no write to the cluster, no Lease")
+    leader_elect: bool = _setting(True, "hold the Lease before acting; off only where there can be no second replica")
+    lease_name: str = _setting("tgp-operator", "name of the Lease", key="lease.name")
+    lease_duration: timedelta = _setting(
+        timedelta(seconds=15), "a silent leader is replaced after this", key="lease.duration"
+    )
+    renew_deadline: timedelta = _setting(
+        timedelta(seconds=10), "a leader that could not renew for this long ends itself", key="lease.renewDeadline"
+    )
+    retry_period: timedelta = _setting(
+        timedelta(seconds=2), "time between two tries for the Lease", key="lease.retryPeriod"
+    )
+    listen: str = _setting("127.0.0.1:8080", "host:port for /healthz, /readyz and /metrics; empty: none")
+    log_format: str = _setting(
+        "auto",
+        "json for machines, text for people, auto: text on a terminal",
+        key="log.format",
+        choices=("auto", "json", "text"),
+    )
+    log_level: str = _setting(
+        "info", "the least level that is logged", key="log.level", choices=("debug", "info", "warning", "error")
+    )
+    workers: int = _setting(4, "turns that may run at once for each controller (1 to 64)")
+    require_allowed_namespaces: bool = _setting(
+        False, "a class without allowedNamespaces serves no namespace, rather than every one"
+    )
+    networking_backend: str = _setting(
+        "",
+        "mesh for classes that configure none: " + ", ".join(BACKENDS),
+        key="networking.backend",
+        choices=("", *BACKENDS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table, with the three names a user may know it by."""
+
+    name: str
+    kind: type
+    default: Any
+    doc: str
+    key: str
+    choices: tuple[str, ...]
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        return "TGP_" + self.name.upper()
+
+    def read(self, said: Any, where: str) -> Any:
+        """`said` as this setting's type; raises BadSetting that names `where`."""
+        try:
+            value = self._convert(said)
+        except (ValueError, BadValue) as error:
+            raise BadSetting(f"{where}: {error}") from error
+        if self.choices and value not in self.choices:
+            wanted = ", ".join(choice or '""' for choice in self.choices)
+            raise BadSetting(f"{where}: {said!r} is not one of {wanted}")
+        return value
+
+    def _convert(self, said: Any) -> Any:
+        if self.kind is bool:
+            return _boolean(said)
+        if self.kind is int:
+            return _integer(said)
+        if self.kind is timedelta:
+            return _positive_duration(said)
+        if not isinstance(said, str):
+            raise ValueError(f"expected text, got {said!r}")  # noqa: TRY004 - one error for every wrong value
+        return said
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
+
+
+TABLE: tuple[Setting, ...] = tuple(
+    Setting(
+        name=row.name,
+        kind=type(row.default),
+        default=row.default,
+        doc=row.metadata["doc"],
+        key=row.metadata["key"] or _camel(row.name),
+        choices=row.metadata["choices"],
+    )
+    for row in fields(Settings)
+)
+
+
+def load(
+    flags: Mapping[str, Any], environ: Mapping[str, str], document: Any = None, document_name: str = "file"
+) -> Settings:
+    """Each setting from the first place that gives it: `flags` (None: not given), `environ`, the parsed `document`."""
+    written = _flatten(document, document_name)
+    known = {setting.key: setting for setting in TABLE}
+    for key in written:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            raise BadSetting(
+                f"{document_name}: unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+            )
+    values = {}
+    for setting in TABLE:
+        if (said := flags.get(setting.name)) is not None:
+            values[setting.name] = setting.read(said, setting.flag)
+        elif setting.variable in environ:
+            values[setting.name] = setting.read(environ[setting.variable], setting.variable)
+        elif setting.key in written:
+            values[setting.name] = setting.read(written[setting.key], f"{document_name}: {setting.key}")
+    return _coherent(Settings(**values))
+
+
+def _coherent(settings: Settings) -> Settings:
+    """Settings that contradict each other are refused here, not discovered in production."""
+    if not 1 <= settings.workers <= 64:
+        raise BadSetting(f"workers: {settings.workers} is not between 1 and 64")
+    if not settings.retry_period < settings.renew_deadline < settings.lease_duration:
+        raise BadSetting(
+            "lease: retryPeriod < renewDeadline < duration must hold, so that a leader ends before it is replaced"
+        )
+    if settings.listen:
+        host, colon, port = settings.listen.rpartition(":")
+        if not (colon and host and port.isdigit() and int(port) < 65_536):
+            raise BadSetting(f"listen: {settings.listen!r} is not host:port, such as 0.0.0.0:8080")
+    return settings
+
+
+def _flatten(document: Any, name: str, prefix: str = "") -> dict[str, Any]:
+    if document is None:
+        return {}
+    if not isinstance(document, Mapping):
+        raise BadSetting(f"{name}: {prefix.rstrip('.') or 'the file'} must be a mapping of settings")
+    flat: dict[str, Any] = {}
+    for key, value in document.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, name, path + ".")
+        else:
+            flat[path] = value
+    return flat
+
+
+def _boolean(said: Any) -> bool:
+    if isinstance(said, bool):
+        return said
+    match str(said).strip().lower():
+        case "true" | "1" | "yes" | "on":
+            return True
+        case "false" | "0" | "no" | "off":
+            return False
+    raise ValueError(f"{said!r} is not true or false")
+
+
+def _integer(said: Any) -> int:
+    if isinstance(said, bool):
+        raise ValueError(f"{said!r} is not a whole number")  # noqa: TRY004 - one error for every wrong value
+    try:
+        return int(str(said))
+    except ValueError:
+        raise ValueError(f"{said!r} is not a whole number") from None
+
+
+def _positive_duration(said: Any) -> timedelta:
+    length = said if isinstance(said, timedelta) else parse_duration(str(said))
+    if length <= timedelta():
+        raise ValueError(f"{said!r} is not longer than zero")
+    return length

@@ -1,0 +1,52 @@
+"""What every record of an object in the cluster has, whatever its kind.
+
+Records are what is left of an object after its kind's projection: a flat, frozen value with the fields we decide on,
+cheap to hold by the hundred thousand. Sub-values (labels, tolerations, requests) are shared between replicas, so they
+must be treated as frozen too.
+"""
+
+from typing import Protocol, TypeAlias
+
+from tgp.core.model.key import Key
+
+Uid: TypeAlias = bytes | str  # 16 bytes when it is a canonical UUID, as the API server makes them; else its text
+
+_UUID_TEXT = 36
+
+
+class Record(Protocol):
+    @property
+    def key(self) -> Key: ...
+
+    @property
+    def uid(self) -> Uid: ...
+
+    @property
+    def resource_version(self) -> int:
+        """Grows with every write to any object of the kind: two versions of one kind can be compared."""
+        ...
+
+    @property
+    def deleting(self) -> bool:
+        """Its deletion was asked for; finalizers or a grace period may still hold it."""
+        ...
+
+
+def pack_uid(text: str) -> Uid:
+    """A uid in 16 bytes, if nothing is lost by it: `uid_text` gives back exactly `text`."""
+    if len(text) == _UUID_TEXT:
+        try:
+            packed = bytes.fromhex(text.replace("-", ""))
+        except ValueError:
+            return text
+        if len(packed) == 16 and uid_text(packed) == text:
+            return packed
+    return text
+
+
+def uid_text(uid: Uid) -> str:
+    """The uid as the API server writes it."""
+    if isinstance(uid, str):
+        return uid
+    digits = uid.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

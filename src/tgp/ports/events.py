@@ -1,0 +1,11 @@
+"""Kubernetes Events: what happened to an object, where its owner looks first."""
+
+from typing import Protocol
+
+from tgp.core.model.facts import Subject
+
+
+class Events(Protocol):
+    def emit(self, subject: Subject, *, warning: bool, reason: str, message: str) -> None:
+        """Queue one Event; repeats are counted, not repeated. Never blocks; when too many wait, some are dropped."""
+        ...
