@@ -1,0 +1,37 @@
+"""What tests on the real control plane share: looking at processes, and waiting with a bound."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+WAIT_BOUND_S = 20
+POLL_S = 0.05
+
+
+@pytest.fixture(scope="session")
+def eventually() -> Callable[..., None]:
+    """`eventually(lambda: …)` returns once it holds and fails when it has not within the bound."""
+
+    def wait(holds: Callable[[], bool], within_s: float = WAIT_BOUND_S) -> None:
+        give_up_at = time.monotonic() + within_s
+        while not holds():
+            assert time.monotonic() < give_up_at, f"not within {within_s} s"
+            time.sleep(POLL_S)
+
+    return wait
+
+
+@pytest.fixture(scope="session")
+def runs() -> Callable[[int], bool]:
+    """Whether a process does anything still; a zombie waiting for its parent does not."""
+
+    def look(pid: int) -> bool:
+        try:
+            state = (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return state != "Z"
+
+    return look

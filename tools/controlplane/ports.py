@@ -1,0 +1,28 @@
+"""Loopback ports that are free now."""
+
+import socket
+from collections.abc import Iterator
+
+LOOPBACK = "127.0.0.1"
+NEXT_PORTS = 200  # how far to look beyond a busy one before asking the kernel for any
+
+
+def free_port(preferred: int = 0) -> int:
+    """`preferred` or the next free one after it; 0 leaves the choice to the kernel."""
+    for port in _candidates(preferred):
+        with socket.socket() as probe:
+            # Servers set it too; without it a port with connections in TIME_WAIT would count as busy.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((LOOPBACK, port))
+            except OSError:
+                continue
+            chosen: int = probe.getsockname()[1]
+            return chosen
+    raise OSError(f"no free port on {LOOPBACK}")
+
+
+def _candidates(preferred: int) -> Iterator[int]:
+    if preferred:
+        yield from range(preferred, min(preferred + NEXT_PORTS, 65536))
+    yield 0

@@ -1,0 +1,47 @@
+"""`python -m tools.toolbox [--oldest] [NAME …]`: build what is missing and print where everything is."""
+
+import argparse
+import sys
+
+from tools.toolbox.find import find_all
+from tools.toolbox.pins import EVERYDAY, OLDEST_KUBE_APISERVER, Tool
+from tools.toolbox.trouble import ToolboxError
+
+INTERRUPTED = 130  # what shells answer for a program ended by Ctrl-C
+
+
+def main() -> int:
+    names = sorted(tool.name for tool in EVERYDAY)
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.toolbox", description="Build what is missing, print where everything is."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(names)} (default: all)")
+    parser.add_argument(
+        "--oldest", action="store_true", help=f"also {OLDEST_KUBE_APISERVER.title}, the oldest supported"
+    )
+    asked = parser.parse_args()
+    if unknown := [name for name in asked.names if name not in names]:
+        parser.error(f"there is no {', '.join(unknown)}; choose from {', '.join(names)}")
+    wanted = [tool for tool in EVERYDAY if not asked.names or tool.name in asked.names]
+    if asked.oldest:
+        wanted.append(OLDEST_KUBE_APISERVER)
+    return _find_and_print(wanted)
+
+
+def _find_and_print(wanted: list[Tool]) -> int:
+    try:
+        found = find_all(wanted)
+    except ToolboxError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; what was finished is kept, and the rest goes on from here next time", file=sys.stderr)
+        return INTERRUPTED
+    width = max(len(tool.name) for tool in found)
+    for tool, path in found.items():
+        print(f"{tool.name:<{width}}  {tool.version:<8}  {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
