@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
-from tgp.api.values import BadValue, parse_duration
+from tgp.api.problem import Invalid
+from tgp.api.values import duration
 
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
@@ -90,7 +91,9 @@ class Setting:
         """`said` as this setting's type; raises BadSetting that names `where`."""
         try:
             value = self._convert(said)
-        except (ValueError, BadValue) as error:
+        except Invalid as error:
+            raise BadSetting(f"{where}: {error.problems[0].body}") from error
+        except ValueError as error:
             raise BadSetting(f"{where}: {error}") from error
         if self.choices and value not in self.choices:
             wanted = ", ".join(choice or '""' for choice in self.choices)
@@ -201,7 +204,7 @@ def _integer(said: Any) -> int:
 
 
 def _positive_duration(said: Any) -> timedelta:
-    length = said if isinstance(said, timedelta) else parse_duration(str(said))
+    length = said if isinstance(said, timedelta) else duration(str(said), "")
     if length <= timedelta():
         raise ValueError(f"{said!r} is not longer than zero")
     return length

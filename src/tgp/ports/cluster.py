@@ -114,9 +114,19 @@ class Cluster(Protocol):
         ...
 
     async def write_status(
-        self, resource: Resource, key: Key, *, uid: str, seen: Mapping[str, Any], status: Mapping[str, Any]
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str,
+        seen: Mapping[str, Any],
+        status: Mapping[str, Any],
+        resource_version: str = "",
     ) -> Written:
-        """Make `.status` go from `seen` to `status`: a merge patch of the difference, and nothing at all when equal."""
+        """Make `.status` go from `seen` to `status`: a merge patch of the difference, and nothing at all when equal.
+
+        Lists are replaced whole, so whoever changes one says with `resource_version` which list was seen (Conflict).
+        """
         ...
 
     async def delete(self, resource: Resource, key: Key, *, uid: str = "", resource_version: str = "") -> None:

@@ -8,6 +8,7 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.core.model.facts import (
     ConditionChanged,
     Fact,
+    LeadershipEnded,
     LeadershipReleased,
     LeadershipWon,
     ObjectUnreadable,
@@ -33,7 +34,7 @@ class LiveJournal:
                 self._metrics.build.labels(fact.version).set(1)
             case LeadershipWon():
                 self._metrics.leader.set(1)
-            case LeadershipReleased() | OperatorStopped():
+            case LeadershipReleased() | LeadershipEnded() | OperatorStopped():
                 self._metrics.leader.set(0)
             case ConditionChanged():
                 kind = fact.subject.resource.kind
@@ -56,7 +57,7 @@ def _level(fact: Fact) -> int:
     match fact:
         case TurnFailed():
             return logging.ERROR
-        case WatchTroubled() | ObjectUnreadable():
+        case WatchTroubled() | ObjectUnreadable() | LeadershipEnded():
             return logging.WARNING
         case ConditionChanged():
             return logging.INFO if fact.good else logging.WARNING

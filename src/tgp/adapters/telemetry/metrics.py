@@ -2,7 +2,6 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)  # a tenth of the renew deadline is one second
 TURN_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
 
@@ -20,9 +19,10 @@ class Metrics:
             "tgp_turn_failures_total", "Turns that raised", ["controller", "error"], registry=of
         )
         self.turns = Histogram(
-            "tgp_turn_seconds", "Length of a turn", ["controller"], buckets=TURN_BUCKETS, registry=of
+            "tgp_turn_seconds", "Length of a turn", ["controller", "outcome"], buckets=TURN_BUCKETS, registry=of
         )
         self.queue_depth = Gauge("tgp_queue_depth", "Keys waiting", ["controller"], registry=of)
+        self.failing_keys = Gauge("tgp_queue_failing_keys", "Keys whose last turn failed", ["controller"], registry=of)
         self.loop_lag = Histogram(
             "tgp_loop_lag_seconds", "How late the event loop runs what is due", buckets=LAG_BUCKETS, registry=of
         )

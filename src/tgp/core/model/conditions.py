@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
+
+from tgp.api.values import rfc3339
 
 MAX_MESSAGE = 1024  # the schema's bound is 32768; a screen's is smaller
 
@@ -46,7 +48,7 @@ def settle(
 
 def _settled(before: dict[str, object] | None, verdict: Verdict, generation: int, now: datetime) -> dict[str, object]:
     turned = before is None or before.get("status") != verdict.word
-    since = stamp(now) if turned or before is None else before.get("lastTransitionTime", stamp(now))
+    since = rfc3339(now) if turned or before is None else before.get("lastTransitionTime", rfc3339(now))
     return {
         "type": verdict.type,
         "status": verdict.word,
@@ -59,8 +61,3 @@ def _settled(before: dict[str, object] | None, verdict: Verdict, generation: int
 
 def shortened(text: str, bound: int = MAX_MESSAGE) -> str:
     return text if len(text) <= bound else text[: bound - 1] + "…"
-
-
-def stamp(moment: datetime) -> str:
-    """A moment as Kubernetes writes it: UTC, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -48,6 +48,14 @@ class LeadershipReleased:
 
 
 @dataclass(frozen=True, slots=True)
+class LeadershipEnded:
+    """The Lease was not renewed in time, or another replica took it: this process ends."""
+
+    identity: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConditionChanged:
     subject: Subject
     type: str
@@ -94,6 +102,7 @@ Fact: TypeAlias = (
     | OperatorStopped
     | LeadershipWon
     | LeadershipReleased
+    | LeadershipEnded
     | ConditionChanged
     | TurnFailed
     | WatchTroubled

@@ -1,0 +1,139 @@
+"""`tgp operator`: the operator in a pod, or from a terminal against a cluster."""
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from tgp.adapters.http.serve import listen
+from tgp.adapters.kube.config_field import ConfigInvalid
+from tgp.adapters.kube.elector_watchdog import LEASE_LOST_EXIT_CODE, Watchdog
+from tgp.adapters.telemetry import logs
+from tgp.app.connect import Connection, connect
+from tgp.app.operator import Operator, Outside
+from tgp.app.settings import TABLE, BadSetting, Settings, load
+from tgp.ports.leadership import Fence, LeadershipLost
+from tgp.surfaces.health import Probes
+
+
+def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Every setting as an option, documented from the one table."""
+    for setting in reversed(TABLE):
+        shown = "" if setting.default in ("", None) else f"  [default: {_shown(setting.default)}]"
+        command = click.option(
+            setting.flag,
+            setting.name,
+            metavar="BOOL" if setting.kind is bool else setting.kind.__name__.upper().replace("TIMEDELTA", "DURATION"),
+            is_flag=False,
+            flag_value="true" if setting.kind is bool else None,
+            default=None,
+            help=f"{setting.doc}.  [{setting.variable}; {setting.key}]{shown}",
+        )(command)
+    return click.option(
+        "--config", default=None, metavar="FILE", help="settings file (YAML); flags and environment win.  [TGP_CONFIG]"
+    )(command)
+
+
+def _shown(default: Any) -> str:
+    from datetime import timedelta
+
+    from tgp.api.values import go_duration
+
+    if isinstance(default, bool):
+        return str(default).lower()
+    return go_duration(default) if isinstance(default, timedelta) else str(default)
+
+
+def read_settings(config: str | None, flags: dict[str, Any]) -> Settings:
+    """Flags, then environment, then the file; anything wrong ends the command with 2 and the place it was given."""
+    path = config or os.environ.get("TGP_CONFIG", "")
+    try:
+        return load(flags, os.environ, _document(path), path or "file")
+    except BadSetting as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _document(path: str) -> Any:
+    if not path:
+        return None
+    try:
+        return YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadSetting(f"{path}: {error.strerror}") from error
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{path}: not readable as YAML: {str(error).splitlines()[0]}") from error
+
+
+@click.command(context_settings={"show_default": False})
+@with_settings
+def operator(config: str | None, **flags: Any) -> None:
+    """Run the operator in, or against, a cluster.
+
+    Settings come from flags, then environment variables, then the file named by --config.
+    """
+    settings = read_settings(config, flags)
+    logs.set_up(settings.log_format, settings.log_level)
+    try:
+        asyncio.run(_run(settings))
+    except ConfigInvalid as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _run(settings: Settings) -> None:
+    async with connect(settings.kubeconfig, settings.context) as connection:
+        worker = Operator(settings, outside(connection))
+        listening = None
+        if settings.listen:
+            host, _, port = settings.listen.rpartition(":")
+            probes = Probes(worker.troubles, worker.metrics.page)
+            listening = await listen(probes.handle, host=host.strip("[]"), port=int(port))
+        _stop_on_signals(worker)
+        try:
+            await worker.run(settled=gc.freeze)
+        finally:
+            if listening is not None:
+                await listening.stop()
+
+
+def outside(connection: Connection) -> Outside:
+    """The real world."""
+
+    def guard(fence: Fence) -> Callable[[], None]:
+        watchdog = Watchdog(fence, connection.clock)
+        watchdog.start()
+        return watchdog.stop
+
+    def lost(_error: LeadershipLost) -> None:
+        sys.stderr.flush()
+        os._exit(LEASE_LOST_EXIT_CODE)
+
+    return Outside(
+        http=connection.http,
+        clock=connection.clock,
+        entropy=connection.entropy,
+        host=socket.gethostname(),
+        namespace=connection.namespace,
+        guard=guard,
+        lost=lost,
+    )
+
+
+def _stop_on_signals(worker: Operator) -> None:
+    """The first signal ends gracefully; with the second the process ends as it stands."""
+    loop = asyncio.get_running_loop()
+
+    def asked(number: int) -> None:
+        loop.remove_signal_handler(number)
+        worker.stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked, number)

@@ -1,0 +1,49 @@
+"""The way to a real cluster: from a kubeconfig, or the pod's own account, to an authenticated `Http`."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from tgp import __version__
+from tgp.adapters.clock import SystemClock
+from tgp.adapters.compute import Threads
+from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.exec import SystemExec
+from tgp.adapters.kube.client import KubeCluster
+from tgp.adapters.kube.config_connect import http_for
+from tgp.adapters.kube.config_files import find_target
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import Cluster
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Http
+
+OUTSIDE_NAMESPACE = "tgp-system"  # where the operator lives, seen from a kubeconfig
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    http: Http
+    clock: Clock
+    entropy: Entropy
+    server: str
+    context: str  # empty: the pod's own account
+    namespace: str  # the operator's: the pod's own, else the usual one
+
+    @property
+    def cluster(self) -> Cluster:
+        """A writer without leadership: for commands a person gives."""
+        return KubeCluster(self.http, self.entropy)
+
+
+@asynccontextmanager
+async def connect(kubeconfig: str = "", context: str = "") -> AsyncIterator[Connection]:
+    """Raises ConfigInvalid, naming the file and field, before anything is sent."""
+    clock, entropy, compute = SystemClock(), SystemEntropy(), Threads()
+    target = find_target(kubeconfig, context)
+    http = http_for(target, clock, compute, SystemExec(), headers=(("User-Agent", f"tgp/{__version__}"),))
+    namespace = OUTSIDE_NAMESPACE if target.context else target.namespace
+    try:
+        yield Connection(http, clock, entropy, target.cluster.server, target.context, namespace)
+    finally:
+        await http.close()
+        compute.close()

@@ -1,0 +1,255 @@
+"""The operator: which loops exist and what they are given; the same in a cluster, the embedded world and simulation.
+
+Reading is begun at once by every replica, so that a new leader starts from a warm view; acting waits for the Lease.
+On a lost Lease `run` raises, and whoever called it ends the process hard. On `stop` turns finish, the Lease is
+released, and waiting Events are written.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from zoneinfo import available_timezones
+
+from tgp import __version__
+from tgp.adapters.kube.client import KubeCluster
+from tgp.adapters.kube.controller import Controller, Source
+from tgp.adapters.kube.elector import LeaseElector, new_identity
+from tgp.adapters.kube.elector_rules import LeaseTimes
+from tgp.adapters.kube.events import EventRecorder
+from tgp.adapters.kube.index import by_namespace
+from tgp.adapters.kube.list import Subject as Listed
+from tgp.adapters.kube.noting import NotingCluster
+from tgp.adapters.kube.observing import ObservingCluster, SilentEvents
+from tgp.adapters.kube.records.kinds import metadata_of, namespaces, typed
+from tgp.adapters.kube.records.projection import Projection
+from tgp.adapters.kube.reflector import Reflector, State
+from tgp.adapters.kube.runtime import House, Runtime
+from tgp.adapters.kube.store import Store
+from tgp.adapters.telemetry.journal import LiveJournal
+from tgp.adapters.telemetry.meter import MetricsMeter
+from tgp.adapters.telemetry.metrics import Metrics
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, SECRET
+from tgp.app.settings import Settings
+from tgp.controllers.nodeclasses import NodeClassReconciler
+from tgp.controllers.nodepools import BY_CLASS, NodePoolReconciler, by_class
+from tgp.controllers.verdicts import Scribe
+from tgp.core.model.facts import LeadershipEnded, LeadershipReleased, LeadershipWon, OperatorStarted, OperatorStopped
+from tgp.core.model.identity import cluster_id
+from tgp.core.model.key import Key
+from tgp.core.model.typed import Typed
+from tgp.core.model.workload import Metadata, Namespace
+from tgp.core.rules import nodeclass, nodepool
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import Cluster, ClusterError
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Http
+from tgp.ports.leadership import Fence, LeadershipLost
+
+NAMING_PAUSE = timedelta(seconds=2)  # between two tries to learn the cluster's name
+LAST_EVENTS_WITHIN = 3.0  # seconds, at the end, for Events still waiting
+
+
+@dataclass(frozen=True)
+class Outside:
+    """What the operator is given of the world."""
+
+    http: Http  # to the API server, authenticated
+    clock: Clock
+    entropy: Entropy
+    host: str  # this machine's name, for the Lease
+    namespace: str  # where we live, unless the settings say otherwise
+    guard: Callable[[Fence], Callable[[], None]] = field(default=lambda _fence: lambda: None)
+    """Starts whatever ends the process when leadership lapses; gives back how to call it off."""
+    lost: Callable[[LeadershipLost], None] = field(default=lambda _error: None)
+    """Ends the process at once: another replica may act already, so nothing may be tidied up."""
+
+
+class Operator:
+    """Built whole, then run once."""
+
+    def __init__(self, settings: Settings, outside: Outside, metrics: Metrics | None = None) -> None:
+        self.settings = settings
+        self.metrics = metrics or Metrics()
+        self.identity = settings.identity or new_identity(outside.host, outside.entropy)
+        self.namespace = settings.namespace or outside.namespace
+        self._outside = outside
+        self.elector = self._make_elector() if settings.leader_elect and not settings.observe else None
+        self.writer = self._make_writer()
+        self._recorder = None if settings.observe else EventRecorder(self.writer, outside.clock, self.identity)
+        self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics)
+        self.classes: Store[Typed[GPUNodeClass]] = Store(GPU_NODE_CLASS)
+        self.pools: Store[Typed[GPUNodePool]] = Store(GPU_NODE_POOL, {BY_CLASS: by_class, "namespace": by_namespace})
+        self.secrets: Store[Metadata] = Store(SECRET)
+        self.namespaces: Store[Namespace] = Store(NAMESPACE)
+        self.reflectors: tuple[Reflector[Any], ...] = (
+            self._reflector(typed(GPU_NODE_CLASS, GPUNodeClass), self.classes),
+            self._reflector(typed(GPU_NODE_POOL, GPUNodePool), self.pools),
+            self._reflector(metadata_of(SECRET), self.secrets, self.namespace),
+            self._reflector(namespaces(), self.namespaces),
+        )
+        house = House(outside.clock, outside.entropy, self.journal, MetricsMeter(self.metrics))
+        self.runtime = Runtime(self.reflectors, self._controllers(), house)
+
+    # -- what it is made of ------------------------------------------------------------------------------------------
+
+    def _make_elector(self) -> LeaseElector:
+        settings, outside = self.settings, self._outside
+        times = LeaseTimes(
+            settings.lease_duration.total_seconds(),
+            settings.renew_deadline.total_seconds(),
+            settings.retry_period.total_seconds(),
+        )
+        return LeaseElector(
+            KubeCluster(outside.http, outside.entropy),
+            outside.clock,
+            outside.entropy,
+            key=Key(self.namespace, settings.lease_name),
+            identity=self.identity,
+            times=times,
+        )
+
+    def _make_writer(self) -> Cluster:
+        fence = self.elector.fence if self.elector is not None else None
+        kube = KubeCluster(self._outside.http, self._outside.entropy, fence=fence)
+        return ObservingCluster(kube) if self.settings.observe else kube
+
+    def _reflector(self, projection: Projection[Any], store: Store[Any], namespace: str = "") -> Reflector[Any]:
+        outside = self._outside
+        return Reflector(outside.http, Listed(projection, namespace), store, outside.entropy, self.journal)
+
+    def _controllers(self) -> tuple[Controller, ...]:
+        settings, clock = self.settings, self._outside.clock
+        zones = frozenset(available_timezones())
+        cluster = NotingCluster(self.writer, {GPU_NODE_CLASS: (self.classes,), GPU_NODE_POOL: (self.pools,)})
+        of_classes = NodeClassReconciler(
+            self.classes,
+            self.secrets,
+            cluster,
+            Scribe(GPU_NODE_CLASS, nodeclass.OWNED, cluster, self.journal, clock),
+            namespace=self.namespace,
+            default_backend=settings.networking_backend,
+            time_zones=zones,
+        )
+        of_pools = NodePoolReconciler(
+            self.pools,
+            self.classes,
+            self.namespaces,
+            Scribe(GPU_NODE_POOL, nodepool.OWNED, cluster, self.journal, clock),
+            allowed_namespaces_required=settings.require_allowed_namespaces,
+            observing=settings.observe,
+            time_zones=zones,
+        )
+        return (
+            Controller(
+                "nodeclasses",
+                of_classes,
+                sources=(Source(self.classes), Source(self.secrets, of_classes.referring_to)),
+                writes=(self.classes,),
+                workers=settings.workers,
+            ),
+            Controller(
+                "nodepools",
+                of_pools,
+                sources=(
+                    Source(self.pools),
+                    Source(self.classes, of_pools.of_class),
+                    Source(self.namespaces, of_pools.of_namespace),
+                ),
+                writes=(self.pools,),
+                workers=settings.workers,
+            ),
+        )
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    async def run(self, *, settled: Callable[[], None] | None = None) -> None:
+        """Until `stop`. Raises LeadershipLost where nothing outside ended the process first."""
+        call_off = self._outside.guard(self.elector.fence) if self.elector is not None else None
+        helpers = [asyncio.create_task(self._introduce(), name="introduce")]
+        if self._recorder is not None:
+            helpers.append(asyncio.create_task(self._recorder.run(), name="events"))
+        standing = asyncio.create_task(self.elector.run(), name="elector") if self.elector is not None else None
+        work = asyncio.create_task(self.runtime.run(self._leading(), settled=settled), name="runtime")
+        try:
+            await _first_of(work, standing)
+            await self._leave()
+        except LeadershipLost as error:
+            self.journal.note(LeadershipEnded(self.identity, str(error)))
+            self._outside.lost(error)
+            raise
+        finally:
+            await _cancelled(*helpers, *((standing,) if standing else ()), work)
+            if call_off is not None:
+                call_off()
+
+    def stop(self) -> None:
+        """Finish the turns under way and let `run` return."""
+        self.runtime.stop()
+
+    def troubles(self) -> Iterable[str]:
+        """What keeps this replica from being useful, whether or not it leads."""
+        for reflector in self.reflectors:
+            kind = reflector.store.resource.kind
+            if reflector.state == State.NOT_SERVED:
+                yield f"{kind}: the API server does not know this kind; install it: tgp crds apply"
+            elif not reflector.store.synced:
+                yield f"{kind}: {reflector.why or 'not listed yet'}"
+
+    @property
+    def leads(self) -> bool:
+        return self.elector is None or self.elector.fence.deadline() is not None
+
+    def facts(self) -> Mapping[str, str]:
+        """A few words about this process, for a screen."""
+        return {
+            "identity": self.identity,
+            "leads": "yes" if self.leads else f"no ({self.elector.holder if self.elector else ''})",
+        }
+
+    async def _introduce(self) -> None:
+        """Say who we are and where, as soon as the API server answers."""
+        while True:
+            try:
+                namespace = await self.writer.read(NAMESPACE, Key("", "kube-system"))
+            except ClusterError:
+                await asyncio.sleep(NAMING_PAUSE.total_seconds())
+                continue
+            name = cluster_id(str(namespace["metadata"].get("uid", "")))
+            self.journal.note(OperatorStarted(__version__, self.identity, name))
+            return
+
+    async def _leading(self) -> None:
+        if self.elector is None:
+            return
+        await self.elector.won()
+        self.journal.note(LeadershipWon(self.identity, self.elector.fence.epoch()))
+
+    async def _leave(self) -> None:
+        if self._recorder is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_EVENTS_WITHIN):
+                    await self._recorder.flushed()
+        if self.elector is not None and self.leads:
+            await self.elector.release()
+            self.journal.note(LeadershipReleased(self.identity))
+        self.journal.note(OperatorStopped(self.identity, "asked to"))
+
+
+async def _first_of(work: "asyncio.Task[None]", standing: "asyncio.Task[None] | None") -> None:
+    """Until the work ends, or the standing: only the end of the work is a good end."""
+    both = [work] if standing is None else [work, standing]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    for task in both[::-1]:  # a lost Lease first: it is the graver news
+        if task.done():
+            task.result()
+
+
+async def _cancelled(*tasks: "asyncio.Task[None]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

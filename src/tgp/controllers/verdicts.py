@@ -1,0 +1,78 @@
+"""Writing verdicts down: conditions in a status, a fact for each that turned, and nothing when nothing did."""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from tgp.api.resource import Resource
+from tgp.core.model.conditions import Verdict, settle
+from tgp.core.model.facts import ConditionChanged, ObjectUnreadable, Subject
+from tgp.core.model.typed import Typed
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import Cluster
+from tgp.ports.journal import Journal
+
+T = TypeVar("T")
+
+BAD_WHEN_TRUE = frozenset({"Unsatisfiable", "DeprecatedFields", "Limited"})
+
+
+class Scribe:
+    """Keeps the conditions of one kind equal to what its rules say."""
+
+    def __init__(
+        self, resource: Resource, owned: frozenset[str], cluster: Cluster, journal: Journal, clock: Clock
+    ) -> None:
+        self._resource = resource
+        self._owned = owned
+        self._cluster = cluster
+        self._journal = journal
+        self._clock = clock
+
+    async def write(self, record: Typed[T], verdicts: Iterable[Verdict]) -> None:
+        """One status write at most. Facts are noted once the API server holds them."""
+        status = record.status
+        held = _conditions(status)
+        settled = settle(held, verdicts, record.generation, self._clock.now(), self._owned)
+        if settled == held:
+            return
+        await self._cluster.write_status(
+            self._resource,
+            record.key,
+            uid=record.uid_text,
+            seen=status,
+            status={**status, "conditions": settled},
+            resource_version=str(record.resource_version),
+        )
+        for fact in self._turned(record, held, settled):
+            self._journal.note(fact)
+
+    def unreadable(self, record: Typed[T]) -> None:
+        """Written by a newer version, perhaps: left alone, and said."""
+        self._journal.note(ObjectUnreadable(self._subject(record), record.unreadable))
+
+    def _turned(
+        self, record: Typed[T], before: list[dict[str, Any]], after: list[dict[str, Any]]
+    ) -> Iterable[ConditionChanged]:
+        known = {condition.get("type"): (condition.get("status"), condition.get("reason")) for condition in before}
+        for condition in after:
+            name, status, reason = condition["type"], condition["status"], condition["reason"]
+            if name in self._owned and known.get(name) != (status, reason):
+                good = (status == "False") == (name in BAD_WHEN_TRUE) or status == "Unknown"
+                yield ConditionChanged(self._subject(record), name, status, reason, condition["message"], good)
+
+    def _subject(self, record: Typed[T]) -> Subject:
+        return Subject(self._resource, record.key, record.uid_text)
+
+
+def _conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
+    held = status.get("conditions")
+    return [condition for condition in held if isinstance(condition, dict)] if isinstance(held, list) else []
+
+
+def condition_of(record: Typed[T], name: str) -> Verdict | None:
+    """A condition as it stands in the status; None: nobody has said anything."""
+    for condition in _conditions(record.status):
+        if condition.get("type") == name:
+            status = {"True": True, "False": False}.get(str(condition.get("status")))
+            return Verdict(name, status, str(condition.get("reason", "")), str(condition.get("message", "")))
+    return None

@@ -1,0 +1,77 @@
+"""What the view shows, as plain values: gathered once a frame, drawn by the screen, told by the lines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+KINDS = {"GPUNodeClass": "class", "GPUNodePool": "pool", "GPURequest": "request", "GPUWorkloadBudget": "budget"}
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """One object of ours."""
+
+    kind: str
+    name: str  # namespace/name, or name
+    state: str  # Ready's status, or the phase
+    good: bool | None  # None: nobody has judged it yet
+    reason: str
+    message: str
+    since: datetime
+
+    @property
+    def label(self) -> str:
+        return f"{KINDS.get(self.kind, self.kind)} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One Node."""
+
+    name: str
+    ready: bool
+    gpus: int
+    gpus_used: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One Event, or one fact."""
+
+    at: datetime
+    warning: bool
+    about: str
+    reason: str
+    message: str
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    title: str
+    now: datetime
+    pace: str  # how this world's time runs, in words; empty: as everybody's
+    url: str
+    look: str  # the command to look from another terminal
+    operator: Mapping[str, str]  # short facts about the process, in order
+    things: tuple[Thing, ...]
+    machines: tuple[Machine, ...]
+    pods: Mapping[str, int]  # by phase
+    happenings: tuple[Happening, ...]  # newest last
+    hint: str  # one suggested next command
+
+
+def age(length: timedelta) -> str:
+    """As kubectl says it: two units at most."""
+    seconds = max(int(length.total_seconds()), 0)
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, hours = seconds // 60, seconds // 3600
+    if minutes < 10:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+    return f"{hours}h" if hours < 48 else f"{hours // 24}d"

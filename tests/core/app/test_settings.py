@@ -1,0 +1,62 @@
+from datetime import timedelta
+
+import pytest
+
+from tgp.app.settings import TABLE, BadSetting, Settings, load
+
+
+def test_nothing_given_gives_the_defaults():
+    assert load({}, {}) == Settings()
+
+
+def test_a_flag_beats_the_environment_which_beats_the_file():
+    flags, environ, document = (
+        {"workers": "3"},
+        {"TGP_WORKERS": "5", "TGP_CONTEXT": "home"},
+        {"workers": 7, "context": "x"},
+    )
+
+    assert load(flags, environ, document).workers == 3
+    assert load({}, environ, document).workers == 5
+    assert load({}, {}, document).workers == 7
+    assert load(flags, environ, document).context == "home"
+
+
+def test_the_file_may_nest():
+    settings = load(
+        {}, {}, {"lease": {"duration": "30s", "renewDeadline": "20s"}, "networking": {"backend": "kubespan"}}
+    )
+
+    assert settings.lease_duration == timedelta(seconds=30)
+    assert settings.networking_backend == "kubespan"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "document", "words"),
+    [
+        ({"workers": "many"}, {}, None, "--workers: 'many' is not a whole number"),
+        ({"workers": "0"}, {}, None, "workers: 0 is not between 1 and 64"),
+        ({}, {"TGP_OBSERVE": "perhaps"}, None, "TGP_OBSERVE: 'perhaps' is not true or false"),
+        ({}, {}, {"lease": {"duration": "soon"}}, "file: lease.duration: .*must be a duration"),
+        ({}, {}, {"lease": {"duration": "0s"}}, "not longer than zero"),
+        ({}, {}, {"lease": {"duration": "5s"}}, "retryPeriod < renewDeadline < duration"),
+        ({}, {}, {"worker": 3}, "unknown setting 'worker'; did you mean 'workers'"),
+        ({}, {}, {"lease": "15s"}, "unknown setting 'lease'"),
+        ({}, {}, ["workers"], "the file must be a mapping"),
+        ({"listen": "8080"}, {}, None, "listen: '8080' is not host:port"),
+        ({"log_format": "xml"}, {}, None, "--log-format: 'xml' is not one of auto, json, text"),
+        ({}, {}, {"context": 7}, "file: context: expected text"),
+    ],
+)
+def test_a_wrong_value_is_refused_naming_its_place(flags, environ, document, words):
+    with pytest.raises(BadSetting, match=words):
+        load(flags, environ, document)
+
+
+def test_every_setting_is_documented_and_has_three_names():
+    for setting in TABLE:
+        assert setting.doc, setting.name
+        assert setting.flag.startswith("--")
+        assert setting.variable.startswith("TGP_")
+        assert setting.key[0].islower()
+    assert len({setting.key for setting in TABLE}) == len(TABLE)
