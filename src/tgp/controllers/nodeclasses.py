@@ -42,20 +42,20 @@ class NodeClassReconciler:
             self._scribe.unreadable(record)
             return None
         wanted = wanted_by(record.object, backend_of(record.object, self._default_backend))
-        present = {name: await self._keys_of(name) for name in names(wanted)}
+        present = {name: keys for name in names(wanted) if (keys := await self._keys_of(name)) is not None}
         sight = ClassSight(record.object, present, self._namespace, self._default_backend, self._time_zones)
         await self._scribe.write(record, judge_class(sight))
         return None
 
-    async def _keys_of(self, secret: str) -> frozenset[str]:
-        """Names only; values are dropped here and never held."""
+    async def _keys_of(self, secret: str) -> frozenset[str] | None:
+        """Names only: values are dropped here and never held. None: there is no such Secret."""
         key = Key(self._namespace, secret)
         if self._secrets.get(key) is None:
-            return frozenset()
+            return None
         try:
             found = (await self._cluster.read(SECRET, key)).get("data")
         except NotFound:
-            return frozenset()
+            return None
         return frozenset(name for name, value in found.items() if value) if isinstance(found, dict) else frozenset()
 
     def referring_to(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:

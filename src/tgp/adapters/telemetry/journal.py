@@ -39,7 +39,8 @@ class LiveJournal:
             case ConditionChanged():
                 kind = fact.subject.resource.kind
                 self._metrics.conditions.labels(kind, fact.type, fact.status, fact.reason).inc()
-                self._events.emit(fact.subject, warning=not fact.good, reason=fact.reason, message=fact.message)
+                if fact.status != "Unknown":  # not knowing yet is no news to the owner
+                    self._events.emit(fact.subject, warning=not fact.good, reason=fact.reason, message=fact.message)
             case TurnFailed():
                 self._metrics.failed_turns.labels(fact.controller, fact.error).inc()
             case WatchTroubled():

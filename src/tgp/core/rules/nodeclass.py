@@ -18,7 +18,7 @@ class ClassSight:
     """All that a verdict on a class may look at."""
 
     node_class: GPUNodeClass
-    secrets: Mapping[str, frozenset[str]]  # the operator's namespace: Secret → its keys
+    secrets: Mapping[str, frozenset[str]]  # the operator's namespace: Secret → its keys; those that are there
     namespace: str  # the operator's own
     default_backend: str  # empty: the operator names none
     time_zones: frozenset[str]  # the IANA names this system has; empty: it cannot tell
@@ -28,7 +28,7 @@ def judge_class(sight: ClassSight) -> tuple[Verdict, ...]:
     node_class = sight.node_class
     wanted = wanted_by(node_class, backend_of(node_class, sight.default_backend))
     missing = tuple(want for want in wanted if not want.found_in(sight.secrets))
-    verdicts = [_ready(sight, wanted, missing), _credentials(wanted, missing, sight.namespace)]
+    verdicts = [_ready(sight, wanted, missing), _credentials(wanted, missing, sight)]
     if deprecated := deprecated_in(node_class):
         verdicts.append(Verdict("DeprecatedFields", True, "DeprecatedFields", "; ".join(deprecated)))
     return tuple(verdicts)
@@ -71,36 +71,37 @@ def _ready(sight: ClassSight, wanted: tuple[Wanted, ...], missing: tuple[Wanted,
     buyers = [provider.name for provider in node_class.spec.providers if provider.enabled]
     without_key = {want.provider for want in missing if want.provider}
     if all(name in without_key for name in buyers):
-        return _not_ready("CredentialsMissing", _how_to_supply(missing, sight.namespace))
+        return _not_ready("CredentialsMissing", "no enabled provider has its API key: see condition CredentialsValid")
     if joining := tuple(want for want in missing if not want.provider):
-        return _not_ready("SecretMissing", _how_to_supply(joining, sight.namespace))
+        return _not_ready("SecretMissing", _how_to_supply(joining, sight))
     if node_class.spec.suspend:
         return Verdict("Ready", True, "Suspended", "spec.suspend is set: nothing is bought; giving back goes on")
     able = ", ".join(name for name in buyers if name not in without_key)
     return Verdict("Ready", True, "Valid", f"everything it refers to is there; providers: {able}")
 
 
-def _credentials(wanted: tuple[Wanted, ...], missing: tuple[Wanted, ...], namespace: str) -> Verdict:
+def _credentials(wanted: tuple[Wanted, ...], missing: tuple[Wanted, ...], sight: ClassSight) -> Verdict:
     keys = tuple(want for want in wanted if want.provider)
     if lacking := tuple(want for want in missing if want.provider):
-        return Verdict("CredentialsValid", False, "CredentialsMissing", _how_to_supply(lacking, namespace))
+        return Verdict("CredentialsValid", False, "CredentialsMissing", _how_to_supply(lacking, sight))
     if not keys:
         return Verdict("CredentialsValid", True, "NoneNeeded", "none of its providers needs a key")
     found = ", ".join(want.provider for want in keys)
     return Verdict("CredentialsValid", None, "NotTried", f"a key is there for {found}; no provider was asked yet")
 
 
-def _how_to_supply(missing: tuple[Wanted, ...], namespace: str) -> str:
+def _how_to_supply(missing: tuple[Wanted, ...], sight: ClassSight) -> str:
+    """What is missing, which field asks for it, and the command that supplies it."""
     first = missing[0]
-    more = (
-        f"; {len(missing) - 1} more: " + ", ".join(f"{want.secret}/{want.key}" for want in missing[1:4])
-        if missing[1:]
-        else ""
-    )
-    return (
-        f"{first.path}: Secret {first.secret} in namespace {namespace} has no key {first.key} (or is not there). "
-        f"Try: kubectl -n {namespace} create secret generic {first.secret} --from-literal={first.key}=…{more}"
-    )
+    if first.secret in sight.secrets:
+        lacks = f"Secret {first.secret} has no key {first.key}"
+        patch = f"""patch secret {first.secret} --type merge -p '{{"stringData":{{"{first.key}":"…"}}}}'"""
+    else:
+        lacks = f"there is no Secret {first.secret}"
+        patch = f"create secret generic {first.secret} --from-literal={first.key}=…"
+    others = ", ".join(f"{want.secret}/{want.key}" for want in missing[1:4])
+    also = f"; missing too: {others}{' and more' if missing[4:] else ''}" if others else ""
+    return f"{first.path}: {lacks} in namespace {sight.namespace}. Try: kubectl -n {sight.namespace} {patch}{also}"
 
 
 def listed(problems: list[Problem]) -> str:

@@ -64,9 +64,8 @@ def _ready(sight: PoolSight) -> Verdict:
     if sight.class_ready is None:
         return Verdict("Ready", None, "NodeClassNotJudged", f"GPUNodeClass {name} was not looked at yet")
     if sight.class_ready.status is not True:
-        return _not_ready(
-            "NodeClassNotReady", f"GPUNodeClass {name}: {sight.class_ready.reason}: {sight.class_ready.message}"
-        )
+        why = f"GPUNodeClass {name} is not ready ({sight.class_ready.reason}): kubectl describe gpunodeclass {name}"
+        return _not_ready("NodeClassNotReady", why)
     if sight.class_ready.reason == "Suspended":
         return Verdict("Ready", True, "NodeClassSuspended", f"GPUNodeClass {name} is suspended: nothing is bought")
     return Verdict("Ready", True, "Valid", f"GPUNodeClass {name} is ready")

@@ -1,0 +1,225 @@
+"""The operator as it is shipped: its own process, its own ServiceAccount, a real API server."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.controlplane.fixtures import a_control_plane
+from tools.controlplane.kubectl import Kubectl
+from tools.controlplane.plane import ControlPlane, Wanted
+
+HOUSE = Path(__file__).parents[2]
+LEASE_LOST = 75
+TAKEOVER_S = 20  # what users are promised: 15 s of Lease, then a try every 2 s
+PATIENCE_S = 60
+
+AUDIT_POLICY = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: None
+    verbs: [get, list, watch]
+  - level: Metadata
+"""
+
+NODE_CLASS = """
+apiVersion: tgp.io/v1
+kind: GPUNodeClass
+metadata: {{name: {name}}}
+spec:
+  providers: [{{name: simulated}}]
+  networking: {{backend: none}}
+"""
+
+
+@pytest.fixture(scope="module")
+def plane(pytestconfig, tmp_path_factory) -> Iterator[ControlPlane]:
+    """With an audit log, to see who wrote what when."""
+    folder = tmp_path_factory.mktemp("audit")
+    policy = folder / "policy.yaml"
+    policy.write_text(AUDIT_POLICY)
+    extra = {"kube-apiserver": (f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}")}
+    with a_control_plane(pytestconfig, Wanted(extra=extra)) as running:
+        running.audit_log = folder / "audit.log"
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(plane, kubectl_program) -> Kubectl:
+    run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
+    run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+    return run
+
+
+@pytest.fixture
+def start(plane, admin, tmp_path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """Starts replicas under the shipped ServiceAccount, each with a token of its own; ends those left over."""
+    started = []
+
+    def begin(name: str, *flags: str) -> subprocess.Popen:
+        kubeconfig = plane.kubeconfig_for_service_account("tgp-system", "tgp-operator")
+        command = [sys.executable, "-m", "tgp", "operator", "--kubeconfig", str(kubeconfig), "--identity", name]
+        with (tmp_path / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen([*command, "--listen", "", *flags], stderr=log, stdout=log)
+        process.log = tmp_path / f"{name}.log"
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+
+
+def until(true_now: Callable[[], bool], within: float = PATIENCE_S) -> float:
+    began = time.monotonic()
+    while not true_now():
+        assert time.monotonic() - began < within, f"not within {within} s"
+        time.sleep(0.1)
+    return time.monotonic() - began
+
+
+def holder(admin: Kubectl) -> str:
+    query = [
+        "get",
+        "lease",
+        "tgp-operator",
+        "-n",
+        "tgp-system",
+        "--ignore-not-found",
+        "-o",
+        "jsonpath={.spec.holderIdentity}",
+    ]
+    return admin(*query).strip()
+
+
+def apply(admin: Kubectl, manifest: str) -> None:
+    admin("apply", "--filename=-", stdin=manifest)
+
+
+def ready(admin: Kubectl, what: str) -> str:
+    return admin("get", what, "-o", 'jsonpath={.status.conditions[?(@.type=="Ready")].reason}').strip()
+
+
+def acts(admin: Kubectl, name: str) -> float:
+    """Seconds until somebody judges a class made just now."""
+    apply(admin, NODE_CLASS.format(name=name))
+    return until(lambda: ready(admin, f"gpunodeclass/{name}") == "Valid")
+
+
+def test_it_judges_classes_and_pools_and_leaves_gracefully(admin, start):
+    """From a missing Secret to Ready, with the reason on the object; SIGTERM gives the Lease back."""
+    operator = start("solo")
+    apply(
+        admin,
+        """
+apiVersion: tgp.io/v1
+kind: GPUNodeClass
+metadata: {name: rented}
+spec:
+  providers: [{name: runpod}]
+  networking: {backend: none}
+---
+apiVersion: tgp.io/v1
+kind: GPUNodePool
+metadata: {name: workers, namespace: default}
+spec: {nodeClassRef: {name: rented}}
+---
+apiVersion: tgp.io/v1
+kind: GPUNodePool
+metadata: {name: lost, namespace: default}
+spec: {nodeClassRef: {name: nowhere}}
+""",
+    )
+    until(lambda: ready(admin, "gpunodeclass/rented") == "CredentialsMissing")
+    until(lambda: ready(admin, "gpunodepool/workers") == "NodeClassNotReady")
+    until(lambda: ready(admin, "gpunodepool/lost") == "NodeClassNotFound")
+    admin(
+        "create",
+        "secret",
+        "generic",
+        "tgp-operator-secret",
+        "-n",
+        "tgp-system",
+        "--from-literal=RUNPOD_API_KEY=nobody-sees-this",
+    )
+    until(lambda: ready(admin, "gpunodeclass/rented") == "Valid")
+    until(lambda: ready(admin, "gpunodepool/workers") == "Valid")
+    assert "CredentialsMissing" in admin("get", "events", "--field-selector=involvedObject.name=rented")
+
+    operator.terminate()
+
+    assert operator.wait(PATIENCE_S) == 0
+    assert holder(admin) == ""
+    assert b"nobody-sees-this" not in operator.log.read_bytes()
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
+def test_another_replica_acts_within_twenty_seconds_and_no_two_write_at_once(plane, admin, start, blow):
+    """A leader that dies, or stops and wakes up later believing it leads, never writes beside the next one."""
+    first = start(f"first-{blow.name.lower()}")
+    until(lambda: holder(admin) == f"first-{blow.name.lower()}")
+    acts(admin, f"before-{blow.name.lower()}")
+    second = start(f"second-{blow.name.lower()}")
+    time.sleep(1)  # let it look at the Lease once, as a replica that stood by for long has done
+
+    first.send_signal(blow)
+    waited = acts(admin, f"after-{blow.name.lower()}")
+
+    assert waited < TAKEOVER_S
+    if blow == signal.SIGSTOP:
+        first.send_signal(signal.SIGCONT)
+        assert first.wait(PATIENCE_S) == LEASE_LOST
+    acts(admin, f"later-{blow.name.lower()}")
+    second.terminate()
+    assert second.wait(PATIENCE_S) == 0
+    writers = [writer for writer, _ in _writes(plane.audit_log)]
+    assert len(_runs(writers)) == len(set(writers)), f"replicas wrote in turns: {_runs(writers)}"
+
+
+def _writes(log: Path) -> list[tuple[str, str]]:
+    """Who changed what, in order: the operator's accepted writes but for Leases and Events."""
+    found = []
+    for line in log.read_text().splitlines():
+        event = json.loads(line)
+        resource = event.get("objectRef", {}).get("resource", "")
+        ours = event["user"]["username"] == "system:serviceaccount:tgp-system:tgp-operator"
+        if ours and resource not in {"leases", "events"} and event["responseStatus"]["code"] < 300:
+            credential = event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0]
+            found.append((event["stageTimestamp"], credential, event["requestURI"]))
+    return [(credential, uri) for _, credential, uri in sorted(found)]
+
+
+def _runs(names: list[str]) -> list[str]:
+    return [name for place, name in enumerate(names) if place == 0 or names[place - 1] != name]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "question"),
+    [
+        ("yes", "get secrets -n tgp-system"),
+        ("no", "get secrets -n default"),
+        ("no", "list secrets -A"),
+        ("no", "create pods -n default"),
+        ("no", "delete gpunodepools.tgp.io -n default"),
+        ("no", "patch gpunodepools.tgp.io -n default"),
+        ("yes", "patch gpunodepools.tgp.io --subresource=status -n default"),
+        ("no", "update leases -n default"),
+        ("no", "create clusterrolebindings"),
+    ],
+)
+def test_the_shipped_role_allows_this_and_no_more(admin, verdict, question):
+    asked = admin.run("auth", "can-i", *question.split(), "--as=system:serviceaccount:tgp-system:tgp-operator")
+
+    assert asked.stdout.strip() == verdict
