@@ -1,0 +1,75 @@
+"""Builders for simulations with the whole operator in them."""
+
+import asyncio
+from typing import Any
+
+from tgp.api.crds import crds
+from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, SECRET, Resource
+from tgp.app.operator import Operator, Outside
+from tgp.app.settings import Settings
+from tgp.ports.leadership import LeadershipLost
+from tgp.sim.process import Host
+from tgp.sim.world import KUBERNETES, World
+
+NAMESPACE_NAME = "tgp-system"
+
+
+def operator_main(settings: Settings | None = None):
+    """The `main` of a simulated process that runs the operator as it is."""
+
+    async def main(host: Host) -> None:
+        outside = Outside(
+            http=host.http(KUBERNETES),
+            clock=host.clock,
+            entropy=host.entropy,
+            host=host.name,
+            namespace=NAMESPACE_NAME,
+        )
+        try:
+            await Operator(settings or Settings(), outside).run()
+        except LeadershipLost:
+            await host.exit()
+
+    return main
+
+
+def furnish(world: World) -> None:
+    """Our kinds and the operator's namespace."""
+    for crd in crds(ancestor=True):
+        world.api.backstage.create(CUSTOM_RESOURCE_DEFINITION, crd)
+    create(world, NAMESPACE, NAMESPACE_NAME)
+
+
+def create(world: World, resource: Resource, name: str, namespace: str = "", **rest: Any) -> None:
+    meta = {"name": name, **({"namespace": namespace} if namespace else {})}
+    obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, **rest}
+    world.api.backstage.create(resource, obj)
+
+
+def a_class(world: World, name: str, **spec: Any) -> None:
+    default = {"providers": [{"name": "simulated"}], "networking": {"backend": "none"}}
+    create(world, GPU_NODE_CLASS, name, spec={**default, **spec})
+
+
+def a_pool(world: World, name: str, node_class: str, namespace: str = "default", **spec: Any) -> None:
+    create(world, GPU_NODE_POOL, name, namespace, spec={"nodeClassRef": {"name": node_class}, **spec})
+
+
+def a_secret(world: World, name: str, **keys: str) -> None:
+    create(world, SECRET, name, NAMESPACE_NAME, stringData=keys)
+
+
+def ready(world: World, resource: Resource, name: str, namespace: str = "") -> str:
+    """The reason of its Ready condition; empty: nobody has said anything."""
+    found = world.api.backstage.get(resource, namespace, name)
+    conditions = (found or {}).get("status", {}).get("conditions", [])
+    return next((row["reason"] for row in conditions if row["type"] == "Ready"), "")
+
+
+def writes(world: World) -> list[str]:
+    """Changing calls so far, but for the Lease's."""
+    return [str(effect) for effect in world.effects if "/leases" not in effect.path]
+
+
+def settle(world: World) -> None:
+    world.until(asyncio.sleep(120))
