@@ -43,5 +43,8 @@ class Elector(Protocol):
         ...
 
     async def release(self) -> None:
-        """Give the lease back, so that another may begin at once. Only after everything that acts has stopped."""
+        """Give the lease back, so that another may begin at once. Only after everything that acts has stopped.
+
+        `run` then comes to its end by itself.
+        """
         ...

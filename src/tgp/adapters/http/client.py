@@ -1,0 +1,170 @@
+"""The `Http` port over aiohttp: one endpoint, real sockets."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+from yarl import URL
+
+from tgp.adapters.http.failures import FAILURES, explain
+from tgp.adapters.http.gate import Gate, GatedRequest, body_of
+from tgp.adapters.http.stream import SocketStream
+from tgp.ports.clock import Clock
+from tgp.ports.http import Call, NeverLeft, Pairs, Reply, Stream
+
+READ_BUFFER_BYTES = 256 << 10  # asyncio reads at most this much at once; a smaller buffer only adds wake-ups
+MAX_HEADER_BYTES = 32 << 10  # one header; proxies with long cookies stay below it
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """How connections are made and kept."""
+
+    connections: int = 64  # at once; further calls wait, within `connect_within`
+    keep_idle: timedelta = timedelta(seconds=4)  # Node closes idle connections after 5 s, nginx 75, Go 90
+    connect_within: timedelta = timedelta(seconds=10)  # waiting for a free one, resolver and handshake included
+    fresh_for_changes: bool = True
+    """A changing call gets a connection of its own, so that a kept one that died quietly is found out by a failed
+    handshake (never left) and not by silence (unknown). Where unknown is cheap to settle, reuse is quicker."""
+
+
+class HttpClient:
+    """Sends each call once. Make it inside a running loop's program; close it at the end."""
+
+    def __init__(
+        self,
+        base_url: str,
+        clock: Clock,
+        *,
+        tls: ssl.SSLContext | None = None,  # None: the system's authorities
+        server_name: str = "",  # to verify instead of the URL's host
+        proxy: str = "",
+        headers: Pairs = (),  # added to every call; never printed
+        pool: Pool = Pool(),  # noqa: B008 - frozen
+    ) -> None:
+        self._origin, self._prefix = _endpoint(base_url)
+        self._clock = clock
+        self._tls = tls
+        self._server_name = server_name or None
+        self._proxy = proxy or None
+        self._headers = headers
+        self._pool = pool
+        self._kept: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None
+
+    def __repr__(self) -> str:
+        return f"HttpClient({self._origin})"
+
+    async def send(self, call: Call) -> Reply:
+        gate = Gate(self._clock, call.not_after)
+        try:
+            async with asyncio.timeout(call.timeout.total_seconds()):
+                stream = await self._begin(call, gate, idle=None)
+                try:
+                    content = await stream.rest()
+                finally:
+                    stream.close()
+                return Reply(stream.status, content, stream.headers)
+        except FAILURES as error:
+            failure = explain(error, self._name(call), gate)
+        raise failure  # outside the handler, so that it carries nothing of the original
+
+    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
+        return self._streaming(call, idle)
+
+    @asynccontextmanager
+    async def _streaming(self, call: Call, idle: timedelta) -> AsyncIterator[Stream]:
+        stream = await self._begin_in_time(call, idle)
+        try:
+            yield stream
+        finally:
+            stream.close()
+
+    async def _begin_in_time(self, call: Call, idle: timedelta) -> SocketStream:
+        gate = Gate(self._clock, call.not_after)
+        try:
+            async with asyncio.timeout(call.timeout.total_seconds()):
+                return await self._begin(call, gate, idle)
+        except FAILURES as error:
+            failure = explain(error, self._name(call), gate)
+        raise failure
+
+    async def _begin(self, call: Call, gate: Gate, idle: timedelta | None) -> SocketStream:
+        """Send, and read up to the end of the answer's headers."""
+        headers = (("Accept-Encoding", "identity"), *self._headers, *call.headers)
+        self._refuse_unsendable(call, headers)
+        gate.check()
+        answer = await self._session(call).request(
+            call.method,
+            self._url(call),
+            data=body_of(call.body, gate),
+            headers=headers,
+            middlewares=(gate.middleware,),
+            allow_redirects=False,
+            ssl=self._tls or True,
+            server_hostname=self._server_name,
+            proxy=self._proxy,
+        )
+        return SocketStream(answer, self._name(call), gate, call.max_bytes, idle)
+
+    async def close(self) -> None:
+        """Close every connection. A call made afterwards opens new ones."""
+        sessions, self._kept, self._fresh = (self._kept, self._fresh), None, None
+        for session in sessions:
+            if session is not None:
+                await session.close()
+
+    def _session(self, call: Call) -> aiohttp.ClientSession:
+        if call.changes_things and self._pool.fresh_for_changes:
+            self._fresh = self._fresh or self._new_session(fresh=True)
+            return self._fresh
+        self._kept = self._kept or self._new_session(fresh=False)
+        return self._kept
+
+    def _new_session(self, *, fresh: bool) -> aiohttp.ClientSession:
+        pool = self._pool
+        if fresh:
+            connector = aiohttp.TCPConnector(limit=pool.connections, force_close=True)
+        else:
+            connector = aiohttp.TCPConnector(limit=pool.connections, keepalive_timeout=pool.keep_idle.total_seconds())
+        return aiohttp.ClientSession(
+            connector=connector,
+            request_class=GatedRequest,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, connect=pool.connect_within.total_seconds()),
+            auto_decompress=False,
+            read_bufsize=READ_BUFFER_BYTES,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+            skip_auto_headers=("User-Agent",),
+        )
+
+    def _url(self, call: Call) -> URL:
+        query = urlencode(call.query, quote_via=quote)
+        return URL(f"{self._origin}{self._prefix}{call.path}{'?' if query else ''}{query}", encoded=True)
+
+    def _name(self, call: Call) -> str:
+        return f"{call.method} {self._origin}{self._prefix}{call.path}"
+
+    def _refuse_unsendable(self, call: Call, headers: Pairs) -> None:
+        """What would break the framing of the request never leaves; the value is not quoted."""
+        if not call.path.startswith("/") or not call.path.isascii() or not call.path.isprintable() or " " in call.path:
+            raise NeverLeft(f"{call.method} {self._origin}: the path is not absolute and percent-encoded")
+        for name, value in headers:
+            if not name.isascii() or not name.isprintable() or any(character in value for character in "\r\n\0"):
+                raise NeverLeft(f"{self._name(call)} was not sent: header {name!r} cannot be sent as it is")
+
+
+def _endpoint(base_url: str) -> tuple[str, str]:
+    """Origin and path prefix of an http(s) URL; refuses what may carry a secret."""
+    parts = urlsplit(base_url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("a base URL starts with http:// or https:// and names a host")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ValueError(f"the base URL of {parts.hostname} holds credentials, a query or a fragment")
+    return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")

@@ -1,0 +1,79 @@
+"""From aiohttp's errors to the port's two: never left, or no answer.
+
+The texts are written here and not taken over, and no cause is kept: the originals quote URLs with their query, and
+their `repr` shows the headers that were sent.
+"""
+
+import os
+import ssl
+
+import aiohttp
+from aiohttp.http_exceptions import LineTooLong as HeaderTooLong
+
+from tgp.adapters.http.gate import Broken, Gate, Shut
+from tgp.adapters.http.inflate import CannotInflate
+from tgp.adapters.http.lines import LineTooLong
+from tgp.ports.http import HttpError, NeverLeft, NoAnswer, TooLarge
+
+FAILURES = (aiohttp.ClientError, OSError, CannotInflate, LineTooLong)  # TimeoutError is an OSError
+
+
+def explain(error: Exception, what: str, gate: Gate) -> HttpError:
+    """The error to raise in place of `error`; `what` names method, endpoint and path."""
+    if gate.late and not gate.opened:
+        return NeverLeft(f"{what} was not sent: its deadline had passed")
+    if not gate.opened:
+        return NeverLeft(f"{what} was not sent: {_reason(error)}")
+    if isinstance(error, LineTooLong):
+        return TooLarge(f"{what} answered with a line that is too long")
+    return NoAnswer(f"{what} got no whole answer: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case Broken():
+            return _reason(error.cause)
+        case aiohttp.ClientConnectorDNSError():
+            return "the host name has no address"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"the certificate is not trusted ({_verdict(error.certificate_error)})"
+        case aiohttp.ClientConnectorSSLError() | aiohttp.ClientSSLError():
+            return f"the TLS handshake failed ({_tls_reason(error)})"
+        case aiohttp.ConnectionTimeoutError():
+            return "no connection was made in time"
+        case TimeoutError():
+            return "it took too long"
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy answered {error.status}"
+        case aiohttp.ClientResponseError() if _headers_too_large(error):
+            return "the headers of the answer are too large"
+        case aiohttp.ClientResponseError():
+            return "the answer is not readable as HTTP"
+        case aiohttp.ServerDisconnectedError():
+            return "the server closed the connection"
+        case aiohttp.ClientPayloadError():
+            return "the answer broke off"
+        case CannotInflate():
+            return "the answer is compressed in a way nobody asked for, or damaged"
+        case Shut():
+            return str(error)
+        case OSError() if error.errno:
+            return os.strerror(error.errno) if error.errno > 0 else "the host name has no address"
+        case _:
+            return type(error).__name__
+
+
+def _headers_too_large(error: aiohttp.ClientResponseError) -> bool:
+    """The parser's error comes wrapped once or twice, depending on which parser runs."""
+    cause = error.__cause__
+    return isinstance(cause, HeaderTooLong) or (cause is not None and isinstance(cause.__cause__, HeaderTooLong))
+
+
+def _verdict(error: Exception) -> str:
+    said = getattr(error, "verify_message", "")
+    return said if isinstance(said, str) and said else "verification failed"
+
+
+def _tls_reason(error: aiohttp.ClientOSError) -> str:
+    cause = getattr(error, "os_error", error)
+    return cause.reason if isinstance(cause, ssl.SSLError) and cause.reason else type(cause).__name__

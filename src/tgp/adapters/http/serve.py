@@ -1,0 +1,166 @@
+"""The other side of the door: a `Handler` on a loopback port, so that kubectl and vendors' clients can talk to it."""
+
+import asyncio
+import errno
+import ssl
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from tgp.ports.http import Call, Handler, Reply, Streaming
+
+PORTS_TRIED = 64  # from the wanted one upwards
+MAX_REQUEST_BYTES = 16 << 20  # etcd refuses objects far below it
+HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-length", "upgrade", "te", "trailer"})
+
+
+class NoFreePort(Exception):
+    """None of the ports tried was free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A mounted handler. It answers until it is stopped."""
+
+    url: str
+    port: int
+    _runner: web.ServerRunner
+
+    async def stop(self) -> None:
+        """Close the port, let answers under way finish for a moment, cut the rest."""
+        await self._runner.cleanup()
+
+
+async def listen(
+    handler: Handler,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,  # 0: any free one
+    tls: ssl.SSLContext | None = None,
+    grace: timedelta = timedelta(seconds=1),
+) -> Listening:
+    """Mount `handler` on `port`, or on the next free one; the caller prints which it became."""
+    server = web.Server(_Bridge(handler).answer, handler_cancellation=True, access_log=None)
+    runner = web.ServerRunner(server, shutdown_timeout=grace.total_seconds())
+    await runner.setup()
+    try:
+        found = await _bind(runner, host, port, tls)
+    except BaseException:
+        await runner.cleanup()
+        raise
+    shown = f"[{host}]" if ":" in host else host
+    return Listening(f"{'https' if tls else 'http'}://{shown}:{found}", found, runner)
+
+
+async def _bind(runner: web.ServerRunner, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+    for candidate in range(port, min(port + PORTS_TRIED, 65536)) if port else (0,):
+        site = web.TCPSite(runner, host, candidate, ssl_context=tls)
+        try:
+            await site.start()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            await site.stop()
+            continue
+        return int(runner.addresses[0][1])
+    raise NoFreePort(f"ports {port} to {port + PORTS_TRIED - 1} on {host} are all in use")
+
+
+class _Bridge:
+    """Between aiohttp's requests and the port's calls."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = await _body(request)
+        if body is None:
+            return web.Response(status=413, text="the request is too large\n")
+        # A client that hangs up cancels us. What it asked for goes on to its end, as on any real server.
+        work = asyncio.ensure_future(_awaited(self._handler(_call(request, body))))
+        try:
+            reply = await asyncio.shield(work)
+        except asyncio.CancelledError:
+            work.add_done_callback(_close_unread)
+            raise
+        if isinstance(reply, Reply):
+            return _whole(reply)
+        return await _pour(request, reply)
+
+
+async def _awaited(answer: Awaitable[Reply | Streaming]) -> Reply | Streaming:
+    return await answer
+
+
+def _close_unread(work: "asyncio.Future[Reply | Streaming]") -> None:
+    """Nobody is left to read a stream: close it, so that its `finally` runs."""
+    if work.cancelled() or work.exception() is not None or isinstance(work.result(), Reply):
+        return
+    reply = work.result()
+    assert isinstance(reply, Streaming)
+    closing = asyncio.ensure_future(_close(reply))
+    _CLOSING.add(closing)
+    closing.add_done_callback(_CLOSING.discard)
+
+
+_CLOSING: set["asyncio.Future[None]"] = set()  # asyncio itself keeps only weak references to tasks
+
+
+async def _close(reply: Streaming) -> None:
+    close = getattr(reply.pieces, "aclose", None)  # generators have it, plain iterators need not
+    if close is not None:
+        await close()
+
+
+async def _body(request: web.BaseRequest) -> bytes | None:
+    """The whole body; None if it is too large."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in request.content.iter_any():
+        size += len(piece)
+        if size > MAX_REQUEST_BYTES:
+            return None
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def _call(request: web.BaseRequest, body: bytes) -> Call:
+    return Call(
+        request.method,
+        request.rel_url.raw_path,
+        query=tuple(parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True)),
+        headers=tuple(request.headers.items()),
+        body=body,
+    )
+
+
+def _whole(reply: Reply) -> web.Response:
+    response = web.Response(status=reply.status, body=reply.content)
+    _copy_headers(response, reply)
+    return response
+
+
+async def _pour(request: web.BaseRequest, reply: Streaming) -> web.StreamResponse:
+    response = web.StreamResponse(status=reply.status)
+    _copy_headers(response, reply)
+    try:
+        await response.prepare(request)
+        async for piece in reply.pieces:
+            await response.write(piece)
+        await response.write_eof()
+    except ConnectionResetError:
+        pass  # the client hung up: nobody is left to be told anything
+    finally:
+        await _close(reply)
+    return response
+
+
+def _copy_headers(response: web.StreamResponse, reply: Reply | Streaming) -> None:
+    """The handler's headers, but for those that frame the message: aiohttp writes these itself."""
+    response.headers.popall("Content-Type", None)
+    for name, value in reply.headers:
+        if name.lower() not in HOP_BY_HOP:
+            response.headers.add(name, value)

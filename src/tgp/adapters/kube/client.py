@@ -1,0 +1,222 @@
+"""The `Cluster` port over the Kubernetes API: one method, one request."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from tgp.adapters.kube.client_pace import Pace, TokenBucket
+from tgp.adapters.kube.errors import error_for, meant_another_object
+from tgp.adapters.kube.events import CORE_EVENT
+from tgp.adapters.kube.patch import difference
+from tgp.api.resource import EVENT, LEASE, POD, Resource
+from tgp.core.model.key import Key
+from tgp.ports.cluster import ClusterBusy, Conflict, NotFound, WriteUnknown, Written
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Pairs, Reply, Unreadable
+from tgp.ports.leadership import Fence, NotLeading
+
+FIELD_MANAGER = "tgp-operator"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
+
+READ_TRIES = 3
+FIRST_PAUSE = timedelta(milliseconds=250)  # between tries, doubled, with jitter
+LONGEST_PAUSE = timedelta(seconds=5)  # a server that asks for more gets its say through ClusterBusy.retry_after
+
+_MANAGED: Pairs = (("fieldManager", FIELD_MANAGER),)
+
+# A candidate writes the first, and telling what happened is always allowed.
+UNFENCED = frozenset({LEASE, EVENT, CORE_EVENT})
+UNPACED = frozenset({LEASE})  # a renewal must not queue behind a burst of ordinary requests
+
+
+class KubeCluster:
+    """Writes once and never again by itself; reads, which change nothing, are tried a few times."""
+
+    def __init__(
+        self,
+        http: Http,
+        entropy: Entropy,
+        *,
+        fence: Fence | None = None,  # None: this process needs no leadership (the command line)
+        pace: Pace = Pace(),  # noqa: B008 - frozen
+    ) -> None:
+        self._http = http
+        self._entropy = entropy
+        self._fence = fence
+        self._bucket = TokenBucket(pace)
+
+    async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
+        call = Call("GET", resource.path(*key), headers=(("Accept", "application/json"),))
+        what = f"reading {resource.kind} {key}"
+        for attempt in range(READ_TRIES - 1):
+            try:
+                return await self._read_once(resource, call, what)
+            except ClusterBusy as error:
+                if error.retry_after is not None and error.retry_after > LONGEST_PAUSE:
+                    raise
+                await asyncio.sleep(self._pause(attempt, error.retry_after))
+        return await self._read_once(resource, call, what)
+
+    async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Written:
+        metadata = manifest.get("metadata", {})
+        key = Key(metadata.get("namespace", "") if resource.namespaced else "", metadata.get("name", ""))
+        assert key.namespace or not resource.namespaced, f"a {resource.kind} is made in a namespace"
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
+        call = _changing("POST", resource.path(key.namespace), body, "application/json", _MANAGED)
+        return await self._write(resource, call, f"creating {resource.kind} {key}")
+
+    async def patch(
+        self, resource: Resource, key: Key, change: Mapping[str, Any], *, resource_version: str = "", uid: str = ""
+    ) -> Written:
+        body = _expecting(change, resource_version, uid)
+        call = _changing("PATCH", resource.path(*key), body, MERGE_PATCH, _MANAGED)
+        written = await self._write(resource, call, f"patching {resource.kind} {key}")
+        if resource_version and written.resource_version == resource_version:
+            return Written(written.resource_version, written.uid, written.generation, changed=False)
+        return written
+
+    async def apply(self, resource: Resource, manifest: Mapping[str, Any], *, force: bool = False) -> Written:
+        metadata = manifest["metadata"]
+        key = Key(metadata.get("namespace", "") if resource.namespaced else "", metadata["name"])
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
+        query = (*_MANAGED, ("force", "true")) if force else _MANAGED
+        call = _changing("PATCH", resource.path(*key), body, APPLY_PATCH, query)
+        return await self._write(resource, call, f"applying {resource.kind} {key}")
+
+    async def write_status(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str,
+        seen: Mapping[str, Any],
+        status: Mapping[str, Any],
+        resource_version: str = "",
+    ) -> Written:
+        change = difference(seen, status)
+        if not change:
+            return Written("", uid, 0, changed=False)
+        body = _expecting({"status": change}, resource_version, uid)
+        call = _changing("PATCH", resource.path(*key, "status"), body, MERGE_PATCH, _MANAGED)
+        return await self._write(resource, call, f"writing the status of {resource.kind} {key}")
+
+    async def delete(self, resource: Resource, key: Key, *, uid: str = "", resource_version: str = "") -> None:
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if expected := _preconditions(uid, resource_version):
+            body["preconditions"] = expected
+        call = _changing("DELETE", resource.path(*key), body, "application/json", ())
+        try:
+            await self._acknowledged(resource, call, f"deleting {resource.kind} {key}")
+        except NotFound:
+            return  # gone is what was wanted
+
+    async def evict(self, pod: Key, *, uid: str, grace: timedelta | None = None) -> None:
+        options: dict[str, Any] = {"preconditions": {"uid": uid}}
+        if grace is not None:
+            options["gracePeriodSeconds"] = max(0, int(grace.total_seconds()))
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": pod.namespace, "name": pod.name},
+            "deleteOptions": options,
+        }
+        call = _changing("POST", POD.path(*pod, "eviction"), body, "application/json", ())
+        try:
+            await self._acknowledged(POD, call, f"evicting Pod {pod}")
+        except NotFound:
+            return
+        except Conflict as error:
+            if not meant_another_object(error):
+                raise
+
+    async def _read_once(self, resource: Resource, call: Call, what: str) -> dict[str, Any]:
+        await self._in_turn(resource)
+        try:
+            reply = await self._http.send(call)
+        except (NeverLeft, NoAnswer) as error:
+            raise ClusterBusy(f"{what}: {error}") from error
+        if not reply.ok:
+            raise error_for(reply, what, changes=False)
+        try:
+            return _object(reply)
+        except Unreadable as error:
+            raise ClusterBusy(f"{what}: answered {reply.status}, but {error}") from error
+
+    async def _write(self, resource: Resource, call: Call, what: str) -> Written:
+        reply = await self._send_change(resource, call, what)
+        try:
+            return _written(_object(reply))
+        except Unreadable as error:
+            raise WriteUnknown(f"{what}: answered {reply.status}, but {error}") from error
+
+    async def _acknowledged(self, resource: Resource, call: Call, what: str) -> None:
+        """For verbs that answer with a Status or with the object, as it pleases them; a proxy's page is neither."""
+        reply = await self._send_change(resource, call, what)
+        if not reply.text("kind"):
+            raise WriteUnknown(f"{what}: answered {reply.status}, but not with a Kubernetes object")
+
+    async def _send_change(self, resource: Resource, call: Call, what: str) -> Reply:
+        await self._in_turn(resource)
+        call = self._fenced(resource, call, what)
+        try:
+            reply = await self._http.send(call)
+        except NeverLeft as error:
+            raise ClusterBusy(f"{what}: {error}") from error
+        except NoAnswer as error:
+            raise WriteUnknown(f"{what}: {error}") from error
+        if not reply.ok:
+            raise error_for(reply, what, changes=True)
+        return reply
+
+    async def _in_turn(self, resource: Resource) -> None:
+        if resource not in UNPACED:
+            await self._bucket.take()
+
+    def _fenced(self, resource: Resource, call: Call, what: str) -> Call:
+        """The same call, good only for as long as we lead."""
+        if self._fence is None or resource in UNFENCED:
+            return call
+        deadline = self._fence.deadline()
+        if deadline is None:
+            raise NotLeading(f"{what}: this replica does not lead")
+        return replace(call, not_after=deadline)
+
+    def _pause(self, attempt: int, asked: timedelta | None) -> float:
+        doubled = min(FIRST_PAUSE * (1 << attempt), LONGEST_PAUSE)
+        wait = max(doubled, asked or timedelta())
+        return wait.total_seconds() * (1 + self._entropy.jitter() / 2)
+
+
+def _changing(method: str, path: str, body: Mapping[str, Any], content_type: str, query: Pairs) -> Call:
+    headers = (("Content-Type", content_type), ("Accept", "application/json"))
+    return Call(method, path, query=query, headers=headers, body=msgspec.json.encode(body))
+
+
+def _expecting(change: Mapping[str, Any], resource_version: str, uid: str) -> dict[str, Any]:
+    """The patch, and in it what it expects to find: the server compares, and refuses if they differ."""
+    expected = _preconditions(uid, resource_version)
+    return {**change, "metadata": {**change.get("metadata", {}), **expected}} if expected else dict(change)
+
+
+def _preconditions(uid: str, resource_version: str) -> dict[str, str]:
+    return {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+
+
+def _object(reply: Reply) -> dict[str, Any]:
+    body = reply.json()
+    if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
+        raise Unreadable("the body is not a Kubernetes object")
+    return body
+
+
+def _written(stored: Mapping[str, Any]) -> Written:
+    metadata = stored["metadata"]
+    version, uid, generation = metadata.get("resourceVersion"), metadata.get("uid"), metadata.get("generation", 0)
+    if not isinstance(version, str) or not version or not isinstance(uid, str) or not isinstance(generation, int):
+        raise Unreadable("the object in it has no uid or version")
+    return Written(version, uid, generation, changed=True)

@@ -1,0 +1,79 @@
+"""From a target to an `Http` that reaches it."""
+
+from collections.abc import Callable
+from functools import partial
+
+from tgp.adapters.http.client import HttpClient, Pool
+from tgp.adapters.http.tls import BadAuthority, BadCertificate, client_context
+from tgp.adapters.kube.config import ClusterEntry, Target
+from tgp.adapters.kube.config_field import ConfigInvalid
+from tgp.adapters.kube.config_files import ReadFile, read_file
+from tgp.adapters.kube.credentials import Configured, FromPlugin, Source
+from tgp.adapters.kube.credentials_http import AuthenticatedHttp
+from tgp.ports.clock import Clock
+from tgp.ports.compute import Compute
+from tgp.ports.exec import Exec
+from tgp.ports.http import NeverLeft, Pairs
+
+# The API server keeps idle connections for minutes, and an unknown write is settled by one read: reuse them.
+KUBE_POOL = Pool(fresh_for_changes=False)
+
+
+def http_for(
+    target: Target, clock: Clock, compute: Compute, programs: Exec, *, headers: Pairs = (), read: ReadFile = read_file
+) -> AuthenticatedHttp:
+    """Everything that can be known to be wrong without a connection is refused here, by file and field."""
+    cluster, user = target.cluster, target.user
+    authority = _authority(cluster, read)
+    _checked_context(cluster, authority)
+
+    async def read_later(path: str) -> bytes:
+        return await compute.run(partial(read, path))
+
+    source: Source = Configured(user, clock, read_later)
+    if user.plugin is not None and not (user.token or user.token_file or user.username):
+        source = FromPlugin(user.plugin, cluster, clock, programs, authority=authority or b"")
+    return AuthenticatedHttp(source, _connector(target, clock, authority, headers), user.impersonation)
+
+
+def _connector(
+    target: Target, clock: Clock, authority: bytes | None, headers: Pairs
+) -> Callable[[bytes, bytes], HttpClient]:
+    cluster = target.cluster
+
+    def connect(certificate: bytes, key: bytes) -> HttpClient:
+        try:
+            tls = client_context(authority, insecure=cluster.insecure, certificate=certificate, key=key)
+        except BadCertificate as error:
+            raise NeverLeft(f"{target.user.where}: {error}") from None
+        return HttpClient(
+            cluster.server,
+            clock,
+            tls=tls if cluster.server.startswith("https:") else None,
+            server_name=cluster.server_name,
+            proxy=cluster.proxy,
+            headers=headers,
+            pool=KUBE_POOL,
+        )
+
+    return connect
+
+
+def _authority(cluster: ClusterEntry, read: ReadFile) -> bytes | None:
+    material = cluster.authority
+    if material is None:
+        return None
+    if material.data:
+        return material.data
+    try:
+        return read(material.path)
+    except OSError as error:
+        raise ConfigInvalid(f"{material.where}: {material.path}: {error.strerror or 'cannot be read'}") from None
+
+
+def _checked_context(cluster: ClusterEntry, authority: bytes | None) -> None:
+    try:
+        client_context(authority, insecure=cluster.insecure)
+    except BadAuthority as error:
+        where = cluster.authority.where if cluster.authority else cluster.where
+        raise ConfigInvalid(f"{where}: {error}") from None

@@ -1,0 +1,223 @@
+"""Standing for election and leading, by a Lease."""
+
+import asyncio
+from dataclasses import replace
+from typing import assert_never
+
+from tgp.adapters.kube.elector_rules import (
+    Create,
+    Decision,
+    LeaseTimes,
+    Record,
+    Renew,
+    Seen,
+    Take,
+    Wait,
+    decide,
+    look,
+    micro_time,
+    read_record,
+    spec_of,
+)
+from tgp.api.resource import LEASE
+from tgp.core.model.key import Key
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import Cluster, ClusterError, NotFound
+from tgp.ports.entropy import Entropy
+from tgp.ports.leadership import LeadershipLost, NotLeading
+
+CANDIDATE_JITTER = 0.2  # candidates ask every 1 to 1.2 retries: out of step, and a silent leader is noticed soon
+IDENTITY_BYTES = 8  # of luck in an identity: two processes on one host, or one pod restarted, must differ
+
+
+def new_identity(host: str, entropy: Entropy) -> str:
+    return f"{host}_{entropy.token(IDENTITY_BYTES).hex()}"
+
+
+class LeaseFence:
+    """One field, replaced whole: the watchdog reads it from its own thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._term: tuple[float, str] | None = None  # (deadline, epoch); None: we do not lead
+
+    def deadline(self) -> float | None:
+        term = self._term
+        return None if term is None else term[0]
+
+    def epoch(self) -> str:
+        return self._valid_term()[1]
+
+    def check(self) -> None:
+        self._valid_term()
+
+    def extend(self, deadline: float, epoch: str) -> None:
+        self._term = (deadline, epoch)
+
+    def close(self) -> None:
+        self._term = None
+
+    def _valid_term(self) -> tuple[float, str]:
+        term = self._term
+        if term is None:
+            raise NotLeading("this replica does not lead")
+        if self._clock.boottime() >= term[0]:
+            raise NotLeading("the lease was not renewed in time")
+        return term
+
+
+class LeaseElector:
+    """One process's standing. `identity` must be unlike that of any other process, its own past selves included."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        key: Key,
+        identity: str,
+        times: LeaseTimes = LeaseTimes(),  # noqa: B008 - frozen
+    ) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._entropy = entropy
+        self._key = key
+        self._identity = identity
+        self._times = times
+        self._seen: Seen | None = None  # None: there is no Lease, or we have not looked yet
+        self._current = False  # `_seen` came from our own last good write: it can be renewed without reading
+        self._won = asyncio.Event()
+        self._released = False
+        self._writing = asyncio.Lock()  # a renewal and a release must not cross
+        self.fence = LeaseFence(clock)
+        self.last_error = ""  # why the last try failed; empty after a good one
+
+    @property
+    def holder(self) -> str:
+        """Who leads, as far as we have seen; empty: nobody."""
+        return self._seen.record.holder if self._seen is not None else ""
+
+    async def won(self) -> None:
+        await self._won.wait()
+
+    async def run(self) -> None:
+        while not self._released:
+            async with self._writing:
+                await self._try()
+            self._end_if_late()
+            await asyncio.sleep(self._pause())
+            self._end_if_late()
+
+    async def release(self) -> None:
+        """Best effort: a lease that is not released only makes the next leader wait for its duration."""
+        self._released = True
+        self.fence.close()
+        async with self._writing:
+            seen = self._seen
+            if not self._won.is_set() or seen is None or seen.record.holder != self._identity:
+                return
+            emptied = replace(seen.record, holder="", renewed=micro_time(self._clock.now()))
+            try:
+                async with asyncio.timeout(self._times.renew_within / 2):
+                    await self._patch(emptied)
+            except (ClusterError, TimeoutError) as error:
+                self.last_error = str(error) or "no answer in time"
+
+    async def _try(self) -> None:
+        """One look and at most one write. Whatever goes wrong, the next try looks again."""
+        if self._released:
+            return
+        try:
+            async with asyncio.timeout(self._patience()):
+                await self._step()
+        except (ClusterError, TimeoutError) as error:
+            self._current = False  # an unknown outcome is no success: what the server holds must be read
+            self.last_error = str(error) or "no answer in time"
+        else:
+            self.last_error = ""
+
+    async def _step(self) -> None:
+        if not self._current:
+            self._seen = await self._look()
+        started = self._clock.boottime()
+        decision = decide(self._identity, self._seen, started)
+        self._end_if_taken(decision)
+        held = await self._carry_out(decision)
+        if held is None:
+            return
+        self._seen, self._current = Seen(held, started), True
+        if self._released:  # while this renewal was on its way
+            return
+        self.fence.extend(started + self._times.renew_within, f"{held.uid}/{held.transitions}")
+        self._won.set()
+
+    async def _look(self) -> Seen | None:
+        try:
+            lease = await self._cluster.read(LEASE, self._key)
+        except NotFound:
+            return None
+        record = read_record(lease, self._times.duration)
+        return look(self._seen, record, self._clock.boottime())
+
+    async def _carry_out(self, decision: Decision) -> Record | None:
+        """The record as we made it; None: it is another's."""
+        now = micro_time(self._clock.now())
+        match decision:
+            case Create():
+                return await self._create(Record("", "", self._identity, self._times.duration, now, now, 0))
+            case Take(record):
+                taken = replace(record, acquired=now, transitions=record.transitions + 1)
+                return await self._patch(self._ours(taken, now))
+            case Renew(record):
+                return await self._patch(self._ours(record, now))
+            case Wait():
+                return None
+            case _:
+                assert_never(decision)
+
+    def _ours(self, record: Record, now: str) -> Record:
+        return replace(record, holder=self._identity, duration=self._times.duration, renewed=now)
+
+    async def _create(self, record: Record) -> Record:
+        metadata = {"namespace": self._key.namespace, "name": self._key.name}
+        written = await self._cluster.create(LEASE, {"metadata": metadata, "spec": spec_of(record)})
+        return replace(record, uid=written.uid, resource_version=written.resource_version)
+
+    async def _patch(self, record: Record) -> Record:
+        """Compare and swap: refused unless the stored record is the one we looked at."""
+        written = await self._cluster.patch(
+            LEASE,
+            self._key,
+            {"spec": spec_of(record)},
+            resource_version=record.resource_version,
+            uid=record.uid,
+        )
+        return replace(record, resource_version=written.resource_version)
+
+    def _end_if_taken(self, decision: Decision) -> None:
+        """A leader renews, and nothing else: a new record would be a new term, and this process belongs to the old."""
+        if self._won.is_set() and not isinstance(decision, Renew):
+            self._end(f"the lease is now {self.holder or 'nobody'}'s")
+
+    def _end_if_late(self) -> None:
+        deadline = self.fence.deadline()
+        if self._won.is_set() and not self._released and (deadline is None or self._clock.boottime() >= deadline):
+            self._end(f"the lease was not renewed in time: {self.last_error or 'the process stood still'}")
+
+    def _end(self, why: str) -> None:
+        self.fence.close()
+        raise LeadershipLost(why)
+
+    def _patience(self) -> float:
+        """A leader's: half a term, so that a lost answer leaves time for another try, and never past its end."""
+        deadline = self.fence.deadline()
+        if deadline is None:
+            return self._times.renew_within
+        return max(0.0, min(self._times.renew_within / 2, deadline - self._clock.boottime()))
+
+    def _pause(self) -> float:
+        retry = self._times.retry
+        if self._won.is_set():
+            return retry
+        return retry * (1 + CANDIDATE_JITTER * self._entropy.jitter())

@@ -1,0 +1,126 @@
+"""What to do about a Lease: pure decisions. No clock, no I/O.
+
+A candidate never compares its own clock with times written by another machine. It notes when *it* saw the record
+change, and takes the lease only after the record stayed the same for the whole duration written in it.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+LONGEST_DURATION = 3_600.0  # seconds; a record that claims more is treated as if it claimed this
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds. The defaults are client-go's."""
+
+    duration: float = 15.0  # nobody else may begin before a record stood still for so long
+    renew_within: float = 10.0  # our own term ends so long after the start of the last good renewal
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry < self.renew_within < self.duration:
+            raise ValueError("a lease needs retry < renew_within < duration")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A Lease as stored. `renewed` and `acquired` are compared for sameness only."""
+
+    uid: str
+    resource_version: str
+    holder: str  # empty: released
+    duration: float
+    acquired: str
+    renewed: str
+    transitions: int
+
+    @property
+    def content(self) -> tuple[str, float, str, str, int]:
+        """What a holder writes. An annotation by somebody else is no sign of life."""
+        return self.holder, self.duration, self.acquired, self.renewed, self.transitions
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A record, and since when (Clock.boottime) we have seen this content."""
+
+    record: Record
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """There is no Lease: make one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Nobody holds it, or its holder stood still for too long."""
+
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Somebody else holds it, until this moment (Clock.boottime) at least."""
+
+    until: float
+
+
+Decision: TypeAlias = Create | Take | Renew | Wait
+
+
+def look(before: Seen | None, record: Record, now: float) -> Seen:
+    """Note a record that was read at `now`; the same content keeps its age."""
+    if before is not None and before.record.uid == record.uid and before.record.content == record.content:
+        return Seen(record, before.since)
+    return Seen(record, now)
+
+
+def decide(identity: str, seen: Seen | None, now: float) -> Decision:
+    if seen is None:
+        return Create()
+    record = seen.record
+    if record.holder == identity:
+        return Renew(record)
+    if not record.holder:
+        return Take(record)
+    until = seen.since + min(record.duration, LONGEST_DURATION)
+    return Take(record) if now >= until else Wait(until)
+
+
+def read_record(lease: dict[str, Any], fallback_duration: float) -> Record:
+    """From a stored Lease; what is missing or malformed reads as absent, which only makes us wait longer."""
+    metadata, spec = lease.get("metadata") or {}, lease.get("spec") or {}
+    duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    return Record(
+        str(metadata.get("uid") or ""),
+        str(metadata.get("resourceVersion") or ""),
+        str(spec.get("holderIdentity") or ""),
+        float(duration) if isinstance(duration, int) and duration > 0 else fallback_duration,
+        str(spec.get("acquireTime") or ""),
+        str(spec.get("renewTime") or ""),
+        transitions if isinstance(transitions, int) else 0,
+    )
+
+
+def spec_of(record: Record) -> dict[str, Any]:
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": int(record.duration),
+        "acquireTime": record.acquired,
+        "renewTime": record.renewed,
+        "leaseTransitions": record.transitions,
+    }
+
+
+def micro_time(moment: datetime) -> str:
+    """A MicroTime: UTC, always six digits (the API server refuses none or three)."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,80 @@
+"""Ends the process when its leadership has lapsed, whatever the event loop is doing.
+
+A loop that is blocked, or a process that was stopped and continued, cannot be asked to stop: by the time it runs again
+another replica acts. So a thread of its own looks at the fence, on the clock that also counts while the machine sleeps.
+A call that never lets go of the interpreter would hold up that thread, too; behind it stands a timer that needs none.
+"""
+
+import faulthandler
+import os
+import threading
+from collections.abc import Callable
+
+from tgp.ports.clock import Clock
+from tgp.ports.leadership import Fence
+
+LEASE_LOST_EXIT_CODE = 75  # sysexits' "try again": a supervisor starts us anew
+LOOK_EVERY = 0.25  # seconds
+GRACE = 1.0  # seconds past the deadline for the loop to end by itself, with a reason in the log
+LAST_RESORT = 2.0  # seconds past the deadline: the thread itself did not get to run. Lease 15 s, deadline 10 s.
+STDERR = 2
+
+
+def end_without_the_interpreter(after: float | None) -> None:
+    """End the process after so many seconds, showing where it hung; None: do not. Each call replaces the one before.
+
+    faulthandler's timer is a thread that needs no interpreter lock, and unlike a signal it also ends a container's
+    first process. Its exit code is 1.
+    """
+    if after is None:
+        faulthandler.cancel_dump_traceback_later()
+    else:
+        faulthandler.dump_traceback_later(max(after, 0.001), exit=True, file=STDERR)
+
+
+class Watchdog:
+    """Start it with the process. While we do not lead it only looks."""
+
+    def __init__(
+        self,
+        fence: Fence,
+        clock: Clock,
+        *,
+        exit_process: Callable[[int], object] = os._exit,  # not sys.exit: no `finally` of ours may act any more
+        last_resort: Callable[[float | None], None] = end_without_the_interpreter,
+    ) -> None:
+        self._fence = fence
+        self._clock = clock
+        self._exit = exit_process
+        self._last_resort = last_resort
+        self._armed_for: float | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="lease-watchdog", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """For a graceful end, after the lease was released."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def lapsed(self) -> bool:
+        deadline = self._fence.deadline()
+        return deadline is not None and self._clock.boottime() >= deadline + GRACE
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(LOOK_EVERY):
+            if self.lapsed():
+                os.write(STDERR, b"tgp: the lease has lapsed; ending at once so that no two replicas act\n")
+                self._exit(LEASE_LOST_EXIT_CODE)
+                break
+            self._arm(self._fence.deadline())
+        self._arm(None)
+
+    def _arm(self, deadline: float | None) -> None:
+        if deadline == self._armed_for:
+            return
+        self._armed_for = deadline
+        self._last_resort(None if deadline is None else deadline + LAST_RESORT - self._clock.boottime())

@@ -1,0 +1,206 @@
+"""Telling users what happened, as Kubernetes Events on their objects.
+
+Events are written to the core group, not to `events.k8s.io`: `kubectl describe` and `kubectl get events` show both
+alike, but only the core form may carry `lastTimestamp` and `count`, without which the command everybody types,
+`kubectl get events --sort-by=.lastTimestamp`, puts ours first and dateless. True from 1.28 to 1.36.
+
+Recording never waits and never fails: what cannot be written is dropped and counted.
+"""
+
+import asyncio
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any
+
+from tgp.adapters.kube.events_text import bounded, scrubbed
+from tgp.api.resource import Resource
+from tgp.core.model.facts import Subject
+from tgp.core.model.key import Key
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import AlreadyExists, Cluster, ClusterBusy, ClusterError, NotFound, WriteUnknown
+
+CORE_EVENT = Resource("", "v1", "events", "Event", namespaced=True)
+
+MAX_WAITING = 1_000  # different events not yet written
+MAX_KNOWN = 4_096  # events, and objects, remembered; client-go's cache has the same size
+BURST_PER_OBJECT = 25  # client-go's spam filter
+REFILL_SECONDS = 60.0  # one more per object and minute after a burst
+FORGET_AFTER = timedelta(minutes=50)  # the API server deletes events after an hour: do not count on a gone one
+WRITE_TRIES = 3
+PAUSE_SECONDS = 1.0  # between tries, doubled
+MAX_REASON = 128  # the API server's own bounds
+MAX_NAME = 200  # of an event; the API server allows 253
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Equal notes are one event that happened more than once."""
+
+    subject: Subject
+    kind: str  # Normal or Warning
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Waiting:
+    times: int
+    last_at: datetime
+
+
+@dataclass(slots=True)
+class Known:
+    """An event that is on the server."""
+
+    name: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(slots=True)
+class Allowance:
+    left: float
+    at: float  # Clock.boottime
+
+
+class EventRecorder:
+    def __init__(self, cluster: Cluster, clock: Clock, instance: str, component: str = "tgp-operator") -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._instance = instance
+        self._component = component
+        self._waiting: OrderedDict[Note, Waiting] = OrderedDict()
+        self._known: OrderedDict[Note, Known] = OrderedDict()
+        self._allowances: OrderedDict[Subject, Allowance] = OrderedDict()
+        self._woken = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.dropped = 0  # for a metric: queue full, object too talkative, or not writable
+        self.written = 0
+
+    def emit(self, subject: Subject, *, warning: bool, reason: str, message: str) -> None:
+        kind = "Warning" if warning else "Normal"
+        self._record(Note(subject, kind, reason[:MAX_REASON], bounded(scrubbed(message))))
+
+    async def run(self) -> None:
+        """Write what was recorded, one event at a time, for ever."""
+        while True:
+            await self._woken.wait()
+            while self._waiting:
+                note, waiting = self._waiting.popitem(last=False)
+                if not await self._write(note, waiting):
+                    self.dropped += 1
+            self._woken.clear()
+            self._idle.set()
+
+    async def flushed(self) -> None:
+        """Wait until everything recorded so far was written or dropped; put a timeout around it."""
+        await self._idle.wait()
+
+    def _record(self, note: Note) -> None:
+        now = self._clock.now()
+        if (waiting := self._waiting.get(note)) is not None:
+            waiting.times += 1
+            waiting.last_at = now
+            return
+        if len(self._waiting) >= MAX_WAITING or not self._allowed(note.subject):
+            self.dropped += 1
+            return
+        self._waiting[note] = Waiting(1, now)
+        self._idle.clear()
+        self._woken.set()
+
+    def _allowed(self, subject: Subject) -> bool:
+        """A token bucket per object: one that flaps must not drown the others, nor fill etcd."""
+        now = self._clock.boottime()
+        allowance = self._allowances.pop(subject, None) or Allowance(BURST_PER_OBJECT, now)
+        allowance.left = min(BURST_PER_OBJECT, allowance.left + (now - allowance.at) / REFILL_SECONDS)
+        allowance.at = now
+        _remember(self._allowances, subject, allowance)
+        if allowance.left < 1:
+            return False
+        allowance.left -= 1
+        return True
+
+    async def _write(self, note: Note, waiting: Waiting) -> bool:
+        for attempt in range(WRITE_TRIES):
+            try:
+                await self._write_once(note, waiting)
+            except (ClusterBusy, WriteUnknown):
+                # Trying again is safe: a create has a name of its own, and a count is written, not added to.
+                if attempt + 1 < WRITE_TRIES:
+                    await asyncio.sleep(PAUSE_SECONDS * (1 << attempt))
+            except ClusterError:
+                return False  # not allowed, or its namespace is going away
+            else:
+                self.written += 1
+                return True
+        return False
+
+    async def _write_once(self, note: Note, waiting: Waiting) -> None:
+        known = self._known.get(note)
+        if known is not None and waiting.last_at - known.last_at < FORGET_AFTER:
+            again = Known(known.name, known.count + waiting.times, known.first_at, waiting.last_at)
+            change = {"count": again.count, "lastTimestamp": _time(again.last_at)}
+            try:
+                await self._cluster.patch(CORE_EVENT, Key(_namespace(note.subject), known.name), change)
+            except NotFound:
+                pass  # it aged out: begin anew
+            else:
+                _remember(self._known, note, again)
+                return
+        fresh = Known(_name(note, waiting.last_at), waiting.times, waiting.last_at, waiting.last_at)
+        with suppress(AlreadyExists):  # our own earlier try
+            await self._cluster.create(CORE_EVENT, self._manifest(note, fresh))
+        _remember(self._known, note, fresh)
+
+    def _manifest(self, note: Note, event: Known) -> dict[str, Any]:
+        subject = note.subject
+        involved = {
+            "apiVersion": subject.resource.api_version,
+            "kind": subject.resource.kind,
+            "name": subject.key.name,
+            "uid": subject.uid,
+        }
+        if subject.key.namespace:
+            involved["namespace"] = subject.key.namespace
+        return {
+            "metadata": {"namespace": _namespace(subject), "name": event.name},
+            "involvedObject": involved,
+            "type": note.kind,
+            "reason": note.reason,
+            "message": note.message,
+            "count": event.count,
+            "firstTimestamp": _time(event.first_at),
+            "lastTimestamp": _time(event.last_at),
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+
+
+def _namespace(subject: Subject) -> str:
+    """Events of objects without a namespace live in `default`: the API server insists."""
+    return subject.key.namespace or "default"
+
+
+def _name(note: Note, at: datetime) -> str:
+    words = (note.subject.uid, note.kind, note.reason, note.message, at.isoformat())
+    digest = blake2b("\0".join(words).encode(), digest_size=8).hexdigest()
+    return f"{note.subject.key.name[:MAX_NAME]}.{digest}"
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _remember(memory: "OrderedDict[Any, Any]", key: Any, value: Any) -> None:
+    """As the newest; the oldest goes when there are too many."""
+    memory[key] = value
+    memory.move_to_end(key)
+    if len(memory) > MAX_KNOWN:
+        memory.popitem(last=False)
