@@ -1,6 +1,6 @@
 """Resources as integers: what a pod asks for, what a node has to give."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -53,14 +53,10 @@ def read_amounts(written: Mapping[str, Written]) -> Amounts:
     return Amounts(milli(written.get(CPU, 0)), whole(written.get(MEMORY, 0)), tuple(others))
 
 
-def _merged(left: Amounts, right: Amounts, how: "_How") -> Amounts:
+def _merged(left: Amounts, right: Amounts, how: Callable[[int, int], int]) -> Amounts:
     names = sorted(dict.fromkeys([name for name, _ in left.others] + [name for name, _ in right.others]))
     return Amounts(
         how(left.cpu_milli, right.cpu_milli),
         how(left.memory_bytes, right.memory_bytes),
         tuple((name, how(left.of(name), right.of(name))) for name in names),
     )
-
-
-class _How:
-    def __call__(self, left: int, right: int, /) -> int: ...

@@ -11,8 +11,6 @@ from tgp.core.model.key import Key
 
 Uid: TypeAlias = bytes | str  # 16 bytes when it is a canonical UUID, as the API server makes them; else its text
 
-_UUID_TEXT = 36
-
 
 class Record(Protocol):
     @property
@@ -34,14 +32,14 @@ class Record(Protocol):
 
 def pack_uid(text: str) -> Uid:
     """A uid in 16 bytes, if nothing is lost by it: `uid_text` gives back exactly `text`."""
-    if len(text) == _UUID_TEXT:
-        try:
-            packed = bytes.fromhex(text.replace("-", ""))
-        except ValueError:
-            return text
-        if len(packed) == 16 and uid_text(packed) == text:
-            return packed
-    return text
+    digits = text.replace("-", "")
+    if len(text) != 36 or len(digits) != 32 or text[8:24:5] != "----":
+        return text
+    try:
+        packed = bytes.fromhex(digits)
+    except ValueError:
+        return text
+    return packed if packed.hex() == digits else text  # capitals would come back small
 
 
 def uid_text(uid: Uid) -> str:

@@ -1,0 +1,228 @@
+"""GPUWorkloadBudget: GPU-hours a set of pods may use in a rolling window; and its ancestor's kind of the same name."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from tgp.api import rules
+from tgp.api.common import Conditions, LabelSelector, ObjectMeta
+from tgp.api.field import Field, Rule, Wire
+
+WINDOW_HOURS_MAX = 8784  # a leap year: longer windows would outgrow the ledger in the status
+LEDGER_MAX = 262_144  # characters; an object must stay well below etcd's 1.5 MiB
+
+
+def _selects_something(self: dict[str, Any], _old: object) -> bool:
+    return bool(self.get("matchLabels") or self.get("matchExpressions"))
+
+
+SELECTOR = Field(
+    doc=(
+        "Which pods of this namespace count. An empty selector is refused: it would silently count every pod. "
+        "Example: matchLabels: {team: a}."
+    ),
+    rules=(
+        Rule(
+            "(has(self.matchLabels) && self.matchLabels.size() > 0) || (has(self.matchExpressions) && "
+            "self.matchExpressions.size() > 0)",
+            "must name at least one label: an empty selector would count every pod of the namespace",
+            _selects_something,
+        ),
+    ),
+)
+GPU_HOURS = Field(
+    doc='GPU-hours that may be used in the window: a whole number, or any quantity in quotes ("0.5"). More than zero.',
+    max_length=32,
+    rules=(rules.QUANTITY, rules.QUANTITY_ABOVE_ZERO),
+)
+WINDOW_HOURS = Field(
+    doc="How many hours the window looks back, whole hours. 24: what was used in the last day, at any moment.",
+    minimum=1,
+    maximum=WINDOW_HOURS_MAX,
+)
+ACTION = Field(
+    doc=(
+        "Evict: pods are evicted (PodDisruptionBudgets hold). Pause: pods are annotated tgp.io/paused-at for others "
+        "to act on. "
+        "AlertOnly: an Event and a condition."
+    ),
+    enum=("Evict", "Pause", "AlertOnly"),
+)
+GRACE_SECONDS = Field(doc="How long over quota before acting, in seconds. Default 30.", minimum=0, maximum=31_536_000)
+RESOURCE_NAME = Field(
+    doc="The resource that is counted. Default nvidia.com/gpu; cpu makes a budget testable without GPUs.",
+    min_length=1,
+    max_length=317,
+    rules=(rules.QUALIFIED,),
+)
+
+
+class Quota(Wire, frozen=True, kw_only=True):
+    """How much, in the last how many hours."""
+
+    gpu_hours: Annotated[int | str, GPU_HOURS]
+    window_hours: Annotated[int, WINDOW_HOURS]
+    usd: Annotated[
+        str | None,
+        Field(
+            doc='A second limit in dollars, from the price of the node each pod ran on, such as "250". Default: none.',
+            max_length=16,
+            rules=(rules.PRICE, rules.PRICE_ABOVE_ZERO),
+        ),
+    ] = None
+
+
+class Enforcement(Wire, frozen=True, kw_only=True):
+    """What happens beyond the quota."""
+
+    action: Annotated[str, ACTION]
+    grace_period_seconds: Annotated[int, GRACE_SECONDS] = 30
+    pod_grace_period_seconds: Annotated[
+        int | None,
+        Field(
+            doc="Termination grace of an evicted pod, in seconds. Default: the pod's own.",
+            minimum=0,
+            maximum=31_536_000,
+        ),
+    ] = None
+    admission: Annotated[
+        str,
+        Field(
+            doc=(
+                "What happens to new matching pods while over quota. Off (default): nothing. Gate: they wait behind "
+                "a scheduling "
+                "gate. Deny: they are refused."
+            ),
+            enum=("Off", "Gate", "Deny"),
+        ),
+    ] = "Off"
+
+
+_ALERT = Rule(
+    "type(self) == int ? (self >= 1 && self <= 1000) : self == 'forecast'",
+    "must be a percentage of the quota from 1 to 1000, or the word forecast",
+    lambda self, _: 1 <= self <= 1000 if isinstance(self, int) else self == "forecast",
+)
+
+
+class GPUWorkloadBudgetSpec(Wire, frozen=True, kw_only=True):
+    """Whose use counts, how much is allowed, and what happens then."""
+
+    selector: Annotated[LabelSelector, SELECTOR]
+    quota: Annotated[Quota, Field(doc="How much, in the last how many hours.")]
+    enforcement: Annotated[Enforcement, Field(doc="What happens beyond the quota.")]
+    alerts: Annotated[
+        tuple[Annotated[int | str, Field(max_length=8, rules=(_ALERT,))], ...],
+        Field(
+            doc=(
+                "Percentages of the quota that raise an Event and a metric once, and the word forecast: when the "
+                "quota will be "
+                "used up before the window moves on. Default 80 and 100."
+            ),
+            max_items=16,
+            list_type="set",
+        ),
+    ] = (80, 100)
+    gpu_resource_name: Annotated[str, RESOURCE_NAME] = "nvidia.com/gpu"
+    accounting: Annotated[
+        str,
+        Field(
+            doc=(
+                "Observed (default): what was seen, with a bound on what was missed. Exact: a finalizer holds "
+                "finished pods until they are counted."
+            ),
+            enum=("Observed", "Exact"),
+        ),
+    ] = "Observed"
+
+
+class GPUWorkloadBudgetStatus(Wire, frozen=True, kw_only=True):
+    """What was used, and what was done about it."""
+
+    consumed_gpu_hours: Annotated[int | str | None, Field(doc="GPU-hours used in the window.", max_length=32)] = None
+    remaining_gpu_hours: Annotated[int | str | None, Field(doc="GPU-hours left, never below zero.", max_length=32)] = (
+        None
+    )
+    consumed_usd: Annotated[str | None, Field(doc="Dollars used in the window.", max_length=24)] = None
+    uncertainty_gpu_hours: Annotated[
+        int | str | None, Field(doc="GPU-hours that may have been used while nobody looked, at most.", max_length=32)
+    ] = None
+    tracked_pods: Annotated[int, Field(doc="Pods the selector matches now.", minimum=0)] = 0
+    exhausted_at: Annotated[
+        datetime | None, Field(doc="When the quota will be used up as things stand.", format="date-time")
+    ] = None
+    next_change_at: Annotated[datetime | None, Field(doc="When the verdict can next change.", format="date-time")] = (
+        None
+    )
+    last_enforcement_at: Annotated[
+        datetime | None, Field(doc="When something was last done to a pod.", format="date-time")
+    ] = None
+    paused_pods: Annotated[int, Field(doc="Pods that carry our pause.", minimum=0)] = 0
+    ledger: Annotated[
+        str | None,
+        Field(doc="Closed spans of use, packed by the operator. Not meant to be read.", max_length=LEDGER_MAX),
+    ] = None
+    observed_generation: Annotated[int, Field(doc="The generation of the spec last acted on.", minimum=0)] = 0
+    conditions: Conditions = ()
+
+
+class GPUWorkloadBudget(Wire, frozen=True, kw_only=True):
+    """GPU-hours a set of pods may use in a rolling window, and what happens beyond."""
+
+    object_rules = (rules.NAME_FITS,)
+    api_version: str = "tgp.io/v1"
+    kind: str = "GPUWorkloadBudget"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[GPUWorkloadBudgetSpec, Field(doc="Whose use counts and how much is allowed.")]
+    status: Annotated[GPUWorkloadBudgetStatus, Field(doc="What was used.")] = GPUWorkloadBudgetStatus()
+
+
+# ---- the ancestor's kind, budget.zxuhan.dev/v1alpha1: the same words, fewer of them
+
+
+class AncestorQuota(Wire, frozen=True, kw_only=True):
+    """How much, in the last how many hours."""
+
+    gpu_hours: Annotated[int | str, GPU_HOURS]
+    window_hours: Annotated[int, WINDOW_HOURS]
+
+
+class AncestorEnforcement(Wire, frozen=True, kw_only=True):
+    """What happens beyond the quota."""
+
+    action: Annotated[str, ACTION]
+    grace_period_seconds: Annotated[int, GRACE_SECONDS] = 30
+
+
+class AncestorBudgetSpec(Wire, frozen=True, kw_only=True):
+    """Whose use counts, how much is allowed, and what happens then."""
+
+    selector: Annotated[LabelSelector, SELECTOR]
+    quota: Annotated[AncestorQuota, Field(doc="How much, in the last how many hours.")]
+    enforcement: Annotated[AncestorEnforcement, Field(doc="What happens beyond the quota.")]
+    gpu_resource_name: Annotated[str, RESOURCE_NAME] = "nvidia.com/gpu"
+
+
+class AncestorBudgetStatus(Wire, frozen=True, kw_only=True):
+    """Mirrored from the tgp.io budget of the same name."""
+
+    consumed_gpu_hours: Annotated[int | str | None, Field(doc="GPU-hours used in the window.", max_length=32)] = None
+    remaining_gpu_hours: Annotated[int | str | None, Field(doc="GPU-hours left, never below zero.", max_length=32)] = (
+        None
+    )
+    tracked_pods: Annotated[int, Field(doc="Pods the selector matches now.", minimum=0)] = 0
+    last_enforcement_at: Annotated[
+        datetime | None, Field(doc="When something was last done to a pod.", format="date-time")
+    ] = None
+    observed_generation: Annotated[int, Field(doc="The generation of the spec last acted on.", minimum=0)] = 0
+    conditions: Conditions = ()
+
+
+class AncestorBudget(Wire, frozen=True, kw_only=True):
+    """The ancestor's budget. A tgp.io GPUWorkloadBudget of the same name does the work; this one shows its result."""
+
+    object_rules = (rules.NAME_FITS,)
+    api_version: str = "budget.zxuhan.dev/v1alpha1"
+    kind: str = "GPUWorkloadBudget"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[AncestorBudgetSpec, Field(doc="Whose use counts and how much is allowed.")]
+    status: Annotated[AncestorBudgetStatus, Field(doc="What was used.")] = AncestorBudgetStatus()

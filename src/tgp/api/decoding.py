@@ -1,0 +1,128 @@
+"""From JSON to a kind's value, in two tempers.
+
+`decode` reads what the API server holds: unknown fields are passed over, unknown words of an enum stay as they are, and
+an object that cannot be read becomes an `Unreadable` that still says who it is: it may own machines.
+`strict` reads what a person wrote: every unknown field is named together with the nearest known one, and every broken
+rule is told, not only the first.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from tgp.api.common import ObjectMeta
+from tgp.api.field import Wire
+from tgp.api.kinds import KINDS, Kind
+from tgp.api.pattern import matches
+from tgp.api.problem import Invalid, Problem, Reason
+from tgp.api.rules import DNS_SUBDOMAIN_PATTERN
+from tgp.api.schema import object_schema
+from tgp.api.structural import child_schema
+from tgp.api.validation import default, prune, unknown_fields, validate
+
+W = TypeVar("W", bound=Wire)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An object of ours that this release cannot read: perhaps a newer one wrote it. It exists all the same."""
+
+    metadata: ObjectMeta
+    why: str
+    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)  # for whoever must still find its machines
+
+
+def decode(type_: type[W], data: bytes | Mapping[str, Any]) -> W | Unreadable:
+    """One object as the API server gave it. Never raises for anything inside the object."""
+    try:
+        return msgspec.json.decode(data, type=type_) if isinstance(data, bytes) else msgspec.convert(data, type_)
+    except msgspec.MsgspecError as error:
+        return _unreadable(data, str(error))
+
+
+def strict(manifest: Mapping[str, Any]) -> Wire:
+    """What a person wrote, defaults filled in; raises Invalid with everything that is wrong with it."""
+    kind = kind_of(manifest)
+    problems = [_unknown(kind, path) for path in unknown_fields(schema_of(kind), manifest)]
+    filled = default(schema_of(kind), prune(schema_of(kind), manifest))
+    problems += [*_name_problems(manifest.get("metadata")), *validate(schema_of(kind), filled)]
+    if problems:
+        raise Invalid(problems)
+    try:
+        return msgspec.convert(filled, kind.type)
+    except msgspec.ValidationError as error:  # metadata, which the schema leaves to the API server
+        raise Invalid([Problem("metadata", Reason.INVALID, str(error))]) from error
+
+
+def _name_problems(metadata: Any) -> Iterator[Problem]:
+    """What the API server itself asks of a name; the length is a rule of ours."""
+    named = metadata if isinstance(metadata, Mapping) else {}
+    name = named.get("name")
+    if not name and not named.get("generateName"):
+        yield Problem("metadata.name", Reason.REQUIRED, "name or generateName is required")
+    elif isinstance(name, str) and not matches(name, DNS_SUBDOMAIN_PATTERN):
+        detail = "must be lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit"
+        yield Problem("metadata.name", Reason.INVALID, detail, json.dumps(name, ensure_ascii=False))
+
+
+def kind_of(manifest: Mapping[str, Any]) -> Kind:
+    """The kind a manifest says it is; raises Invalid where we know none such."""
+    said = (manifest.get("apiVersion"), manifest.get("kind"))
+    for kind in KINDS:
+        if said == (kind.resource.api_version, kind.resource.kind):
+            return kind
+    known = ", ".join(f"{kind.resource.api_version} {kind.resource.kind}" for kind in KINDS)
+    raise Invalid([Problem("kind", Reason.UNSUPPORTED, f"known kinds are {known}", f'"{said[0]} {said[1]}"')])
+
+
+@cache
+def schema_of(kind: Kind) -> dict[str, Any]:
+    """A kind's schema, made once."""
+    return object_schema(kind.type)
+
+
+def _unknown(kind: Kind, path: str) -> Problem:
+    parent, _, name = path.rpartition(".")
+    nearest = get_close_matches(name, _known_below(schema_of(kind), parent), n=1, cutoff=0.6)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return Problem(path, Reason.FORBIDDEN, f"unknown field{hint}")
+
+
+def _known_below(schema: Mapping[str, Any], path: str) -> list[str]:
+    """The fields an object at this path may have. `spec.providers[3]` walks through lists as well."""
+    here: Mapping[str, Any] = schema
+    for step in filter(None, path.split(".")):
+        name, *indexes = step.split("[")
+        here = child_schema(here, name) or {}
+        for _ in indexes:
+            here = here.get("items", {})
+    return list(here.get("properties", {}))
+
+
+def _unreadable(data: bytes | Mapping[str, Any], why: str) -> Unreadable:
+    try:
+        raw = msgspec.json.decode(data) if isinstance(data, bytes) else dict(data)
+    except msgspec.DecodeError as error:
+        return Unreadable(ObjectMeta(), str(error))
+    if not isinstance(raw, dict):
+        return Unreadable(ObjectMeta(), why)
+    return Unreadable(_metadata(raw.get("metadata")), why, raw)
+
+
+def _metadata(raw: Any) -> ObjectMeta:
+    """As much of the metadata as can be read: each part that cannot is left out."""
+    if not isinstance(raw, dict):
+        return ObjectMeta()
+    readable: dict[str, Any] = {}
+    for name, value in raw.items():
+        try:
+            msgspec.convert({**readable, name: value}, ObjectMeta)
+        except msgspec.ValidationError:
+            continue
+        readable[name] = value
+    return msgspec.convert(readable, ObjectMeta)

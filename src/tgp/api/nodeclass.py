@@ -1,0 +1,491 @@
+"""GPUNodeClass: the administrator's template. Providers, credentials, Talos and mesh settings, hard limits."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from tgp.api import rules
+from tgp.api.common import (
+    ALIASES,
+    PROVIDER_NAMES,
+    Conditions,
+    LabelSelector,
+    ObjectMeta,
+    Quantities,
+    SecretKeyRef,
+    spellings,
+)
+from tgp.api.field import Field, Rule, Wire
+from tgp.api.mesh import AGREEMENT_RULES, NETWORKING_RULES
+from tgp.api.pattern import matches
+from tgp.api.power import PowerMachine
+from tgp.api.rules import FORBIDDEN, one_of
+from tgp.api.talos import TailscaleConfig, TalosConfig
+
+PROVIDERS_MAX = 16
+BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
+TRUST_TIERS = ("Any", "Verified", "Datacenter")
+
+# Which provider a setting belongs to. `endpoint` is everybody's.
+SETTING_OF = {
+    "sshKeyName": ("lambdalabs",),
+    "templateId": ("paperspace",),
+    "prices": ("paperspace", "gcp"),
+    "project": ("gcp",),
+    "network": ("gcp",),
+    "image": ("gcp",),
+    "snapshotId": ("vultr",),
+    "minReliability": ("vast",),
+    "verifiedOnly": ("vast",),
+    "bidMargin": ("vast",),
+    "cloud": ("runpod",),
+    "machines": ("webhook",),
+    "electricityPricePerKWh": ("webhook",),
+}
+
+_PROJECT = rules.reads(r"^[a-z][-a-z0-9]{4,28}[a-z0-9]$", "must be a project id such as my-project-123")
+_TEXT = rules.reads(r"^[!-~]+$", "must be printable characters without blanks")
+
+
+def _setting_belongs(setting: str) -> Rule:
+    owners = SETTING_OF[setting]
+    names = tuple(name for owner in owners for name in spellings(owner))
+    whose = " or ".join(owners)
+    return Rule(
+        f"!has(self.settings) || !has(self.settings.{setting}) || self.name in {one_of(*names)}",
+        f"{setting} is a setting of {whose} only",
+        lambda self, _: setting not in self.get("settings", {}) or self["name"] in names,
+        field=f".settings.{setting}",
+        reason=FORBIDDEN,
+    )
+
+
+class ProviderSettings(Wire, frozen=True, kw_only=True):
+    """Settings of one provider. Each belongs to the provider it names; with another it is refused."""
+
+    endpoint: Annotated[
+        str | None,
+        Field(
+            doc="Any provider: another address of its API, for tests and private gateways.",
+            min_length=1,
+            max_length=512,
+            rules=(rules.URL,),
+        ),
+    ] = None
+    ssh_key_name: Annotated[
+        str | None,
+        Field(
+            doc="lambdalabs: the name of an SSH key in the account. Lambda starts no machine without one.",
+            min_length=1,
+            max_length=128,
+        ),
+    ] = None
+    template_id: Annotated[
+        str | None,
+        Field(doc="paperspace: the template a machine starts from.", min_length=1, max_length=64, rules=(_TEXT,)),
+    ] = None
+    prices: Annotated[
+        dict[str, Annotated[str, Field(max_length=16, rules=(rules.PRICE,))]],
+        Field(
+            doc=(
+                "paperspace, gcp: dollars per hour for each machine type, where the provider's API tells none, "
+                'such as {"A100-80G": "3.18"}.'
+            ),
+            max_properties=64,
+        ),
+    ] = msgspec.field(default_factory=dict)
+    project: Annotated[
+        str | None,
+        Field(
+            doc="gcp: the project machines are made in. Default: the one in the service account's key.",
+            max_length=30,
+            rules=(_PROJECT,),
+        ),
+    ] = None
+    network: Annotated[
+        str | None, Field(doc="gcp: the VPC network. Default: default.", min_length=1, max_length=256, rules=(_TEXT,))
+    ] = None
+    image: Annotated[
+        str | None,
+        Field(
+            doc="gcp: the Talos image to boot, as uploaded to the project.",
+            min_length=1,
+            max_length=256,
+            rules=(_TEXT,),
+        ),
+    ] = None
+    snapshot_id: Annotated[
+        str | None,
+        Field(doc="vultr: the snapshot of a Talos image to boot.", min_length=1, max_length=64, rules=(_TEXT,)),
+    ] = None
+    min_reliability: Annotated[
+        float | None,
+        Field(
+            doc="vast: take only hosts at least this reliable, 0 to 1. Default: whatever minTrust asks.",
+            minimum=0,
+            maximum=1,
+        ),
+    ] = None
+    verified_only: Annotated[bool | None, Field(doc="vast: take only hosts Vast has verified. Default true.")] = None
+    bid_margin: Annotated[
+        float | None,
+        Field(
+            doc=(
+                "vast: a spot bid is the minimum bid times this, capped by maxHourlyPrice and by the on-demand price. "
+                "Default 1.25; 1 to 10."
+            ),
+            minimum=1,
+            maximum=10,
+        ),
+    ] = None
+    cloud: Annotated[
+        str | None,
+        Field(doc="runpod: SECURE (default), COMMUNITY, or ALL for both.", enum=("SECURE", "COMMUNITY", "ALL")),
+    ] = None
+    machines: Annotated[
+        tuple[PowerMachine, ...],
+        Field(
+            doc="webhook: the machines you own, switched on and off by HTTP calls.",
+            max_items=64,
+            list_type="map",
+            list_key="name",
+        ),
+    ] = ()
+    electricity_price_per_kwh: Annotated[
+        str | None,
+        Field(
+            doc="webhook: dollars per kilowatt-hour. With a machine's watts it gives the machine's price per hour.",
+            max_length=16,
+            rules=(rules.PRICE,),
+        ),
+    ] = None
+
+
+class ProviderConfig(Wire, frozen=True, kw_only=True):
+    """One provider of a class."""
+
+    object_rules = tuple(_setting_belongs(setting) for setting in SETTING_OF)
+    name: Annotated[
+        str,
+        Field(
+            doc=(
+                "vast, runpod, lambdalabs, paperspace, vultr, gcp, webhook (machines you own) or simulated (for "
+                "trying out). "
+                f"Also accepted: {', '.join(ALIASES)}. Each provider may appear once."
+            ),
+            enum=PROVIDER_NAMES,
+        ),
+    ]
+    enabled: Annotated[
+        bool, Field(doc="Default true. False: nothing is bought here, machines there are still given back.")
+    ] = True
+    priority: Annotated[
+        int,
+        Field(
+            doc=(
+                "Lower is preferred; default 100. With selection Price it breaks ties, with Priority it is strict "
+                "order."
+            ),
+            minimum=0,
+            maximum=1_000_000,
+        ),
+    ] = 100
+    credentials_ref: Annotated[
+        SecretKeyRef | None,
+        Field(
+            doc=(
+                "The API key. Default: the Secret tgp-operator-secret with the key VAST_API_KEY, RUNPOD_API_KEY, "
+                "LAMBDA_LABS_API_KEY, PAPERSPACE_API_KEY, VULTR_API_KEY or GCP_SERVICE_ACCOUNT_JSON. "
+                "webhook and simulated need none."
+            )
+        ),
+    ] = None
+    regions: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=63, rules=(_TEXT,))], ...],
+        Field(
+            doc="Buy only here: our names (us-west, eu-central) or the provider's own. Default: anywhere.",
+            max_items=64,
+            list_type="set",
+        ),
+    ] = ()
+    talos_config: Annotated[
+        TalosConfig | None, Field(doc="Overrides the class's talosConfig, field by field, for this provider.")
+    ] = None
+    settings: Annotated[ProviderSettings | None, Field(doc="What only this provider knows.")] = None
+
+
+def _someone_is_enabled(self: list[dict[str, Any]], _old: object) -> bool:
+    return any(provider.get("enabled", True) for provider in self)
+
+
+def _named_once(provider: str) -> Rule:
+    names = spellings(provider)
+    return Rule(
+        f"self.filter(p, p.name in {one_of(*names)}).size() <= 1",
+        f"{', '.join(names)} are one provider: name it once",
+        lambda self, _: sum(entry["name"] in names for entry in self) <= 1,
+    )
+
+
+class Networking(Wire, frozen=True, kw_only=True):
+    """Which private network the machines join by."""
+
+    backend: Annotated[
+        str | None,
+        Field(
+            doc=(
+                "tailscale, headscale, wireguard, kubespan or none. Default: the one that is configured in this class, "
+                "else the operator's own networking.backend. Refused: headscale without tailscaleConfig.loginServer, "
+                "wireguard without talosConfig.wireGuardConfig, and no choice where several are configured. "
+                "A change replaces a pool's nodes one by one within its disruption budget."
+            ),
+            enum=BACKENDS,
+        ),
+    ] = None
+
+
+class InstanceRequirements(Wire, frozen=True, kw_only=True):
+    """What machines of this class may be. Pools and requests can only narrow it."""
+
+    gpu_types: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=63, rules=(rules.GPU_NAME,))], ...],
+        Field(
+            doc=(
+                "GPU models, such as RTX4090 or H100-SXM; a family such as A100 means any of its members. Default: "
+                "any. "
+                "A name no table knows keeps the class from becoming Ready, with the nearest names."
+            ),
+            max_items=64,
+            list_type="set",
+        ),
+    ] = ()
+    regions: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=63, rules=(_TEXT,))], ...],
+        Field(doc="Regions machines may stand in. Default: any.", max_items=64, list_type="set"),
+    ] = ()
+    spot_allowed: Annotated[
+        bool,
+        Field(
+            doc=(
+                "Default false. True: machines the provider may take back at any time are bought too, where they are "
+                "cheaper."
+            )
+        ),
+    ] = False
+    min_vcpu: Annotated[int | None, Field(doc="Least number of virtual CPUs.", minimum=1, maximum=4096)] = None
+    min_memory_gib: Annotated[int | None, Field(doc="Least memory in GiB.", minimum=1, maximum=65536)] = None
+    min_gpu_memory_gib: Annotated[int | None, Field(doc="Least memory of one GPU in GiB.", minimum=1, maximum=4096)] = (
+        None
+    )
+    min_trust: Annotated[
+        str,
+        Field(
+            doc=(
+                "How well known the machine's owner must be: Datacenter, Verified (default: the provider has checked "
+                "them), "
+                "or Any. The owner of a machine can read what runs on it."
+            ),
+            enum=TRUST_TIERS,
+        ),
+    ] = "Verified"
+
+
+class ClassLimits(Wire, frozen=True, kw_only=True):
+    """Hard limits: what lives, is reserved or is in doubt never exceeds them."""
+
+    max_nodes: Annotated[int | None, Field(doc="Most machines at one time.", minimum=1, maximum=100_000)] = None
+    max_hourly_cost: Annotated[
+        str | None,
+        Field(
+            doc='Most dollars per hour for all machines together, such as "50.0".',
+            max_length=16,
+            rules=(rules.PRICE, rules.PRICE_ABOVE_ZERO),
+        ),
+    ] = None
+    resources: Annotated[
+        Quantities,
+        Field(
+            doc='Most resources of all machines together, such as {"nvidia.com/gpu": 16, "memory": "2Ti"}.',
+            max_properties=32,
+            rules=(rules.QUALIFIED_KEYS,),
+        ),
+    ] = msgspec.field(default_factory=dict)
+
+
+def _timeout(doc: str) -> Field:
+    return Field(doc=doc, max_length=32, rules=(rules.DURATION, rules.SPAN_ABOVE_ZERO))
+
+
+class Timeouts(Wire, frozen=True, kw_only=True):
+    """How long each step of a start may take. Extended while the provider reports progress, to at most twice."""
+
+    launch: Annotated[
+        str | None, _timeout("From the order to a machine the provider calls running. Default: by provider and size.")
+    ] = None
+    boot: Annotated[
+        str | None, _timeout("From running to Talos's first sign of life. Default: by provider and size.")
+    ] = None
+    join: Annotated[str | None, _timeout("From boot to a Node in the cluster. Default: by provider and size.")] = None
+    initialize: Annotated[
+        str | None, _timeout("From Node to Ready with all its GPUs allocatable. Default: by provider and size.")
+    ] = None
+
+
+_TAG_KEY = r"^[A-Za-z0-9]([-A-Za-z0-9_.:/]{0,61}[A-Za-z0-9])?$"
+RESERVED_TAG = r"^[tT][gG][pP]([-_.:/]|$)"
+_TAG_KEYS = (
+    Rule(
+        f"self.all(k, k.matches('{_TAG_KEY}'))",
+        "keys must be 1 to 63 letters, digits, '-', '_', '.', ':' and '/'",
+        lambda self, _: all(matches(key, _TAG_KEY) for key in self),
+    ),
+    Rule(
+        f"self.all(k, !k.matches('{RESERVED_TAG}'))",
+        "keys that begin with tgp mark whose machine it is, and are ours",
+        lambda self, _: not any(matches(key, RESERVED_TAG) for key in self),
+        reason=FORBIDDEN,
+    ),
+)
+
+
+class GPUNodeClassSpec(Wire, frozen=True, kw_only=True):
+    """Where machines may be rented, how they join the cluster, and what they may cost at most."""
+
+    object_rules = (
+        *NETWORKING_RULES,
+        *AGREEMENT_RULES,
+    )
+    providers: Annotated[
+        tuple[ProviderConfig, ...],
+        Field(
+            doc="Where to rent: 1 to 16 providers, each once, at least one of them enabled.",
+            min_items=1,
+            max_items=PROVIDERS_MAX,
+            list_type="map",
+            list_key="name",
+            rules=(
+                Rule(
+                    "self.exists(p, !has(p.enabled) || p.enabled)",
+                    "at least one provider must be enabled; to stop buying altogether set spec.suspend",
+                    _someone_is_enabled,
+                ),
+                _named_once("vast"),
+                _named_once("lambdalabs"),
+            ),
+        ),
+    ]
+    selection: Annotated[
+        str,
+        Field(
+            doc=(
+                "How one offer is chosen among those that fit: Price (default, the cheapest) or Priority (the "
+                "providers' strict order)."
+            ),
+            enum=("Price", "Priority"),
+        ),
+    ] = "Price"
+    boot_policy: Annotated[
+        str,
+        Field(
+            doc=(
+                "Which ways of starting Talos are allowed: Native (the provider boots a Talos image), Takeover "
+                "(default: also "
+                "machines whose Linux is overwritten with Talos), Any (also containers, where Talos is not known to "
+                "run)."
+            ),
+            enum=("Native", "Takeover", "Any"),
+        ),
+    ] = "Takeover"
+    suspend: Annotated[
+        bool, Field(doc="Default false. True: nothing is bought for this class; giving back goes on.")
+    ] = False
+    talos_config: Annotated[TalosConfig | None, Field(doc="The operating system and how it joins.")] = None
+    tailscale_config: Annotated[TailscaleConfig | None, Field(doc="How machines join the tailnet.")] = None
+    networking: Annotated[Networking | None, Field(doc="Which private network the machines join by.")] = None
+    instance_requirements: Annotated[InstanceRequirements, Field(doc="What machines may be.")] = InstanceRequirements()
+    limits: Annotated[ClassLimits | None, Field(doc="Hard limits of the whole class.")] = None
+    timeouts: Annotated[Timeouts | None, Field(doc="How long a start may take.")] = None
+    tags: Annotated[
+        dict[str, Annotated[str, Field(max_length=255)]],
+        Field(
+            doc=(
+                "Copied to the provider's tags or labels on each machine. Refused: keys that begin with tgp; "
+                "the keys that mark a machine as ours always win."
+            ),
+            max_properties=32,
+            rules=_TAG_KEYS,
+        ),
+    ] = msgspec.field(default_factory=dict)
+    allowed_namespaces: Annotated[
+        LabelSelector | None,
+        Field(
+            doc=(
+                "Namespaces whose pools, requests and pods may use this class, by their labels. Absent: every "
+                "namespace, "
+                "or none where the operator runs with requireAllowedNamespaces. The limits hold for all together."
+            )
+        ),
+    ] = None
+
+
+class ProviderStatus(Wire, frozen=True, kw_only=True):
+    """What was last seen of one provider."""
+
+    credentials_valid: Annotated[bool, Field(doc="Did the provider accept the key?")] = False
+    last_credential_check: Annotated[datetime | None, Field(doc="When the key was last tried.", format="date-time")] = (
+        None
+    )
+    error: Annotated[str | None, Field(doc="What the provider said when it refused.", max_length=1024)] = None
+    offers: Annotated[int | None, Field(doc="Offers that fit the class.", minimum=0)] = None
+    last_pricing_update: Annotated[datetime | None, Field(doc="When prices were last read.", format="date-time")] = None
+    boot_mode: Annotated[
+        str | None, Field(doc="How machines there start: native, takeover, container or power.", max_length=32)
+    ] = None
+    boot_seen_at: Annotated[
+        datetime | None, Field(doc="When a machine of this provider was first seen to join.", format="date-time")
+    ] = None
+
+
+class GPUAvailability(Wire, frozen=True, kw_only=True):
+    """The cheapest offer of one GPU model at one provider."""
+
+    gpu_type: Annotated[str, Field(doc="The GPU model.", max_length=63)]
+    provider: Annotated[str, Field(doc="Who offers it.", max_length=63)]
+    region: Annotated[str | None, Field(doc="Where.", max_length=63)] = None
+    price_per_hour: Annotated[str, Field(doc="Dollars per hour for the machine.", max_length=16)] = "0.00"
+    gpu_count: Annotated[int, Field(doc="GPUs in the machine.", minimum=0)] = 1
+    memory_gib: Annotated[int | None, Field(doc="Memory of one GPU in GiB.", minimum=0)] = None
+    spot: Annotated[bool, Field(doc="May the provider take it back at any time?")] = False
+
+
+class GPUNodeClassStatus(Wire, frozen=True, kw_only=True):
+    """What is seen of the class. Prices are written at most every five minutes, and only when they moved."""
+
+    conditions: Conditions = ()
+    active_nodes: Annotated[int, Field(doc="Machines that live now.", minimum=0)] = 0
+    hourly_cost: Annotated[str | None, Field(doc="Dollars per hour for all of them.", max_length=24)] = None
+    total_cost: Annotated[str | None, Field(doc="Dollars spent on this class so far, an estimate.", max_length=24)] = (
+        None
+    )
+    providers: Annotated[
+        dict[str, ProviderStatus], Field(doc="What was last seen of each provider.", max_properties=32)
+    ] = msgspec.field(default_factory=dict)
+    available_gpus: Annotated[
+        tuple[GPUAvailability, ...],
+        Field(doc="The cheapest offer per GPU model and provider.", max_items=256, list_type="atomic"),
+    ] = ()
+
+
+class GPUNodeClass(Wire, frozen=True, kw_only=True):
+    """Where GPU machines may be rented and how they join the cluster: the administrator's template.
+
+    Pools and requests name a class. They can narrow what it allows, never widen it.
+    """
+
+    object_rules = (rules.NAME_FITS,)
+    api_version: str = "tgp.io/v1"
+    kind: str = "GPUNodeClass"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[GPUNodeClassSpec, Field(doc="What the administrator wants.")]
+    status: Annotated[GPUNodeClassStatus, Field(doc="What the operator sees.")] = GPUNodeClassStatus()

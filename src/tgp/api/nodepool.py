@@ -1,0 +1,371 @@
+"""GPUNodePool: the demand side. Which class, which machines, when they may be disturbed, what they may cost."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from tgp.api import rules, values
+from tgp.api.common import (
+    LABELS_MAX,
+    REQUIREMENT_KEYS,
+    Conditions,
+    Labels,
+    NodeClassRef,
+    NodeRequirement,
+    ObjectMeta,
+    Quantities,
+    Taint,
+)
+from tgp.api.field import Field, Rule, Wire
+from tgp.api.rules import one_of
+
+CONSOLIDATION_ALIASES = {"WhenIdle": "WhenEmpty", "WhenUnderutilized": "WhenEmptyOrUnderutilized"}
+CONSOLIDATION_POLICIES = ("WhenEmpty", "WhenEmptyOrUnderutilized", "Never", *CONSOLIDATION_ALIASES)
+DISRUPTION_REASONS = ("Empty", "Underutilized", "Drifted", "Expired")
+
+NODE_LABELS = Field(
+    doc=(
+        "Labels of the Node. Refused: the domains kubernetes.io, k8s.io and node-restriction.kubernetes.io, except "
+        f"node.kubernetes.io, kubelet.kubernetes.io, {', '.join(rules.OPEN_LABELS)}. The operator's own labels win."
+    ),
+    max_properties=LABELS_MAX,
+    rules=(rules.QUALIFIED_KEYS, rules.OPEN_DOMAINS),
+)
+
+
+def canonical_policy(policy: str) -> str:
+    """The policy an accepted spelling means: the ancestors' WhenIdle is WhenEmpty."""
+    return CONSOLIDATION_ALIASES.get(policy, policy)
+
+
+class TemplateMetadata(Wire, frozen=True, kw_only=True):
+    """What each Node of the pool carries."""
+
+    labels: Annotated[Labels, NODE_LABELS] = msgspec.field(default_factory=dict)
+    annotations: Annotated[
+        dict[str, Annotated[str, Field(max_length=4096)]],
+        Field(
+            doc="Annotations of the Node. The same domains are refused as for labels.",
+            max_properties=LABELS_MAX,
+            rules=(rules.QUALIFIED_KEYS, rules.OPEN_DOMAINS),
+        ),
+    ] = msgspec.field(default_factory=dict)
+
+
+def grace(doc: str) -> Field:
+    return Field(doc=doc, max_length=32, rules=(rules.DURATION_OR_NEVER,))
+
+
+GRACE_DOC = "How long a drain may wait for PodDisruptionBudgets and do-not-disrupt. Default 1h; Never waits for ever."
+
+
+class TemplateSpec(Wire, frozen=True, kw_only=True):
+    """What machines the pool wants."""
+
+    requirements: Annotated[
+        tuple[NodeRequirement, ...],
+        Field(
+            doc=(
+                "Conditions on the machine; all must hold. Example: key tgp.io/gpu-type, operator In, values [RTX4090]."
+            ),
+            max_items=32,
+            list_type="atomic",
+        ),
+    ] = ()
+    taints: Annotated[
+        tuple[Taint, ...],
+        Field(
+            doc="Taints the Node registers with. A pod can drive the pool only if it tolerates all of them.",
+            max_items=32,
+            list_type="atomic",
+        ),
+    ] = ()
+    startup_taints: Annotated[
+        tuple[Taint, ...],
+        Field(
+            doc=(
+                "Taints the Node registers with and somebody else removes; until then it does not count as "
+                "initialised. "
+                "Pods need not tolerate them."
+            ),
+            max_items=32,
+            list_type="atomic",
+        ),
+    ] = ()
+    ephemeral_taint: Annotated[
+        bool | None,
+        Field(
+            doc=(
+                "Whether every machine carries tgp.io/ephemeral:NoSchedule besides. Default true, false for machines "
+                "you own. "
+                "If that taint alone stands in a pod's way, the pod is told."
+            )
+        ),
+    ] = None
+    termination_grace_period: Annotated[str, grace(GRACE_DOC)] = "1h"
+
+
+def _keys_are_known(self: dict[str, Any], _old: object) -> bool:
+    own = self.get("metadata", {}).get("labels", {})
+    wanted = self.get("spec", {}).get("requirements", [])
+    return all(requirement["key"] in REQUIREMENT_KEYS or requirement["key"] in own for requirement in wanted)
+
+
+class NodeTemplate(Wire, frozen=True, kw_only=True):
+    """The Nodes of the pool."""
+
+    object_rules = (
+        Rule(
+            "!has(self.spec) || !has(self.spec.requirements) || self.spec.requirements.all(r, r.key in "
+            f"{one_of(*REQUIREMENT_KEYS)}"
+            " || (has(self.metadata) && has(self.metadata.labels) && r.key in self.metadata.labels))",
+            f"no machine carries that label: keys are {', '.join(REQUIREMENT_KEYS)}, and the labels in "
+            "template.metadata.labels",
+            _keys_are_known,
+            field=".spec.requirements",
+        ),
+    )
+    metadata: Annotated[TemplateMetadata | None, Field(doc="Labels and annotations of the Nodes.")] = None
+    spec: Annotated[TemplateSpec, Field(doc="What machines are wanted.")] = TemplateSpec()
+
+
+class DisruptionBudget(Wire, frozen=True, kw_only=True):
+    """How many nodes may be disturbed at the same time. Of several budgets that apply, the strictest holds."""
+
+    object_rules = (
+        Rule(
+            "has(self.schedule) == has(self.duration)",
+            "schedule and duration go together: when it begins, and how long it lasts",
+            lambda self, _: ("schedule" in self) == ("duration" in self),
+            field=".schedule",
+        ),
+        Rule(
+            "!has(self.timeZone) || has(self.schedule)",
+            "timeZone is the time zone of schedule, which is missing",
+            lambda self, _: "timeZone" not in self or "schedule" in self,
+            field=".timeZone",
+        ),
+    )
+    nodes: Annotated[
+        int | str,
+        Field(
+            doc=(
+                'A number of nodes, or a percentage of the pool rounded up, such as "10%" (default). 0 forbids '
+                "disruption."
+            ),
+            max_length=8,
+            minimum=0,
+            maximum=10_000,
+            pattern=values.PERCENT_OR_COUNT,
+        ),
+    ] = "10%"
+    schedule: Annotated[
+        str | None,
+        Field(
+            doc=(
+                'When the budget begins to apply, as five cron fields or @daily and the like: "0 9 * * 1-5". '
+                "Needs duration. Default: it always applies."
+            ),
+            min_length=1,
+            max_length=128,
+            rules=(rules.CRON,),
+        ),
+    ] = None
+    duration: Annotated[
+        str | None,
+        Field(
+            doc="How long it applies from each tick of schedule, such as 8h. Needs schedule.",
+            max_length=32,
+            rules=(rules.DURATION, rules.SPAN_ABOVE_ZERO),
+        ),
+    ] = None
+    time_zone: Annotated[
+        str | None,
+        Field(
+            doc="IANA time zone of schedule, such as Europe/Berlin. Default UTC.",
+            max_length=64,
+            rules=(rules.TIME_ZONE,),
+        ),
+    ] = None
+    reasons: Annotated[
+        tuple[Annotated[str, Field(enum=DISRUPTION_REASONS)], ...],
+        Field(
+            doc="Which disruptions it limits: Empty, Underutilized, Drifted, Expired. Default: all of them.",
+            max_items=8,
+            list_type="set",
+        ),
+    ] = ()
+
+
+class Disruption(Wire, frozen=True, kw_only=True):
+    """When nodes are given back or replaced though nothing is wrong with them."""
+
+    consolidation_policy: Annotated[
+        str,
+        Field(
+            doc=(
+                "WhenEmpty (default): nodes without pods are given back. WhenEmptyOrUnderutilized: pods are also "
+                "moved together "
+                "where that saves money. Never: neither. The ancestors' WhenIdle and WhenUnderutilized mean the "
+                "first two."
+            ),
+            enum=CONSOLIDATION_POLICIES,
+        ),
+    ] = "WhenEmpty"
+    consolidate_after: Annotated[
+        str,
+        Field(
+            doc=(
+                "How long a node must be idle before it is given back, such as 10m (default) or 0s; Never switches "
+                "it off."
+            ),
+            max_length=32,
+            rules=(rules.DURATION_OR_NEVER,),
+        ),
+    ] = "10m"
+    expire_after: Annotated[
+        str,
+        Field(
+            doc="The longest life of a node, such as 720h; then it is replaced. Default Never.",
+            max_length=32,
+            rules=(rules.DURATION_OR_NEVER, rules.SPAN_ABOVE_ZERO),
+        ),
+    ] = "Never"
+    budgets: Annotated[
+        tuple[DisruptionBudget, ...],
+        Field(
+            doc=(
+                "How many nodes may be disturbed at the same time, and when. Default: one budget of 10 % of the "
+                "nodes, at least 1. "
+                'Example: nodes: 0, schedule: "0 9 * * 1-5", duration: 8h, timeZone: Europe/Berlin leaves working '
+                "hours alone."
+            ),
+            max_items=16,
+            list_type="atomic",
+        ),
+    ] = (DisruptionBudget(),)
+
+
+class PoolLimits(Wire, frozen=True, kw_only=True):
+    """Hard limits of the pool, within those of its class."""
+
+    resources: Annotated[
+        Quantities,
+        Field(
+            doc=(
+                "Most resources of all its machines together: nvidia.com/gpu, cpu, memory, nodes. Example: "
+                '{"nvidia.com/gpu": 8, "nodes": 4}.'
+            ),
+            max_properties=32,
+            rules=(rules.QUALIFIED_KEYS,),
+        ),
+    ] = msgspec.field(default_factory=dict)
+
+
+class GPUNodePoolSpec(Wire, frozen=True, kw_only=True):
+    """Machines that come and go with the pods that need them."""
+
+    node_class_ref: Annotated[
+        NodeClassRef,
+        Field(
+            doc="The class machines are rented by. While it does not exist the pool is not Ready (NodeClassNotFound)."
+        ),
+    ]
+    template: Annotated[NodeTemplate, Field(doc="What the Nodes look like.")] = NodeTemplate()
+    replicas: Annotated[
+        int | None,
+        Field(
+            doc="A fixed number of machines, whatever the pods say. Default: as many as the pods need.",
+            minimum=0,
+            maximum=10_000,
+        ),
+    ] = None
+    mode: Annotated[
+        str,
+        Field(
+            doc=(
+                "Active (default) buys. Observe plans and reports in status.wouldBuy what it would buy, and buys "
+                "nothing."
+            ),
+            enum=("Active", "Observe"),
+        ),
+    ] = "Active"
+    disruption: Annotated[Disruption, Field(doc="When nodes are given back or replaced.")] = Disruption()
+    limits: Annotated[PoolLimits | None, Field(doc="Hard limits of the pool.")] = None
+    max_hourly_price: Annotated[
+        str | None,
+        Field(
+            doc=(
+                'No single machine dearer than this many dollars per hour, such as "2.0". For machines you own their '
+                "own price counts."
+            ),
+            max_length=16,
+            rules=(rules.PRICE,),
+        ),
+    ] = None
+    weight: Annotated[
+        int,
+        Field(
+            doc=(
+                "Which pool serves a pod that several could serve: the higher, strictly before price. 0 (default) to "
+                "100."
+            ),
+            minimum=0,
+            maximum=100,
+        ),
+    ] = 0
+
+
+class PlannedMachine(Wire, frozen=True, kw_only=True):
+    """A machine that observe mode would have bought."""
+
+    provider: Annotated[str, Field(doc="Where.", max_length=63)]
+    instance_type: Annotated[str, Field(doc="The provider's name for it.", max_length=253)]
+    region: Annotated[str | None, Field(doc="The region.", max_length=63)] = None
+    gpu_type: Annotated[str | None, Field(doc="The GPU model.", max_length=63)] = None
+    gpu_count: Annotated[int, Field(doc="GPUs in the machine.", minimum=0)] = 0
+    hourly_price: Annotated[str | None, Field(doc="Dollars per hour.", max_length=24)] = None
+    count: Annotated[int, Field(doc="How many of it.", minimum=0)] = 1
+
+
+class LastPlan(Wire, frozen=True, kw_only=True):
+    """The last answer to the question what to buy."""
+
+    at: Annotated[datetime | None, Field(doc="When it was made.", format="date-time")] = None
+    gap: Annotated[
+        str | None, Field(doc="How far from the best possible plan at most, such as 0.8%.", max_length=16)
+    ] = None
+    orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
+    unserved: Annotated[int, Field(doc="Pods for which nothing was found.", minimum=0)] = 0
+
+
+class GPUNodePoolStatus(Wire, frozen=True, kw_only=True):
+    """What is seen of the pool."""
+
+    conditions: Conditions = ()
+    node_count: Annotated[int, Field(doc="Machines that live now.", minimum=0)] = 0
+    resources: Annotated[
+        dict[str, Annotated[int | str, Field(max_length=32)]],
+        Field(doc="What they provide together.", max_properties=64),
+    ] = msgspec.field(default_factory=dict)
+    hourly_cost: Annotated[str | None, Field(doc="Dollars per hour for all of them.", max_length=24)] = None
+    would_buy: Annotated[
+        tuple[PlannedMachine, ...],
+        Field(doc="In observe mode: what would be bought now.", max_items=64, list_type="atomic"),
+    ] = ()
+    last_plan: Annotated[LastPlan | None, Field(doc="The last plan in which the pool took part.")] = None
+
+
+class GPUNodePool(Wire, frozen=True, kw_only=True):
+    """Machines of one class that come when pods need them and go when nobody does.
+
+    Pods in any namespace the class allows can drive a pool. Deleting a pool gives its machines back first.
+    """
+
+    object_rules = (rules.NAME_FITS,)
+    api_version: str = "tgp.io/v1"
+    kind: str = "GPUNodePool"
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Annotated[GPUNodePoolSpec, Field(doc="What is wanted.")]
+    status: Annotated[GPUNodePoolStatus, Field(doc="What the operator sees.")] = GPUNodePoolStatus()

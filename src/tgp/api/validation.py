@@ -1,0 +1,355 @@
+"""The API server's verdict on a custom resource, without an API server.
+
+`validate` works on any CRD's `openAPIV3Schema` as plain JSON, after `prune` and `default`. First come types, bounds,
+enums and required fields; then uniqueness in lists of type set and map; then, unless something was found that the API
+server lets stand in their way, the CEL rules. A CEL rule is not interpreted: it is looked up by its exact text among
+the twins, Python predicates that live beside the rules of our own kinds. `unknown_rules` tells which rules of a foreign
+schema have none; those count as met.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+from tgp.api.pattern import matches
+from tgp.api.problem import Problem, Reason
+from tgp.api.structural import child_schema, default, prune, unknown_fields
+from tgp.api.values import is_rfc3339
+
+__all__ = ["Problem", "Twin", "default", "prune", "unknown_fields", "unknown_rules", "validate"]
+
+Schema: TypeAlias = Mapping[str, Any]
+Twin: TypeAlias = Callable[[Any, Any], bool]  # (self, oldSelf or None) -> does the rule hold?
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1  # beyond these the API server reads a number as a float
+FLOAT_EXACT_MAX = 2**53 - 1  # the largest float the API server takes for an integer
+UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+_REASONS = {  # what a rule may name as its reason in x-kubernetes-validations
+    "FieldValueInvalid": Reason.INVALID,
+    "FieldValueForbidden": Reason.FORBIDDEN,
+    "FieldValueRequired": Reason.REQUIRED,
+    "FieldValueDuplicate": Reason.DUPLICATE,  # the API server keeps the message to itself then
+}
+
+
+def validate(schema: Schema, obj: Any, old: Any = None, twins: Mapping[str, Twin] | None = None) -> list[Problem]:
+    """Everything wrong with `obj`, already pruned and defaulted; empty: the API server would take it.
+
+    `old` is the stored object of an update: rules that speak of `oldSelf` hold on creation by not being asked, and what
+    was wrong before and has not changed is let be, as Kubernetes does since 1.30 when a CRD has become stricter.
+    """
+    problems = list(_schema_problems(schema, obj, "", old))
+    if old is None or not any(_duplicates(schema, old, "")):
+        problems += _duplicates(schema, obj, "")
+    if any(problem.blocks_rules for problem in problems):
+        # The API server says this line only where there are rules to be left out.
+        return [*problems, Problem("", Reason.INVALID, UNCHECKED, "null")] if _has_rules(schema) else problems
+    known = own_twins() if twins is None else twins
+    return problems + list(_broken_rules(schema, obj, old, "", known))
+
+
+def unknown_rules(schema: Schema, twins: Mapping[str, Twin] | None = None) -> list[str]:
+    """CEL texts in a schema that nothing here can judge."""
+    known = own_twins() if twins is None else twins
+    return sorted({rule["rule"] for rule in rules_in(schema)} - known.keys())
+
+
+def rules_in(schema: Schema) -> Iterator[Mapping[str, Any]]:
+    """Every entry of x-kubernetes-validations, at any depth."""
+    yield from schema.get("x-kubernetes-validations", ())
+    for inner in schema.get("properties", {}).values():
+        yield from rules_in(inner)
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), Mapping):
+            yield from rules_in(schema[key])
+
+
+@cache
+def own_twins() -> Mapping[str, Twin]:
+    """The predicates beside the rules of our kinds, by CEL text."""
+    from tgp.api.kinds import KINDS
+    from tgp.api.schema import rules_of
+
+    return {rule.cel: rule.holds for kind in KINDS for rule in rules_of(kind.type)}
+
+
+def _has_rules(schema: Schema) -> bool:
+    return next(rules_in(schema), None) is not None
+
+
+# ---- types, bounds, enums, required
+
+
+def _schema_problems(schema: Schema, value: Any, path: str, old: Any = None) -> Iterator[Problem]:
+    if old is not None and _same(value, old):
+        return
+    if value is None:
+        if not schema.get("nullable") and _types(schema):
+            yield _wrong_type(schema, "null", path)
+            yield from _of_enum(schema, value, path)
+        return
+    kind = _json_type(value)
+    if not _type_fits(schema, value, kind):
+        yield _wrong_type(schema, kind, path)  # and on: the API server tells all it finds
+    yield from _of_combinations(schema, value, path)
+    if kind == "string":
+        yield from _of_string(schema, value, path)
+    elif kind in {"integer", "number"}:
+        yield from _of_number(schema, value, path)
+    elif kind == "array":
+        yield from _of_array(schema, value, path, old)
+    yield from _of_enum(schema, value, path)
+    if kind == "object":
+        yield from _of_object(schema, value, path, old)
+
+
+def _types(schema: Schema) -> tuple[str, ...]:
+    if schema.get("x-kubernetes-int-or-string"):
+        return ("integer", "string")
+    return (schema["type"],) if schema.get("type") else ()
+
+
+def _json_type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer" if INT64_MIN <= value <= INT64_MAX else "number"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _type_fits(schema: Schema, value: Any, kind: str) -> bool:
+    wanted = _types(schema)
+    if not wanted or kind in wanted:
+        return True
+    if kind == "integer":
+        return "number" in wanted
+    # 1.0 is an integer to the API server.
+    return kind == "number" and "integer" in wanted and abs(value) <= FLOAT_EXACT_MAX and float(value).is_integer()
+
+
+def _wrong_type(schema: Schema, kind: str, path: str) -> Problem:
+    wanted = ",".join(_types(schema))
+    return Problem(path, Reason.TYPE_INVALID, f'{path} in body must be of type {wanted}: "{kind}"', f'"{kind}"')
+
+
+def _of_string(schema: Schema, value: str, path: str) -> Iterator[Problem]:
+    shown = _shown(value)
+    if len(value) > schema.get("maxLength", len(value)):  # of length and pattern the first that fails is told
+        limit = schema["maxLength"]  # counted in characters, whatever the API server calls them
+        yield Problem(path, Reason.TOO_LONG, f"may not be more than {limit} {'byte' if limit == 1 else 'bytes'}")
+    elif len(value) < schema.get("minLength", 0):
+        limit = schema["minLength"]
+        yield Problem(path, Reason.INVALID, f"{path} in body should be at least {limit} chars long", shown)
+    elif "pattern" in schema and not _matches(value, schema["pattern"]):
+        yield Problem(path, Reason.INVALID, f"{path} in body should match '{schema['pattern']}'", shown)
+    if schema.get("format") in {"date-time", "datetime"} and not is_rfc3339(value):
+        yield Problem(path, Reason.INVALID, f'{path} in body must be of type date-time: "{value}"', shown)
+
+
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        return matches(text, pattern)
+    except re.error:  # RE2 knows a few things Python does not; what cannot be judged is not refused
+        return True
+
+
+def _of_number(schema: Schema, value: float, path: str) -> Iterator[Problem]:
+    if schema.get("type") == "integer" and not _type_fits(schema, value, _json_type(value)):
+        # The API server says so twice, the second time without a path.
+        yield Problem("", Reason.INVALID, f"Checked value must be of type integer (default format) in {path}", '""')
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if high is not None and (value >= high if schema.get("exclusiveMaximum") else value > high):
+        words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
+        yield Problem(path, Reason.INVALID, f"{path} in body should be {words} {_bound(high, value)}", _shown(value))
+    if low is not None and (value <= low if schema.get("exclusiveMinimum") else value < low):
+        words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
+        yield Problem(path, Reason.INVALID, f"{path} in body should be {words} {_bound(low, value)}", _shown(value))
+    step = schema.get("multipleOf")
+    if step and value % step:
+        yield Problem(path, Reason.INVALID, f"{path} in body should be a multiple of {step}", _shown(value))
+
+
+def _bound(bound: float, value: float) -> str:
+    """A bound as Go prints it: beside a float it is one itself, from a million on with an exponent."""
+    if _json_type(value) == "integer" or abs(bound) < 1_000_000 or bound != int(bound):
+        return str(bound)
+    digits = str(abs(int(bound)))
+    fraction = digits[1:].rstrip("0")
+    sign = "-" if bound < 0 else ""
+    return f"{sign}{digits[0]}{'.' if fraction else ''}{fraction}e+{len(digits) - 1:02d}"
+
+
+def _of_array(schema: Schema, value: list[Any], path: str, old: Any) -> Iterator[Problem]:
+    if "maxItems" in schema and len(value) > schema["maxItems"]:
+        yield Problem(path, Reason.TOO_MANY, _at_most(len(value), schema["maxItems"]))
+    if "minItems" in schema and len(value) < schema["minItems"]:
+        limit = schema["minItems"]
+        yield Problem(path, Reason.INVALID, f"{path} in body should have at least {limit} items", str(len(value)))
+    items = schema.get("items")
+    if items is not None:
+        for index, item in enumerate(value):
+            yield from _schema_problems(items, item, f"{path}[{index}]", _counterpart(schema, item, old))
+
+
+def _of_enum(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
+    if "enum" in schema and not any(_same(value, member) for member in schema["enum"]):
+        supported = ", ".join(_shown(member) for member in schema["enum"])
+        yield Problem(path, Reason.UNSUPPORTED, f"supported values: {supported}", _shown(value))
+
+
+def _of_object(schema: Schema, value: dict[str, Any], path: str, old: Any) -> Iterator[Problem]:
+    if "maxProperties" in schema and len(value) > schema["maxProperties"]:
+        yield Problem(path, Reason.TOO_MANY, _at_most(len(value), schema["maxProperties"]))
+    if "minProperties" in schema and len(value) < schema["minProperties"]:
+        limit = schema["minProperties"]
+        yield Problem(path, Reason.INVALID, f"{path} in body should have at least {limit} properties", str(len(value)))
+    for key in schema.get("required", ()):
+        if key not in value:
+            yield Problem(_below(path, key), Reason.REQUIRED, "")
+    for key, member in value.items():
+        inner = child_schema(schema, key)
+        if inner is not None:
+            before = old.get(key) if isinstance(old, dict) else None
+            yield from _schema_problems(inner, member, _below(path, key), before)
+
+
+def _of_combinations(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
+    def fits(part: Schema) -> bool:
+        return next(_schema_problems(part, value, path), None) is None
+
+    if not schema.get("x-kubernetes-int-or-string") and "anyOf" in schema and not any(map(fits, schema["anyOf"])):
+        yield Problem("", Reason.INVALID, f'"{path}" must validate at least one schema (anyOf)', '""')
+    if "oneOf" in schema and sum(map(fits, schema["oneOf"])) != 1:
+        yield Problem("", Reason.INVALID, f'"{path}" must validate one and only one schema (oneOf)', '""')
+    if "not" in schema and fits(schema["not"]):
+        yield Problem("", Reason.INVALID, f'"{path}" must not validate the schema (not)', '""')
+    for part in schema.get("allOf", ()):
+        yield from _schema_problems(part, value, path)
+
+
+def _at_most(count: int, limit: int) -> str:
+    return f"{count}: must have at most {limit} {'item' if limit == 1 else 'items'}"
+
+
+def _below(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _member(schema: Schema, path: str, key: str) -> str:
+    """Past the schema proper the API server writes the keys of a map in brackets."""
+    return _below(path, key) if key in schema.get("properties", ()) else f"{path}[{key}]"
+
+
+def _shown(value: Any) -> str:
+    """As Go writes it: 1.0 is 1, and what does not fit 64 bits is a float."""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= INT64_MAX:
+        value = int(value)
+    elif isinstance(value, int) and _json_type(value) == "number":
+        value = float(value)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _same(left: Any, right: Any) -> bool:
+    return type(left) is type(right) and bool(left == right)
+
+
+# ---- uniqueness in lists of type set and map
+
+
+def _duplicates(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
+    if isinstance(value, dict):
+        for key, member in value.items():
+            inner = child_schema(schema, key)
+            if inner is not None:
+                yield from _duplicates(inner, member, _member(schema, path, key))
+    elif isinstance(value, list):
+        yield from _duplicate_items(schema, value, path)
+        for index, item in enumerate(value):
+            yield from _duplicates(schema.get("items") or {}, item, f"{path}[{index}]")
+
+
+def _duplicate_items(schema: Schema, value: list[Any], path: str) -> Iterator[Problem]:
+    list_type = schema.get("x-kubernetes-list-type")
+    if list_type not in {"set", "map"}:
+        return
+    if list_type == "map":
+        for index, item in enumerate(value):
+            if item is not None and not isinstance(item, dict):
+                detail = "must be an object for an array of list-type map"
+                yield Problem(f"{path}[{index}]", Reason.INVALID, detail, _shown(item))
+                return
+    times: dict[str, int] = {}
+    for index, item in enumerate(value):
+        shown = _shown(item if list_type == "set" else list_key(schema, item))
+        times[shown] = times.get(shown, 0) + 1
+        if times[shown] == 2:
+            yield Problem(f"{path}[{index}]", Reason.DUPLICATE, "", shown)
+
+
+def list_key(schema: Schema, item: Any) -> dict[str, Any]:
+    """What tells one item of a map-like list from another. A key that is not given is no key."""
+    keys = schema.get("x-kubernetes-list-map-keys", ())
+    return {key: item[key] for key in keys if key in item} if isinstance(item, dict) else {}
+
+
+# ---- CEL rules, by their twins
+
+
+def _broken_rules(schema: Schema, value: Any, old: Any, path: str, twins: Mapping[str, Twin]) -> Iterator[Problem]:
+    if value is None:
+        return
+    for rule in schema.get("x-kubernetes-validations", ()):
+        twin = twins.get(rule["rule"])
+        speaks_of_old = "oldSelf" in rule["rule"]
+        if twin is None or (old is None if speaks_of_old else _same(value, old)):
+            continue
+        if not _holds(twin, value, old if speaks_of_old else None):
+            yield _broken(schema, rule, value, path)
+    if isinstance(value, dict):
+        for key, member in value.items():
+            inner = child_schema(schema, key)
+            if inner is not None:
+                before = old.get(key) if isinstance(old, dict) else None
+                yield from _broken_rules(inner, member, before, _member(schema, path, key), twins)
+    elif isinstance(value, list) and schema.get("items") is not None:
+        for index, item in enumerate(value):
+            before = _counterpart(schema, item, old)
+            yield from _broken_rules(schema["items"], item, before, f"{path}[{index}]", twins)
+
+
+def _holds(twin: Twin, value: Any, old: Any) -> bool:
+    """A rule that cannot be evaluated counts as broken, as in CEL: what was let be may have any shape."""
+    try:
+        return twin(value, old)
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
+def _counterpart(schema: Schema, item: Any, old: Any) -> Any:
+    """The old item an item can be compared with: only map-like lists have such a thing."""
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
+        return None
+    key = list_key(schema, item)
+    return next((other for other in old if list_key(schema, other) == key), None)
+
+
+def _broken(schema: Schema, rule: Mapping[str, Any], value: Any, path: str) -> Problem:
+    where = path + rule.get("fieldPath", "")
+    message = rule.get("message") or f"failed rule: {rule['rule']}"
+    shown = "" if isinstance(value, dict | list) else _shown(value)
+    if isinstance(value, float) and schema.get("x-kubernetes-int-or-string"):  # 1.0 passes the schema, but not CEL
+        shown = '""'
+        message = (
+            f"invalid data, expected XIntOrString value to be either a string or integer evaluating rule: {message}"
+        )
+    reason = _REASONS[rule.get("reason", "FieldValueInvalid")]
+    return Problem(where.removeprefix("."), reason, message, shown, rule["rule"])

@@ -1,0 +1,95 @@
+"""A pod as far as demand, drains and budgets look at it: one flat record of some 700 bytes."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from tgp.core.model.amounts import NOTHING, Amounts
+from tgp.core.model.key import Key
+from tgp.core.model.labels import NO_LABELS
+from tgp.core.model.placement import ANYWHERE, Affinity
+from tgp.core.model.record import Uid
+from tgp.core.model.taints import Toleration
+
+PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN = "Pending", "Running", "Succeeded", "Failed", "Unknown"
+
+UNSCHEDULABLE = "Unschedulable"  # the scheduler tried, and found no node
+GATED = "SchedulingGated"  # somebody holds it back before the scheduler may try
+
+DO_NOT_DISRUPT = "tgp.io/do-not-disrupt"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+MIRROR = "kubernetes.io/config.mirror"  # a static pod's shadow: the kubelet owns it, eviction does nothing
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Who made an object; `controller` for the one that manages it."""
+
+    kind: str
+    name: str
+    uid: str = ""
+    api_version: str = ""
+    controller: bool = False
+
+
+class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    key: Key
+    uid: Uid = ""
+    resource_version: int = 0
+    created_at: datetime | None = None
+    deletion_requested_at: datetime | None = None  # None: it is not being deleted
+    labels: Mapping[str, str] = NO_LABELS
+    annotations: Mapping[str, str] = NO_LABELS  # only those somebody here reads
+    finalizers: tuple[str, ...] = ()
+    owners: tuple[Owner, ...] = ()
+
+    node: str = ""  # empty: not placed yet
+    requests: Amounts = NOTHING  # by the scheduler's rule, overhead included
+    node_selector: Mapping[str, str] = NO_LABELS
+    affinity: Affinity = ANYWHERE
+    tolerations: tuple[Toleration, ...] = ()
+    spread_keys: tuple[str, ...] = ()  # topology keys of its hard spread constraints
+    gates: tuple[str, ...] = ()  # what it waits for before the scheduler may look at it
+    claims_devices: bool = False  # it uses dynamic resource allocation, which `requests` does not show
+    priority: int = 0
+    scheduler: str = "default-scheduler"
+    grace_seconds: int = 30
+
+    phase: str = PENDING
+    nominated_node: str = ""  # the scheduler is making room for it there
+    unplaced_since: datetime | None = None  # None: placed, or the scheduler has not said no
+    unplaced_reason: str = ""  # Unschedulable, SchedulingGated, …
+    accepted_at: datetime | None = None  # a kubelet took it on: from here it holds its devices
+    started_at: datetime | None = None  # the first start of a container that its status still tells of
+    ended_at: datetime | None = None  # finished: its last container's end. None: it runs, or nobody said when it ended
+    unreadable: str = ""  # why only the metadata could be read; empty: all of it was
+
+    @property
+    def deleting(self) -> bool:
+        return self.deletion_requested_at is not None
+
+    @property
+    def finished(self) -> bool:
+        return self.phase in (SUCCEEDED, FAILED)
+
+    @property
+    def unschedulable(self) -> bool:
+        """The scheduler looked for a node and found none: the demand that buys machines."""
+        return not self.node and self.unplaced_reason == UNSCHEDULABLE and not self.deleting
+
+    @property
+    def do_not_disrupt(self) -> bool:
+        return self.annotations.get(DO_NOT_DISRUPT) == "true" or self.annotations.get(SAFE_TO_EVICT) == "false"
+
+    @property
+    def mirror(self) -> bool:
+        return MIRROR in self.annotations
+
+    @property
+    def controller(self) -> Owner | None:
+        return next((owner for owner in self.owners if owner.controller), None)
+
+    @property
+    def of_daemon_set(self) -> bool:
+        owner = self.controller
+        return owner is not None and owner.kind == "DaemonSet"

@@ -1,0 +1,74 @@
+"""What a person sees of our kinds through kubectl, and what `tgp crds` does to a real API server."""
+
+from click.testing import CliRunner
+
+from tests.contracts.kinds.conftest import install
+from tests.contracts.kinds.door import Door
+from tests.contracts.kinds.test_early_manifests import EARLY, read
+from tgp.api.decoding import kind_of
+from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
+from tgp.app.main import tgp
+from tools.controlplane.kubectl import Kubectl
+from tools.controlplane.plane import ControlPlane
+
+
+def test_explain_reads_like_a_manual(door: Door, kubectl: Kubectl):
+    text = " ".join(kubectl("explain", "gpunodepool.spec.disruption.budgets").split())
+
+    assert (
+        "How many nodes may be disturbed at the same time, and when. Default: one budget of 10 % of the nodes" in text
+    )
+    assert "IANA time zone of schedule, such as Europe/Berlin. Default UTC." in text
+
+
+def test_get_shows_our_kinds_together_with_their_columns(door: Door, kubectl: Kubectl):
+    stored = [read(path) for path in EARLY]
+    for manifest in stored:
+        door.create(kind_of(manifest), manifest)
+    try:
+        together = kubectl("get", "tgp", "-A")
+        wide = kubectl("get", "gnp", "-n", "default", "-o", "wide")
+    finally:
+        for manifest in stored:
+            door.delete(kind_of(manifest), manifest)
+
+    for column in ("READY", "HOURLY", "PHASE", "CLASS", "MODE"):
+        assert column in together
+    row = next(line.split() for line in wide.splitlines() if line.startswith("ml-workload-pool"))
+    assert row[1] == "standard-gpu-class"
+    assert wide.split("\n", 1)[0].split() == [
+        "NAME",
+        "CLASS",
+        "READY",
+        "NODES",
+        "HOURLY",
+        "MODE",
+        "AGE",
+        "REASON",
+        "WEIGHT",
+        "MAX-PRICE",
+        "CONSOLIDATION",
+        "REPLICAS",
+    ]
+
+
+def test_the_command_line_brings_a_real_cluster_up_to_date(judge: ControlPlane, door: Door):
+    """Created or changed once, then unchanged; diff finds what somebody changed and nothing else."""
+    where = ("--kubeconfig", str(judge.kubeconfig), "--ancestor")
+    assert run("apply", *where).exit_code == 0
+    again = run("apply", *where)
+    assert all(line.endswith(": unchanged") for line in again.output.splitlines()), again.output
+    assert run("diff", *where).exit_code == 0
+
+    path = CUSTOM_RESOURCE_DEFINITION.path(name="gpunodepools.tgp.io")
+    stored = door.call("GET", path).body
+    stored["spec"]["names"]["shortNames"] = ["pools"]
+    assert door.call("PUT", path, stored).accepted
+    different = run("diff", *where)
+    assert different.exit_code == 1
+    assert "-    - pools" in different.output
+    install(door)
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(tgp, ["crds", *arguments], catch_exceptions=False)

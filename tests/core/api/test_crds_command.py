@@ -1,0 +1,129 @@
+"""`tgp crds`: print, apply, diff."""
+
+import copy
+import json
+from contextlib import asynccontextmanager
+
+from click.testing import CliRunner
+from ruamel.yaml import YAML
+
+from tgp.api.crds import crds as definitions
+from tgp.ports.cluster import Forbidden, NotFound, Written
+from tgp.surfaces.cli.crds import crds
+
+
+class Shelf:
+    """As much of a cluster as the command needs: definitions by name."""
+
+    def __init__(self, *stored, forbidden=False):
+        self.stored = {each["metadata"]["name"]: each for each in stored}
+        self.forbidden = forbidden
+
+    async def read(self, _resource, key):
+        if self.forbidden:
+            raise Forbidden(f"reading {key} is not allowed")
+        if key.name not in self.stored:
+            raise NotFound(str(key))
+        return as_stored(self.stored[key.name])
+
+    async def apply(self, _resource, manifest, *, force=False):
+        assert force
+        self.stored[manifest["metadata"]["name"]] = copy.deepcopy(manifest)
+        return Written("2", "u", 1, changed=True)
+
+    @asynccontextmanager
+    async def cluster(self, *_where):
+        yield self
+
+
+def as_stored(definition):
+    """With what an API server adds."""
+    stored = copy.deepcopy(definition)
+    stored["metadata"] |= {"uid": "u", "resourceVersion": "1", "managedFields": []}
+    stored["metadata"]["labels"]["helm.sh/chart"] = "someone-elses"
+    stored["spec"]["conversion"] = {"strategy": "None"}
+    stored["status"] = {"conditions": []}
+    return stored
+
+
+def run(shelf, *arguments):
+    return CliRunner().invoke(crds, arguments, obj=shelf)
+
+
+def test_printed_yaml_is_the_definitions():
+    printed = run(None, "print").output
+
+    assert list(YAML(typ="safe", pure=True).load_all(printed)) == definitions()
+
+
+def test_printed_json_is_one_list_for_kubectl():
+    printed = json.loads(run(None, "print", "-o", "json", "--ancestor").output)
+
+    assert printed["kind"] == "List"
+    assert printed["items"] == definitions(ancestor=True)
+
+
+def test_applying_says_what_became_of_each():
+    ours = definitions()
+    older = copy.deepcopy(ours[1])
+    older["spec"]["versions"][0]["additionalPrinterColumns"].pop()
+    shelf = Shelf(ours[0], older)
+
+    assert run(shelf, "apply").output.splitlines() == [
+        "gpunodeclasses.tgp.io: unchanged",
+        "gpunodepools.tgp.io: changed",
+        "gpurequests.tgp.io: created",
+        "gpuworkloadbudgets.tgp.io: created",
+    ]
+    assert shelf.stored["gpunodepools.tgp.io"] == ours[1]
+
+
+def test_the_ancestors_definition_is_applied_only_when_asked_for():
+    shelf = Shelf()
+    run(shelf, "apply")
+    assert "gpuworkloadbudgets.budget.zxuhan.dev" not in shelf.stored
+
+    run(shelf, "apply", "--ancestor")
+    assert "gpuworkloadbudgets.budget.zxuhan.dev" in shelf.stored
+
+
+def test_equal_definitions_have_no_difference_whatever_the_server_added():
+    result = run(Shelf(*definitions()), "diff")
+
+    assert (result.exit_code, result.output) == (0, "")
+
+
+def test_a_difference_is_shown_line_by_line_and_ends_with_one():
+    older = definitions()
+    weight = older[1]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["weight"]
+    weight["maximum"] = 10
+    result = run(Shelf(*older), "diff")
+
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    assert lines[:2] == ["--- cluster/gpunodepools.tgp.io", "+++ tgp/gpunodepools.tgp.io"]
+    assert [line.split() for line in lines if line.startswith(("-  ", "+  "))] == [
+        ["-", "maximum:", "10"],
+        ["+", "maximum:", "100"],
+    ]
+
+
+def test_a_missing_definition_is_all_new():
+    result = run(Shelf(*definitions()[1:]), "diff")
+
+    assert result.exit_code == 1
+    assert "+++ tgp/gpunodeclasses.tgp.io" in result.output
+
+
+def test_not_being_able_to_tell_is_not_a_difference():
+    result = run(Shelf(forbidden=True), "diff")
+
+    assert result.exit_code == 2
+    assert "not allowed" in result.output
+
+
+def test_a_refusal_while_applying_is_an_error_without_a_traceback():
+    result = run(Shelf(forbidden=True), "apply")
+
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: reading")
