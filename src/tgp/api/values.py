@@ -41,8 +41,6 @@ _UNIT_NANOSECONDS: Final = {
     "µs": 10**3,
     "ns": 1,
 }
-_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 class Never(Enum):
@@ -104,32 +102,6 @@ def go_duration(length: timedelta) -> str:
     return shown
 
 
-def quantity(value: int | str, path: str) -> Fraction:
-    """A Kubernetes quantity, exactly."""
-    if isinstance(value, int):
-        return Fraction(value)
-    if not matches(value, QUANTITY):
-        raise _invalid(path, value, WORDS_QUANTITY)
-    found = re.fullmatch(r"([0-9.]+)([a-zA-Z].*)?", value)
-    assert found is not None, value
-    number, suffix = Fraction(found[1].removesuffix(".")), found[2] or ""
-    if suffix in _BINARY:
-        return number * (1 << _BINARY[suffix])
-    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
-    scale: int = 10 ** abs(exponent)
-    return number * scale if exponent >= 0 else number / scale
-
-
-def milli(value: int | str, path: str) -> int:
-    """A quantity in thousandths, rounded up as Kubernetes rounds: "500m" is 500, 2 is 2000."""
-    return _ceiling(quantity(value, path) * 1000)
-
-
-def units(value: int | str, path: str) -> int:
-    """A quantity in whole units (bytes, GPUs), rounded up: "1Gi" is 1,073,741,824."""
-    return _ceiling(quantity(value, path))
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
     """A version as three numbers. A pre-release sorts before its release, and is told by `pre`."""
@@ -171,10 +143,6 @@ def rfc3339(moment: datetime) -> str:
     """A moment as metav1.Time writes it: UTC, whole seconds."""
     assert moment.tzinfo is not None, "moments are aware"
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _ceiling(number: Fraction) -> int:
-    return -(-number.numerator // number.denominator)
 
 
 def _invalid(path: str, value: str, words: str) -> Invalid:

@@ -17,11 +17,9 @@ from tgp.api.values import (
     go_duration,
     is_rfc3339,
     microusd,
-    milli,
     rfc3339,
     span,
     talos_version,
-    units,
     usd,
 )
 
@@ -84,34 +82,6 @@ def test_never_is_a_word_of_its_own():
     assert span("2h", "x") == timedelta(hours=2)
     with pytest.raises(Invalid, match="or Never"):
         span("never", "x")
-
-
-@pytest.mark.parametrize(
-    ("written", "thousandths"),
-    [
-        (2, 2000),
-        ("2", 2000),
-        ("500m", 500),
-        ("0.5", 500),
-        (".5", 500),
-        ("1n", 1),
-        ("1e3", 10**6),
-        ("1E", 10**21),
-        ("1.0005", 1001),
-    ],
-)
-def test_a_quantity_in_thousandths_is_rounded_up(written, thousandths):
-    assert milli(written, "x") == thousandths
-
-
-def test_a_quantity_in_units_knows_both_kinds_of_suffixes():
-    assert [units("1Ki", "x"), units("1k", "x"), units("1.5Gi", "x"), units(7, "x")] == [1024, 1000, 1_610_612_736, 7]
-
-
-@pytest.mark.parametrize("written", ["", "1GiB", "-1", "+1", "1 Gi", "abc", "1e", "1e100"])
-def test_what_is_no_quantity_is_refused_with_its_field(written):
-    with pytest.raises(Invalid, match=r"spec\.limits\.resources"):
-        units(written, "spec.limits.resources")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from tgp.core.model.quantity import Written, milli, whole
+from tgp.api.quantity import Written, milli, whole
 
 CPU = "cpu"
 MEMORY = "memory"

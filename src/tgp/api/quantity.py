@@ -39,15 +39,16 @@ class NotAQuantity(ValueError):
 
 def whole(written: Written) -> int:
     """In the resource's own unit (bytes, GPUs), rounded up."""
-    return _rounded(_value(written))
+    return _rounded(exact(written))
 
 
 def milli(written: Written) -> int:
     """In thousandths of the resource's unit, rounded up."""
-    return _rounded(_value(written) * 1000)
+    return _rounded(exact(written) * 1000)
 
 
-def _value(written: Written) -> Decimal:
+def exact(written: Written) -> Decimal:
+    """The number itself, to 28 digits; NotAQuantity if it is none."""
     if isinstance(written, bool):
         raise NotAQuantity(f"{written!r} is not a quantity")
     text = str(written).strip()

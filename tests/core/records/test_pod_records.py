@@ -1,0 +1,387 @@
+"""From what the API server sends to the record we decide on: nothing that matters is lost, nothing else is kept."""
+
+import contextlib
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tgp.adapters.kube.records.kinds import pods
+from tgp.adapters.kube.records.projection import ADDED, BOOKMARK, DELETED, ERROR
+from tgp.core.model.amounts import Amounts
+from tgp.core.model.key import Key
+from tgp.core.model.labels import Requirement, Selector
+from tgp.core.model.placement import Affinity, NodeTerm, PodTerm
+from tgp.core.model.pod import Owner, Pod
+from tgp.core.model.record import uid_text
+from tgp.core.model.taints import Toleration
+from tgp.ports.http import Unreadable
+
+UID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+T0, T1, T2 = (datetime(2026, 1, 1, 10, minute, tzinfo=UTC) for minute in (0, 1, 2))
+
+
+def at(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def a_manifest(meta=None, spec=None, status=None) -> dict:
+    return {
+        "kind": "Pod",
+        "metadata": {"name": "train-7", "namespace": "team", "uid": UID, "resourceVersion": "42", **(meta or {})},
+        "spec": {"containers": [], **(spec or {})},
+        "status": {"phase": "Pending", **(status or {})},
+    }
+
+
+def read(meta=None, spec=None, status=None) -> Pod:
+    line = json.dumps({"type": "ADDED", "object": a_manifest(meta, spec, status)}).encode()
+    verb, record = pods().line(line, {})
+    assert verb == ADDED
+    assert isinstance(record, Pod)
+    return record
+
+
+def a_container(requests=None, limits=None, **more) -> dict:
+    return {"name": "c", "resources": {"requests": requests or {}, "limits": limits or {}}, **more}
+
+
+def test_a_bare_pod_reads_as_its_defaults():
+    pod = read()
+
+    assert pod.key == Key("team", "train-7")
+    assert uid_text(pod.uid) == UID
+    assert pod.resource_version == 42
+    assert (pod.node, pod.phase, pod.scheduler, pod.grace_seconds) == ("", "Pending", "default-scheduler", 30)
+    assert not pod.deleting
+    assert not pod.unschedulable
+    assert pod.unreadable == ""
+
+
+def test_what_a_pod_wants_and_whose_it_is():
+    pod = read(
+        meta={
+            "labels": {"team": "x"},
+            "annotations": {"tgp.io/do-not-disrupt": "true", "checksum": "0" * 64},
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}],
+            "finalizers": ["tgp.io/counted"],
+            "deletionTimestamp": at(T1),
+            "creationTimestamp": at(T0),
+        },
+        spec={
+            "nodeName": "gpu-1",
+            "priority": 1000,
+            "schedulerName": "volcano",
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": {"tgp.io/gpu-type": "A100"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "schedulingGates": [{"name": "tgp.io/budget"}],
+            "resourceClaims": [{"name": "gpu"}],
+            "topologySpreadConstraints": [
+                {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1},
+                {"topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1},
+            ],
+        },
+    )
+
+    assert pod.labels == {"team": "x"}
+    assert pod.annotations == {"tgp.io/do-not-disrupt": "true"}, "only what somebody reads"
+    assert pod.do_not_disrupt
+    assert pod.controller == Owner(kind="Job", name="j", uid="u", api_version="batch/v1", controller=True)
+    assert pod.finalizers == ("tgp.io/counted",)
+    assert (pod.created_at, pod.deletion_requested_at) == (T0, T1)
+    assert (pod.node, pod.priority, pod.scheduler, pod.grace_seconds) == ("gpu-1", 1000, "volcano", 0)
+    assert pod.node_selector == {"tgp.io/gpu-type": "A100"}
+    assert pod.tolerations == (Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule"),)
+    assert pod.gates == ("tgp.io/budget",)
+    assert pod.spread_keys == ("zone",)
+    assert pod.claims_devices
+
+
+def test_required_affinity_is_kept_and_preferences_are_not():
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    pod = read(
+        spec={
+            "affinity": {
+                "nodeAffinity": {
+                    required: {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
+                            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+                        ]
+                    },
+                    preferred: [{"weight": 1, "preference": {}}],
+                },
+                "podAntiAffinity": {
+                    required: [{"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}}],
+                },
+            }
+        }
+    )
+
+    apart = PodTerm("host", Selector((Requirement("app", "In", ("x",)),)))
+    terms = (
+        NodeTerm((Requirement("zone", "In", ("a",)),)),
+        NodeTerm((), (Requirement("metadata.name", "In", ("n1",)),)),
+    )
+    assert pod.affinity == Affinity(terms, (), (apart,))
+    assert pod.affinity.admits_node("n2", {"zone": "a"})
+    assert pod.affinity.admits_node("n1", {})
+    assert not pod.affinity.admits_node("n2", {"zone": "b"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param(
+            {
+                "containers": [
+                    a_container({"cpu": "500m", "memory": "1Gi"}),
+                    a_container({"cpu": "1", "nvidia.com/gpu": 2}),
+                ]
+            },
+            Amounts(1500, 1 << 30, (("nvidia.com/gpu", 2),)),
+            id="containers add up",
+        ),
+        pytest.param(
+            {"containers": [a_container({"cpu": "1"}, {"cpu": "4", "nvidia.com/gpu": "1"})]},
+            Amounts(1000, 0, (("nvidia.com/gpu", 1),)),
+            id="a limit stands in for a request that is missing",
+        ),
+        pytest.param(
+            {
+                "containers": [a_container({"cpu": "1"})],
+                "initContainers": [a_container({"cpu": "3"}), a_container({"memory": "5Gi"})],
+            },
+            Amounts(3000, 5 << 30),
+            id="init containers run one after another",
+        ),
+        pytest.param(
+            {
+                "containers": [a_container({"cpu": "1"})],
+                "initContainers": [
+                    a_container({"cpu": "2"}),
+                    a_container({"cpu": "1"}, restartPolicy="Always"),
+                    a_container({"cpu": "3"}),
+                ],
+            },
+            Amounts(4000),
+            id="an init container runs beside the sidecars before it",
+        ),
+        pytest.param(
+            {
+                "containers": [a_container({"cpu": "1"})],
+                "initContainers": [a_container({"cpu": "2"}, restartPolicy="Always")],
+            },
+            Amounts(3000),
+            id="a sidecar goes on beside the containers",
+        ),
+        pytest.param(
+            {"containers": [a_container({"cpu": "1"})], "overhead": {"cpu": "250m", "memory": "100Mi"}},
+            Amounts(1250, 100 << 20),
+            id="overhead comes on top",
+        ),
+        pytest.param(
+            {
+                "containers": [a_container({"cpu": "1", "nvidia.com/gpu": "1"})],
+                "resources": {"requests": {"cpu": "8"}},
+            },
+            Amounts(8000, 0, (("nvidia.com/gpu", 1),)),
+            id="a request of the pod as a whole replaces the sum",
+        ),
+        pytest.param({"containers": [{"name": "c"}]}, Amounts(), id="nothing asked, nothing taken"),
+        pytest.param({"containers": [{"name": "c", "resources": None}]}, Amounts(), id="null is nothing"),
+    ],
+)
+def test_requests_follow_the_schedulers_rule(spec, expected):
+    assert read(spec=spec).requests == expected
+
+
+def a_state(**state) -> dict:
+    return {"name": "c", "state": state}
+
+
+def test_an_unschedulable_pod_says_since_when_and_why():
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": at(T1)}
+    pod = read(status={"conditions": [condition]})
+
+    assert pod.unschedulable
+    assert (pod.unplaced_since, pod.unplaced_reason) == (T1, "Unschedulable")
+    gated = read(status={"conditions": [{**condition, "reason": "SchedulingGated"}]})
+    assert not gated.unschedulable
+    assert gated.unplaced_reason == "SchedulingGated"
+
+
+def test_a_running_pod_began_with_its_first_container_also_after_a_restart():
+    restarted = {"state": {"running": {"startedAt": at(T2)}}, "lastState": {"terminated": {"startedAt": at(T1)}}}
+    pod = read(status={"phase": "Running", "startTime": at(T0), "containerStatuses": [restarted]})
+
+    assert (pod.accepted_at, pod.started_at, pod.ended_at) == (T0, T1, None)
+
+
+def test_a_finished_pod_ended_with_its_last_container():
+    ends = [a_state(terminated={"startedAt": at(T0), "finishedAt": at(end)}) for end in (T2, T1)]
+    pod = read(status={"phase": "Succeeded", "containerStatuses": ends})
+
+    assert pod.finished
+    assert pod.ended_at == T2
+
+
+def test_a_pod_evicted_before_it_told_of_its_containers_ended_when_it_stopped_being_ready():
+    ready = {"type": "Ready", "status": "False", "lastTransitionTime": at(T1)}
+    pod = read(spec={"nodeName": "n"}, status={"phase": "Failed", "reason": "Evicted", "conditions": [ready]})
+
+    assert pod.ended_at == T1
+
+
+def test_one_container_that_ended_does_not_end_the_pod():
+    ended = a_state(terminated={"startedAt": at(T0), "finishedAt": at(T1)})
+    pod = read(status={"phase": "Running", "containerStatuses": [ended, a_state(running={"startedAt": at(T0)})]})
+
+    assert pod.ended_at is None
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"spec": {"nodeName": 7}},
+        {"spec": {"containers": "none"}},
+        {"spec": {"containers": [a_container({"cpu": "lots"})]}},
+        {"spec": {"tolerations": {"not": "a list"}}},
+        {"spec": {"affinity": []}},
+        {"status": {"startTime": "yesterday"}},
+        {"status": "odd"},
+        {"meta": {"creationTimestamp": "long ago"}},
+        {"meta": {"labels": ["a"]}},
+        {"meta": {"ownerReferences": [7]}},
+        {"meta": {"finalizers": {"a": 1}}},
+    ],
+    ids=str,
+)
+def test_a_malformed_field_never_loses_the_object(broken):
+    manifest = a_manifest(broken.get("meta"), broken.get("spec"))
+    if "status" in broken:
+        manifest["status"] = broken["status"]
+    for verb in ("ADDED", "DELETED"):
+        said, record = pods().line(json.dumps({"type": verb, "object": manifest}).encode(), {})
+
+        assert said == verb
+        assert record.key == Key("team", "train-7")
+        assert (uid_text(record.uid), record.resource_version) == (UID, 42)
+        assert record.unreadable
+    page = {"metadata": {"resourceVersion": "50"}, "items": [a_manifest({"name": "fine"}), manifest]}
+    read_page = pods().page(json.dumps(page).encode(), {})
+    assert [record.key.name for record in read_page.records] == ["fine", "train-7"]
+    assert [bool(record.unreadable) for record in read_page.records] == [False, True]
+
+
+def test_unknown_fields_and_phases_are_passed_over():
+    pod = read(meta={"selfLink": "/x"}, spec={"invention": {"a": 1}}, status={"phase": "Dreaming", "mood": 3})
+
+    assert pod.unreadable == ""
+    assert pod.phase == "Unknown"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"type":"ADDED"}',
+        b'{"type":"ADDED","object":{}}',
+        b'{"type":"ADDED","object":{"metadata":{"name":"a"}}}',
+        b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"x"}}}',
+        b'{"type":"ADDED","object":{"metadata":{"name":"","resourceVersion":"1"}}}',
+        b'{"type":"BOOKMARK","object":{"metadata":{}}}',
+        b'{"type":"NEW","object":{"metadata":{"name":"a","resourceVersion":"1"}}}',
+        b'{"type":"ADDED","object":{"metadata":{"name":"\xff","resourceVersion":"1"}}}',
+    ],
+)
+def test_a_line_without_a_name_plate_is_unreadable_and_nothing_worse(line):
+    with pytest.raises(Unreadable):
+        pods().line(line, {})
+
+
+FUZZED = json.dumps(
+    {
+        "type": "MODIFIED",
+        "object": a_manifest(
+            {"labels": {"a": "b"}, "annotations": {"tgp.io/x": "y"}, "creationTimestamp": at(T0)},
+            {"containers": [a_container({"cpu": "1", "memory": "2Gi"})], "tolerations": [{"operator": "Exists"}]},
+            {"conditions": [{"type": "PodScheduled", "status": "False"}], "containerStatuses": [a_state(running={})]},
+        ),
+    }
+).encode()
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    cuts=st.lists(
+        st.tuples(
+            st.integers(0, len(FUZZED)),
+            st.integers(0, 12),
+            st.sampled_from([b"", b"\xff", b"9" * 30, b"[", b'"', b"null"]),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_no_garbled_line_raises_anything_but_unreadable(cuts):
+    """What a reader does not expect it must not die of."""
+    line = FUZZED
+    for start, length, instead in cuts:
+        line = line[:start] + instead + line[start + length :]
+    with contextlib.suppress(Unreadable):
+        pods().line(line, {})
+
+
+@pytest.mark.parametrize("depth", [1_000, 200_000])
+def test_a_line_nested_without_end_is_unreadable(depth):
+    with pytest.raises(Unreadable):
+        pods().line(b'{"type":"ADDED","object":' + b"[" * depth + b"]" * depth + b"}", {})
+
+
+def test_bookmarks_and_errors_are_told_apart_from_objects():
+    projection = pods()
+    end = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}}
+    error = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "metadata": {}}
+
+    assert projection.line(json.dumps({"type": "BOOKMARK", "object": end}).encode(), {}) == (BOOKMARK, (9, True))
+    verb, status = projection.line(json.dumps({"type": "ERROR", "object": error}).encode(), {})
+    assert (verb, status.code, status.reason) == (ERROR, 410, "Expired")
+    verb, _ = projection.line(json.dumps({"type": "DELETED", "object": a_manifest()}).encode(), {})
+    assert verb == DELETED
+
+
+def test_replicas_share_what_they_have_in_common():
+    projection = pods()
+    spec = {
+        "containers": [a_container({"cpu": "1"}, env=[{"name": "X", "value": "differs"}])],
+        "nodeName": "n1",
+        "tolerations": [{"key": "a", "operator": "Exists"}],
+    }
+
+    def replica(name: str) -> Pod:
+        spec["containers"][0]["env"][0]["value"] = name
+        manifest = a_manifest({"name": name, "labels": {"app": "x"}, "annotations": {"ip": name}}, spec)
+        return projection.line(json.dumps({"type": "ADDED", "object": manifest}).encode(), {})[1]
+
+    one, two = replica("one"), replica("two")
+
+    for field in ("labels", "requests", "tolerations", "node", "annotations", "affinity"):
+        assert getattr(one, field) is getattr(two, field), field
+    assert one.key.namespace is two.key.namespace
+
+
+def test_a_changed_pod_keeps_the_key_that_the_store_holds():
+    """Otherwise every change would leave a second copy of its name in memory."""
+    projection = pods()
+    line = json.dumps({"type": "MODIFIED", "object": a_manifest()}).encode()
+    held = projection.line(line, {})[1]
+    again = projection.line(line, {held.key: held})[1]
+
+    assert again.key is held.key

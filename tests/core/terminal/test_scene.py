@@ -1,0 +1,61 @@
+from datetime import timedelta
+
+import pytest
+
+from tests.core.terminal.scenes import a_scene, a_thing
+from tgp.surfaces.terminal.scene import age, label
+from tgp.surfaces.terminal.summary import Outcome, summary
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (125, "2m5s"),
+        (599, "9m59s"),
+        (600, "10m"),
+        (179 * 60, "179m"),
+        (180 * 60, "3h"),
+        (3 * 3600 + 300, "3h5m"),
+        (8 * 3600 + 300, "8h"),
+        (47 * 3600, "47h"),
+        (48 * 3600, "2d"),
+    ],
+)
+def test_ages_read_as_kubectl_writes_them(seconds, said):
+    assert age(timedelta(seconds=seconds)) == said
+
+
+def test_objects_are_named_in_two_words():
+    assert label("GPUNodeClass", "standard") == "class standard"
+    assert label("Pod", "ml/train-1") == "pod ml/train-1"
+
+
+def test_the_last_words_say_what_ran_what_it_did_and_what_to_do_next():
+    scene = a_scene(things=(a_thing(good=False), a_thing("ml/other")), troubles=("nodes: busy",))
+    outcome = Outcome(timedelta(seconds=30), timedelta(minutes=30), "It is gone.", (("tgp observe", "look"),))
+
+    assert summary(scene, outcome) == [
+        "tgp demo: ended after 30s (30m in that world).",
+        "  operator leads, turns 7",
+        "  objects: 2, 1 unhappy: pool ml/training (NodeClassNotFound); nodes: 1",
+        "  ! nodes: busy",
+        "It is gone.",
+        "Next:",
+        "  tgp observe  look",
+    ]
+
+
+def test_a_world_as_fast_as_ours_is_not_told_apart():
+    outcome = Outcome(timedelta(seconds=30), timedelta(seconds=30), "", ())
+
+    assert summary(a_scene(), outcome)[0] == "tgp demo: ended after 30s."
+
+
+def test_many_unhappy_objects_are_counted_not_listed():
+    things = tuple(a_thing(f"ml/{number}", good=False) for number in range(5))
+
+    assert "and 2 more" in summary(a_scene(things=things), Outcome(timedelta(), timedelta(), "", ()))[2]

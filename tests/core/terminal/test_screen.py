@@ -1,0 +1,122 @@
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from tests.core.terminal.scenes import a_happening, a_machine, a_scene, a_thing
+from tgp.surfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
+from tgp.surfaces.terminal.scene import Scene
+from tgp.surfaces.terminal.screen import Screen
+
+SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much
+
+
+def drawn(scene: Scene, width: int = 120, height: int = 40, **how) -> list[str]:
+    out = io.StringIO()
+    console = Console(file=out, width=width, height=height, force_terminal=True, **how)
+    console.print(Screen(scene), height=height)
+    return out.getvalue().rstrip("\n").split("\n")
+
+
+def plain(scene: Scene, width: int = 120, height: int = 40) -> list[str]:
+    return drawn(scene, width, height, color_system=None)
+
+
+def test_the_screen_says_what_there_is_and_what_to_do_next():
+    lines = plain(a_scene())
+    text = "\n".join(lines)
+
+    assert "Mon 05 Jan 09:30:00 UTC" in text
+    assert "kubectl get tgp -A" in text
+    assert "operator leads   turns 7" in text
+    assert "pods: 3 running" in text
+    assert "■□ 1/2" in text
+    assert lines[-1].startswith(" next: kubectl describe gpunodepool training -n ml")
+
+
+@given(
+    width=st.integers(20, 220),
+    height=st.integers(SMALLEST, 70),
+    counts=st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 100), st.integers(0, 6)),
+)
+def test_nothing_ever_scrolls(width, height, counts):
+    """Whatever there is and however small the terminal: no line too many, none too long, and the hint is the last."""
+    things, machines, happenings, troubles = counts
+    scene = a_scene(
+        things=tuple(a_thing(f"ml/pool-{number}" * 5, message="why " * 60) for number in range(things)),
+        machines=tuple(a_machine(f"node-{number}", gpus=number) for number in range(machines)),
+        happenings=tuple(a_happening(number, message="what " * 60) for number in range(happenings)),
+        troubles=tuple(f"trouble {number} " * 20 for number in range(troubles)),
+    )
+
+    lines = plain(scene, width, height)
+
+    assert len(lines) <= height
+    assert max(len(line) for line in lines) <= width
+    assert lines[-1].lstrip().startswith("next:")
+
+
+@given(height=st.integers(SMALLEST, 200), things=st.integers(0, 90), happenings=st.integers(0, 200))
+def test_every_section_has_a_row_as_soon_as_there_is_room_for_one_each(height, things, happenings):
+    scene = a_scene(things=(a_thing(),) * things, happenings=(a_happening(),) * happenings)
+    rows = share(height, scene)
+
+    if height >= SMALLEST + 2 * SECTIONS:
+        assert min(rows.things, rows.machines, rows.happenings) >= 1
+    else:
+        assert (rows.things, rows.machines, rows.happenings) == (0, 0, 0)
+
+
+def test_the_newest_events_are_kept_when_room_is_scarce():
+    happenings = tuple(a_happening(30 - number, reason=f"Reason{number}") for number in range(30))
+    text = "\n".join(plain(a_scene(happenings=happenings), height=24))
+
+    assert "Reason29" in text
+    assert "Reason0 " not in text
+
+
+def test_what_is_hidden_is_counted():
+    things = tuple(a_thing(f"ml/pool-{number:02}") for number in range(40))
+    text = "\n".join(plain(a_scene(things=things), height=30))
+    shown = text.count("ml/pool-")
+
+    assert f"and {40 - shown} more below" in text
+
+
+def test_unhappy_objects_are_counted_in_the_heading():
+    assert "Objects (2), 1 need attention" in "\n".join(plain(a_scene(things=(a_thing("a/b", good=False), a_thing()))))
+
+
+def test_an_empty_cluster_says_so():
+    text = "\n".join(plain(a_scene(things=(), machines=(), happenings=(), pods={})))
+
+    assert "no objects of tgp yet" in text
+    assert "no nodes" in text
+    assert "nothing happened yet" in text
+
+
+@pytest.mark.parametrize("evil", ["a\x1b[2Jb", "a\nb", "a\rb", "[bold]a[/]", "a\x9b31mb"])
+def test_foreign_text_cannot_move_the_cursor(evil):
+    """Names and messages come from a cluster, where anybody may have written them."""
+    scene = a_scene(
+        title=evil,
+        troubles=(evil,),
+        things=(a_thing(message=evil, reason=evil),),
+        happenings=(a_happening(message=evil, about=evil),),
+        hint=evil,
+    )
+    text = "\n".join(plain(scene))
+
+    assert not {"\x1b", "\r", "\x9b"} & set(text)
+    if evil.startswith("["):
+        assert evil in text  # shown as it is, not taken for markup
+
+
+def test_no_color_means_no_colour(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = "\n".join(drawn(a_scene(things=(a_thing(good=False),))))
+
+    assert "\x1b[31m" not in text
+    assert "NotReady" in text

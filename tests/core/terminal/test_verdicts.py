@@ -1,0 +1,68 @@
+"""What a screen makes of an object's conditions."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tests.core.terminal.scenes import NOW
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
+from tgp.app.world_verdict import Sight, thing_of
+from tgp.core.model.key import Key
+
+KEY = Key("ml", "training")
+SINCE = NOW - timedelta(hours=1)
+
+
+def condition(kind: str, status: str, reason: str = "Because") -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": f"{kind} is {status}",
+        "lastTransitionTime": SINCE.isoformat().replace("+00:00", "Z"),
+    }
+
+
+def seen(status: object, **rest):
+    document = status if isinstance(status, bytes) else json.dumps(status).encode()
+    made = {"resource": GPU_NODE_POOL, "key": KEY, "created_at": NOW, "deleting": False, **rest}
+    return thing_of(Sight(status_document=document, **made), NOW)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state", "good", "message"),
+    [
+        ([condition("Ready", "True")], "Ready", True, "Ready is True"),
+        ([condition("Ready", "False")], "NotReady", False, "Ready is False"),
+        ([condition("Ready", "Unknown")], "Unknown", None, "Ready is Unknown"),
+        ([condition("Ready", "True"), condition("Observing", "True")], "Observing", True, "Ready is True"),
+        ([condition("Ready", "True"), condition("Observing", "False")], "Ready", True, "Ready is True"),
+        ([condition("Ready", "True"), condition("Degraded", "True")], "Degraded", False, "Degraded is True"),
+        ([condition("Unsatisfiable", "True")], "Unsatisfiable", False, "Unsatisfiable is True"),
+        ([condition("Ready", "False"), condition("Unsatisfiable", "True")], "NotReady", False, "Ready is False"),
+        ([condition("Ready", "True"), condition("DeprecatedFields", "True")], "Ready", True, "Ready is True"),
+        ([], "", None, "nobody has judged it yet"),
+    ],
+)  # fmt: skip
+def test_the_reason_that_matters_most_is_shown(conditions, state, good, message):
+    thing = seen({"conditions": conditions})
+
+    assert (thing.state, thing.good, thing.message) == (state, good, message)
+    assert thing.since == (SINCE if conditions else NOW)
+
+
+@pytest.mark.parametrize("document", [b"", b"null", b"[]", b"{", b'{"conditions": 7}', b'{"conditions": null}'])
+def test_a_status_that_cannot_be_read_is_one_that_nobody_wrote(document):
+    assert seen(document).good is None
+
+
+def test_a_request_shows_its_phase():
+    thing = seen({"phase": "Booting", "message": "usually 3 minutes"}, resource=GPU_REQUEST)
+
+    assert (thing.state, thing.good, thing.message) == ("Booting", True, "usually 3 minutes")
+    assert seen({"phase": "Failed"}, resource=GPU_REQUEST).good is False
+
+
+def test_an_object_on_its_way_out_says_so():
+    assert seen({"conditions": [condition("Ready", "True")]}, deleting=True).state == "Deleting"
