@@ -6,7 +6,7 @@ PY := .venv/bin/python
 # A KUBECONFIG that merely stands in the environment must not turn `make run` loose on a real cluster:
 # only one given on make's own command line counts.
 
-.PHONY: help run test check format bench cluster clean ready toolbox
+.PHONY: help run test check format bench lock cluster clean ready
 
 help: ## what can be done here
 	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and gives them back.\n\n'
@@ -38,6 +38,9 @@ format: ready ## rewrite the code in the house's format
 
 bench: ready ## measure speed and memory beside peers
 	@$(PY) -m bench $(NAME)
+
+lock: ## write requirements/*.txt anew from requirements/*.in
+	@$(PYTHON) tools/lock.py
 
 cluster: ready ## start a real control plane for yourself and print its KUBECONFIG
 	@$(PY) -m tools.controlplane

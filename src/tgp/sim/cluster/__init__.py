@@ -1,0 +1,1 @@
+"""What runs beside an API server: controllers and kubelets, as small as will do."""

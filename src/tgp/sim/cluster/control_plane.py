@@ -1,0 +1,117 @@
+"""All of it together: whatever runs beside an API server so that pods come to run on machines.
+
+Needs an event loop, virtual, scaled or real, and nothing else: the same parts serve a simulation and the embedded
+world.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextvars import Context
+from random import Random
+
+from tgp.core.model.key import Key
+from tgp.sim.apiserver.core import Core
+from tgp.sim.apiserver.json_value import Json
+from tgp.sim.apiserver.registry import Served
+from tgp.sim.cluster.controller import Commit, Controller
+from tgp.sim.cluster.daemonsets import DaemonSets
+from tgp.sim.cluster.deployments import Deployments
+from tgp.sim.cluster.desk import CORE_EVENT, key_of
+from tgp.sim.cluster.disruption import DisruptionBudgets
+from tgp.sim.cluster.garbage import GarbageCollector
+from tgp.sim.cluster.jobs import Jobs
+from tgp.sim.cluster.kubelet import Kubelets
+from tgp.sim.cluster.machines import Machine, Machines
+from tgp.sim.cluster.namespaces import Namespaces
+from tgp.sim.cluster.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
+from tgp.sim.cluster.replicasets import ReplicaSets
+from tgp.sim.cluster.scheduler import Scheduler
+
+EVENTS_KEPT_FOR = 3600.0  # seconds, the API server's --event-ttl
+
+
+class ControlPlane:
+    def __init__(self, core: Core, luck: Random, loop: asyncio.AbstractEventLoop) -> None:
+        self.machines = Machines(core, loop, luck)
+        self.kubelets = Kubelets(core, loop, self.machines, luck)
+        self.node_lifecycle = NodeLifecycle(core, loop, self.machines.is_up)
+        self.scheduler = Scheduler(core, loop)
+        self._core = core
+        self._loop = loop
+        self._controllers: tuple[Controller, ...] = (
+            self.machines,
+            Namespaces(core, loop),
+            Deployments(core, loop),
+            ReplicaSets(core, loop),
+            DaemonSets(core, loop),
+            Jobs(core, loop),
+            self.scheduler,
+            self.kubelets,
+            self.node_lifecycle,
+            TaintEviction(core, loop),
+            PodCollector(core, loop),
+            DisruptionBudgets(core, loop),
+            GarbageCollector(core, loop),
+            OldEvents(core, loop),
+        )
+        self._everything = [one for one in self._controllers if not one.watched]
+        self._by_storage: dict[str, list[Controller]] = {}
+        for one in self._controllers:
+            for resource in one.watched:
+                self._by_storage.setdefault(core.registry.of(resource).storage, []).append(one)
+        self._catch_up()
+        core.hooks.append(self._told)
+
+    # Machines, as clouds and cellars have them.
+
+    def power_on(self, machine: Machine) -> None:
+        """It boots, registers its Node, becomes ready, and runs what is bound to it."""
+        self.machines.power_on(machine)
+        self._loop.call_later(
+            machine.registers_after + machine.ready_after, self.kubelets.wake, machine.name, context=Context()
+        )
+
+    def power_off(self, name: str) -> None:
+        """It is gone with everything on it. Its Node stays until somebody deletes it."""
+        self.machines.power_off(name)
+        self.kubelets.forget(name)
+        self.node_lifecycle.fell_silent(name)
+
+    def close(self) -> None:
+        self._core.hooks.remove(self._told)
+        for one in self._controllers:
+            one.close()
+
+    def _told(self, served: Served, before: Json | None, after: Json | None) -> None:
+        commit = Commit(served, before, after)
+        for one in self._by_storage.get(served.storage, ()):
+            one.told(commit)
+        for one in self._everything:
+            one.told(commit)
+
+    def _catch_up(self) -> None:
+        """What was there before us is news to us."""
+        seen: set[str] = set()
+        for served in self._core.registry:
+            if served.storage not in seen:
+                seen.add(served.storage)
+                for record in list(self._core.store.shelf(served.storage).records.values()):
+                    self._told(served, None, record.obj)
+
+
+class OldEvents(Controller):
+    """Events are for reading now: they go after an hour, as the real server's lease on them runs out."""
+
+    name = "event-ttl"
+    watched = (CORE_EVENT,)
+
+    def concerns(self, commit: Commit) -> Iterable[Key]:
+        if commit.after is not None:
+            self.look_at(key_of(commit.after), EVENTS_KEPT_FOR)
+        return ()
+
+    def reconcile(self, key: Key) -> float | None:
+        event = self.desk.get(CORE_EVENT, *key)
+        if event is not None:
+            self.desk.delete(CORE_EVENT, event)
+        return None

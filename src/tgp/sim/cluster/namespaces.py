@@ -1,0 +1,72 @@
+"""Namespaces: each has its default ServiceAccount, and one that ends takes everything in it along."""
+
+from collections.abc import Iterable
+
+from tgp.api.resource import NAMESPACE, SERVICE_ACCOUNT
+from tgp.core.model.key import Key
+from tgp.sim.apiserver.json_value import Json
+from tgp.sim.apiserver.registry import Served
+from tgp.sim.cluster.controller import Commit, Controller
+from tgp.sim.cluster.desk import is_ending, set_condition
+
+
+class Namespaces(Controller):
+    name = "namespace-controller"
+
+    def concerns(self, commit: Commit) -> Iterable[Key]:
+        if commit.served.resource == NAMESPACE:
+            return (Key("", commit.obj["metadata"]["name"]),) if commit.after is not None else ()
+        if commit.after is None and commit.served.namespaced:
+            namespace = self.desk.get(NAMESPACE, "", commit.obj["metadata"]["namespace"])
+            if namespace is not None and (is_ending(namespace) or commit.served.resource == SERVICE_ACCOUNT):
+                return (Key("", namespace["metadata"]["name"]),)
+        return ()
+
+    def reconcile(self, key: Key) -> float | None:
+        namespace = self.desk.get(NAMESPACE, *key)
+        if namespace is None:
+            return None
+        if not is_ending(namespace):
+            self._give_account(key.name)
+            return None
+        left = self._empty(key.name)
+        now = self.desk.now_text()
+        self.desk.edit_status(NAMESPACE, "", key.name, lambda status: _tell(status, left, now))
+        if not left and namespace.get("spec", {}).get("finalizers"):
+            self.desk.edit(NAMESPACE, "", key.name, lambda obj: obj["spec"].update(finalizers=[]), "finalize")
+        return None
+
+    def _give_account(self, namespace: str) -> None:
+        if self.desk.get(SERVICE_ACCOUNT, namespace, "default") is None:
+            self.desk.create(SERVICE_ACCOUNT, {"metadata": {"name": "default", "namespace": namespace}})
+
+    def _empty(self, namespace: str) -> list[str]:
+        """Ask everything in it to end; what is still there is told by kind."""
+        left: list[str] = []
+        for served in self._kinds():
+            for obj in self.desk.all(served.resource, namespace):
+                if not is_ending(obj):
+                    self.desk.delete(served.resource, obj)
+            held = self.desk.all(served.resource, namespace)
+            if held:
+                left.append(
+                    f"{served.plural}{'.' + served.group if served.group else ''} has {len(held)} resource instances"
+                )
+        return left
+
+    def _kinds(self) -> list[Served]:
+        """Each namespaced kind once, whatever versions it is served in."""
+        found: dict[str, Served] = {}
+        for served in self.desk.core.registry:
+            if served.namespaced and "delete" in served.verbs:
+                found.setdefault(served.storage, served)
+        return list(found.values())
+
+
+def _tell(status: Json, left: list[str], now: str) -> None:
+    if left:
+        text = "Some resources are remaining: " + ", ".join(left)
+        set_condition(status, "NamespaceContentRemaining", "True", now, reason="SomeResourcesRemain", message=text)
+    elif status.get("conditions"):
+        text = "All content successfully removed"
+        set_condition(status, "NamespaceContentRemaining", "False", now, reason="ContentRemoved", message=text)

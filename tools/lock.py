@@ -1,0 +1,37 @@
+"""`make lock`: write the hash-locked requirement files anew from what is wanted. Needs a package index."""
+
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+HOUSE = Path(__file__).resolve().parent.parent
+NAMES = ("runtime", "dev", "go")
+COMPILE = (
+    "pip",
+    "compile",
+    "--universal",
+    "--python-version",
+    "3.11",
+    "--generate-hashes",
+    "--no-emit-index-url",
+    "--no-header",
+    "--quiet",
+)
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        print("· fetching uv …", flush=True)
+        venv.create(folder, with_pip=True)
+        subprocess.run([f"{folder}/bin/pip", "install", "--quiet", "--disable-pip-version-check", "uv"], check=True)
+        for name in NAMES:
+            wanted, locked = f"requirements/{name}.in", f"requirements/{name}.txt"
+            subprocess.run([f"{folder}/bin/uv", *COMPILE, *sys.argv[1:], wanted, "-o", locked], cwd=HOUSE, check=True)
+            print(f"✓ {locked}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
