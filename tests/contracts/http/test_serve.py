@@ -216,3 +216,35 @@ async def test_it_listens_on_loopback_only():
     with socket.socket() as anywhere:
         anywhere.bind(("127.0.0.2", server.port))  # free: only 127.0.0.1 was taken
     await server.stop()
+
+
+async def test_a_client_that_hangs_up_before_a_stream_begins_is_nobodys_error(caplog):
+    """A killed client leaves no traceback in the server's log, and the stream is closed."""
+    closed = asyncio.Event()
+    asked = asyncio.Event()
+
+    async def at_last(_: Call) -> Streaming:
+        asked.set()
+        await asyncio.sleep(0.1)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            try:
+                yield b"line\n"
+                await asyncio.Event().wait()
+            finally:
+                closed.set()
+
+        stream = pieces()
+        await anext(stream)  # begun, so that closing it runs its `finally`
+        return Streaming(200, (), stream)
+
+    server = await listen(at_last)
+    _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asked.wait()
+    writer.transport.abort()
+    async with asyncio.timeout(5):
+        await closed.wait()
+    await server.stop()
+
+    assert caplog.records == []

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import ssl
 from collections.abc import Awaitable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import parse_qsl
@@ -45,12 +46,11 @@ async def listen(
     """Mount `handler` on `port`, or on the next free one; the caller prints which it became."""
     server = web.Server(_Bridge(handler).answer, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(server, shutdown_timeout=grace.total_seconds())
-    await runner.setup()
-    try:
+    async with AsyncExitStack() as if_it_fails:
+        await runner.setup()
+        if_it_fails.push_async_callback(runner.cleanup)
         found = await _bind(runner, host, port, tls)
-    except BaseException:
-        await runner.cleanup()
-        raise
+        if_it_fails.pop_all()
     shown = f"[{host}]" if ":" in host else host
     return Listening(f"{'https' if tls else 'http'}://{shown}:{found}", found, runner)
 
