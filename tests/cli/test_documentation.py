@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -50,12 +51,27 @@ def environment(control_plane, kubectl_program, tmp_path_factory) -> dict[str, s
     return {**os.environ, "PATH": path, "KUBECONFIG": str(control_plane.kubeconfig), "PYTHON": sys.executable}
 
 
+@pytest.fixture(scope="module")
+def embedded_world(environment) -> Iterator[None]:
+    """What the kubectl lines for the embedded world talk to."""
+    command = [sys.executable, "-m", "tgp", "demo", "--lines", "--for", f"{BOUND_S}s"]
+    process = subprocess.Popen(command, cwd=HOUSE, env=environment, stdout=subprocess.PIPE, text=True)
+    with process:
+        while "big-gpus: NotReady" not in process.stdout.readline():
+            assert process.poll() is None
+        yield
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+
+
 def test_the_documentation_shows_commands():
     assert len(shown()) > 8
 
 
 @pytest.mark.parametrize(("page", "command"), shown(), ids=lambda text: text.replace("/", "."))
-def test_a_command_in_the_documentation_works(page, command, environment, control_plane):
+def test_a_command_in_the_documentation_works(page, command, environment, control_plane, request):
+    if ".tgp/kubeconfig" in command:
+        request.getfixturevalue("embedded_world")
     words = command.replace("KUBECONFIG=…", f"KUBECONFIG={control_plane.kubeconfig}")
     if words.startswith(RESOLVED_ONLY):
         ended = _run(["make", "-n", *words.split()[1:]], environment)

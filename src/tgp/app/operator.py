@@ -78,14 +78,14 @@ class Operator:
         self.identity = settings.identity or new_identity(outside.host, outside.entropy)
         self.namespace = settings.namespace or outside.namespace
         self._outside = outside
-        self.elector = self._make_elector() if settings.leader_elect and not settings.observe else None
-        self.writer = self._make_writer()
-        self._recorder = None if settings.observe else EventRecorder(self.writer, outside.clock, self.identity)
-        self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics)
         self.classes: Store[Typed[GPUNodeClass]] = Store(GPU_NODE_CLASS)
         self.pools: Store[Typed[GPUNodePool]] = Store(GPU_NODE_POOL, {BY_CLASS: by_class, "namespace": by_namespace})
         self.secrets: Store[Metadata] = Store(SECRET)
         self.namespaces: Store[Namespace] = Store(NAMESPACE)
+        self.elector = self._make_elector() if settings.leader_elect and not settings.observe else None
+        self.writer = self._make_writer()
+        self._recorder = None if settings.observe else EventRecorder(self.writer, outside.clock, self.identity)
+        self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics)
         self.reflectors: tuple[Reflector[Any], ...] = (
             self._reflector(typed(GPU_NODE_CLASS, GPUNodeClass), self.classes),
             self._reflector(typed(GPU_NODE_POOL, GPUNodePool), self.pools),
@@ -116,7 +116,9 @@ class Operator:
     def _make_writer(self) -> Cluster:
         fence = self.elector.fence if self.elector is not None else None
         kube = KubeCluster(self._outside.http, self._outside.entropy, fence=fence)
-        return ObservingCluster(kube) if self.settings.observe else kube
+        if not self.settings.observe:
+            return kube
+        return ObservingCluster(kube, {GPU_NODE_CLASS: self.classes, GPU_NODE_POOL: self.pools})
 
     def _reflector(self, projection: Projection[Any], store: Store[Any], namespace: str = "") -> Reflector[Any]:
         outside = self._outside

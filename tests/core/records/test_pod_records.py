@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tgp.adapters.kube.records.kinds import pods
-from tgp.adapters.kube.records.projection import ADDED, BOOKMARK, DELETED, ERROR
+from tgp.adapters.kube.records.pod import PodReader
+from tgp.adapters.kube.records.projection import ADDED, BOOKMARK, DELETED, ERROR, Projection
+from tgp.adapters.kube.sharing import FEW
+from tgp.api.resource import POD
 from tgp.core.model.amounts import Amounts
 from tgp.core.model.key import Key
 from tgp.core.model.labels import Requirement, Selector
@@ -375,6 +378,26 @@ def test_replicas_share_what_they_have_in_common():
     for field in ("labels", "requests", "tolerations", "node", "annotations", "affinity"):
         assert getattr(one, field) is getattr(two, field), field
     assert one.key.namespace is two.key.namespace
+
+
+def test_what_pods_that_have_gone_had_in_common_goes_too():
+    """A cluster that runs a million jobs a day must not remember them all."""
+    reader = PodReader()
+    projection = Projection(POD, reader, pools=reader.pools)
+
+    def job(number: int) -> Pod:
+        spec = {"containers": [a_container({"memory": f"{number}Ki"})], "nodeName": f"node-{number}"}
+        meta = {"name": f"job-{number}", "labels": {"job": str(number)}, "annotations": {"tgp.io/x": str(number)}}
+        line = json.dumps({"type": "ADDED", "object": a_manifest(meta, spec)}).encode()
+        return projection.line(line, {})[1]
+
+    held = [job(number) for number in range(3000)]
+    assert max(len(pool) for pool in reader.pools) >= 3000
+    held.clear()
+    for _ in range(3):
+        projection.tend()
+
+    assert max(len(pool) for pool in reader.pools) <= FEW
 
 
 def test_a_changed_pod_keeps_the_key_that_the_store_holds():

@@ -49,6 +49,17 @@ def test_what_was_given_up_leaves_while_the_rest_stays():
     assert len(pool) == 1000
 
 
+def test_names_that_are_their_own_value_leave_as_well():
+    pool: Pool[str, str] = Pool(str)
+    used = [pool.share(f"node-{number}") for number in range(2000)]
+    pool.tend(2000)
+    assert len(pool) == 2000
+    del used[1000:]
+    pool.tend(2000)
+
+    assert len(pool) == 1000
+
+
 def test_tending_an_emptied_pool_is_no_trouble():
     pool: Pool[bytes, Value] = Pool(Value)
     used = [pool.share(a_document(number)) for number in range(2000)]

@@ -1,7 +1,15 @@
-"""The writer of a replica that only looks: it reads like any other, and drops every write."""
+"""The writer of a replica that only looks: it reads like any other, and drops every write.
 
+A status it would have written is shown in its own views instead, so that one verdict can rest on another.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
+from tgp.adapters.kube.store import Store
 from tgp.api.resource import Resource
 from tgp.core.model.key import Key
 from tgp.ports.cluster import Cluster, Written
@@ -12,8 +20,9 @@ NOT_SENT = Written("", "", 0, changed=False)
 class ObservingCluster:
     """A `Cluster` that cannot change anything, whoever asks. `dropped` counts what it would have sent."""
 
-    def __init__(self, inner: Cluster) -> None:
+    def __init__(self, inner: Cluster, views: Mapping[Resource, Store[Any]] = MappingProxyType({})) -> None:
         self._inner = inner
+        self._views = views
         self.dropped = 0
 
     async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
@@ -28,7 +37,10 @@ class ObservingCluster:
     async def apply(self, *_what: object, **_how: object) -> Written:
         return self._drop()
 
-    async def write_status(self, *_what: object, **_how: object) -> Written:
+    async def write_status(self, resource: Resource, key: Key, *, status: Mapping[str, Any], **_how: object) -> Written:
+        document = msgspec.json.encode(status)
+        if resource in self._views:
+            self._views[resource].imagine(key, lambda held: msgspec.structs.replace(held, status_document=document))
         return self._drop()
 
     async def delete(self, *_what: object, **_how: object) -> None:

@@ -1,29 +1,46 @@
 """A scene told in lines, for pipes and logs: only what changed since the last telling."""
 
-from tgp.surfaces.terminal.scene import Scene, Thing
+from tgp.surfaces.terminal.scene import Happening, Scene, Thing, plain
 
 
 class Teller:
     def __init__(self) -> None:
         self._told_things: dict[str, Thing] = {}
-        self._told_events: set[tuple[object, ...]] = set()
+        self._told_happenings: frozenset[Happening] = frozenset()  # only asked; no older than the scene's own window
+        self._told_troubles: frozenset[str] = frozenset()
 
     def tell(self, scene: Scene) -> list[str]:
-        """One line for each object whose verdict changed and for each new happening, oldest first."""
+        """One line for each new trouble, each new happening and each object whose verdict changed."""
+        lines = [*self._troubles(scene), *self._happenings(scene), *self._things(scene)]
+        self._told_troubles = frozenset(scene.troubles)
+        self._told_happenings = frozenset(scene.happenings)
+        self._told_things = {thing.label: thing for thing in scene.things}
+        return [plain(line) for line in lines]
+
+    def _troubles(self, scene: Scene) -> list[str]:
+        return [f"{scene.now:%H:%M:%S} ! {trouble}" for trouble in scene.troubles if trouble not in self._told_troubles]
+
+    def _happenings(self, scene: Scene) -> list[str]:
+        return [_happened(one) for one in scene.happenings if one not in self._told_happenings]
+
+    def _things(self, scene: Scene) -> list[str]:
         lines = []
-        for happening in scene.happenings:
-            mark = (happening.at, happening.about, happening.reason, happening.message)
-            if mark not in self._told_events:
-                sign = "!" if happening.warning else "·"
-                lines.append(
-                    f"{happening.at:%H:%M:%S} {sign} {happening.about}: {happening.reason}: {happening.message}"
-                )
-        self._told_events = {(h.at, h.about, h.reason, h.message) for h in scene.happenings}
-        now_there = {thing.label: thing for thing in scene.things}
-        for label, thing in now_there.items():
-            before = self._told_things.get(label)
+        for thing in scene.things:
+            before = self._told_things.get(thing.label)
             if before is None or (before.state, before.reason) != (thing.state, thing.reason):
-                lines.append(f"{scene.now:%H:%M:%S} = {label}: {thing.state or '?'} {thing.reason}: {thing.message}")
+                lines.append(f"{scene.now:%H:%M:%S} = {thing.label}: {_verdict(thing)}")
+        now_there = frozenset(thing.label for thing in scene.things)
         lines += [f"{scene.now:%H:%M:%S} = {label}: gone" for label in self._told_things if label not in now_there]
-        self._told_things = now_there
         return lines
+
+
+def _happened(happening: Happening) -> str:
+    sign = "!" if happening.warning else "·"
+    times = f" (x{happening.times})" if happening.times > 1 else ""
+    return f"{happening.at:%H:%M:%S} {sign} {happening.about}: {happening.reason}: {happening.message}{times}"
+
+
+def _verdict(thing: Thing) -> str:
+    words = [thing.state, f"({thing.reason})" if thing.reason else ""]
+    verdict = " ".join(word for word in words if word)
+    return ": ".join(part for part in (verdict, thing.message) if part)

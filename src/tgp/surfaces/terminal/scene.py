@@ -1,7 +1,7 @@
 """What the view shows, as plain values: gathered once a frame, drawn by the screen, told by the lines."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 KINDS = {"GPUNodeClass": "class", "GPUNodePool": "pool", "GPURequest": "request", "GPUWorkloadBudget": "budget"}
@@ -13,7 +13,7 @@ class Thing:
 
     kind: str
     name: str  # namespace/name, or name
-    state: str  # Ready's status, or the phase
+    state: str  # a word for people; empty: nobody has judged it yet
     good: bool | None  # None: nobody has judged it yet
     reason: str
     message: str
@@ -21,7 +21,7 @@ class Thing:
 
     @property
     def label(self) -> str:
-        return f"{KINDS.get(self.kind, self.kind)} {self.name}"
+        return label(self.kind, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Machine:
     gpus: int
     gpus_used: int
     pods: int
+    note: str = ""  # what sort of machine it is, in a word or two
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +56,21 @@ class Scene:
     url: str
     look: str  # the command to look from another terminal
     operator: Mapping[str, str]  # short facts about the process, in order
-    things: tuple[Thing, ...]
+    things: tuple[Thing, ...]  # the unhappy first
     machines: tuple[Machine, ...]
-    pods: Mapping[str, int]  # by phase
+    pods: Mapping[str, int]  # how many in which state, in words
     happenings: tuple[Happening, ...]  # newest last
     hint: str  # one suggested next command
+    troubles: tuple[str, ...] = field(default=())  # what cannot be shown, and why
+
+    @property
+    def unhappy(self) -> int:
+        return sum(thing.good is False for thing in self.things)
+
+
+def label(kind: str, name: str) -> str:
+    """An object in two words: `pool ml/training`."""
+    return f"{KINDS.get(kind, kind.lower())} {name}"
 
 
 def age(length: timedelta) -> str:
@@ -75,3 +86,8 @@ def age(length: timedelta) -> str:
     if hours < 8:
         return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
+
+
+def plain(text: str) -> str:
+    """Foreign text on one line, without anything that could move a cursor: names and messages come from a cluster."""
+    return "".join(character if character.isprintable() else " " for character in " ".join(text.split()))

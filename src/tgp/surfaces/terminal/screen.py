@@ -1,15 +1,23 @@
 """A scene on a terminal: what is wrong is on top, what happened last is at the bottom, nothing scrolls away."""
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Scene, Thing, age
+from tgp.surfaces.terminal.layout import Rows, share
+from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Scene, Thing, age, plain
 
-FIXED_LINES = 13  # borders, headings and the header: the rest of the height is shared out
-FEWEST_ROWS = 3
-NARROW = 100  # columns; below it the least important columns go
+T = TypeVar("T")
+
+NARROW = 100  # columns; below it an object's message goes, its reason stays
+TIGHT = 64  # columns; below it only names and states fit
+SHADES = {True: "green", False: "red", None: "yellow"}
+LONGEST_NAME = 34  # columns of the screen for one name; the rest is cut
+GAUGE = 8  # machines with more GPUs are shown by number alone
 
 
 class Screen:
@@ -23,88 +31,130 @@ class Screen:
 
 
 def draw(scene: Scene, width: int, height: int) -> RenderableType:
-    room = max(height - FIXED_LINES, 3 * FEWEST_ROWS)
-    things = scene.things[: max(FEWEST_ROWS, min(len(scene.things), room // 2))]
-    machines = scene.machines[: max(FEWEST_ROWS, min(len(scene.machines), (room - len(things)) // 3))]
-    left = max(room - max(len(things), 1) - max(len(machines), 1), FEWEST_ROWS)
-    parts = [
-        _header(scene, width),
-        _things(things, len(scene.things), scene, width),
-        _machines(machines, len(scene.machines), scene),
-        _happenings(scene.happenings[-left:], scene, width),
-        Text.assemble((" next: ", "dim"), (scene.hint, "bold"), no_wrap=True, overflow="ellipsis"),
-    ]
+    """At most `height` lines."""
+    rows = share(height, scene)
+    parts: list[RenderableType] = [_header(scene, width)]
+    parts += [_line((" ! ", "bold red"), (trouble, "red")) for trouble in scene.troubles[: rows.troubles]]
+    for section in (_things, _machines, _happenings):
+        parts += [Text(), *section(scene, rows, width)] if rows.gaps else section(scene, rows, width)
+    parts.append(_line((" next: ", "dim"), (scene.hint, "bold"), ("   Ctrl-C ends", "dim")))
     return Group(*parts)
 
 
 def _header(scene: Scene, width: int) -> RenderableType:
     clock = scene.now.strftime("%a %d %b %H:%M:%S UTC")
-    facts = "   ".join(f"{name} {value}" for name, value in scene.operator.items())
+    facts: list[tuple[str, str]] = []
+    for name, value in scene.operator.items():
+        facts += [("   " if facts else "", ""), (f"{name} ", "dim"), (value, "bold" if value != "0" else "")]
     lines = [
-        Text.assemble((clock, "bold"), (f"   {scene.pace}" if scene.pace else "", "dim")),
-        Text(facts, no_wrap=True, overflow="ellipsis"),
-        Text.assemble(("look: ", "dim"), (scene.look, "cyan"), no_wrap=True, overflow="ellipsis"),
+        _line((clock, "bold"), (f"   {scene.pace}" if scene.pace else "", "dim")),
+        _line(*facts),
+        _line(("look  ", "dim"), (scene.look, "cyan")),
     ]
-    return Panel(Group(*lines), title=f"[bold]{scene.title}[/]", title_align="left", border_style="blue", width=width)
+    title = Text(plain(scene.title), style="bold")
+    return Panel(Group(*lines), title=title, title_align="left", border_style="blue", width=width)
 
 
-def _things(things: tuple[Thing, ...], total: int, scene: Scene, width: int) -> RenderableType:
-    table = _table(
-        f"Objects ({total})", "kind", "name", "state", "reason", *(["message"] if width >= NARROW else []), "since"
-    )
-    for thing in things:
-        shade = {True: "green", False: "red", None: "yellow"}[thing.good]
-        message = [Text(thing.message, no_wrap=True, overflow="ellipsis")] if width >= NARROW else []
-        table.add_row(
-            KINDS.get(thing.kind, thing.kind),
-            thing.name,
-            Text(thing.state or "?", style=shade),
-            Text(thing.reason, no_wrap=True, overflow="ellipsis"),
-            *message,
-            age(scene.now - thing.since),
-        )
-    return _or_nothing(table, "no objects of tgp yet")
+def _things(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
+    unhappy = f", {scene.unhappy} need attention" if scene.unhappy else ", all well" if scene.things else ""
+    heading = _heading(f"Objects ({len(scene.things)})", unhappy, "red" if scene.unhappy else "green")
+    if not rows.things:
+        return [heading]
+    table = _table("kind", "name", "state", *_if(width >= TIGHT, "reason"), *_if(width >= NARROW, "message"), "since")
+    for thing in scene.things[: rows.things]:
+        table.add_row(*_thing(thing, scene, width))
+    return _section(heading, table, len(scene.things) - rows.things, "no objects of tgp yet")
 
 
-def _machines(machines: tuple[Machine, ...], total: int, scene: Scene) -> RenderableType:
-    pods = ", ".join(f"{count} {phase.lower()}" for phase, count in scene.pods.items()) or "no pods"
-    table = _table(f"Nodes ({total}), pods: {pods}", "name", "state", "GPUs used", "pods")
-    for machine in machines:
+def _thing(thing: Thing, scene: Scene, width: int) -> Iterable[Text]:
+    yield Text(KINDS.get(thing.kind, thing.kind))
+    yield _cut(thing.name, LONGEST_NAME)
+    yield Text(thing.state or "?", style=SHADES[thing.good])
+    if width >= TIGHT:
+        yield Text(plain(thing.reason), style="dim" if thing.good else "")
+    if width >= NARROW:
+        yield Text(plain(thing.message), style="" if thing.good is False else "dim")
+    yield Text(age(scene.now - thing.since))
+
+
+def _machines(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
+    pods = ", ".join(f"{count} {words}" for words, count in scene.pods.items()) or "none"
+    heading = _heading(f"Nodes ({len(scene.machines)})", f", pods: {pods}", "")
+    if not rows.machines:
+        return [heading]
+    table = _table("name", "state", "GPUs used", "pods", *_if(width >= TIGHT, "what it is"))
+    for machine in scene.machines[: rows.machines]:
         state = Text("Ready", style="green") if machine.ready else Text("NotReady", style="red")
-        table.add_row(machine.name, state, _gauge(machine), str(machine.pods))
-    return _or_nothing(table, "no nodes")
+        note = _if(width >= TIGHT, Text(plain(machine.note), style="dim"))
+        table.add_row(_cut(machine.name, LONGEST_NAME), state, _gauge(machine), Text(str(machine.pods)), *note)
+    return _section(heading, table, len(scene.machines) - rows.machines, "no nodes")
 
 
-def _happenings(happenings: tuple[Happening, ...], scene: Scene, width: int) -> RenderableType:
-    table = _table("Events", "ago", "about", "reason", "message")
-    for happening in happenings:
-        shade = "yellow" if happening.warning else ""
-        times = f" (x{happening.times})" if happening.times > 1 else ""
-        table.add_row(
-            age(scene.now - happening.at),
-            Text(happening.about, no_wrap=True, overflow="ellipsis"),
-            Text(happening.reason, style=shade, no_wrap=True),
-            Text(happening.message + times, no_wrap=True, overflow="ellipsis"),
-        )
-    del width
-    return _or_nothing(table, "nothing happened yet")
+def _happenings(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
+    heading = _heading("Events", ", newest last", "dim")
+    if not rows.happenings:
+        return [heading]
+    table = _table("ago", "about", "reason", *_if(width >= TIGHT, "message"))
+    for happening in scene.happenings[-rows.happenings :]:
+        table.add_row(*_happening(happening, scene, width))
+    return _section(heading, table, 0, "nothing happened yet")
+
+
+def _happening(happening: Happening, scene: Scene, width: int) -> Iterable[Text]:
+    times = f" (x{happening.times})" if happening.times > 1 else ""
+    yield Text(age(scene.now - happening.at), style="dim")
+    yield _cut(happening.about, LONGEST_NAME)
+    yield Text(plain(happening.reason), style="yellow" if happening.warning else "")
+    if width >= TIGHT:
+        yield Text(plain(happening.message) + times, style="dim")
 
 
 def _gauge(machine: Machine) -> Text:
     if not machine.gpus:
         return Text("-", style="dim")
     used = min(machine.gpus_used, machine.gpus)
-    return Text.assemble(("■" * used, "green"), ("□" * (machine.gpus - used), "dim"), f" {used}/{machine.gpus}")
+    numbers = f"{used}/{machine.gpus}"
+    if machine.gpus > GAUGE:
+        return Text(numbers)
+    return Text.assemble(("■" * used, "green"), ("□" * (machine.gpus - used), "dim"), f" {numbers}")
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, expand=True, padding=(0, 2, 0, 0))
+def _table(*columns: str) -> Table:
+    table = Table(box=None, expand=True, padding=(0, 2, 0, 0), pad_edge=False)
+    last = columns[-1] if columns[-1] in {"message", "what it is"} else "message"
     for column in columns:
-        table.add_column(column, header_style="dim", no_wrap=True, ratio=1 if column == "message" else None)
+        table.add_column(
+            column, header_style="dim", no_wrap=True, overflow="ellipsis", ratio=1 if column == last else None
+        )
     return table
 
 
-def _or_nothing(table: Table, words: str) -> RenderableType:
-    if table.row_count:
-        return table
-    return Group(Text(str(table.title), style="bold"), Text(words, style="dim"))
+def _section(heading: Text, table: Table, hidden: int, nothing: str) -> list[RenderableType]:
+    if not table.row_count:
+        return [heading, Text(f"  {nothing}", style="dim")]
+    if hidden > 0:
+        heading.append(f" (and {hidden} more below)", style="dim")
+    return [heading, table]
+
+
+def _heading(title: str, rest: str, style: str) -> Text:
+    return _line((title, "bold"), (rest, style))
+
+
+def _line(*parts: tuple[str, str]) -> Text:
+    """One line, cut where the screen ends."""
+    return Text.assemble(*((plain_part(text), style) for text, style in parts), no_wrap=True, overflow="ellipsis")
+
+
+def plain_part(text: str) -> str:
+    """As `plain`, but spaces at the edges of a part are its distance from the next."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def _cut(text: str, length: int) -> Text:
+    shown = plain(text)
+    return Text(shown if len(shown) <= length else shown[: length - 1] + "…")
+
+
+def _if(condition: bool, value: T) -> tuple[T, ...]:
+    return (value,) if condition else ()

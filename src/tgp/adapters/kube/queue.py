@@ -1,0 +1,206 @@
+"""Keys that want a turn, one turn at a time each.
+
+* A key is queued once however often it is added; added during its own turn, it gets another one after.
+* `add_at` keeps the earliest time asked for. A turn that comes sooner, for another reason, takes its place: the
+  reconciler says anew when to look again.
+* A failed key comes back after a wait that doubles up to a bound. A change to it brings that forward, though not below
+  the first wait, so a key whose failing turn changes itself cannot spin.
+* Retries as a whole pass a rate limit, so a thousand failing keys do not become a thousand requests a second.
+* First come, first served: a failing key stands at the end of the line like everyone else.
+
+Time is the running loop's.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from dataclasses import dataclass
+
+from tgp.adapters.kube.backoff import Backoff
+from tgp.core.model.key import Key
+from tgp.ports.entropy import Entropy
+
+RETRY = Backoff(first=1.0, cap=300.0)
+MIN_GAP = 0.5  # seconds between the failure of a key and its next turn, whatever changes
+STALE_TIMERS = 64  # superseded timers that may lie in the heap before it is rebuilt, besides as many as are live
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRate:
+    per_second: float = 10.0  # client-go's default for a controller's retries
+    burst: int = 100
+
+
+class Queue:
+    def __init__(self, entropy: Entropy, *, retry: Backoff = RETRY, rate: RetryRate = RetryRate()) -> None:  # noqa: B008 - frozen
+        self._entropy = entropy
+        self._retry = retry
+        self._bucket = _Bucket(rate)
+        self._line: deque[Key] = deque()
+        self._waiting: set[Key] = set()  # in the line; looked up, never iterated
+        self._at_work: dict[Key, bool] = {}  # True: it was added meanwhile
+        self._due: dict[Key, float] = {}  # loop time
+        self._timers: list[tuple[float, int, Key]] = []
+        self._ticket = 0  # breaks ties in the order of asking
+        self._alarm: asyncio.TimerHandle | None = None
+        self._failures: dict[Key, int] = {}
+        self._not_before: dict[Key, float] = {}  # keys that failed last
+        self._idle: deque[asyncio.Future[None]] = deque()  # workers with nothing to do
+        self._stopped = False
+
+    def __len__(self) -> int:
+        """Keys in the line, without those at work or waiting for a time."""
+        return len(self._line)
+
+    @property
+    def timed(self) -> int:
+        return len(self._due)
+
+    @property
+    def failing(self) -> int:
+        return len(self._failures)
+
+    def failures(self, key: Key) -> int:
+        """How often it failed in a row."""
+        return self._failures.get(key, 0)
+
+    # -- asking for turns ------------------------------------------------------------------------------------------
+
+    def add(self, key: Key) -> None:
+        """A turn for `key`, soon."""
+        if key in self._waiting or self._stopped:
+            return
+        if key in self._at_work:
+            self._at_work[key] = True
+            return
+        if self._not_before and key in self._not_before:
+            self.add_at(key, self._not_before[key])
+            return
+        self._waiting.add(key)
+        self._line.append(key)
+        if self._idle:
+            self._wake()
+
+    def add_at(self, key: Key, when: float) -> None:
+        """A turn at loop time `when`, or before."""
+        due = self._due.get(key)
+        if self._stopped or (due is not None and due <= when):
+            return
+        self._due[key] = when
+        self._ticket += 1
+        heapq.heappush(self._timers, (when, self._ticket, key))
+        if len(self._timers) > 2 * len(self._due) + STALE_TIMERS:
+            self._rebuild()
+        self._set_alarm()
+
+    # -- taking turns ----------------------------------------------------------------------------------------------
+
+    def take(self) -> Key | None:
+        """The next key, which is then at work until `done` or `failed`; None: nobody waits, or the queue stopped."""
+        if not self._line or self._stopped:
+            return None
+        key = self._line.popleft()
+        self._waiting.discard(key)
+        self._at_work[key] = False
+        if self._due:
+            self._due.pop(key, None)
+        return key
+
+    async def next(self) -> Key | None:
+        """The next key, waiting for one; None: the queue stopped."""
+        while not self._stopped:
+            key = self.take()
+            if key is not None:
+                return key
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._wake()  # we were called and cannot come: send the next
+                elif waiter in self._idle:
+                    self._idle.remove(waiter)
+                raise
+        return None
+
+    def done(self, key: Key, again_at: float | None = None) -> None:
+        """The turn went well; the next at loop time `again_at`, or when something changes."""
+        if self._failures:
+            self._failures.pop(key, None)
+            self._not_before.pop(key, None)
+        again = self._at_work.pop(key)
+        if again:
+            self.add(key)
+        if again_at is not None:
+            self.add_at(key, again_at)
+
+    def failed(self, key: Key, at_least: float = 0.0) -> float:
+        """The turn failed; it gets another after the wait that is given back, in seconds, not below `at_least`."""
+        now = asyncio.get_running_loop().time()
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        wait = max(self._retry.wait(failures, self._entropy), at_least) + self._bucket.wait(now)
+        again = self._at_work.pop(key)
+        self._not_before[key] = now + max(MIN_GAP, at_least)
+        self.add_at(key, self._not_before[key] if again and self._not_before[key] < now + wait else now + wait)
+        return wait
+
+    def stop(self) -> None:
+        """No more turns: workers that wait are told, those at work finish theirs."""
+        self._stopped = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        while self._idle:
+            self._wake()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        while self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _rebuild(self) -> None:
+        self._timers = [entry for entry in self._timers if self._due.get(entry[2]) == entry[0]]
+        heapq.heapify(self._timers)
+
+    def _set_alarm(self) -> None:
+        while self._timers and self._due.get(self._timers[0][2]) != self._timers[0][0]:
+            heapq.heappop(self._timers)  # superseded
+        if not self._timers:
+            return
+        when = self._timers[0][0]
+        if self._alarm is not None:
+            if self._alarm.when() <= when and not self._alarm.cancelled():
+                return
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        now = asyncio.get_running_loop().time()
+        while self._timers and self._timers[0][0] <= now:
+            when, _, key = heapq.heappop(self._timers)
+            if self._due.get(key) == when:
+                del self._due[key]
+                self._not_before.pop(key, None)
+                self.add(key)
+        self._set_alarm()
+
+
+class _Bucket:
+    """Tokens that grow with time. Each retry takes one, if need be from the future."""
+
+    def __init__(self, rate: RetryRate) -> None:
+        self._rate = rate
+        self._empty_at: float | None = None  # when the bucket would have been empty had it been filling since
+
+    def wait(self, now: float) -> float:
+        """Seconds this retry must wait for its token."""
+        fill = self._rate.burst / self._rate.per_second
+        empty_at = now - fill if self._empty_at is None else max(self._empty_at, now - fill)
+        self._empty_at = empty_at + 1.0 / self._rate.per_second
+        return max(0.0, self._empty_at - now)

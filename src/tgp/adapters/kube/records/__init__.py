@@ -1,0 +1,1 @@
+"""Projections: from what the API server sends to the records we hold, one file per kind."""

@@ -1,0 +1,60 @@
+"""The projections of the kinds we watch, ready to use. Each call makes a new one, with pools of its own."""
+
+from typing import TypeVar
+
+from tgp.adapters.kube.records.node import NodeReader
+from tgp.adapters.kube.records.pod import PodReader
+from tgp.adapters.kube.records.projection import Projection
+from tgp.adapters.kube.records.typed import TypedReader
+from tgp.adapters.kube.records.workloads import (
+    METADATA_LIST_ONLY,
+    METADATA_ONLY,
+    DaemonSetReader,
+    DisruptionBudgetReader,
+    MetadataReader,
+    NamespaceReader,
+)
+from tgp.api.resource import DAEMON_SET, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET, Resource
+from tgp.core.model.node import Node
+from tgp.core.model.pod import Pod
+from tgp.core.model.typed import Typed
+from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
+
+T = TypeVar("T")
+
+
+def pods() -> Projection[Pod]:
+    reader = PodReader()
+    return Projection(POD, reader, pools=reader.pools)
+
+
+def nodes() -> Projection[Node]:
+    reader = NodeReader()
+    return Projection(NODE, reader, pools=reader.pools)
+
+
+def namespaces() -> Projection[Namespace]:
+    reader = NamespaceReader()
+    return Projection(NAMESPACE, reader, pools=reader.pools)
+
+
+def daemon_sets() -> Projection[DaemonSet]:
+    reader = DaemonSetReader()
+    return Projection(DAEMON_SET, reader, pools=reader.pools)
+
+
+def disruption_budgets() -> Projection[DisruptionBudget]:
+    reader = DisruptionBudgetReader()
+    return Projection(POD_DISRUPTION_BUDGET, reader, pools=reader.pools)
+
+
+def metadata_of(resource: Resource) -> Projection[Metadata]:
+    """Any kind by its name plates alone: Secrets, whose contents must not lie around in memory."""
+    reader = MetadataReader()
+    return Projection(resource, reader, pools=reader.pools, accept=METADATA_ONLY, accept_list=METADATA_LIST_ONLY)
+
+
+def typed(resource: Resource, kind: type[T]) -> Projection[Typed[T]]:
+    """One of our own kinds, as its typed value."""
+    reader = TypedReader(kind)
+    return Projection(resource, reader, pools=reader.pools)

@@ -1,0 +1,147 @@
+"""Pods: the kind there are a hundred thousand of, so the one whose reading is written for speed."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from tgp.adapters.kube.records.meta import ABSENT, MetaWire, Plates, Salvage, given, version
+from tgp.adapters.kube.records.podspec import Specs, SpecWire
+from tgp.core.model.key import Key
+from tgp.core.model.labels import NO_LABELS
+from tgp.core.model.placement import ANYWHERE
+from tgp.core.model.pod import FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Pod
+from tgp.core.model.record import pack_uid
+
+_PHASES = {phase: phase for phase in (PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN)}
+
+
+class _StretchWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class _StateWire(msgspec.Struct, frozen=True, gc=False):
+    running: _StretchWire | None = None
+    terminated: _StretchWire | None = None
+
+
+class _ContainerStatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    state: _StateWire | None = None
+    last_state: _StateWire | None = None
+
+
+class _ConditionWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    last_transition_time: datetime | None = None
+
+
+class _StatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    phase: str = PENDING
+    start_time: datetime | None = None
+    nominated_node_name: str = ""
+    container_statuses: list[_ContainerStatusWire] | None = None
+    conditions: msgspec.Raw = ABSENT
+
+
+class PodWire(msgspec.Struct, frozen=True, gc=False):
+    metadata: MetaWire
+    spec: SpecWire = SpecWire()
+    status: _StatusWire = _StatusWire()
+
+
+class PodReader:
+    wire = PodWire
+
+    def __init__(self) -> None:
+        self.plates = Plates()
+        self.specs = Specs(self.plates)
+        self.pools = self.specs.pools()
+
+    def read(self, wire: PodWire, known: Mapping[Key, Pod]) -> Pod:
+        meta, spec, status = wire.metadata, wire.spec, wire.status
+        plates, specs = self.plates, self.specs
+        phase = _PHASES.get(status.phase, UNKNOWN)
+        node = plates.names.share(spec.node_name) if spec.node_name else ""
+        selector = NO_LABELS if spec.node_selector is ABSENT else given(spec.node_selector, plates.labels, NO_LABELS)
+        started_at = _started_at(status.container_statuses) if status.container_statuses else None
+        unplaced_since, unplaced_reason = (None, "") if node or status.conditions is ABSENT else _unplaced(status)
+        return Pod(
+            key=plates.key(meta, known),
+            uid=pack_uid(meta.uid),
+            resource_version=version(meta.resource_version),
+            created_at=meta.creation_timestamp,
+            deletion_requested_at=meta.deletion_timestamp,
+            # Absence is looked at here, not in a call: most of these are absent in most pods, a million times a day.
+            labels=NO_LABELS if meta.labels is ABSENT else given(meta.labels, plates.labels, NO_LABELS),
+            annotations=NO_LABELS if meta.annotations is ABSENT else plates.annotations(bytes(meta.annotations)),
+            finalizers=() if meta.finalizers is ABSENT else given(meta.finalizers, plates.texts, ()),
+            owners=() if meta.owner_references is ABSENT else given(meta.owner_references, plates.owners, ()),
+            node=node,
+            requests=specs.requests(spec),
+            node_selector=selector,
+            affinity=ANYWHERE if spec.affinity is ABSENT else given(spec.affinity, specs.affinities, ANYWHERE),
+            tolerations=() if spec.tolerations is ABSENT else given(spec.tolerations, specs.tolerations, ()),
+            spread_keys=() if spec.spreads is ABSENT else given(spec.spreads, specs.spreads, ()),
+            gates=() if spec.gates is ABSENT else given(spec.gates, specs.gates, ()),
+            claims_devices=spec.claims is not ABSENT and bytes(spec.claims) not in _NO_CLAIMS,
+            priority=spec.priority or 0,
+            scheduler=plates.names.share(spec.scheduler_name),
+            grace_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
+            phase=phase,
+            nominated_node=plates.names.share(status.nominated_node_name) if status.nominated_node_name else "",
+            unplaced_since=unplaced_since,
+            unplaced_reason=unplaced_reason,
+            accepted_at=status.start_time,
+            started_at=started_at,
+            ended_at=_ended_at(status) if phase in _FINISHED else None,
+        )
+
+    def bare(self, found: Salvage, known: Mapping[Key, Pod]) -> Pod:
+        return Pod(**self.plates.bare(found, known))
+
+
+def _started_at(statuses: list[_ContainerStatusWire]) -> datetime | None:
+    """The earliest start that the statuses still tell of: a restarted container remembers one life before this."""
+    earliest: datetime | None = None
+    for status in statuses:
+        for state in (status.state, status.last_state):
+            if state is None:
+                continue
+            stretch = state.running or state.terminated
+            start = stretch.started_at if stretch is not None else None
+            if start is not None and (earliest is None or start < earliest):
+                earliest = start
+    return earliest
+
+
+def _ended_at(status: _StatusWire) -> datetime | None:
+    """The last end of a container; where none was told (a pod evicted early), when it stopped being ready."""
+    ends = [
+        container.state.terminated.finished_at
+        for container in status.container_statuses or ()
+        if container.state and container.state.terminated and container.state.terminated.finished_at
+    ]
+    if ends:
+        return max(ends)
+    return next((condition.last_transition_time for condition in _conditions(status, "Ready")), None)
+
+
+def _unplaced(status: _StatusWire) -> tuple[datetime | None, str]:
+    for condition in _conditions(status, "PodScheduled"):
+        if condition.status == "False":
+            return condition.last_transition_time, condition.reason or ""
+    return None, ""
+
+
+def _conditions(status: _StatusWire, kind: str) -> list[_ConditionWire]:
+    document = bytes(status.conditions)
+    every = _CONDITIONS.decode(document) if document else None
+    return [condition for condition in every or () if condition.type == kind]
+
+
+_FINISHED = (SUCCEEDED, FAILED)
+_NO_CLAIMS = (b"null", b"[]")
+_CONDITIONS: msgspec.json.Decoder[list[_ConditionWire] | None] = msgspec.json.Decoder(list[_ConditionWire] | None)

@@ -1,0 +1,234 @@
+"""What a pod template says about where its pods may go and what they take: read from its sub-documents, and shared."""
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tgp.adapters.kube.records.meta import ABSENT, Plates, given
+from tgp.adapters.kube.sharing import Pool
+from tgp.core.model.amounts import CPU, MEMORY, NOTHING, Amounts, read_amounts
+from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, Requirement, Selector, selector
+from tgp.core.model.placement import ANYWHERE, Affinity, NodeTerm, PodTerm
+from tgp.api.quantity import Written
+from tgp.core.model.taints import Toleration
+
+Documents: TypeAlias = tuple[bytes, ...]
+Everything: TypeAlias = tuple[Documents, Documents, Documents, bytes, bytes]
+
+
+class ContainerWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    resources: msgspec.Raw = ABSENT
+    restart_policy: str = ""
+
+
+class SpecWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+    containers: tuple[ContainerWire, ...] = ()
+    init_containers: tuple[ContainerWire, ...] | None = None
+    overhead: msgspec.Raw = ABSENT
+    resources: msgspec.Raw = ABSENT  # of the pod as a whole
+    node_selector: msgspec.Raw = ABSENT
+    affinity: msgspec.Raw = ABSENT
+    tolerations: msgspec.Raw = ABSENT
+    spreads: msgspec.Raw = msgspec.field(default=ABSENT, name="topologySpreadConstraints")
+    gates: msgspec.Raw = msgspec.field(default=ABSENT, name="schedulingGates")
+    claims: msgspec.Raw = msgspec.field(default=ABSENT, name="resourceClaims")
+    priority: int | None = None
+    scheduler_name: str = "default-scheduler"
+    termination_grace_period_seconds: int | None = None
+
+
+class _ResourcesWire(msgspec.Struct, frozen=True, gc=False):
+    requests: dict[str, Written] | None = None
+    limits: dict[str, Written] | None = None
+
+
+class _SpreadWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+
+
+class _GateWire(msgspec.Struct, frozen=True, gc=False):
+    name: str = ""
+
+
+class SelectorWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
+
+    def selector(self) -> Selector:
+        return selector(self.match_labels or NO_LABELS, self.match_expressions or ())
+
+
+class _NodeTermWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
+
+
+class _RequiredWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    node_selector_terms: tuple[_NodeTermWire, ...] | None = None
+
+
+class _NodeAffinityWire(msgspec.Struct, frozen=True, gc=False):
+    required: _RequiredWire | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class _PodTermWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    topology_key: str = ""
+    label_selector: SelectorWire | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: SelectorWire | None = None
+
+
+class _PodAffinityWire(msgspec.Struct, frozen=True, gc=False):
+    required: tuple[_PodTermWire, ...] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class _AffinityWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    node_affinity: _NodeAffinityWire | None = None
+    pod_affinity: _PodAffinityWire | None = None
+    pod_anti_affinity: _PodAffinityWire | None = None
+
+
+class Specs:
+    """The shared parts of pod specs."""
+
+    def __init__(self, plates: Plates) -> None:
+        self._plates = plates
+        self.tolerations: Pool[bytes, tuple[Toleration, ...]] = Pool(_TOLERATIONS.decode)
+        self.affinities: Pool[bytes, Affinity] = Pool(_affinity)
+        self.spreads: Pool[bytes, tuple[str, ...]] = Pool(_spread_keys)
+        self.gates: Pool[bytes, tuple[str, ...]] = Pool(_gate_names)
+        self._plain: Pool[Documents, Amounts] = Pool(_sum)
+        self._layered: Pool[Everything, Amounts] = Pool(_layered)
+
+    def pools(self) -> tuple[Pool[Any, Any], ...]:
+        own = (self.tolerations, self.affinities, self.spreads, self.gates, self._plain, self._layered)
+        return (*self._plates.pools(), *own)
+
+    def requests(self, spec: SpecWire) -> Amounts:
+        """What the scheduler will set aside for it.
+
+        Looked up by the resources of its containers alone: their images and environments, which are long and may
+        differ from pod to pod, are no part of the key.
+        """
+        containers = tuple([bytes(container.resources) for container in spec.containers])
+        if not spec.init_containers and spec.overhead is ABSENT and spec.resources is ABSENT:
+            return self._plain.share(containers)
+        init = spec.init_containers or ()
+        return self._layered.share(
+            (
+                containers,
+                tuple([bytes(container.resources) for container in init]),
+                tuple([container.restart_policy.encode() for container in init]),
+                bytes(spec.overhead),
+                bytes(spec.resources),
+            )
+        )
+
+    def placement(self, spec: SpecWire) -> dict[str, Any]:
+        """Where it may go and what it takes, as keyword arguments of a record."""
+        return {
+            "requests": self.requests(spec),
+            "node_selector": given(spec.node_selector, self._plates.labels, NO_LABELS),
+            "affinity": given(spec.affinity, self.affinities, ANYWHERE),
+            "tolerations": given(spec.tolerations, self.tolerations, ()),
+        }
+
+
+def _sum(containers: Documents) -> Amounts:
+    total = NOTHING
+    for document in containers:
+        total += _container_requests(document)
+    return total
+
+
+def _layered(parts: Everything) -> Amounts:
+    """The scheduler's rule: init containers run one after another, beside the sidecars started before them.
+
+    A pod-level request replaces the sum for the resources it names; overhead comes on top.
+    """
+    containers, init, policies, overhead, whole_pod = parts
+    running = _sum(containers)
+    sidecars = highest = NOTHING
+    for document, policy in zip(init, policies, strict=True):
+        wants = _container_requests(document)
+        if policy == b"Always":
+            sidecars += wants
+            highest = highest.at_least(sidecars)
+        else:
+            highest = highest.at_least(sidecars + wants)
+    total = (running + sidecars).at_least(highest)
+    total = _overridden(total, _requests(whole_pod))
+    return total + (read_amounts(_AMOUNTS.decode(overhead) or {}) if overhead else NOTHING)
+
+
+def _container_requests(document: bytes) -> Amounts:
+    return read_amounts(_requests(document))
+
+
+def _requests(document: bytes) -> Mapping[str, Written]:
+    """Requests, with limits standing in where no request is given (as the API server's defaulting does)."""
+    if document in (b"", b"null"):
+        return {}
+    resources = _RESOURCES.decode(document)
+    return {**(resources.limits or {}), **(resources.requests or {})}
+
+
+def _overridden(total: Amounts, whole_pod: Mapping[str, Written]) -> Amounts:
+    if not whole_pod:
+        return total
+    named = read_amounts(whole_pod)
+    kept = [(name, amount) for name, amount in total.others if name not in whole_pod]
+    return Amounts(
+        named.cpu_milli if CPU in whole_pod else total.cpu_milli,
+        named.memory_bytes if MEMORY in whole_pod else total.memory_bytes,
+        tuple(sorted([*kept, *named.others])),
+    )
+
+
+def _affinity(document: bytes) -> Affinity:
+    wire = _AFFINITY.decode(document)
+    required = wire.node_affinity.required if wire.node_affinity else None
+    return Affinity(
+        None if required is None else tuple(_node_term(term) for term in required.node_selector_terms or ()),
+        _pod_terms(wire.pod_affinity),
+        _pod_terms(wire.pod_anti_affinity),
+    )
+
+
+def _node_term(term: _NodeTermWire) -> NodeTerm:
+    return NodeTerm(term.match_expressions or (), term.match_fields or ())
+
+
+def _pod_terms(affinity: _PodAffinityWire | None) -> tuple[PodTerm, ...]:
+    required = (affinity.required if affinity else None) or ()
+    return tuple(
+        PodTerm(
+            term.topology_key,
+            term.label_selector.selector() if term.label_selector else NOTHING_AT_ALL,
+            term.namespaces or (),
+            term.namespace_selector.selector() if term.namespace_selector else None,
+        )
+        for term in required
+    )
+
+
+def _spread_keys(document: bytes) -> tuple[str, ...]:
+    spreads = _SPREADS.decode(document)
+    return tuple(spread.topology_key for spread in spreads if spread.when_unsatisfiable == "DoNotSchedule")
+
+
+def _gate_names(document: bytes) -> tuple[str, ...]:
+    return tuple(gate.name for gate in _GATES.decode(document))
+
+
+_TOLERATIONS: msgspec.json.Decoder[tuple[Toleration, ...]] = msgspec.json.Decoder(tuple[Toleration, ...])
+_AMOUNTS: msgspec.json.Decoder[dict[str, Written] | None] = msgspec.json.Decoder(dict[str, Written] | None)
+_RESOURCES: msgspec.json.Decoder[_ResourcesWire] = msgspec.json.Decoder(_ResourcesWire)
+_AFFINITY: msgspec.json.Decoder[_AffinityWire] = msgspec.json.Decoder(_AffinityWire)
+_SPREADS: msgspec.json.Decoder[tuple[_SpreadWire, ...]] = msgspec.json.Decoder(tuple[_SpreadWire, ...])
+_GATES: msgspec.json.Decoder[tuple[_GateWire, ...]] = msgspec.json.Decoder(tuple[_GateWire, ...])

@@ -1,0 +1,64 @@
+"""Our own kinds, decoded tolerantly into their types: unknown fields are ignored, unreadable objects are kept."""
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+
+from tgp.adapters.kube.records.meta import ABSENT, UNDECODABLE, MetaWire, Plates, Salvage, given
+from tgp.core.model.key import Key
+from tgp.core.model.labels import NO_LABELS
+from tgp.core.model.typed import Typed
+
+T = TypeVar("T")
+
+
+class _MetaWire(MetaWire, frozen=True, gc=False, rename="camel"):
+    generation: int = 0
+
+
+class _Wire(msgspec.Struct, frozen=True, gc=False):
+    metadata: _MetaWire
+    status: msgspec.Raw = ABSENT
+
+
+class _StatusWire(msgspec.Struct, frozen=True, gc=False):
+    status: msgspec.Raw = ABSENT
+
+
+class TypedReader(Generic[T]):
+    wire = msgspec.Raw  # each object is read twice: for its name plate, and whole
+
+    def __init__(self, kind: type[T]) -> None:
+        self._plates = Plates()
+        self._whole: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
+        self.pools = self._plates.pools()
+
+    def read(self, wire: msgspec.Raw, known: Mapping[Key, Typed[T]]) -> Typed[T]:
+        document = bytes(wire)
+        outline = _OUTLINE.decode(document)
+        meta = outline.metadata
+        return Typed(
+            **{
+                **self._plates.fields(meta, known),
+                "annotations": given(meta.annotations, self._plates.labels, NO_LABELS),
+            },
+            generation=meta.generation,
+            owners=given(meta.owner_references, self._plates.owners, ()),
+            object=self._whole.decode(document),
+            status_document=bytes(outline.status),
+        )
+
+    def bare(self, found: Salvage, known: Mapping[Key, Typed[T]]) -> Typed[T]:
+        return Typed(**self._plates.bare(found, known), status_document=_status(found.document))
+
+
+def _status(document: bytes) -> bytes:
+    try:
+        return bytes(_STATUS.decode(document).status)
+    except UNDECODABLE:
+        return b""
+
+
+_OUTLINE: msgspec.json.Decoder[_Wire] = msgspec.json.Decoder(_Wire)
+_STATUS: msgspec.json.Decoder[_StatusWire] = msgspec.json.Decoder(_StatusWire)

@@ -1,0 +1,152 @@
+"""DaemonSets, PodDisruptionBudgets, Namespaces, and any kind by its metadata alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tgp.adapters.kube.records.meta import ABSENT, MetaWire, Plates, Salvage, given
+from tgp.adapters.kube.records.podspec import SelectorWire, Specs, SpecWire
+from tgp.core.model.key import Key
+from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL
+from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
+
+# Asks the API server to send the name plate only: a Secret's data does not even cross the wire.
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+METADATA_LIST_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+class MetadataWire(msgspec.Struct, frozen=True, gc=False):
+    metadata: MetaWire
+
+
+class MetadataReader:
+    """Secrets and ConfigMaps: that they are there, and when they change. What is inside is read when it is needed."""
+
+    wire = MetadataWire
+
+    def __init__(self) -> None:
+        self._plates = Plates()
+        self.pools = self._plates.pools()
+
+    def read(self, wire: MetadataWire, known: Mapping[Key, Metadata]) -> Metadata:
+        return Metadata(**_plate(self._plates, wire.metadata, known))
+
+    def bare(self, found: Salvage, known: Mapping[Key, Metadata]) -> Metadata:
+        return Metadata(**self._plates.bare(found, known))
+
+
+class _NamespaceStatusWire(msgspec.Struct, frozen=True, gc=False):
+    phase: str = "Active"
+
+
+class NamespaceWire(msgspec.Struct, frozen=True, gc=False):
+    metadata: MetaWire
+    status: _NamespaceStatusWire = _NamespaceStatusWire()
+
+
+class NamespaceReader:
+    wire = NamespaceWire
+
+    def __init__(self) -> None:
+        self._plates = Plates()
+        self.pools = self._plates.pools()
+
+    def read(self, wire: NamespaceWire, known: Mapping[Key, Namespace]) -> Namespace:
+        terminating = wire.status.phase == "Terminating"
+        return Namespace(**_plate(self._plates, wire.metadata, known), terminating=terminating)
+
+    def bare(self, found: Salvage, known: Mapping[Key, Namespace]) -> Namespace:
+        return Namespace(**self._plates.bare(found, known))
+
+
+class _ImageWire(msgspec.Struct, frozen=True, gc=False):
+    image: str = ""
+
+
+class _ImagesWire(msgspec.Struct, frozen=True, gc=False):
+    containers: tuple[_ImageWire, ...] = ()
+
+
+class _TemplateMetaWire(msgspec.Struct, frozen=True, gc=False):
+    labels: msgspec.Raw = ABSENT
+
+
+class _TemplateWire(msgspec.Struct, frozen=True, gc=False):
+    metadata: _TemplateMetaWire = _TemplateMetaWire()
+    spec: msgspec.Raw = ABSENT
+
+
+class _DaemonSetSpecWire(msgspec.Struct, frozen=True, gc=False):
+    template: _TemplateWire = _TemplateWire()
+
+
+class DaemonSetWire(msgspec.Struct, frozen=True, gc=False):
+    metadata: MetaWire
+    spec: _DaemonSetSpecWire = _DaemonSetSpecWire()
+
+
+class DaemonSetReader:
+    wire = DaemonSetWire
+
+    def __init__(self) -> None:
+        self._plates = Plates()
+        self._specs = Specs(self._plates)
+        self.pools = self._specs.pools()
+
+    def read(self, wire: DaemonSetWire, known: Mapping[Key, DaemonSet]) -> DaemonSet:
+        template = wire.spec.template
+        document = bytes(template.spec) or b"{}"
+        images = msgspec.json.decode(document, type=_ImagesWire)
+        return DaemonSet(
+            **_plate(self._plates, wire.metadata, known),
+            **self._specs.placement(msgspec.json.decode(document, type=SpecWire)),
+            pod_labels=given(template.metadata.labels, self._plates.labels, NO_LABELS),
+            images=tuple(container.image for container in images.containers),
+        )
+
+    def bare(self, found: Salvage, known: Mapping[Key, DaemonSet]) -> DaemonSet:
+        return DaemonSet(**self._plates.bare(found, known))
+
+
+class _BudgetSpecWire(msgspec.Struct, frozen=True, gc=False):
+    selector: SelectorWire | None = None  # None selects nothing; an empty one everything (policy/v1)
+
+
+class _BudgetStatusWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    disruptions_allowed: int = 0
+    observed_generation: int = 0
+
+
+class _GenerationWire(MetaWire, frozen=True, gc=False, rename="camel"):
+    generation: int = 0
+
+
+class DisruptionBudgetWire(msgspec.Struct, frozen=True, gc=False):
+    metadata: _GenerationWire
+    spec: _BudgetSpecWire = _BudgetSpecWire()
+    status: _BudgetStatusWire = _BudgetStatusWire()
+
+
+class DisruptionBudgetReader:
+    wire = DisruptionBudgetWire
+
+    def __init__(self) -> None:
+        self._plates = Plates()
+        self.pools = self._plates.pools()
+
+    def read(self, wire: DisruptionBudgetWire, known: Mapping[Key, DisruptionBudget]) -> DisruptionBudget:
+        chosen = wire.spec.selector
+        return DisruptionBudget(
+            **_plate(self._plates, wire.metadata, known),
+            selector=NOTHING_AT_ALL if chosen is None else chosen.selector(),
+            disruptions_allowed=wire.status.disruptions_allowed,
+            current=wire.status.observed_generation >= wire.metadata.generation,
+        )
+
+    def bare(self, found: Salvage, known: Mapping[Key, DisruptionBudget]) -> DisruptionBudget:
+        return DisruptionBudget(**self._plates.bare(found, known))
+
+
+def _plate(plates: Plates, meta: MetaWire, known: Mapping[Key, Any]) -> dict[str, Any]:
+    return {**plates.fields(meta, known), "owners": given(meta.owner_references, plates.owners, ())}

@@ -1,0 +1,245 @@
+"""Keeps one store equal to the API server: list, watch, and list again when the thread is lost.
+
+It never gives up and never runs hot: each trouble is noted once when it begins and once when it is over, and waits
+between tries grow to a bound. What the store held stays readable meanwhile; `silent_for` tells how old it may be.
+"""
+
+import asyncio
+from datetime import timedelta
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from tgp.adapters.kube.backoff import Backoff
+from tgp.adapters.kube.list import Listed, NotStreamed, Subject, paged, streamed
+from tgp.adapters.kube.store import Store
+from tgp.adapters.kube.watch import Damaged, Watch
+from tgp.core.model import facts
+from tgp.core.model.facts import ObjectUnreadable, WatchRecovered, WatchTroubled
+from tgp.core.model.record import Record, uid_text
+from tgp.ports.cluster import ClusterBusy, ClusterError, Expired, Forbidden, NotFound, Refused, Unauthenticated
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Http, HttpError, NoAnswer, Unreadable
+from tgp.ports.journal import Journal
+
+R = TypeVar("R", bound=Record)
+
+HICCUP = Backoff(first=0.25, cap=30.0)  # the server is busy, restarting, or out of reach
+BARRED = Backoff(first=5.0, cap=60.0)  # an administrator must act: ask seldom
+LONGEST_RETRY_AFTER = 60.0  # seconds; a server that asks for more is asked again sooner
+SHORT_WATCH = 1.0  # seconds; a watch that ends so soon without a word counts as a failure, or we would spin
+TROUBLE_AFTER = 3  # failures in a row of the sort that comes with every network
+STREAMS_TRIED = 2  # streaming lists that may break off before this list is tried by pages
+REWIND_AFTER = 600.0  # seconds of answers older than what we saw, after which the server's history was truly put back
+
+
+class State(StrEnum):
+    """What a reflector is at, as a word for metrics and conditions."""
+
+    LISTING = "Listing"
+    WATCHING = "Watching"
+    WAITING = "Waiting"  # after a trouble that will pass
+    FORBIDDEN = "Forbidden"  # our role does not allow it
+    UNAUTHENTICATED = "Unauthenticated"
+    NOT_SERVED = "NotServed"  # the kind is not installed
+    REFUSED = "Refused"  # the server finds our question wrong
+
+
+class OlderThanSeen(ClusterBusy):
+    """A list from before what we have seen already: taking it would bring back the dead."""
+
+
+class Reflector(Generic[R]):
+    def __init__(
+        self,
+        http: Http,
+        subject: Subject[R],
+        store: Store[R],
+        entropy: Entropy,
+        journal: Journal,
+        *,
+        streaming: bool = True,  # False: never by stream, for kinds the watch cache does not hold (Events)
+    ) -> None:
+        self._http = http
+        self._subject = subject
+        self._store = store
+        self._entropy = entropy
+        self._journal = journal
+        self._watch = Watch(http, subject, store)
+        subject.projection.on_unreadable = self._note_unreadable
+        self._streaming = streaming
+        self._streams_broken = 0  # streaming lists that broke off, since the last whole list
+        self._failures = 0  # in a row
+        self.why = ""  # what troubles it; empty when nothing does
+        self._older_since: float | None = None  # loop time of the first list that was older than seen
+        self._leash: asyncio.Timeout | None = None  # of the watch under way; pulled to list at once
+        self._begun = 0  # lists
+        self._wanted = 1  # the list that must be taken over before anything is watched
+        self._done = 0  # the newest list that was taken over
+        self._took_over = asyncio.Event()
+        self._heard_at: float | None = None
+        self.state = State.LISTING
+
+    @property
+    def store(self) -> Store[R]:
+        return self._store
+
+    def silent_for(self) -> float:
+        """Seconds since the API server last confirmed that the store is up to date; infinite before the first list."""
+        if self._heard_at is None:
+            return float("inf")
+        return asyncio.get_running_loop().time() - self._heard_at
+
+    async def refreshed(self) -> None:
+        """Wait until the store holds a list that was begun after this call: as new as anything written before it."""
+        await self.listed(self.list_again())
+
+    def list_again(self) -> int:
+        """Ask for a list, to be begun after this call; gives its number."""
+        wanted = self._list_anew()
+        if self._leash is not None:
+            self._leash.reschedule(asyncio.get_running_loop().time())
+        return wanted
+
+    async def listed(self, number: int) -> None:
+        """Wait until the store holds that list, or a later one."""
+        while self._done < number:
+            self._took_over.clear()
+            await self._took_over.wait()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            try:
+                await self._step()
+            except (Forbidden, Unauthenticated, NotFound, Refused) as error:
+                self._list_anew()
+                await self._pause(error, _barred_state(error), BARRED)
+            except (Expired, Damaged, Unreadable) as error:
+                self._list_anew()
+                await self._pause(error, State.WAITING, HICCUP)
+            except (ClusterError, HttpError) as error:
+                await self._pause(error, State.WAITING, HICCUP)
+
+    async def _step(self) -> None:
+        if self._must_list():
+            self.state = State.LISTING
+            await self._list()
+        self.state = State.WATCHING
+        await self._watch_once()
+
+    def _must_list(self) -> bool:
+        return self._done < self._wanted
+
+    def _list_anew(self) -> int:
+        self._wanted = self._begun + 1
+        return self._wanted
+
+    # -- listing -----------------------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        self._begun += 1
+        this = self._begun
+        listed = await self._listed()
+        rewound = listed.version < self._store.version and self._accept_older(listed.version)
+        if listed.lost:  # what is missing may be what we could not read: add and update, delete nothing
+            listed.records = {**self._store.records, **listed.records}
+        await self._store.replace(listed.records, listed.version, rewound=rewound)
+        self._older_since = None
+        self._streams_broken = 0
+        self._done = this
+        self._took_over.set()
+        self._recovered()
+
+    async def _listed(self) -> Listed[R]:
+        known = self._store.records
+        if self._streaming and self._streams_broken < STREAMS_TRIED:
+            try:
+                return await streamed(self._http, self._subject, known)
+            except NotStreamed as error:
+                self._streaming = not error.for_good
+            except NoAnswer:
+                self._streams_broken += 1
+                raise
+        return await paged(self._http, self._subject, known)
+
+    def _accept_older(self, version: int) -> bool:
+        """Whether a list older than what was seen must be believed: only after it was all we got for long."""
+        now = asyncio.get_running_loop().time()
+        if self._older_since is None:
+            self._older_since = now
+        if now - self._older_since < REWIND_AFTER:
+            raise OlderThanSeen(
+                f"list {self._subject.name}: version {version} is older than {self._store.version}, seen before"
+            )
+        return True
+
+    # -- watching ----------------------------------------------------------------------------------------------------
+
+    async def _watch_once(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun_at, lines = loop.time(), self._watch.lines
+        try:
+            async with asyncio.timeout(None) as self._leash:
+                if self._must_list():  # asked for since the last list
+                    return
+                await self._watch.run(self._entropy.jitter())
+        except TimeoutError:
+            if not self._must_list():  # not our leash
+                raise
+            return
+        finally:
+            self._leash = None
+            if self._watch.lines > lines:
+                self._recovered()
+                if loop.time() - begun_at >= SHORT_WATCH:
+                    self._failures = 0
+        if self._watch.lines == lines and loop.time() - begun_at < SHORT_WATCH:
+            raise ClusterBusy(f"watch {self._subject.name}: ended at once, without a word")
+        self._failures = 0
+        self._recovered()
+
+    # -- troubles ----------------------------------------------------------------------------------------------------
+
+    async def _pause(self, error: Exception, state: State, backoff: Backoff) -> None:
+        self.state = state
+        self._failures += 1
+        if not self.why and not self._passes(error):
+            self.why = f"{type(error).__name__}: {error}"
+            self._journal.note(WatchTroubled(self._subject.projection.resource.kind, self.why))
+        wait = backoff.wait(self._failures, self._entropy)
+        await asyncio.sleep(max(wait, min(_retry_after(error), LONGEST_RETRY_AFTER)))
+
+    def _passes(self, error: Exception) -> bool:
+        """A version that was compacted, a connection that broke: part of a watch's life, unless it goes on."""
+        return isinstance(error, Expired | HttpError) and self._failures < TROUBLE_AFTER
+
+    def _note_unreadable(self, record: R, why: str) -> None:
+        resource = self._subject.projection.resource
+        self._journal.note(ObjectUnreadable(facts.Subject(resource, record.key, uid_text(record.uid)), why))
+
+    def _recovered(self) -> None:
+        """The server answered as it should: what the store holds is up to date.
+
+        The streak of failures is another matter: a list or a word that a 410 follows each time must not run hot.
+        """
+        self._heard_at = asyncio.get_running_loop().time()
+        if self.why:
+            self.why = ""
+            self._journal.note(WatchRecovered(self._subject.projection.resource.kind))
+
+
+def _barred_state(error: ClusterError) -> State:
+    match error:
+        case Forbidden():
+            return State.FORBIDDEN
+        case Unauthenticated():
+            return State.UNAUTHENTICATED
+        case NotFound():
+            return State.NOT_SERVED
+        case _:
+            return State.REFUSED
+
+
+def _retry_after(error: Exception) -> float:
+    asked = error.retry_after if isinstance(error, ClusterBusy) else None
+    return (asked or timedelta()).total_seconds()

@@ -1,0 +1,82 @@
+"""One watch: from the version a store has reached, until the server ends it or something goes wrong.
+
+How a half-open connection is noticed. The API server sends a bookmark about once a minute, too seldom to promise
+anything within a minute. So each watch asks to be ended after half a minute or so (`timeoutSeconds`): the server then
+sends a last bookmark and closes in good order, the connection is kept, and the next watch goes on from there. A stream
+that is silent beyond that is dead. A quiet kind costs one small request every 35 seconds.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from tgp.adapters.kube.errors import Status, error_for, error_of
+from tgp.adapters.kube.list import HEADERS_WITHIN, LINES_AT_ONCE, Subject
+from tgp.adapters.kube.records.projection import DELETED, Bookmark
+from tgp.adapters.kube.store import Store
+from tgp.core.model.record import Record
+from tgp.ports.http import Http, Reply, Unreadable
+
+R = TypeVar("R", bound=Record)
+
+LASTS_AT_LEAST = 30  # seconds that one watch is asked to last
+LASTS_AT_MOST = 40
+SILENCE = timedelta(seconds=45)  # longer than any watch lasts; with HEADERS_WITHIN for the next one below a minute
+
+
+class Damaged(Exception):
+    """A line in the middle of the stream could not be read: what it said is lost, so the kind must be listed again."""
+
+
+class Watch(Generic[R]):
+    def __init__(self, http: Http, subject: Subject[R], store: Store[R]) -> None:
+        self._http = http
+        self._subject = subject
+        self._store = store
+        self._damage = ""  # the last line could not be read. Harmless if it was cut short by the end of the stream.
+        self.lines = 0  # heard in all
+
+    async def run(self, spread: float) -> None:
+        """Keep the store up to date; returns when the server ends the stream. `spread` in [0, 1) varies its length.
+
+        Raises Expired for a version that is compacted (in either form), Damaged, other ClusterErrors, HttpError.
+        """
+        lasts = LASTS_AT_LEAST + int(spread * (LASTS_AT_MOST - LASTS_AT_LEAST))
+        query = (
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            ("resourceVersion", str(self._store.version)),
+            ("timeoutSeconds", str(lasts)),
+        )
+        call = self._subject.call(query, accept=self._subject.projection.accept, timeout=HEADERS_WITHIN)
+        self._damage = ""
+        self._subject.projection.tend()
+        async with self._http.stream(call, idle=SILENCE) as stream:
+            if stream.status != 200:
+                reply = Reply(stream.status, await stream.rest(), stream.headers)
+                raise error_for(reply, f"watch {self._subject.name}", changes=False)
+            async for batch in stream.batches():
+                for start in range(0, len(batch), LINES_AT_ONCE):
+                    self._hear(batch[start : start + LINES_AT_ONCE])
+                    await asyncio.sleep(0)  # a stream that never pauses must not keep the others from working
+
+    def _hear(self, lines: list[bytes]) -> None:
+        read, store, known = self._subject.projection.line, self._store, self._store.records
+        for line in lines:
+            if self._damage:
+                raise Damaged(self._damage)
+            try:
+                verb, said = read(line, known)
+            except Unreadable as error:
+                if line.strip():  # an empty line, with which some proxies keep a connection alive, says nothing
+                    self._damage = str(error)
+                continue
+            if isinstance(said, Bookmark):
+                store.reached(said.version)
+            elif isinstance(said, Status):
+                raise error_of(said, f"watch {self._subject.name}", changes=False)
+            elif verb == DELETED:
+                store.drop(said)
+            else:
+                store.put(said)
+        self.lines += len(lines)

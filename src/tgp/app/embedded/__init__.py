@@ -1,0 +1,1 @@
+"""The embedded world: what lives in it, what happens in it, and how it is reached."""

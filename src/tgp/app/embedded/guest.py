@@ -1,0 +1,70 @@
+"""The operator as a guest in the embedded world: the real one, started again where Kubernetes would start it again."""
+
+from collections.abc import Mapping
+
+from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.telemetry.metrics import Metrics
+from tgp.app.embedded.stock import ACCOUNT, NAMESPACE
+from tgp.app.operator import Operator, Outside
+from tgp.app.settings import Settings
+from tgp.app.world_doors import CountingHttp
+from tgp.app.world_facts import turns_of
+from tgp.ports.clock import Clock
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Http
+from tgp.ports.leadership import LeadershipLost
+
+RESTARTS = 3  # lost Leases in one visit; here nobody else wants it, so more of them are a defect
+
+
+def settings_at(speed: float) -> Settings:
+    """The usual ones, with a Lease as long on the wall as a real one: nobody else wants it, so nothing hurries."""
+    usual, factor = Settings(), max(speed, 1.0)
+    return Settings(
+        namespace=NAMESPACE,
+        listen="",
+        lease_duration=usual.lease_duration * factor,
+        renew_deadline=usual.renew_deadline * factor,
+        retry_period=usual.retry_period * factor,
+    )
+
+
+class Guest:
+    """A lost Lease ends the operator's process; here its next one begins at once. Any other error is not caught."""
+
+    def __init__(self, http: Http, clock: Clock, settings: Settings, entropy: Entropy | None = None) -> None:
+        self.http = CountingHttp(http)
+        self.metrics = Metrics()
+        self.restarts = 0
+        self._settings = settings
+        self._outside = Outside(self.http, clock, entropy or SystemEntropy(), ACCOUNT, NAMESPACE)
+        self._worker = self._begin()
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Until `stop`. Raises what the operator raised."""
+        while not self._stopping:
+            try:
+                await self._worker.run()
+            except LeadershipLost:
+                self.restarts += 1
+                if self.restarts > RESTARTS:
+                    raise
+                self._worker = self._begin()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._worker.stop()
+
+    def facts(self) -> Mapping[str, str]:
+        turns = turns_of(self.metrics)
+        facts = {
+            "operator": "leads" if self._worker.leads else "waits for the Lease",
+            "turns": str(turns.taken),
+            "writes": str(self.http.writes),
+            "failed": str(turns.failed),
+        }
+        return facts | ({"restarts": str(self.restarts)} if self.restarts else {})
+
+    def _begin(self) -> Operator:
+        return Operator(self._settings, self._outside, self.metrics)

@@ -1,0 +1,135 @@
+"""What happens in the embedded world, and when: a seeded plan of steps, endless, decided before anything is done.
+
+The first half hour (half a minute on the wall) shows something of everything; after it the days repeat themselves with
+small differences, as days do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class SupplyKeys:
+    """An administrator puts keys into the operator's Secret."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WithdrawKeys:
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WantGpus:
+    """Somebody edits a pool: only these models will do."""
+
+    namespace: str
+    pool: str
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """An administrator stops, or allows, purchases for a class."""
+
+    node_class: str
+    suspended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartJob:
+    namespace: str
+    name: str
+    team: str
+    gpus: int
+    pods: int
+    minutes: int
+    fails: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LosePower:
+    machine: str
+
+
+@dataclass(frozen=True, slots=True)
+class GainPower:
+    machine: str
+
+
+Step: TypeAlias = SupplyKeys | WithdrawKeys | WantGpus | Suspend | StartJob | LosePower | GainPower
+
+OAUTH = ("client-id", "client-secret")
+ANY_MODEL = ("RTX4090", "RTX3090")
+HOUR = 60.0  # the plan counts in minutes
+QUIET_AFTER = 19  # o'clock, counted from the world's first hour: people go home, fewer jobs start
+JOB_NAMES = ("train", "embed", "sweep", "eval", "distil", "render")
+
+OVERTURE: tuple[tuple[float, Step], ...] = (
+    (2.0, StartJob("ml", "train-resnet", "ml", gpus=2, pods=1, minutes=14)),
+    (4.0, SupplyKeys(OAUTH)),
+    (5.5, StartJob("research", "sweep-lr", "research", gpus=1, pods=4, minutes=9)),
+    (7.0, WantGpus("ml", "training", ("H100",))),
+    (9.0, LosePower("cellar-2")),
+    (12.0, WantGpus("ml", "training", ANY_MODEL)),
+    (14.0, StartJob("ml", "train-llm", "ml", gpus=4, pods=1, minutes=35)),
+    (16.0, GainPower("cellar-2")),
+    (18.5, SupplyKeys(("LAMBDA_LABS_API_KEY",))),
+    (22.0, Suspend("standard-gpu-class", suspended=True)),
+    (25.0, StartJob("research", "eval-broken", "research", gpus=1, pods=1, minutes=3, fails=True)),
+    (27.0, Suspend("standard-gpu-class", suspended=False)),
+)
+
+
+def plan(luck: Random) -> Iterator[tuple[float, Step]]:
+    """(minutes since the world began, step), in order of time, for ever."""
+    yield from OVERTURE
+    hour = 0
+    number = 0
+    while True:
+        hour += 1
+        steps = list(_jobs(luck, hour, number))
+        number += len(steps)
+        steps += _incidents(luck, hour)
+        yield from sorted(steps, key=lambda pair: pair[0])
+
+
+def _jobs(luck: Random, hour: int, number: int) -> Iterator[tuple[float, Step]]:
+    busy = hour % 24 < QUIET_AFTER
+    for place in range(luck.randint(2, 4) if busy else luck.randint(0, 1)):
+        team = luck.choice(("ml", "ml", "research"))
+        name = f"{luck.choice(JOB_NAMES)}-{number + place + 1}"
+        job = StartJob(
+            team,
+            name,
+            team,
+            gpus=luck.choice((1, 1, 2, 4)),
+            pods=luck.choice((1, 1, 2, 3)),
+            minutes=luck.randint(6, 50),
+            fails=luck.random() < 0.1,
+        )
+        yield hour * HOUR + luck.uniform(0, 55), job
+
+
+def _incidents(luck: Random, hour: int) -> Iterator[tuple[float, Step]]:
+    """Each is over before its hour is."""
+    start = hour * HOUR
+    match luck.randrange(8):
+        case 0:
+            yield start + 5, WantGpus("ml", "training", ("H100",))
+            yield start + 20, WantGpus("ml", "training", ANY_MODEL)
+        case 1:
+            machine = luck.choice(("cellar-1", "cellar-2", "worker-2"))
+            yield start + 10, LosePower(machine)
+            yield start + luck.uniform(14, 40), GainPower(machine)
+        case 2:
+            yield start + 15, WithdrawKeys(OAUTH)
+            yield start + luck.uniform(20, 35), SupplyKeys(OAUTH)
+        case 3:
+            yield start + 30, Suspend("standard-gpu-class", suspended=True)
+            yield start + 50, Suspend("standard-gpu-class", suspended=False)
+        case _:
+            return

@@ -1,0 +1,99 @@
+"""Carries out the plan, as people and power cuts would: whatever somebody else changed or removed is respected."""
+
+import asyncio
+from contextlib import suppress
+from random import Random
+from typing import Any, assert_never
+
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB, SECRET, Resource
+from tgp.app.embedded.machines import GPU, REBOOTED
+from tgp.app.embedded.script import (
+    GainPower,
+    LosePower,
+    StartJob,
+    Step,
+    SupplyKeys,
+    Suspend,
+    WantGpus,
+    WithdrawKeys,
+    plan,
+)
+from tgp.app.embedded.stock import NAMESPACE, PERSON
+from tgp.core.rules.secrets import OPERATOR_SECRET
+from tgp.sim.apiserver import ApiServer
+from tgp.sim.apiserver.status_errors import Failure
+from tgp.sim.cluster.control_plane import ControlPlane
+from tgp.sim.cluster.kubelet import EXIT_CODE, RUN_FOR
+
+KEPT_FOR = 1800  # seconds a finished Job stays to be looked at
+GIVEN_UP_AFTER = 3 * 3600  # seconds: who has waited so long for a GPU asks again another day
+MINUTE = 60.0
+NOT_A_KEY = "no-key-of-this-world"
+
+
+class Stage:
+    def __init__(self, server: ApiServer, cluster: ControlPlane) -> None:
+        self._people = server.backstage.as_manager(PERSON)
+        self._cluster = cluster
+
+    async def play(self, luck: Random) -> None:
+        """Until cancelled. A step that the world refuses (its object is gone, its namespace ends) is left out."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for minute, step in plan(luck):
+            await asyncio.sleep(max(began + minute * MINUTE - loop.time(), 0.0))
+            with suppress(Failure):
+                self.take(step)
+
+    def take(self, step: Step) -> None:
+        match step:
+            case SupplyKeys(keys):
+                self._change(SECRET, NAMESPACE, OPERATOR_SECRET, {"stringData": dict.fromkeys(keys, NOT_A_KEY)})
+            case WithdrawKeys(keys):
+                self._change(SECRET, NAMESPACE, OPERATOR_SECRET, {"data": dict.fromkeys(keys)})
+            case WantGpus(namespace, pool, models):
+                wanted = {"key": "tgp.io/gpu-type", "operator": "In", "values": list(models)}
+                change = {"spec": {"template": {"spec": {"requirements": [wanted]}}}}
+                self._change(GPU_NODE_POOL, namespace, pool, change)
+            case Suspend(node_class, suspended):
+                self._change(GPU_NODE_CLASS, "", node_class, {"spec": {"suspend": suspended}})
+            case StartJob():
+                self._people.create(JOB, _job(step))
+            case LosePower(machine):
+                if machine in self._cluster.machines.names():
+                    self._cluster.power_off(machine)
+            case GainPower(machine):
+                if machine not in self._cluster.machines.names():
+                    self._cluster.power_on(REBOOTED[machine])
+            case _:
+                assert_never(step)
+
+    def _change(self, resource: Resource, namespace: str, name: str, change: dict[str, Any]) -> None:
+        if self._people.get(resource, namespace, name) is not None:
+            self._people.merge_patch(resource, namespace, name, change)
+
+
+def _job(step: StartJob) -> dict[str, Any]:
+    labels = {"team": step.team, "app": step.name}
+    behaviour = {RUN_FOR: f"{step.minutes}m", EXIT_CODE: "1" if step.fails else "0"}
+    container = {
+        "name": "work",
+        "image": "ghcr.io/example/trainer:1.8.0",
+        "resources": {"requests": {"cpu": "2", "memory": "8Gi"}, "limits": {GPU: step.gpus}},
+    }
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {"name": step.name, "namespace": step.namespace, "labels": labels},
+        "spec": {
+            "parallelism": step.pods,
+            "completions": step.pods,
+            "backoffLimit": 1,
+            "activeDeadlineSeconds": GIVEN_UP_AFTER,
+            "ttlSecondsAfterFinished": KEPT_FOR,
+            "template": {
+                "metadata": {"labels": labels, "annotations": behaviour},
+                "spec": {"restartPolicy": "Never", "containers": [container]},
+            },
+        },
+    }

@@ -1,0 +1,87 @@
+"""The embedded world: an API server in memory, machines that run pods, people who change things, and one operator.
+
+Runs on whatever loop it is made on: scaled for a person to watch, virtual for a test. It begins with everything in
+place and nothing judged yet; the operator is a guest with an account and the shipped rights, like any other.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from tgp.api.resource import SERVICE_ACCOUNT
+from tgp.app.embedded.machines import MACHINES
+from tgp.app.embedded.stage import Stage
+from tgp.app.embedded.stock import ACCOUNT, NAMESPACE, furnish
+from tgp.ports.clock import Clock
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Call, Reply, Streaming
+from tgp.sim.apiserver import ApiServer
+from tgp.sim.apiserver.identity import ADMIN
+from tgp.sim.cluster.control_plane import ControlPlane
+
+SEED = "embedded world"
+TOKEN_BYTES = 24
+TOKEN_LASTS = timedelta(days=365)
+WATCH_LASTS = 1800  # seconds: --min-request-timeout of the API server
+LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]", "::1", ""})
+STRANGER = Reply(403, b"only this machine talks to the embedded world\n", (("Content-Type", "text/plain"),))
+
+
+class EmbeddedWorld:
+    def __init__(self, clock: Clock, entropy: Entropy, *, speed: float = 1.0, seed: int | str = SEED) -> None:
+        self.server = ApiServer(clock, entropy)
+        self._entropy = entropy
+        self._seed = seed
+        self._speed = speed
+        furnish(self.server)
+        self._cluster = ControlPlane(self.server.core, Random(f"{seed}/machines"), asyncio.get_running_loop())
+        self._stage = Stage(self.server, self._cluster)
+        for machine in MACHINES:
+            self._cluster.power_on(machine)
+
+    def operator_token(self) -> str:
+        """A token of the operator's ServiceAccount: all that the shipped RBAC allows, and nothing else."""
+        account = self.server.backstage.get(SERVICE_ACCOUNT, NAMESPACE, ACCOUNT)
+        assert account is not None, "the shipped RBAC makes the account"
+        token, _ = self.server.authentication.issue(account, TOKEN_LASTS, ())
+        return token
+
+    def viewer_token(self) -> str:
+        """For the view on the screen: it may read everything, and counts by this world's clock."""
+        token = self._entropy.token(TOKEN_BYTES).hex()
+        self.server.authentication.add_token(token, ADMIN)
+        return token
+
+    def life(self) -> Coroutine[Any, Any, None]:
+        """What people do and machines suffer, until cancelled."""
+        return self._stage.play(Random(f"{self._seed}/script"))
+
+    async def handle(self, call: Call) -> Reply | Streaming:
+        """Whoever comes without a token is the administrator, as behind `kubectl proxy`; so nobody comes from afar.
+
+        The port is bound to loopback; a page in a browser that had its name resolved to it is told apart by its Host.
+        """
+        host = call.header("Host").rpartition(":")[0] or call.header("Host")
+        if host not in LOCAL:
+            return STRANGER
+        return await self.server.handle(patient(call, self._speed))
+
+    def close(self) -> None:
+        self._cluster.close()
+
+
+def patient(call: Call, speed: float) -> Call:
+    """A visitor's watch, as long on the wall as was asked for, or as a real server would let it last.
+
+    Visitors count by their own clock; whoever shows a token lives here, and counts by the world's.
+    """
+    watching = call.parameter("watch") not in {"", "0", "false"}
+    if speed <= 1 or not watching or call.header("Authorization"):
+        return call
+    asked = call.parameter("timeoutSeconds")
+    seconds = int(asked) if asked.isascii() and asked.isdigit() else WATCH_LASTS
+    rest = tuple(pair for pair in call.query if pair[0] != "timeoutSeconds")
+    return replace(call, query=(*rest, ("timeoutSeconds", str(int(seconds * speed)))))

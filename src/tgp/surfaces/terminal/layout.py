@@ -1,0 +1,39 @@
+"""How the lines of a screen are shared out: problems first, then what happened, then machines."""
+
+from dataclasses import dataclass
+
+from tgp.surfaces.terminal.scene import Scene
+
+HEADER = 5  # a panel of three lines
+FOOTER = 1
+SECTIONS = 3  # objects, nodes, events: a heading and a line of column names each
+MOST_TROUBLES = 4
+FEWEST_HAPPENINGS = 3  # while there is any room at all
+AIRY_HAPPENINGS = 6  # with room for so many below everything else, there is room for empty lines too
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows below each section's headings. None at all: the section is its heading alone."""
+
+    troubles: int
+    things: int
+    machines: int
+    happenings: int
+    gaps: bool = False  # an empty line before each section
+
+
+def share(height: int, scene: Scene) -> Rows:
+    """Never more than fits: `height` lines include the header, the headings and the hint."""
+    room = height - HEADER - FOOTER - SECTIONS
+    troubles = max(0, min(len(scene.troubles), MOST_TROUBLES, room))
+    room -= troubles + SECTIONS  # the lines of column names, or of "nothing"
+    if room < SECTIONS:
+        return Rows(troubles, 0, 0, 0)
+    gaps = room - SECTIONS >= len(scene.things) + len(scene.machines) + AIRY_HAPPENINGS
+    if gaps:
+        room -= SECTIONS
+    happenings = min(FEWEST_HAPPENINGS, room // 3)
+    things = min(max(len(scene.things), 1), max((room - happenings) * 2 // 3, 1))
+    machines = min(max(len(scene.machines), 1), max(room - happenings - things, 1))
+    return Rows(troubles, things, machines, max(room - things - machines, 1), gaps)

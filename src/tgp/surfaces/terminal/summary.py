@@ -1,0 +1,42 @@
+"""The last words of a run: what ran, for how long, what it did, what to do next."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from tgp.surfaces.terminal.scene import Scene, age, plain
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    wall: timedelta  # by the clock on the wall
+    passed: timedelta  # in the world that was shown
+    parting: str  # what is left of it, or not
+    following: tuple[tuple[str, str], ...]  # (command, what it is for)
+
+
+def summary(scene: Scene, outcome: Outcome) -> list[str]:
+    world = "" if outcome.passed <= 2 * outcome.wall else f" ({age(outcome.passed)} in that world)"
+    lines = [
+        f"{scene.title}: ended after {age(outcome.wall)}{world}.",
+        f"  {_facts(scene.operator)}",
+        f"  objects: {len(scene.things)}, {_wellbeing(scene)}; nodes: {len(scene.machines)}",
+        *(f"  ! {trouble}" for trouble in scene.troubles),
+        outcome.parting,
+        "Next:",
+    ]
+    width = max((len(command) for command, _ in outcome.following), default=0)
+    lines += [f"  {command:<{width}}  {purpose}" for command, purpose in outcome.following]
+    return [line if line.startswith(" ") else plain(line) for line in lines]
+
+
+def _facts(facts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def _wellbeing(scene: Scene) -> str:
+    if not scene.unhappy:
+        return "none of them unhappy"
+    named = [f"{thing.label} ({thing.reason})" for thing in scene.things if thing.good is False]
+    shown = ", ".join(named[:3])
+    return f"{scene.unhappy} unhappy: {shown}" + (f" and {len(named) - 3} more" if len(named) > 3 else "")

@@ -1,0 +1,272 @@
+"""The embedded world itself: what is planned, how its time runs, its kubeconfig, and a whole day of it."""
+
+import asyncio
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tgp.adapters.clock import SystemClock
+from tgp.adapters.entropy import SystemEntropy
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB
+from tgp.app.embedded import kubeconfig
+from tgp.app.embedded.guest import RESTARTS, Guest, settings_at
+from tgp.app.embedded.machines import MACHINES
+from tgp.app.embedded.pace import pace_in_words, world_seconds
+from tgp.app.embedded.rehearsal import Rehearsal
+from tgp.app.embedded.script import GainPower, LosePower, StartJob, SupplyKeys, Suspend, WantGpus, WithdrawKeys, plan
+from tgp.app.embedded.steady import SteadyLoop
+from tgp.app.world import EmbeddedWorld, patient
+from tgp.ports.http import Call
+from tgp.ports.leadership import LeadershipLost
+from tgp.sim.scaled import Pace, ScaledClock
+
+STEPS_OF_A_WEEK = 400
+
+
+def steps(seed: int):
+    return list(islice(plan(Random(seed)), STEPS_OF_A_WEEK))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_plan_is_in_order_of_time_and_puts_right_what_it_breaks(seed):
+    planned = steps(seed)
+    off, suspended, withdrawn = set(), False, False
+    for _, step in planned:
+        match step:
+            case LosePower(machine):
+                assert machine not in off
+                off.add(machine)
+            case GainPower(machine):
+                off.remove(machine)
+            case Suspend(_, now):
+                assert now is not suspended
+                suspended = now
+            case WithdrawKeys():
+                withdrawn = True
+            case SupplyKeys():
+                withdrawn = False
+            case _:
+                pass
+
+    assert [minute for minute, _ in planned] == sorted(minute for minute, _ in planned)
+    assert len(off) <= 1  # the list may be cut within an incident
+    assert not (suspended and withdrawn)
+
+
+def test_equal_seeds_give_equal_plans_and_no_two_jobs_one_name():
+    jobs = [step for _, step in steps(3) if isinstance(step, StartJob)]
+
+    assert steps(3) == steps(3)
+    assert steps(3) != steps(4)
+    assert len({(job.namespace, job.name) for job in jobs}) == len(jobs) > 50
+
+
+def test_something_of_everything_happens_in_the_first_half_minute():
+    early = {type(step) for minute, step in steps(1) if minute <= 30}
+
+    assert early == {SupplyKeys, WantGpus, Suspend, StartJob, LosePower, GainPower}
+
+
+def test_a_simulated_day_passes_without_an_error_and_without_a_failed_turn():
+    """All of it: API server, machines, people, the operator under its shipped rights, and the view."""
+    with Rehearsal() as rehearsal:
+        backstage = rehearsal.world.server.backstage
+        rehearsal.run(minutes=11)
+        bad = rehearsal.scene("demo", "kubectl")
+        rehearsal.run(hours=23, minutes=45, seen=False)
+        rehearsal.run(minutes=4)
+        facts, last = rehearsal.guest.facts(), rehearsal.scene("demo", "kubectl")
+        jobs = list(backstage.objects(JOB))
+        troubles = [one for one in rehearsal.ears.heard if one.warning]
+        written = [
+            condition["reason"]
+            for resource in (GPU_NODE_CLASS, GPU_NODE_POOL)
+            for found in backstage.objects(resource)
+            for condition in found["status"]["conditions"]
+        ]
+
+    assert facts["operator"] == "leads"
+    assert facts["failed"] == "0"
+    assert "restarts" not in facts
+    assert troubles == []
+    assert last.troubles == ()
+    assert len(jobs) < 40  # those that are over go, those that nobody serves give up
+    assert {"CredentialsMissing", "NodeClassNotFound", "Observing"} <= set(written)
+    states = {thing.name: thing.state for thing in bad.things}
+    assert states["ml/training"] == "Unsatisfiable"
+    assert states["standard-gpu-class"] == "Ready"
+    assert [machine.name for machine in bad.machines if not machine.ready] == ["cellar-2"]
+    assert {thing.name: thing.state for thing in last.things}["ml/training"] == "Ready"
+    assert len(last.machines) == len(MACHINES)
+    assert bad.hint == "kubectl describe gpunodeclass big-gpus"
+
+
+def test_equal_worlds_give_equal_scenes():
+    def told() -> object:
+        with Rehearsal(7) as rehearsal:
+            rehearsal.run(minutes=20)
+            return rehearsal.scene("demo", "kubectl")
+
+    assert told() == told()
+
+
+async def test_a_page_from_elsewhere_is_sent_away():
+    """Without a token one is the administrator: only for programs on this machine, which name it by its address."""
+    with_host = [("evil.example:8001", 403), ("127.0.0.1:8001", 200), ("localhost:8001", 200), ("[::1]:8001", 200)]
+    world = EmbeddedWorld(SystemClock(), SystemEntropy())
+    try:
+        seen = [
+            (host, (await world.handle(Call("GET", "/api/v1/namespaces", headers=(("Host", host),)))).status)
+            for host, _ in with_host
+        ]
+    finally:
+        world.close()
+
+    assert seen == with_host
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "lasts"),
+    [
+        ((("watch", "true"),), (), "108000"),
+        ((("watch", "1"), ("timeoutSeconds", "300")), (), "18000"),
+        ((("watch", "true"), ("timeoutSeconds", "300")), (("Authorization", "Bearer x"),), "300"),
+        ((("timeoutSeconds", "300"),), (), "300"),
+        ((), (), ""),
+    ],
+)
+def test_a_visitors_watch_lasts_as_long_as_his_own_clock_says(query, headers, lasts):
+    """Otherwise `kubectl get -w` would end after half a minute, and an observer would see every watch break off."""
+    call = Call("GET", "/apis/tgp.io/v1/gpunodepools", query=query, headers=headers)
+
+    assert patient(call, 60.0).parameter("timeoutSeconds") == lasts
+    assert patient(call, 1.0) == call
+
+
+class JumpyClock:
+    """The machine's own, and a jump whenever the test wants one."""
+
+    def __init__(self) -> None:
+        self.extra = 0.0
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def boottime(self) -> float:
+        return time.monotonic() + self.extra
+
+
+def run_on(loop: SteadyLoop, main):
+    try:
+        return loop.run_until_complete(main)
+    finally:
+        loop.close()
+
+
+def test_a_stall_does_not_pass_in_the_world():
+    """A laptop that slept for a minute and a half has not cost the world ninety minutes, nor the operator its Lease."""
+    clock = JumpyClock()
+    loop = SteadyLoop(clock, factor=60.0, began_ago=timedelta(hours=24))
+
+    async def main() -> float:
+        before = loop.time()
+        clock.extra += 90.0
+        await asyncio.sleep(1.0)
+        return loop.time() - before
+
+    assert 1.0 <= run_on(loop, main()) < 10.0
+
+
+def test_waits_are_as_long_in_the_world_as_they_were_meant_to_be():
+    clock = JumpyClock()
+    loop = SteadyLoop(clock, factor=60.0, began_ago=timedelta(hours=24))
+
+    async def main() -> tuple[float, float, list[float]]:
+        wall, world = time.monotonic(), loop.time()
+        seen = []
+        for _ in range(20):
+            await asyncio.sleep(0.6)
+            seen.append(loop.time())
+        return time.monotonic() - wall, loop.time() - world, seen
+
+    wall, world, seen = run_on(loop, main())
+
+    assert world >= 20 * 0.6
+    assert wall >= 20 * 0.01 * 0.9
+    assert seen == sorted(seen)
+
+
+def test_no_timestamp_of_the_world_lies_in_the_future():
+    clock = JumpyClock()
+    loop = SteadyLoop(clock, factor=600.0, began_ago=timedelta(seconds=60))
+    scaled = ScaledClock(loop, clock)
+
+    async def main() -> bool:
+        for _ in range(40):
+            assert scaled.now() <= clock.now()
+            await asyncio.sleep(3.0)
+            if loop.caught_up:
+                break
+        return loop.caught_up
+
+    assert run_on(loop, main())
+
+
+def test_the_pace_is_said_in_words_and_counted_in_both_times():
+    pace = Pace(60.0, 86_400.0)
+
+    assert pace_in_words(pace, 0.0) == "60x, catches up with the present in 24m"
+    assert pace_in_words(pace, 86_400.0) == "as fast as your clock"
+    assert world_seconds(pace, 0.0, 2.0) == pytest.approx(120.0)
+    assert world_seconds(pace, 86_400.0, 2.0) == pytest.approx(2.0)
+
+
+def test_a_kubeconfig_lives_as_long_as_its_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with kubeconfig.written("http://127.0.0.1:8001") as path:
+        content = json.loads(path.read_text())
+        mode = path.stat().st_mode & 0o777
+        assert kubeconfig.command(path) == "kubectl --kubeconfig .tgp/kubeconfig"
+
+    assert content["clusters"][0]["cluster"] == {"server": "http://127.0.0.1:8001"}
+    assert mode == 0o600
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_worlds_in_one_directory_do_not_mislead_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with kubeconfig.written("http://127.0.0.1:1") as first, kubeconfig.written("http://127.0.0.1:2") as second:
+        assert first != second
+        assert ":1" in first.read_text()
+        assert ":2" in second.read_text()
+
+
+def test_a_kubeconfig_left_by_a_world_that_was_killed_is_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".tgp").mkdir()
+    (tmp_path / ".tgp" / "kubeconfig").write_text("of a world long gone, and longer than the new one " * 40)
+    with kubeconfig.written("http://127.0.0.1:8001") as path:
+        assert path.name == "kubeconfig"
+        assert json.loads(path.read_text())["kind"] == "Config"
+
+
+async def test_a_lost_lease_starts_the_operator_again_a_few_times(monkeypatch: pytest.MonkeyPatch):
+    """As Kubernetes would; but where nobody else wants the Lease, losing it for ever is a defect."""
+    runs = []
+
+    async def lose(self, **_how):
+        runs.append(self)
+        raise LeadershipLost("it lapsed")
+
+    monkeypatch.setattr("tgp.app.operator.Operator.run", lose)
+    guest = Guest(None, JumpyClock(), settings_at(60.0))
+    with pytest.raises(LeadershipLost):
+        await guest.run()
+
+    assert len(runs) == RESTARTS + 1
+    assert len(set(map(id, runs))) == len(runs)

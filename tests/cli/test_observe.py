@@ -1,0 +1,108 @@
+"""`tgp observe` against a real API server that writes down every request: it asks, and changes nothing."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import started, tgp
+from tests.contracts.kubectl.mounted import Mounted
+from tgp.api.crds import crds
+from tools.controlplane.fixtures import a_control_plane
+from tools.controlplane.kubectl import Kubectl
+from tools.controlplane.plane import APISERVER, ControlPlane, Wanted
+
+POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
+OBSERVER = "someone-with-every-right"
+MANIFESTS = Path(__file__).parents[2] / "src" / "tgp" / "app" / "embedded" / "manifests"
+QUESTIONS = {"get", "list", "watch"}
+
+
+@pytest.fixture(scope="module")
+def audit_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audit") / "audit.log"
+
+
+@pytest.fixture(scope="module")
+def watchful_plane(pytestconfig: pytest.Config, audit_log: Path) -> Iterator[ControlPlane]:
+    """Its own, because every request is written down from the start, and no kinds of ours are installed yet."""
+    policy = audit_log.with_name("policy.json")
+    policy.write_text(json.dumps(POLICY))
+    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}", "--audit-log-mode=blocking-strict")
+    with a_control_plane(pytestconfig, Wanted(extra={APISERVER: flags})) as plane:
+        yield plane
+
+
+def observed(where: Path, kubeconfig: Path, *more: str, lasting: str = "3s") -> tuple[int, str]:
+    with started(where, *tgp("observe", "--kubeconfig", str(kubeconfig), "--for", lasting, *more)) as observe:
+        told, _ = observe.communicate(timeout=90)
+    return observe.returncode, told
+
+
+def asked_by(audit_log: Path, user: str) -> list[str]:
+    entries = [json.loads(line) for line in audit_log.read_text().splitlines()]
+    return [entry["verb"] for entry in entries if entry["user"]["username"] == user]
+
+
+def versions(kubectl: Kubectl) -> dict[str, str]:
+    listed = kubectl.json("get", "tgp,secrets,leases,events,namespaces", "-A")
+    return {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in listed["items"]}
+
+
+def test_it_only_asks_even_where_it_may_do_everything(
+    tmp_path: Path, watchful_plane: ControlPlane, kubectl_program: Path, audit_log: Path
+):
+    """First without our kinds, then with them: never one changing request, and every verdict is shown."""
+    kubectl = Kubectl(kubectl_program, watchful_plane.kubeconfig, tmp_path)
+    mighty = watchful_plane.kubeconfig_for_user(OBSERVER, ("system:masters",))
+
+    bare_code, bare = observed(tmp_path, mighty)
+    kubectl.apply(*crds())
+    kubectl("wait", "--for=condition=Established", "crd", "--all")
+    for namespace in ("ml", "research", "web", "tgp-system"):
+        kubectl("create", "namespace", namespace)
+    kubectl("apply", "--filename", str(MANIFESTS / "classes.yaml"), "--filename", str(MANIFESTS / "pools.yaml"))
+    before = versions(kubectl)
+    code, told = observed(tmp_path, mighty)
+
+    assert (bare_code, code) == (0, 0)
+    assert "not installed here: GPUNodeClass, GPUNodePool, GPURequest, GPUWorkloadBudget" in bare
+    assert "tgp crds apply" in bare
+    assert "observing: nothing is bought, nothing is written" in told
+    assert "= class cellar: Ready (Valid)" in told
+    assert "= class big-gpus: NotReady (CredentialsMissing)" in told
+    assert "= pool research/sweeps: NotReady (NodeClassNotFound)" in told
+    assert "= pool research/large-models: NotReady (NodeClassNotReady)" in told  # one verdict rests on another
+    assert "0 changing calls were attempted" in told
+    verbs = asked_by(audit_log, OBSERVER)
+    assert len(verbs) > 10
+    assert set(verbs) <= QUESTIONS
+    assert versions(kubectl) == before
+
+
+def test_with_few_rights_it_shows_what_it_may_and_says_the_rest(tmp_path: Path, watchful_plane: ControlPlane):
+    code, told = observed(tmp_path, watchful_plane.kubeconfig_for_user("stranger"))
+
+    assert code == 0
+    assert "may not be read with these rights: " in told
+    assert "nodes" in told
+    assert "Traceback" not in told
+
+
+def test_a_cluster_that_never_answers_is_an_error(tmp_path: Path):
+    with Mounted(tmp_path) as server:
+        kubeconfig = server.kubeconfig
+    code, told = observed(tmp_path, kubeconfig, lasting="2s")  # its port is closed by now
+
+    assert code == 1
+    assert "never answered" in told
+
+
+def test_a_kubeconfig_that_is_none_is_refused_by_name(tmp_path: Path):
+    (tmp_path / "config").write_text("clusters: 7\n")
+    code, told = observed(tmp_path, tmp_path / "config")
+
+    assert code == 1
+    assert "config" in told
+    assert "Traceback" not in told
