@@ -100,7 +100,12 @@ def _of(hint: Any) -> dict[str, Any]:
 
 
 def _of_list(item: Any, field: Field) -> dict[str, Any]:
-    schema = {"type": "array", "items": _of(item), "x-kubernetes-list-type": field.list_type or "atomic"}
+    """Items carry no defaults: kubectl and GitOps tools compare lists whole, and would find ours changed for ever.
+
+    The types supply them when the object is read.
+    """
+    items = _without_defaults(_of(item))
+    schema = {"type": "array", "items": items, "x-kubernetes-list-type": field.list_type or "atomic"}
     if field.list_key:
         schema["x-kubernetes-list-map-keys"] = [field.list_key]
     return schema
