@@ -1,12 +1,10 @@
 """Whatever is sent, the answer is an answer: a refusal is a Status, never an exception."""
 
 import os
-import string
+from random import Random
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.core.apiserver.desk import Desk, a_pod
 from tgp.api.crds import crds
@@ -28,12 +26,11 @@ from tgp.api.resource import (
     SECRET,
     SERVICE_ACCOUNT,
 )
-from tgp.ports.http import Call, Reply, Streaming
+from tgp.ports.http import Call, Reply
 from tgp.sim.apiserver import schemas
 from tgp.sim.apiserver.bootstrap import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, PRIORITY_CLASS
 from tgp.sim.loop import run
 
-EXAMPLES = int(os.environ.get("TGP_GARBAGE_EXAMPLES", "10"))  # per kind; a few hundred by hand after a change
 KINDS = (
     POD,
     NODE,
@@ -55,55 +52,52 @@ KINDS = (
     GPU_NODE_CLASS,
     GPU_REQUEST,
 )
+BODIES = int(os.environ.get("TGP_GARBAGE_BODIES", "40"))  # per kind; a thousand by hand after a change
 PATCHES = (
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
-ANYTHING = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 3)
-    | st.floats(-1, 1)
-    | st.sampled_from(["", "a", "-", "1", "x/y", "$patch", "é"]),
-    lambda inner: (
-        st.lists(inner, max_size=2)
-        | st.dictionaries(st.sampled_from(["a", "name", "key", "$patch"]), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
+SCALARS = (None, True, False, 0, -1, 7, 0.5, "", "a", "-", "1", "x/y", "é", "Always", "10%", "aGk=")
+STRINGS = ("", "a", "Always", "2026-01-05T09:00:00Z", "2026-01-05T09:00:00.000000Z", "10%", "aGk=", "Exists", "x.io/y")
+WRONG_IN = 12  # one part in so many is not even of its type
 
 
-def _like(schema, depth):
-    """Values of about the right shape, with something wrong in one place out of five."""
-    if schema is None or depth == 0:
-        return ANYTHING
-    kind = schema.get("type")
-    if kind == "object" and schema.get("properties"):
-        names = sorted(schema["properties"])
-        parts = {name: _like(schema["properties"][name], depth - 1) for name in names[:60]}
-        right = st.lists(st.sampled_from(names[:60]), max_size=4, unique=True).flatmap(
-            lambda chosen: st.fixed_dictionaries({name: parts[name] for name in chosen})
-        )
-    elif kind == "array":
-        right = st.lists(_like(schema.get("items"), depth - 1), max_size=2)
-    elif kind == "object":
-        extra = schema.get("additionalProperties")
-        right = st.dictionaries(
-            st.sampled_from(["a", "x.io/y", "nvidia.com/gpu"]),
-            _like(extra if isinstance(extra, dict) else None, 1),
-            max_size=2,
-        )
-    elif kind == "string":
-        right = st.sampled_from(["", "a", "Always", "2026-01-05T09:00:00Z", "10%", "aGk=", "Exists"])
-    elif kind in {"integer", "number"}:
-        right = st.integers(-1, 3)
-    elif kind == "boolean":
-        right = st.booleans()
-    else:
-        right = ANYTHING
-    return st.one_of(right, right, right, right, ANYTHING)
+def _anything(luck, depth=2):
+    choice = luck.random()
+    if depth == 0 or choice < 0.6:
+        return luck.choice(SCALARS)
+    if choice < 0.8:
+        return [_anything(luck, depth - 1) for _ in range(luck.randrange(3))]
+    return {luck.choice(("a", "name", "key", "$patch")): _anything(luck, depth - 1) for _ in range(luck.randrange(3))}
+
+
+def _like(luck, schema, depth=6):
+    """A value of about the right shape, with something wrong here and there."""
+    if schema is None or depth == 0 or luck.randrange(WRONG_IN) == 0:
+        return _anything(luck)
+    match schema.get("type"):
+        case "object" if schema.get("properties"):
+            names = sorted(schema["properties"])
+            required = [name for name in schema.get("required", ()) if luck.random() < 0.9]
+            chosen = dict.fromkeys([*required, *luck.sample(names, min(len(names), luck.randrange(6)))])
+            return {name: _like(luck, schema["properties"][name], depth - 1) for name in chosen}
+        case "object":
+            extra = schema.get("additionalProperties")
+            inner = extra if isinstance(extra, dict) else None
+            keys = luck.sample(("a", "x.io/y", "nvidia.com/gpu", "cpu"), luck.randrange(3))
+            return {key: _like(luck, inner, depth - 1) for key in keys}
+        case "array":
+            return [_like(luck, schema.get("items"), depth - 1) for _ in range(luck.randrange(3))]
+        case "string":
+            return luck.choice(schema.get("enum") or STRINGS)
+        case "integer" | "number":
+            return luck.randrange(-1, 4)
+        case "boolean":
+            return luck.random() < 0.5
+        case _:
+            return _anything(luck)
 
 
 def _schema(resource):
@@ -115,9 +109,6 @@ def _schema(resource):
     return {**schema, "properties": {**schema["properties"], "metadata": schemas.object_meta()}}
 
 
-BODIES = {resource: _like(_schema(resource), 5) for resource in KINDS}
-
-
 async def _prepared() -> Desk:
     desk = Desk()
     for definition in crds():
@@ -126,90 +117,98 @@ async def _prepared() -> Desk:
     return desk
 
 
-def _send(calls):
+async def _check(desk, call):
+    try:
+        answer = await desk.server.handle(call)
+    except Exception as error:
+        error.add_note(f"{call.method} {call.path} {call.query} {call.header('Content-Type')} {call.body.decode()}")
+        raise
+    if isinstance(answer, Reply):
+        assert 200 <= answer.status < 600
+        if not answer.ok and answer.content.startswith(b"{"):
+            assert answer.json()["kind"] == "Status"
+
+
+def _calls(luck, resource, schema):
+    body, patch = _like(luck, schema), _like(luck, schema)
+    if isinstance(body, dict):
+        if luck.random() < 0.8:
+            body["apiVersion"], body["kind"] = resource.api_version, resource.kind
+        if luck.random() < 0.8 and isinstance(body.get("metadata", {}), dict):
+            body.setdefault("metadata", {})["name"] = "one"
+            body["metadata"].pop("namespace", None)
+            body["metadata"].pop("resourceVersion", None)
+    collection = resource.path("default" if resource.namespaced else "")
+    kind = luck.choice(PATCHES)
+    sent, change = msgspec.json.encode(body), msgspec.json.encode(patch)
+    manager, json = (("fieldManager", "f"),), (("Content-Type", "application/json"),)
+    yield Call("POST", collection, (), json, sent)
+    yield Call("PUT", f"{collection}/one", (), json, sent)
+    for door in ("", "/status", "/approval", "/finalize", "/scale"):
+        yield Call("PATCH", f"{collection}/one{door}", manager, (("Content-Type", kind),), change)
+    yield Call("PUT", f"{collection}/one/status", (), json, sent)
+    yield Call("GET", collection, (), (("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io"),))
+    yield Call("DELETE", f"{collection}/one", (), (), change if luck.random() < 0.3 else b"")
+
+
+@pytest.mark.parametrize("resource", KINDS, ids=lambda resource: resource.kind)
+def test_a_strange_object_is_stored_or_refused(resource):
+    luck, schema = Random(f"garbage/{resource.kind}"), _schema(resource)
+
     async def script():
         desk = await _prepared()
-        for call in calls:
-            answer = await desk.server.handle(call)
-            if isinstance(answer, Streaming):
-                continue
-            assert isinstance(answer, Reply)
-            assert 200 <= answer.status < 600
-            if not answer.ok and answer.content.startswith(b"{"):
-                assert answer.json()["kind"] == "Status"
-        await desk.ask("GET", "/api/v1/pods")
-        listed = await desk.ask(
-            "GET", "/api/v1/pods", headers=[("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")]
-        )
-        assert listed.status == 200
+        for _ in range(BODIES):
+            for call in _calls(luck, resource, schema):
+                await _check(desk, call)
 
     run(script())
 
 
-@pytest.mark.parametrize("resource", KINDS, ids=lambda resource: resource.kind)
-@given(data=st.data())
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-def test_a_strange_object_is_stored_or_refused(resource, data):
-    body = data.draw(BODIES[resource])
-    if isinstance(body, dict) and data.draw(st.booleans()):
-        body["apiVersion"], body["kind"] = resource.api_version, resource.kind
-    if isinstance(body, dict) and isinstance(body.get("metadata", {}), dict) and data.draw(st.booleans()):
-        body.setdefault("metadata", {})["name"] = "one"
-    patch = data.draw(BODIES[resource])
-    kind = data.draw(st.sampled_from(PATCHES))
-    collection = resource.path("default" if resource.namespaced else "")
-    manager = (("fieldManager", "f"),)
-    _send(
-        [
-            Call("POST", collection, (), (("Content-Type", "application/json"),), msgspec.json.encode(body)),
-            Call("PATCH", f"{collection}/one", manager, (("Content-Type", kind),), msgspec.json.encode(patch)),
-            Call("PATCH", f"{collection}/one/status", manager, (("Content-Type", kind),), msgspec.json.encode(patch)),
-            Call("PUT", f"{collection}/one", (), (("Content-Type", "application/json"),), msgspec.json.encode(body)),
-            Call("DELETE", f"{collection}/one"),
-        ]
-    )
-
-
-WORDS = st.text(string.ascii_letters + string.digits + " ,=!()/.-_%<>\\\"'", max_size=12)
-
-
-@given(
-    path=st.lists(
-        st.sampled_from(
-            ["api", "apis", "v1", "pods", "namespaces", "default", "one", "status", "watch", "tgp.io", "x"]
-        ),
-        max_size=6,
-    ),
-    method=st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]),
-    query=st.lists(
-        st.tuples(
-            st.sampled_from(
-                [
-                    "labelSelector",
-                    "fieldSelector",
-                    "limit",
-                    "continue",
-                    "resourceVersion",
-                    "watch",
-                    "timeoutSeconds",
-                    "dryRun",
-                ]
-            ),
-            WORDS,
-        ),
-        max_size=3,
-    ),
-    body=st.binary(max_size=20) | ANYTHING.map(msgspec.json.encode),
+PARTS = ("api", "apis", "v1", "pods", "namespaces", "default", "one", "status", "watch", "tgp.io", "gpurequests", "x")
+QUERY = (
+    "labelSelector",
+    "fieldSelector",
+    "limit",
+    "continue",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "watch",
+    "timeoutSeconds",
+    "dryRun",
+    "fieldManager",
+    "gracePeriodSeconds",
 )
-@settings(max_examples=150, deadline=None)
-def test_a_strange_request_is_answered(path, method, query, body):
-    _send([Call(method, "/" + "/".join(path), tuple(query), (("Content-Type", "application/json"),), body)])
+CHARACTERS = "ab10 ,=!()/.-_%<>\\\"'é"
 
 
-@given(body=ANYTHING, door=st.sampled_from(["eviction", "binding"]))
-@settings(max_examples=60, deadline=None)
-def test_a_strange_eviction_or_binding_is_answered(body, door):
-    path = f"/api/v1/namespaces/default/pods/one/{door}"
-    sent = {"metadata": {"name": "one"}, "target": body, "deleteOptions": body}
-    calls = [Call("POST", path, (), (), msgspec.json.encode(value)) for value in (body, sent)]
-    _send(calls)
+def test_a_strange_request_is_answered():
+    luck = Random("requests")
+
+    async def script():
+        desk = await _prepared()
+        for _ in range(25 * BODIES):
+            path = "/" + "/".join(luck.choice(PARTS) for _ in range(luck.randrange(7)))
+            words = ["".join(luck.choice(CHARACTERS) for _ in range(luck.randrange(8))) for _ in range(3)]
+            query = tuple((luck.choice(QUERY), word) for word in words[: luck.randrange(4)])
+            method = luck.choice(("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"))
+            body = msgspec.json.encode(_anything(luck)) if luck.random() < 0.5 else b""
+            await _check(desk, Call(method, path, query, (("Content-Type", "application/json"),), body))
+
+    run(script())
+
+
+@pytest.mark.parametrize("door", ["eviction", "binding"])
+def test_a_strange_word_at_a_pods_door_is_answered(door):
+    luck = Random(door)
+
+    async def script():
+        desk = await _prepared()
+        for _ in range(5 * BODIES):
+            part = _anything(luck)
+            sent = {"metadata": {"name": "one"}, "target": part, "deleteOptions": part}
+            for body in (part, sent):
+                path = f"/api/v1/namespaces/default/pods/one/{door}"
+                await _check(desk, Call("POST", path, (), (), msgspec.json.encode(body)))
+
+    run(script())

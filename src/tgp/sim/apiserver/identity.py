@@ -1,0 +1,30 @@
+"""Who somebody is, once authenticated."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_master(self) -> bool:
+        return MASTERS in self.groups
+
+
+ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
+ADMIN = User("admin", (MASTERS, AUTHENTICATED), "admin")
+LOOPBACK = User("system:apiserver", (MASTERS, AUTHENTICATED))  # the server's own voice, and the in-process API's
+
+
+def service_account(namespace: str, name: str, uid: str = "") -> User:
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)

@@ -1,0 +1,209 @@
+"""Everything the server remembers: objects by kind, one global resourceVersion, and the changes watches replay.
+
+A stored object is never changed in place, so a record may be handed to any number of readers and its bytes are
+encoded once. Keys sort as etcd sorts them (`namespace/name`), because lists and their pages come in that order.
+"""
+
+import asyncio
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from tgp.ports.clock import Clock
+from tgp.sim.apiserver.json_value import Json, copied
+
+HISTORY_LIMIT = (
+    50_000  # changes kept per kind: several simulated hours of a busy cluster, ~100 bytes each beside the object
+)
+FIRST_REVISION = 1  # a fresh etcd answers 1 before the first write
+
+View = Callable[[Json], Json]
+
+
+class Record:
+    """One object at one resourceVersion, with its bytes."""
+
+    __slots__ = ("_bodies", "obj", "revision")
+
+    def __init__(self, obj: Json, revision: int) -> None:
+        self.obj = obj
+        self.revision = revision
+        self._bodies: dict[str, bytes] = {}
+
+    def body(self, api_version: str, view: View | None) -> bytes:
+        """The object as JSON without `kind` and `apiVersion`, as one served version shows it."""
+        slot = api_version if view else ""
+        found = self._bodies.get(slot)
+        if found is None:
+            shown = view(self.obj) if view else self.obj
+            bare = {key: value for key, value in shown.items() if key not in {"kind", "apiVersion"}}
+            found = self._bodies[slot] = msgspec.json.encode(bare)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One committed write. For DELETED the record is the last state, under the revision of the deletion."""
+
+    revision: int
+    type: str  # ADDED, MODIFIED or DELETED
+    record: Record
+    previous: Record | None
+    at: float  # Clock.boottime of the commit
+
+
+def key_of(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+class Shelf:
+    """All objects of one kind."""
+
+    def __init__(self, history_limit: int, born: int) -> None:
+        self.records: dict[str, Record] = {}
+        self.keys: list[str] = []
+        self.changes: list[Change] = []
+        self.dropped = 0  # revision of the newest change no longer in `changes`
+        self.born = born  # a watch cannot start before the cache that serves it
+        self._history_limit = history_limit
+        self._waiters: dict[int, asyncio.Event] = {}
+        self._next_waiter = 0
+
+    def commit(self, key: str, change: Change) -> None:
+        if change.type == "DELETED":
+            del self.records[key]
+            del self.keys[bisect_left(self.keys, key)]
+        else:
+            if key not in self.records:
+                insort(self.keys, key)
+            self.records[key] = change.record
+        self.changes.append(change)
+        if len(self.changes) > 2 * self._history_limit:
+            self.drop(self.changes[-self._history_limit - 1].revision)
+        self.ring()
+
+    def ring(self) -> None:
+        """Wake every listener to look again."""
+        for waiter in self._waiters.values():
+            waiter.set()
+
+    def drop(self, revision: int) -> None:
+        """Forget every change up to and including `revision`."""
+        cut = bisect_right(self.changes, revision, key=_revision)
+        if cut:
+            self.dropped = self.changes[cut - 1].revision
+            del self.changes[:cut]
+
+    def after(self, revision: int, limit: int) -> list[Change]:
+        start = bisect_right(self.changes, revision, key=_revision)
+        return self.changes[start : start + limit]
+
+    def range(self, namespace: str, after_key: str = "") -> Iterator[tuple[str, Record]]:
+        """Records in key order, of one namespace or all, beyond `after_key`."""
+        return walk(self.records, self.keys, namespace, after_key)
+
+    def as_of(self, revision: int) -> tuple[dict[str, Record], list[str]]:
+        """The records and sorted keys as they were at `revision`; the caller knows it is not yet dropped."""
+        undo = self.changes[bisect_right(self.changes, revision, key=_revision) :]
+        if not undo:
+            return self.records, self.keys
+        records = dict(self.records)
+        for change in reversed(undo):
+            key = key_of_object(change.record.obj)
+            if change.previous is None:
+                records.pop(key, None)
+            else:
+                records[key] = change.previous
+        return records, sorted(records)
+
+    def listen(self) -> tuple[int, asyncio.Event]:
+        """A bell that rings at each commit, and the ticket to hand it back with."""
+        self._next_waiter += 1
+        bell = asyncio.Event()
+        self._waiters[self._next_waiter] = bell
+        return self._next_waiter, bell
+
+    def leave(self, ticket: int) -> None:
+        self._waiters.pop(ticket, None)
+
+
+def walk(records: dict[str, Record], keys: list[str], namespace: str, after_key: str) -> Iterator[tuple[str, Record]]:
+    prefix = f"{namespace}/" if namespace else ""
+    start = bisect_left(keys, prefix)
+    if after_key:
+        start = max(start, bisect_right(keys, after_key))
+    for index in range(start, len(keys)):
+        key = keys[index]
+        if not key.startswith(prefix):
+            return
+        yield key, records[key]
+
+
+class Store:
+    def __init__(self, clock: Clock, *, history_limit: int = HISTORY_LIMIT) -> None:
+        self._clock = clock
+        self._history_limit = history_limit
+        self._shelves: dict[str, Shelf] = {}
+        self.revision = FIRST_REVISION
+        self.compacted = 0
+
+    def shelf(self, storage: str) -> Shelf:
+        found = self._shelves.get(storage)
+        if found is None:
+            found = self._shelves[storage] = Shelf(self._history_limit, self.revision)
+        return found
+
+    def get(self, storage: str, namespace: str, name: str) -> Record | None:
+        return self.shelf(storage).records.get(key_of(namespace, name))
+
+    def floor(self, storage: str) -> int:
+        """The oldest revision a list of this kind can still be shown at."""
+        return max(self.compacted, self.shelf(storage).dropped)
+
+    def watch_floor(self, storage: str) -> int:
+        """The oldest revision a watch of this kind can still start from."""
+        return max(self.floor(storage), self.shelf(storage).born)
+
+    def put(self, storage: str, obj: Json) -> Record:
+        """Commit `obj`, which the store now owns; its resourceVersion is written into it."""
+        self.revision += 1
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        record = Record(obj, self.revision)
+        shelf, key = self.shelf(storage), key_of_object(obj)
+        previous = shelf.records.get(key)
+        kind = "MODIFIED" if previous else "ADDED"
+        shelf.commit(key, Change(self.revision, kind, record, previous, self._clock.boottime()))
+        return record
+
+    def remove(self, storage: str, namespace: str, name: str, last: Json | None = None) -> Record:
+        """Commit a deletion; watchers see `last` (or the stored state) under a new resourceVersion."""
+        shelf, key = self.shelf(storage), key_of(namespace, name)
+        previous = shelf.records[key]
+        self.revision += 1
+        obj: Json = copied(last if last is not None else previous.obj)
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        record = Record(obj, self.revision)
+        shelf.commit(key, Change(self.revision, "DELETED", record, previous, self._clock.boottime()))
+        return record
+
+    def ring_all(self) -> None:
+        for shelf in self._shelves.values():
+            shelf.ring()
+
+    def compact(self, revision: int | None = None) -> None:
+        """Forget history up to `revision` (default: all of it), as etcd's compaction does."""
+        self.compacted = max(self.compacted, min(self.revision, self.revision if revision is None else revision))
+        for shelf in self._shelves.values():
+            shelf.drop(self.compacted)
+        self.ring_all()
+
+
+def key_of_object(obj: Json) -> str:
+    meta = obj["metadata"]
+    return key_of(meta.get("namespace", ""), meta["name"])
+
+
+def _revision(change: Change) -> int:
+    return change.revision

@@ -1,0 +1,15 @@
+"""All scripts, in the order they are played."""
+
+from tests.contracts.kubectl.scripts.access import ACCESS
+from tests.contracts.kubectl.scripts.applying import APPLYING
+from tests.contracts.kubectl.scripts.cluster import CLUSTER
+from tests.contracts.kubectl.scripts.custom import CUSTOM
+from tests.contracts.kubectl.scripts.data import DATA
+from tests.contracts.kubectl.scripts.explaining import EXPLAINING
+from tests.contracts.kubectl.scripts.imperative import IMPERATIVE
+from tests.contracts.kubectl.scripts.ours import OURS
+from tests.contracts.kubectl.scripts.pods import PODS
+from tests.contracts.kubectl.scripts.removing import REMOVING
+from tests.contracts.kubectl.scripts.workloads import WORKLOADS
+
+SCRIPTS = (*EXPLAINING, *PODS, *CLUSTER, *WORKLOADS, *DATA, *APPLYING, *REMOVING, *ACCESS, *IMPERATIVE, *CUSTOM, *OURS)
