@@ -78,7 +78,7 @@ class ServedPods:
         self.uids = 0
         self.calls: list[tuple[float, Call]] = []
         self.refusals: deque[Reply | Exception] = deque()
-        self.streaming = "yes"  # or "refused", or "ignored"
+        self.streaming = "yes"  # or "refused", "ignored", "early bookmark"
         self.expired_inside = False  # 410 as an event in a 200 stream
         self.expire_pages = 0  # continue tokens that will turn out to be too old
         self.largest_page = 10**9  # objects; more than that is TooLarge
@@ -203,6 +203,8 @@ class ServedPods:
         if call.parameter("sendInitialEvents"):
             pods, version = self._listed()
             lines = [json.dumps({"type": "ADDED", "object": pod}).encode() for pod in pods]
+            if self.streaming == "early bookmark":
+                return [*lines[: len(lines) // 2], a_bookmark(version)]
             return lines if self.streaming == "ignored" else [*lines, a_bookmark(version, end=True)]
         since = int(call.parameter("resourceVersion"))
         return [line for version, line in self.history if version > since >= self.compacted]
