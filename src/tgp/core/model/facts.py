@@ -56,6 +56,21 @@ class LeadershipEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseTroubled:
+    """The Lease could not be read or written for longer than it lasts: whoever leads, it will not be this replica."""
+
+    lease: Key
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseReached:
+    """The trouble with the Lease is over."""
+
+    lease: Key
+
+
+@dataclass(frozen=True, slots=True)
 class ConditionChanged:
     subject: Subject
     type: str
@@ -103,6 +118,8 @@ Fact: TypeAlias = (
     | LeadershipWon
     | LeadershipReleased
     | LeadershipEnded
+    | LeaseTroubled
+    | LeaseReached
     | ConditionChanged
     | TurnFailed
     | WatchTroubled

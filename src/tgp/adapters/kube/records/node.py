@@ -6,10 +6,10 @@ from datetime import datetime
 import msgspec
 
 from tgp.adapters.kube.records.meta import MetaWire, Plates, Salvage
+from tgp.api.quantity import Written
 from tgp.core.model.amounts import read_amounts
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
-from tgp.api.quantity import Written
 from tgp.core.model.taints import Taint
 
 

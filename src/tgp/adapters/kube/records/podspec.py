@@ -7,10 +7,10 @@ import msgspec
 
 from tgp.adapters.kube.records.meta import ABSENT, Plates, given
 from tgp.adapters.kube.sharing import Pool
+from tgp.api.quantity import Written
 from tgp.core.model.amounts import CPU, MEMORY, NOTHING, Amounts, read_amounts
 from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, Requirement, Selector, selector
 from tgp.core.model.placement import ANYWHERE, Affinity, NodeTerm, PodTerm
-from tgp.api.quantity import Written
 from tgp.core.model.taints import Toleration
 
 Documents: TypeAlias = tuple[bytes, ...]

@@ -13,9 +13,9 @@ import msgspec
 from tgp.adapters.kube.errors import Status, status_of
 from tgp.adapters.kube.records.meta import UNDECODABLE, NoPlate, PlateWire, Salvage, version
 from tgp.adapters.kube.sharing import Pool
+from tgp.api.quantity import NotAQuantity
 from tgp.api.resource import Resource
 from tgp.core.model.key import Key
-from tgp.api.quantity import NotAQuantity
 from tgp.core.model.record import Record
 from tgp.ports.http import Unreadable
 
