@@ -16,6 +16,7 @@ from tools.controlplane.plane import ControlPlane, Wanted
 
 HOUSE = Path(__file__).parents[2]
 LEASE_LOST = 75
+LAST_RESORT = 1  # the timer behind the watchdog, which needs no interpreter
 TAKEOVER_S = 20  # what users are promised: 15 s of Lease, then a try every 2 s
 PATIENCE_S = 60
 
@@ -169,7 +170,7 @@ spec: {nodeClassRef: {name: nowhere}}
 def test_another_replica_acts_within_twenty_seconds_and_no_two_write_at_once(plane, admin, start, blow):
     """A leader that dies, or stops and wakes up later believing it leads, never writes beside the next one."""
     first = start(f"first-{blow.name.lower()}")
-    until(lambda: holder(admin) == f"first-{blow.name.lower()}")
+    until(lambda: holder(admin).startswith(f"first-{blow.name.lower()}_"))
     acts(admin, f"before-{blow.name.lower()}")
     second = start(f"second-{blow.name.lower()}")
     time.sleep(1)  # let it look at the Lease once, as a replica that stood by for long has done
@@ -180,7 +181,8 @@ def test_another_replica_acts_within_twenty_seconds_and_no_two_write_at_once(pla
     assert waited < TAKEOVER_S
     if blow == signal.SIGSTOP:
         first.send_signal(signal.SIGCONT)
-        assert first.wait(PATIENCE_S) == LEASE_LOST
+        # The watchdog's thread and the timer behind it are both overdue when the process goes on: either may be first.
+        assert first.wait(PATIENCE_S) in {LEASE_LOST, LAST_RESORT}, first.log.read_text()
     acts(admin, f"later-{blow.name.lower()}")
     second.terminate()
     assert second.wait(PATIENCE_S) == 0

@@ -38,7 +38,15 @@ from tgp.app.settings import Settings
 from tgp.controllers.nodeclasses import NodeClassReconciler
 from tgp.controllers.nodepools import BY_CLASS, NodePoolReconciler, by_class
 from tgp.controllers.verdicts import Scribe
-from tgp.core.model.facts import LeadershipEnded, LeadershipReleased, LeadershipWon, OperatorStarted, OperatorStopped
+from tgp.core.model.facts import (
+    LeadershipEnded,
+    LeadershipReleased,
+    LeadershipWon,
+    LeaseReached,
+    LeaseTroubled,
+    OperatorStarted,
+    OperatorStopped,
+)
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.key import Key
 from tgp.core.model.typed import Typed
@@ -48,9 +56,10 @@ from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterError
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http
-from tgp.ports.leadership import Fence, LeadershipLost
+from tgp.ports.leadership import Fence, LeadershipLost, NotLeading
 
 NAMING_PAUSE = timedelta(seconds=2)  # between two tries to learn the cluster's name
+STALE_AFTER = 120.0  # seconds; twice what a half-open watch may take to be noticed
 LAST_EVENTS_WITHIN = 3.0  # seconds, at the end, for Events still waiting
 
 
@@ -75,7 +84,8 @@ class Operator:
     def __init__(self, settings: Settings, outside: Outside, metrics: Metrics | None = None) -> None:
         self.settings = settings
         self.metrics = metrics or Metrics()
-        self.identity = settings.identity or new_identity(outside.host, outside.entropy)
+        # A random part even behind a given name: two replicas of one name would take each other's Lease for their own.
+        self.identity = new_identity(settings.identity or outside.host, outside.entropy)
         self.namespace = settings.namespace or outside.namespace
         self._outside = outside
         self.classes: Store[Typed[GPUNodeClass]] = Store(GPU_NODE_CLASS)
@@ -86,6 +96,7 @@ class Operator:
         self.writer = self._make_writer()
         self._recorder = None if settings.observe else EventRecorder(self.writer, outside.clock, self.identity)
         self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics)
+        self._tell_of_helpers()
         self.reflectors: tuple[Reflector[Any], ...] = (
             self._reflector(typed(GPU_NODE_CLASS, GPUNodeClass), self.classes),
             self._reflector(typed(GPU_NODE_POOL, GPUNodePool), self.pools),
@@ -116,9 +127,25 @@ class Operator:
     def _make_writer(self) -> Cluster:
         fence = self.elector.fence if self.elector is not None else None
         kube = KubeCluster(self._outside.http, self._outside.entropy, fence=fence)
+        noting = NotingCluster(kube, {GPU_NODE_CLASS: (self.classes,), GPU_NODE_POOL: (self.pools,)})
         if not self.settings.observe:
-            return kube
-        return ObservingCluster(kube, {GPU_NODE_CLASS: self.classes, GPU_NODE_POOL: self.pools})
+            return noting
+        # Around the noting one: a write that was dropped must not be waited for.
+        return ObservingCluster(noting, {GPU_NODE_CLASS: self.classes, GPU_NODE_POOL: self.pools})
+
+    def _tell_of_helpers(self) -> None:
+        """Troubles of those who have no turns, for whoever reads logs and metrics."""
+        if self._recorder is not None:
+            recorder = self._recorder
+            self.metrics.events_dropped.set_function(lambda: recorder.dropped)
+        if self.elector is not None:
+            self.elector.on_trouble = self._note_lease
+            self.metrics.lease_unreachable.set_function(self.elector.unreachable_for)
+
+    def _note_lease(self, why: str) -> None:
+        assert self.elector is not None, "nobody else tells of it"
+        lease = self.elector.key
+        self.journal.note(LeaseTroubled(lease, why) if why else LeaseReached(lease))
 
     def _reflector(self, projection: Projection[Any], store: Store[Any], namespace: str = "") -> Reflector[Any]:
         outside = self._outside
@@ -127,7 +154,7 @@ class Operator:
     def _controllers(self) -> tuple[Controller, ...]:
         settings, clock = self.settings, self._outside.clock
         zones = frozenset(available_timezones())
-        cluster = NotingCluster(self.writer, {GPU_NODE_CLASS: (self.classes,), GPU_NODE_POOL: (self.pools,)})
+        cluster = self.writer
         of_classes = NodeClassReconciler(
             self.classes,
             self.secrets,
@@ -178,7 +205,7 @@ class Operator:
         standing = asyncio.create_task(self.elector.run(), name="elector") if self.elector is not None else None
         work = asyncio.create_task(self.runtime.run(self._leading(), settled=settled), name="runtime")
         try:
-            await _first_of(work, standing)
+            await _first_of(work, standing, *helpers)
             await self._leave()
         except LeadershipLost as error:
             self.journal.note(LeadershipEnded(self.identity, str(error)))
@@ -201,6 +228,10 @@ class Operator:
                 yield f"{kind}: the API server does not know this kind; install it: tgp crds apply"
             elif not reflector.store.synced:
                 yield f"{kind}: {reflector.why or 'not listed yet'}"
+            elif reflector.silent_for() > STALE_AFTER:
+                yield f"{kind}: not up to date since {reflector.silent_for():.0f} s: {reflector.why or 'no answer'}"
+        if self.elector is not None and self.elector.trouble:
+            yield f"Lease {self.elector.key}: {self.elector.trouble}"
 
     @property
     def leads(self) -> bool:
@@ -229,26 +260,33 @@ class Operator:
         if self.elector is None:
             return
         await self.elector.won()
-        self.journal.note(LeadershipWon(self.identity, self.elector.fence.epoch()))
+        with suppress(NotLeading):  # the process stood still just then: the elector is about to say that it is over
+            self.journal.note(LeadershipWon(self.identity, self.elector.fence.epoch()))
 
     async def _leave(self) -> None:
         if self._recorder is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LAST_EVENTS_WITHIN):
                     await self._recorder.flushed()
-        if self.elector is not None and self.leads:
-            await self.elector.release()
-            self.journal.note(LeadershipReleased(self.identity))
+        if self.elector is not None:
+            led = self.leads
+            await self.elector.release()  # also where we do not lead: a try for the Lease may be on its way
+            if led:
+                self.journal.note(LeadershipReleased(self.identity))
         self.journal.note(OperatorStopped(self.identity, "asked to"))
 
 
-async def _first_of(work: "asyncio.Task[None]", standing: "asyncio.Task[None] | None") -> None:
-    """Until the work ends, or the standing: only the end of the work is a good end."""
-    both = [work] if standing is None else [work, standing]
-    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    for task in both[::-1]:  # a lost Lease first: it is the graver news
-        if task.done():
-            task.result()
+async def _first_of(
+    work: "asyncio.Task[None]", standing: "asyncio.Task[None] | None", *helpers: "asyncio.Task[None]"
+) -> None:
+    """Until the work ends, or the standing: only the end of the work is a good end. Helpers may end, but not fail."""
+    ends = [work] if standing is None else [standing, work]  # a lost Lease first: it is the graver news
+    while not any(task.done() for task in ends):
+        running = [task for task in (*ends, *helpers) if not task.done()]
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for task in (*ends, *helpers):
+            if task.done():
+                task.result()
 
 
 async def _cancelled(*tasks: "asyncio.Task[None]") -> None:

@@ -33,7 +33,7 @@ class Settings:
     namespace: str = _setting(
         "", "the operator's own namespace: its Lease and the Secrets it may read; without it the pod's, else tgp-system"
     )
-    identity: str = _setting("", "name of this replica in the Lease; without it the host name and a random part")
+    identity: str = _setting("", "name of this replica in the Lease, before a random part; without it the host name")
     observe: bool = _setting(False, "look and report, change nothing: no purchase, no write to the cluster, no Lease")
     leader_elect: bool = _setting(True, "hold the Lease before acting; off only where there can be no second replica")
     lease_name: str = _setting("tgp-operator", "name of the Lease", key="lease.name")

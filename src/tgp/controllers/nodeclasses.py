@@ -36,11 +36,8 @@ class NodeClassReconciler:
 
     async def reconcile(self, key: Key) -> datetime | None:
         record = self._classes.get(key)
-        if record is None or record.deleting:
-            return None
-        if record.object is None:
-            self._scribe.unreadable(record)
-            return None
+        if record is None or record.deleting or record.object is None:
+            return None  # unreadable: written by a newer version, perhaps. Left alone; its view has said so already.
         wanted = wanted_by(record.object, backend_of(record.object, self._default_backend))
         present = {name: keys for name in names(wanted) if (keys := await self._keys_of(name)) is not None}
         sight = ClassSight(record.object, present, self._namespace, self._default_backend, self._time_zones)

@@ -43,11 +43,8 @@ class NodePoolReconciler:
 
     async def reconcile(self, key: Key) -> datetime | None:
         record = self._pools.get(key)
-        if record is None or record.deleting:
-            return None
-        if record.object is None:
-            self._scribe.unreadable(record)
-            return None
+        if record is None or record.deleting or record.object is None:
+            return None  # unreadable: written by a newer version, perhaps. Left alone; its view has said so already.
         await self._scribe.write(record, judge_pool(self._sight(record.key, record.object)))
         return None
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from tgp.api.resource import Resource
 from tgp.core.model.conditions import Verdict, settle
-from tgp.core.model.facts import ConditionChanged, ObjectUnreadable, Subject
+from tgp.core.model.facts import ConditionChanged, Subject
 from tgp.core.model.typed import Typed
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster
@@ -45,10 +45,6 @@ class Scribe:
         )
         for fact in self._turned(record, held, settled):
             self._journal.note(fact)
-
-    def unreadable(self, record: Typed[T]) -> None:
-        """Written by a newer version, perhaps: left alone, and said."""
-        self._journal.note(ObjectUnreadable(self._subject(record), record.unreadable))
 
     def _turned(
         self, record: Typed[T], before: list[dict[str, Any]], after: list[dict[str, Any]]

@@ -155,6 +155,31 @@ def test_a_replica_that_does_not_lead_watches_and_does_nothing():
     in_virtual_time(scenario())
 
 
+def test_the_first_turn_of_a_new_leader_sees_what_was_written_before_it_won():
+    """Its watch may lag; the other leader's last reservation must not be missed."""
+
+    async def scenario():
+        seen = []
+
+        async def turn(key: Key):
+            seen.append(rig.store.get(key).phase)
+
+        served = ServedPods()
+        key = served.create("a")
+        rig = Rig(served, turn)
+        won = asyncio.Event()
+        async with running(rig, won.wait()):
+            await asyncio.sleep(10)
+            served.go_deaf()
+            served.modify(key, phase="Running")
+            won.set()
+            await asyncio.sleep(1)
+
+            assert seen == ["Running"]
+
+    in_virtual_time(scenario())
+
+
 def test_a_replica_that_never_led_stops_at_once():
     async def scenario():
         rig = Rig(ServedPods())
@@ -190,6 +215,29 @@ def test_one_poisoned_object_does_not_hold_up_fifty_good_ones():
             assert facts[0].error == "RuntimeError"
             assert facts[0].key == Key("team", "poison")
             assert "bad object" not in repr(facts), "an error's words may hold anything"
+
+    in_virtual_time(scenario())
+
+
+def test_a_turn_that_waits_for_something_cancelled_fails_and_its_worker_lives():
+    async def scenario():
+        async def turn(key: Key):
+            if key.name == "a":
+                gone = asyncio.get_running_loop().create_future()
+                gone.cancel()
+                await gone
+
+        served = ServedPods()
+        served.create("a")
+        rig = Rig(served, turn, workers=1)
+        async with running(rig):
+            await asyncio.sleep(1)
+            served.create("b")
+            await asyncio.sleep(10)
+
+            assert "b" in rig.reconciler.names()
+            assert rig.reconciler.names().count("a") > 1
+            assert "TurnFailed" in rig.noted.names()
 
     in_virtual_time(scenario())
 

@@ -161,10 +161,15 @@ class HttpClient:
 
 
 def _endpoint(base_url: str) -> tuple[str, str]:
-    """Origin and path prefix of an http(s) URL; refuses what may carry a secret."""
-    parts = urlsplit(base_url)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("a base URL starts with http:// or https:// and names a host")
+    """Origin and path prefix of an http(s) URL; refuses what may carry a secret. Its errors quote no part of it."""
+    wanted = "a base URL starts with http:// or https://, and names a host and perhaps a port"
+    try:
+        parts = urlsplit(base_url)
+        port = parts.port
+    except ValueError:  # a port that is no number or too large, half of an IPv6 address
+        raise ValueError(wanted) from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
+        raise ValueError(wanted)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError(f"the base URL of {parts.hostname} holds credentials, a query or a fragment")
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")

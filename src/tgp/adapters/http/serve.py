@@ -40,23 +40,24 @@ async def listen(
     *,
     host: str = "127.0.0.1",
     port: int = 0,  # 0: any free one
+    exact: bool = False,  # True: that port or none, where others are told of it beforehand
     tls: ssl.SSLContext | None = None,
     grace: timedelta = timedelta(seconds=1),
 ) -> Listening:
-    """Mount `handler` on `port`, or on the next free one; the caller prints which it became."""
+    """Mount `handler` on `port`, or on the next free one; the caller prints which it became. Raises NoFreePort."""
     server = web.Server(_Bridge(handler).answer, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(server, shutdown_timeout=grace.total_seconds())
     async with AsyncExitStack() as if_it_fails:
         await runner.setup()
         if_it_fails.push_async_callback(runner.cleanup)
-        found = await _bind(runner, host, port, tls)
+        found = await _bind(runner, host, port, tls, 1 if exact else PORTS_TRIED)
         if_it_fails.pop_all()
     shown = f"[{host}]" if ":" in host else host
     return Listening(f"{'https' if tls else 'http'}://{shown}:{found}", found, runner)
 
 
-async def _bind(runner: web.ServerRunner, host: str, port: int, tls: ssl.SSLContext | None) -> int:
-    for candidate in range(port, min(port + PORTS_TRIED, 65536)) if port else (0,):
+async def _bind(runner: web.ServerRunner, host: str, port: int, tls: ssl.SSLContext | None, tries: int) -> int:
+    for candidate in range(port, min(port + tries, 65536)) if port else (0,):
         site = web.TCPSite(runner, host, candidate, ssl_context=tls)
         try:
             await site.start()
@@ -66,7 +67,9 @@ async def _bind(runner: web.ServerRunner, host: str, port: int, tls: ssl.SSLCont
             await site.stop()
             continue
         return int(runner.addresses[0][1])
-    raise NoFreePort(f"ports {port} to {port + PORTS_TRIED - 1} on {host} are all in use")
+    if tries == 1:
+        raise NoFreePort(f"port {port} on {host} is in use")
+    raise NoFreePort(f"ports {port} to {port + tries - 1} on {host} are all in use")
 
 
 class _Bridge:

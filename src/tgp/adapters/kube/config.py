@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from tgp.adapters.kube.config_field import ConfigInvalid, Field, parse_yaml
 
@@ -172,6 +173,8 @@ def _cluster(entry: Field, home: PurePath) -> ClusterEntry:
     proxy = entry.get("proxy-url").text()
     if proxy and not proxy.startswith(("http://", "https://")):
         raise entry.get("proxy-url").invalid("only http:// and https:// proxies are supported")
+    if proxy and not _names_a_host(proxy):
+        raise entry.get("proxy-url").invalid("names no host, or a port that is none")
     return ClusterEntry(
         entry.where,
         server.rstrip("/"),
@@ -181,6 +184,14 @@ def _cluster(entry: Field, home: PurePath) -> ClusterEntry:
         proxy,
         _exec_config(entry),
     )
+
+
+def _names_a_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number or too large, half of an IPv6 address
+        return False
 
 
 def _exec_config(entry: Field) -> Any:

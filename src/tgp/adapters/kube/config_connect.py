@@ -24,6 +24,7 @@ def http_for(
 ) -> AuthenticatedHttp:
     """Everything that can be known to be wrong without a connection is refused here, by file and field."""
     cluster, user = target.cluster, target.user
+    _check_address(cluster, clock)
     authority = _authority(cluster, read)
     _checked_context(cluster, authority)
 
@@ -57,6 +58,13 @@ def _connector(
         )
 
     return connect
+
+
+def _check_address(cluster: ClusterEntry, clock: Clock) -> None:
+    try:
+        HttpClient(cluster.server, clock)
+    except ValueError as error:
+        raise ConfigInvalid(f"{cluster.where}.server: {error}") from None
 
 
 def _authority(cluster: ClusterEntry, read: ReadFile) -> bytes | None:

@@ -183,5 +183,7 @@ class FromPlugin:
 def _renewal(issued: Issued, now: datetime) -> datetime | None:
     if issued.expires_at is None:
         return None
-    life = max(issued.expires_at - now, timedelta())
+    life = issued.expires_at - now
+    if life <= timedelta():  # a clock is wrong, ours or theirs: let the server judge, and do not ask for every call
+        return now + timedelta(seconds=PLUGIN_REST)
     return issued.expires_at - min(RENEW_AHEAD, life / RENEW_AHEAD_SHARE)

@@ -1,6 +1,7 @@
 """Standing for election and leading, by a Lease."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import assert_never
 
@@ -88,15 +89,33 @@ class LeaseElector:
         self._seen: Seen | None = None  # None: there is no Lease, or we have not looked yet
         self._current = False  # `_seen` came from our own last good write: it can be renewed without reading
         self._won = asyncio.Event()
+        self._wrote = False  # a write of ours may be stored
         self._released = False
         self._writing = asyncio.Lock()  # a renewal and a release must not cross
         self.fence = LeaseFence(clock)
         self.last_error = ""  # why the last try failed; empty after a good one
+        self._failing_since: float | None = None  # Clock.boottime of the first of the tries that failed in a row
+        self._told = False
+        self.on_trouble: Callable[[str], None] = _nobody
+        """Told why, once the Lease was out of reach for its whole duration; told "" when that is over."""
 
     @property
     def holder(self) -> str:
         """Who leads, as far as we have seen; empty: nobody."""
         return self._seen.record.holder if self._seen is not None else ""
+
+    @property
+    def key(self) -> Key:
+        return self._key
+
+    def unreachable_for(self) -> float:
+        """Seconds for which every try has failed; whether we lead has nothing to do with it."""
+        return 0.0 if self._failing_since is None else self._clock.boottime() - self._failing_since
+
+    @property
+    def trouble(self) -> str:
+        """Why the Lease is out of reach, once that has lasted for its duration; empty: it is not."""
+        return self.last_error if self.unreachable_for() >= self._times.duration else ""
 
     async def won(self) -> None:
         await self._won.wait()
@@ -114,15 +133,21 @@ class LeaseElector:
         self._released = True
         self.fence.close()
         async with self._writing:
-            seen = self._seen
-            if not self._won.is_set() or seen is None or seen.record.holder != self._identity:
+            if not self._wrote:
                 return
-            emptied = replace(seen.record, holder="", renewed=micro_time(self._clock.now()))
             try:
                 async with asyncio.timeout(self._times.renew_within / 2):
-                    await self._patch(emptied)
+                    await self._empty()
             except (ClusterError, TimeoutError) as error:
                 self.last_error = str(error) or "no answer in time"
+
+    async def _empty(self) -> None:
+        """Also a lease we took without knowing it: the answer may have been lost, or come after the wish to leave."""
+        if not self._current:
+            self._seen = await self._look()
+        seen = self._seen
+        if seen is not None and seen.record.holder == self._identity:
+            await self._patch(replace(seen.record, holder="", renewed=micro_time(self._clock.now())))
 
     async def _try(self) -> None:
         """One look and at most one write. Whatever goes wrong, the next try looks again."""
@@ -133,9 +158,24 @@ class LeaseElector:
                 await self._step()
         except (ClusterError, TimeoutError) as error:
             self._current = False  # an unknown outcome is no success: what the server holds must be read
-            self.last_error = str(error) or "no answer in time"
+            self._failed(str(error) or "no answer in time")
         else:
-            self.last_error = ""
+            self._reached()
+
+    def _failed(self, why: str) -> None:
+        self.last_error = why
+        if self._failing_since is None:
+            self._failing_since = self._clock.boottime()
+        if self.trouble and not self._told:
+            self._told = True
+            self.on_trouble(why)
+
+    def _reached(self) -> None:
+        self.last_error = ""
+        self._failing_since = None
+        if self._told:
+            self._told = False
+            self.on_trouble("")
 
     async def _step(self) -> None:
         if not self._current:
@@ -163,6 +203,7 @@ class LeaseElector:
     async def _carry_out(self, decision: Decision) -> Record | None:
         """The record as we made it; None: it is another's."""
         now = micro_time(self._clock.now())
+        self._wrote = self._wrote or not isinstance(decision, Wait)
         match decision:
             case Create():
                 return await self._create(Record("", "", self._identity, self._times.duration, now, now, 0))
@@ -221,3 +262,7 @@ class LeaseElector:
         if self._won.is_set():
             return retry
         return retry * (1 + CANDIDATE_JITTER * self._entropy.jitter())
+
+
+def _nobody(why: str) -> None:
+    pass

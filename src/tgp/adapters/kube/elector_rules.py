@@ -4,6 +4,7 @@ A candidate never compares its own clock with times written by another machine. 
 change, and takes the lease only after the record stayed the same for the whole duration written in it.
 """
 
+import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -114,7 +115,7 @@ def read_record(lease: dict[str, Any], fallback_duration: float) -> Record:
 def spec_of(record: Record) -> dict[str, Any]:
     return {
         "holderIdentity": record.holder,
-        "leaseDurationSeconds": int(record.duration),
+        "leaseDurationSeconds": math.ceil(record.duration),  # whole seconds; fewer would let another begin in our term
         "acquireTime": record.acquired,
         "renewTime": record.renewed,
         "leaseTransitions": record.transitions,

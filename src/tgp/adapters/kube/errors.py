@@ -29,6 +29,7 @@ MAX_CAUSES = 16  # how many of its causes we look at
 # The server's own words, for what its status codes leave open.
 WEBHOOK_UNREACHABLE = "failed calling webhook"  # apiserver/pkg/admission/plugin/webhook/errors: nothing was stored
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"  # registry/core/pod/storage/eviction.go, a 500
+TOO_LARGE = "ResourceVersionTooLarge"  # apimachinery/pkg/apis/meta/v1/types.go, the type of a cause
 # Both are a 409: apiserver/pkg/registry/generic/registry/store.go says the first, pkg/storage/interfaces.go the second.
 OTHER_UID = ("the UID in the precondition", "Precondition failed: UID in precondition")
 
@@ -109,6 +110,8 @@ def error_of(status: Status, what: str, *, changes: bool) -> ClusterError:
         case 409:
             return Conflict(text)
         case 410:
+            return Expired(text)
+        case 504 if status.has_cause(TOO_LARGE):  # it knows less than we do: there is nothing to go on from
             return Expired(text)
         case 422 if changes and status.blames("metadata.uid"):  # a patch meant for an object that was replaced
             return Conflict(text)

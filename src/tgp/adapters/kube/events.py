@@ -191,7 +191,7 @@ def _namespace(subject: Subject) -> str:
 def _name(note: Note, at: datetime) -> str:
     words = (note.subject.uid, note.kind, note.reason, note.message, at.isoformat())
     digest = blake2b("\0".join(words).encode(), digest_size=8).hexdigest()
-    return f"{note.subject.key.name[:MAX_NAME]}.{digest}"
+    return f"{note.subject.key.name[:MAX_NAME].rstrip('-.')}.{digest}"
 
 
 def _time(moment: datetime) -> str:

@@ -30,16 +30,19 @@ class Shelf(Generic[R]):
                 self._take_down(word, key)
         for word in after:
             if word not in before:
-                under = self._under.get(word)
-                if under is None:
-                    under = self._under[word] = {}
-                under[key] = None
+                self._put_up(word, key)
 
     def under(self, word: str) -> Iterable[Key]:
         return self._under.get(word, _NOTHING)
 
     def words(self) -> Iterable[str]:
         return self._under
+
+    def _put_up(self, word: str, key: Key) -> None:
+        try:
+            self._under[word][key] = None
+        except KeyError:
+            self._under[word] = {key: None}
 
     def _take_down(self, word: str, key: Key) -> None:
         under = self._under[word]

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 DONE = "done"
-PUT_OFF = "put-off"  # the API server or the network was not willing: ordinary
+PUT_OFF = "put-off"  # the API server or the network was not willing, or our term is over: ordinary
 FAILED = "failed"  # the turn raised what nobody expected
 OVERDUE = "overdue"  # it did not end within its limit
 

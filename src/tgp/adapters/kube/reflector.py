@@ -29,6 +29,7 @@ LONGEST_RETRY_AFTER = 60.0  # seconds; a server that asks for more is asked agai
 SHORT_WATCH = 1.0  # seconds; a watch that ends so soon without a word counts as a failure, or we would spin
 TROUBLE_AFTER = 3  # failures in a row of the sort that comes with every network
 STREAMS_TRIED = 2  # streaming lists that may break off before this list is tried by pages
+WORDLESS_FOR = 600.0  # seconds of watches without so much as a bookmark, after which we look for ourselves
 REWIND_AFTER = 600.0  # seconds of answers older than what we saw, after which the server's history was truly put back
 
 
@@ -77,6 +78,7 @@ class Reflector(Generic[R]):
         self._done = 0  # the newest list that was taken over
         self._took_over = asyncio.Event()
         self._heard_at: float | None = None
+        self._last_word_at = 0.0  # loop time; a list is a word, too
         self.state = State.LISTING
 
     @property
@@ -96,7 +98,7 @@ class Reflector(Generic[R]):
     def list_again(self) -> int:
         """Ask for a list, to be begun after this call; gives its number."""
         wanted = self._list_anew()
-        if self._leash is not None:
+        if self._leash is not None and not self._leash.expired():  # somebody else may have pulled it just now
             self._leash.reschedule(asyncio.get_running_loop().time())
         return wanted
 
@@ -148,6 +150,7 @@ class Reflector(Generic[R]):
         self._streams_broken = 0
         self._done = this
         self._took_over.set()
+        self._last_word_at = asyncio.get_running_loop().time()
         self._recovered()
 
     async def _listed(self) -> Listed[R]:
@@ -190,6 +193,7 @@ class Reflector(Generic[R]):
         finally:
             self._leash = None
             if self._watch.lines > lines:
+                self._last_word_at = loop.time()
                 self._recovered()
                 if loop.time() - begun_at >= SHORT_WATCH:
                     self._failures = 0
@@ -197,15 +201,19 @@ class Reflector(Generic[R]):
             raise ClusterBusy(f"watch {self._subject.name}: ended at once, without a word")
         self._failures = 0
         self._recovered()
+        if loop.time() - self._last_word_at >= WORDLESS_FOR:
+            # Nothing happened, or the server's history went back behind our version: then it will never say a word.
+            self._list_anew()
 
     # -- troubles ----------------------------------------------------------------------------------------------------
 
     async def _pause(self, error: Exception, state: State, backoff: Backoff) -> None:
         self.state = state
         self._failures += 1
-        if not self.why and not self._passes(error):
-            self.why = f"{type(error).__name__}: {error}"
-            self._journal.note(WatchTroubled(self._subject.projection.resource.kind, self.why))
+        if not self._passes(error):
+            begins, self.why = not self.why, f"{type(error).__name__}: {error}"
+            if begins:
+                self._journal.note(WatchTroubled(self._subject.projection.resource.kind, self.why))
         wait = backoff.wait(self._failures, self._entropy)
         await asyncio.sleep(max(wait, min(_retry_after(error), LONGEST_RETRY_AFTER)))
 

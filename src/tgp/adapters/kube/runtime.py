@@ -24,6 +24,7 @@ from tgp.ports.cluster import ClusterBusy, ClusterError
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import HttpError
 from tgp.ports.journal import Journal
+from tgp.ports.leadership import NotLeading
 
 STOP_WITHIN = 10.0  # seconds for turns under way; then they are cancelled, as they must be able to bear
 TICK = 1.0  # seconds between looks at loop lag, queue depths and turns that take too long
@@ -31,6 +32,7 @@ AT_A_STRETCH = 0.005  # seconds a worker may go on without letting others run
 SOONEST = 0.05  # seconds; "look again at once", without spinning
 LATEST = 3600.0  # seconds; a wall clock that jumped must not put a key to sleep for years
 FRAMES = 12  # of a traceback in the log
+LONGEST_RETRY_AFTER = timedelta(minutes=5)  # a server that asks for more is asked again sooner, as after any failure
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,15 @@ class House:
     meter: Meter = field(default_factory=Unmetered)
 
 
+@dataclass(slots=True)
+class _UnderWay:
+    """A turn that is being taken. Cheaper than a timeout around each, which would cost more than a small turn."""
+
+    began: float  # loop time
+    worker: asyncio.Task[None]
+    overdue: bool = False
+
+
 class Lane:
     """One controller with its queue and workers."""
 
@@ -51,14 +62,21 @@ class Lane:
         self.queue = Queue(house.entropy)
         self._house = house
         self._turns = 0
-        self._leashes: dict[Key, tuple[float, asyncio.Timeout]] = {}  # turns under way: since when, and how to end them
+        self._under_way: dict[Key, _UnderWay] = {}
         self._log = logging.getLogger("tgp.runtime")
-        for source in controller.sources:
+
+    def open(self) -> None:
+        """Let changes wake it, and everything that is there now.
+
+        Not before it has workers: a replica that never leads would remember every key it ever saw.
+        """
+        for source in self.controller.sources:
             source.store.subscribe(_waking(source, self.queue))
 
     async def work(self) -> None:
         """A worker: turns, until the queue stops."""
-        loop = asyncio.get_running_loop()
+        loop, worker = asyncio.get_running_loop(), asyncio.current_task()
+        assert worker is not None
         rested_at = loop.time()
         while True:
             key = self.queue.take()
@@ -67,7 +85,7 @@ class Lane:
                 if key is None:
                     return
                 rested_at = loop.time()
-            now = await self._take_turn(key, loop)
+            now = await self._take_turn(key, worker, loop)
             if now - rested_at > AT_A_STRETCH:
                 await asyncio.sleep(0)
                 rested_at = loop.time()
@@ -75,31 +93,38 @@ class Lane:
     def tend(self, now: float) -> None:
         """End turns that take too long; tell how many keys wait."""
         limit = self.controller.turn_limit.total_seconds()
-        for began, leash in list(self._leashes.values()):
-            if now - began > limit and not leash.expired():
-                leash.reschedule(now)
+        for turn in list(self._under_way.values()):
+            if now - turn.began > limit and not turn.overdue:
+                turn.overdue = True
+                turn.worker.cancel()
         self._house.meter.depth(self.controller.name, len(self.queue), self.queue.failing)
 
-    async def _take_turn(self, key: Key, loop: asyncio.AbstractEventLoop) -> float:
+    async def _take_turn(self, key: Key, worker: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> float:
         self._turns += 1
         turn = Turn(self.controller.name, key, self._turns)
         CURRENT.set(turn)
         began = loop.time()
+        under_way = self._under_way[key] = _UnderWay(began, worker)
         outcome = DONE
-        leash = asyncio.timeout(None)
-        self._leashes[key] = (began, leash)
         try:
-            async with leash:
-                again = await self._reconcile(key)
+            again = await self._reconcile(key)
             self.queue.done(key, None if again is None else loop.time() + self._wait(again))
-        except (ClusterError, HttpError) as error:
+        except (ClusterError, HttpError, NotLeading) as error:
             outcome = PUT_OFF
             self._put_off(turn, error)
+        except asyncio.CancelledError as error:
+            if under_way.overdue:
+                worker.uncancel()
+            if worker.cancelling():
+                raise
+            # The turn was ours to end, or waited for something that was cancelled: the worker goes on.
+            outcome = OVERDUE if under_way.overdue else FAILED
+            self._failed(turn, error)
         except Exception as error:  # noqa: BLE001 - the one place in the house: a turn is a fire door
-            outcome = OVERDUE if leash.expired() else FAILED
+            outcome = FAILED
             self._failed(turn, error)
         finally:
-            del self._leashes[key]
+            del self._under_way[key]
         now = loop.time()
         self._house.meter.turn(self.controller.name, outcome, now - began)
         return now
@@ -113,12 +138,12 @@ class Lane:
     def _wait(self, again: datetime) -> float:
         return min(max((again - self._house.clock.now()).total_seconds(), SOONEST), LATEST)
 
-    def _put_off(self, turn: Turn, error: ClusterError | HttpError) -> None:
-        asked = error.retry_after if isinstance(error, ClusterBusy) else None
-        wait = self.queue.failed(turn.key, (asked or timedelta()).total_seconds())
+    def _put_off(self, turn: Turn, error: ClusterError | HttpError | NotLeading) -> None:
+        asked = (error.retry_after if isinstance(error, ClusterBusy) else None) or timedelta()
+        wait = self.queue.failed(turn.key, min(asked, LONGEST_RETRY_AFTER).total_seconds())
         self._log.info("turn put off", extra={"turn": str(turn), "key": str(turn.key), "why": str(error), "wait": wait})
 
-    def _failed(self, turn: Turn, error: Exception) -> None:
+    def _failed(self, turn: Turn, error: BaseException) -> None:
         wait = self.queue.failed(turn.key)
         where = "".join(traceback.format_tb(error.__traceback__)[-FRAMES:])
         name = type(error).__name__
@@ -188,6 +213,7 @@ class Runtime:
         """Workers for one controller, once what it looks at was listed since we lead."""
         for store in lane.controller.stores():
             await self._by_store[id(store)].listed(lists[id(store)])
+        lane.open()
         async with asyncio.TaskGroup() as workers:
             for number in range(lane.controller.workers):
                 self._workers.append(workers.create_task(lane.work(), name=f"{lane.controller.name}-{number}"))

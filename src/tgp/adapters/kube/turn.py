@@ -16,3 +16,9 @@ class Turn(NamedTuple):
 
 
 CURRENT: ContextVar[Turn | None] = ContextVar("turn", default=None)
+
+
+def bound() -> dict[str, str]:
+    """What a log line says of the turn it was written in; empty outside of one."""
+    turn = CURRENT.get()
+    return {} if turn is None else {"turn": str(turn), "key": str(turn.key)}

@@ -11,6 +11,8 @@ from tgp.core.model.facts import (
     LeadershipEnded,
     LeadershipReleased,
     LeadershipWon,
+    LeaseReached,
+    LeaseTroubled,
     ObjectUnreadable,
     OperatorStarted,
     OperatorStopped,
@@ -36,6 +38,8 @@ class LiveJournal:
                 self._metrics.leader.set(1)
             case LeadershipReleased() | LeadershipEnded() | OperatorStopped():
                 self._metrics.leader.set(0)
+            case LeaseTroubled():
+                self._metrics.lease_trouble.inc()
             case ConditionChanged():
                 kind = fact.subject.resource.kind
                 self._metrics.conditions.labels(kind, fact.type, fact.status, fact.reason).inc()
@@ -45,7 +49,7 @@ class LiveJournal:
                 self._metrics.failed_turns.labels(fact.controller, fact.error).inc()
             case WatchTroubled():
                 self._metrics.watch_trouble.labels(fact.kind).inc()
-            case WatchRecovered():
+            case WatchRecovered() | LeaseReached():
                 pass  # the log line is its only echo
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()
@@ -58,7 +62,7 @@ def _level(fact: Fact) -> int:
     match fact:
         case TurnFailed():
             return logging.ERROR
-        case WatchTroubled() | ObjectUnreadable() | LeadershipEnded():
+        case WatchTroubled() | ObjectUnreadable() | LeadershipEnded() | LeaseTroubled():
             return logging.WARNING
         case ConditionChanged():
             return logging.INFO if fact.good else logging.WARNING

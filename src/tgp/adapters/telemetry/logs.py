@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -9,14 +10,22 @@ import msgspec
 
 ROOT = "tgp"
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+BELOW = ("where",)  # fields of several lines, which people read below the line
+CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {ord("\n"): "\\n", ord("\t"): " "}
 COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31m"}
 
 
-def set_up(style: str, level: str, stream: TextIO | None = None) -> None:
-    """Send every line of the house to `stream` (standard error). `auto` is text on a terminal, JSON elsewhere."""
+def set_up(
+    style: str, level: str, stream: TextIO | None = None, *, bound: Callable[[], Mapping[str, str]] = dict
+) -> None:
+    """Send every line of the house to `stream` (standard error). `auto` is text on a terminal, JSON elsewhere.
+
+    `bound` gives the fields that every line written just now has, unless it brings its own.
+    """
     out = stream or sys.stderr
     text = style == "text" or (style == "auto" and out.isatty())
     handler = logging.StreamHandler(out)
+    handler.addFilter(_Binding(bound))
     handler.setFormatter(ForPeople(colour=out.isatty()) if text else ForMachines())
     root = logging.getLogger(ROOT)
     root.handlers[:] = [handler]
@@ -25,6 +34,17 @@ def set_up(style: str, level: str, stream: TextIO | None = None) -> None:
     # Libraries have nothing to say that a user needs: only their warnings pass.
     logging.getLogger().handlers[:] = [handler]
     logging.getLogger().setLevel(logging.WARNING)
+
+
+class _Binding(logging.Filter):
+    def __init__(self, bound: Callable[[], Mapping[str, str]]) -> None:
+        super().__init__()
+        self._bound = bound
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        for name, value in self._bound().items():
+            vars(record).setdefault(name, value)
+        return True
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:
@@ -48,7 +68,10 @@ class ForMachines(logging.Formatter):
 
 
 class ForPeople(logging.Formatter):
-    """`21:04:05 LeadershipWon identity=a epoch=b`, warnings in colour."""
+    """`21:04:05 LeadershipWon identity=a epoch=b`, warnings in colour.
+
+    A value is shown on one line and cannot steer the terminal: messages of the API server quote what anybody wrote.
+    """
 
     def __init__(self, *, colour: bool) -> None:
         super().__init__()
@@ -56,9 +79,15 @@ class ForPeople(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         when = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
-        fields = " ".join(f"{name}={value}" for name, value in _extras(record).items())
-        line = f"{when} {record.getMessage()}" + (f" {fields}" if fields else "")
+        extras = _extras(record)
+        fields = "".join(f" {name}={_plain(value)}" for name, value in extras.items() if name not in BELOW)
+        below = "".join("\n" + str(extras[name]).rstrip() for name in BELOW if name in extras)
+        line = f"{when} {_plain(record.getMessage())}{fields}{below}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         shade = COLOURS.get(record.levelname) if self._colour else None
         return f"{shade}{line}\x1b[0m" if shade else line
+
+
+def _plain(value: object) -> str:
+    return str(value).translate(CONTROLS)

@@ -12,6 +12,12 @@ class Metrics:
         of = self.registry
         self.build = Gauge("tgp_build_info", "1, labelled with the running version", ["version"], registry=of)
         self.leader = Gauge("tgp_leader", "1 while this replica holds the Lease", registry=of)
+        self.lease_trouble = Counter(
+            "tgp_lease_troubles_total", "Times the Lease was out of reach for longer than it lasts", registry=of
+        )
+        self.lease_unreachable = Gauge(
+            "tgp_lease_unreachable_seconds", "For how long every try for the Lease has failed", registry=of
+        )
         self.conditions = Counter(
             "tgp_condition_changes_total", "Conditions that turned", ["kind", "type", "status", "reason"], registry=of
         )
@@ -32,7 +38,7 @@ class Metrics:
         self.unreadable = Counter(
             "tgp_unreadable_objects_total", "Objects this version cannot decode", ["kind"], registry=of
         )
-        self.events_dropped = Gauge("tgp_events_dropped", "Events dropped because too many waited", registry=of)
+        self.events_dropped = Gauge("tgp_events_dropped", "Events dropped: too many, or not writable", registry=of)
 
     def page(self) -> bytes:
         return generate_latest(self.registry)

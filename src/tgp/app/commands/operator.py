@@ -14,7 +14,8 @@ import click
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from tgp.adapters.http.serve import listen
+from tgp.adapters.http.serve import Listening, NoFreePort, listen
+from tgp.adapters.kube import turn
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.elector_watchdog import LEASE_LOST_EXIT_CODE, Watchdog
 from tgp.adapters.telemetry import logs
@@ -81,27 +82,43 @@ def operator(config: str | None, **flags: Any) -> None:
     Settings come from flags, then environment variables, then the file named by --config.
     """
     settings = read_settings(config, flags)
-    logs.set_up(settings.log_format, settings.log_level)
+    logs.set_up(settings.log_format, settings.log_level, bound=turn.bound)
     try:
         asyncio.run(_run(settings))
-    except ConfigInvalid as error:
+    except (ConfigInvalid, CannotListen) as error:
         raise click.ClickException(str(error)) from error
+
+
+class CannotListen(Exception):
+    """The address for probes and metrics cannot be had. Another one would do no good: nobody would ask there."""
 
 
 async def _run(settings: Settings) -> None:
     async with connect(settings.kubeconfig, settings.context) as connection:
         worker = Operator(settings, outside(connection))
-        listening = None
-        if settings.listen:
-            host, _, port = settings.listen.rpartition(":")
-            probes = Probes(worker.troubles, worker.metrics.page)
-            listening = await listen(probes.handle, host=host.strip("[]"), port=int(port))
-        _stop_on_signals(worker)
+        listening = await _listen(settings.listen, worker) if settings.listen else None
+        stop_on_signals(worker.stop)
         try:
-            await worker.run(settled=gc.freeze)
+            await worker.run(settled=_freeze)
         finally:
             if listening is not None:
                 await listening.stop()
+
+
+async def _listen(address: str, worker: Operator) -> Listening:
+    host, _, port = address.rpartition(":")
+    probes = Probes(worker.troubles, worker.metrics.page)
+    try:
+        return await listen(probes.handle, host=host.strip("[]"), port=int(port), exact=True)
+    except (NoFreePort, OSError) as error:
+        why = str(error) if isinstance(error, NoFreePort) else error.strerror or type(error).__name__
+        raise CannotListen(f"cannot listen on {address}: {why}; choose another with --listen (TGP_LISTEN)") from error
+
+
+def _freeze() -> None:
+    """What was made so far stays: later collections need not look at it. Garbage first, or it would stay as well."""
+    gc.collect()
+    gc.freeze()
 
 
 def outside(connection: Connection) -> Outside:
@@ -127,13 +144,20 @@ def outside(connection: Connection) -> Outside:
     )
 
 
-def _stop_on_signals(worker: Operator) -> None:
-    """The first signal ends gracefully; with the second the process ends as it stands."""
-    loop = asyncio.get_running_loop()
+def stop_on_signals(stop: Callable[[], None], end: Callable[[int], object] = os._exit) -> None:
+    """The first signal ends gracefully; with the second the process ends as it stands.
 
-    def asked(number: int) -> None:
-        loop.remove_signal_handler(number)
-        worker.stop()
+    By hand: a container's first process is not ended by a signal that nobody handles.
+    """
+    loop = asyncio.get_running_loop()
+    asked: list[int] = []
+
+    def ask(number: int) -> None:
+        asked.append(number)
+        if len(asked) == 1:
+            stop()
+        else:
+            end(128 + number)
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked, number)
+        loop.add_signal_handler(number, ask, number)

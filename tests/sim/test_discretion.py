@@ -1,0 +1,97 @@
+"""What the operator says and asks for: no secret in any of its voices, and no right it does not use."""
+
+import base64
+import json
+import logging
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, furnish, ready, settle, writes
+from tests.sim.test_standing import Replica
+from tgp.adapters.kube.events import CORE_EVENT
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, SECRET
+from tgp.ports.http import Call
+from tgp.sim.world import KUBERNETES, World
+
+RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "operator.yaml"
+VALUE = "x7-nobody-sees-this-value"
+
+
+def test_a_secrets_value_is_in_no_voice_of_the_operator(caplog):
+    caplog.set_level(logging.DEBUG)
+    with World("discreet") as world:
+        furnish(world)
+        a_class(world, "rented", providers=[{"name": "runpod"}, {"name": "vast"}])
+        a_pool(world, "pool", "rented")
+        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY=VALUE, OTHER=VALUE)
+        replica = Replica(world, "one")
+        settle(world)
+        said = [str(vars(line)) for line in caplog.records]
+        said += [json.dumps(event) for event in world.api.backstage.objects(CORE_EVENT)]
+        said += [
+            json.dumps(thing) for kind in (GPU_NODE_CLASS, GPU_NODE_POOL) for thing in world.api.backstage.objects(kind)
+        ]
+        said.append(replica.operator.metrics.page().decode())
+
+        assert ready(world, GPU_NODE_CLASS, "rented") == "Valid"
+        assert any("RUNPOD_API_KEY" in line or "VAST_API_KEY" in line for line in said), "names are said"
+        for form in (VALUE, base64.b64encode(VALUE.encode()).decode()):
+            assert not [line for line in said if form in line]
+
+
+def test_it_asks_for_every_right_it_was_given_and_for_no_other():
+    """The shipped role and the calls of a busy life agree, both ways."""
+    asked: set[tuple[str, str, str]] = set()  # verb, group, resource
+    with World("rights") as world:
+        furnish(world)
+        a_class(world, "rented", providers=[{"name": "runpod"}])
+        a_pool(world, "pool", "rented")
+        replica = Replica(world, "one")
+        original = world.api.handle
+
+        async def overheard(call: Call):
+            asked.add(_right(call))
+            return await original(call)
+
+        world.network.mount(KUBERNETES, overheard)
+        settle(world)
+        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="x")
+        settle(world)
+        world.api.backstage.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")  # told before: counted, not repeated
+        settle(world)
+        replica.operator.stop()
+        world.run(minutes=1)
+
+        assert replica.ended
+        assert writes(world)
+    lists = {("list", group, resource) for verb, group, resource in asked if verb == "watch"}  # where none can stream
+    assert sorted(asked | lists) == sorted(_granted())
+
+
+def _right(call: Call) -> tuple[str, str, str]:
+    parts = call.path.strip("/").split("/")
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
+    if rest[0] == "namespaces" and len(rest) > 2:
+        rest = rest[2:]
+    resource = rest[0] if len(rest) < 3 else f"{rest[0]}/{rest[2]}"
+    match call.method:
+        case "GET":
+            verb = "watch" if call.parameter("watch") else "get" if len(rest) > 1 else "list"
+        case "POST":
+            verb = "create"
+        case method:
+            verb = {"PATCH": "patch", "PUT": "update", "DELETE": "delete"}[method]
+    return verb, group, resource
+
+
+def _granted() -> set[tuple[str, str, str]]:
+    documents = YAML(typ="safe", pure=True).load_all(RBAC.read_text())
+    return {
+        (verb, group, resource)
+        for document in documents
+        for rule in document.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
