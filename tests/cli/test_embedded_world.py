@@ -20,7 +20,7 @@ from tgp.app.embedded.pace import pace_in_words, world_seconds
 from tgp.app.embedded.rehearsal import Rehearsal
 from tgp.app.embedded.script import GainPower, LosePower, StartJob, SupplyKeys, Suspend, WantGpus, WithdrawKeys, plan
 from tgp.app.embedded.steady import SteadyLoop
-from tgp.app.world import EmbeddedWorld, patient
+from tgp.app.embedded.world import EmbeddedWorld, patient
 from tgp.ports.http import Call
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.scaled import Pace, ScaledClock

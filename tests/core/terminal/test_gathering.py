@@ -9,10 +9,10 @@ from tests.core.terminal.scenes import NOW
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_NODE_POOL
-from tgp.app.world_crowd import WAITING_FOR_GPU, Crowd
-from tgp.app.world_doors import CountingHttp, ReadOnlyHttp
-from tgp.app.world_ears import Ears
-from tgp.app.world_scene import newest
+from tgp.app.view.crowd import WAITING_FOR_GPU, Crowd
+from tgp.app.view.doors import CountingHttp, ReadOnlyHttp
+from tgp.app.view.ears import Ears
+from tgp.app.view.scene import newest
 from tgp.core.model.amounts import Amounts
 from tgp.core.model.event import Event
 from tgp.core.model.facts import ConditionChanged, LeadershipWon, Subject

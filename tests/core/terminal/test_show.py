@@ -7,7 +7,7 @@ import click
 import pytest
 
 from tests.core.terminal.scenes import a_scene
-from tgp.app.world_show import EndedEarly, Length, LineView, Work, end_after, play
+from tgp.app.view.show import EndedEarly, Length, LineView, Work, end_after, play
 
 BOUND = 5.0  # seconds: far more than any of these takes
 

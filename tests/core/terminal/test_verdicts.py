@@ -7,7 +7,7 @@ import pytest
 
 from tests.core.terminal.scenes import NOW
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
-from tgp.app.world_verdict import Sight, thing_of
+from tgp.app.view.verdict import Sight, thing_of
 from tgp.core.model.key import Key
 
 KEY = Key("ml", "training")

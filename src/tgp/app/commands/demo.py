@@ -18,11 +18,11 @@ from tgp.app.embedded import kubeconfig
 from tgp.app.embedded.guest import Guest, settings_at
 from tgp.app.embedded.pace import pace_in_words, world_seconds
 from tgp.app.embedded.steady import SteadyLoop
-from tgp.app.world import EmbeddedWorld
-from tgp.app.world_ears import Ears
-from tgp.app.world_facts import Unheard
-from tgp.app.world_scene import Frame, Gatherer, Sources
-from tgp.app.world_show import EndedEarly, Length, Work, end_after, end_on_signals, play, view_for
+from tgp.app.embedded.world import EmbeddedWorld
+from tgp.app.view.ears import Ears
+from tgp.app.view.facts import Unheard
+from tgp.app.view.scene import Frame, Gatherer, Sources
+from tgp.app.view.show import EndedEarly, Length, Work, end_after, end_on_signals, play, view_for
 from tgp.sim.scaled import BEGAN_AGO, FACTOR, ScaledClock
 from tgp.surfaces.terminal.scene import Scene
 from tgp.surfaces.terminal.summary import Outcome, summary

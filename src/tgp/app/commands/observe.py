@@ -17,11 +17,11 @@ from tgp.adapters.kube.observing import ObservingCluster
 from tgp.app.connect import Connection, connect
 from tgp.app.operator import Operator, Outside
 from tgp.app.settings import Settings
-from tgp.app.world_doors import ReadOnlyHttp
-from tgp.app.world_ears import Ears
-from tgp.app.world_facts import Unheard, turns_of
-from tgp.app.world_scene import OURS_ONLY, Frame, Gatherer, Sources
-from tgp.app.world_show import Length, Work, drawable, end_after, end_on_signals, play, view_for
+from tgp.app.view.doors import ReadOnlyHttp
+from tgp.app.view.ears import Ears
+from tgp.app.view.facts import Unheard, turns_of
+from tgp.app.view.scene import OURS_ONLY, Frame, Gatherer, Sources
+from tgp.app.view.show import Length, Work, drawable, end_after, end_on_signals, play, view_for
 from tgp.surfaces.terminal.scene import Scene
 from tgp.surfaces.terminal.summary import Outcome, summary
 

@@ -7,8 +7,8 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.app.embedded.stock import ACCOUNT, NAMESPACE
 from tgp.app.operator import Operator, Outside
 from tgp.app.settings import Settings
-from tgp.app.world_doors import CountingHttp
-from tgp.app.world_facts import turns_of
+from tgp.app.view.doors import CountingHttp
+from tgp.app.view.facts import turns_of
 from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http

@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from tgp.app.embedded.guest import Guest, settings_at
-from tgp.app.world import EmbeddedWorld
-from tgp.app.world_ears import Ears
-from tgp.app.world_facts import Unheard
-from tgp.app.world_scene import Frame, Gatherer, Sources
+from tgp.app.embedded.world import EmbeddedWorld
+from tgp.app.view.ears import Ears
+from tgp.app.view.facts import Unheard
+from tgp.app.view.scene import Frame, Gatherer, Sources
 from tgp.ports.http import Call, Http, Reply, Stream
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.scaled import FACTOR

@@ -15,8 +15,8 @@ from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
 from tgp.api.kinds import OUR_KINDS, Kind
 from tgp.api.resource import NODE, POD, Resource
-from tgp.app.world_crowd import Crowd, gpus
-from tgp.app.world_verdict import Sight, thing_of
+from tgp.app.view.crowd import Crowd, gpus
+from tgp.app.view.verdict import Sight, thing_of
 from tgp.core.model.event import Event
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
