@@ -173,4 +173,7 @@ Handler: TypeAlias = Callable[[Call], Awaitable["Reply | Streaming"]]
 
 def _header(headers: Pairs, name: str) -> str:
     wanted = name.lower()
-    return next((value for key, value in headers if key.lower() == wanted), "")
+    for key, value in headers:  # not a generator: this is asked several times a call
+        if key.lower() == wanted:
+            return value
+    return ""

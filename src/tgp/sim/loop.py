@@ -16,9 +16,10 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
 from contextvars import Context, ContextVar
 from random import Random
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar, TypeVarTuple, Unpack
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 RESOLUTION = 1e-6  # seconds; still a distinct float after centuries of virtual time, which 1e-9 is not after months
 MAX_TURNS_AT_ONE_INSTANT = 200_000  # a busy real turn has hundreds; this many mean that nobody will ever wait
@@ -53,8 +54,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # What BaseEventLoop keeps and typeshed does not show; the same names from 3.11 to 3.14.
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _scheduled: list[tuple[float, asyncio.TimerHandle]]  # ours has the time beside the timer: a heap compares all day
     _stopping: bool
+    _closed: bool
+    _check_closed: Callable[[], None]
     _timer_cancelled_count: int
 
     def __init__(self, seed: int | str | None = None, start: float = 0.0) -> None:
@@ -86,8 +89,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._discard_cancelled()
         if not ready and not self._stopping:
             self._jump()
-        self._collect_due()
-        if self._order is not None and len(ready) > 1:
+        if self._scheduled and self._scheduled[0][0] < self._instant + RESOLUTION:
+            self._collect_due()
+        if len(ready) > 1 and self._order is not None:
             self._shuffle(self._order)
             ready = self._ready
         self._turns_at_instant += 1
@@ -97,7 +101,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle = ready.popleft()
             if handle._cancelled:
                 continue
-            owner = _context(handle).get(OWNER)
+            owner = handle._context.get(OWNER)  # type: ignore[attr-defined]  # get_context() came with 3.12
             if owner is None or not owner.holds(handle):
                 handle._run()
         if self.after_turn is not None:
@@ -107,30 +111,30 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """As asyncio does it: at once when they are most of the heap, else those that lie on top."""
         if self._timer_cancelled_count > 100 and self._timer_cancelled_count * 2 > len(self._scheduled):
             kept = []
-            for handle in self._scheduled:
-                if handle._cancelled:
-                    _unschedule(handle)
+            for entry in self._scheduled:
+                if entry[1]._cancelled:
+                    _unschedule(entry[1])
                 else:
-                    kept.append(handle)
+                    kept.append(entry)
             heapq.heapify(kept)
             self._scheduled = kept
             self._timer_cancelled_count = 0
-        while self._scheduled and self._scheduled[0]._cancelled:
+        while self._scheduled and self._scheduled[0][1]._cancelled:
             self._timer_cancelled_count -= 1
-            _unschedule(heapq.heappop(self._scheduled))
+            _unschedule(heapq.heappop(self._scheduled)[1])
 
     def _jump(self) -> None:
         if not self._scheduled:
             raise Deadlock(f"nothing will ever happen after {self._instant:.6f} s:\n{self._who_waits()}")
-        due = self._scheduled[0].when()
+        due = self._scheduled[0][0]
         if due > self._instant:
             self._instant = due
             self._turns_at_instant = 0
 
     def _collect_due(self) -> None:
         scheduled, horizon = self._scheduled, self._instant + RESOLUTION
-        while scheduled and scheduled[0].when() < horizon:
-            handle = heapq.heappop(scheduled)
+        while scheduled and scheduled[0][0] < horizon:
+            handle = heapq.heappop(scheduled)[1]
             _unschedule(handle)
             self._ready.append(handle)
 
@@ -159,6 +163,32 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._scheduled.clear()
         self._timer_cancelled_count = 0
         self._turns_at_instant = 0
+
+    # What asyncio does, without what it does for debuggers and other threads: half of all that a simulation runs.
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        if self._closed:
+            self._check_closed()
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._instant + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        if self._closed:
+            self._check_closed()
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer._scheduled = True  # type: ignore[attr-defined]  # asyncio's mark for "is in the heap"
+        heapq.heappush(self._scheduled, (when, timer))
+        return timer
 
     # Who is there.
 
@@ -230,11 +260,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
 def _owner_is_gone() -> bool:
     owner = OWNER.get()
     return owner is not None and bool(getattr(owner, "gone", False))
-
-
-def _context(handle: asyncio.Handle) -> Context:
-    context: Context = handle._context  # type: ignore[attr-defined]  # get_context() came with 3.12
-    return context
 
 
 def _unschedule(handle: asyncio.TimerHandle) -> None:

@@ -10,6 +10,7 @@ from inspect import isasyncgen
 from tgp.ports.http import MAX_LINE_BYTES, NoAnswer, Pairs, Streaming, TooLarge
 from tgp.sim.faults import Fault
 from tgp.sim.loop import RESOLUTION
+from tgp.sim.patience import Patience
 
 MAX_BUFFERED_BYTES = 4 << 20  # what socket buffers on both sides hold; beyond it the server is made to wait
 
@@ -126,11 +127,13 @@ class Pipe:
             if self._ended and not self._silent and not self._flying:
                 return b""
             self._reader = self._loop.create_future()
+            patience = Patience(idle)
             try:
-                async with asyncio.timeout(idle):
-                    await self._reader
+                await patience.wait_for(self._reader)
             except TimeoutError as error:
                 raise NoAnswer(f"the stream was silent for {idle:g} s") from error
+            finally:
+                patience.end()
         arrived = b"".join(self._landed)
         self._landed.clear()
         self._buffered -= len(arrived)

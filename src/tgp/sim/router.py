@@ -19,6 +19,7 @@ from tgp.ports.http import Call, Handler, Http, NeverLeft, NoAnswer, Reply, Stre
 from tgp.sim.entropy import stream
 from tgp.sim.faults import AFTER_IT_HAPPENED, NONE, Fault, Faults
 from tgp.sim.loop import VirtualLoop
+from tgp.sim.patience import Patience
 from tgp.sim.pipe import Pipe, PipedStream
 from tgp.sim.plans import Act, Effect, Plan
 from tgp.sim.process import Host
@@ -71,13 +72,10 @@ class Exchange:
         self.endpoint = endpoint
         self.call = call
         self.host = host
+        self.who = host.name if host else "user"
         self.fault = fault
         self.plan: Plan | None = None
         self.answer: asyncio.Future[Reply | Streaming] = asyncio.get_running_loop().create_future()
-
-    @property
-    def who(self) -> str:
-        return self.host.name if self.host else "user"
 
     @property
     def heard(self) -> bool:
@@ -254,6 +252,7 @@ class RoutedHttp:
     def __init__(self, network: Network, host: Host | None, endpoint: str, clock: Clock) -> None:
         self._network = network
         self._host = host
+        self._who = host.name if host else "user"
         self._endpoint = endpoint
         self._clock = clock
 
@@ -291,17 +290,19 @@ class RoutedHttp:
 
     async def _exchange(self, call: Call) -> tuple[Exchange, Reply | Streaming]:
         """At most one delivery, and the head of its answer."""
+        patience = Patience(call.timeout.total_seconds())
         left: Exchange | None = None
         try:
-            async with asyncio.timeout(call.timeout.total_seconds()):
-                left = await self._leave(call)
-                return left, await left.answer
+            left = await self._leave(call, patience)
+            return left, await patience.wait_for(left.answer)
         except TimeoutError as error:
             if left is None:
                 raise NeverLeft(f"no connection to {self._endpoint} within {call.timeout}") from error
             raise NoAnswer(f"{self._endpoint} did not answer within {call.timeout}") from error
+        finally:
+            patience.end()
 
-    async def _leave(self, call: Call) -> Exchange:
+    async def _leave(self, call: Call, patience: Patience) -> Exchange:
         """All that the process itself does until the bytes are written."""
         host, network = self._host, self._network
         if host is not None and host.gone:
@@ -318,7 +319,7 @@ class RoutedHttp:
             await asyncio.sleep(REFUSED_AFTER)
             raise NeverLeft(f"{self._endpoint} refused the connection")
         if network.is_cut_off(self._who, self._endpoint):
-            await asyncio.get_running_loop().create_future()  # until the timeout: no packet comes back
+            await patience.wait_for(asyncio.get_running_loop().create_future())  # in vain: no packet comes back
         self._check_deadline(call)
         exchange = Exchange(endpoint, call, host, fault)
         exchange.plan = plan
@@ -349,10 +350,6 @@ class RoutedHttp:
         if call.not_after is not None and self._clock.boottime() > call.not_after:
             raise NeverLeft(f"too late to send {call.method} to {self._endpoint}")
 
-    @property
-    def _who(self) -> str:
-        return self._host.name if self._host else "user"
-
 
 def _as_stream(reply: Reply) -> Streaming:
     async def pieces() -> AsyncIterator[bytes]:
@@ -375,9 +372,7 @@ def _notice(exchange: Exchange) -> None:
 def _summary(exchange: Exchange) -> str:
     """Words that tell two calls apart without repeating what they carry."""
     call = exchange.call
-    content = blake2b(digest_size=6)
-    content.update(repr(call.query).encode())
-    content.update(call.body)
+    content = blake2b(repr(call.query).encode() + call.body, digest_size=6)
     return f"{exchange.endpoint.name} {call.method} {call.path} {content.hexdigest()}"
 
 

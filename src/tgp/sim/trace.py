@@ -20,8 +20,7 @@ class Trace:
 
     def note(self, who: str, what: str, *words: object) -> None:
         line = f"{self._time():.6f} {who} {what} {' '.join(map(str, words))}".rstrip()
-        self._digest.update(line.encode())
-        self._digest.update(b"\n")
+        self._digest.update(f"{line}\n".encode())
         self._lines.append(line)
         self.length += 1
 

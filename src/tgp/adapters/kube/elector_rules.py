@@ -124,4 +124,4 @@ def spec_of(record: Record) -> dict[str, Any]:
 
 def micro_time(moment: datetime) -> str:
     """A MicroTime: UTC, always six digits (the API server refuses none or three)."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ NOT_SPOKEN = (
     "application/vnd.kubernetes.protobuf"
 )
 FORMS = frozenset({"", "Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+ACCEPTS_KEPT = 256  # different Accept headers; a client has one or two
 
 
 @dataclass(slots=True)
@@ -40,11 +42,12 @@ class Answer:
 
     @classmethod
     def wanted(cls, call: Call, served: Served, now: Callable[[], datetime]) -> "Answer":
-        check_acceptable(call)
-        table = TableView.wanted(call, served)
+        forms = _forms(call.header("Accept"))
+        check_acceptable(forms)
+        table = TableView.wanted(call, served) if "Table" in forms else None
         if table is not None:
             _check_include(call.parameter("includeObject"))
-        return cls(served, now, table, _wants_metadata(call))
+        return cls(served, now, table, forms[0].startswith("PartialObjectMetadata"))
 
     def one(self, record: Record) -> bytes:
         if self.table is not None:
@@ -92,27 +95,22 @@ def _partial(obj: Json) -> Json:
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
-def _offers(call: Call) -> list[dict[str, str]]:
+@lru_cache(maxsize=ACCEPTS_KEPT)
+def _forms(accept: str) -> tuple[str, ...]:
+    """What each offer that we could speak asks objects to be shown as; empty: as they are."""
     found = []
-    for offer in call.header("Accept").split(","):
+    for offer in accept.split(","):
         media, *parameters = (part.strip() for part in offer.split(";"))
-        words = dict(part.partition("=")[::2] for part in parameters)
-        words["media"] = media.lower()
-        found.append(words)
-    return found
+        if media.lower() in READABLE:
+            found.append(dict(part.partition("=")[::2] for part in parameters).get("as", ""))
+    return tuple(found)
 
 
-def check_acceptable(call: Call) -> None:
-    spoken = [offer for offer in _offers(call) if offer["media"] in READABLE]
-    if not spoken:
+def check_acceptable(forms: tuple[str, ...]) -> None:
+    if not forms:
         raise Failure(406, "NotAcceptable", NOT_SPOKEN, {})
-    if not any(offer.get("as", "") in FORMS for offer in spoken):
+    if FORMS.isdisjoint(forms):
         raise Failure(406, "NotAcceptable", NOT_ACCEPTABLE)
-
-
-def _wants_metadata(call: Call) -> bool:
-    first = next((offer for offer in _offers(call) if offer["media"] in READABLE), {})
-    return first.get("as", "").startswith("PartialObjectMetadata")
 
 
 def warnings_of(ask: Ask) -> Pairs:

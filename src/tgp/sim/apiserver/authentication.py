@@ -107,7 +107,7 @@ def _plain(value: str) -> str:
 
 def impersonated(core: Core, user: User, call: Call) -> User:
     """The user named in the Impersonate headers, if `user` may speak for them."""
-    headers = [(name.lower(), value) for name, value in call.headers if name.lower().startswith("impersonate-")]
+    headers = [(name.lower(), value) for name, value in call.headers if name[:12].lower() == "impersonate-"]
     if not headers:
         return user
     wanted = _named(headers)

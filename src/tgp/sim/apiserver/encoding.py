@@ -9,8 +9,8 @@ from tgp.sim.apiserver.storage import Record
 
 def _prefix(served: Served) -> bytes:
     if served.custom:
-        return b'{"apiVersion":"%s","kind":"%s",' % (served.api_version.encode(), served.kind.encode())
-    return b'{"kind":"%s","apiVersion":"%s",' % (served.kind.encode(), served.api_version.encode())
+        return f'{{"apiVersion":"{served.api_version}","kind":"{served.kind}",'.encode()
+    return f'{{"kind":"{served.kind}","apiVersion":"{served.api_version}",'.encode()
 
 
 def object_bytes(served: Served, record: Record) -> bytes:

@@ -1,7 +1,8 @@
 """Who owns which field: `metadata.managedFields`, kept through every create, update, patch and apply."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from tgp.sim.apiserver.core import Write
@@ -10,6 +11,7 @@ from tgp.sim.apiserver.patch.fields import Fields, Path, read_fields, written
 from tgp.sim.apiserver.patch.typed import Difference, Ignored, differ, schema_of
 from tgp.sim.apiserver.registry import Served
 
+MANAGERS_KEPT = 1024  # different managers, doors and versions remembered; a cluster has a few dozen
 MAX_UPDATE_MANAGERS = 10  # beyond it the oldest are folded into one
 ANCIENT = "ancient-changes"
 UNKNOWN = "unknown"
@@ -64,6 +66,12 @@ class Manager:
         version = "" if self.operation == "Apply" else self.api_version
         return self.name, self.operation, version, self.subresource
 
+    @staticmethod
+    @lru_cache(maxsize=MANAGERS_KEPT)
+    def known(name: str, operation: str, api_version: str, subresource: str) -> "Manager":
+        """One for all that are alike: every write of every object reads and names the same few."""
+        return Manager(name, operation, api_version, subresource)
+
     def shown(self) -> str:
         """As a conflict names it."""
         text = f'"{self.name}"'
@@ -81,7 +89,8 @@ class Claim:
     time: str
 
     def losing(self, lost: Iterable[Path]) -> "Claim":
-        return replace(self, fields=self.fields.difference(lost))
+        left = self.fields.difference(lost)
+        return self if len(left) == len(self.fields) else Claim(self.manager, left, self.time)
 
 
 def read_claims(obj: Json) -> list[Claim]:
@@ -95,13 +104,13 @@ def read_claims(obj: Json) -> list[Claim]:
 def _claim(entry: Any) -> Claim | None:
     if not isinstance(entry, dict) or entry.get("operation") not in {"Apply", "Update"}:
         return None
-    manager = Manager(
+    manager = Manager.known(
         str(entry.get("manager", "")),
         entry["operation"],
         str(entry.get("apiVersion", "")),
         str(entry.get("subresource", "")),
     )
-    return Claim(manager, frozenset(read_fields(entry.get("fieldsV1"))), str(entry.get("time", "")))
+    return Claim(manager, read_fields(entry.get("fieldsV1")), str(entry.get("time", "")))
 
 
 def write_claims(obj: Json, claims: list[Claim]) -> None:
@@ -124,7 +133,7 @@ def _entry(claim: Claim) -> Json:
     if claim.time:
         entry["time"] = claim.time
     entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = written(set(claim.fields))
+    entry["fieldsV1"] = written(claim.fields)
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry
@@ -145,16 +154,17 @@ def _capped(claims: list[Claim]) -> list[Claim]:
     return rest + list(folded.values())
 
 
+NOT_THROUGH_STATUS = Ignored(SERVER_OWNED, (("f:spec",),))
+NOT_THROUGH_CUSTOM_STATUS = Ignored(SERVER_OWNED, (("f:spec",), ("f:metadata",)))
+NOT_BESIDE_STATUS = Ignored(SERVER_OWNED, (("f:status",),))
+ONLY_THE_SERVERS = Ignored(SERVER_OWNED)
+
+
 def ignored_for(served: Served, subresource: str) -> Ignored:
     """What this door does not let through is owned by nobody who comes this way."""
-    branches: tuple[Path, ...] = ()
     if subresource == "status":
-        branches = (("f:spec",),)
-        if served.custom:
-            branches += (("f:metadata",),)
-    elif not subresource and served.traits.split_status:
-        branches = (("f:status",),)
-    return Ignored(SERVER_OWNED, branches)
+        return NOT_THROUGH_CUSTOM_STATUS if served.custom else NOT_THROUGH_STATUS
+    return NOT_BESIDE_STATUS if not subresource and served.traits.split_status else ONLY_THE_SERVERS
 
 
 def own_after_update(write: Write, live: Json, obj: Json) -> None:
@@ -171,7 +181,7 @@ def own_after_update(write: Write, live: Json, obj: Json) -> None:
     base = live or {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **BORN_WITH.get(served.storage, {})}
     change = differ(schema_of(served), _seen(served, base), _seen(served, obj), builtin=not served.custom)
     change = change.without(ignored_for(served, write.subresource))
-    manager = Manager(write.options.manager or UNKNOWN, "Update", served.api_version, write.subresource)
+    manager = Manager.known(write.options.manager or UNKNOWN, "Update", served.api_version, write.subresource)
     now = "" if write.subresource == "scale" else write.core.now_text()  # the scale door keeps no time
     write_claims(obj, taken(claims, manager, change, now))
 
@@ -219,7 +229,7 @@ def forget_new_times(old: Json, obj: Json) -> None:
     before, after = old["metadata"].get("managedFields"), obj["metadata"].get("managedFields")
     if before is None or after is None or before == after:
         return
-    if same(_timeless(before), _timeless(after)) and same(_bare(old), _bare(obj)):
+    if same(_bare(old), _bare(obj)) and same(_timeless(before), _timeless(after)):
         obj["metadata"]["managedFields"] = before
 
 

@@ -16,13 +16,19 @@ def copied(value: Any) -> Any:
 
 def same(one: Any, other: Any) -> bool:
     """Equal as JSON: `1` and `True` differ here although Python says they do not."""
+    if one is other:
+        return True
+    # Python's own comparison is many times faster than ours, and what it tells apart we would tell apart too.
+    return bool(one == other) and _same_truths(one, other)
+
+
+def _same_truths(one: Any, other: Any) -> bool:
+    """Of two values that Python calls equal: has neither a number where the other has true or false?"""
     if isinstance(one, dict):
-        return isinstance(other, dict) and one.keys() == other.keys() and all(same(v, other[k]) for k, v in one.items())
+        return all(part is other[key] or _same_truths(part, other[key]) for key, part in one.items())
     if isinstance(one, list):
-        return isinstance(other, list) and len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    return bool(one == other)
+        return all(map(_same_truths, one, other))
+    return isinstance(one, bool) is isinstance(other, bool)
 
 
 def metadata(obj: Json) -> Json:
@@ -57,7 +63,11 @@ def list_at(obj: Any, *path: str) -> list[Any]:
 def without_nulls(value: Any) -> Any:
     """What typed storage keeps: a null field is an absent one (inside lists a null stays)."""
     if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+        return {
+            key: without_nulls(item) if isinstance(item, (dict, list)) else item
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list):
         return [without_nulls(item) if isinstance(item, dict) else item for item in value]
     return value

@@ -85,16 +85,8 @@ def read_write_options(call: Call, kind: str, *, applying: bool = False) -> Writ
     manager = call.parameter("fieldManager")
     if len(manager) > MANAGER_LIMIT:
         problems.append(Cause("FieldValueTooLong", "Too long: may not be more than 128 bytes", "fieldManager"))
-    problems += [
-        Cause(
-            "FieldValueInvalid",
-            f"Invalid value: {msgspec.json.encode(manager).decode()}: "
-            f"invalid character U+{ord(char):04X} (at position {place})",
-            "fieldManager",
-        )
-        for place, char in enumerate(manager)
-        if not char.isprintable()
-    ]
+    if not manager.isprintable():
+        problems += _unprintable(manager)
     force = _truth(call, "force")
     if kind == "PatchOptions":
         if applying and not manager:
@@ -106,6 +98,19 @@ def read_write_options(call: Call, kind: str, *, applying: bool = False) -> Writ
     if problems:
         raise invalid("meta.k8s.io", kind, "", problems)
     return WriteOptions(manager or _from_user_agent(call), dry_run, validation or "Warn", bool(force), applying)
+
+
+def _unprintable(manager: str) -> list[Cause]:
+    return [
+        Cause(
+            "FieldValueInvalid",
+            f"Invalid value: {msgspec.json.encode(manager).decode()}: "
+            f"invalid character U+{ord(char):04X} (at position {place})",
+            "fieldManager",
+        )
+        for place, char in enumerate(manager)
+        if not char.isprintable()
+    ]
 
 
 def _from_user_agent(call: Call) -> str:

@@ -13,7 +13,7 @@ from tgp.sim.apiserver.eviction import evict
 from tgp.sim.apiserver.faults import Faults, Hit
 from tgp.sim.apiserver.json_value import Json, list_at
 from tgp.sim.apiserver.options import WriteOptions, read_delete_options, read_list_options, read_write_options
-from tgp.sim.apiserver.patch.dispatch import patch, reader
+from tgp.sim.apiserver.patch.dispatch import APPLY_PATCH, patch, patch_kind, reader
 from tgp.sim.apiserver.plain_paths import NOT_FOUND_PAGE, TEXT
 from tgp.sim.apiserver.registry import CREATE_ONLY, Served
 from tgp.sim.apiserver.reviews import request_token, review
@@ -178,8 +178,9 @@ class Request:
 
     def _patch(self) -> Reply:
         form = self._form()
-        outcome = patch(self._write(WriteOptions()), self.call)
-        return self._written(form, outcome)
+        kind = patch_kind(self.served, self.call)
+        options = read_write_options(self.call, "PatchOptions", applying=kind == APPLY_PATCH)
+        return self._written(form, patch(self._write(options), kind, self.call.body))
 
     def _written(self, form: Answer, outcome: Outcome) -> Reply:
         return reply(form.one(outcome.record), self.ask, 201 if outcome.created else 200)

@@ -197,7 +197,8 @@ class Semantics:
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
         ):
-            if not same(before.get(name), after.get(name)):
+            was, now = before.get(name), after.get(name)
+            if was is not now and not same(was, now):
                 found.append(invalid_value(f"metadata.{name}", after.get(name), IMMUTABLE))
         return found
 

@@ -89,10 +89,11 @@ class ApiServer:
         """The same at once; a refusal raises `Failure`."""
         route = read_route(call)
         agent = call.header("User-Agent")
-        shed = before_identity(self.faults, Hit(route, None, agent))
+        hit = Hit(route, None, agent)
+        shed = before_identity(self.faults, hit)
         if shed is not None:
             return shed
-        check_token_accepted(self.faults, Hit(route, None, agent))
+        check_token_accepted(self.faults, hit)
         user = self.authentication.identify(call)
         if not route.is_resource:
             return self._plain(call, user)

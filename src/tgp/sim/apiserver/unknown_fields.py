@@ -17,16 +17,8 @@ from tgp.sim.apiserver.patch.typed import child_schema, item_element, item_schem
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.status_errors import plain_500
 from tgp.sim.apiserver.undecodable import Undecodable
+from tgp.sim.apiserver.well_formed import is_closed, is_of_type, shape_of, wanted_type
 
-PRESERVE = "x-kubernetes-preserve-unknown-fields"
-PYTHON_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
 GO_NAMES = {"string": "string", "integer": "int32", "number": "float64", "boolean": "bool", "array": "slice"}
 
 
@@ -37,7 +29,7 @@ def unknown_fields(served: Served, obj: Json) -> list[str]:
             return []
         return validation.unknown_fields(served.schema, obj)
     schema = schema_of(served)
-    return list(_undeclared(schema, obj, "")) if schema else []
+    return list(_undeclared(schema, obj, "")) if schema and not shape_of(schema).fits(obj) else []
 
 
 def without_unknown(served: Served, obj: Json) -> Json:
@@ -45,15 +37,11 @@ def without_unknown(served: Served, obj: Json) -> Json:
     return obj if served.schema is None else dict(validation.prune(served.schema, obj))
 
 
-def _is_closed(schema: Json) -> bool:
-    return bool(schema.get("properties")) and not schema.get(PRESERVE) and not schema.get("additionalProperties")
-
-
 def _undeclared(schema: Json | None, value: Any, path: str) -> Iterator[str]:
     if schema is None:
         return
     if isinstance(value, dict):
-        closed = _is_closed(schema)
+        closed = is_closed(schema)
         for key, part in value.items():
             step = f"{path}.{key}" if path else key
             if closed and key not in schema["properties"]:
@@ -71,6 +59,8 @@ METADATA_ONLY: Json = {"type": "object", "properties": {"metadata": schemas.obje
 def check_types(served: Served, obj: Json) -> None:
     """A built-in object is decoded into a struct: a value of the wrong type is not decodable."""
     schema = METADATA_ONLY if served.custom else schema_of(served)
+    if schema is None or shape_of(schema).fits(obj):
+        return
     for path, wanted, found in _mistyped(schema, obj, ""):
         owner = path.rpartition(".")[0].rpartition(".")[2] or served.kind
         raise Undecodable(f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
@@ -79,8 +69,8 @@ def check_types(served: Served, obj: Json) -> None:
 def _mistyped(schema: Json | None, value: Any, path: str) -> Iterator[tuple[str, str, str]]:
     if schema is None or value is None:
         return
-    wanted = schema.get("type")
-    if wanted in PYTHON_TYPES and not schema.get("oneOf") and not _fits(wanted, value):
+    wanted = wanted_type(schema)
+    if wanted and not is_of_type(wanted, value):
         yield path, GO_NAMES.get(wanted, "struct"), _go_word(value)
         return
     if isinstance(value, dict):
@@ -91,14 +81,6 @@ def _mistyped(schema: Json | None, value: Any, path: str) -> Iterator[tuple[str,
             if item is None and item_schema(schema):
                 yield path, "struct", "null"
             yield from _mistyped(item_schema(schema), item, path)
-
-
-def _fits(wanted: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return wanted == "boolean"
-    if wanted == "integer" and isinstance(value, float):
-        return value.is_integer()
-    return isinstance(value, PYTHON_TYPES[wanted])
 
 
 def _go_word(value: Any) -> str:

@@ -119,21 +119,29 @@ MICRO_PARTS = (
     (r"(Z|[+-]\d\d:\d\d)\Z", "Z07:00"),
 )
 MICRO_LAYOUT = "".join(shown for _, shown in MICRO_PARTS)
+MICRO_TIME = re.compile("".join(pattern for pattern, _ in MICRO_PARTS))
 
 
 def micro_time(text: str) -> str:
     """A metav1.MicroTime, which has exactly six digits after the second; shown in UTC."""
-    rest = text
-    for pattern, shown in MICRO_PARTS:
-        match = re.match(pattern, rest)
-        if match is None:
-            raise Undecodable(f'parsing time "{text}" as "{MICRO_LAYOUT}": cannot parse "{rest}" as "{shown}"')
-        rest = rest[match.end() :]
+    if MICRO_TIME.match(text) is None:
+        raise _no_micro_time(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise Undecodable(f'parsing time "{text}": out of range') from None
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return text if text[-1] == "Z" else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _no_micro_time(text: str) -> Undecodable:
+    """It says where the reader stumbled, as Go does."""
+    rest = text
+    for pattern, shown in MICRO_PARTS:
+        match = re.match(pattern, rest)
+        if match is None:
+            return Undecodable(f'parsing time "{text}" as "{MICRO_LAYOUT}": cannot parse "{rest}" as "{shown}"')
+        rest = rest[match.end() :]
+    raise AssertionError(f"{text!r} has every part of a time, one after the other")
 
 
 class LeaseStrategy(Strategy):

@@ -57,12 +57,14 @@ class Application:
         last = next((claim for claim in claims if claim.manager.identity == self.manager.identity), None)
         others = [claim for claim in claims if claim is not last]
         result: Json = merged(schema, copied(base), config)
+        compared = result  # an emptied container counts as empty among owners, whatever it is stored as
         if last is not None:
             owned = with_named_parents(wishes.union(*(claim.fields for claim in others)))
             gone = with_named_parents(last.fields) - owned
-            result = pruned(schema, result, gone, nulls=self.served.custom)
+            compared = pruned(schema, result, gone)
+            result = pruned(schema, result, gone, nulls=True) if self.served.custom else compared
         ignored = ignored_for(self.served, self.subresource)
-        change = differ(schema, base, result, builtin=not self.served.custom).without(ignored)
+        change = differ(schema, base, compared, builtin=not self.served.custom).without(ignored)
         others = self._settled(others, change.added | change.modified, base)
         mine = frozenset(ignored.strip(wishes))
         time = self.now

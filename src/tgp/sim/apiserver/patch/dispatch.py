@@ -1,7 +1,6 @@
 """PATCH: which of the four forms it is, and what it makes of the stored object."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgspec
 
@@ -11,7 +10,6 @@ from tgp.sim.apiserver.content import check_type, decode_text, media_type
 from tgp.sim.apiserver.core import Write
 from tgp.sim.apiserver.field_manager import own_after_update
 from tgp.sim.apiserver.json_value import Json, copied, metadata
-from tgp.sim.apiserver.options import read_write_options
 from tgp.sim.apiserver.patch.apply import Application, remember_last_applied
 from tgp.sim.apiserver.patch.json_patch import PatchFailed, json_patched
 from tgp.sim.apiserver.patch.merge import merge_patched
@@ -43,16 +41,19 @@ APPLY_PATCH = "application/apply-patch+yaml"
 Patch = Callable[[Json], Json]  # the object as the request's version shows it → patched, not yet checked
 
 
-def patch(write: Write, call: Call) -> Outcome:
-    """PATCH as it came; `write` has the options of no patch yet."""
-    served, kind = write.served, media_type(call)
-    accepted = _accepted(served)
+def patch_kind(served: Served, call: Call) -> str:
+    """Which of the forms a PATCH has; one that this kind does not take is refused (415)."""
+    kind, accepted = media_type(call), _accepted(served)
     if kind not in accepted:
         raise unsupported_media_type(accepted) if served.custom else unsupported_patch_type()
-    write = replace(write, options=read_write_options(call, "PatchOptions", applying=kind == APPLY_PATCH))
+    return kind
+
+
+def patch(write: Write, kind: str, body: bytes) -> Outcome:
+    """PATCH as it came."""
     if kind == APPLY_PATCH:
-        return apply(write, decode_text(call.body, yaml=True))
-    return patch_with(write, reader(served, kind, call.body))
+        return apply(write, decode_text(body, yaml=True))
+    return patch_with(write, reader(write.served, kind, body))
 
 
 def _accepted(served: Served) -> tuple[str, ...]:
@@ -107,20 +108,36 @@ def patch_with(write: Write, patched: Patch) -> Outcome:
     if existing is None:
         raise not_found(served.group, served.plural, write.name)
     sent = patched(served.shown(existing.obj))
+    told, claims = _claims_apart(sent, existing.obj)
 
     def make(live: Json | None) -> Json:
         assert live is not None, "looked up a moment ago, and nothing runs in between"
-        obj = narrow(write, live, decoded(served, sent))
+        obj = decoded(served, told)
+        if claims is not None:
+            metadata(obj)["managedFields"] = claims
+        obj = narrow(write, live, obj)
         own_after_update(write, live, obj)
         return obj
 
     try:
-        tell_unknown_in_patch(served, sent, write.options, write.ask)
-        check_type(served, sent)
-        _check_same_object(sent, write.namespace, write.name)
+        tell_unknown_in_patch(served, told, write.options, write.ask)
+        check_type(served, told)
+        _check_same_object(told, write.namespace, write.name)
         return change(write, make)
     except Undecodable as error:
         raise invalid("", "", "", [invalid_value("patch", shown(sent), error.why)]) from None
+
+
+def _claims_apart(sent: Json, stored: Json) -> tuple[Json, list[Json] | None]:
+    """What a patch made, without the managedFields it left as they are stored; and those.
+
+    They are half of many an object, and known to be in order: nothing in them needs to be read again.
+    """
+    meta = sent.get("metadata")
+    claims = stored["metadata"].get("managedFields")
+    if claims is None or not isinstance(meta, dict) or meta.get("managedFields") is not claims:
+        return sent, None
+    return {**sent, "metadata": {key: value for key, value in meta.items() if key != "managedFields"}}, claims
 
 
 def _check_same_object(sent: Json, namespace: str, name: str) -> None:
@@ -148,6 +165,8 @@ def apply(write: Write, config: Json) -> Outcome:
         remember_last_applied(result, config, options.manager)
         claims = metadata(result).get("managedFields")
         obj = decoded(served, result)
+        if served.custom:
+            _keep_nulls(result, obj)
         if claims is not None:
             metadata(obj)["managedFields"] = claims
         return narrow(write, live, obj)
@@ -194,3 +213,12 @@ def _check_config(served: Served, config: Json, namespace: str, name: str) -> No
         raise plain_500(error.why) from None
     if served.namespaced:
         meta["namespace"] = namespace
+
+
+def _keep_nulls(merged: Json, obj: Json) -> None:
+    """What an apply leaves null is judged as null: only what comes over the wire is rid of nulls first."""
+    for key, value in merged.items():
+        if value is None and key != "metadata" and key not in obj:
+            obj[key] = None
+        elif isinstance(value, dict) and isinstance(obj.get(key), dict) and key != "metadata":
+            _keep_nulls(value, obj[key])

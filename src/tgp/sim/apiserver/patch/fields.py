@@ -5,6 +5,8 @@ A path is a tuple of elements in the written form: `f:name` for a field, `k:{"na
 """
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -14,6 +16,7 @@ from tgp.sim.apiserver.json_value import Json
 Path: TypeAlias = tuple[str, ...]
 Fields: TypeAlias = set[Path]
 
+CLAIMS_KEPT = 4096  # different sets of fields: a writer claims the same ones at every write, for every object alike
 ELEMENT_ORDER = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
@@ -31,8 +34,13 @@ def walk_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
     return tuple((depth < last, *element_key(element)) for depth, element in enumerate(path))
 
 
-def written(fields: Fields) -> Json:
-    """The nested form: a path that is a member and has children is marked with a dot."""
+def written(fields: AbstractSet[Path]) -> Json:
+    """The nested form: a path that is a member and has children is marked with a dot. Shared: never change it."""
+    return _written(frozenset(fields))
+
+
+@lru_cache(maxsize=CLAIMS_KEPT)
+def _written(fields: frozenset[Path]) -> Json:
     root: Json = {}
     for path in sorted(fields, key=path_key):
         node = root
@@ -53,8 +61,13 @@ def _mark(node: Json) -> None:
     node.update(children)
 
 
-def read_fields(tree: object) -> Fields:
-    return set(_members(tree, ())) if isinstance(tree, dict) else set()
+def read_fields(tree: object) -> frozenset[Path]:
+    return _read_fields(msgspec.json.encode(tree)) if isinstance(tree, dict) else frozenset()
+
+
+@lru_cache(maxsize=CLAIMS_KEPT)
+def _read_fields(text: bytes) -> frozenset[Path]:
+    return frozenset(_members(msgspec.json.decode(text), ()))
 
 
 def _members(tree: Json, prefix: Path) -> Iterator[Path]:

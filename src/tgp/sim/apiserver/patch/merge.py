@@ -14,5 +14,5 @@ def merge_patched(target: Any, change: Any) -> Any:
         if value is None:
             merged.pop(key, None)
         else:
-            merged[key] = merge_patched(merged.get(key), value)
+            merged[key] = merge_patched(merged.get(key), value) if isinstance(value, (dict, list)) else value
     return merged

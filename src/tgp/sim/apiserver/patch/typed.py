@@ -150,6 +150,9 @@ def differ(schema: Json | None, old: Any, new: Any, *, builtin: bool = False) ->
 def _differ(schema: Json | None, old: Any, new: Any, path: Path, found: Difference) -> None:
     if old is new:
         return
+    if isinstance(old, dict) and is_granular_map(schema, new) and (old or new):
+        _differ_fields(schema, old, new, path, found)
+        return
     old_kind, new_kind = _kind(schema, old), _kind(schema, new)
     kind = new_kind or old_kind
     if not kind or (not old and not new) or (old_kind and new_kind and old_kind != new_kind):
@@ -170,6 +173,17 @@ def _differ(schema: Json | None, old: Any, new: Any, path: Path, found: Differen
         found.added.add(path)
     elif path and new is MISSING:
         found.removed.add(path)
+
+
+def _differ_fields(schema: Json | None, old: Json, new: Json, path: Path, found: Difference) -> None:
+    """Most of every comparison: one mapping, before and after, with most of its fields as they were."""
+    for key, part in new.items():
+        known = old.get(key, MISSING)
+        if known is not part and not (isinstance(part, str) and known == part):
+            _differ(child_schema(schema, key), known, part, (*path, f"f:{key}"), found)
+    for key, part in old.items():
+        if key not in new:
+            _differ(child_schema(schema, key), part, MISSING, (*path, f"f:{key}"), found)
 
 
 def _is_always_there(path: Path) -> bool:

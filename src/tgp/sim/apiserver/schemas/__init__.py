@@ -51,6 +51,7 @@ def definition_name(group: str, version: str, kind: str) -> str | None:
     return library().kinds.get((group, version, kind))
 
 
+@cache
 def schema_for(group: str, version: str, kind: str) -> dict[str, Any] | None:
     """A built-in kind with its references followed; None: no such kind is described. Shared and read-only."""
     name = definition_name(group, version, kind)

@@ -100,7 +100,7 @@ def _conversion(schema: Mapping[str, Any]) -> Convert | None:
 
 def _written_as(target: str) -> Convert:
     # The plan is looked up when it is needed: a CustomResourceDefinition's schema contains itself.
-    return lambda raw: _plan(target).write(raw) if isinstance(raw, Mapping) else raw
+    return lambda raw: _plan(target).write(raw) if isinstance(raw, (dict, Mapping)) else raw
 
 
 def _listed(items: Mapping[str, Any]) -> Convert:
@@ -118,7 +118,7 @@ def _mapped(values: Mapping[str, Any]) -> Convert:
     convert, zero = _element(values)
 
     def mapped(raw: Any) -> Any:
-        if not isinstance(raw, Mapping) or (convert is None and None not in raw.values()):
+        if not isinstance(raw, (dict, Mapping)) or (convert is None and None not in raw.values()):
             return raw
         return {k: zero() if v is None else v if convert is None else convert(v) for k, v in raw.items()}
 
