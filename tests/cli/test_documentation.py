@@ -106,7 +106,7 @@ def _stays_until_told(words: list[str], sign: str, environment: dict[str, str]) 
         text=True,
         start_new_session=True,
     )
-    watchdog = threading.Timer(BOUND_S, process.kill)
+    watchdog = threading.Timer(BOUND_S, os.killpg, (process.pid, signal.SIGKILL))
     watchdog.start()
     try:
         said = ""
@@ -116,7 +116,6 @@ def _stays_until_told(words: list[str], sign: str, environment: dict[str, str]) 
         rest, _ = process.communicate()
     finally:
         watchdog.cancel()
-        process.kill()
     assert sign in said, said
     assert process.returncode in INTERRUPTED, said + rest
     assert "Traceback" not in said + rest, said + rest
