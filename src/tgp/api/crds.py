@@ -56,7 +56,8 @@ def crds(*, ancestor: bool = False) -> list[dict[str, Any]]:
 
 
 def file_name(kind: Kind) -> str:
-    return f"{kind.resource.group}_{kind.resource.plural}.yaml"
+    """Optional kinds lie one floor deeper: `kubectl apply -f deploy/crds` passes them by."""
+    return f"{'ancestor/' if kind.optional else ''}{kind.resource.group}_{kind.resource.plural}.yaml"
 
 
 def as_yaml(*documents: dict[str, Any]) -> str:
@@ -97,10 +98,10 @@ def _column(column: Column) -> dict[str, Any]:
 
 def write(directory: Path) -> list[Path]:
     """One file per kind."""
-    directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for kind in KINDS:
         path = directory / file_name(kind)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(as_yaml(crd(kind)), encoding="utf-8")
         paths.append(path)
     return paths

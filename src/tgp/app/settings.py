@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from tgp.api.problem import Invalid
-from tgp.api.values import duration
+from tgp.api.values import duration, go_duration
 
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
@@ -96,7 +96,7 @@ class Setting:
         except ValueError as error:
             raise BadSetting(f"{where}: {error}") from error
         if self.choices and value not in self.choices:
-            wanted = ", ".join(choice or '""' for choice in self.choices)
+            wanted = ", ".join(choice for choice in self.choices if choice)
             raise BadSetting(f"{where}: {said!r} is not one of {wanted}")
         return value
 
@@ -142,29 +142,32 @@ def load(
             raise BadSetting(
                 f"{document_name}: unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
             )
-    values = {}
+    values, places = {}, {setting.name: setting.flag for setting in TABLE}
     for setting in TABLE:
         if (said := flags.get(setting.name)) is not None:
-            values[setting.name] = setting.read(said, setting.flag)
-        elif setting.variable in environ:
-            values[setting.name] = setting.read(environ[setting.variable], setting.variable)
-        elif setting.key in written:
-            values[setting.name] = setting.read(written[setting.key], f"{document_name}: {setting.key}")
-    return _coherent(Settings(**values))
+            pass
+        elif (said := environ.get(setting.variable)) is not None:
+            places[setting.name] = setting.variable
+        elif (said := written.get(setting.key)) is not None:
+            places[setting.name] = f"{document_name}: {setting.key}"
+        if said is not None:
+            values[setting.name] = setting.read(said, places[setting.name])
+    return _coherent(Settings(**values), places)
 
 
-def _coherent(settings: Settings) -> Settings:
+def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
     """Settings that contradict each other are refused here, not discovered in production."""
     if not 1 <= settings.workers <= 64:
-        raise BadSetting(f"workers: {settings.workers} is not between 1 and 64")
-    if not settings.retry_period < settings.renew_deadline < settings.lease_duration:
-        raise BadSetting(
-            "lease: retryPeriod < renewDeadline < duration must hold, so that a leader ends before it is replaced"
-        )
+        raise BadSetting(f"{places['workers']}: {settings.workers} is not between 1 and 64")
+    names = ("retry_period", "renew_deadline", "lease_duration")
+    lengths = [getattr(settings, name) for name in names]
+    if not lengths[0] < lengths[1] < lengths[2]:
+        order = " < ".join(f"{places[name]} ({go_duration(getattr(settings, name))})" for name in names)
+        raise BadSetting(f"{order} must hold, so that a leader ends before it is replaced")
     if settings.listen:
         host, colon, port = settings.listen.rpartition(":")
         if not (colon and host and port.isdigit() and int(port) < 65_536):
-            raise BadSetting(f"listen: {settings.listen!r} is not host:port, such as 0.0.0.0:8080")
+            raise BadSetting(f"{places['listen']}: {settings.listen!r} is not host:port, such as 0.0.0.0:8080")
     return settings
 
 

@@ -40,7 +40,9 @@ def test_the_checked_in_file_is_what_the_types_say(kind):
 
 
 def test_no_file_lies_about_that_no_kind_made():
-    assert sorted(path.name for path in STORED.iterdir()) == sorted(file_name(kind) for kind in KINDS)
+    made = sorted(file_name(kind) for kind in KINDS)
+
+    assert sorted(str(path.relative_to(STORED)) for path in STORED.rglob("*.yaml")) == made
 
 
 def test_the_checked_in_reference_is_what_the_types_say():

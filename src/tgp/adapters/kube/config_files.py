@@ -91,5 +91,5 @@ def _load_list(listed: str, read: ReadFile) -> Kubeconfig:
         except OSError as error:
             raise ConfigInvalid(f"{absolute}: {error.strerror or 'cannot be read'}") from None
     if not found:
-        raise ConfigInvalid("KUBECONFIG names no file that exists")
+        raise ConfigInvalid(f"KUBECONFIG names no file that exists: {listed}")
     return merge(found)

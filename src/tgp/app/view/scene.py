@@ -121,6 +121,8 @@ class Gatherer:
             happenings=self._happenings(frame.heard),
             hint=_hint(things, frame),
             troubles=(*frame.troubles, *self.troubles()),
+            things_known=any(reflector.store.synced for reflector in self._ours),
+            machines_known=self._nodes.store.synced,
         )
 
     def troubles(self) -> tuple[str, ...]:
@@ -130,9 +132,11 @@ class Gatherer:
         barred = [one.store.resource for one in self._every if one.state == State.FORBIDDEN]
         if barred:
             said.append(f"may not be read with these rights: {', '.join(resource.plural for resource in barred)}")
-        for reflector in self._every:
-            if reflector.why and reflector.state not in {State.NOT_SERVED, State.FORBIDDEN}:
-                said.append(f"{reflector.store.resource.plural}: {reflector.why}")
+        known = {State.NOT_SERVED, State.FORBIDDEN}
+        others = [one for one in self._every if one.why and one.state not in known]
+        if others:  # one cause, most likely: told once
+            rest = ", ".join(one.store.resource.plural for one in others[1:])
+            said.append(f"{others[0].store.resource.plural}: {others[0].why}" + (f"; so with {rest}" if rest else ""))
         return tuple(said)
 
     def _things(self, now: datetime) -> tuple[Thing, ...]:

@@ -55,7 +55,10 @@ def _ready(sight: PoolSight) -> Verdict:
             "NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator"
         )
     if node_class is None:
-        return _not_ready("NodeClassNotFound", f"spec.nodeClassRef.name: there is no GPUNodeClass {name}")
+        return _not_ready(
+            "NodeClassNotFound",
+            f"spec.nodeClassRef.name: there is no GPUNodeClass {name!r}; see kubectl get gpunodeclasses",
+        )
     if not _namespace_allowed(sight, node_class):
         return _not_ready(
             "NamespaceNotAllowed",

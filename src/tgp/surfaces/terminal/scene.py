@@ -62,6 +62,8 @@ class Scene:
     happenings: tuple[Happening, ...]  # newest last
     hint: str  # one suggested next command
     troubles: tuple[str, ...] = field(default=())  # what cannot be shown, and why
+    things_known: bool = True  # False: none of our kinds could be read, so that nothing is known rather than there
+    machines_known: bool = True
 
     @property
     def unhappy(self) -> int:

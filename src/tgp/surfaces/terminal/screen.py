@@ -19,6 +19,8 @@ SHADES = {True: "green", False: "red", None: "yellow"}
 LONGEST_NAME = 34  # columns of the screen for one name; the rest is cut
 GAUGE = 8  # machines with more GPUs are shown by number alone
 
+UNREAD = "not read yet"  # what keeps it from being read stands among the troubles
+
 
 class Screen:
     """Draws one scene into whatever size the terminal has now."""
@@ -63,7 +65,9 @@ def _things(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
     table = _table("kind", "name", "state", *_if(width >= TIGHT, "reason"), *_if(width >= NARROW, "message"), "since")
     for thing in scene.things[: rows.things]:
         table.add_row(*_thing(thing, scene, width))
-    return _section(heading, table, len(scene.things) - rows.things, "no objects of tgp yet")
+    return _section(
+        heading, table, len(scene.things) - rows.things, "no objects of tgp yet" if scene.things_known else UNREAD
+    )
 
 
 def _thing(thing: Thing, scene: Scene, width: int) -> Iterable[Text]:
@@ -87,7 +91,7 @@ def _machines(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
         state = Text("Ready", style="green") if machine.ready else Text("NotReady", style="red")
         note = _if(width >= TIGHT, Text(plain(machine.note), style="dim"))
         table.add_row(_cut(machine.name, LONGEST_NAME), state, _gauge(machine), Text(str(machine.pods)), *note)
-    return _section(heading, table, len(scene.machines) - rows.machines, "no nodes")
+    return _section(heading, table, len(scene.machines) - rows.machines, "no nodes" if scene.machines_known else UNREAD)
 
 
 def _happenings(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:

@@ -20,7 +20,7 @@ def summary(scene: Scene, outcome: Outcome) -> list[str]:
     lines = [
         f"{scene.title}: ended after {age(outcome.wall)}{world}.",
         f"  {_facts(scene.operator)}",
-        f"  objects: {len(scene.things)}, {_wellbeing(scene)}; nodes: {len(scene.machines)}",
+        f"  objects: {_things(scene)}; nodes: {len(scene.machines) if scene.machines_known else 'could not be read'}",
         *(f"  ! {trouble}" for trouble in scene.troubles),
         outcome.parting,
         "Next:",
@@ -32,6 +32,10 @@ def summary(scene: Scene, outcome: Outcome) -> list[str]:
 
 def _facts(facts: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in facts.items())
+
+
+def _things(scene: Scene) -> str:
+    return f"{len(scene.things)}, {_wellbeing(scene)}" if scene.things_known else "could not be read"
 
 
 def _wellbeing(scene: Scene) -> str:
