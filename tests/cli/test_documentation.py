@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.controlplane.fixtures import a_control_plane
+from tools.controlplane.plane import ControlPlane, Wanted
+
 HOUSE = Path(__file__).parents[2]
 PAGES = sorted([HOUSE / "README.md", HOUSE / "DEVELOPMENT.md", *(HOUSE / "docs").glob("*.md")])
 BOUND_S = 180
@@ -39,6 +42,13 @@ def shown() -> list[tuple[str, str]]:
                 if command:
                     found.append((page.name, command))
     return found
+
+
+@pytest.fixture(scope="module")
+def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """One of this file's own: what the commands leave on it is in nobody's way."""
+    with a_control_plane(pytestconfig, Wanted()) as plane:
+        yield plane
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,8 @@
 """A real API server with our CRDs on it, for all tests of this folder."""
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,34 +10,14 @@ import pytest
 from tests.contracts.kinds.door import Door
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
-from tools.controlplane.fixtures import a_control_plane
-from tools.controlplane.kubectl import Kubectl
-from tools.controlplane.plane import ControlPlane, Wanted
+from tools.controlplane.plane import ControlPlane
 
-VERSION_FLAG = "TGP_KUBE_VERSION"
 ESTABLISHED_BOUND = 200  # looks, a tenth of a second apart
 
 
 @pytest.fixture(scope="package")
-def judge(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
-    """The usual control plane, or one of the release named by TGP_KUBE_VERSION (1.28 is the oldest we support)."""
-    version = os.environ.get(VERSION_FLAG)
-    if version is None:
-        yield request.getfixturevalue("control_plane")
-        return
-    with a_control_plane(request.config, Wanted(version=version)) as plane:
-        yield plane
-
-
-@pytest.fixture(scope="package")
-def kubectl(judge: ControlPlane, kubectl_program: Path) -> Kubectl:
-    """Administrator of `judge`."""
-    return Kubectl(kubectl_program, judge.kubeconfig, judge.directory)
-
-
-@pytest.fixture(scope="package")
-def door(judge: ControlPlane) -> Iterator[Door]:
-    with closing(Door(judge)) as speaking:
+def door(control_plane: ControlPlane) -> Iterator[Door]:
+    with closing(Door(control_plane)) as speaking:
         install(speaking)
         yield speaking
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from tgp.api.kinds import Kind
-from tools.controlplane.plane import ControlPlane
+from tools.controlplane.plane import ControlPlane, Wanted
 
 CALLERS = 8  # the API server answers a dry run in some 5 ms of its own time
 ANSWER_BOUND_S = 30
@@ -44,6 +44,7 @@ class Door:
     """Speaks to one API server as its administrator."""
 
     def __init__(self, plane: ControlPlane) -> None:
+        self.newest = plane.wanted.version == Wanted().version
         self._address = urlsplit(plane.url)
         self._tls = ssl.create_default_context(cafile=str(plane.ca_file))
         self._token = plane.admin_token

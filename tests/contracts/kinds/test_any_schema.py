@@ -1,13 +1,12 @@
 """What our validator says about schemas that are not ours, beside what the real API server says."""
 
 import copy
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.contracts.kinds.conftest import VERSION_FLAG, replace_definition
+from tests.contracts.kinds.conftest import replace_definition
 from tests.contracts.kinds.door import Door
 from tgp.api.kinds import Kind
 from tgp.api.nodepool import GPUNodePool
@@ -89,7 +88,6 @@ def stored(door: Door) -> Iterator[dict[str, Any]]:
     door.call("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.toys.example.com")
 
 
-@pytest.mark.skipif(VERSION_FLAG in os.environ, reason="older releases judge what has not changed as well")
 @pytest.mark.parametrize(
     "change",
     [
@@ -108,6 +106,8 @@ def stored(door: Door) -> Iterator[dict[str, Any]]:
     ids=str,
 )
 def test_an_update_is_judged_by_what_it_touches(door: Door, stored: dict[str, Any], change: dict[str, Any]):
+    if not door.newest:
+        pytest.skip("older releases judge what has not changed as well")
     made = {**stored, "spec": {**stored["spec"], **change}}
     answer = door.try_update(TOY, made)
     schema = stricter()

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.kinds.conftest import VERSION_FLAG
 from tests.contracts.kinds.door import Answer, Door, side_by_side
 from tests.contracts.kinds.manifests import Maker, Manifest, asked_of
 from tgp.api.kinds import KINDS, REQUEST, Kind
@@ -20,7 +19,6 @@ SEED = os.environ.get("TGP_SEED", "1")
 STORED = 24  # requests that updates are tried on
 SHARES = {"GPUNodeClass": 0.34, "GPUNodePool": 0.2, "GPURequest": 0.26, "GPUWorkloadBudget": 0.1}  # each budget kind
 ACCEPTED_AT_LEAST = 0.25  # of all manifests: a suite that only refuses proves half
-SAME_WORDS = VERSION_FLAG not in os.environ  # older releases word a refusal a little differently
 
 
 @dataclass
@@ -41,6 +39,7 @@ class Trial:
 
 @dataclass
 class Tally:
+    same_words: bool  # older releases word a refusal a little differently
     rows: dict[str, Row] = field(default_factory=dict)
     disagreements: list[str] = field(default_factory=list)
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -89,7 +88,7 @@ def judge(trial: Trial, tally: Tally, schema: dict[str, Any]) -> None:
     problems = validate(schema, default(schema, prune(schema, made)), trial.old)
     ours = not unknown and not problems
     tally.verdicts["accepted" if trial.answer.accepted else "refused"] += 1
-    difference = compare(trial.answer, unknown, problems)
+    difference = compare(trial.answer, unknown, problems, same_words=tally.same_words)
     if difference:
         tally.disagreements.append(f"{trial.manifest.how}\n  {difference}\n  {made['spec']}")
         return
@@ -102,7 +101,7 @@ def judge(trial: Trial, tally: Tally, schema: dict[str, Any]) -> None:
         tally.row("schema: unknown field").refused += 1
 
 
-def compare(answer: Answer, unknown: list[str], problems: list[Problem]) -> str:
+def compare(answer: Answer, unknown: list[str], problems: list[Problem], *, same_words: bool) -> str:
     """Empty, or how the API server's verdict differs from ours. Words are compared with those of the newest release."""
     if answer.status not in (200, 201, 400, 422):
         return f"the server answered {answer.status}: {answer.message}"
@@ -116,9 +115,9 @@ def compare(answer: Answer, unknown: list[str], problems: list[Problem]) -> str:
         return f"the server did not mind the unknown fields {unknown}"
     if not any(path.startswith(("spec", "metadata")) for path, _, _ in answer.causes):
         return f"the refusal names no field: {answer.message}"
-    theirs = {(path, reason, message if SAME_WORDS else "") for path, reason, message in answer.causes}
-    ours = {(problem.path or "<nil>", problem.reason.value, problem.body if SAME_WORDS else "") for problem in problems}
-    if not SAME_WORDS:
+    theirs = {(path, reason, message if same_words else "") for path, reason, message in answer.causes}
+    ours = {(problem.path or "<nil>", problem.reason.value, problem.body if same_words else "") for problem in problems}
+    if not same_words:
         missed = [blame for blame in sorted(ours) if not any(_means(their, blame) for their in theirs)]
         return f"the server does not blame {missed}: {answer.message}" if missed else ""
     blames = f"the server blames {sorted(theirs - ours)}, we {sorted(ours - theirs)}: {answer.message}"
@@ -136,7 +135,7 @@ def _means(their: tuple[str, str, str], blame: tuple[str, str, str]) -> bool:
 
 @pytest.fixture(scope="module")
 def tally(door: Door) -> Tally:
-    found = Tally()
+    found = Tally(door.newest)
     for kind in KINDS:
         count = int(MANIFESTS * SHARES[kind.resource.kind])
         schema = Maker(kind, SEED).schema
