@@ -156,6 +156,12 @@ class Http(Protocol):
         ...
 
 
+class Dial(Protocol):
+    def __call__(self, base_url: str, *, address: str = "") -> Http:
+        """The way to another endpoint. `address`: connect to this one and no other, whatever the name resolves to."""
+        ...
+
+
 # The other side of the door: what a server in memory looks like, mounted on a router or on a real port.
 
 
@@ -166,6 +172,10 @@ class Streaming:
     status: int
     headers: Pairs
     pieces: AsyncIterator[bytes]
+
+
+class HangUp(Exception):
+    """Raised by a handler instead of an answer: the connection is closed without one."""
 
 
 Handler: TypeAlias = Callable[[Call], Awaitable["Reply | Streaming"]]

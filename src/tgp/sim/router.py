@@ -15,7 +15,7 @@ from hashlib import blake2b
 from random import Random
 
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Handler, Http, NeverLeft, NoAnswer, Reply, Stream, Streaming, TooLarge
+from tgp.ports.http import Call, Handler, HangUp, Http, NeverLeft, NoAnswer, Reply, Stream, Streaming, TooLarge
 from tgp.sim.entropy import stream
 from tgp.sim.faults import AFTER_IT_HAPPENED, NONE, Fault, Faults
 from tgp.sim.loop import VirtualLoop
@@ -176,7 +176,12 @@ class Network:
             self.trace.note(exchange.who, "fault", fault, _summary(exchange))
             self._answer(exchange, refusal)
             return
-        answer = await exchange.endpoint.handler(exchange.call)
+        try:
+            answer = await exchange.endpoint.handler(exchange.call)
+        except HangUp:
+            self.trace.note(exchange.who, "hang-up", _summary(exchange))
+            self._break(exchange)
+            return
         if fault is Fault.TWICE and not isinstance(answer, Streaming):
             answer = await exchange.endpoint.handler(exchange.call)
         self.trace.note(exchange.who, str(answer.status), _summary(exchange))

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from tgp.ports.http import Call, Handler, Reply, Streaming
+from tgp.ports.http import Call, Handler, HangUp, Reply, Streaming
 
 PORTS_TRIED = 64  # from the wanted one upwards
 MAX_REQUEST_BYTES = 16 << 20  # etcd refuses objects far below it
@@ -89,6 +89,10 @@ class _Bridge:
         except asyncio.CancelledError:
             work.add_done_callback(_close_unread)
             raise
+        except HangUp:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response()  # into the void
         if isinstance(reply, Reply):
             return _whole(reply)
         return await _pour(request, reply)

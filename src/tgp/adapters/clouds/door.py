@@ -1,0 +1,37 @@
+"""What an adapter is given when it is built: ways to its provider, its key, and what the class says about it."""
+
+from dataclasses import dataclass, field
+
+from tgp.adapters.clouds.keyed import KeyedHttp
+from tgp.api.nodeclass import ProviderSettings
+from tgp.core.model.secret import Secret
+from tgp.ports.clock import Clock
+from tgp.ports.cloud import Account, CloudFacts
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Dial, Http
+from tgp.ports.resolver import Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    dial: Dial = field(repr=False)
+    clock: Clock
+    entropy: Entropy
+    resolver: Resolver
+    key: Secret | None = None  # None: only what is public can be asked
+    settings: ProviderSettings = field(default_factory=ProviderSettings)
+
+    def endpoint(self, facts: CloudFacts) -> str:
+        return self.settings.endpoint or facts.endpoint
+
+    def http(self, facts: CloudFacts) -> Http:
+        """To the provider's API, with the key as a bearer token where there is one."""
+        plain = self.dial(self.endpoint(facts))
+        if self.key is None:
+            return plain
+        return KeyedHttp(plain, (("Authorization", f"Bearer {self.key.reveal()}"),))
+
+    @property
+    def account(self) -> Account:
+        """For providers that name no account: a fingerprint of the key."""
+        return Account(self.key.fingerprint if self.key is not None else "key:none")

@@ -1,0 +1,112 @@
+"""Reads what providers answer: parsed or refused, with words that name the field. Nothing is guessed.
+
+`Odd` is raised for one value; an adapter turns it into a dropped offer (one bad row spoils no list) or, where the
+value matters for ownership or money, into `CannotTell`. Text from outside is shortened and stripped of controls before
+it is shown to anybody.
+"""
+
+import re
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import Any
+
+from tgp.core.model.cloud_errors import CannotTell
+from tgp.ports.http import Reply, Unreadable
+
+LONGEST_ID = 128
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}\Z")  # what may be put into a path: no slash, no dots alone
+SAID_MAX = 200  # characters of a provider's own words
+CONTROLS = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ")
+
+
+class Odd(ValueError):
+    """A value that makes no sense; the text names the field."""
+
+
+def answer_of(reply: Reply, who: str) -> Any:
+    """The body as JSON; `CannotTell` for HTML, an empty body and the like."""
+    try:
+        return reply.json()
+    except Unreadable as error:
+        raise CannotTell(f"{who} answered {reply.status} with something that is no JSON: {error}") from error
+
+
+def mapping_of(reply: Reply, who: str) -> dict[str, Any]:
+    value = answer_of(reply, who)
+    if not isinstance(value, dict):
+        raise CannotTell(f"{who} answered {reply.status} with {_kind(value)} where an object belongs")
+    return value
+
+
+def rows_of(body: dict[str, Any], name: str, who: str) -> list[Any]:
+    """A list that must be there: an answer without it is not an empty list."""
+    rows = body.get(name)
+    if not isinstance(rows, list):
+        raise CannotTell(f"{who} answered without a list `{name}` ({_kind(rows)})")
+    return rows
+
+
+def identifier(value: Any, name: str = "id") -> str:
+    """A provider's id, fit to be put into a path."""
+    text = str(value) if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else value
+    if not isinstance(text, str) or not ID.match(text):
+        raise Odd(f"{name} is no id: {shown(value)}")
+    return text
+
+
+def text(row: dict[str, Any], name: str, *, default: str | None = None, longest: int = 512) -> str:
+    value = row.get(name)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str) or len(value) > longest:
+        raise Odd(f"{name} is {_kind(value)}, not a text")
+    return value
+
+
+def whole(row: dict[str, Any], name: str, *, least: int = 0, most: int = 1 << 40, default: int | None = None) -> int:
+    """A whole number within bounds; a fraction is cut off."""
+    value = row.get(name)
+    if value is None and default is not None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        raise Odd(f"{name} is {_kind(value)}, not a number")
+    if not least <= value <= most:
+        raise Odd(f"{name} is {shown(value)}, not within {least} and {most}")
+    return int(value)
+
+
+def moment(value: Any, name: str) -> datetime | None:
+    """Seconds since 1970 or RFC 3339; None where it is not told or makes no sense: a moment is never guessed."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        if isinstance(value, int | float):
+            return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, str):
+            read = datetime.fromisoformat(value)
+            return read.astimezone(UTC) if read.tzinfo else None
+    except (ValueError, OverflowError, OSError):
+        return None
+    raise Odd(f"{name} is {_kind(value)}, not a moment")
+
+
+def address(value: Any) -> str:
+    """An IP address, or an empty string: several providers send blanks, 0.0.0.0 or nothing while a machine starts."""
+    if not isinstance(value, str):
+        return ""
+    try:
+        found = ip_address(value.strip())
+    except ValueError:
+        return ""
+    return "" if found.is_unspecified else str(found)
+
+
+def shown(value: Any) -> str:
+    """Outside text for people: one line, no controls, not long."""
+    words = value if isinstance(value, str) else repr(value)
+    plain = words[: SAID_MAX * 4].translate(CONTROLS).strip()
+    return plain if len(plain) <= SAID_MAX else plain[: SAID_MAX - 1] + "…"
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else type(value).__name__

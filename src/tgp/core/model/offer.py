@@ -1,0 +1,75 @@
+"""An offer: one machine that could be rented right now, in our words, whoever sells it."""
+
+from datetime import datetime
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+UNKNOWN_REGION = "unknown"
+
+
+class BootMode(StrEnum):
+    """How a machine of this offer could become a node of a Talos cluster."""
+
+    NATIVE = "native"  # the provider boots a Talos image with our user data
+    TAKEOVER = "takeover"  # the vendor's Linux writes Talos over its own disk
+    CONTAINER = "container"  # the vendor starts a container image: Talos cannot run there
+    POWER = "power"  # already a member of the cluster; only switched on and off
+
+
+class Stock(IntEnum):
+    """How sure it is that the machine can be had: never "available" from a catalogue."""
+
+    CONFIRMED = 0  # the provider named this very machine, or said that there are some, in this listing
+    LIKELY = 1  # the provider hints at it
+    UNKNOWN = 2  # nobody tells
+    NONE = 3  # sold out, as the provider says itself: listed so that people see its price
+
+
+class Trust(IntEnum):
+    """How well known the owner of the machine is. Whoever owns it can read what runs on it."""
+
+    ANY = 0
+    VERIFIED = 1  # the provider has checked the host
+    DATACENTER = 2  # the provider's own, or a certified data centre
+
+
+class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What one machine is, where it stands, and what an hour costs. Bare values: 50,000 of them are in memory."""
+
+    provider: str
+    sku: str  # what to order, in the provider's words: a type, a plan, the number of one ask
+    place: str  # where, in the provider's words; ordered by it
+    region: str = UNKNOWN_REGION  # where, in ours
+    country: str = ""  # ISO 3166, two letters, capitals; empty: not told
+    gpu: str  # our name of the model
+    gpu_count: int
+    gpu_memory_gib: int  # of one GPU
+    vcpus: int  # whole ones, rounded down; 0: not told
+    memory_gib: int  # that the renter gets, rounded down; 0: not told
+    disk_gib: int  # 0: chosen when ordering
+    arch: str = "amd64"
+    spot: bool = False
+    hourly_microusd: int  # of the whole machine; of a spot offer: the lowest bid that would win now
+    on_demand_microusd: int | None = None  # of a spot offer: the same machine without the risk; None: not told
+    stock: Stock = Stock.UNKNOWN
+    left: int | None = None  # how many; None: not told
+    trust: Trust = Trust.DATACENTER
+    boot: BootMode
+    host: str = ""  # of marketplaces: the machine itself, which several offers may share; benched as one
+    until: datetime | None = None  # the owner takes the machine back then; None: no such moment
+    type_name: str = ""  # for people and for the instance-type label; empty: the sku
+
+    @property
+    def key(self) -> str:
+        """Names this offer among all offers, today and in the next listing."""
+        kind = "spot" if self.spot else "on-demand"
+        return f"{self.provider}/{self.sku}/{self.place}/{kind}"
+
+    @property
+    def instance_type(self) -> str:
+        return self.type_name or self.sku
+
+    @property
+    def per_gpu_microusd(self) -> int:
+        return -(-self.hourly_microusd // self.gpu_count)

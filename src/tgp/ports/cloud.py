@@ -1,0 +1,164 @@
+"""One provider of machines, under one key. The eight verbs, and what a caller may rely on.
+
+**Selling.** `offers` is the whole listing or an error; an offer whose price or shape makes no sense is left out and
+counted in `Listing.dropped`, and nothing can be bought by it.
+
+**Buying.** `launch` sends exactly one request that pays, under `order.token`, which goes into every field by which the
+provider lets us find the machine again. It ends in one of four ways:
+
+* an `Instance`: it exists under that id;
+* a definite refusal, `SoldOut`, `OrderRefused`, `KeyRefused`, `AccountExhausted` or `CloudBusy`: *nothing was made*.
+  Each adapter has an allow-list of answers that mean so; an answer that names an id is never among them;
+* `OutcomeUnknown`: anything else. Whoever ordered looks for the token (`find`) until it is found, or absent for longer
+  than `facts.listing_lag` and more (the launch protocol says how much). Only where `facts.repeatable_launch` may the
+  same order simply be sent again;
+* any other exception is ours: a bug.
+
+**Looking.** `find`, `status` and `owned` answer from complete lists or raise. An empty answer is evidence only then:
+a failed, partial, empty-bodied or unintelligible answer raises `CannotTell` or `CloudBusy`, never `()` or `None`.
+Under a key of another account absence means nothing: compare `identity`.
+
+**Ending.** `terminate` asks for the end; that the machine is already gone is a success. Only `status` returning None,
+or its absence from `owned`, twice and a listing lag apart, proves that it came. A stopped machine is not gone.
+
+**Checking.** `check` tries the key without spending: who it is, what it may do, what is left to spend. `identity` names
+the account (account or project id, else a fingerprint of the key), so that "not listed" is never concluded from another
+account's list.
+
+The interface of the ancestor had five methods. `LaunchInstance` and `TerminateInstance` are `launch` and `terminate`;
+`GetInstanceStatus` is `status`, where absence is a value; `ListAvailableGPUs` is `offers`, and so is `GetPricing`: a
+price without its offer could not be bought. It had no `find` and no `owned`: it could not see what it had forgotten.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+from tgp.core.model.instance import Instance
+from tgp.core.model.offer import BootMode, Offer
+
+TOKEN_PREFIX = "tgp-"  # noqa: S105 - tgp-<cluster id>-<request uid>-<attempt>
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `calls` in any `per`, evenly spaced after a burst of `burst`."""
+
+    calls: int
+    per: timedelta
+    burst: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CloudFacts:
+    """What is known of a provider before it is asked anything. Its adapter's README says where each is from."""
+
+    provider: str
+    title: str  # as people write it: Vast.ai
+    boot: tuple[BootMode, ...]  # of its offers
+    endpoint: str  # the usual address; empty: it has none of its own
+    listing_lag: timedelta  # a launch may be missing from its lists for so long
+    key_variable: str = ""  # the environment variable people keep the key in; empty: no key is needed
+    public_offers: bool = False  # can prices be read without a key?
+    sells_spot: bool = False
+    repeatable_launch: bool = False  # the same order twice makes one machine
+    lists_by_token: bool = True  # False: its machines cannot be asked whose they are
+    tells_creation: bool = True  # False: the moment goes into a tag
+    tells_billed_price: bool = True  # does an instance say what it costs?
+    tells_prices: bool = True  # False: they are from a dated table, which a class can override
+    user_data_bytes: int = 16 << 10
+    refresh_every: timedelta = timedelta(minutes=2)
+    rates: Mapping[str, Rate] = field(default_factory=dict)  # per verb; "" is for all together
+    judged_by: str = ""  # the independent client its simulator was tried with; empty: none is to be had
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What a provider of containers starts; Talos cannot be it."""
+
+    image: str
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOrder:
+    """One paying order. Whoever makes it has written the token down first."""
+
+    offer: Offer
+    token: str
+    max_hourly_microusd: int  # an answer that costs more is given back by whoever ordered
+    bid_microusd: int | None = None  # of a spot offer on a marketplace: what we bid for the whole machine
+    tags: tuple[tuple[str, str], ...] = ()  # the class's; ownership keys are written after them and win
+    user_data: bytes = field(default=b"", repr=False)  # holds join secrets
+    container: Container | None = None
+    image: str = ""  # what to boot: a snapshot, an image, a template; empty: the settings' or the provider's usual one
+    disk_gib: int = 0  # 0: the offer's or the adapter's default
+    max_run: timedelta | None = None  # a dead man's switch, where the provider has one
+    not_after: float | None = None  # Clock.boottime: the fence
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Everything on sale at one provider under one key, at one moment."""
+
+    offers: tuple[Offer, ...]
+    dropped: Mapping[str, int] = field(default_factory=dict)  # why → how many were left out
+    priced_on: str = ""  # not empty: prices are from a table of that date, not from the provider
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    id: str  # never a key; `key:` and a digest where the provider names no account
+    name: str = ""  # for people; empty: not told
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One thing a key must be able to do."""
+
+    name: str
+    held: bool | None  # None: the provider does not tell, and trying would cost
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReport:
+    """What could be learned of a key without spending anything."""
+
+    account: Account
+    rights: tuple[Right, ...] = ()
+    balance_microusd: int | None = None  # None: not told
+    quota: str = ""  # in the provider's words
+    can_buy: bool = True  # False: an empty balance, a suspended account …; the notes say
+    notes: tuple[str, ...] = ()
+
+
+class Cloud(Protocol):
+    """The door frame of a provider. The protocol is in the module's text."""
+
+    @property
+    def facts(self) -> CloudFacts: ...
+
+    async def offers(self) -> Listing: ...
+
+    async def launch(self, order: LaunchOrder) -> Instance: ...
+
+    async def find(self, token: str) -> tuple[Instance, ...]:
+        """Every machine under exactly this token, by id; more than one where a provider made two."""
+        ...
+
+    async def status(self, instance_id: str) -> Instance | None:
+        """None: shown to be absent (a lag may still hide a machine that was launched a moment ago)."""
+        ...
+
+    async def terminate(self, instance_id: str) -> None: ...
+
+    async def owned(self, prefix: str) -> tuple[Instance, ...]:
+        """Every machine of the account whose token begins with `prefix`, whatever its state, by id."""
+        ...
+
+    async def check(self) -> KeyReport: ...
+
+    async def identity(self) -> Account: ...

@@ -1,0 +1,383 @@
+"""The fleet engine: stock, prices that move, machines that boot, stop, are lost and cost money, to the second.
+
+It has no tasks of its own. Whoever asks it something first brings it up to date (`advance`), event by event in the
+order of time, so that equal seeds and equal questions give equal answers on any loop. `next_due` tells a driver when
+something would happen by itself.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from random import Random
+from typing import TypeAlias
+
+from tgp.ports.clock import Clock
+from tgp.sim.clouds.accounts import Accounts, Tenant
+from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.mishaps import Mishap
+from tgp.sim.clouds.shelf import Shelf
+
+MARKET_STEP = timedelta(minutes=2)  # prices and stock move then
+WANDER = 0.02  # of a price, per step
+PULL = 0.05  # back to where it began, per step
+CHEAPEST, DEAREST = 0.6, 1.8  # times the first price
+TRADE_CHANCE = 0.08  # per shelf and step: another customer comes or goes
+TROUBLE_WITHIN = (30.0, 900.0)  # seconds after the start, for what befalls a running machine
+SOLD_TWICE_WITHIN = (20.0, 90.0)
+LONG_LAG = timedelta(minutes=4)
+ENDING_SECONDS = (2.0, 20.0)
+DEARER_BY = 1.5
+EVENTS_MAX = 1_000_000  # in one go; more means a clock that jumped by years
+
+Listener: TypeAlias = Callable[[Machine, Phase], None]
+
+
+class Empty(Exception):
+    """Nothing is left on that shelf."""
+
+
+class Outbid(Exception):
+    """The bid is below the price."""
+
+
+class Broke(Exception):
+    """The account has no balance or no quota left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How this provider behaves."""
+
+    list_lag: tuple[float, float] = (0.0, 3.0)  # seconds until a launch is listed
+    ending: tuple[float, float] = ENDING_SECONDS
+    idle_share: float = 0.05  # of the price, for the disk of a stopped machine
+    outbid_deletes: bool = False  # a spot machine that is outbid is gone, not stopped
+    charges_from_creation: bool = True  # else from running
+    moves: bool = True  # do prices and stock move?
+
+
+@dataclass(slots=True)
+class Stand:
+    """A shelf as it is now."""
+
+    shelf: Shelf
+    hourly_microusd: int
+    spot_microusd: int | None
+    stock: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a renter asks for."""
+
+    shelf: str
+    name: str
+    spot: bool = False
+    bid_microusd: int | None = None
+    tags: tuple[tuple[str, str], ...] = ()
+    user_data: bytes = b""
+    detail: tuple[tuple[str, object], ...] = ()
+
+
+class Fleet:
+    def __init__(
+        self,
+        clock: Clock,
+        seed: int | str,
+        shelves: Iterable[Shelf],
+        *,
+        habits: Habits = Habits(),  # noqa: B008 - frozen
+        new_id: Callable[[Random], str] = lambda luck: f"m-{luck.getrandbits(48):012x}",
+    ) -> None:
+        self.accounts = Accounts()
+        self.habits = habits
+        self.stands = {
+            shelf.id: Stand(shelf, shelf.hourly_microusd, shelf.spot_microusd, shelf.stock) for shelf in shelves
+        }
+        self.machines: dict[str, Machine] = {}  # every one there ever was, in the order of their making
+        self._clock = clock
+        self._luck = Random(f"{seed}/fleet")
+        self._market = Random(f"{seed}/market")
+        self._new_id = new_id
+        self._events: list[tuple[datetime, int, Callable[[datetime], None]]] = []
+        self._count = 0
+        self._listeners: list[Listener] = []
+        if habits.moves:
+            self._at(clock.now() + MARKET_STEP, self._move_market)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def advance(self) -> datetime:
+        """Bring everything up to the present; gives back the present."""
+        now = self._clock.now()
+        for _ in range(EVENTS_MAX):
+            if not self._events or self._events[0][0] > now:
+                break
+            at, _, happen = heapq.heappop(self._events)
+            happen(at)
+        return now
+
+    def next_due(self) -> datetime | None:
+        """When something happens next by itself; None: nothing ever."""
+        return self._events[0][0] if self._events else None
+
+    def listen(self, listener: Listener) -> None:
+        """Called with each machine that changed, and the phase it was in before."""
+        self._listeners.append(listener)
+
+    def _at(self, when: datetime, happen: Callable[[datetime], None]) -> None:
+        self._count += 1
+        heapq.heappush(self._events, (when, self._count, happen))
+
+    def _after(self, now: datetime, seconds: float, happen: Callable[[datetime], None]) -> None:
+        self._at(now + timedelta(seconds=seconds), happen)
+
+    # -- renting -------------------------------------------------------------------------------------------------------
+
+    def rent(self, tenant: Tenant, wanted: Wanted, mishap: Mishap | None = None) -> Machine:
+        """One machine, from now on. Raises Empty, Outbid or Broke, and then nothing happened."""
+        now = self.advance()
+        stand = self.stands.get(wanted.shelf)
+        if stand is None or mishap is Mishap.SOLD_OUT or (stand.stock <= 0 and mishap is not Mishap.SOLD_TWICE):
+            raise Empty(wanted.shelf)
+        self._check_purse(tenant, mishap, now)
+        price = self._price(stand, wanted)
+        machine = self._make(tenant, stand, wanted, price, now)
+        stand.stock = max(stand.stock - 1, 0)
+        self._befall(machine, mishap, now)
+        if mishap is Mishap.MADE_TWICE:
+            self._make(tenant, stand, wanted, price, now)
+        return machine
+
+    def _check_purse(self, tenant: Tenant, mishap: Mishap | None, now: datetime) -> None:
+        if mishap is Mishap.BROKE:
+            raise Broke(tenant.id)
+        left = self.balance_microusd(tenant, now)
+        if left is not None and left <= 0:
+            raise Broke(tenant.id)
+        living = sum(machine.alive for machine in self.machines.values() if machine.account == tenant.id)
+        if tenant.most_machines is not None and living >= tenant.most_machines:
+            raise Broke(tenant.id)
+
+    def _price(self, stand: Stand, wanted: Wanted) -> int:
+        if not wanted.spot:
+            return stand.hourly_microusd
+        if stand.spot_microusd is None:
+            raise Empty(wanted.shelf)
+        if wanted.bid_microusd is not None and wanted.bid_microusd < stand.spot_microusd:
+            raise Outbid(wanted.shelf)
+        return stand.spot_microusd if wanted.bid_microusd is None else wanted.bid_microusd
+
+    def _make(self, tenant: Tenant, stand: Stand, wanted: Wanted, price: int, now: datetime) -> Machine:
+        number = len(self.machines)
+        machine = Machine(
+            self._new_id(self._luck),
+            tenant.id,
+            stand.shelf,
+            wanted.name,
+            created_at=now,
+            visible_at=now + timedelta(seconds=self._luck.uniform(*self.habits.list_lag)),
+            rate_microusd=price,
+            idle_rate_microusd=int(stand.hourly_microusd * self.habits.idle_share),
+            spot=wanted.spot,
+            bid_microusd=wanted.bid_microusd,
+            tags=dict(wanted.tags),
+            user_data=wanted.user_data,
+            detail=dict(wanted.detail),
+            public_ip=f"203.0.113.{number % 250 + 1}",
+            private_ip=f"10.19.{number // 250 % 250}.{number % 250 + 1}",
+        )
+        self.machines[machine.id] = machine
+        if self.habits.charges_from_creation:
+            machine.charge(machine.rate_microusd, now)
+        self._after(now, stand.shelf.boot_seconds * self._luck.uniform(0.7, 1.4), lambda at: self._boot(machine, at))
+        self._tell(machine, Phase.GONE)
+        return machine
+
+    def _boot(self, machine: Machine, now: datetime) -> None:
+        if machine.phase is Phase.STARTING and not machine.stuck:
+            machine.running_at = now
+            machine.charge(machine.rate_microusd, now)
+            self._turn(machine, Phase.RUNNING)
+
+    def _befall(self, machine: Machine, mishap: Mishap | None, now: datetime) -> None:
+        """What will go wrong with this one machine."""
+        boot = machine.shelf.boot_seconds * 1.4
+        trouble = boot + self._luck.uniform(*TROUBLE_WITHIN)
+        match mishap:
+            case Mishap.STUCK:
+                machine.stuck = True
+            case Mishap.NO_ADDRESS:
+                machine.addressless = True
+            case Mishap.DEARER:
+                machine.rate_microusd = int(machine.rate_microusd * DEARER_BY)
+                machine.charge(machine.rate_microusd, now)
+            case Mishap.LIST_LAGS:
+                machine.visible_at = now + LONG_LAG
+            case Mishap.SOLD_TWICE:
+                self._after(now, self._luck.uniform(*SOLD_TWICE_WITHIN), lambda at: self.lose(machine, at))
+            case Mishap.OUTBID:
+                self._after(now, trouble, lambda at: self.interrupt(machine, at))
+            case Mishap.OFFLINE:
+                self._after(now, trouble, lambda at: self.lose(machine, at))
+            case Mishap.PREEMPTED:
+                self._after(now, trouble, lambda at: self._preempt(machine, at))
+            case Mishap.VANISHED:
+                self._after(now, trouble, lambda at: self._gone(machine, at, "vanished"))
+            case _:
+                pass
+
+    # -- the life of a machine -----------------------------------------------------------------------------------------
+
+    def interrupt(self, machine: Machine, now: datetime) -> None:
+        """Outbid: stopped with its disk on the bill, or gone, as this provider does it."""
+        if machine.phase not in (Phase.STARTING, Phase.RUNNING):
+            return
+        machine.interrupted = True
+        if self.habits.outbid_deletes:
+            self._gone(machine, now, "outbid")
+        else:
+            self.stop(machine, now, "outbid")
+
+    def stop(self, machine: Machine, now: datetime, why: str) -> None:
+        if machine.phase in (Phase.STARTING, Phase.RUNNING):
+            machine.why = why
+            machine.charge(machine.idle_rate_microusd, now)
+            self._turn(machine, Phase.STOPPED)
+
+    def start(self, machine: Machine, now: datetime) -> None:
+        if machine.phase is Phase.STOPPED:
+            machine.why, machine.interrupted = "", False
+            machine.charge(machine.rate_microusd, now)
+            self._turn(machine, Phase.STARTING)
+            self._after(now, machine.shelf.boot_seconds, lambda at: self._boot(machine, at))
+
+    def lose(self, machine: Machine, now: datetime) -> None:
+        """Its host is gone; it is listed on, and nobody bills for it."""
+        if machine.phase in (Phase.STARTING, Phase.RUNNING):
+            machine.why = "host lost"
+            machine.charge(0, now)
+            self._turn(machine, Phase.LOST)
+
+    def end(self, machine: Machine, mishap: Mishap | None = None) -> None:
+        """The renter gives it back."""
+        now = self.advance()
+        if mishap is Mishap.DELETE_IGNORED:
+            return
+        if machine.phase not in (Phase.ENDING, Phase.GONE):
+            self._turn(machine, Phase.ENDING)
+            self._after(now, self._luck.uniform(*self.habits.ending), lambda at: self._gone(machine, at, "deleted"))
+
+    def _preempt(self, machine: Machine, now: datetime) -> None:
+        if machine.phase in (Phase.STARTING, Phase.RUNNING):
+            machine.interrupted = True
+            self._gone(machine, now, "preempted")
+
+    def _gone(self, machine: Machine, now: datetime, why: str) -> None:
+        if machine.phase is Phase.GONE:
+            return
+        machine.why, machine.ended_at = why, now
+        machine.charge(0, now)
+        stand = self.stands.get(machine.shelf.id)
+        if stand is not None:
+            stand.stock += 1
+        self._turn(machine, Phase.GONE)
+
+    def _turn(self, machine: Machine, phase: Phase) -> None:
+        before, machine.phase = machine.phase, phase
+        self._tell(machine, before)
+
+    def _tell(self, machine: Machine, before: Phase) -> None:
+        for listener in self._listeners:
+            listener(machine, before)
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def listed(self, tenant: Tenant) -> list[Machine]:
+        """What a list of this account shows now, in the order of making: a new machine may be missing."""
+        now = self.advance()
+        return [
+            machine
+            for machine in self.machines.values()
+            if machine.account == tenant.id and machine.alive and machine.visible_at <= now
+        ]
+
+    def get(self, tenant: Tenant, machine_id: str) -> Machine | None:
+        """One machine by its id; a lag hides it here, too."""
+        now = self.advance()
+        machine = self.machines.get(machine_id)
+        if machine is None or machine.account != tenant.id or not machine.alive or machine.visible_at > now:
+            return None
+        return machine
+
+    def selling(self) -> list[Stand]:
+        self.advance()
+        return list(self.stands.values())
+
+    def balance_microusd(self, tenant: Tenant, now: datetime) -> int | None:
+        if tenant.balance_microusd is None:
+            return None
+        return tenant.balance_microusd - self.bill_microusd(tenant, now)
+
+    def bill_microusd(self, tenant: Tenant, now: datetime) -> int:
+        return sum(machine.cost_microusd(now) for machine in self.machines.values() if machine.account == tenant.id)
+
+    def add_foreign(self, tenant: Tenant, count: int) -> None:
+        """Machines that another tool runs in the same account."""
+        shelves = [stand.shelf.id for stand in self.stands.values() if stand.stock > 0]
+        for number in range(count):
+            wanted = Wanted(self._luck.choice(shelves), f"somebody-elses-{number}")
+            self.rent(tenant, wanted).foreign = True
+
+    # -- the market ----------------------------------------------------------------------------------------------------
+
+    def _move_market(self, now: datetime) -> None:
+        for stand in self.stands.values():
+            self._move(stand)
+        for machine in self.machines.values():
+            self._settle_bid(machine, now)
+        for tenant in self.accounts:
+            self._settle_purse(tenant, now)
+        self._at(now + MARKET_STEP, self._move_market)
+
+    def _move(self, stand: Stand) -> None:
+        shelf, luck = stand.shelf, self._market
+        stand.hourly_microusd = _wander(stand.hourly_microusd, shelf.hourly_microusd, luck)
+        if stand.spot_microusd is not None and shelf.spot_microusd is not None:
+            stand.spot_microusd = _wander(stand.spot_microusd, shelf.spot_microusd, luck, 3 * WANDER)
+            stand.spot_microusd = min(stand.spot_microusd, stand.hourly_microusd)
+        if luck.random() < TRADE_CHANCE:
+            change = 1 if stand.stock == 0 else luck.choice((-1, 1))
+            stand.stock = min(max(stand.stock + change, 0), max(2 * shelf.stock, 1))
+
+    def _settle_bid(self, machine: Machine, now: datetime) -> None:
+        stand = self.stands.get(machine.shelf.id)
+        if not machine.spot or machine.bid_microusd is None or stand is None or stand.spot_microusd is None:
+            return
+        if machine.bid_microusd < stand.spot_microusd:
+            self.interrupt(machine, now)
+        elif machine.phase is Phase.STOPPED and machine.interrupted:
+            self.start(machine, now)
+
+    def _settle_purse(self, tenant: Tenant, now: datetime) -> None:
+        left = self.balance_microusd(tenant, now)
+        if left is not None and left <= 0:
+            for machine in self.machines.values():
+                if machine.account == tenant.id:
+                    self.stop(machine, now, "no balance")
+
+    def restock(self, shelf_id: str, stock: int) -> None:
+        self.stands[shelf_id].stock = stock
+
+    def reprice(self, shelf_id: str, hourly_microusd: int, spot_microusd: int | None = None) -> None:
+        """From now on the price wanders around this one."""
+        stand = self.stands[shelf_id]
+        spot = spot_microusd if spot_microusd is not None else stand.shelf.spot_microusd
+        stand.shelf = replace(stand.shelf, hourly_microusd=hourly_microusd, spot_microusd=spot)
+        stand.hourly_microusd, stand.spot_microusd = hourly_microusd, spot
+
+
+def _wander(price: int, home: int, luck: Random, step: float = WANDER) -> int:
+    moved = price * (1 + luck.uniform(-step, step)) + (home - price) * PULL
+    return int(min(max(moved, home * CHEAPEST), home * DEAREST))
