@@ -8,6 +8,7 @@ from pathlib import Path
 
 HOUSE = Path(__file__).resolve().parent.parent
 NAMES = ("runtime", "dev", "go")
+CLIENTS = "clients"  # a folder: one vendor's client each, locked apart from all others
 COMPILE = (
     "pip",
     "compile",
@@ -26,11 +27,16 @@ def main() -> int:
         print("· fetching uv …", flush=True)
         venv.create(folder, with_pip=True)
         subprocess.run([f"{folder}/bin/pip", "install", "--quiet", "--disable-pip-version-check", "uv"], check=True)
-        for name in NAMES:
+        for name in _names():
             wanted, locked = f"requirements/{name}.in", f"requirements/{name}.txt"
             subprocess.run([f"{folder}/bin/uv", *COMPILE, *sys.argv[1:], wanted, "-o", locked], cwd=HOUSE, check=True)
             print(f"✓ {locked}", flush=True)
     return 0
+
+
+def _names() -> list[str]:
+    clients = sorted(path.stem for path in (HOUSE / "requirements" / CLIENTS).glob("*.in"))
+    return [*NAMES, *(f"{CLIENTS}/{client}" for client in clients)]
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def test_the_wheel_and_the_lock_ask_for_the_same():
 
 def test_locks_carry_hashes_and_no_address():
     """A lock names what to install and how to recognise it, never the place it was made."""
-    for lock in (HOUSE / "requirements").glob("*.txt"):
+    for lock in (HOUSE / "requirements").rglob("*.txt"):
         text = lock.read_text()
         assert "--hash=sha256:" in text, lock
         assert not re.search(r"https?://|--index-url|--find-links|/(?:home|root|opt)/", text), lock

@@ -1,13 +1,18 @@
 """Builders for simulations with the whole operator in them."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, SECRET, Resource
+from tgp.app.clouds import facts_of
 from tgp.app.operator import Operator, Outside
 from tgp.app.settings import Settings
 from tgp.ports.leadership import LeadershipLost
+from tgp.sim.clouds.dialling import Dialler, origin_of
+from tgp.sim.clouds.everyone import pretend
+from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
 
@@ -24,6 +29,8 @@ def operator_main(settings: Settings | None = None):
             entropy=host.entropy,
             host=host.name,
             namespace=NAMESPACE_NAME,
+            dial=dial_of(host),
+            resolver=host.process.doors.resolver,
         )
         try:
             await Operator(settings or Settings(), outside).run()
@@ -31,6 +38,20 @@ def operator_main(settings: Settings | None = None):
             await host.exit()
 
     return main
+
+
+def dial_of(host: Host) -> Dialler:
+    """The ways of a simulated process to every provider that is open in its world."""
+    return Dialler(host.process.doors.network, host.clock, host)
+
+
+def open_market(world: World, provider: str, *, moves: bool = False) -> Simulator:
+    """A pretend provider where the real one would be; prices stand still unless they shall move."""
+    simulator = pretend(provider, world.clock, world.seed)
+    if not moves:
+        simulator.fleet.habits = replace(simulator.fleet.habits, moves=False)
+    world.mount(origin_of(facts_of(provider).endpoint), simulator.handle)
+    return simulator
 
 
 def furnish(world: World) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, furnish, ready
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, dial_of, furnish, open_market, ready
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, LEASE
 from tgp.app.operator import STALE_AFTER, Operator, Outside
@@ -51,7 +51,15 @@ class Replica:
     async def _main(self, host: Host) -> None:
         self.http = Barred(host.http(KUBERNETES))
         self.http.bars = self._bars
-        outside = Outside(self.http, host.clock, host.entropy, host.name, NAMESPACE_NAME)
+        outside = Outside(
+            self.http,
+            host.clock,
+            host.entropy,
+            host.name,
+            NAMESPACE_NAME,
+            dial=dial_of(host),
+            resolver=host.process.doors.resolver,
+        )
         self.operator = operator = Operator(self.settings, outside)
         beside = asyncio.create_task(self.before(host, operator)) if self.before else None
         try:
@@ -153,7 +161,7 @@ def test_a_view_that_nobody_refreshes_any_more_is_not_ready():
 
         world.network.partition("one", KUBERNETES)
         world.run(seconds=STALE_AFTER + 60)
-        assert len(replica.troubles(world)) == 4
+        assert len(replica.troubles(world)) == 3
         assert "not up to date since" in replica.troubles(world)[0]
 
         world.network.heal("one", KUBERNETES)
@@ -185,6 +193,7 @@ def test_a_helper_that_dies_is_loud():
 def test_dropped_events_are_counted_where_alerts_look():
     with World("dropped") as world:
         furnish(world)
+        open_market(world, "simulated")
         a_class(world, "cheap")
         replica = Replica(world, "one")
         world.run(seconds=30)

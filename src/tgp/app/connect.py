@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from tgp import __version__
 from tgp.adapters.clock import SystemClock
@@ -12,10 +13,13 @@ from tgp.adapters.exec import SystemExec
 from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.config_connect import http_for
 from tgp.adapters.kube.config_files import find_target
+from tgp.adapters.resolver import SystemResolver
+from tgp.core.rules.power_hosts import Address
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http
+from tgp.ports.resolver import UnknownHost
 
 OUTSIDE_NAMESPACE = "tgp-system"  # where the operator lives, seen from a kubeconfig
 
@@ -28,11 +32,19 @@ class Connection:
     server: str
     context: str  # empty: the pod's own account
     namespace: str  # the operator's: the pod's own, else the usual one
+    addresses: tuple[Address, ...] = ()  # of the server; none: its name could not be resolved here
 
     @property
     def cluster(self) -> Cluster:
         """A writer without leadership: for commands a person gives."""
         return KubeCluster(self.http, self.entropy)
+
+
+async def _addresses(server: str) -> tuple[Address, ...]:
+    try:
+        return await SystemResolver().resolve(urlsplit(server).hostname or "")
+    except UnknownHost:
+        return ()
 
 
 @asynccontextmanager
@@ -43,7 +55,8 @@ async def connect(kubeconfig: str = "", context: str = "") -> AsyncIterator[Conn
     http = http_for(target, clock, compute, SystemExec(), headers=(("User-Agent", f"tgp/{__version__}"),))
     namespace = OUTSIDE_NAMESPACE if target.context else target.namespace
     try:
-        yield Connection(http, clock, entropy, target.cluster.server, target.context, namespace)
+        server = target.cluster.server
+        yield Connection(http, clock, entropy, server, target.context, namespace, await _addresses(server))
     finally:
         await http.close()
         compute.close()

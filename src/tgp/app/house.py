@@ -1,11 +1,17 @@
-"""What the command line's front rooms may ask of the house: a cluster to talk to, made only when it is asked for."""
+"""What the command line's front rooms may ask of the house: a cluster, a market; made only when they are asked for."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from tgp.ports.cluster import Cluster
+
+if TYPE_CHECKING:  # these bring the clients of eight providers along, and `tgp --help` waits for nobody
+    from tgp.app.shop import Shop
+    from tgp.surfaces.cli.breakeven import Prices
+    from tgp.surfaces.cli.check import Report
 
 
 class NoWay(click.ClickException):
@@ -15,6 +21,9 @@ class NoWay(click.ClickException):
 
 
 class House:
+    def __init__(self, world: str = "") -> None:
+        self._world = world  # the address of a pretend one; empty: the real one
+
     @asynccontextmanager
     async def cluster(self, kubeconfig: str = "", context: str = "") -> AsyncIterator[Cluster]:
         """The cluster a kubeconfig points at, for as long as the block lasts."""
@@ -26,3 +35,40 @@ class House:
                 yield connection.cluster
         except ConfigInvalid as error:
             raise NoWay(str(error)) from error
+
+    @asynccontextmanager
+    async def market(self, providers: tuple[str, ...] = ()) -> "AsyncIterator[Shop]":
+        """The market with the keys at hand, for as long as the block lasts."""
+        from tgp.adapters.clock import SystemClock
+        from tgp.adapters.entropy import SystemEntropy
+        from tgp.adapters.resolver import SystemResolver
+        from tgp.app import counters
+        from tgp.app.clouds import AllClouds
+        from tgp.app.dialling import switchboard
+        from tgp.app.shop import Shop
+
+        clock = SystemClock()
+        async with switchboard(clock) as dial:
+            try:
+                found = (
+                    await counters.of_world(self._world, providers, dial)
+                    if self._world
+                    else counters.of_environment(providers)
+                )
+            except (counters.NoSuchProvider, counters.NoWorld) as error:
+                raise click.UsageError(str(error)) from error
+            yield Shop(tuple(found), AllClouds(dial, clock, SystemEntropy(), SystemResolver()), clock)
+
+    async def gpu_prices(self, gpu: str) -> "Prices | None":
+        async with self.market() as shop:
+            return await shop.gpu_prices(gpu)
+
+    async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str) -> "Report":
+        from tgp.app.cluster_findings import cluster_findings
+        from tgp.surfaces.cli.check import Report
+
+        async with self.market(providers) as shop:
+            rows = await shop.check(by_name=bool(providers))
+        if self._world and not kubeconfig:
+            return Report(rows)  # a pretend market has nothing to do with whatever cluster this machine knows
+        return Report(rows, await cluster_findings(kubeconfig, context, expected=bool(kubeconfig or context)))

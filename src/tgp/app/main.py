@@ -12,9 +12,13 @@ import click
 from tgp import __version__
 
 COMMANDS = {  # name: where it lives, what it does
+    "breakeven": ("tgp.surfaces.cli.breakeven:breakeven", "Rent or own: after how many hours a card pays for itself."),
+    "check": ("tgp.surfaces.cli.check:check", "Try every key, and say what would follow. Nothing is spent."),
     "crds": ("tgp.surfaces.cli.crds:crds", "Print, apply or compare the custom resource definitions."),
     "demo": ("tgp.app.commands.demo:demo", "Run everything on an embedded world: no cluster, no account."),
     "observe": ("tgp.app.commands.observe:observe", "Watch a real cluster: buy nothing, write nothing."),
+    "offers": ("tgp.surfaces.cli.offers:offers", "Show what can be rented right now, and how sure that is."),
+    "sim": ("tgp.app.commands.sim:sim", "Serve a pretend market: every provider's API on a local port."),
     "operator": ("tgp.app.commands.operator:operator", "Run the operator in, or against, a cluster."),
 }
 
@@ -52,15 +56,22 @@ class LateGroup(click.Group):
 
 @click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="tgp")
+@click.option(
+    "--world",
+    envvar="TGP_WORLD",
+    default="",
+    metavar="URL",
+    help="a pretend market instead of the real one: where `tgp sim` or `tgp demo` listens (TGP_WORLD).",
+)
 @click.pass_context
-def tgp(ctx: click.Context) -> None:
+def tgp(ctx: click.Context, world: str) -> None:
     """Rent GPU machines for a Talos cluster when pods need them, and give them back.
 
     Start with `tgp demo`: the whole operator on a world in memory.
     """
     from tgp.app.house import House
 
-    ctx.obj = House()
+    ctx.obj = House(world)
 
 
 def main() -> NoReturn:

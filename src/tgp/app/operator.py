@@ -14,6 +14,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from tgp import __version__
+from tgp.adapters.kube.board import Board, Filler
 from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.controller import Controller, Source
 from tgp.adapters.kube.elector import LeaseElector, new_identity
@@ -23,18 +24,25 @@ from tgp.adapters.kube.index import by_namespace
 from tgp.adapters.kube.list import Subject as Listed
 from tgp.adapters.kube.noting import NotingCluster
 from tgp.adapters.kube.observing import ObservingCluster, SilentEvents
-from tgp.adapters.kube.records.kinds import metadata_of, namespaces, typed
+from tgp.adapters.kube.records.kinds import namespaces, typed
 from tgp.adapters.kube.records.projection import Projection
+from tgp.adapters.kube.redacting import RedactingCluster
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.runtime import House, Runtime
 from tgp.adapters.kube.store import Store
+from tgp.adapters.kube.vault import KubeVault
 from tgp.adapters.telemetry.journal import LiveJournal
+from tgp.adapters.telemetry.market import BookCollector, CloudMeter
 from tgp.adapters.telemetry.meter import MetricsMeter
 from tgp.adapters.telemetry.metrics import Metrics
+from tgp.adapters.telemetry.redaction import Redactor
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, SECRET
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, Resource
+from tgp.app.clouds import AllClouds
+from tgp.app.nowhere import NobodyKnows, nowhere
 from tgp.app.settings import Settings
+from tgp.controllers.market import Market, MarketKeeper
 from tgp.controllers.nodeclasses import NodeClassReconciler
 from tgp.controllers.nodepools import BY_CLASS, NodePoolReconciler, by_class
 from tgp.controllers.verdicts import Scribe
@@ -50,17 +58,24 @@ from tgp.core.model.facts import (
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.key import Key
 from tgp.core.model.typed import Typed
-from tgp.core.model.workload import Metadata, Namespace
+from tgp.core.model.workload import Metadata as Announced
+from tgp.core.model.workload import Namespace
 from tgp.core.rules import nodeclass, nodepool
+from tgp.core.rules.power_hosts import Address, HostRules
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterError
 from tgp.ports.entropy import Entropy
-from tgp.ports.http import Http
+from tgp.ports.http import Dial, Http
 from tgp.ports.leadership import Fence, LeadershipLost, NotLeading
+from tgp.ports.resolver import Resolver
 
 NAMING_PAUSE = timedelta(seconds=2)  # between two tries to learn the cluster's name
 STALE_AFTER = 120.0  # seconds; twice what a half-open watch may take to be noticed
+MARKET_WORKERS = 16  # sources asked at once; a slow provider keeps one of them
 LAST_EVENTS_WITHIN = 3.0  # seconds, at the end, for Events still waiting
+
+
+SOURCE = Resource("tgp.io", "v1", "sources", "Source", namespaced=False)  # never served: a board of our own
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,10 @@ class Outside:
     entropy: Entropy
     host: str  # this machine's name, for the Lease
     namespace: str  # where we live, unless the settings say otherwise
+    dial: Dial = nowhere  # the ways to providers
+    resolver: Resolver = field(default_factory=NobodyKnows)
+    api_server: tuple[Address, ...] = ()  # its addresses: no machine's switch is there
+    redactor: Redactor = field(default_factory=Redactor)  # shared with the log
     guard: Callable[[Fence], Callable[[], None]] = field(default=lambda _fence: lambda: None)
     """Starts whatever ends the process when leadership lapses; gives back how to call it off."""
     lost: Callable[[LeadershipLost], None] = field(default=lambda _error: None)
@@ -90,17 +109,21 @@ class Operator:
         self._outside = outside
         self.classes: Store[Typed[GPUNodeClass]] = Store(GPU_NODE_CLASS)
         self.pools: Store[Typed[GPUNodePool]] = Store(GPU_NODE_POOL, {BY_CLASS: by_class, "namespace": by_namespace})
-        self.secrets: Store[Metadata] = Store(SECRET)
         self.namespaces: Store[Namespace] = Store(NAMESPACE)
         self.elector = self._make_elector() if settings.leader_elect and not settings.observe else None
         self.writer = self._make_writer()
         self._recorder = None if settings.observe else EventRecorder(self.writer, outside.clock, self.identity)
         self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics)
         self._tell_of_helpers()
-        self.reflectors: tuple[Reflector[Any], ...] = (
+        self.vault = KubeVault(self.writer, self.namespace, outside.redactor.learn)
+        self.market = Market()
+        self.sources: Board[Announced] = Board(SOURCE)
+        self._tell_of_the_market()
+        self.reflectors: tuple[Filler, ...] = (
             self._reflector(typed(GPU_NODE_CLASS, GPUNodeClass), self.classes),
             self._reflector(typed(GPU_NODE_POOL, GPUNodePool), self.pools),
-            self._reflector(metadata_of(SECRET), self.secrets, self.namespace),
+            self.vault.board,
+            self.sources,
             self._reflector(namespaces(), self.namespaces),
         )
         house = House(outside.clock, outside.entropy, self.journal, MetricsMeter(self.metrics))
@@ -127,7 +150,10 @@ class Operator:
     def _make_writer(self) -> Cluster:
         fence = self.elector.fence if self.elector is not None else None
         kube = KubeCluster(self._outside.http, self._outside.entropy, fence=fence)
-        noting = NotingCluster(kube, {GPU_NODE_CLASS: (self.classes,), GPU_NODE_POOL: (self.pools,)})
+        noting = NotingCluster(
+            RedactingCluster(kube, self._outside.redactor),
+            {GPU_NODE_CLASS: (self.classes,), GPU_NODE_POOL: (self.pools,)},
+        )
         if not self.settings.observe:
             return noting
         # Around the noting one: a write that was dropped must not be waited for.
@@ -142,6 +168,13 @@ class Operator:
             self.elector.on_trouble = self._note_lease
             self.metrics.lease_unreachable.set_function(self.elector.unreachable_for)
 
+    def _tell_of_the_market(self) -> None:
+        self.metrics.redactions.set_function(lambda: self._outside.redactor.caught)
+        self.metrics.show(BookCollector(lambda: self.market.book, self._outside.clock.now))
+
+    def _announce(self, source: str) -> None:
+        self.sources.store.put(Announced(key=Key("", source), resource_version=self.sources.next_version()))
+
     def _note_lease(self, why: str) -> None:
         assert self.elector is not None, "nobody else tells of it"
         lease = self.elector.key
@@ -155,11 +188,30 @@ class Operator:
         settings, clock = self.settings, self._outside.clock
         zones = frozenset(available_timezones())
         cluster = self.writer
+        outside = self._outside
+        of_market = MarketKeeper(
+            self.market,
+            classes=self.classes,
+            clouds=AllClouds(
+                outside.dial,
+                clock,
+                outside.entropy,
+                outside.resolver,
+                CloudMeter(self.metrics),
+                HostRules(settings.power_allowed_hosts, outside.api_server),
+            ),
+            vault=self.vault,
+            clock=clock,
+            entropy=outside.entropy,
+            journal=self.journal,
+            announce=self._announce,
+        )
         of_classes = NodeClassReconciler(
             self.classes,
-            self.secrets,
-            cluster,
+            self.vault,
+            self.market,
             Scribe(GPU_NODE_CLASS, nodeclass.OWNED, cluster, self.journal, clock),
+            clock,
             namespace=self.namespace,
             default_backend=settings.networking_backend,
             time_zones=zones,
@@ -175,9 +227,22 @@ class Operator:
         )
         return (
             Controller(
+                "market",
+                of_market,
+                sources=(
+                    Source(self.classes, of_market.of_class),
+                    Source(self.vault.board.store, of_market.of_secret),
+                ),
+                workers=MARKET_WORKERS,
+            ),
+            Controller(
                 "nodeclasses",
                 of_classes,
-                sources=(Source(self.classes), Source(self.secrets, of_classes.referring_to)),
+                sources=(
+                    Source(self.classes),
+                    Source(self.vault.board.store, of_classes.referring_to),
+                    Source(self.sources.store, of_classes.selling_from),
+                ),
                 writes=(self.classes,),
                 workers=settings.workers,
             ),
@@ -199,7 +264,10 @@ class Operator:
     async def run(self, *, settled: Callable[[], None] | None = None) -> None:
         """Until `stop`. Raises LeadershipLost where nothing outside ended the process first."""
         call_off = self._outside.guard(self.elector.fence) if self.elector is not None else None
-        helpers = [asyncio.create_task(self._introduce(), name="introduce")]
+        helpers = [
+            asyncio.create_task(self._introduce(), name="introduce"),
+            asyncio.create_task(self.vault.run(), name="vault"),
+        ]
         if self._recorder is not None:
             helpers.append(asyncio.create_task(self._recorder.run(), name="events"))
         standing = asyncio.create_task(self.elector.run(), name="elector") if self.elector is not None else None

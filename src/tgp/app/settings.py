@@ -12,6 +12,7 @@ from typing import Any
 
 from tgp.api.problem import Invalid
 from tgp.api.values import duration, go_duration
+from tgp.core.rules.power_hosts import HostRefused, HostRules
 
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
@@ -66,6 +67,12 @@ class Settings:
         key="networking.backend",
         choices=("", *BACKENDS),
     )
+    power_allowed_hosts: tuple[str, ...] = _setting(
+        (),
+        "hosts that machines' power may be switched by: names, *.domain, addresses, networks; none given: any that a "
+        "class names",
+        key="power.allowedHosts",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,9 @@ class Setting:
             raise BadSetting(f"{where}: {error}") from error
         if self.choices and value not in self.choices:
             wanted = ", ".join(choice for choice in self.choices if choice)
-            raise BadSetting(f"{where}: {said!r} is not one of {wanted}")
+            near = difflib.get_close_matches(str(value), [choice for choice in self.choices if choice], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise BadSetting(f"{where}: {said!r} is not one of {wanted}{hint}")
         return value
 
     def _convert(self, said: Any) -> Any:
@@ -107,6 +116,8 @@ class Setting:
             return _integer(said)
         if self.kind is timedelta:
             return _positive_duration(said)
+        if self.kind is tuple:
+            return _words(said)
         if not isinstance(said, str):
             raise ValueError(f"expected text, got {said!r}")  # noqa: TRY004 - one error for every wrong value
         return said
@@ -164,6 +175,10 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
     if not lengths[0] < lengths[1] < lengths[2]:
         order = " < ".join(f"{places[name]} ({go_duration(getattr(settings, name))})" for name in names)
         raise BadSetting(f"{order} must hold, so that a leader ends before it is replaced")
+    try:
+        HostRules(settings.power_allowed_hosts)
+    except HostRefused as error:
+        raise BadSetting(f"{places['power_allowed_hosts']}: {error}") from error
     if settings.listen:
         host, colon, port = settings.listen.rpartition(":")
         if not (colon and host and port.isdigit() and int(port) < 65_536):
@@ -204,6 +219,14 @@ def _integer(said: Any) -> int:
         return int(str(said))
     except ValueError:
         raise ValueError(f"{said!r} is not a whole number") from None
+
+
+def _words(said: Any) -> tuple[str, ...]:
+    """A list in a file; words with commas between them on a command line."""
+    words = said.split(",") if isinstance(said, str) else said
+    if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"{said!r} is not a list of words")
+    return tuple(word.strip() for word in words if word.strip())
 
 
 def _positive_duration(said: Any) -> timedelta:

@@ -1,6 +1,6 @@
 """Writing verdicts down: conditions in a status, a fact for each that turned, and nothing when nothing did."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from tgp.api.resource import Resource
@@ -13,7 +13,7 @@ from tgp.ports.journal import Journal
 
 T = TypeVar("T")
 
-BAD_WHEN_TRUE = frozenset({"Unsatisfiable", "DeprecatedFields", "Limited"})
+BAD_WHEN_TRUE = frozenset({"Unsatisfiable", "DeprecatedFields", "Limited", "SpotInert"})
 
 
 class Scribe:
@@ -28,19 +28,21 @@ class Scribe:
         self._journal = journal
         self._clock = clock
 
-    async def write(self, record: Typed[T], verdicts: Iterable[Verdict]) -> None:
-        """One status write at most. Facts are noted once the API server holds them."""
+    async def write(
+        self, record: Typed[T], verdicts: Iterable[Verdict], parts: Mapping[str, Any] | None = None
+    ) -> None:
+        """One status write at most. Facts are noted once the API server holds them. `parts` replace what is held."""
         status = record.status
         held = _conditions(status)
         settled = settle(held, verdicts, record.generation, self._clock.now(), self._owned)
-        if settled == held:
+        if settled == held and parts is None:
             return
         await self._cluster.write_status(
             self._resource,
             record.key,
             uid=record.uid_text,
             seen=status,
-            status={**status, "conditions": settled},
+            status={**status, **(parts or {}), "conditions": settled},
             resource_version=str(record.resource_version),
         )
         for fact in self._turned(record, held, settled):

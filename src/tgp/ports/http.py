@@ -27,6 +27,7 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 DEFAULT_MAX_BYTES = 16 << 20  # a page of 500 pods at 20 KB each is 10 MB
+NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: nested deeper than anybody needs
 MAX_LINE_BYTES = 8 << 20  # etcd refuses objects above 1.5 MB; managedFields and encoding add to it
 
 
@@ -96,7 +97,7 @@ class Reply:
         """The whole body as JSON; `Unreadable` if it is none."""
         try:
             return msgspec.json.decode(self.content)
-        except msgspec.DecodeError as error:
+        except NO_JSON as error:
             kind = self.header("Content-Type") or "no content type"
             raise Unreadable(f"expected JSON, got {len(self.content)} bytes of {kind}") from error
 
@@ -104,7 +105,7 @@ class Reply:
         """A string at the top level of a JSON object; empty if it is not there, or the body is no JSON object."""
         try:
             value = msgspec.json.decode(self.content)
-        except msgspec.DecodeError:
+        except NO_JSON:
             return ""
         found = value.get(name) if isinstance(value, dict) else None
         return found if isinstance(found, str) else ""

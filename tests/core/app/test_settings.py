@@ -47,6 +47,12 @@ def test_the_file_may_nest():
         ({}, {}, ["workers"], "the file must be a mapping"),
         ({"listen": "8080"}, {}, None, "--listen: '8080' is not host:port"),
         ({"log_format": "xml"}, {}, None, "--log-format: 'xml' is not one of auto, json, text"),
+        (
+            {"log_level": "inf"},
+            {},
+            None,
+            "--log-level: 'inf' is not one of debug, info, warning, error; did you mean info?",
+        ),
         ({}, {}, {"context": 7}, "file: context: expected text"),
     ],
 )

@@ -1,10 +1,12 @@
 """What an adapter is given when it is built: ways to its provider, its key, and what the class says about it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tgp.adapters.clouds.keyed import KeyedHttp
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.secret import Secret
+from tgp.core.rules.power_hosts import STRICT, HostRules
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Account, CloudFacts
 from tgp.ports.entropy import Entropy
@@ -20,6 +22,8 @@ class Door:
     resolver: Resolver
     key: Secret | None = None  # None: only what is public can be asked
     settings: ProviderSettings = field(default_factory=ProviderSettings)
+    secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict)  # (Secret, key) that the settings name
+    hosts: HostRules = STRICT  # which hosts of the settings may be called
 
     def endpoint(self, facts: CloudFacts) -> str:
         return self.settings.endpoint or facts.endpoint

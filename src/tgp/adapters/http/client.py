@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import aiohttp
 from yarl import URL
 
+from tgp.adapters.http.address import OneAddress, pinned
 from tgp.adapters.http.failures import FAILURES, explain
 from tgp.adapters.http.gate import Gate, GatedRequest, body_of
 from tgp.adapters.http.stream import SocketStream
@@ -43,6 +44,7 @@ class HttpClient:
         *,
         tls: ssl.SSLContext | None = None,  # None: the system's authorities
         server_name: str = "",  # to verify instead of the URL's host
+        address: str = "",  # to connect to, whatever the URL's host resolves to; its name is still the one verified
         proxy: str = "",
         headers: Pairs = (),  # added to every call; never printed
         pool: Pool = Pool(),  # noqa: B008 - frozen
@@ -51,6 +53,7 @@ class HttpClient:
         self._clock = clock
         self._tls = tls
         self._server_name = server_name or None
+        self._address = pinned(address, base_url, proxy)
         self._proxy = proxy or None
         self._headers = headers
         self._pool = pool
@@ -128,10 +131,12 @@ class HttpClient:
 
     def _new_session(self, *, fresh: bool) -> aiohttp.ClientSession:
         pool = self._pool
+        resolver = OneAddress(self._address) if self._address is not None else None
         if fresh:
-            connector = aiohttp.TCPConnector(limit=pool.connections, force_close=True)
+            connector = aiohttp.TCPConnector(limit=pool.connections, resolver=resolver, force_close=True)
         else:
-            connector = aiohttp.TCPConnector(limit=pool.connections, keepalive_timeout=pool.keep_idle.total_seconds())
+            keep = pool.keep_idle.total_seconds()
+            connector = aiohttp.TCPConnector(limit=pool.connections, resolver=resolver, keepalive_timeout=keep)
         return aiohttp.ClientSession(
             connector=connector,
             request_class=GatedRequest,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from tgp.adapters.kube.board import Filler
 from tgp.adapters.kube.controller import Controller, Source, own_key
 from tgp.adapters.kube.meters import DONE, FAILED, OVERDUE, PUT_OFF, Meter, Unmetered
 from tgp.adapters.kube.queue import Queue
-from tgp.adapters.kube.reflector import Reflector
 from tgp.adapters.kube.turn import CURRENT, Turn
 from tgp.core.model.facts import TurnFailed
 from tgp.core.model.key import Key
@@ -153,7 +153,7 @@ class Lane:
 
 
 class Runtime:
-    def __init__(self, reflectors: Sequence[Reflector[Any]], controllers: Sequence[Controller], house: House) -> None:
+    def __init__(self, reflectors: Sequence[Filler], controllers: Sequence[Controller], house: House) -> None:
         names = [controller.name for controller in controllers]
         assert len(set(names)) == len(names), f"two controllers of one name: {names}"
         self._reflectors = tuple(reflectors)

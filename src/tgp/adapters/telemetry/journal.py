@@ -8,6 +8,8 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.core.model.facts import (
     ConditionChanged,
     Fact,
+    KeyAccepted,
+    KeyWasRefused,
     LeadershipEnded,
     LeadershipReleased,
     LeadershipWon,
@@ -16,6 +18,8 @@ from tgp.core.model.facts import (
     ObjectUnreadable,
     OperatorStarted,
     OperatorStopped,
+    ProviderRecovered,
+    ProviderTroubled,
     TurnFailed,
     WatchRecovered,
     WatchTroubled,
@@ -49,7 +53,11 @@ class LiveJournal:
                 self._metrics.failed_turns.labels(fact.controller, fact.error).inc()
             case WatchTroubled():
                 self._metrics.watch_trouble.labels(fact.kind).inc()
-            case WatchRecovered() | LeaseReached():
+            case KeyWasRefused():
+                self._metrics.keys_refused.labels(_provider(fact.source)).inc()
+            case ProviderTroubled():
+                self._metrics.provider_trouble.labels(_provider(fact.source), fact.error).inc()
+            case WatchRecovered() | LeaseReached() | KeyAccepted() | ProviderRecovered():
                 pass  # the log line is its only echo
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()
@@ -62,12 +70,24 @@ def _level(fact: Fact) -> int:
     match fact:
         case TurnFailed():
             return logging.ERROR
-        case WatchTroubled() | ObjectUnreadable() | LeadershipEnded() | LeaseTroubled():
+        case (
+            WatchTroubled()
+            | ObjectUnreadable()
+            | LeadershipEnded()
+            | LeaseTroubled()
+            | KeyWasRefused()
+            | ProviderTroubled()
+        ):
             return logging.WARNING
         case ConditionChanged():
             return logging.INFO if fact.good else logging.WARNING
         case _:
             return logging.INFO
+
+
+def _provider(source: str) -> str:
+    """Sources are as many as users make them; providers are few."""
+    return source.partition("/")[0].partition("#")[0]
 
 
 def _plain(fact: Fact) -> dict[str, Any]:

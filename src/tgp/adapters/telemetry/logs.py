@@ -16,17 +16,23 @@ COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31m"}
 
 
 def set_up(
-    style: str, level: str, stream: TextIO | None = None, *, bound: Callable[[], Mapping[str, str]] = dict
+    style: str,
+    level: str,
+    stream: TextIO | None = None,
+    *,
+    bound: Callable[[], Mapping[str, str]] = dict,
+    redact: Callable[[str], str] = str,
 ) -> None:
     """Send every line of the house to `stream` (standard error). `auto` is text on a terminal, JSON elsewhere.
 
-    `bound` gives the fields that every line written just now has, unless it brings its own.
+    `bound` gives the fields that every line written just now has, unless it brings its own. Every line passes
+    `redact` last.
     """
     out = stream or sys.stderr
     text = style == "text" or (style == "auto" and out.isatty())
     handler = logging.StreamHandler(out)
     handler.addFilter(_Binding(bound))
-    handler.setFormatter(ForPeople(colour=out.isatty()) if text else ForMachines())
+    handler.setFormatter(Redacting(ForPeople(colour=out.isatty()) if text else ForMachines(), redact))
     root = logging.getLogger(ROOT)
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -45,6 +51,18 @@ class _Binding(logging.Filter):
         for name, value in self._bound().items():
             vars(record).setdefault(name, value)
         return True
+
+
+class Redacting(logging.Formatter):
+    """Another formatter's line, through the last net."""
+
+    def __init__(self, inner: logging.Formatter, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._inner = inner
+        self._redact = redact
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._redact(self._inner.format(record))
 
 
 def _extras(record: logging.LogRecord) -> dict[str, Any]:

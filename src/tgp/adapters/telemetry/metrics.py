@@ -1,14 +1,17 @@
 """Every metric of the operator, in one place: names are a contract with dashboards and alerts."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.registry import Collector
 
 LAG_BUCKETS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0)  # a tenth of the renew deadline is one second
+CALL_BUCKETS = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 TURN_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
 
 
 class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._shown: Collector | None = None
         of = self.registry
         self.build = Gauge("tgp_build_info", "1, labelled with the running version", ["version"], registry=of)
         self.leader = Gauge("tgp_leader", "1 while this replica holds the Lease", registry=of)
@@ -39,6 +42,39 @@ class Metrics:
             "tgp_unreadable_objects_total", "Objects this version cannot decode", ["kind"], registry=of
         )
         self.events_dropped = Gauge("tgp_events_dropped", "Events dropped: too many, or not writable", registry=of)
+
+        self.keys_refused = Counter(
+            "tgp_keys_refused_total", "Times a provider refused a key", ["provider"], registry=of
+        )
+        self.provider_trouble = Counter(
+            "tgp_provider_troubles_total",
+            "Times a provider did not tell its offers for minutes",
+            ["provider", "error"],
+            registry=of,
+        )
+
+        self.cloud_calls = Histogram(
+            "tgp_cloud_call_seconds",
+            "Calls to providers",
+            ["provider", "verb", "outcome"],
+            buckets=CALL_BUCKETS,
+            registry=of,
+        )
+        self.cloud_waits = Histogram(
+            "tgp_cloud_wait_seconds",
+            "Waiting for a turn, to keep a provider's rate limit",
+            ["provider", "verb", "refused"],
+            buckets=CALL_BUCKETS,
+            registry=of,
+        )
+        self.redactions = Gauge("tgp_redactions", "Secrets caught on their way out: each is a defect", registry=of)
+
+    def show(self, collector: Collector) -> None:
+        """Ask this one too; a later one for the same series takes its place (an operator that began anew)."""
+        if self._shown is not None:
+            self.registry.unregister(self._shown)
+        self._shown = collector
+        self.registry.register(collector)
 
     def page(self) -> bytes:
         return generate_latest(self.registry)

@@ -14,8 +14,10 @@ from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.client import HttpClient, Pool
 from tgp.adapters.http.serve import NoFreePort, listen
+from tgp.app.dialling import Switchboard
 from tgp.app.embedded import kubeconfig
 from tgp.app.embedded.guest import Guest, settings_at
+from tgp.app.embedded.market import EmbeddedDial
 from tgp.app.embedded.pace import pace_in_words, world_seconds
 from tgp.app.embedded.steady import SteadyLoop
 from tgp.app.embedded.world import EmbeddedWorld
@@ -125,7 +127,9 @@ class Visit:
         self._began_at = self._wall.boottime(), loop.time()
         self._viewer = self._http(world.viewer_token())
         self._account = self._http(world.operator_token())
-        self._guest = Guest(self._account, clock, settings_at(wish.speed))
+        world.market.open_at(self._url)
+        self._lines = Switchboard(clock)
+        self._guest = Guest(self._account, clock, settings_at(wish.speed), EmbeddedDial(self._lines, self._url))
         self._gatherer = Gatherer(Sources(self._viewer, clock, SystemEntropy(), Unheard()))
         self._ears = Ears(clock, conditions=False)
         self._last: Scene | None = None  # None: it is still on
@@ -144,6 +148,7 @@ class Visit:
             for line in self._farewell():
                 click.echo(line)
         finally:
+            await self._lines.close()
             await self._viewer.close()
             await self._account.close()
 
@@ -167,6 +172,7 @@ class Visit:
         return [
             f"tgp demo: an embedded Kubernetes API in memory at {self._url}; nothing is bought, nothing is installed.",
             f"Look from another terminal: {self._kubectl} get tgp -A",
+            f"The market there: TGP_WORLD={self._url} tgp offers",
             f"World time: {self._pace()}. Ctrl-C ends.",
         ]
 
@@ -178,6 +184,7 @@ class Visit:
                 url=self._url,
                 kubectl=self._kubectl,
                 operator=self._guest.facts(),
+                stall=self._guest.stall(),
                 heard=tuple(self._ears.heard),
             )
         )

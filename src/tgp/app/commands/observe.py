@@ -14,7 +14,9 @@ import click
 
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.observing import ObservingCluster
+from tgp.adapters.resolver import SystemResolver
 from tgp.app.connect import Connection, connect
+from tgp.app.dialling import switchboard
 from tgp.app.operator import Operator, Outside
 from tgp.app.settings import Settings
 from tgp.app.view.doors import ReadOnlyHttp
@@ -22,6 +24,8 @@ from tgp.app.view.ears import Ears
 from tgp.app.view.facts import Unheard, turns_of
 from tgp.app.view.scene import OURS_ONLY, Frame, Gatherer, Sources
 from tgp.app.view.show import Length, Work, drawable, end_after, end_on_signals, play, view_for
+from tgp.app.view.wares import stall
+from tgp.ports.http import Dial
 from tgp.surfaces.terminal.scene import Scene
 from tgp.surfaces.terminal.summary import Outcome, summary
 
@@ -68,8 +72,8 @@ def observe(kubeconfig: str, context: str, namespace: str, lasting: timedelta | 
 
 
 async def _observe(wish: Wish) -> None:
-    async with connect(wish.kubeconfig, wish.context) as connection:
-        onlooker = Onlooker(connection, wish)
+    async with connect(wish.kubeconfig, wish.context) as connection, switchboard(connection.clock) as dial:
+        onlooker = Onlooker(connection, wish, dial)
         with onlooker.ears.listening():
             await onlooker.look()
         onlooker.say_goodbye()
@@ -78,14 +82,21 @@ async def _observe(wish: Wish) -> None:
 class Onlooker:
     """The operator that only looks, and the view of it."""
 
-    def __init__(self, connection: Connection, wish: Wish) -> None:
+    def __init__(self, connection: Connection, wish: Wish, dial: Dial) -> None:
         self._wish = wish
         self._clock = connection.clock
         self._server = connection.server
         self._http = ReadOnlyHttp(connection.http)
         settings = Settings(observe=True, leader_elect=False, namespace=wish.namespace, listen="")
         outside = Outside(
-            self._http, connection.clock, connection.entropy, socket.gethostname(), namespace=connection.namespace
+            self._http,
+            connection.clock,
+            connection.entropy,
+            socket.gethostname(),
+            namespace=connection.namespace,
+            dial=dial,
+            resolver=SystemResolver(),
+            api_server=connection.addresses,
         )
         self._worker = Operator(settings, outside)
         sources = Sources(self._http, connection.clock, connection.entropy, Unheard())
@@ -122,6 +133,7 @@ class Onlooker:
             pace=PROMISE,
             url=self._server,
             kubectl=self._wish.kubectl,
+            stall=stall(self._worker.market, self._clock.now()),
             operator={
                 "operator": "only looks",
                 "turns": str(turns.taken),

@@ -12,16 +12,20 @@ from typing import Any
 
 import click
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from tgp.adapters.http.serve import Listening, NoFreePort, listen
 from tgp.adapters.kube import turn
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.elector_watchdog import LEASE_LOST_EXIT_CODE, Watchdog
+from tgp.adapters.resolver import SystemResolver
 from tgp.adapters.telemetry import logs
+from tgp.adapters.telemetry.redaction import Redactor
 from tgp.app.connect import Connection, connect
+from tgp.app.dialling import switchboard
 from tgp.app.operator import Operator, Outside
 from tgp.app.settings import TABLE, BadSetting, Settings, load
+from tgp.ports.http import Dial
 from tgp.ports.leadership import Fence, LeadershipLost
 from tgp.surfaces.health import Probes
 
@@ -70,6 +74,10 @@ def _document(path: str) -> Any:
         return YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise BadSetting(f"{path}: {error.strerror}") from error
+    except MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
+        raise BadSetting(f"{path}{where}: not readable as YAML: {error.problem or error.context}") from error
     except (YAMLError, UnicodeDecodeError) as error:
         raise BadSetting(f"{path}: not readable as YAML: {str(error).splitlines()[0]}") from error
 
@@ -82,9 +90,10 @@ def operator(config: str | None, **flags: Any) -> None:
     Settings come from flags, then environment variables, then the file named by --config.
     """
     settings = read_settings(config, flags)
-    logs.set_up(settings.log_format, settings.log_level, bound=turn.bound)
+    redactor = Redactor()
+    logs.set_up(settings.log_format, settings.log_level, bound=turn.bound, redact=redactor)
     try:
-        asyncio.run(_run(settings))
+        asyncio.run(_run(settings, redactor))
     except (ConfigInvalid, CannotListen) as error:
         raise click.ClickException(str(error)) from error
 
@@ -93,9 +102,12 @@ class CannotListen(Exception):
     """The address for probes and metrics cannot be had. Another one would do no good: nobody would ask there."""
 
 
-async def _run(settings: Settings) -> None:
-    async with connect(settings.kubeconfig, settings.context) as connection:
-        worker = Operator(settings, outside(connection))
+async def _run(settings: Settings, redactor: Redactor) -> None:
+    async with (
+        connect(settings.kubeconfig, settings.context) as connection,
+        switchboard(connection.clock) as dial,
+    ):
+        worker = Operator(settings, outside(connection, dial, redactor))
         listening = await _listen(settings.listen, worker) if settings.listen else None
         stop_on_signals(worker.stop)
         try:
@@ -121,7 +133,7 @@ def _freeze() -> None:
     gc.freeze()
 
 
-def outside(connection: Connection) -> Outside:
+def outside(connection: Connection, dial: Dial, redactor: Redactor) -> Outside:
     """The real world."""
 
     def guard(fence: Fence) -> Callable[[], None]:
@@ -139,6 +151,10 @@ def outside(connection: Connection) -> Outside:
         entropy=connection.entropy,
         host=socket.gethostname(),
         namespace=connection.namespace,
+        dial=dial,
+        resolver=SystemResolver(),
+        redactor=redactor,
+        api_server=connection.addresses,
         guard=guard,
         lost=lost,
     )

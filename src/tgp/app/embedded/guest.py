@@ -4,15 +4,18 @@ from collections.abc import Mapping
 
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.telemetry.metrics import Metrics
+from tgp.app.embedded.market import EmbeddedResolver
 from tgp.app.embedded.stock import ACCOUNT, NAMESPACE
 from tgp.app.operator import Operator, Outside
 from tgp.app.settings import Settings
 from tgp.app.view.doors import CountingHttp
 from tgp.app.view.facts import turns_of
+from tgp.app.view.wares import stall
 from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
-from tgp.ports.http import Http
+from tgp.ports.http import Dial, Http
 from tgp.ports.leadership import LeadershipLost
+from tgp.surfaces.terminal.scene import Stall
 
 RESTARTS = 3  # lost Leases in one visit; here nobody else wants it, so more of them are a defect
 
@@ -32,12 +35,22 @@ def settings_at(speed: float) -> Settings:
 class Guest:
     """A lost Lease ends the operator's process; here its next one begins at once. Any other error is not caught."""
 
-    def __init__(self, http: Http, clock: Clock, settings: Settings, entropy: Entropy | None = None) -> None:
+    def __init__(
+        self, http: Http, clock: Clock, settings: Settings, dial: Dial, entropy: Entropy | None = None
+    ) -> None:
         self.http = CountingHttp(http)
         self.metrics = Metrics()
         self.restarts = 0
         self._settings = settings
-        self._outside = Outside(self.http, clock, entropy or SystemEntropy(), ACCOUNT, NAMESPACE)
+        self._outside = Outside(
+            self.http,
+            clock,
+            entropy or SystemEntropy(),
+            ACCOUNT,
+            NAMESPACE,
+            dial=dial,
+            resolver=EmbeddedResolver(),
+        )
         self._worker = self._begin()
         self._stopping = False
 
@@ -65,6 +78,9 @@ class Guest:
             "failed": str(turns.failed),
         }
         return facts | ({"restarts": str(self.restarts)} if self.restarts else {})
+
+    def stall(self) -> Stall:
+        return stall(self._worker.market, self._outside.clock.now())
 
     def _begin(self) -> Operator:
         return Operator(self._settings, self._outside, self.metrics)

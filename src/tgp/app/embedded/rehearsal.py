@@ -8,17 +8,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from tgp.app.embedded.guest import Guest, settings_at
+from tgp.app.embedded.market import EmbeddedDial
 from tgp.app.embedded.world import EmbeddedWorld
 from tgp.app.view.ears import Ears
 from tgp.app.view.facts import Unheard
 from tgp.app.view.scene import Frame, Gatherer, Sources
 from tgp.ports.http import Call, Http, Reply, Stream
+from tgp.sim.clouds.dialling import Dialler
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.scaled import FACTOR
 from tgp.sim.world import World
 from tgp.surfaces.terminal.scene import Scene
 
-ENDPOINT = "embedded"
+ENDPOINT = "http://embedded"
 
 
 class Rehearsal:
@@ -31,7 +33,8 @@ class Rehearsal:
         person = self._sim.visitor(ENDPOINT)
         account = TokenHttp(self._sim.visitor(ENDPOINT), self.world.operator_token())
         clock = self._sim.clock
-        self.guest = Guest(account, clock, settings_at(FACTOR), self._entropy("operator"))
+        dial = EmbeddedDial(Dialler(self._sim.network, clock), ENDPOINT)
+        self.guest = Guest(account, clock, settings_at(FACTOR), dial, self._entropy("operator"))
         self._gatherer = Gatherer(Sources(person, clock, self._entropy("view"), Unheard()))
         self.ears = Ears(clock, conditions=False)
         self._tasks: list[asyncio.Task[None]] = []
@@ -69,6 +72,7 @@ class Rehearsal:
             url="",
             kubectl=kubectl,
             operator=self.guest.facts(),
+            stall=self.guest.stall(),
             heard=tuple(self.ears.heard),
         )
         return self._gatherer.scene(frame)

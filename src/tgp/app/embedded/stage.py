@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB, SECRET, Resource
 from tgp.app.embedded.machines import GPU, REBOOTED
+from tgp.app.embedded.market import EmbeddedMarket
 from tgp.app.embedded.script import (
     GainPower,
     LosePower,
@@ -32,9 +33,10 @@ NOT_A_KEY = "no-key-of-this-world"
 
 
 class Stage:
-    def __init__(self, server: ApiServer, cluster: ControlPlane) -> None:
+    def __init__(self, server: ApiServer, cluster: ControlPlane, market: EmbeddedMarket) -> None:
         self._people = server.backstage.as_manager(PERSON)
         self._cluster = cluster
+        self._market = market
 
     async def play(self, luck: Random) -> None:
         """Until cancelled. A step that the world refuses (its object is gone, its namespace ends) is left out."""
@@ -48,7 +50,8 @@ class Stage:
     def take(self, step: Step) -> None:
         match step:
             case SupplyKeys(keys):
-                self._change(SECRET, NAMESPACE, OPERATOR_SECRET, {"stringData": dict.fromkeys(keys, NOT_A_KEY)})
+                supplied = {key: self._market.key(key) or NOT_A_KEY for key in keys}
+                self._change(SECRET, NAMESPACE, OPERATOR_SECRET, {"stringData": supplied})
             case WithdrawKeys(keys):
                 self._change(SECRET, NAMESPACE, OPERATOR_SECRET, {"data": dict.fromkeys(keys)})
             case WantGpus(namespace, pool, models):

@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, SECRET, Resource
+from tgp.app.embedded.market import EmbeddedMarket
 from tgp.core.rules.secrets import OPERATOR_SECRET
 from tgp.sim.apiserver import ApiServer
 
@@ -17,16 +18,17 @@ NAMESPACE = "tgp-system"
 ACCOUNT = "tgp-operator"
 MANIFESTS = ("teams.yaml", "classes.yaml", "pools.yaml")
 PERSON = "kubectl-client-side-apply"  # the field manager of somebody with kubectl
+KEYS_AT_FIRST = ("RUNPOD_API_KEY", "VAST_API_KEY", "VULTR_API_KEY")
 TREE = Path(__file__).parents[4]  # the repository, where the package is not installed from a wheel
 
 
-def furnish(server: ApiServer) -> None:
+def furnish(server: ApiServer, market: EmbeddedMarket) -> None:
     """Everything, in the order a person would apply it."""
     for definition in crds():
         server.backstage.as_manager(PERSON).create(CUSTOM_RESOURCE_DEFINITION, definition)
     for manifest in _documents(_rbac()):
         place(server, manifest)
-    place(server, provider_keys())
+    place(server, provider_keys(market))
     for name in MANIFESTS:
         for manifest in _documents(files(__package__) / "manifests" / name):
             place(server, manifest)
@@ -36,13 +38,13 @@ def place(server: ApiServer, manifest: dict[str, Any]) -> None:
     server.backstage.as_manager(PERSON).create(resource_of(server, manifest), manifest)
 
 
-def provider_keys() -> dict[str, Any]:
-    """The operator's own Secret, with the key of one provider: the others are supplied later, or never."""
+def provider_keys(market: EmbeddedMarket) -> dict[str, Any]:
+    """The operator's own Secret, with the keys of some providers: the others are supplied later, or never."""
     return {
         "apiVersion": SECRET.api_version,
         "kind": SECRET.kind,
         "metadata": {"name": OPERATOR_SECRET, "namespace": NAMESPACE},
-        "stringData": {"RUNPOD_API_KEY": "no-key-of-this-world"},
+        "stringData": {variable: market.key(variable) for variable in KEYS_AT_FIRST},
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tgp.api.resource import SERVICE_ACCOUNT
 from tgp.app.embedded.machines import MACHINES
+from tgp.app.embedded.market import EmbeddedMarket
 from tgp.app.embedded.stage import Stage
 from tgp.app.embedded.stock import ACCOUNT, NAMESPACE, furnish
 from tgp.ports.clock import Clock
@@ -36,9 +37,10 @@ class EmbeddedWorld:
         self._entropy = entropy
         self._seed = seed
         self._speed = speed
-        furnish(self.server)
+        self.market = EmbeddedMarket(clock, f"{seed}/market")
+        furnish(self.server, self.market)
         self._cluster = ControlPlane(self.server.core, Random(f"{seed}/machines"), asyncio.get_running_loop())
-        self._stage = Stage(self.server, self._cluster)
+        self._stage = Stage(self.server, self._cluster, self.market)
         for machine in MACHINES:
             self._cluster.power_on(machine)
 
@@ -67,6 +69,8 @@ class EmbeddedWorld:
         host = call.header("Host").rpartition(":")[0] or call.header("Host")
         if host not in LOCAL:
             return STRANGER
+        if self.market.serves(call):
+            return await self.market.handle(call)
         return await self.server.handle(patient(call, self._speed))
 
     def close(self) -> None:

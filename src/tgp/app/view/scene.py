@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from tgp.adapters.kube.board import Filler
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.list import Subject
 from tgp.adapters.kube.records.event import EventReader
@@ -25,7 +26,7 @@ from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http
 from tgp.ports.journal import Journal
-from tgp.surfaces.terminal.scene import Happening, Machine, Scene, Thing, label
+from tgp.surfaces.terminal.scene import Happening, Machine, Scene, Stall, Thing, label
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # pods that are over use nothing
 OURS_ONLY = "involvedObject.apiVersion=tgp.io/v1"  # Events of a large cluster are many, and not about us
@@ -50,6 +51,7 @@ class Frame:
     operator: Mapping[str, str]
     heard: Iterable[Happening] = ()
     troubles: tuple[str, ...] = ()
+    stall: Stall = field(default_factory=Stall)
     all_well: str = ""  # a hint for when nothing is wrong; empty: the usual look
 
 
@@ -64,7 +66,7 @@ class Sources:
 class Gatherer:
     """Fills stores of its own, but for the kinds that somebody else's `shared` reflectors fill already."""
 
-    def __init__(self, sources: Sources, *, shared: Iterable[Reflector[Any]] = (), event_selector: str = "") -> None:
+    def __init__(self, sources: Sources, *, shared: Iterable[Filler] = (), event_selector: str = "") -> None:
         self._sources = sources
         self._crowd = Crowd()
         self._shared = {reflector.store.resource: reflector for reflector in shared}
@@ -79,7 +81,7 @@ class Gatherer:
         )
         self._told = _Newest(self._events.store)
 
-    def _kind(self, kind: Kind) -> Reflector[Typed[Any]]:
+    def _kind(self, kind: Kind) -> Filler:
         found = self._shared.get(kind.resource)
         if found is not None:
             return found
@@ -90,7 +92,7 @@ class Gatherer:
         return Reflector(given.http, subject, store, given.entropy, given.journal, streaming=streaming)
 
     @property
-    def _every(self) -> tuple[Reflector[Any], ...]:
+    def _every(self) -> tuple[Filler, ...]:
         return (*self._ours, self._nodes, self._pods, self._events)
 
     async def run(self) -> None:
@@ -120,6 +122,7 @@ class Gatherer:
             pods=self._crowd.states(),
             happenings=self._happenings(frame.heard),
             hint=_hint(things, frame),
+            stall=frame.stall,
             troubles=(*frame.troubles, *self.troubles()),
             things_known=any(reflector.store.synced for reflector in self._ours),
             machines_known=self._nodes.store.synced,

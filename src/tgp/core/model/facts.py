@@ -112,6 +112,34 @@ class ObjectUnreadable:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class KeyAccepted:
+    source: str
+    account: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWasRefused:
+    """A provider refuses the key: nothing more is asked of that account until it changes, or a while has passed."""
+
+    source: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderTroubled:
+    """A provider has not told its offers for a while: it counts as unknown, its last offers are served on."""
+
+    source: str
+    error: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRecovered:
+    source: str
+
+
 Fact: TypeAlias = (
     OperatorStarted
     | OperatorStopped
@@ -125,4 +153,8 @@ Fact: TypeAlias = (
     | WatchTroubled
     | WatchRecovered
     | ObjectUnreadable
+    | KeyAccepted
+    | KeyWasRefused
+    | ProviderTroubled
+    | ProviderRecovered
 )

@@ -1,82 +1,57 @@
-"""GPU models: our names for them, the families people ask by, other spellings, and the memory of one.
+"""GPU models: our names for them, the families people ask by, other spellings, and what they are.
 
-A family accepts any of its members; nothing is ever substituted for something else. Memory is what makers print on the
-box, in GB, which providers report as GiB. Names and sizes are those the providers use in 2026; where two vendors
-call different cards by one name (Paperspace's RTX4000 is a Turing Quadro, not the Ada card) they are two models here.
+A family accepts any of its members; nothing is ever substituted for something else. Where two vendors call different
+cards by one name (Paperspace's RTX4000 is a Turing Quadro, not the Ada card) they are two models here. The table is a
+dated data file, read and checked at the first question.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from types import MappingProxyType
+from typing import Any
+
+from tgp.core.data.loading import Table, load
 
 NEAREST_SHOWN = 3  # more is a list, not a hint
 CLOSE_ENOUGH = 0.5
+MEMORY_TOLERANCE = 0.07  # of what the box says: drivers report 24564 MB of 24 GB; gpuhunt allows the same
+LONGEST_NAME = 128  # characters a vendor may need for a card's name; beyond it nobody looks
+FORMS = ("pcie", "sxm", "nvl", "oam", "superchip", "mixed")  # mixed: sold as several under one name
+MAKERS = ("nvidia", "amd")
+_FIELDS = ("model", "memory_gib", "reported_gib", "maker", "architecture", "form", "families", "aliases")
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
     model: str
     memory_gib: int
+    maker: str  # nvidia or amd
+    architecture: str  # Ampere, Hopper, CDNA 3 …
+    form: str  # one of FORMS
     families: tuple[str, ...] = ()  # wider names, widest first
     aliases: tuple[str, ...] = ()  # other spellings of exactly this model
+    reported_gib: tuple[float, ...] = ()  # what drivers say where it is further from memory_gib than the tolerance
+
+    def has_memory(self, told_gib: float) -> bool:
+        """Could a provider that tells so many GiB mean this card?"""
+        if abs(told_gib - self.memory_gib) <= self.memory_gib * MEMORY_TOLERANCE:
+            return True
+        return any(abs(told_gib - each) <= each * MEMORY_TOLERANCE for each in self.reported_gib)
 
 
-GPUS = (
-    Gpu("RTX3080", 10),
-    Gpu("RTX3090", 24),
-    Gpu("RTX3090Ti", 24),
-    Gpu("RTX4070Ti", 12),
-    Gpu("RTX4080", 16),
-    Gpu("RTX4090", 24),
-    Gpu("RTX5080", 16),
-    Gpu("RTX5090", 32),
-    Gpu("A4000", 16, aliases=("RTX A4000",)),
-    Gpu("A4500", 20, aliases=("RTX A4500",)),
-    Gpu("A5000", 24, aliases=("RTX A5000",)),
-    Gpu("A6000", 48, aliases=("RTX A6000",)),
-    Gpu("RTX2000Ada", 16),
-    Gpu("RTX4000Ada", 20, aliases=("RTX 4000 Ada Generation",)),
-    Gpu("RTX5000Ada", 32),
-    Gpu("RTX6000Ada", 48, aliases=("RTX 6000 Ada Generation",)),
-    Gpu("RTXPRO6000", 96, aliases=("RTX PRO 6000 Blackwell",)),
-    Gpu("RTX4000", 8, aliases=("Quadro RTX 4000",)),
-    Gpu("RTX5000", 16, aliases=("Quadro RTX 5000",)),
-    Gpu("RTX6000", 24, aliases=("Quadro RTX 6000", "Q RTX 6000")),
-    Gpu("L4", 24),
-    Gpu("L40", 48),
-    Gpu("L40S", 48),
-    Gpu("A2", 16),
-    Gpu("A10", 24),
-    Gpu("A16", 16),
-    Gpu("A30", 24),
-    Gpu("A40", 48),
-    Gpu("A100-40GB-PCIE", 40, ("A100", "A100-40GB", "A100-PCIE"), ("A100-PCIE-40GB",)),
-    Gpu("A100-40GB-SXM", 40, ("A100", "A100-40GB", "A100-SXM"), ("A100-SXM4-40GB",)),
-    Gpu("A100-80GB-PCIE", 80, ("A100", "A100-80GB", "A100-PCIE"), ("A100-PCIE-80GB", "A100 80GB PCIe")),
-    Gpu("A100-80GB-SXM", 80, ("A100", "A100-80GB", "A100-SXM"), ("A100-SXM4-80GB",)),
-    Gpu("H100-PCIE", 80, ("H100", "H100-80GB")),
-    Gpu("H100-SXM", 80, ("H100", "H100-80GB"), ("H100-SXM5", "H100 80GB HBM3")),
-    Gpu("H100-NVL", 94, ("H100",)),
-    Gpu("H200-SXM", 141, ("H200",)),
-    Gpu("H200-NVL", 141, ("H200",)),
-    Gpu("GH200", 96),
-    Gpu("B200", 180),
-    Gpu("B300", 288),
-    Gpu("V100-16GB", 16, ("V100",), ("Tesla V100-SXM2-16GB", "Tesla V100-PCIE-16GB")),
-    Gpu("V100-32GB", 32, ("V100",), ("Tesla V100-SXM2-32GB",)),
-    Gpu("T4", 16, aliases=("Tesla T4",)),
-    Gpu("P4", 8, aliases=("Tesla P4",)),
-    Gpu("P40", 24, aliases=("Tesla P40",)),
-    Gpu("P100", 16, aliases=("Tesla P100",)),
-    Gpu("P4000", 8, aliases=("Quadro P4000",)),
-    Gpu("P5000", 16, aliases=("Quadro P5000",)),
-    Gpu("P6000", 24, aliases=("Quadro P6000",)),
-    Gpu("M4000", 8, aliases=("Quadro M4000",)),
-    Gpu("MI300X", 192, aliases=("Instinct MI300X",)),
-    Gpu("MI325X", 256, aliases=("Instinct MI325X",)),
-    Gpu("MI355X", 288, aliases=("Instinct MI355X",)),
-)
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The whole table, indexed by plain names."""
+
+    gpus: Mapping[str, Gpu]  # by model, in the file's order
+    models: Mapping[str, tuple[str, ...]]  # plain model, alias or family → models
+    names: Mapping[tuple[str, str], tuple[str, ...]]  # (provider, plain name) → models
+    trims: Mapping[str, re.Pattern[str]]  # provider → what to take off the front
+    spellings: Mapping[str, str]  # plain → as people write it, models and families
+    dated: str
 
 
 def plain(name: str) -> str:
@@ -85,39 +60,165 @@ def plain(name: str) -> str:
     return bare.removeprefix("nvidia").removeprefix("amd").removeprefix("geforce")
 
 
-def _tabulate() -> Mapping[str, tuple[str, ...]]:
-    table: dict[str, tuple[str, ...]] = {}
-    for gpu in GPUS:
-        for name in (gpu.model, *gpu.aliases):
-            assert table.get(plain(name), (gpu.model,)) == (gpu.model,), f"two models are called {name}"
-            table[plain(name)] = (gpu.model,)
-    for gpu in GPUS:
-        for family in gpu.families:
-            table[plain(family)] = (*table.get(plain(family), ()), gpu.model)
-    return MappingProxyType(table)
-
-
-_MODELS = _tabulate()
-_MEMORY = {gpu.model: gpu.memory_gib for gpu in GPUS}
-_SPELLINGS = {plain(name): name for gpu in GPUS for name in (gpu.model, *gpu.families)}
+@cache
+def catalogue() -> Catalogue:
+    """The table that ships with the package."""
+    return read(load("gpus.toml"))
 
 
 def known(name: str) -> bool:
     """Does any table know it, as a model, another spelling of one, or a family?"""
-    return plain(name) in _MODELS
+    return plain(name) in catalogue().models
 
 
 def members(name: str) -> tuple[str, ...]:
     """The models a name accepts: one, or all of a family; none where nobody knows the name."""
-    return _MODELS.get(plain(name), ())
+    return catalogue().models.get(plain(name), ())
 
 
 def memory_gib(model: str) -> int | None:
     """Memory of one GPU of a model; None: not one of ours."""
-    return _MEMORY.get(model)
+    gpu = catalogue().gpus.get(model)
+    return None if gpu is None else gpu.memory_gib
+
+
+def get(model: str) -> Gpu | None:
+    """Everything about one of our models; None: not one of ours."""
+    return catalogue().gpus.get(model)
+
+
+def find(vendor_name: str, *, provider: str = "", memory_gib: float | None = None) -> Gpu | None:
+    """The one model a provider means by a name, given the memory of one GPU where it tells it.
+
+    None: nobody knows the name, it could be several cards, or the memory belongs to none of them. Nobody guesses.
+    """
+    if len(vendor_name) > LONGEST_NAME:
+        return None
+    table = catalogue()
+    meant = [table.gpus[model] for model in _meant(table, vendor_name, provider)]
+    if memory_gib is not None:
+        meant = [gpu for gpu in meant if gpu.has_memory(memory_gib)]
+    return meant[0] if len(meant) == 1 else None
 
 
 def nearest(name: str) -> tuple[str, ...]:
     """Known names that look like this one, the most alike first."""
-    close = get_close_matches(plain(name), _SPELLINGS, n=NEAREST_SHOWN, cutoff=CLOSE_ENOUGH)
-    return tuple(_SPELLINGS[each] for each in close)
+    spellings = catalogue().spellings
+    close = get_close_matches(plain(name), spellings, n=NEAREST_SHOWN, cutoff=CLOSE_ENOUGH)
+    return tuple(spellings[each] for each in close)
+
+
+def read(table: Table) -> Catalogue:
+    """The catalogue a data file describes; `BadTable` names the entry that makes no sense."""
+    table.only("gpu", "names", "trim")
+    gpus = _gpus(table)
+    return Catalogue(
+        MappingProxyType(gpus),
+        MappingProxyType(_models(table, gpus)),
+        MappingProxyType(_names(table, gpus)),
+        MappingProxyType(_trims(table)),
+        MappingProxyType({plain(name): name for gpu in gpus.values() for name in (gpu.model, *gpu.families)}),
+        table.dated.isoformat(),
+    )
+
+
+def _meant(table: Catalogue, vendor_name: str, provider: str) -> tuple[str, ...]:
+    """What the provider's own list says, else what everybody's says; the whole name first, then the trimmed one."""
+    trim = table.trims.get(provider)
+    trimmed = trim.sub("", vendor_name, count=1) if trim and trim.match(vendor_name) else vendor_name
+    for name in (vendor_name, trimmed):
+        found = table.names.get((provider, plain(name))) or table.models.get(plain(name))
+        if found:
+            return found
+    return ()
+
+
+def _gpus(table: Table) -> dict[str, Gpu]:
+    gpus: dict[str, Gpu] = {}
+    for row in table.rows("gpu"):
+        gpu = _gpu(table, row)
+        if gpu.model in gpus:
+            raise table.bad(f"gpu {gpu.model}", "stands there twice")
+        gpus[gpu.model] = gpu
+    return gpus
+
+
+def _gpu(table: Table, row: Mapping[str, Any]) -> Gpu:
+    model = table.text(row, "model", "gpu")
+    entry = f"gpu {model}"
+    table.expect(row, _FIELDS, entry)
+    return Gpu(
+        model,
+        _memory(table, row, entry),
+        _one_of(table, row, "maker", MAKERS, entry),
+        table.text(row, "architecture", entry),
+        _one_of(table, row, "form", FORMS, entry),
+        table.texts(row, "families", entry),
+        table.texts(row, "aliases", entry),
+        _reported(table, row, entry),
+    )
+
+
+def _memory(table: Table, row: Mapping[str, Any], entry: str) -> int:
+    memory = row.get("memory_gib")
+    if type(memory) is not int or not 0 < memory < 1024:
+        raise table.bad(entry, "memory_gib must be a whole number of GiB, 1 to 1023")
+    return memory
+
+
+def _reported(table: Table, row: Mapping[str, Any], entry: str) -> tuple[float, ...]:
+    reported = row.get("reported_gib", [])
+    if not isinstance(reported, list) or not all(isinstance(each, float) and 0 < each < 1024 for each in reported):
+        raise table.bad(entry, "reported_gib must be a list of numbers such as 22.2")
+    return tuple(reported)
+
+
+def _one_of(table: Table, row: Mapping[str, Any], key: str, allowed: tuple[str, ...], entry: str) -> str:
+    value = table.text(row, key, entry)
+    if value not in allowed:
+        raise table.bad(entry, f"{key} must be one of {', '.join(allowed)}, not {value}")
+    return value
+
+
+def _models(table: Table, gpus: Mapping[str, Gpu]) -> dict[str, tuple[str, ...]]:
+    models: dict[str, tuple[str, ...]] = {}
+    for gpu in gpus.values():
+        for name in (gpu.model, *gpu.aliases):
+            if plain(name) in models:
+                raise table.bad(f"gpu {gpu.model}", f"{name} is already a name of {models[plain(name)][0]}")
+            models[plain(name)] = (gpu.model,)
+    families: dict[str, tuple[str, ...]] = {}
+    for gpu in gpus.values():
+        for family in gpu.families:
+            if plain(family) in models:
+                raise table.bad(f"gpu {gpu.model}", f"the family {family} is already a name of one model")
+            families[plain(family)] = (*families.get(plain(family), ()), gpu.model)
+    return models | families
+
+
+def _names(table: Table, gpus: Mapping[str, Gpu]) -> dict[tuple[str, str], tuple[str, ...]]:
+    names: dict[tuple[str, str], tuple[str, ...]] = {}
+    for provider, section in table.section("names").items():
+        for name in table.section("names", provider):
+            entry = f"names.{provider} {name}"
+            meant = table.texts(section, name, entry)
+            for model in meant:
+                if model not in gpus:
+                    raise table.bad(entry, f"{model} is not a model of this file")
+            if not meant:
+                raise table.bad(entry, "names no model")
+            if (provider, plain(name)) in names:
+                raise table.bad(entry, "is spelt twice")
+            names[provider, plain(name)] = meant
+    return names
+
+
+def _trims(table: Table) -> dict[str, re.Pattern[str]]:
+    trims: dict[str, re.Pattern[str]] = {}
+    section = table.section("trim")
+    for provider in section:
+        try:
+            trims[provider] = re.compile(table.text(section, provider, "trim"))
+        except re.error as error:
+            raise table.bad(f"trim {provider}", f"is no pattern: {error}") from error
+    return trims

@@ -9,7 +9,7 @@ from tgp.core.model.conditions import Verdict
 from tgp.core.rules.beyond_crd import class_problems, deprecated_in, unknown_time_zones
 from tgp.core.rules.secrets import Wanted, tailscale_configs, wanted_by
 
-OWNED = frozenset({"Ready", "CredentialsValid", "DeprecatedFields"})
+OWNED = frozenset({"Ready", "CredentialsValid", "OffersFresh", "SpotInert", "DeprecatedFields"})
 SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted
 
 
@@ -32,6 +32,12 @@ def judge_class(sight: ClassSight) -> tuple[Verdict, ...]:
     if deprecated := deprecated_in(node_class):
         verdicts.append(Verdict("DeprecatedFields", True, "DeprecatedFields", "; ".join(deprecated)))
     return tuple(verdicts)
+
+
+def could_ask(sight: ClassSight) -> bool:
+    """Are the keys of all its providers there, so that what the providers say is the whole truth?"""
+    wanted = wanted_by(sight.node_class, backend_of(sight.node_class, sight.default_backend))
+    return all(want.found_in(sight.secrets) for want in wanted if want.provider)
 
 
 def backend_of(node_class: GPUNodeClass, default: str) -> str:

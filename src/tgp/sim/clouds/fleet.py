@@ -103,8 +103,7 @@ class Fleet:
         self._events: list[tuple[datetime, int, Callable[[datetime], None]]] = []
         self._count = 0
         self._listeners: list[Listener] = []
-        if habits.moves:
-            self._at(clock.now() + MARKET_STEP, self._move_market)
+        self._at(clock.now() + MARKET_STEP, self._move_market)
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -148,6 +147,7 @@ class Fleet:
         self._befall(machine, mishap, now)
         if mishap is Mishap.MADE_TWICE:
             self._make(tenant, stand, wanted, price, now)
+            stand.stock = max(stand.stock - 1, 0)
         return machine
 
     def _check_purse(self, tenant: Tenant, mishap: Mishap | None, now: datetime) -> None:
@@ -212,7 +212,8 @@ class Fleet:
                 machine.addressless = True
             case Mishap.DEARER:
                 machine.rate_microusd = int(machine.rate_microusd * DEARER_BY)
-                machine.charge(machine.rate_microusd, now)
+                if self.habits.charges_from_creation:
+                    machine.charge(machine.rate_microusd, now)
             case Mishap.LIST_LAGS:
                 machine.visible_at = now + LONG_LAG
             case Mishap.SOLD_TWICE:
@@ -324,16 +325,19 @@ class Fleet:
         return sum(machine.cost_microusd(now) for machine in self.machines.values() if machine.account == tenant.id)
 
     def add_foreign(self, tenant: Tenant, count: int) -> None:
-        """Machines that another tool runs in the same account."""
-        shelves = [stand.shelf.id for stand in self.stands.values() if stand.stock > 0]
-        for number in range(count):
-            wanted = Wanted(self._luck.choice(shelves), f"somebody-elses-{number}")
-            self.rent(tenant, wanted).foreign = True
+        """Machines that another tool has run in the same account for long: listed at once, whatever is in stock."""
+        now = self.advance()
+        stands = list(self.stands.values())
+        for _ in range(count):
+            stand = self._luck.choice(stands)
+            wanted = Wanted(stand.shelf.id, f"somebody-elses-{len(self.machines)}")
+            machine = self._make(tenant, stand, wanted, stand.hourly_microusd, now)
+            machine.foreign, machine.visible_at = True, now
 
     # -- the market ----------------------------------------------------------------------------------------------------
 
     def _move_market(self, now: datetime) -> None:
-        for stand in self.stands.values():
+        for stand in self.stands.values() if self.habits.moves else ():
             self._move(stand)
         for machine in self.machines.values():
             self._settle_bid(machine, now)
@@ -349,7 +353,14 @@ class Fleet:
             stand.spot_microusd = min(stand.spot_microusd, stand.hourly_microusd)
         if luck.random() < TRADE_CHANCE:
             change = 1 if stand.stock == 0 else luck.choice((-1, 1))
-            stand.stock = min(max(stand.stock + change, 0), max(2 * shelf.stock, 1))
+            stand.stock = min(max(stand.stock + change, 0), self._most_in_stock(shelf))
+
+    def _most_in_stock(self, shelf: Shelf) -> int:
+        """Twice what there was; of a marketplace's own machine never more than is not rented out by us."""
+        if not shelf.host:
+            return max(2 * shelf.stock, 1)
+        rented = sum(machine.alive for machine in self.machines.values() if machine.shelf.id == shelf.id)
+        return max(shelf.stock - rented, 0)
 
     def _settle_bid(self, machine: Machine, now: datetime) -> None:
         stand = self.stands.get(machine.shelf.id)

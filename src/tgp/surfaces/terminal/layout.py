@@ -20,20 +20,22 @@ class Rows:
     things: int
     machines: int
     happenings: int
+    market: bool = False  # its one line
     gaps: bool = False  # an empty line before each section
 
 
 def share(height: int, scene: Scene) -> Rows:
     """Never more than fits: `height` lines include the header, the headings and the hint."""
-    room = height - HEADER - FOOTER - SECTIONS
+    market = bool(scene.stall.wares) and height > HEADER + FOOTER + 3 * SECTIONS
+    room = height - HEADER - FOOTER - SECTIONS - market
     troubles = max(0, min(len(scene.troubles), MOST_TROUBLES, room))
     room -= troubles + SECTIONS  # the lines of column names, or of "nothing"
     if room < SECTIONS:
-        return Rows(troubles, 0, 0, 0)
+        return Rows(troubles, 0, 0, 0, market)
     gaps = room - SECTIONS >= len(scene.things) + len(scene.machines) + AIRY_HAPPENINGS
     if gaps:
         room -= SECTIONS
     happenings = min(FEWEST_HAPPENINGS, room // 3)
     things = min(max(len(scene.things), 1), max((room - happenings) * 2 // 3, 1))
     machines = min(max(len(scene.machines), 1), max(room - happenings - things, 1))
-    return Rows(troubles, things, machines, max(room - things - machines, 1), gaps)
+    return Rows(troubles, things, machines, max(room - things - machines, 1), market, gaps)

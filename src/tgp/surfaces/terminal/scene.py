@@ -49,6 +49,26 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
+class Ware:
+    """The cheapest GPU-hour of one model."""
+
+    gpu: str
+    microusd: int
+    provider: str
+    spot: bool
+    way: int  # since an hour ago: 1 dearer, -1 cheaper, 0 the same
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The market at a glance."""
+
+    offers: int = 0
+    sources: int = 0
+    wares: tuple[Ware, ...] = ()  # the cheapest first
+
+
+@dataclass(frozen=True, slots=True)
 class Scene:
     title: str
     now: datetime
@@ -61,6 +81,7 @@ class Scene:
     pods: Mapping[str, int]  # how many in which state, in words
     happenings: tuple[Happening, ...]  # newest last
     hint: str  # one suggested next command
+    stall: Stall = field(default=Stall())
     troubles: tuple[str, ...] = field(default=())  # what cannot be shown, and why
     things_known: bool = True  # False: none of our kinds could be read, so that nothing is known rather than there
     machines_known: bool = True

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tgp.surfaces.terminal.layout import Rows, share
-from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Scene, Thing, age, plain
+from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Scene, Stall, Thing, age, plain
 
 T = TypeVar("T")
 
@@ -37,6 +37,7 @@ def draw(scene: Scene, width: int, height: int) -> RenderableType:
     rows = share(height, scene)
     parts: list[RenderableType] = [_header(scene, width)]
     parts += [_line((" ! ", "bold red"), (trouble, "red")) for trouble in scene.troubles[: rows.troubles]]
+    parts += _if(rows.market, _market(scene.stall))
     for section in (_things, _machines, _happenings):
         parts += [Text(), *section(scene, rows, width)] if rows.gaps else section(scene, rows, width)
     parts.append(_line((" next: ", "dim"), (scene.hint, "bold"), ("   Ctrl-C ends", "dim")))
@@ -55,6 +56,19 @@ def _header(scene: Scene, width: int) -> RenderableType:
     ]
     title = Text(plain(scene.title), style="bold")
     return Panel(Group(*lines), title=title, title_align="left", border_style="blue", width=width)
+
+
+WAYS = {1: ("▲", "red"), -1: ("▼", "green"), 0: ("", "")}
+
+
+def _market(stall: Stall) -> Text:
+    parts = [("Market", "bold"), (f" ({stall.offers:,} offers) ", "dim")]
+    for ware in stall.wares:
+        way, shade = WAYS[ware.way]
+        kind = " spot" if ware.spot else ""
+        parts += [(f"  {ware.gpu} ", ""), (f"${ware.microusd / 1_000_000:.2f}", "bold"), (way, shade)]
+        parts += [(f" {ware.provider}{kind}", "dim")]
+    return _line(*parts)
 
 
 def _things(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:

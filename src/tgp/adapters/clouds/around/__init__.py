@@ -1,0 +1,1 @@
+"""What every provider needs and no client repeats: pace, patience and counting, hung around the `Cloud` port."""

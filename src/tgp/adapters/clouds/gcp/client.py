@@ -1,0 +1,209 @@
+"""The only sender to Google Cloud: prepare, send, read. Every call carries an access token that is still good."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NoReturn
+
+from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.gcp import launching, rights, wire
+from tgp.adapters.clouds.gcp.account import ServiceAccount, read_key
+from tgp.adapters.clouds.gcp.catalogue import catalogue
+from tgp.adapters.clouds.gcp.errors import (
+    error_for,
+    error_of_operation,
+    failures_of,
+    is_gone,
+    refusal_of,
+    whatever_came,
+)
+from tgp.adapters.clouds.gcp.facts import FACTS
+from tgp.adapters.clouds.gcp.names import parted
+from tgp.adapters.clouds.gcp.offers import Shop
+from tgp.adapters.clouds.gcp.tokens import Tokens
+from tgp.adapters.clouds.sending import LOOK_BYTES, OFFERS_BYTES, Sender
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, OutcomeUnknown
+from tgp.core.model.instance import Instance
+from tgp.core.model.secret import Secret
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing
+from tgp.ports.http import Call, Reply
+
+MAX_PAGES = 40  # of 500 rows; an account with more is not one that we could look after
+WHO = FACTS.title
+
+
+class GcpCloud:
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._settings = door.settings
+        self._compute = Sender(door.dial(door.endpoint(FACTS)), WHO)
+        self._manager = Sender(door.dial(door.settings.endpoint or rights.RESOURCE_MANAGER), WHO)
+        self._opened: tuple[ServiceAccount, Tokens] | None = None
+
+    @property
+    def facts(self) -> CloudFacts:
+        return FACTS
+
+    # -- selling and buying --------------------------------------------------------------------------------------------
+
+    async def offers(self) -> Listing:
+        shop = Shop(catalogue(), self._settings.prices)
+        for kind, take in (("machineTypes", shop.take_machine_types), ("acceleratorTypes", shop.take_accelerators)):
+            for page in await self._pages(kind):
+                take(page.rows)
+        return shop.listing()
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        call = launching.launch(order, self._project, self._settings)
+        return launching.read_launch(await self._change(call), order)
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    async def find(self, token: str) -> tuple[Instance, ...]:
+        return tuple(machine for machine in await self._all() if machine.token == token)
+
+    async def owned(self, prefix: str) -> tuple[Instance, ...]:
+        return tuple(machine for machine in await self._all() if machine.token.startswith(prefix))
+
+    async def status(self, instance_id: str) -> Instance | None:
+        """A machine that is not shown is looked for among those being made, before it is called absent."""
+        reply = await self._look(wire.instance(self._project, instance_id))
+        if refusal_of(reply).reason == "notFound" and not is_gone(reply, parted(instance_id)[1]):
+            return await self._among_all(instance_id)
+        found = wire.read_instance(reply, instance_id)
+        if found is not None:
+            return found
+        return wire.read_making(await self._look(wire.operations(self._project, instance_id)), instance_id)
+
+    async def _among_all(self, instance_id: str) -> Instance | None:
+        """Google's own 404, worded as we have not seen it, proves nothing; a complete list does."""
+        return next((machine for machine in await self._all() if machine.id == instance_id), None)
+
+    async def _all(self) -> list[Instance]:
+        """Every machine of the project, once, by id; raises unless the last page was seen."""
+        found: dict[str, Instance] = {}
+        after = ""
+        for _ in range(MAX_PAGES):
+            reply = await self._look(wire.instances(self._project, after), OFFERS_BYTES)
+            page, after = wire.read_instances(reply)
+            found.update({machine.id: machine for machine in page})
+            if not after:
+                return [found[each] for each in sorted(found)]
+        raise CannotTell(f"{WHO} lists machines on more than {MAX_PAGES} pages")
+
+    async def _pages(self, kind: str) -> list[wire.Page]:
+        ask: Callable[[str, str], Call] = {
+            "machineTypes": wire.machine_types,
+            "acceleratorTypes": wire.accelerator_types,
+        }[kind]
+        envelope = f"compute#{kind.removesuffix('s')}AggregatedList"
+        pages: list[wire.Page] = []
+        after = ""
+        for _ in range(MAX_PAGES):
+            pages.append(wire.read_page(await self._look(ask(self._project, after), OFFERS_BYTES), kind, envelope))
+            after = pages[-1].next
+            if not after:
+                return pages
+        raise CannotTell(f"{WHO} lists {kind} on more than {MAX_PAGES} pages")
+
+    # -- ending --------------------------------------------------------------------------------------------------------
+
+    async def terminate(self, instance_id: str) -> None:
+        reply = await self._change(wire.terminate(self._project, instance_id))
+        body = whatever_came(reply)
+        if is_gone(reply, parted(instance_id)[1]):
+            return
+        if reply.status == 200 and body.get("kind") == "compute#operation" and not failures_of(body):
+            return
+        known = (
+            error_of_operation(body, "the end of a machine") if reply.ok else error_for(reply, "the end of a machine")
+        )
+        if known is not None and refusal_of(reply).reason != "notFound":
+            raise known
+        raise OutcomeUnknown(f"{WHO} answered the end of a machine with {reply.status}", instance_id)
+
+    # -- the account ---------------------------------------------------------------------------------------------------
+
+    async def identity(self) -> Account:
+        """The project, once the provider has shown it to this key."""
+        return rights.read_project(await self._look(rights.project(self._project)), self._project)[0]
+
+    async def check(self) -> KeyReport:
+        reply = await self._look(rights.project(self._project))
+        account, quota, some_left = rights.read_project(reply, self._project)
+        notes = rights.read_regions(await self._courtesy(rights.regions(self._project), self._compute))
+        held = rights.read_permissions(await self._courtesy(rights.permissions(self._project), self._manager))
+        refused = any(right.held is False for right in held)
+        return KeyReport(
+            account,
+            rights=held,
+            quota=quota,
+            can_buy=some_left and not refused,
+            notes=notes if some_left else ("No GPU is left in the project's quota GPUS_ALL_REGIONS.", *notes),
+        )
+
+    async def _courtesy(self, call: Call, sender: Sender) -> Reply | None:
+        """What would be nice to know of a key; None: it could not be asked, which is not the key's fault."""
+        try:
+            return await self._look(call, sender=sender)
+        except CloudBusy:
+            return None
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _project(self) -> str:
+        return self._open()[0].project
+
+    def _open(self) -> tuple[ServiceAccount, Tokens]:
+        """The key is read when it is first needed: a bad one is an answer to a question, not a failure to start."""
+        if self._opened is None:
+            settings, door = self._settings, self._door
+            account = read_key(door.key, project=settings.project or "", endpoint=settings.endpoint or "")
+            self._opened = account, Tokens(account, door.dial, door.clock)
+        return self._opened
+
+    async def _look(self, call: Call, max_bytes: int = LOOK_BYTES, sender: Sender | None = None) -> Reply:
+        """A look may be repeated: once, where a kept token was not accepted."""
+        tokens = self._open()[1]
+        token, fresh = await tokens.current()
+        reply = await (sender or self._compute).look(_keyed(call, token), max_bytes=max_bytes)
+        if reply.status != 401:
+            return reply
+        tokens.forget(token)
+        if not fresh:
+            token, _ = await tokens.current()
+            reply = await (sender or self._compute).look(_keyed(call, token), max_bytes=max_bytes)
+        if reply.status == 401:
+            raise self._not_accepted(token)
+        return reply
+
+    async def _change(self, call: Call) -> Reply:
+        """Sent once. Without a token nothing is sent, so nothing happened."""
+        tokens = self._open()[1]
+        try:
+            token, fresh = await tokens.current()
+        except CannotTell as error:
+            raise CloudBusy(f"{error}; nothing was asked for without one") from error
+        reply = await self._compute.change(_keyed(call, token))
+        if reply.status == 401:
+            await self._renew_or_refuse(tokens, token, fresh=fresh)
+        return reply
+
+    async def _renew_or_refuse(self, tokens: Tokens, token: Secret, *, fresh: bool) -> NoReturn:
+        """A token was not accepted, so nothing was done. Is it the token that is too old, or the key?"""
+        tokens.forget(token)
+        if fresh:
+            raise self._not_accepted(token)
+        try:
+            await tokens.current()
+        except CannotTell as error:
+            raise CloudBusy(str(error)) from error
+        raise CloudBusy(f"{WHO} no longer took an access token, and gave another: ask again")
+
+    def _not_accepted(self, token: Secret) -> KeyRefused:
+        self._open()[1].forget(token)
+        return KeyRefused(f"{WHO} does not accept the access token of this service account")
+
+
+def _keyed(call: Call, token: Secret) -> Call:
+    return replace(call, headers=(("Authorization", f"Bearer {token.reveal()}"), *call.headers))

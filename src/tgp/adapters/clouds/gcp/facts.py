@@ -1,0 +1,23 @@
+"""What is known of Google Cloud beforehand. The README beside this file says where each fact is from."""
+
+from datetime import timedelta
+
+from tgp.core.model.offer import BootMode
+from tgp.ports.cloud import CloudFacts, Rate
+
+FACTS = CloudFacts(
+    provider="gcp",
+    title="Google Cloud",
+    boot=(BootMode.NATIVE,),
+    endpoint="https://compute.googleapis.com",
+    listing_lag=timedelta(seconds=60),
+    key_variable="GCP_SERVICE_ACCOUNT_JSON",
+    sells_spot=True,
+    repeatable_launch=True,
+    tells_billed_price=False,
+    tells_prices=False,
+    user_data_bytes=256 << 10,
+    refresh_every=timedelta(minutes=10),
+    rates={"": Rate(calls=600, per=timedelta(minutes=1), burst=20)},
+    judged_by="google-cloud-compute 1.56.0",
+)

@@ -1,0 +1,12 @@
+"""Lambda Labs (Lambda Cloud API 1.8): whole machines in its own data centres, on demand, under Lambda's own Linux."""
+
+from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.lambdalabs.client import LambdaCloud
+from tgp.adapters.clouds.lambdalabs.facts import FACTS
+from tgp.ports.cloud import Cloud
+
+__all__ = ["FACTS", "build"]
+
+
+def build(door: Door) -> Cloud:
+    return LambdaCloud(door)

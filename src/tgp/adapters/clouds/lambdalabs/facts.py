@@ -1,0 +1,22 @@
+"""What is known of Lambda Labs before it is asked anything. Sources and dates: README.md."""
+
+from datetime import timedelta
+
+from tgp.core.model.offer import BootMode
+from tgp.ports.cloud import CloudFacts, Rate
+
+FACTS = CloudFacts(
+    provider="lambdalabs",
+    title="Lambda Labs",
+    boot=(BootMode.TAKEOVER,),
+    endpoint="https://cloud.lambda.ai/api/v1",
+    listing_lag=timedelta(seconds=60),  # nothing is published; a launch lists at once as far as anybody has told
+    key_variable="LAMBDA_LABS_API_KEY",
+    tells_creation=False,  # so the moment goes into a tag
+    user_data_bytes=1_000_000,
+    rates={
+        "": Rate(1, timedelta(seconds=1)),
+        "launch": Rate(1, timedelta(seconds=12)),
+    },
+    judged_by="lambda-ai-cloud-api-client 2.4.1",
+)

@@ -1,0 +1,120 @@
+"""Reads Lambda's machines. A row that may be ours and cannot be read makes the whole list worthless: `CannotTell`.
+
+Whose a machine is stands in its tag and in its name; the tag counts, since people rename machines.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from tgp.adapters.clouds.lambdalabs.facts import FACTS
+from tgp.adapters.clouds.reading import Odd, address, identifier, moment, shown
+from tgp.core.model.cloud_errors import CannotTell
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.prices import NotAPrice, hourly_microusd
+from tgp.ports.cloud import TOKEN_PREFIX
+
+TOKEN_TAG = "tgp-token"  # noqa: S105 - the key of a tag
+CREATED_TAG = "tgp-created"
+MOST_MACHINES = 10_000  # of one account
+CENTS = 100
+TERMINATED = "terminated"  # over: Lambda has no stopped machines, and this one costs nothing any more
+STATES: Mapping[str, InstanceState] = MappingProxyType(
+    {
+        "booting": InstanceState.STARTING,
+        "active": InstanceState.RUNNING,
+        "unhealthy": InstanceState.BROKEN,
+        "preempted": InstanceState.BROKEN,  # nobody says what it means; lost, until it is given back
+        "terminating": InstanceState.ENDING,
+    }
+)
+
+
+def read_machines(data: Any) -> tuple[Instance, ...]:
+    """Every machine of the account that may cost money, by id."""
+    if not isinstance(data, list):
+        raise CannotTell(f"{FACTS.title} answered without a list of machines")
+    if len(data) > MOST_MACHINES:
+        raise CannotTell(f"{FACTS.title} lists {len(data)} machines; more than {MOST_MACHINES} are not read")
+    found = {machine.id: machine for row in data if (machine := read_machine(row)) is not None}
+    return tuple(found[each] for each in sorted(found))
+
+
+def read_machine(row: Any) -> Instance | None:
+    """None: it is over, or it is surely somebody else's and cannot be read."""
+    try:
+        if not isinstance(row, dict):
+            raise Odd("a machine is no object")  # noqa: TRY301 - one answer to everything that is odd about a row
+        tags = _tags(row)
+        token = _token(row, tags)
+    except Odd as error:
+        raise CannotTell(f"{FACTS.title} lists a machine that cannot be read, and it may be ours: {error}") from error
+    try:
+        machine_id = identifier(row.get("id"))
+    except Odd as error:
+        if token and not token.startswith(TOKEN_PREFIX):
+            return None
+        raise CannotTell(f"{FACTS.title} lists a machine without a usable id, and it may be ours: {error}") from error
+    return None if row.get("status") == TERMINATED else _machine(row, machine_id, token, tags)
+
+
+def _machine(row: dict[str, Any], machine_id: str, token: str, tags: dict[str, str]) -> Instance:
+    said = row.get("status")
+    kind = row.get("instance_type")
+    place = row.get("region")
+    return Instance(
+        machine_id,
+        token,
+        STATES.get(said, InstanceState.UNKNOWN) if isinstance(said, str) else InstanceState.UNKNOWN,
+        said=shown(said) if said is not None else "",
+        sku=_word(kind, "name"),
+        place=_word(place, "name"),
+        hourly_microusd=_price(kind),
+        interrupted=said == "preempted",
+        created_at=_created(tags),
+        public_ip=address(row.get("ip")),
+        private_ip=address(row.get("private_ip")),
+        progress=shown(said) if isinstance(said, str) else "",
+        tags=tags,
+    )
+
+
+def _token(row: dict[str, Any], tags: dict[str, str]) -> str:
+    name = row.get("name")
+    if name is None:
+        name = ""
+    if not isinstance(name, str):
+        raise Odd(f"name is {type(name).__name__}, not a text")
+    tagged = tags.get(TOKEN_TAG, "")
+    return tagged if tagged.startswith(TOKEN_PREFIX) else name
+
+
+def _tags(row: dict[str, Any]) -> dict[str, str]:
+    rows = row.get("tags")
+    if rows is None:
+        return {}
+    if not isinstance(rows, list):
+        raise Odd(f"tags is {type(rows).__name__}, not a list")
+    tags: dict[str, str] = {}
+    for each in rows:
+        if not isinstance(each, dict) or not isinstance(each.get("key"), str) or not isinstance(each.get("value"), str):
+            raise Odd("a tag has no key or no value")
+        tags[each["key"]] = each["value"]
+    return tags
+
+
+def _price(kind: Any) -> int | None:
+    try:
+        return hourly_microusd(kind.get("price_cents_per_hour"), per_dollar=CENTS) if isinstance(kind, dict) else None
+    except NotAPrice:
+        return None
+
+
+def _created(tags: dict[str, str]) -> datetime | None:
+    return moment(tags.get(CREATED_TAG), CREATED_TAG)
+
+
+def _word(row: Any, name: str) -> str:
+    value = row.get(name) if isinstance(row, dict) else None
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,179 @@
+"""Orders and their answers on Lambda's wire: values to calls, replies to values. No I/O here."""
+
+import re
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+from tgp.adapters.clouds.discreet import Confidence
+from tgp.adapters.clouds.lambdalabs.errors import NO_SUCH_OBJECT, answered, code_of, look_failed, refusal
+from tgp.adapters.clouds.lambdalabs.facts import FACTS
+from tgp.adapters.clouds.lambdalabs.machines import CREATED_TAG, TOKEN_TAG, read_machine
+from tgp.adapters.clouds.reading import Odd, identifier, mapping_of
+from tgp.core.model.cloud_errors import CannotTell, OrderRefused, OutcomeUnknown
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.ports.cloud import LaunchOrder
+from tgp.ports.http import Call, Reply, Unreadable, json_call
+
+TITLE = FACTS.title
+TYPES = Call("GET", "/instance-types")
+MACHINES = Call("GET", "/instances")
+SSH_KEYS = Call("GET", "/ssh-keys")
+
+NAME_CHARACTERS = 64
+TAG_KEY_CHARACTERS = 55
+TAG_VALUE_CHARACTERS = 128
+NOT_IN_TAG_KEYS = re.compile(r"[^a-z0-9:-]")
+IMAGE_ID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\Z")  # else it is the name of a family
+LIKE_A_MACHINE = re.compile(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")  # ids are 32 hex digits
+DEEPEST = 8  # levels of an answer that are searched for ids
+
+
+def machine(instance_id: str) -> Call:
+    return Call("GET", f"/instances/{quote(instance_id, safe='')}")
+
+
+def terminate(instance_id: str) -> Call:
+    """One id a call: whether one bad id voids a whole batch is not known."""
+    return json_call("POST", "/instance-operations/terminate", {"instance_ids": [instance_id]})
+
+
+def launch(order: LaunchOrder, ssh_key_name: str | None, now: datetime) -> Call:
+    """The one request that pays. Raises OrderRefused for what is known to be refused: nothing is sent."""
+    if not ssh_key_name:
+        raise OrderRefused(
+            f"{TITLE} starts no machine without an SSH key: set settings.sshKeyName of the provider "
+            f"{FACTS.provider} to the name of a key in the account"
+        )
+    if len(order.token) > NAME_CHARACTERS:
+        raise OrderRefused(f"{TITLE} takes names of at most {NAME_CHARACTERS} characters, the token has more")
+    body: dict[str, Any] = {
+        "region_name": order.offer.place,
+        "instance_type_name": order.offer.sku,
+        "ssh_key_names": [ssh_key_name],
+        "name": order.token,
+        "tags": tags_of(order, now),
+    }
+    if order.user_data:
+        body["user_data"] = _user_data(order)
+    if order.image:
+        body["image"] = {"id" if IMAGE_ID.match(order.image) else "family": order.image}
+    return json_call("POST", "/instance-operations/launch", body, not_after=order.not_after)
+
+
+def tags_of(order: LaunchOrder, now: datetime) -> list[dict[str, str]]:
+    """The class's, bent to what Lambda takes as a key; then ours, which win."""
+    tags = {_tag_key(key): value[:TAG_VALUE_CHARACTERS] for key, value in order.tags}
+    tags |= {TOKEN_TAG: order.token, CREATED_TAG: now.isoformat(timespec="seconds")}
+    return [{"key": key, "value": value} for key, value in tags.items()]
+
+
+def _tag_key(key: str) -> str:
+    """A lower-case letter, then at least one more sign."""
+    bent = NOT_IN_TAG_KEYS.sub("-", key.lower())
+    if len(bent) < 2 or not bent[0].isalpha():
+        bent = f"x-{bent}"
+    return bent[:TAG_KEY_CHARACTERS]
+
+
+def _user_data(order: LaunchOrder) -> str:
+    if len(order.user_data) > FACTS.user_data_bytes:
+        raise OrderRefused(f"{TITLE} takes user data of at most {FACTS.user_data_bytes} bytes, the order has more")
+    try:
+        return order.user_data.decode()
+    except UnicodeDecodeError:
+        raise OrderRefused(f"{TITLE} takes user data as text, and the order's is none") from None
+
+
+def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: Confidence) -> Instance:
+    """A machine, a definite refusal, or OutcomeUnknown."""
+    named = ids_named(reply)
+    if reply.ok and named:
+        return Instance(
+            named[0],
+            order.token,
+            InstanceState.STARTING,
+            sku=order.offer.sku,
+            place=order.offer.place,
+            created_at=now,
+            tags={tag["key"]: tag["value"] for tag in tags_of(order, now)},
+        )
+    if named:
+        raise OutcomeUnknown(f"{TITLE} answered the order with {reply.status} and named a machine", named[0])
+    refused = None if reply.ok or _hints_at_a_machine(reply, order) else refusal(reply, "launch", *confidences)
+    raise refused or OutcomeUnknown(f"{TITLE} answered the order with {answered(reply, *confidences)}")
+
+
+def ids_named(reply: Reply) -> list[str]:
+    """Every machine an answer names, an error's too, wherever in it they stand."""
+    try:
+        return _ids_in(reply.json(), DEEPEST)
+    except Unreadable:
+        return []
+
+
+def _ids_in(value: Any, deepest: int) -> list[str]:
+    if deepest == 0 or not isinstance(value, dict):
+        return []
+    found: list[str] = []
+    for key, each in value.items():
+        if key in ("instance_ids", "instance_id"):
+            found += _ids(each)
+        else:
+            found += _ids_in(each, deepest - 1)
+    return found
+
+
+def _ids(value: Any) -> list[str]:
+    found = []
+    for each in value if isinstance(value, list) else [value]:
+        try:
+            found.append(identifier(each))
+        except Odd:
+            continue
+    return found
+
+
+def _hints_at_a_machine(reply: Reply, order: LaunchOrder) -> bool:
+    """Does the text of an error hold what could be a machine's id, and is nothing that the order itself said?"""
+    content = reply.content.lower()
+    for ours in (order.token, order.image):
+        content = content.replace(ours.lower().encode(), b" ") if ours else content
+    return LIKE_A_MACHINE.search(content) is not None
+
+
+def read_data(reply: Reply, verb: str, *confidences: Confidence) -> Any:
+    """What a look was answered with; without its envelope an answer proves nothing."""
+    if reply.status != 200:
+        raise look_failed(reply, verb, *confidences)
+    body = mapping_of(reply, TITLE)
+    if body.get("data") is None:
+        raise CannotTell(f"{TITLE} answered {verb} without `data`")
+    return body["data"]
+
+
+def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Instance | None:
+    """None only where Lambda says by its code that there is no such machine, or that it is over."""
+    if reply.status == 404 and code_of(reply) == NO_SUCH_OBJECT:
+        return None
+    row = read_data(reply, "status", *confidences)
+    if not isinstance(row, dict) or row.get("id") != instance_id:
+        raise CannotTell(f"{TITLE} answered with another machine than {instance_id[:64]}")
+    return read_machine(row)
+
+
+def read_terminate(reply: Reply, instance_id: str, *confidences: Confidence) -> None:
+    """Returns where Lambda takes the end upon itself, or has no such machine."""
+    if reply.status == 404 and code_of(reply) == NO_SUCH_OBJECT:
+        return
+    if not reply.ok:
+        raise refusal(reply, "terminate", *confidences) or OutcomeUnknown(
+            f"{TITLE} answered terminate with {answered(reply, *confidences)}"
+        )
+    try:
+        body = reply.json()
+        ending = [row.get("id") for row in body["data"]["terminated_instances"]]
+    except (Unreadable, KeyError, TypeError, AttributeError):
+        ending = []
+    if instance_id not in ending:
+        raise OutcomeUnknown(f"{TITLE} answered terminate without saying that {instance_id[:64]} ends")

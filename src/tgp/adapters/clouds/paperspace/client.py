@@ -1,0 +1,173 @@
+"""The only sender to Paperspace."""
+
+from dataclasses import replace
+from typing import Any
+
+from tgp.adapters.clouds.paperspace import paging, problems, scripts, templates, wire
+from tgp.adapters.clouds.paperspace.facts import FACTS
+from tgp.adapters.clouds.paperspace.prices import overridden, shipped
+from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.api.nodeclass import ProviderSettings
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OrderRefused, OutcomeUnknown
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.offer import Offer
+from tgp.ports.clock import Clock
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
+from tgp.ports.http import Call, Http, Pairs
+
+
+class PaperspaceCloud:
+    def __init__(self, http: Http, clock: Clock, settings: ProviderSettings) -> None:
+        self._sender = Sender(http, FACTS.title)
+        self._clock = clock
+        self._template = settings.template_id or ""
+        self._table = overridden(shipped(), settings.prices)
+
+    @property
+    def facts(self) -> CloudFacts:
+        return FACTS
+
+    # -- selling -------------------------------------------------------------------------------------------------------
+
+    async def offers(self) -> Listing:
+        listed = await self._templates()
+        dropped = dict(self._table.dropped)
+        found: list[Offer] = []
+        for machine in self._table.types:
+            if templates.best_for(machine.name, listed, self._template):
+                found += wire.offers_of(machine)
+            else:
+                dropped["no template fits"] = dropped.get("no template fits", 0) + len(machine.places)
+        return Listing(tuple(found), dropped, priced_on=self._table.dated)
+
+    async def _templates(self) -> tuple[templates.Template, ...]:
+        return templates.read(await self._all(templates.TEMPLATES))
+
+    # -- buying --------------------------------------------------------------------------------------------------------
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        call = await self._prepared(order)
+        try:
+            return wire.read_launch(await self._sender.change(call), order)
+        except OutcomeUnknown:
+            raise  # there may be a machine that needs its script
+        except CloudError:
+            if order.user_data:
+                await self._tidy_up(token=order.token)
+            raise
+
+    async def _prepared(self, order: LaunchOrder) -> Call:
+        """The order, with its script written where it has one. Nothing of this pays."""
+        machine = next((each for each in self._table.types if each.name == order.offer.sku), None)
+        if machine is None:
+            raise OrderRefused(f"Paperspace's table has no machine type {order.offer.sku}: choose again")
+        template = order.image or await self._template_for(machine.name)
+        if not template:
+            raise OrderRefused(f"no template of Paperspace's fits {machine.name}: set settings.templateId")
+        script = await self._script(order) if order.user_data else ""
+        return wire.launch(order, template, script, nvlink=machine.nvlink)
+
+    async def _template_for(self, machine_type: str) -> str:
+        try:
+            return templates.best_for(machine_type, await self._templates(), self._template)
+        except CannotTell as error:  # nothing was ordered: that much is known
+            raise CloudBusy(f"{error}; no machine was ordered") from error
+
+    async def _script(self, order: LaunchOrder) -> str:
+        """The id of the script that was written. Whatever goes wrong, nothing was ordered yet."""
+        try:
+            reply = await self._sender.change(scripts.create(order))
+        except OutcomeUnknown as error:
+            await self._tidy_up(token=order.token)
+            raise CloudBusy(f"{error}; no machine was ordered") from error
+        if script := scripts.read_create(reply):
+            return script
+        await self._tidy_up(token=order.token)
+        refusal = problems.after_launch(reply, "a start-up script")
+        if isinstance(refusal, OutcomeUnknown):
+            raise CloudBusy(f"Paperspace answered {reply.status} to a start-up script; no machine was ordered")
+        if isinstance(refusal, OrderRefused):  # in our words: theirs may quote the script
+            raise OrderRefused(f"Paperspace refused the start-up script with {reply.status}: perhaps it is too large")
+        raise refusal
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    async def find(self, token: str) -> tuple[Instance, ...]:
+        return tuple(each for each in await self._machines((("name", token),)) if each.token == token)
+
+    async def status(self, instance_id: str) -> Instance | None:
+        machine = wire.read_machine(await self._sender.look(wire.get_machine(instance_id)), instance_id)
+        if machine is None or machine.said != "off":
+            return machine
+        return await self._explained(machine)
+
+    async def _explained(self, machine: Instance) -> Instance:
+        """A machine that is off may have failed to start: only its events tell."""
+        try:
+            reply = await self._sender.look(paging.call(wire.EVENTS, (("machineId", machine.id),)))
+            why = wire.failed_start(paging.read(reply, wire.EVENTS).rows, machine.id)
+        except CloudError:
+            return machine  # it is off all the same
+        return _broken(machine, why) if why else machine
+
+    async def owned(self, prefix: str) -> tuple[Instance, ...]:
+        return tuple(each for each in await self._machines() if each.token.startswith(prefix))
+
+    async def _machines(self, query: Pairs = ()) -> tuple[Instance, ...]:
+        return wire.read_machines(list(await self._all(wire.MACHINES, query)))
+
+    async def _all(self, path: str, query: Pairs = ()) -> tuple[Any, ...]:
+        """The rows of all pages, or an error."""
+        rows: list[Any] = []
+        after = ""
+        for _ in range(paging.MOST_PAGES):
+            reply = await self._sender.look(paging.call(path, query, after), max_bytes=OFFERS_BYTES)
+            page = paging.read(reply, path)
+            rows += page.rows
+            if not page.after:
+                return tuple(rows)
+            if page.after == after:
+                raise CannotTell(f"Paperspace sends the same page of GET {path} again and again")
+            after = page.after
+        raise CannotTell(f"Paperspace's GET {path} has no end within {paging.MOST_PAGES} pages")
+
+    # -- ending --------------------------------------------------------------------------------------------------------
+
+    async def terminate(self, instance_id: str) -> None:
+        reply = await self._sender.change(wire.terminate(instance_id))
+        if wire.must_stop_first(reply):
+            await self._sender.change(wire.stop(instance_id))
+            raise wire.stopping(instance_id)
+        failure = wire.read_terminate(reply, instance_id)
+        if failure is not None:
+            raise failure
+        await self._tidy_up(token=wire.name_in(reply), machine=instance_id)
+
+    async def _tidy_up(self, *, token: str = "", machine: str = "") -> None:
+        """Remove scripts that are of no use. What fails now is found by its name at the next order or end."""
+        try:
+            found = scripts.read(await self._all(scripts.SCRIPTS))
+            for script in scripts.removable(found, self._clock.now(), token=token, machine=machine):
+                await self._sender.change(scripts.delete(script))
+        except CloudError:
+            return
+
+    # -- the account ---------------------------------------------------------------------------------------------------
+
+    async def check(self) -> KeyReport:
+        account = await self.identity()
+        await self._machines()
+        obstacle = wire.read_standing(await self._sender.look(Call("GET", wire.STANDING)))
+        rights = (
+            Right("list machines", held=True),
+            Right("create machines", held=None, note="Paperspace tells only when an order is sent"),
+        )
+        notes = (f"the account cannot launch: {obstacle}",) if obstacle else ()
+        return KeyReport(account, rights, can_buy=not obstacle, notes=notes)
+
+    async def identity(self) -> Account:
+        return wire.read_session(await self._sender.look(Call("GET", wire.SESSION)))
+
+
+def _broken(machine: Instance, why: str) -> Instance:
+    return replace(machine, state=InstanceState.BROKEN, said=f"off: {why}")

@@ -1,0 +1,18 @@
+"""What is known of Paperspace before it is asked anything. The README beside says where each is from."""
+
+from datetime import timedelta
+
+from tgp.core.model.offer import BootMode
+from tgp.ports.cloud import CloudFacts, Rate
+
+FACTS = CloudFacts(
+    provider="paperspace",
+    title="Paperspace",
+    boot=(BootMode.TAKEOVER,),
+    endpoint="https://api.paperspace.com",
+    listing_lag=timedelta(seconds=60),  # not published
+    key_variable="PAPERSPACE_API_KEY",
+    tells_prices=False,
+    user_data_bytes=64 << 10,  # the size of a start-up script is not published; a larger one would be refused
+    rates={"": Rate(60, timedelta(minutes=1), burst=10)},  # not published; ours, so that 429 stays rare
+)

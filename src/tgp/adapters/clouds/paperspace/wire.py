@@ -1,0 +1,272 @@
+"""Machines on the wire: orders out, instances in. Nothing is sent from here.
+
+The token is the machine's name; there are no tags and no user data. A machine has no state for failure: that shows in
+its events, often late.
+"""
+
+from datetime import timedelta
+from typing import Any
+
+from tgp.adapters.clouds.paperspace import problems
+from tgp.adapters.clouds.paperspace.facts import FACTS
+from tgp.adapters.clouds.paperspace.prices import MachineType
+from tgp.adapters.clouds.reading import Odd, address, answer_of, identifier, mapping_of, moment, shown, text
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OutcomeUnknown
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.offer import BootMode, Offer, Stock
+from tgp.core.model.prices import NotAPrice, hourly_microusd
+from tgp.core.model.regions import country_of, region_of
+from tgp.ports.cloud import Account, LaunchOrder
+from tgp.ports.http import Call, Reply, json_call
+
+MACHINES = "/v1/machines"
+EVENTS = "/v1/machine-events"
+SESSION = "/v1/auth/session"
+STANDING = "/v1/billing/account-standing"
+DISKS_GB = (100, 250, 500, 1_000, 2_000)  # what can be ordered
+LAUNCH_TIMEOUT = timedelta(seconds=60)
+STOPPING_PAUSE = timedelta(seconds=20)  # until a machine that is being stopped may be off
+# The shape of an account's standing is not published. These names mean one thing; others are not read.
+GOOD_FLAGS = ("canLaunch", "canCreateMachines", "isAllowed", "isInGoodStanding", "goodStanding")
+BAD_FLAGS = ("isDelinquent", "isSuspended", "isBlocked", "isBanned")
+GOOD_WORDS = ("good", "ok", "active")
+
+STATES = {
+    "off": InstanceState.STOPPED,  # its disk and a static address are billed on
+    "stopping": InstanceState.STOPPED,
+    "starting": InstanceState.STARTING,
+    "restarting": InstanceState.STARTING,
+    "provisioning": InstanceState.STARTING,
+    "upgrading": InstanceState.STARTING,
+    "serviceready": InstanceState.RUNNING,
+    "ready": InstanceState.RUNNING,
+}
+
+
+# -- selling -----------------------------------------------------------------------------------------------------------
+
+
+def offers_of(machine: MachineType) -> list[Offer]:
+    """One per place. Nobody tells what is in stock."""
+    return [
+        Offer(
+            provider=FACTS.provider,
+            sku=machine.name,
+            place=place,
+            region=region_of(FACTS.provider, place),
+            country=country_of(FACTS.provider, place),
+            gpu=machine.gpu.model,
+            gpu_count=machine.gpus,
+            gpu_memory_gib=machine.gpu.memory_gib,
+            vcpus=machine.vcpus,
+            memory_gib=machine.memory_gib,
+            disk_gib=0,
+            hourly_microusd=machine.hourly_microusd,
+            stock=Stock.UNKNOWN,
+            boot=BootMode.TAKEOVER,
+            type_name=machine.name.replace("+", "-plus"),  # a label's value has no plus
+        )
+        for place in machine.places
+    ]
+
+
+# -- buying ------------------------------------------------------------------------------------------------------------
+
+
+def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> Call:
+    body: dict[str, Any] = {
+        "name": order.token,
+        "machineType": order.offer.sku,
+        "templateId": template,
+        "region": order.offer.place,
+        "diskSize": _disk(order.disk_gib),
+        "publicIpType": "dynamic",
+        "startOnCreate": True,
+        "emailPassword": False,  # else a password is mailed to the account's owner
+        "autoShutdownEnabled": False,  # a machine that switches itself off costs on and works for nobody
+        "autoSnapshotEnabled": False,
+        "restorePointEnabled": False,
+        "takeInitialSnapshot": False,
+    }
+    if nvlink:
+        body["enableNvlink"] = True
+    if script:
+        body["startupScriptId"] = script
+    return json_call("POST", MACHINES, body, timeout=LAUNCH_TIMEOUT, not_after=order.not_after)
+
+
+def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
+    """The machine, wherever the answer names one in good faith; what else it may mean is said by the error."""
+    if not reply.ok:
+        raise problems.after_launch(reply, order.offer.instance_type)
+    body = problems.body_of(reply)
+    row = body.get("data") if isinstance(body, dict) else None
+    try:
+        return _instance(row)
+    except Odd:
+        machine = problems.named_machine(reply)
+    if not machine:
+        raise OutcomeUnknown(f"Paperspace answered an order for {order.offer.instance_type} without a machine")
+    # An answer with an id is a machine, whatever else it says.
+    return Instance(machine, order.token, InstanceState.STARTING, sku=order.offer.sku, place=order.offer.place)
+
+
+def _disk(wanted_gib: int) -> int:
+    return next((size for size in DISKS_GB if size >= wanted_gib), DISKS_GB[-1])
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+def read_machines(rows: list[Any]) -> tuple[Instance, ...]:
+    """Every machine of all pages, by id. A row that cannot be read may be ours: then nobody can tell."""
+    try:
+        machines = {machine.id: machine for machine in map(_instance, rows)}
+    except Odd as error:
+        raise CannotTell(f"Paperspace lists a machine that cannot be read: {error}") from error
+    return tuple(machines[machine] for machine in sorted(machines))
+
+
+def get_machine(machine_id: str) -> Call:
+    return Call("GET", f"{MACHINES}/{_in_path(machine_id)}")
+
+
+def read_machine(reply: Reply, machine_id: str) -> Instance | None:
+    if reply.status == 404 and problems.problem_of(reply):
+        return None
+    if reply.status != 200:
+        raise problems.after_look(reply, f"GET {MACHINES}/{machine_id}")
+    try:
+        machine = _instance(mapping_of(reply, FACTS.title))
+    except Odd as error:
+        raise CannotTell(f"Paperspace shows machine {machine_id} in a way that cannot be read: {error}") from error
+    if machine.id != machine_id:
+        raise CannotTell(f"Paperspace was asked for machine {machine_id} and showed another")
+    return machine
+
+
+def failed_start(rows: tuple[Any, ...], machine_id: str) -> str:
+    """What a machine's events say against its start; empty: nothing. Lack of capacity is told here, late."""
+    for row in rows:
+        if not isinstance(row, dict) or row.get("state") != "error" or row.get("name") not in ("create", "start"):
+            continue
+        if row.get("machineId") in (None, machine_id):
+            return shown(row["error"]) if isinstance(row.get("error"), str) else "it failed to start"
+    return ""
+
+
+# -- ending ------------------------------------------------------------------------------------------------------------
+
+
+def terminate(machine_id: str) -> Call:
+    return Call("DELETE", f"{MACHINES}/{_in_path(machine_id)}")
+
+
+def must_stop_first(reply: Reply) -> bool:
+    """Documented for people: a machine is powered off before it is deleted. Whether the API insists is not known."""
+    return reply.status in (409, 412)
+
+
+def stop(machine_id: str) -> Call:
+    return Call("PATCH", f"{MACHINES}/{_in_path(machine_id)}/stop")
+
+
+def stopping(machine_id: str) -> CloudBusy:
+    return CloudBusy(f"Paperspace stops machine {machine_id} first: ask for its end again", STOPPING_PAUSE)
+
+
+def read_terminate(reply: Reply, machine_id: str) -> CloudError | None:
+    """None: it was asked for, or is gone already."""
+    if reply.status == 404 and problems.problem_of(reply):
+        return None
+    if reply.status == 200 and problems.named_machine(reply):
+        return None
+    return problems.after_terminate(reply, machine_id)
+
+
+def name_in(reply: Reply) -> str:
+    """The name of the machine an answer shows, which is its token; empty: it shows none."""
+    body = problems.body_of(reply)
+    row = body.get("data") if isinstance(body, dict) else None
+    name = row.get("name") if isinstance(row, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _in_path(machine_id: str) -> str:
+    try:
+        return identifier(machine_id)
+    except Odd as error:
+        raise CannotTell(f"Paperspace has no such machine: {error}") from error
+
+
+# -- the account -------------------------------------------------------------------------------------------------------
+
+
+def read_session(reply: Reply) -> Account:
+    """Whose key it is: the team that pays."""
+    if reply.status != 200:
+        raise problems.after_look(reply, f"GET {SESSION}")
+    body = answer_of(reply, FACTS.title)
+    if body is None:  # documented: nobody is logged in
+        raise KeyRefused("Paperspace knows nobody by this key")
+    team = body.get("team") if isinstance(body, dict) else None
+    if not isinstance(team, dict):
+        raise CannotTell("Paperspace does not say whose key it is")
+    try:
+        return Account(f"team:{identifier(team.get('id'))}", shown(text(team, "handle", default="")))
+    except Odd as error:
+        raise CannotTell(f"Paperspace does not say whose key it is: {error}") from error
+
+
+def read_standing(reply: Reply) -> str:
+    """What keeps the account from launching, in the vendor's words; empty: nothing, or it does not tell."""
+    body = problems.body_of(reply)
+    if reply.status != 200 or not isinstance(body, dict):
+        return ""
+    flags = [name for name in GOOD_FLAGS if body.get(name) is False] + [
+        name for name in BAD_FLAGS if body.get(name) is True
+    ]
+    words = [body[name] for name in ("standing", "status") if isinstance(body.get(name), str)]
+    obstacles = [*flags, *(word for word in words if word.casefold() not in GOOD_WORDS)]
+    return shown(obstacles[0]) if obstacles else ""
+
+
+# -- one machine -------------------------------------------------------------------------------------------------------
+
+
+def _instance(row: Any) -> Instance:
+    if not isinstance(row, dict):
+        raise Odd("a machine is no object")
+    machine, name, told = identifier(row.get("id")), text(row, "name", longest=4096), row.get("state")
+    state = STATES.get(told, InstanceState.UNKNOWN) if isinstance(told, str) else InstanceState.UNKNOWN
+    said = shown(told) if isinstance(told, str) else ""
+    if row.get("dtDeleted") is not None:  # gone is what is no longer listed
+        state, said = InstanceState.ENDING, "deleted"
+    return Instance(
+        id=machine,
+        token=name,
+        state=state,
+        said=said,
+        sku=_short(row, "machineType"),
+        place=_short(row, "region"),
+        hourly_microusd=_usage_rate(row, state),
+        created_at=moment(row.get("dtCreated"), "dtCreated"),
+        public_ip=address(row.get("publicIp")),
+        private_ip=address(row.get("privateIp")),
+        progress=said if state is InstanceState.STARTING else "",
+    )
+
+
+def _short(row: dict[str, Any], name: str) -> str:
+    value = row.get(name)
+    return shown(value) if isinstance(value, str) else ""
+
+
+def _usage_rate(row: dict[str, Any], state: InstanceState) -> int | None:
+    """Dollars an hour while it runs; what a machine that is off costs is told as a storage rate of unknown unit."""
+    if state is InstanceState.STOPPED:
+        return None
+    try:
+        return hourly_microusd(row.get("usageRate"))
+    except NotAPrice:
+        return None

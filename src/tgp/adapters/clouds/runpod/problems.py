@@ -1,0 +1,171 @@
+"""What RunPod's refusals mean. They are `application/problem+json`: a title, a status, a detail for people.
+
+A refusal is definite only where it is on the list below, is a problem document, and names no pod. Everything else that
+follows an order is an unknown outcome: RunPod has answered 500 and let the pod run.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tgp.adapters.clouds.reading import ID, Odd, identifier, shown
+from tgp.core.model.cloud_errors import (
+    AccountExhausted,
+    CannotTell,
+    CloudBusy,
+    CloudError,
+    KeyRefused,
+    OrderRefused,
+    OutcomeUnknown,
+    SoldOut,
+)
+from tgp.ports.http import Reply, Unreadable
+
+# 400 is a broken rule or a lack of machines, and only the text tells which. Parts of texts that were seen, lower case.
+NO_CAPACITY = (
+    "no longer any instances available",
+    "no instances currently available",
+    "no instances available",
+    "no available instances",
+    "no capacity",
+    "not enough capacity",
+    "insufficient capacity",
+    "out of stock",
+    "could not be placed",
+    "enough disk space",
+    "does not have the resources",
+)
+NO_BALANCE = ("insufficient balance", "insufficient funds", "balance is too low", "spend limit", "spending limit")
+WEAK_KEY = ("api key", "permission", "scope", "read-only", "read only")  # of a 403: else the account lacks the pool
+ID_KEYS = ("id", "podId", "pod_id")
+ID_DEPTH = 3  # of nested objects that are searched for an id
+POD_PATH = re.compile(r"/pods/([^/?#]+)")
+WINDOW = re.compile(r";r=0(?:;[^,]*?)?;t=(\d{1,5})\b")  # of the RateLimit header: nothing remains for t seconds
+LONGEST_WINDOW = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    title: str
+    detail: str
+
+    @property
+    def words(self) -> str:
+        """For people."""
+        return self.without(())
+
+    def without(self, hidden: tuple[str, ...]) -> str:
+        """The same, and none of those texts in it, not even the half that a shortening would leave."""
+        words = self.detail or self.title
+        for each in hidden:
+            words = words.replace(each, "***")
+        return shown(words)
+
+    def tells(self, *parts: str) -> bool:
+        text = f"{self.title} {self.detail}".casefold()
+        return any(part in text for part in parts)
+
+
+def problem_of(reply: Reply) -> Problem | None:
+    """None: it is no problem document of this very answer, so RunPod itself may not have written it."""
+    body = _body(reply)
+    if not isinstance(body, dict):
+        return None
+    title, detail, status = body.get("title"), body.get("detail"), body.get("status", reply.status)
+    if status != reply.status or not (isinstance(title, str) or isinstance(detail, str)):
+        return None
+    return Problem(title if isinstance(title, str) else "", detail if isinstance(detail, str) else "")
+
+
+def named_pod(reply: Reply) -> str:
+    """An id in the answer that could be a pod's, however the answer is meant; empty: none."""
+    return _search(_body(reply), ID_DEPTH)
+
+
+def after_launch(reply: Reply, what: str, hidden: tuple[str, ...]) -> CloudError:
+    """What to raise for an answer to an order that is no success. `hidden` texts are not repeated to anybody."""
+    if pod := named_pod(reply):
+        return OutcomeUnknown(f"RunPod answered an order for {what} with {reply.status} and a pod: {pod}", pod)
+    if reply.status == 429:
+        return busy(reply)
+    problem = problem_of(reply)
+    if problem is None:
+        return OutcomeUnknown(f"RunPod answered an order for {what} with {reply.status} and nothing that can be read")
+    words = problem.without(hidden)
+    match reply.status:
+        case 400 if problem.tells(*NO_CAPACITY):
+            return SoldOut(f"RunPod has no {what} left: {words}")
+        case 400 if problem.tells(*NO_BALANCE):
+            return AccountExhausted(f"RunPod wants money on the account first: {words}")
+        case 402:
+            return AccountExhausted(f"RunPod wants money on the account first: {words}")
+        case 401:
+            return KeyRefused(f"RunPod does not accept the key: {words}")
+        case 403 if problem.tells(*WEAK_KEY):
+            return KeyRefused(f"RunPod's key may not make pods: {words}")
+        case 403:  # the vendor's own advice: try the next candidate
+            return SoldOut(f"RunPod does not sell {what} to this account: {words}")
+        case 400 | 404 | 405 | 422:
+            return OrderRefused(f"RunPod refused an order for {what}: {words}")
+        case status:
+            return OutcomeUnknown(f"RunPod answered an order for {what} with {status}: {words}")
+
+
+def after_terminate(reply: Reply, pod: str) -> CloudError:
+    problem = problem_of(reply)
+    words = problem.words if problem else "nothing that can be read"
+    match reply.status:
+        case 429:
+            return busy(reply)
+        case 401 | 403 if problem:
+            return KeyRefused(f"RunPod's key may not end pod {pod}: {words}")
+        case 400 | 409 | 422 if problem:
+            return OrderRefused(f"RunPod does not end pod {pod}: {words}")
+        case status:
+            return OutcomeUnknown(f"RunPod answered the end of pod {pod} with {status}: {words}")
+
+
+def after_look(reply: Reply, what: str) -> CloudError:
+    problem = problem_of(reply)
+    match reply.status:
+        case 429:
+            return busy(reply)
+        case 401 | 403 if problem:
+            return KeyRefused(f"RunPod does not accept the key for {what}: {problem.words}")
+        case status if status >= 500:
+            return CloudBusy(f"RunPod answered {status} to {what}")
+        case status:
+            words = problem.words if problem else "nothing that can be read"
+            return CannotTell(f"RunPod answered {status} to {what}: {words}")
+
+
+def busy(reply: Reply) -> CloudBusy:
+    return CloudBusy("RunPod asks us to slow down", reply.retry_after or _window(reply))
+
+
+def _window(reply: Reply) -> timedelta | None:
+    """From `RateLimit: "minute";r=0;t=12`: until the last exhausted window has passed. None: it does not say."""
+    waits = [timedelta(seconds=int(found)) for found in WINDOW.findall(reply.header("RateLimit")[:1024])]
+    return min(max(waits), LONGEST_WINDOW) if waits else None
+
+
+def _body(reply: Reply) -> Any:
+    try:
+        return reply.json()
+    except Unreadable:
+        return None
+
+
+def _search(value: Any, depth: int) -> str:
+    if not isinstance(value, dict) or depth == 0:
+        return ""
+    for key in ID_KEYS:
+        try:
+            return identifier(value.get(key))
+        except Odd:
+            continue
+    instance = value.get("instance")  # RFC 9457: a URI of what the problem is about
+    if isinstance(instance, str) and (found := POD_PATH.search(instance)) and ID.match(found[1]):
+        return found[1]
+    return next((inner for each in value.values() if (inner := _search(each, depth - 1))), "")

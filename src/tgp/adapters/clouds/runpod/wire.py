@@ -1,0 +1,225 @@
+"""Pods on the wire: orders out, instances in. Nothing is sent from here.
+
+The token is the pod's name, which nothing keeps unique and no list filters by, and stands in the environment too:
+people rename pods.
+"""
+
+import shlex
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from tgp.adapters.clouds.reading import Odd, address, identifier, mapping_of, moment, rows_of, shown, text
+from tgp.adapters.clouds.runpod import problems
+from tgp.adapters.clouds.runpod.catalog import ANYWHERE, parts_of, sku_of
+from tgp.adapters.clouds.runpod.facts import FACTS
+from tgp.core.model.cloud_errors import CannotTell, CloudError, OrderRefused, OutcomeUnknown
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.prices import NotAPrice, hourly_microusd
+from tgp.ports.cloud import TOKEN_PREFIX, Container, LaunchOrder
+from tgp.ports.http import NO_JSON, Call, Reply, Unreadable, json_call
+
+PODS = "/v2/pods"
+TOKEN_VARIABLE = "TGP_TOKEN"  # noqa: S105 - the name of a variable
+TAGS_VARIABLE = "TGP_TAGS"
+DISK_GB = 50  # of a pod nobody chose a disk for: the documentation's own example
+LAUNCH_TIMEOUT = timedelta(seconds=60)  # the documentation's own example waits so long
+MOST_PODS = 10_000  # of one account; the list has no pages
+SHORTEST_HIDDEN = 4  # characters: hiding every "1" in a message hides nothing but its sense
+
+STATES = {
+    "PROVISIONING": InstanceState.STARTING,
+    "STARTING": InstanceState.STARTING,
+    "RUNNING": InstanceState.RUNNING,
+    "EXITED": InstanceState.STOPPED,  # its disk is kept and billed
+    "ERROR": InstanceState.BROKEN,
+    "TERMINATED": InstanceState.ENDING,  # gone is what is no longer listed
+}
+
+
+# -- buying ------------------------------------------------------------------------------------------------------------
+
+
+def launch(order: LaunchOrder) -> Call:
+    """The order; `OrderRefused` for what RunPod cannot be asked for."""
+    gpu_id, count, cloud = parts_of(order.offer.sku)
+    if order.container is None or not order.container.image:
+        raise OrderRefused("RunPod starts containers: the order names none")
+    if order.user_data:
+        raise OrderRefused("RunPod starts containers: they take no user data")
+    body: dict[str, Any] = {
+        "name": order.token,
+        "image": order.container.image,
+        "gpu": {"id": gpu_id, "count": count},
+        "cloud": cloud,
+        "disk": order.disk_gib or DISK_GB,
+        "env": _environment(order, order.container),
+    }
+    if order.offer.place != ANYWHERE:
+        body["dataCenterIds"] = [order.offer.place]
+    if order.container.command:
+        body["args"] = shlex.join(order.container.command)
+    return json_call("POST", PODS, body, timeout=LAUNCH_TIMEOUT, not_after=order.not_after)
+
+
+def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
+    """The pod, wherever the answer names one in good faith; what else it may mean is said by the error."""
+    if not reply.ok:
+        raise problems.after_launch(reply, order.offer.instance_type, _hidden(order))
+    pod = problems.named_pod(reply)
+    if not pod:
+        raise OutcomeUnknown(f"RunPod answered an order for {order.offer.instance_type} without a pod")
+    try:
+        return _instance(reply.json())
+    except (Odd, Unreadable):  # an answer with an id is a pod, whatever else it says
+        return Instance(pod, order.token, InstanceState.STARTING, sku=order.offer.sku, place=order.offer.place)
+
+
+def _environment(order: LaunchOrder, container: Container) -> dict[str, str]:
+    """The class's variables and tags, then ours: they win."""
+    variables = dict(container.env)
+    if order.tags:
+        variables[TAGS_VARIABLE] = msgspec.json.encode(dict(order.tags)).decode()
+    variables[TOKEN_VARIABLE] = order.token
+    return variables
+
+
+def _hidden(order: LaunchOrder) -> tuple[str, ...]:
+    values = [value for _, value in order.container.env] if order.container else []
+    return tuple(sorted((value for value in values if len(value) >= SHORTEST_HIDDEN), key=len, reverse=True))
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+def list_pods() -> Call:
+    return Call("GET", PODS)
+
+
+def read_pods(reply: Reply) -> tuple[Instance, ...]:
+    """Every pod of the account, by id. A row that cannot be read may be ours: then nobody can tell."""
+    if reply.status != 200:
+        raise problems.after_look(reply, f"GET {PODS}")
+    rows = rows_of(mapping_of(reply, FACTS.title), "pods", FACTS.title)
+    if len(rows) > MOST_PODS:
+        raise CannotTell(f"RunPod lists {len(rows)} pods, more than can be believed")
+    try:
+        pods = {pod.id: pod for pod in map(_instance, rows)}
+    except Odd as error:
+        raise CannotTell(f"RunPod lists a pod that cannot be read: {error}") from error
+    return tuple(pods[pod] for pod in sorted(pods))
+
+
+def get_pod(pod_id: str) -> Call:
+    return Call("GET", f"{PODS}/{_in_path(pod_id)}")
+
+
+def read_pod(reply: Reply, pod_id: str) -> Instance | None:
+    if reply.status == 404 and problems.problem_of(reply):
+        return None
+    if reply.status != 200:
+        raise problems.after_look(reply, f"GET {PODS}/{pod_id}")
+    try:
+        pod = _instance(mapping_of(reply, FACTS.title))
+    except Odd as error:
+        raise CannotTell(f"RunPod shows pod {pod_id} in a way that cannot be read: {error}") from error
+    if pod.id != pod_id:
+        raise CannotTell(f"RunPod was asked for pod {pod_id} and showed another")
+    return pod
+
+
+# -- ending ------------------------------------------------------------------------------------------------------------
+
+
+def terminate(pod_id: str) -> Call:
+    return Call("DELETE", f"{PODS}/{_in_path(pod_id)}")
+
+
+def read_terminate(reply: Reply, pod_id: str) -> CloudError | None:
+    """None: it was asked for, or is gone already."""
+    if reply.status == 204 or (reply.status == 404 and problems.problem_of(reply)):
+        return None
+    return problems.after_terminate(reply, pod_id)
+
+
+def _in_path(pod_id: str) -> str:
+    try:
+        return identifier(pod_id)
+    except Odd as error:
+        raise CannotTell(f"RunPod has no such pod: {error}") from error
+
+
+# -- one pod -----------------------------------------------------------------------------------------------------------
+
+
+def _instance(row: Any) -> Instance:
+    if not isinstance(row, dict):
+        raise Odd("a pod is no object")
+    pod, name, status = identifier(row.get("id")), text(row, "name", longest=4096), row.get("status")
+    variables = row["env"] if isinstance(row.get("env"), dict) else {}
+    runtime = row["runtime"] if isinstance(row.get("runtime"), dict) else None
+    state = STATES.get(status, InstanceState.UNKNOWN) if isinstance(status, str) else InstanceState.UNKNOWN
+    said = shown(status) if isinstance(status, str) else ""
+    if state is InstanceState.RUNNING and runtime is None:
+        state, said = InstanceState.STARTING, "RUNNING, and its container is not up"  # billed, and nobody can use it
+    return Instance(
+        id=pod,
+        token=_token(name, variables),
+        state=state,
+        said=said,
+        sku=_sku(row),
+        place=_place(row),
+        hourly_microusd=_cost(row),
+        created_at=moment(row.get("createdAt"), "createdAt"),
+        public_ip=_public_ip(runtime),
+        private_ip=_private_ip(row),
+        progress=said if state is InstanceState.STARTING else "",
+        tags=_tags(variables),
+    )
+
+
+def _token(name: str, variables: dict[str, Any]) -> str:
+    kept = variables.get(TOKEN_VARIABLE)
+    renamed = not name.startswith(TOKEN_PREFIX) and isinstance(kept, str) and kept.startswith(TOKEN_PREFIX)
+    return str(kept) if renamed else name
+
+
+def _sku(row: dict[str, Any]) -> str:
+    gpu, cloud = row.get("gpu"), row.get("cloud")
+    if not isinstance(gpu, dict) or not isinstance(gpu.get("id"), str) or not isinstance(cloud, str):
+        return ""
+    count = gpu.get("count", 1)
+    return sku_of(shown(gpu["id"]), count, shown(cloud)) if type(count) is int else ""
+
+
+def _place(row: dict[str, Any]) -> str:
+    centre = row.get("dataCenterId")
+    return shown(centre) if isinstance(centre, str) and centre else ANYWHERE
+
+
+def _cost(row: dict[str, Any]) -> int | None:
+    """What it costs now. Zero of a stopped pod leaves its disk out, so it is no price."""
+    try:
+        return hourly_microusd(row.get("cost"))
+    except NotAPrice:
+        return None
+
+
+def _public_ip(runtime: dict[str, Any] | None) -> str:
+    ports = runtime.get("ports") if runtime else None
+    found = (address(port.get("ip")) for port in ports if isinstance(port, dict)) if isinstance(ports, list) else ()
+    return next((ip for ip in found if ip), "")
+
+
+def _private_ip(row: dict[str, Any]) -> str:
+    network = row.get("globalNetworking")
+    return address(network.get("ip")) if isinstance(network, dict) else ""
+
+
+def _tags(variables: dict[str, Any]) -> dict[str, str]:
+    kept = variables.get(TAGS_VARIABLE)
+    try:
+        return msgspec.json.decode(kept, type=dict[str, str]) if isinstance(kept, str) else {}
+    except (*NO_JSON, UnicodeEncodeError):
+        return {}

@@ -1,0 +1,181 @@
+"""The only sender of calls to Vast.ai."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.reading import Odd
+from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.adapters.clouds.vast import wire, wire_launch, wire_offers
+from tgp.adapters.clouds.vast.facts import FACTS, TITLE
+from tgp.core.model.cloud_errors import CannotTell, KeyRefused, SoldOut
+from tgp.core.model.instance import Instance
+from tgp.core.model.prices import MICRO, NotAPrice
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
+from tgp.ports.http import Call, Reply
+
+SEARCH_PAGES = 4  # of each kind: 10,000 asks, some three times the whole market of 2026
+LIST_PAGES = 80  # 2,000 machines in one account
+LIST_PAUSE = timedelta(seconds=1.1)  # the list may be asked once a second
+
+
+class VastCloud:
+    def __init__(self, door: Door) -> None:
+        self._sender = Sender(door.http(FACTS), TITLE)
+        self._key = door.key
+        self._settings = door.settings
+        self._clock = door.clock
+        self._storage: dict[str, Decimal] = {}  # of each ask in the last listing: dollars per GB and hour
+
+    @property
+    def facts(self) -> CloudFacts:
+        return FACTS
+
+    # -- selling -------------------------------------------------------------------------------------------------------
+
+    async def offers(self) -> Listing:
+        on_demand = await self._search(wire_offers.ON_DEMAND)
+        bids = await self._search(wire_offers.BID)
+        market = wire_offers.read_market(on_demand, bids, self._settings, self._clock.now())
+        self._storage = dict(market.storage)
+        return market.listing
+
+    async def _search(self, kind: str) -> tuple[Any, ...]:
+        """Every ask of a kind: all pages, or an error."""
+        rows: list[Any] = []
+        after = 0
+        for _ in range(SEARCH_PAGES):
+            call = wire_offers.search(kind, after, self._settings)
+            reply = await self._sender.look(call, max_bytes=OFFERS_BYTES)
+            page = wire_offers.read_page(self._discreet(reply), after, self._clock.now())
+            rows += page.rows
+            if page.beyond is None:
+                return tuple(rows)
+            after = page.beyond
+        raise CannotTell(f"{TITLE} sells more than {len(rows)} asks, more than we read: set minReliability")
+
+    # -- buying --------------------------------------------------------------------------------------------------------
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        self._need_a_key()
+        price = await self._bid(order) if order.offer.spot else None
+        reply = await self._sender.change(wire_launch.launch(order, price))
+        return wire_launch.read_launch(self._discreet(reply), order, self._clock.now())
+
+    async def _bid(self, order: LaunchOrder) -> int:
+        """What we bid for the machine alone: Vast adds the disk to it, and the order's price is for both."""
+        whole = order.bid_microusd if order.bid_microusd is not None else order.offer.hourly_microusd
+        disk = await self._storage_of(wire_launch.ask_of(order)) * wire_launch.disk_gib(order) * MICRO
+        return int(min(whole, order.max_hourly_microusd) - disk)
+
+    async def _storage_of(self, ask: str) -> Decimal:
+        """From the last listing; an ask that was not in it is looked up, which buys nothing."""
+        known = self._storage.get(ask)
+        if known is not None:
+            return known
+        reply = await self._look(wire_offers.search_one(ask))
+        rows = wire_offers.read_page(reply, 0, self._clock.now()).rows
+        if not rows:
+            raise SoldOut(f"{TITLE} has ask {ask} no more")
+        try:
+            return wire_offers.storage_of(rows[0])
+        except (Odd, NotAPrice) as error:
+            raise CannotTell(f"{TITLE} does not say what the disk of ask {ask} costs: {error}") from error
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    async def find(self, token: str) -> tuple[Instance, ...]:
+        return tuple(machine for machine in await self._machines() if machine.token == token)
+
+    async def owned(self, prefix: str) -> tuple[Instance, ...]:
+        return tuple(machine for machine in await self._machines() if machine.token.startswith(prefix))
+
+    async def status(self, instance_id: str) -> Instance | None:
+        reply = await self._look(wire.status(instance_id))
+        return wire.read_status(reply, instance_id, self._clock.now())
+
+    async def _machines(self) -> list[Instance]:
+        """Everything in the account, by id, from a list that is whole.
+
+        Unfiltered also for one token: that a filter finds nothing would prove less than that the list lacks it.
+        """
+        machines: dict[str, Instance] = {}
+        rows = 0
+        after = ""
+        for number in range(LIST_PAGES):
+            if number:
+                await asyncio.sleep(LIST_PAUSE.total_seconds())
+            page = wire.read_page(await self._look(wire.list_page(after)), self._clock.now())
+            machines.update((machine.id, machine) for machine in page.machines)
+            rows += page.rows
+            if not page.next_token:
+                if page.total is not None and rows < page.total:
+                    raise CannotTell(f"{TITLE} listed {rows} machines of {page.total}")
+                return sorted(machines.values(), key=lambda machine: int(machine.id))
+            if not page.rows or page.next_token == after:
+                raise CannotTell(f"{TITLE} goes on with a list that does not go on")
+            after = page.next_token
+        raise CannotTell(f"{TITLE} lists more than {rows} machines, more than we read")
+
+    # -- ending --------------------------------------------------------------------------------------------------------
+
+    async def terminate(self, instance_id: str) -> None:
+        self._need_a_key()
+        reply = await self._sender.change(wire.terminate(instance_id))
+        wire.read_terminate(self._discreet(reply), instance_id, self._clock.now())
+
+    # -- checking ------------------------------------------------------------------------------------------------------
+
+    async def check(self) -> KeyReport:
+        purse = await self._purse()
+        rights = (
+            Right("user_read", held=True, note="account and balance"),
+            await self._try("instance_read", "listing machines", self._list_a_little),
+            await self._try("misc", "searching offers", self._search_a_little),
+            Right("instance_write", held=None, note="renting and destroying: cannot be tried without spending"),
+        )
+        empty = purse.balance_microusd is not None and purse.balance_microusd <= 0
+        return KeyReport(
+            purse.account,
+            rights,
+            balance_microusd=purse.balance_microusd,
+            can_buy=not empty and all(right.held is not False for right in rights),
+            notes=("the credit is used up: Vast.ai stops every machine of the account",) if empty else (),
+        )
+
+    async def _try(self, name: str, what: str, look: Callable[[], Awaitable[None]]) -> Right:
+        try:
+            await look()
+        except KeyRefused as error:
+            return Right(name, held=False, note=str(error))
+        return Right(name, held=True, note=what)
+
+    async def _list_a_little(self) -> None:
+        wire.read_page(await self._look(wire.list_page("")), self._clock.now())
+
+    async def _search_a_little(self) -> None:
+        wire_offers.read_page(await self._look(wire_offers.search_little()), 0, self._clock.now())
+
+    async def identity(self) -> Account:
+        return (await self._purse()).account
+
+    async def _purse(self) -> wire.Purse:
+        return wire.read_account(await self._look(wire.account()), self._clock.now())
+
+    async def _look(self, call: Call) -> Reply:
+        self._need_a_key()
+        return self._discreet(await self._sender.look(call))
+
+    def _need_a_key(self) -> None:
+        if self._key is None:
+            raise KeyRefused(f"{TITLE} needs a key for this: set {FACTS.key_variable}")
+
+    def _discreet(self, reply: Reply) -> Reply:
+        """A refusal that quotes the key would carry it into conditions and logs."""
+        if reply.ok or not self._key:
+            return reply
+        return replace(reply, content=reply.content.replace(self._key.reveal().encode(), b"***"))

@@ -1,0 +1,259 @@
+"""Machines and accounts at Vast.ai: values to calls, replies to values. No I/O.
+
+A machine is found again by its `label`, which is our token. Only the list lives under v1; all else stays under v0.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tgp.adapters.clouds.reading import Odd, address, answer_of, identifier, mapping_of, moment, rows_of, shown
+from tgp.adapters.clouds.vast.facts import TITLE
+from tgp.adapters.clouds.vast.refusals import busy, give_up_looking, key_refused, object_of, refusal_of
+from tgp.core.model.cloud_errors import CannotTell, OutcomeUnknown
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.prices import DEAREST_HOURLY, MICRO, NotAPrice, hourly_microusd
+from tgp.ports.cloud import TOKEN_PREFIX, Account
+from tgp.ports.http import Call, Reply, json_call
+
+PAGE_ROWS = 25  # the most the list gives at once
+LONGEST_TOKEN = 4096  # of a page, an opaque text
+GONE = ("no_such_instance", "not_found")  # how a delete says that there is nothing left to delete
+FAILED_START = "oci runtime"  # in the status text of a container that was made and will never start
+
+STATES = {
+    "created": InstanceState.STARTING,
+    "loading": InstanceState.STARTING,
+    "rebooting": InstanceState.STARTING,
+    "running": InstanceState.RUNNING,
+    "stopped": InstanceState.STOPPED,
+    "frozen": InstanceState.STOPPED,  # paused with its memory kept
+    "exited": InstanceState.BROKEN,  # these three do not come back by themselves
+    "unknown": InstanceState.BROKEN,
+    "offline": InstanceState.BROKEN,
+}
+
+
+# -- the list ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    machines: tuple[Instance, ...]
+    rows: int  # as many as were sent, strangers' unreadable ones too
+    next_token: str  # empty: this was the last
+    total: int | None  # that the account has, as it says; None: it does not
+
+
+def list_page(after: str) -> Call:
+    """One page by ascending id. The parameters are JSON in text, as the API wants them."""
+    query = (("select_filters", "{}"), ("order_by", '[{"col": "id", "dir": "asc"}]'), ("limit", str(PAGE_ROWS)))
+    return Call("GET", "/api/v1/instances/", query=(*query, ("after_token", after)) if after else query)
+
+
+def read_page(reply: Reply, now: datetime) -> Page:
+    if reply.status != 200:
+        give_up_looking(reply, "listing machines", now)
+    body = mapping_of(reply, TITLE)
+    if body.get("success") is False:
+        raise CannotTell(f"{TITLE} listed nothing: {refusal_of(reply).said}")
+    rows = rows_of(body, "instances", TITLE)
+    total = body.get("total_instances")
+    return Page(
+        tuple(machine for row in rows if (machine := _listed(row)) is not None),
+        len(rows),
+        _next_token(body),
+        total if isinstance(total, int) and not isinstance(total, bool) else None,
+    )
+
+
+def _next_token(body: dict[str, Any]) -> str:
+    token = body.get("next_token")
+    if token is None or token == "":
+        return ""
+    if not isinstance(token, str) or len(token) > LONGEST_TOKEN:
+        raise CannotTell(f"{TITLE} listed machines and went on in a way nobody knows")
+    return token
+
+
+def _listed(row: Any) -> Instance | None:
+    """One row of the list; None: certainly somebody else's, and unreadable."""
+    try:
+        return machine(row)
+    except Odd as error:
+        label = row.get("label") if isinstance(row, dict) else None
+        if isinstance(label, str) and label and not label.startswith(TOKEN_PREFIX):
+            return None
+        raise CannotTell(f"{TITLE} listed a machine that cannot be read and may be ours: {error}") from error
+
+
+# -- one machine -------------------------------------------------------------------------------------------------------
+
+
+def status(instance_id: str) -> Call:
+    return Call("GET", _path(instance_id), query=(("owner", "me"),))
+
+
+def read_status(reply: Reply, instance_id: str, now: datetime) -> Instance | None:
+    """None only where Vast says so itself: `instances` is there, and null."""
+    if reply.status != 200:
+        give_up_looking(reply, f"looking at {instance_id}", now)
+    body = mapping_of(reply, TITLE)
+    if "instances" not in body or body.get("success") is False:
+        raise CannotTell(f"{TITLE} said nothing about {instance_id}: {refusal_of(reply).said}")
+    row = body["instances"]
+    if row is None:
+        return None
+    try:
+        found = machine(row)
+    except Odd as error:
+        raise CannotTell(f"{TITLE} described {instance_id} in a way nobody knows: {error}") from error
+    if found.id != instance_id:
+        raise CannotTell(f"{TITLE} was asked for {instance_id} and answered with {found.id}")
+    return found
+
+
+def machine(row: Any) -> Instance:
+    """One machine of the account. Only its id and its label must make sense; `Odd` otherwise."""
+    if not isinstance(row, dict):
+        raise Odd(f"a machine is {type(row).__name__}, not an object")
+    state, interrupted = _state(row)
+    spot = row.get("is_bid") is True
+    return Instance(
+        contract_id(row.get("id")),
+        _label(row),
+        state,
+        said=_said(row),
+        place=_words(row.get("geolocation")),
+        hourly_microusd=_price(row.get("dph_total")),
+        spot=spot,
+        interrupted=interrupted and spot,
+        created_at=_moment(row.get("start_date")),
+        public_ip=address(row.get("public_ipaddr")),
+        private_ip=_first_address(row.get("local_ipaddrs")),
+        progress=_words(row.get("status_msg")),
+    )
+
+
+def contract_id(value: Any) -> str:
+    """The number of a contract: what a machine is called."""
+    text = identifier(value)
+    if not text.isdigit() or not int(text):
+        raise Odd(f"id is no number: {shown(value)}")
+    return str(int(text))
+
+
+def _label(row: dict[str, Any]) -> str:
+    label = row.get("label")
+    if label is None:
+        return ""
+    if not isinstance(label, str):
+        raise Odd(f"label is {type(label).__name__}, not a text")
+    return label.strip()
+
+
+def _state(row: dict[str, Any]) -> tuple[InstanceState, bool]:
+    """What it does, and whether it was stopped although nobody asked.
+
+    We never ask for a stop. So a contract that is, shall be and will be stopped was outbid, if it was a bid, or the
+    account ran dry.
+    """
+    contract = tuple(row.get(name) for name in ("cur_state", "intended_status", "next_state"))
+    if contract == ("stopped", "stopped", "stopped"):
+        return InstanceState.STOPPED, True
+    if row.get("cur_state") == "unloaded":
+        return InstanceState.ENDING, False
+    actual = row.get("actual_status")
+    if actual is None:
+        return InstanceState.STARTING, False
+    if actual == "created" and FAILED_START in _words(row.get("status_msg")).lower():
+        return InstanceState.BROKEN, False
+    return (STATES.get(actual, InstanceState.UNKNOWN) if isinstance(actual, str) else InstanceState.UNKNOWN), False
+
+
+def _said(row: dict[str, Any]) -> str:
+    actual = row.get("actual_status")
+    words = (actual if isinstance(actual, str) else "provisioning" if actual is None else "?", row.get("cur_state"))
+    return shown(", contract ".join(word for word in words if isinstance(word, str)))
+
+
+def _words(value: Any) -> str:
+    return shown(value) if isinstance(value, str) else ""
+
+
+def _price(told: Any) -> int | None:
+    try:
+        return hourly_microusd(told)
+    except NotAPrice:
+        return None
+
+
+def _moment(told: Any) -> datetime | None:
+    return moment(told, "start_date") if isinstance(told, int | float) else None
+
+
+def _first_address(told: Any) -> str:
+    return address(told.split()[0]) if isinstance(told, str) and told.split() else ""
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def terminate(instance_id: str) -> Call:
+    return json_call("DELETE", _path(instance_id), {})
+
+
+def read_terminate(reply: Reply, instance_id: str, now: datetime) -> None:
+    """Returns where Vast took the order, or has nothing under that id."""
+    refusal = refusal_of(reply)
+    doing = f"destroying {instance_id}"
+    if reply.status == 200 and object_of(reply).get("success") is True:
+        return
+    if reply.status in (200, 404) and refusal.names(*GONE) and not refusal.bad_key:
+        return
+    if refusal.bad_key or (reply.status == 403 and refusal.body):
+        raise key_refused(refusal, doing)
+    if reply.status == 429:
+        raise busy(reply, refusal, doing, now)
+    raise OutcomeUnknown(f"{TITLE} answered {reply.status} ({doing}: {refusal.said})")
+
+
+def _path(instance_id: str) -> str:
+    try:
+        return f"/api/v0/instances/{contract_id(instance_id)}/"
+    except Odd as error:
+        raise CannotTell(f"{TITLE} has no machine of that name: {error}") from error
+
+
+# -- the account -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Purse:
+    account: Account
+    balance_microusd: int | None  # None: not told
+
+
+def account() -> Call:
+    return Call("GET", "/api/v0/users/current")
+
+
+def read_account(reply: Reply, now: datetime) -> Purse:
+    if reply.status != 200:
+        give_up_looking(reply, "reading the account", now)
+    body = answer_of(reply, TITLE)
+    if not isinstance(body, dict) or body.get("success") is False:
+        raise CannotTell(f"{TITLE} did not describe the account: {refusal_of(reply).said}")
+    try:
+        number = contract_id(body.get("id"))
+    except Odd as error:
+        raise CannotTell(f"{TITLE} did not name the account: {error}") from error
+    return Purse(Account(number, _words(body.get("username"))), _balance(body.get("credit")))
+
+
+def _balance(told: Any) -> int | None:
+    """Prepaid dollars, below zero where more was used; None where it is no sensible number."""
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        return None
+    bound = DEAREST_HOURLY / MICRO * 1_000_000  # a thousand million dollars: beyond it lies an error
+    return int(told * MICRO) if -bound < told < bound else None

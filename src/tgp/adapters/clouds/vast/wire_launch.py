@@ -1,0 +1,163 @@
+"""One order at Vast.ai, and what its answer means. No I/O.
+
+The create is a PUT on an ask. There is no key that makes it repeatable, and an error may come with the number of a
+machine that was made nevertheless (`new_contract`): such an answer is never a refusal.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from tgp.adapters.clouds.reading import Odd
+from tgp.adapters.clouds.vast.facts import TITLE, USER_DATA_CHARACTERS
+from tgp.adapters.clouds.vast.refusals import Refusal, busy, key_refused, refusal_of
+from tgp.adapters.clouds.vast.wire import contract_id
+from tgp.adapters.clouds.vast.wire_offers import DISK_GIB, VM_SUFFIX
+from tgp.core.model.cloud_errors import AccountExhausted, CloudError, OrderRefused, OutcomeUnknown, SoldOut
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.prices import MICRO
+from tgp.ports.cloud import LaunchOrder
+from tgp.ports.http import Call, Reply, json_call
+
+VM_IMAGE = "docker.io/vastai/kvm:@vastai-automatic-tag"  # VMs boot images of this repository and no other
+VM_REPOSITORY = "docker.io/vastai/kvm"
+LEAST_DISK_GIB = 8
+LOWEST_BID, HIGHEST_BID = 1_000, 128 * MICRO  # micro-dollars; what `price` may be
+LONGEST_ENV, LONGEST_ENV_ENTRY = 32_768, 256  # characters
+MACHINE_FIELDS = ("new_contract", "instance_id", "contract_id")  # whatever names a machine in an answer
+
+# What means that nothing was made: the status together with the code, and no id in the body.
+NO_SUCH_ASK = "no_such_ask"
+OUTBID = "invalid_price"
+OUR_MISTAKES = ("invalid_args", "no_ssh_key_for_vm")
+NO_MONEY = ("insufficient credit", "insufficient_credit", "insufficient balance", "spend_rate_limit")
+
+
+def ask_of(order: LaunchOrder) -> str:
+    """The number of the ask an offer was made from."""
+    number = order.offer.sku.removesuffix(VM_SUFFIX)
+    try:
+        return contract_id(number)
+    except Odd as error:
+        raise OrderRefused(f"{TITLE} sells no {order.offer.sku}: it is no number of an ask") from error
+
+
+def disk_gib(order: LaunchOrder) -> int:
+    return max(order.disk_gib or order.offer.disk_gib or DISK_GIB, LEAST_DISK_GIB)
+
+
+def launch(order: LaunchOrder, price_microusd: int | None) -> Call:
+    """The one call that pays. `price_microusd`, without the disk, makes it a bid; None buys on demand."""
+    body: dict[str, Any] = {
+        "client_id": "me",
+        "label": order.token,
+        "disk": disk_gib(order),
+        "cancel_unavail": True,  # else a bid that cannot start leaves a stopped machine that costs
+        "target_state": "running",
+        **(_vm(order) if order.offer.sku.endswith(VM_SUFFIX) else _container(order)),
+    }
+    if price_microusd is not None:
+        if not LOWEST_BID <= price_microusd <= HIGHEST_BID:
+            raise OrderRefused(f"{TITLE} takes bids from $0.001 to $128 an hour, not {price_microusd / MICRO:.6f}")
+        body["price"] = price_microusd / MICRO
+    return json_call("PUT", f"/api/v0/asks/{ask_of(order)}/", body, not_after=order.not_after)
+
+
+def _container(order: LaunchOrder) -> dict[str, Any]:
+    container = order.container
+    image = container.image if container is not None else order.image
+    if not image:
+        raise OrderRefused(f"{TITLE} starts container images, and the order names none")
+    start = _start(order)
+    command = list(container.command) if container is not None else []
+    if start and command:
+        raise OrderRefused(f"{TITLE} starts a container by its command or by user data, not by both")
+    if sum(map(len, command)) > USER_DATA_CHARACTERS:
+        raise OrderRefused(f"{TITLE} takes commands up to {USER_DATA_CHARACTERS} characters")
+    body: dict[str, Any] = {"image": image, "env": _env(order)}
+    if start:
+        return {**body, "runtype": "ssh", "onstart": start}
+    # `args` leaves the image's entrypoint as it is; every other way replaces it.
+    return {**body, "runtype": "args", "args": command}
+
+
+def _vm(order: LaunchOrder) -> dict[str, Any]:
+    image = order.container.image if order.container is not None else order.image
+    if image and not image.startswith(VM_REPOSITORY):
+        raise OrderRefused(f"{TITLE} boots virtual machines from images of {VM_REPOSITORY} only")
+    body: dict[str, Any] = {"image": image or VM_IMAGE, "env": _env(order), "runtype": "ssh", "vm": True}
+    if start := _start(order):
+        body["onstart"] = start
+    return body
+
+
+def _start(order: LaunchOrder) -> str:
+    try:
+        start = order.user_data.decode()
+    except UnicodeDecodeError:
+        raise OrderRefused(f"{TITLE} takes user data as text only") from None
+    if len(start) > USER_DATA_CHARACTERS:
+        raise OrderRefused(f"{TITLE} takes user data up to {USER_DATA_CHARACTERS} characters; this has {len(start)}")
+    return start
+
+
+def _env(order: LaunchOrder) -> dict[str, str]:
+    env = dict(order.container.env) if order.container is not None else {}
+    lengths = [len(name) + len(value) for name, value in env.items()]
+    if sum(lengths) > LONGEST_ENV or any(length > LONGEST_ENV_ENTRY for length in lengths):
+        raise OrderRefused(
+            f"{TITLE} takes environments up to {LONGEST_ENV} characters, and up to {LONGEST_ENV_ENTRY} for each entry"
+        )
+    return env
+
+
+# -- the answer --------------------------------------------------------------------------------------------------------
+
+
+def read_launch(reply: Reply, order: LaunchOrder, now: datetime) -> Instance:
+    env = order.container.env if order.container is not None else ()
+    refusal = refusal_of(reply, order.user_data, *(value.encode() for _, value in env))
+    made = _machine_named(refusal.body)
+    if made and reply.status == 200 and refusal.body.get("success") is True:
+        return Instance(
+            made,
+            order.token,
+            InstanceState.STARTING,
+            sku=order.offer.sku,
+            place=order.offer.place,
+            spot=order.offer.spot,
+        )
+    if made:
+        raise OutcomeUnknown(f"{TITLE} answered {reply.status} ({refusal.said}) and named machine {made}", made)
+    raise _meaning(reply, refusal, order, now)
+
+
+def _machine_named(body: dict[str, Any]) -> str:
+    for name in MACHINE_FIELDS:
+        try:
+            return contract_id(body[name])
+        except (KeyError, Odd):
+            continue
+    return ""
+
+
+def _meaning(reply: Reply, refusal: Refusal, order: LaunchOrder, now: datetime) -> CloudError:
+    """An answer that names no machine. Only what is known to mean no is a refusal."""
+    doing = f"renting ask {order.offer.sku}"
+    status = reply.status
+    if status == 429:
+        return busy(reply, refusal, doing, now)
+    if not 400 <= status < 500 or (not refusal.body and status != 401):
+        return OutcomeUnknown(f"{TITLE} answered {status} ({doing}: {refusal.said})")
+    if refusal.bad_key:
+        return key_refused(refusal, doing)
+    if status in (404, 410) and refusal.names(NO_SUCH_ASK):
+        return SoldOut(f"{TITLE} has ask {order.offer.sku} no more")
+    if status in (400, 402, 403) and refusal.names(*NO_MONEY):
+        return AccountExhausted(f"{TITLE} has no credit left for {order.offer.sku} ({refusal.said}): add some")
+    if status == 400 and refusal.code == OUTBID:
+        return SoldOut(f"{TITLE} does not take our bid for {order.offer.sku} any more ({refusal.said})")
+    if status in (400, 403) and refusal.code in OUR_MISTAKES:
+        return OrderRefused(f"{TITLE} refuses the order ({doing}: {refusal.said})")
+    if status == 403:
+        return key_refused(refusal, doing)
+    return OutcomeUnknown(f"{TITLE} answered {status} ({doing}: {refusal.said})")

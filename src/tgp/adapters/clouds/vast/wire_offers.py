@@ -1,0 +1,310 @@
+"""The market of Vast.ai: searches, and asks as offers. No I/O.
+
+One ask is one machine, or a part of one, of some host. Asked for on demand it has a fixed price; asked for as bids it
+has the lowest bid that would win. Prices are told for the disk that is named in the search (`allocated_storage`), so
+that is the disk we order. Where the host allows it, the same ask is also sold as a virtual machine: a second offer.
+
+A search has no pages. Ours are made by the ask's own number: ascending, each page beyond the last number seen.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from msgspec.structs import replace
+
+from tgp.adapters.clouds.reading import Odd, mapping_of, moment, rows_of, shown, text, whole
+from tgp.adapters.clouds.vast.facts import PROVIDER, TITLE
+from tgp.adapters.clouds.vast.refusals import give_up_looking
+from tgp.adapters.clouds.vast.wire import contract_id
+from tgp.api.nodeclass import ProviderSettings
+from tgp.core.model.cloud_errors import CannotTell
+from tgp.core.model.gpus import find
+from tgp.core.model.offer import BootMode, Offer, Stock, Trust
+from tgp.core.model.prices import DEAREST_HOURLY, NotAPrice, hourly_microusd
+from tgp.core.model.regions import country_of, region_of
+from tgp.ports.cloud import Listing
+from tgp.ports.http import Call, Reply, json_call
+
+ON_DEMAND, BID = "on-demand", "bid"
+PAGE_ROWS = 2500  # asks; at 3 KB each a page is half of what is read at most
+DISK_GIB = 64  # an image with CUDA in it, and room to work
+MONTH_HOURS = 720  # storage is priced per GB and month of 30 days
+MOST_GPUS = 64  # in one machine
+DATACENTER = 1  # hosting_type of certified data centres; 0 is everybody else
+VM_SUFFIX = ":vm"  # of the sku: the same ask, as a virtual machine
+LONGEST_PLACE = 128
+UNTOLD_PLACE = "unknown"  # some hosts do not say where they are
+ARCHITECTURES = ("amd64", "arm64")
+FINEST = Decimal("1e-9")  # dollars; sums of finer ones are too long for a price
+ABSURD_STORAGE = Decimal(1000)  # dollars per GB and month; beyond it lies an error
+
+
+class _Dropped(Exception):
+    """This ask is no offer; the text is the short reason it is counted under."""
+
+
+# -- searching ---------------------------------------------------------------------------------------------------------
+
+
+def search(kind: str, after: int, settings: ProviderSettings) -> Call:
+    """All asks of a kind with numbers beyond `after` that settings let through, up to a page."""
+    filters: dict[str, Any] = {
+        "rentable": {"eq": True},
+        "external": {"eq": False},
+        "disk_space": {"gte": DISK_GIB},
+    }
+    if settings.verified_only is not False:
+        filters["verified"] = {"eq": True}
+    if settings.min_reliability is not None:
+        filters["reliability"] = {"gte": settings.min_reliability}
+    if after:
+        filters["id"] = {"gt": after}
+    return _search(kind, filters, PAGE_ROWS)
+
+
+def search_one(ask: str) -> Call:
+    """One ask by its number, as it is sold for bids."""
+    return _search(BID, {"id": {"eq": int(ask)}}, 1)
+
+
+def search_little() -> Call:
+    """The smallest search there is: shows whether a key may search."""
+    return _search(ON_DEMAND, {"rentable": {"eq": True}}, 1)
+
+
+def _search(kind: str, filters: dict[str, Any], limit: int) -> Call:
+    controls = {"type": kind, "order": [["id", "asc"]], "limit": limit, "allocated_storage": DISK_GIB}
+    return json_call("POST", "/api/v0/bundles/", {**filters, **controls})
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    rows: tuple[Any, ...]
+    beyond: int | None  # where the next page begins; None: this was the last
+
+
+def read_page(reply: Reply, after: int, now: datetime) -> Page:
+    if reply.status != 200:
+        give_up_looking(reply, "searching offers", now)
+    body = mapping_of(reply, TITLE)
+    rows = rows_of(body, "offers", TITLE)
+    if len(rows) < PAGE_ROWS and body.get("truncated") is not True:
+        return Page(tuple(rows), None)
+    return Page(tuple(rows), _last_number(rows, after))
+
+
+def _last_number(rows: list[Any], after: int) -> int:
+    """Of rows that ascend from beyond `after`: otherwise the next page would leave asks out, or never end."""
+    last = after
+    for row in rows:
+        try:
+            number = int(contract_id(row.get("id") if isinstance(row, dict) else None))
+        except Odd as error:
+            raise CannotTell(f"{TITLE} sells more than fits one answer, and an ask has no number: {error}") from error
+        if number <= last:
+            raise CannotTell(f"{TITLE} sells more than fits one answer, and does not sort it by number")
+        last = number
+    if last == after:
+        raise CannotTell(f"{TITLE} says that it sells more, and shows nothing of it")
+    return last
+
+
+# -- offers ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    listing: Listing
+    storage: Mapping[str, Decimal]  # of each ask: dollars per GB and hour
+
+
+def read_market(on_demand: tuple[Any, ...], bids: tuple[Any, ...], settings: ProviderSettings, now: datetime) -> Market:
+    """Both searches as one listing. A bid knows what its machine costs without the risk, where that is on sale too."""
+    dropped: Counter[str] = Counter()
+    offers: dict[str, Offer] = {}
+    storage: dict[str, Decimal] = {}
+    for rows, spot in ((on_demand, False), (bids, True)):
+        for row in rows:
+            try:
+                ask = _Ask(row, settings, now, spot=spot)
+                found = ask.offers(offers)
+            except _Dropped as why:
+                dropped[str(why)] += 1
+            except NotAPrice:
+                dropped["bad price"] += 1
+            except Odd:
+                dropped["bad shape"] += 1
+            else:
+                storage[ask.number] = ask.storage
+                for offer in found:
+                    offers.setdefault(offer.key, offer)
+    return Market(Listing(tuple(offers.values()), dict(dropped)), storage)
+
+
+def storage_of(row: Any) -> Decimal:
+    """Dollars for a GB and an hour; raises Odd or NotAPrice."""
+    told = row.get("storage_cost") if isinstance(row, dict) else None
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        raise NotAPrice("storage_cost is not a number")
+    try:
+        monthly = Decimal(str(told))
+    except InvalidOperation:
+        raise NotAPrice("storage_cost is not a number") from None
+    if not monthly.is_finite() or not 0 <= monthly <= ABSURD_STORAGE:
+        raise NotAPrice("storage_cost is not a price")
+    return (monthly / MONTH_HOURS).quantize(FINEST)
+
+
+class _Ask:
+    """One row of a search, read once and turned into one offer or two."""
+
+    def __init__(self, row: Any, settings: ProviderSettings, now: datetime, *, spot: bool) -> None:
+        if not isinstance(row, dict):
+            raise _Dropped("bad shape")
+        self._row = row
+        self._spot = spot
+        self._now = now
+        self.number = contract_id(row.get("id"))
+        self._refuse(settings)
+        self.storage = storage_of(row)
+
+    def _refuse(self, settings: ProviderSettings) -> None:
+        """What the search should have left out, checked again: a filter that is ignored costs money."""
+        row = self._row
+        if row.get("rentable") is False or (row.get("rented") is True and not self._spot):
+            raise _Dropped("not rentable")
+        if settings.verified_only is not False and row.get("verification") != "verified":
+            raise _Dropped("not verified")
+        if settings.min_reliability is not None and _number(row, "reliability", "reliability2") < (
+            settings.min_reliability
+        ):
+            raise _Dropped("unreliable")
+        if _number(row, "disk_space") < DISK_GIB:
+            raise _Dropped("small disk")
+
+    def offers(self, known: Mapping[str, Offer]) -> tuple[Offer, ...]:
+        container = self._offer("", known)
+        if self._row.get("vms_enabled") is not True or self._row.get("is_vm_deverified") is True:
+            return (container,)
+        return container, self._offer(VM_SUFFIX, known)
+
+    def _offer(self, suffix: str, known: Mapping[str, Offer]) -> Offer:
+        row = self._row
+        count = self._count()
+        gib = whole(row, "gpu_ram", least=1, most=1 << 24) / 1024
+        gpu = find(text(row, "gpu_name"), provider=PROVIDER, memory_gib=gib)
+        if gpu is None:
+            raise _Dropped("unknown GPU")
+        place = shown(text(row, "geolocation", default="", longest=LONGEST_PLACE)) or UNTOLD_PLACE
+        offer = Offer(
+            provider=PROVIDER,
+            sku=self.number + suffix,
+            place=place,
+            region=region_of(PROVIDER, place),
+            country=country_of(PROVIDER, place),
+            gpu=gpu.model,
+            gpu_count=count,
+            gpu_memory_gib=gpu.memory_gib,
+            vcpus=whole(row, "cpu_cores_effective", most=4096, default=0),
+            memory_gib=self._memory_gib(),
+            disk_gib=DISK_GIB,
+            arch=self._arch(),
+            spot=self._spot,
+            hourly_microusd=self._hourly(),
+            stock=Stock.CONFIRMED,
+            left=1,
+            trust=self._trust(),
+            boot=BootMode.CONTAINER,
+            host=shown(str(row["machine_id"])) if isinstance(row.get("machine_id"), int) else "",
+            until=self._until(),
+            type_name=f"{count}x-{gpu.model}{'-VM' if suffix else ''}",
+        )
+        return _beside(offer, known) if self._spot else offer
+
+    def _count(self) -> int:
+        told = self._row.get("num_gpus")
+        if isinstance(told, float) and not told.is_integer():
+            raise _Dropped("fractional GPU")
+        return whole(self._row, "num_gpus", least=1, most=MOST_GPUS)
+
+    def _hourly(self) -> int:
+        """With the disk. On demand the higher of what Vast adds up and what we do: never below the bill."""
+        disk = self.storage * DISK_GIB
+        if self._spot:
+            hourly_microusd(self._row.get("min_bid"))  # a bid of nothing is no price, whatever the disk costs
+            return hourly_microusd(_decimal(self._row["min_bid"]) + disk)
+        told = hourly_microusd(self._row.get("dph_total"))
+        if self._row.get("dph_base") is None:
+            return told
+        return max(told, hourly_microusd(_decimal(self._row["dph_base"]) + disk))
+
+    def _memory_gib(self) -> int:
+        """The renter's share of the machine's memory, as of its cores; 0 where that is not told."""
+        row = self._row
+        megabytes = whole(row, "cpu_ram", most=1 << 30, default=0)
+        cores = _number(row, "cpu_cores", default=0.0)
+        if not cores:
+            return 0
+        share = min(_number(row, "cpu_cores_effective", default=0.0) / cores, 1.0)
+        return int(megabytes * max(share, 0.0) / 1024)
+
+    def _arch(self) -> str:
+        arch = text(self._row, "cpu_arch", default="amd64")
+        if arch not in ARCHITECTURES:
+            raise Odd("cpu_arch is none we know")
+        return arch
+
+    def _trust(self) -> Trust:
+        if self._row.get("verification") != "verified":
+            return Trust.ANY
+        return Trust.DATACENTER if self._row.get("hosting_type") == DATACENTER else Trust.VERIFIED
+
+    def _until(self) -> datetime | None:
+        """When the host takes it back, to the minute, so that equal listings are equal."""
+        end = self._row.get("end_date")
+        ends = moment(end, "end_date") if isinstance(end, int | float) else None
+        if ends is None:
+            seconds = self._row.get("duration")
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds < 1e9:
+                return None  # not told, or more than thirty years
+            ends = self._now + timedelta(seconds=max(seconds, 0.0))
+        if ends <= self._now:
+            raise _Dropped("not rentable")
+        return ends.replace(second=0, microsecond=0)
+
+
+def _beside(offer: Offer, known: Mapping[str, Offer]) -> Offer:
+    """A bid with the price of the same machine on demand beside it, if that is on sale."""
+    kind = f"{offer.provider}/{offer.sku}/{offer.place}/on-demand"
+    other = known.get(kind)
+    if other is None:
+        return offer
+    return replace(offer, on_demand_microusd=other.hourly_microusd)
+
+
+def _number(row: Mapping[str, Any], *names: str, default: float | None = None) -> float:
+    """The first that is told, as a number that is one."""
+    for name in names:
+        value = row.get(name)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+            raise Odd(f"{name} is {type(value).__name__}, not a number")
+        return float(value)
+    if default is None:
+        raise Odd(f"{names[0]} is not told")
+    return default
+
+
+def _decimal(told: Any) -> Decimal:
+    """A price that is not whole yet: zero and more; the sum is judged when it is added up."""
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        raise NotAPrice("a price is not a number")
+    value = Decimal(str(told))
+    if not value.is_finite() or value < 0:
+        raise NotAPrice("a price is not a number")
+    return min(value, Decimal(DEAREST_HOURLY)).quantize(FINEST)

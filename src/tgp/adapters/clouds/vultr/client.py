@@ -1,0 +1,99 @@
+"""The only sender to Vultr. What it asks and how it reads the answers stand in `wire` and beside it."""
+
+from typing import Any
+
+from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.reading import ID, mapping_of
+from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.adapters.clouds.vultr import wire
+from tgp.adapters.clouds.vultr.check import account_of, identity, report
+from tgp.adapters.clouds.vultr.errors import TROUBLE_PAUSE, look_failed
+from tgp.adapters.clouds.vultr.facts import FACTS
+from tgp.adapters.clouds.vultr.listing import read_plans, read_regions
+from tgp.adapters.clouds.vultr.machines import read_machines
+from tgp.adapters.clouds.vultr.paging import MOST_PAGES, Pages
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy
+from tgp.core.model.instance import Instance
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing
+
+
+class VultrCloud:
+    def __init__(self, door: Door) -> None:
+        self._sender = Sender(door.http(FACTS), FACTS.title)
+        self._snapshot_id = door.settings.snapshot_id or ""
+        self._key = door.key
+
+    @property
+    def facts(self) -> CloudFacts:
+        return FACTS
+
+    async def offers(self) -> Listing:
+        plans = await self._all(wire.plans(), "offers")
+        regions = await self._all(wire.regions(), "offers")
+        return read_plans(plans, read_regions(regions))
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        snapshot_id = order.image or self._snapshot_id
+        os_id = None if snapshot_id else await self._talos()
+        call = wire.launch(order, snapshot_id=snapshot_id, os_id=os_id)
+        reply = await self._sender.change(call)
+        return wire.read_launch(reply, order, snapshot_id, self._key, order.user_data)
+
+    async def find(self, token: str) -> tuple[Instance, ...]:
+        return tuple(machine for machine in await self._machines("find") if machine.token == token)
+
+    async def status(self, instance_id: str) -> Instance | None:
+        _check_id(instance_id)
+        found = wire.read_status(await self._sender.look(wire.machine(instance_id)), instance_id, self._key)
+        if found is not None:
+            return found
+        # A 404 says as well that a gateway knows no such path. The list proves it.
+        return next((each for each in await self._machines("status") if each.id == instance_id), None)
+
+    async def terminate(self, instance_id: str) -> None:
+        _check_id(instance_id)
+        wire.read_terminate(await self._sender.change(wire.terminate(instance_id)), self._key)
+
+    async def owned(self, prefix: str) -> tuple[Instance, ...]:
+        return tuple(machine for machine in await self._machines("owned") if machine.token.startswith(prefix))
+
+    async def check(self) -> KeyReport:
+        account = await self._account("check")
+        image = ""
+        if not self._snapshot_id and wire.talos_system(await self._all(wire.systems(), "check")) is None:
+            image = str(wire.no_image())
+        return report(account, image=image)
+
+    async def identity(self) -> Account:
+        return identity(await self._account("identity"))
+
+    async def _talos(self) -> int:
+        """The id of Vultr's Talos image. That it cannot be looked up makes nothing, and is told so."""
+        try:
+            found = wire.talos_system(await self._all(wire.systems(), "launch"))
+        except CannotTell as error:
+            raise CloudBusy(f"the order was not sent: {error}", TROUBLE_PAUSE) from error
+        if found is None:
+            raise wire.no_image()
+        return found
+
+    async def _machines(self, verb: str) -> tuple[Instance, ...]:
+        return read_machines(await self._all(wire.machines(), verb))
+
+    async def _all(self, pages: Pages, verb: str) -> list[Any]:
+        for _ in range(MOST_PAGES):
+            if not pages.take(await self._sender.look(pages.call(), max_bytes=OFFERS_BYTES), verb, self._key):
+                break
+        return pages.rows
+
+    async def _account(self, verb: str) -> dict[str, Any]:
+        reply = await self._sender.look(wire.ACCOUNT)
+        if reply.status != 200:
+            raise look_failed(reply, verb, self._key)
+        return account_of(mapping_of(reply, FACTS.title))
+
+
+def _check_id(instance_id: str) -> None:
+    """Before it goes into a path."""
+    if not ID.match(instance_id):
+        raise CannotTell(f"{FACTS.title} has no ids such as {instance_id[:64]!r}")

@@ -1,0 +1,19 @@
+"""What is known of Vultr before it is asked anything. Sources and dates: README.md."""
+
+from datetime import timedelta
+
+from tgp.core.model.offer import BootMode
+from tgp.ports.cloud import CloudFacts, Rate
+
+FACTS = CloudFacts(
+    provider="vultr",
+    title="Vultr",
+    boot=(BootMode.NATIVE,),
+    endpoint="https://api.vultr.com/v2",
+    listing_lag=timedelta(seconds=60),  # nothing is published; a launch lists at once as far as anybody has told
+    key_variable="VULTR_API_KEY",
+    public_offers=True,
+    tells_billed_price=False,
+    rates={"": Rate(10, timedelta(seconds=1), burst=5)},  # 30 calls a second are allowed; a verb may be three of them
+    judged_by="vultr-python-client 1.0.1",
+)

@@ -1,0 +1,109 @@
+"""Reads Vultr's machines. A row that may be ours and cannot be read makes the whole list worthless: `CannotTell`.
+
+Whose a machine is stands in a tag and in its label; the tag counts, since people relabel machines.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from tgp.adapters.clouds.reading import Odd, address, identifier, moment, shown
+from tgp.adapters.clouds.vultr.facts import FACTS
+from tgp.core.model.cloud_errors import CannotTell
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.ports.cloud import TOKEN_PREFIX
+
+TAG_SEPARATOR = ":"  # between key and value of a class's tag: Vultr's tags are single words
+STATES: Mapping[str, InstanceState] = MappingProxyType(
+    {
+        "pending": InstanceState.STARTING,
+        "active": InstanceState.RUNNING,
+        "resizing": InstanceState.STARTING,
+        "suspended": InstanceState.STOPPED,  # still ours, still billed
+        "failed": InstanceState.BROKEN,
+    }
+)
+NOT_UP_YET = frozenset({"none", "locked", "installingbooting"})  # server_status of an active machine that still boots
+HALTED = "stopped"  # power_status of an active machine somebody switched off: billed on
+
+
+def read_machines(rows: list[Any]) -> tuple[Instance, ...]:
+    """Every machine of the account, by id. A page may repeat a row of the one before."""
+    found = {machine.id: machine for row in rows if (machine := read_machine(row)) is not None}
+    return tuple(found[each] for each in sorted(found))
+
+
+def read_machine(row: Any) -> Instance | None:
+    """None: it is surely somebody else's, and cannot be read."""
+    try:
+        if not isinstance(row, dict):
+            raise Odd("a machine is no object")  # noqa: TRY301 - one answer to everything that is odd about a row
+        tags = _tags(row)
+        token = _token(row, tags)
+    except Odd as error:
+        raise CannotTell(f"{FACTS.title} lists a machine that cannot be read, and it may be ours: {error}") from error
+    try:
+        machine_id = identifier(row.get("id"))
+    except Odd as error:
+        if token and not token.startswith(TOKEN_PREFIX):
+            return None
+        raise CannotTell(f"{FACTS.title} lists a machine without a usable id, and it may be ours: {error}") from error
+    return _machine(row, machine_id, token, tags)
+
+
+def _machine(row: dict[str, Any], machine_id: str, token: str, tags: list[str]) -> Instance:
+    words = [shown(row[name]) for name in ("status", "power_status", "server_status") if row.get(name)]
+    return Instance(
+        machine_id,
+        token,
+        _state(row),
+        said=shown("/".join(words)),
+        sku=_word(row, "plan"),
+        place=_word(row, "region"),
+        created_at=_created(row),
+        public_ip=address(row.get("main_ip")),
+        private_ip=address(row.get("internal_ip")),
+        progress=shown("/".join(words)),
+        tags=dict(tag.partition(TAG_SEPARATOR)[::2] for tag in tags),
+    )
+
+
+def _state(row: dict[str, Any]) -> InstanceState:
+    status, power, server = (row.get(name) for name in ("status", "power_status", "server_status"))
+    state = STATES.get(status, InstanceState.UNKNOWN) if isinstance(status, str) else InstanceState.UNKNOWN
+    if state is not InstanceState.RUNNING:
+        return state
+    if power == HALTED:
+        return InstanceState.STOPPED
+    return InstanceState.STARTING if isinstance(server, str) and server in NOT_UP_YET else state
+
+
+def _created(row: dict[str, Any]) -> datetime | None:
+    try:
+        return moment(row.get("date_created"), "date_created")
+    except Odd:
+        return None
+
+
+def _token(row: dict[str, Any], tags: list[str]) -> str:
+    label = row.get("label")
+    if label is None:
+        label = ""
+    if not isinstance(label, str):
+        raise Odd(f"label is {type(label).__name__}, not a text")
+    return next((tag for tag in tags if tag.startswith(TOKEN_PREFIX)), label)
+
+
+def _tags(row: dict[str, Any]) -> list[str]:
+    tags = row.get("tags")
+    if tags is None:
+        return []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise Odd("tags is no list of words")
+    return tags
+
+
+def _word(row: dict[str, Any], name: str) -> str:
+    value = row.get(name)
+    return value if isinstance(value, str) else ""

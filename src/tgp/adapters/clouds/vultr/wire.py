@@ -1,0 +1,174 @@
+"""Orders and their answers on Vultr's wire: values to calls, replies to values. No I/O here."""
+
+import base64
+import re
+from typing import Any
+from urllib.parse import quote
+
+from tgp.adapters.clouds.discreet import Confidence
+from tgp.adapters.clouds.reading import Odd, identifier, mapping_of
+from tgp.adapters.clouds.vultr.errors import BAD_REQUEST, MISSING, NOT_NOW_PAUSE, look_failed, refusal, said_in
+from tgp.adapters.clouds.vultr.facts import FACTS
+from tgp.adapters.clouds.vultr.machines import TAG_SEPARATOR, read_machine
+from tgp.adapters.clouds.vultr.paging import Pages
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OrderRefused, OutcomeUnknown
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.ports.cloud import TOKEN_PREFIX, LaunchOrder
+from tgp.ports.http import Call, Reply, Unreadable, json_call
+
+TITLE = FACTS.title
+ACCOUNT = Call("GET", "/account")
+LONGEST_TAG = 128  # not documented; names and labels of others stay below it
+LIKE_A_MACHINE = re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])")  # ids are UUIDs
+TALOS = "talos"
+DEEPEST = 8  # levels of an answer that are searched for ids
+
+
+def plans() -> Pages:
+    return Pages("/plans", "plans", (("type", "vcg"),))
+
+
+def regions() -> Pages:
+    return Pages("/regions", "regions")
+
+
+def systems() -> Pages:
+    return Pages("/os", "os")
+
+
+def machines() -> Pages:
+    """All of the account: a filter on the label would hide a machine somebody relabelled."""
+    return Pages("/instances", "instances")
+
+
+def machine(instance_id: str) -> Call:
+    return Call("GET", f"/instances/{quote(instance_id, safe='')}")
+
+
+def terminate(instance_id: str) -> Call:
+    return Call("DELETE", f"/instances/{quote(instance_id, safe='')}")
+
+
+def talos_system(rows: list[Any]) -> int | None:
+    """The id of Vultr's own Talos image, the newest where it has several; None: it has none."""
+    found = [row["id"] for row in rows if _is_talos(row)]
+    return max(found, default=None)
+
+
+def _is_talos(row: Any) -> bool:
+    if not isinstance(row, dict) or type(row.get("id")) is not int or not isinstance(row.get("name"), str):
+        return False
+    return TALOS in row["name"].lower()
+
+
+def no_image() -> OrderRefused:
+    return OrderRefused(
+        f"{TITLE} has no Talos image of its own at the moment: set settings.snapshotId of the provider "
+        f"{FACTS.provider} to a snapshot made from a Talos image"
+    )
+
+
+def launch(order: LaunchOrder, *, snapshot_id: str = "", os_id: int | None = None) -> Call:
+    """The one request that pays. It boots the snapshot where there is one, else the system."""
+    assert bool(snapshot_id) != (os_id is not None), "one image, and only one"
+    if len(order.user_data) > FACTS.user_data_bytes:
+        raise OrderRefused(f"{TITLE} is sent user data of at most {FACTS.user_data_bytes} bytes, the order has more")
+    body: dict[str, Any] = {
+        "region": order.offer.place,
+        "plan": order.offer.sku,
+        "label": order.token,
+        "tags": tags_of(order),
+        "activation_email": False,  # nobody wants a mail per node
+        "backups": "disabled",  # they would cost a fifth more
+    }
+    body |= {"snapshot_id": snapshot_id} if snapshot_id else {"os_id": os_id}
+    if order.user_data:
+        body["user_data"] = base64.b64encode(order.user_data).decode()
+    return json_call("POST", "/instances", body, not_after=order.not_after)
+
+
+def tags_of(order: LaunchOrder) -> list[str]:
+    """The class's as `key:value`, but for any that looks like a token; then the token."""
+    tags = [f"{key}{TAG_SEPARATOR}{value}"[:LONGEST_TAG] for key, value in order.tags]
+    return [*dict.fromkeys(tag for tag in tags if not tag.startswith(TOKEN_PREFIX)), order.token]
+
+
+def read_launch(reply: Reply, order: LaunchOrder, snapshot_id: str, *confidences: Confidence) -> Instance:
+    """A machine, a definite refusal, or OutcomeUnknown."""
+    made = machine_named(reply)
+    if reply.ok and made:
+        return Instance(
+            made,
+            order.token,
+            InstanceState.STARTING,
+            sku=order.offer.sku,
+            place=order.offer.place,
+            tags=dict(tag.partition(TAG_SEPARATOR)[::2] for tag in tags_of(order)),
+        )
+    if made:
+        raise OutcomeUnknown(f"{TITLE} answered the order with {reply.status} and named a machine", made)
+    hints = _hints_at_a_machine(reply, order.token, snapshot_id)
+    refused = None if reply.ok or hints else refusal(reply, "launch", *confidences)
+    raise refused or OutcomeUnknown(f"{TITLE} answered the order with {reply.status}")
+
+
+def machine_named(reply: Reply) -> str:
+    """The id of the machine an answer names, an error's too; empty: none."""
+    try:
+        return _named_in(reply.json(), DEEPEST)
+    except Unreadable:
+        return ""
+
+
+def _named_in(value: Any, deepest: int) -> str:
+    if deepest == 0 or not isinstance(value, dict):
+        return ""
+    instance = value.get("instance")
+    for told in (value.get("instance_id"), instance.get("id") if isinstance(instance, dict) else None):
+        try:
+            return identifier(told)
+        except Odd:
+            continue
+    return next((found for each in value.values() if (found := _named_in(each, deepest - 1))), "")
+
+
+def _hints_at_a_machine(reply: Reply, *ours: str) -> bool:
+    """Does the text of an error hold what could be a machine's id, and is nothing that the order itself said?"""
+    content = reply.content.lower()
+    for each in ours:
+        content = content.replace(each.lower().encode(), b" ") if each else content
+    return LIKE_A_MACHINE.search(content) is not None or _has_id(reply)
+
+
+def _has_id(reply: Reply) -> bool:
+    try:
+        body = reply.json()
+    except Unreadable:
+        return False
+    return isinstance(body, dict) and bool(body.get("id"))
+
+
+def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Instance | None:
+    """None: Vultr says that there is no such machine. Its 404 has no code, so whoever asked looks at the list, too."""
+    if reply.status == MISSING and said_in(reply) is not None:
+        return None
+    if reply.status != 200:
+        raise look_failed(reply, "status", *confidences)
+    row = mapping_of(reply, TITLE).get("instance")
+    if not isinstance(row, dict) or row.get("id") != instance_id:
+        raise CannotTell(f"{TITLE} answered with another machine than {instance_id[:64]}")
+    return read_machine(row)
+
+
+def read_terminate(reply: Reply, *confidences: Confidence) -> None:
+    """Returns where Vultr takes the end upon itself, or has no such machine."""
+    if reply.status == 204 or (reply.status == MISSING and said_in(reply) is not None):
+        return
+    raise _not_terminated(reply, *confidences)
+
+
+def _not_terminated(reply: Reply, *confidences: Confidence) -> CloudError:
+    refused = refusal(reply, "terminate", *confidences)
+    if refused is not None and reply.status == BAD_REQUEST:  # a machine that is locked or too young to be destroyed
+        return CloudBusy(str(refused), NOT_NOW_PAUSE)
+    return refused or OutcomeUnknown(f"{TITLE} answered terminate with {reply.status}")

@@ -1,0 +1,59 @@
+"""The way to an endpoint that the class names: judged, resolved, judged again, and then only to the addresses judged.
+
+A name that points elsewhere a moment later changes nothing: the connection is made to the address, not to the name.
+"""
+
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+
+from tgp.adapters.clouds.door import Door
+from tgp.core.model.cloud_errors import CloudBusy
+from tgp.core.rules import power_hosts
+from tgp.core.rules.power_hosts import Target
+from tgp.ports.http import Call, Http, NeverLeft, Reply, Stream
+from tgp.ports.resolver import UnknownHost
+
+ADDRESSES_TRIED = 4  # of one name: two of each kind
+UNKNOWN_HOST_PAUSE = timedelta(seconds=30)  # resolvers remember a missing name for about so long
+
+
+class Reach:
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def refuse_unfit(self, *urls: str) -> None:
+        """Raises HostRefused for what can be told without asking for a name."""
+        for url in urls:
+            power_hosts.read(url, self._door.hosts)
+
+    async def open(self, url: str, who: str) -> tuple[Http, Target]:
+        """Raises HostRefused for a place that is never called, CloudBusy where the name has no address just now."""
+        target = power_hosts.read(url, self._door.hosts)
+        if target.literal is not None:
+            return self._door.dial(target.origin, address=str(target.literal)), target
+        try:
+            found = await self._door.resolver.resolve(target.host)
+        except UnknownHost as error:
+            raise CloudBusy(f"{who} cannot be reached: {target.host} has no address", UNKNOWN_HOST_PAUSE) from error
+        judged = power_hosts.judge(found, target.host, self._door.hosts)
+        ways = tuple(self._door.dial(target.origin, address=str(address)) for address in judged[:ADDRESSES_TRIED])
+        return InTurn(ways), target
+
+
+class InTurn:
+    """Several addresses of one host. The next is tried only where nothing left for the one before."""
+
+    def __init__(self, ways: tuple[Http, ...]) -> None:
+        assert ways
+        self._ways = ways
+
+    async def send(self, call: Call) -> Reply:
+        for way in self._ways[:-1]:
+            try:
+                return await way.send(call)
+            except NeverLeft:
+                continue
+        return await self._ways[-1].send(call)
+
+    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
+        return self._ways[0].stream(call, idle=idle)

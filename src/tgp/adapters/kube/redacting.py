@@ -1,0 +1,67 @@
+"""The writer through which no known secret passes into a status or an Event."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from tgp.api.resource import Resource
+from tgp.core.model.key import Key
+from tgp.ports.cluster import Cluster, Written
+
+READABLE_GROUPS = frozenset({"tgp.io", "events.k8s.io"})  # what people read; a Secret of ours must keep its values
+
+
+class RedactingCluster:
+    """A `Cluster` around another one."""
+
+    def __init__(self, inner: Cluster, redact: Callable[[str], str]) -> None:
+        self._inner = inner
+        self._redact = redact
+
+    async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
+        return await self._inner.read(resource, key)
+
+    async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Written:
+        return await self._inner.create(resource, self._clean(resource, manifest))
+
+    async def patch(
+        self, resource: Resource, key: Key, change: Mapping[str, Any], *, resource_version: str = "", uid: str = ""
+    ) -> Written:
+        clean = self._clean(resource, change)
+        return await self._inner.patch(resource, key, clean, resource_version=resource_version, uid=uid)
+
+    async def apply(self, resource: Resource, manifest: Mapping[str, Any], *, force: bool = False) -> Written:
+        return await self._inner.apply(resource, self._clean(resource, manifest), force=force)
+
+    async def write_status(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str,
+        seen: Mapping[str, Any],
+        status: Mapping[str, Any],
+        resource_version: str = "",
+    ) -> Written:
+        clean = self._clean(resource, status)
+        return await self._inner.write_status(
+            resource, key, uid=uid, seen=seen, status=clean, resource_version=resource_version
+        )
+
+    async def delete(self, resource: Resource, key: Key, *, uid: str = "", resource_version: str = "") -> None:
+        await self._inner.delete(resource, key, uid=uid, resource_version=resource_version)
+
+    async def evict(self, pod: Key, *, uid: str, grace: timedelta | None = None) -> None:
+        await self._inner.evict(pod, uid=uid, grace=grace)
+
+    def _clean(self, resource: Resource, value: Mapping[str, Any]) -> Mapping[str, Any]:
+        if resource.group not in READABLE_GROUPS and resource.kind != "Event":
+            return value
+        written = msgspec.json.encode(value).decode()
+        clean = self._redact(written)
+        if clean == written:
+            return value
+        decoded: dict[str, Any] = msgspec.json.decode(clean)
+        return decoded

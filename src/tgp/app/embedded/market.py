@@ -1,0 +1,69 @@
+"""The market of the embedded world: every provider pretends, behind the world's own port.
+
+Classes there are written as anywhere else. What the operator would dial on the internet is dialled here instead:
+`https://console.vast.ai` is `/clouds/vast` of this world.
+"""
+
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import urlsplit
+
+from tgp.app.clouds import facts_of, path_of
+from tgp.core.rules.secrets import DEFAULT_KEYS
+from tgp.ports.clock import Clock
+from tgp.ports.http import Call, Dial, Http, Reply, Streaming
+from tgp.ports.resolver import UnknownHost
+from tgp.sim.clouds.desk import PREFIX, Desk
+from tgp.sim.clouds.everyone import SIMULATORS, pretend
+
+BELOW = "/clouds/"
+POWER_HOST = "power.cellar.internal"  # what the owned machines' switches hang on
+POWER_ADDRESS = ip_address("10.77.0.2")
+NOBODY = Reply(404, b"there is no such provider in this world\n", (("Content-Type", "text/plain"),))
+
+
+class EmbeddedMarket:
+    def __init__(self, clock: Clock, seed: int | str) -> None:
+        self.desk = Desk({provider: pretend(provider, clock, seed) for provider in SIMULATORS})
+        self._handlers = {provider: self.desk.beside(provider) for provider in SIMULATORS}
+
+    def open_at(self, url: str) -> None:
+        """Where this world's port is, so that visitors can be told."""
+        self.desk.urls = {provider: f"{url}{BELOW}{provider}{path_of(provider)}" for provider in SIMULATORS}
+
+    def key(self, variable: str) -> str:
+        """The key that opens the provider's account here, by the name people keep it under; empty: no provider's."""
+        provider = next((name for name, known in DEFAULT_KEYS.items() if known == variable), "")
+        return self.desk.simulators[provider].key_at(facts_of(provider).endpoint) if provider else ""
+
+    def serves(self, call: Call) -> bool:
+        return call.path.startswith((BELOW, PREFIX))
+
+    async def handle(self, call: Call) -> Reply | Streaming:
+        if call.path.startswith(PREFIX):
+            return self.desk.answer(call)
+        provider, _, rest = call.path.removeprefix(BELOW).partition("/")
+        handler = self._handlers.get(provider)
+        return await handler(replace(call, path=f"/{rest}")) if handler is not None else NOBODY
+
+
+class EmbeddedDial:
+    """Implements `Dial`: what is out there for others is in this world for its operator."""
+
+    def __init__(self, dial: Dial, url: str) -> None:
+        self._dial = dial
+        self._url = url
+        self._providers = {urlsplit(facts_of(name).endpoint).netloc: name for name in SIMULATORS}
+        self._providers[POWER_HOST] = "webhook"
+
+    def __call__(self, base_url: str, *, address: str = "") -> Http:  # noqa: ARG002 - everything is here
+        parts = urlsplit(base_url)
+        provider = self._providers.get(parts.netloc, "nobody")
+        return self._dial(f"{self._url}{BELOW}{provider}{parts.path}")
+
+
+class EmbeddedResolver:
+    async def resolve(self, host: str) -> tuple[IPv4Address | IPv6Address, ...]:
+        if host == POWER_HOST:
+            return (POWER_ADDRESS,)
+        raise UnknownHost(f"{host}: this world does not know that name")

@@ -1,0 +1,229 @@
+"""The price book: everything on sale, from all sources, at one moment. One frozen snapshot for each change.
+
+A source is a provider under one key. Each brings its listing when it has one; a source that errs keeps its last
+listing, which grows old and says so: it is *unknown*, never *empty*. Every reader sees the same rows in the same total
+order: the cheapest first, then the surest stock, the best trust, the source's name, and the provider's words.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+
+from tgp.core.model.columns import Columns, Small, columns_of, joined, ordered
+from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.prices import DEAREST_HOURLY
+
+MOST_OFFERS = 100_000  # of one source: five times what the largest marketplace lists; the cheapest are kept
+LONGEST_WHY = 300  # characters of an error's text
+TOO_MANY = "too many"
+LISTED_TWICE = "listed twice"
+BAD_SHAPE = "bad shape"
+MOST_OF_ANYTHING = 1 << 30  # GPUs, virtual CPUs, GiB: beyond it lies an error, and the arrays' integers end
+SHARED_WORDS = ("provider", "place", "region", "country", "gpu", "arch", "host", "type_name")
+
+
+class Listing(Protocol):
+    """What a provider told: the port's word for it, as far as the book reads it."""
+
+    @property
+    def offers(self) -> tuple[Offer, ...]: ...
+
+    @property
+    def dropped(self) -> Mapping[str, int]: ...
+
+    @property
+    def priced_on(self) -> str: ...
+
+
+class SeriesKey(NamedTuple):
+    """What a price is followed by over time."""
+
+    provider: str
+    gpu: str
+    region: str
+    spot: bool
+
+
+class Row(NamedTuple):
+    """One line of the book."""
+
+    offer: Offer
+    source: str
+    seen_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SourceState:
+    """How well a source is known."""
+
+    source: str
+    offers: int = 0
+    seen_at: datetime | None = None  # of the last whole listing; None: there was none yet
+    failed_at: datetime | None = None  # of the last failure, if it came after the last listing
+    failures: int = 0  # in a row, up to now
+    why: str = ""  # of the last failure; empty: the last look succeeded
+    dropped: Mapping[str, int] = field(default_factory=dict)  # why → offers left out of the last listing
+    priced_on: str = ""  # not empty: prices are from a table of that date
+
+    @property
+    def known(self) -> bool:
+        """Was it ever seen? If not, nothing can be concluded from its having no offers."""
+        return self.seen_at is not None
+
+    def age(self, now: datetime) -> timedelta | None:
+        """Of its offers; None: it was never seen. A clock that was set back makes nothing younger than new."""
+        return None if self.seen_at is None else max(now - self.seen_at, timedelta(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Shelf:
+    state: SourceState
+    offers: tuple[Offer, ...]  # in the total order
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PriceBook:
+    """Never changed, only followed by another. `with_…` are pure, and work for as long as a sort takes."""
+
+    number: int = 0  # one more with each change
+    offers: tuple[Offer, ...] = ()  # of all sources, in the total order
+    columns: Columns = field(default_factory=lambda: columns_of(()))
+    source_of: Small = field(default_factory=lambda: np.zeros(0, np.int32))  # offer → place in sources
+    sources: tuple[SourceState, ...] = ()  # by name
+    _shelves: Mapping[str, _Shelf] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.offers)
+
+    def with_listing(self, source: str, listing: Listing, seen_at: datetime) -> "PriceBook":
+        """The book after a source was read whole: its old offers are replaced by these."""
+        offers, dropped = _shelved(listing)
+        state = SourceState(source, len(offers), seen_at, dropped=dropped, priced_on=listing.priced_on)
+        return self._with(_Shelf(state, offers, columns_of(offers)))
+
+    def with_failure(self, source: str, why: str, at: datetime) -> "PriceBook":
+        """The book after a source could not be read: its offers stay, as old as they are."""
+        shelf = self._shelves.get(source) or _Shelf(SourceState(source), (), columns_of(()))
+        failures = shelf.state.failures + 1
+        state = replace(shelf.state, failed_at=at, failures=failures, why=why[:LONGEST_WHY])
+        return self._with(replace(shelf, state=state))
+
+    def without(self, source: str) -> "PriceBook":
+        """The book when nobody uses a source any more."""
+        return _bound({name: shelf for name, shelf in self._shelves.items() if name != source}, self.number + 1)
+
+    def state(self, source: str) -> SourceState | None:
+        """None: no such source was ever asked."""
+        shelf = self._shelves.get(source)
+        return None if shelf is None else shelf.state
+
+    def of(self, source: str) -> tuple[Offer, ...]:
+        """One source's offers, in the total order."""
+        shelf = self._shelves.get(source)
+        return () if shelf is None else shelf.offers
+
+    def row(self, number: int) -> Row:
+        state = self.sources[self.source_of[number]]
+        assert state.seen_at is not None  # it has offers
+        return Row(self.offers[number], state.source, state.seen_at)
+
+    def rows(self) -> Iterator[Row]:
+        return map(self.row, range(len(self.offers)))
+
+    def cheapest(self) -> Mapping[SeriesKey, int]:
+        """The lowest price of one GPU an hour for each provider, model, region and kind; what is sold out is none."""
+        columns, words = self.columns, self.columns.words
+        rows = np.flatnonzero(columns.stock != Stock.NONE.value)
+        if not len(rows):
+            return MappingProxyType({})
+        regions = tuple(dict.fromkeys(region for region, _, _ in words.wheres))
+        region = np.array([regions.index(region) for region, _, _ in words.wheres])[columns.where[rows]]
+        shape = (len(words.providers), len(words.gpus), len(regions), 2)
+        series = np.ravel_multi_index((columns.provider[rows], columns.gpu[rows], region, columns.spot[rows]), shape)
+        per_gpu = -(-columns.price[rows] // columns.gpu_count[rows])
+        order = np.argsort(series, kind="stable")
+        distinct, starts = np.unique(series[order], return_index=True)
+        lowest = np.minimum.reduceat(per_gpu[order], starts).tolist()
+        names = zip(*(axis.tolist() for axis in np.unravel_index(distinct, shape)), strict=True)
+        best = {
+            SeriesKey(words.providers[provider], words.gpus[gpu], regions[place], bool(spot)): price
+            for (provider, gpu, place, spot), price in zip(names, lowest, strict=True)
+        }
+        return MappingProxyType(dict(sorted(best.items())))
+
+    def _with(self, shelf: _Shelf) -> "PriceBook":
+        return _bound({**self._shelves, shelf.state.source: shelf}, self.number + 1)
+
+
+def _bound(shelves: Mapping[str, _Shelf], number: int) -> PriceBook:
+    """All shelves as one book. Each is in order already; ties between them go by the source's name."""
+    named = [shelves[name] for name in sorted(shelves)]
+    if not named:
+        return PriceBook(number)
+    together = joined([shelf.columns for shelf in named])
+    source = np.repeat(np.arange(len(named), dtype=np.int32), [len(shelf.offers) for shelf in named])
+    # lexsort is stable: what is equal stays in the order of sources, and of each source's own shelf
+    order = np.lexsort((source, -together.trust, together.stock, together.price))
+    offers = [offer for shelf in named for offer in shelf.offers]
+    return PriceBook(
+        number,
+        tuple([offers[place] for place in order.tolist()]),
+        ordered(together, order),
+        source[order],
+        tuple(shelf.state for shelf in named),
+        MappingProxyType({shelf.state.source: shelf for shelf in named}),
+    )
+
+
+def _shelved(listing: Listing) -> tuple[tuple[Offer, ...], Mapping[str, int]]:
+    """A listing in the total order, each key once, with shared words, and what was left out."""
+    dropped = dict(listing.dropped)
+    offers = sorted(filter(sane, listing.offers), key=_order)
+    if odd := len(listing.offers) - len(offers):
+        dropped[BAD_SHAPE] = dropped.get(BAD_SHAPE, 0) + odd
+    by_key = {(offer.provider, offer.sku, offer.place, offer.spot): offer for offer in offers}  # the dearer one stays
+    if twice := len(offers) - len(by_key):
+        dropped[LISTED_TWICE] = dropped.get(LISTED_TWICE, 0) + twice
+        offers = sorted(by_key.values(), key=_order)
+    if (over := len(offers) - MOST_OFFERS) > 0:
+        dropped[TOO_MANY] = dropped.get(TOO_MANY, 0) + over
+        del offers[MOST_OFFERS:]
+    return tuple(_sharing(offers)), MappingProxyType(dropped)
+
+
+def sane(offer: Offer) -> bool:
+    """Adapters parse what they are told; nothing is bought by an offer that slipped through with nonsense."""
+    if not (0 <= offer.hourly_microusd <= DEAREST_HOURLY and 0 < offer.gpu_count <= MOST_OF_ANYTHING):
+        return False
+    return all(0 <= each <= MOST_OF_ANYTHING for each in (offer.gpu_memory_gib, offer.vcpus, offer.memory_gib))
+
+
+def _order(offer: Offer) -> tuple[int, int, int, str, str, bool, str]:
+    return (
+        offer.hourly_microusd,
+        offer.stock,
+        -offer.trust,
+        offer.sku,
+        offer.place,
+        offer.spot,
+        offer.provider,
+    )
+
+
+def _sharing(offers: Sequence[Offer]) -> Iterator[Offer]:
+    """The same offers with one copy of each repeated word: adapters read each from its own piece of an answer."""
+    words: dict[str, str] = {}
+    for offer in offers:
+        shared = {}
+        for name in SHARED_WORDS:
+            told = getattr(offer, name)
+            kept = words.setdefault(told, told)
+            if kept is not told:
+                shared[name] = kept
+        yield msgspec.structs.replace(offer, **shared) if shared else offer

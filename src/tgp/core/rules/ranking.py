@@ -1,0 +1,121 @@
+"""Which offers serve a wish, best first, and why each of the others does not.
+
+One look at the book, no side effects, and a total order: equal books and wishes give equal answers. Every offer passed
+over has exactly one reason, the first that applies in the order of `PassedOver`: from what can never fit to what nearly
+does, so that the last reasons name the nearest misses.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from tgp.core.model.book import PriceBook, Row, SourceState
+from tgp.core.model.wish import PassedOver, Selection, Wish
+from tgp.core.rules.ranking_words import miss_words, summary, unknown_words
+from tgp.core.rules.sieve import NO_DOOR, RULES, Question, Rows
+
+MISSES_SHOWN = 3  # nearest misses in an explanation; more is a list
+UNKNOWN_SHOWN = 3
+_REASONS = tuple(PassedOver)
+_FITS = len(_REASONS)  # in the array of reasons: none
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """One offer that was passed over."""
+
+    row: Row
+    reason: PassedOver
+    words: str  # which offer, and by how much it missed
+
+
+class Ranking:
+    """The answer. Rows are made when they are read: most readers want the first few."""
+
+    def __init__(self, asked: Question, fitting: Rows, reasons: npt.NDArray[np.int8]) -> None:
+        self._asked = asked
+        self._book = asked.book
+        self._fitting = fitting  # numbers of rows, best first
+        self._reasons = reasons  # one for each row of the book
+
+    def __len__(self) -> int:
+        """How many fit."""
+        return len(self._fitting)
+
+    def __iter__(self) -> Iterator[Row]:
+        """What fits, best first."""
+        return map(self._book.row, self._fitting.tolist())
+
+    @property
+    def best(self) -> Row | None:
+        return self._book.row(int(self._fitting[0])) if len(self._fitting) else None
+
+    def first(self, count: int) -> tuple[Row, ...]:
+        return tuple(map(self._book.row, self._fitting[:count].tolist()))
+
+    @cached_property
+    def passed(self) -> Mapping[PassedOver, int]:
+        """How many offers were passed over for which reason, the most frequent first."""
+        counts = np.bincount(self._reasons, minlength=_FITS + 1)[:_FITS].tolist()
+        found = [(reason, count) for reason, count in zip(_REASONS, counts, strict=True) if count]
+        return dict(sorted(found, key=lambda each: (-each[1], _REASONS.index(each[0]))))
+
+    def misses(self) -> Iterator[Miss]:
+        """Every offer that was passed over, the cheapest first, each with its reason."""
+        return map(self._miss, np.flatnonzero(self._reasons != _FITS).tolist())
+
+    def nearest(self, count: int = MISSES_SHOWN) -> tuple[Miss, ...]:
+        """The cheapest offer of each of the nearest reasons, the nearest first."""
+        missed = np.flatnonzero(self._reasons != _FITS)
+        _, firsts = np.unique(self._reasons[missed], return_index=True)  # by reason, so the farthest first
+        return tuple(map(self._miss, missed[firsts][::-1][:count].tolist()))
+
+    @cached_property
+    def unknown(self) -> tuple[SourceState, ...]:
+        """Sources in use that could not be read the last time. What they sell is unknown, which is not nothing."""
+        return tuple(state for state in self._book.sources if state.why and self._uses(state.source))
+
+    def explain(self) -> tuple[str, ...]:
+        """A few lines for people: what fits, or the nearest misses, and who could not be asked."""
+        lines = [summary(self.best, len(self), len(self._book), self.passed)]
+        if self.best is None:
+            lines += [miss.words for miss in self.nearest()]
+        lines += [unknown_words(state, self._asked.now) for state in self.unknown[:UNKNOWN_SHOWN]]
+        return tuple(lines)
+
+    def _uses(self, source: str) -> bool:
+        door = self._asked.door(source)
+        return door is not None and door.enabled
+
+    def _miss(self, number: int) -> Miss:
+        row, reason = self._book.row(number), _REASONS[self._reasons[number]]
+        return Miss(row, reason, miss_words(reason, row, self._asked.wish, self._asked.now))
+
+
+def rank(book: PriceBook, wish: Wish, now: datetime) -> Ranking:
+    """Everything in the book, judged by one wish at one moment."""
+    asked = Question(book, wish, now)
+    reasons = np.full(len(book), _FITS, np.int8)
+    rows: Rows = np.arange(len(book))
+    for code, rule in enumerate(RULES.values()):
+        if not len(rows):
+            break
+        fails = rule(asked, rows)
+        if fails.any():
+            reasons[rows[fails]] = code
+            rows = rows[~fails]
+    return Ranking(asked, _in_order(asked, rows), reasons)
+
+
+def _in_order(asked: Question, rows: Rows) -> Rows:
+    """By price and then the provider's priority, or the other way round; equal ones stay in the book's order."""
+    if not len(rows) or asked.wish.doors is None:
+        return rows
+    priorities = np.array([(asked.door(state.source) or NO_DOOR).priority for state in asked.book.sources], np.int64)
+    priority, price = priorities[asked.book.source_of[rows]], asked.columns.price[rows]
+    keys = (priority, price) if asked.wish.selection is Selection.PRICE else (price, priority)  # the last counts first
+    return rows[np.lexsort(keys)]

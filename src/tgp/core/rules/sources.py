@@ -1,0 +1,21 @@
+"""Which sources a class buys from."""
+
+from tgp.api.common import canonical_provider
+from tgp.api.nodeclass import GPUNodeClass, ProviderConfig
+from tgp.core.model.source import Source, source_of
+from tgp.core.rules.secrets import DEFAULT_KEYS, OPERATOR_SECRET
+
+
+def source_for(provider: ProviderConfig) -> Source:
+    name = canonical_provider(provider.name)
+    if name not in DEFAULT_KEYS:
+        return source_of(name, "", "", provider.settings)
+    ref = provider.credentials_ref
+    if ref is None:
+        return source_of(name, OPERATOR_SECRET, DEFAULT_KEYS[name], provider.settings)
+    return source_of(name, ref.name, ref.key, provider.settings)
+
+
+def sources_of(node_class: GPUNodeClass) -> dict[str, Source]:
+    """Of the enabled providers, by the provider's name as the class writes it."""
+    return {provider.name: source_for(provider) for provider in node_class.spec.providers if provider.enabled}

@@ -1,0 +1,36 @@
+"""What a class lets anybody rent, as a wish to be ranked by; pools and requests narrow it."""
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.core.model.marks import Marks
+from tgp.core.model.offer import BootMode, Trust
+from tgp.core.model.wish import Door, Kinds, Selection, Wish
+from tgp.core.rules.sources import source_for
+
+BOOTS = {
+    "Native": (BootMode.NATIVE, BootMode.POWER),
+    "Takeover": (BootMode.NATIVE, BootMode.TAKEOVER, BootMode.POWER),
+    "Any": tuple(BootMode),
+}
+TRUST = {"Any": Trust.ANY, "Verified": Trust.VERIFIED, "Datacenter": Trust.DATACENTER}
+
+
+def class_wish(node_class: GPUNodeClass, marks: Marks) -> Wish:
+    """Everything the class itself asks for. A name it writes wrongly fits nothing, rather than everything."""
+    spec = node_class.spec
+    asked = spec.instance_requirements
+    return Wish(
+        models=asked.gpu_types,
+        min_gpu_memory_gib=asked.min_gpu_memory_gib or 0,
+        min_vcpus=asked.min_vcpu or 0,
+        min_memory_gib=asked.min_memory_gib or 0,
+        class_regions=asked.regions,
+        kinds=Kinds.EITHER if asked.spot_allowed else Kinds.ON_DEMAND,
+        doors={
+            source_for(provider).name: Door(provider.priority, provider.regions, provider.enabled)
+            for provider in spec.providers
+        },
+        boots=BOOTS[spec.boot_policy],
+        min_trust=TRUST[asked.min_trust],
+        marks=marks,
+        selection=Selection(spec.selection),
+    )

@@ -1,0 +1,5 @@
+"""The pretend Google Cloud."""
+
+from tgp.sim.clouds.gcp.simulator import GcpSimulator, simulator
+
+__all__ = ["GcpSimulator", "simulator"]

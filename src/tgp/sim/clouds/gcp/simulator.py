@@ -1,0 +1,384 @@
+"""The pretend Google Cloud: its token endpoint, the Compute API, and the one question to the Resource Manager.
+
+Links name Google's own address, whatever address was asked, as the real one's do. Names are unique in a zone, and a
+request id that was seen is answered with the operation it began: nothing is ever made twice here.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tgp.ports.clock import Clock
+from tgp.ports.http import Call, Reply
+from tgp.sim.clouds.accounts import Tenant
+from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits
+from tgp.sim.clouds.gcp import market, resources
+from tgp.sim.clouds.gcp.answers import Refused, aggregated, answer, error, listed, masked, not_found, page_token
+from tgp.sim.clouds.gcp.desk import TOKEN_PATH, TokenDesk
+from tgp.sim.clouds.gcp.keys import KeyFile
+from tgp.sim.clouds.gcp.operations import Operation, Operations
+from tgp.sim.clouds.gcp.orders import order_of, request_id
+from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.simulator import Simulator
+
+PROJECT = "tgp-pretend-project"
+GPU_QUOTA = 64.0  # of the whole project
+TAKES = timedelta(seconds=5)  # an ordinary operation
+BROKEN_PAGE = page_token(1 << 30)  # the page that fails
+HABITS = Habits(list_lag=(0.0, 5.0), ending=(5.0, 40.0), outbid_deletes=True)
+
+Answer: TypeAlias = Callable[[Call, "Asked"], Reply]
+
+
+class Asked:
+    """Who asks, for which project, and the pieces of the path."""
+
+    def __init__(self, tenant: Tenant, now: datetime, project: str, zone: str, name: str) -> None:
+        self.tenant = tenant
+        self.now = now
+        self.project = project
+        self.zone = zone
+        self.name = name
+
+
+_P = r"/compute/v1/projects/(?P<project>[^/]+)"
+_Z = _P + r"/zones/(?P<zone>[^/]+)"
+ROUTES: tuple[tuple[str, str, Verb, str], ...] = (
+    ("GET", _P, Verb.ACCOUNT, "_project"),
+    ("GET", _P + r"/regions", Verb.OTHER, "_regions"),
+    ("GET", _P + r"/zones", Verb.OTHER, "_zones"),
+    ("GET", _P + r"/aggregated/machineTypes", Verb.OFFERS, "_all_machine_types"),
+    ("GET", _P + r"/aggregated/acceleratorTypes", Verb.OFFERS, "_all_accelerator_types"),
+    ("GET", _P + r"/aggregated/instances", Verb.LIST, "_all_instances"),
+    ("GET", _Z + r"/machineTypes", Verb.OFFERS, "_machine_types"),
+    ("GET", _Z + r"/acceleratorTypes", Verb.OFFERS, "_accelerator_types"),
+    ("GET", _Z + r"/instances", Verb.LIST, "_instances"),
+    ("POST", _Z + r"/instances", Verb.LAUNCH, "_insert"),
+    ("GET", _Z + r"/instances/(?P<name>[^/]+)", Verb.STATUS, "_instance"),
+    ("DELETE", _Z + r"/instances/(?P<name>[^/]+)", Verb.TERMINATE, "_delete"),
+    ("GET", _Z + r"/operations", Verb.OTHER, "_operations"),
+    ("GET", _Z + r"/operations/(?P<name>[^/]+)", Verb.OTHER, "_operation"),
+    ("POST", _Z + r"/operations/(?P<name>[^/]+)/wait", Verb.OTHER, "_operation"),
+    ("POST", r"/v1/projects/(?P<project>[^/]+):testIamPermissions", Verb.OTHER, "_permissions"),
+)
+COMPILED = tuple((method, re.compile(pattern), verb, name) for method, pattern, verb, name in ROUTES)
+
+
+class GcpSimulator(Simulator):
+    provider = "gcp"
+
+    def __init__(self, clock: Clock, seed: int | str) -> None:
+        super().__init__(Fleet(clock, seed, market.shelves(), habits=HABITS), seed)
+        self.late_errors = False  # True: a sold-out zone accepts an order, and its operation fails a little later
+        self.operation_takes = TAKES
+        self.unreachable: set[str] = set()  # zones that do not answer; only asked, never iterated for a decision
+        self.operations = Operations()
+        self._seed = seed
+        self._desk = TokenDesk(Random(f"{seed}/gcp tokens"))
+        self._file = self._open(PROJECT, "a pretend project")
+        self.key = self._file.text()
+
+    # -- keys ----------------------------------------------------------------------------------------------------------
+
+    def key_at(self, url: str) -> str:
+        return self._file.text(self._desk.open_at(f"{url.rstrip('/')}{TOKEN_PATH}"))
+
+    def other_key_at(self, url: str, project: str) -> str:
+        """Somebody else's: it opens another project."""
+        return self._open(project, "somebody else").text(self._desk.open_at(f"{url.rstrip('/')}{TOKEN_PATH}"))
+
+    def _open(self, project: str, name: str) -> KeyFile:
+        file = KeyFile(project, f"{Random(f'{self._seed}/{project}').getrandbits(160):040x}")
+        self._desk.know(file)
+        self.fleet.accounts.open(Tenant(project, name), file.text())
+        return file
+
+    def is_public(self, call: Call) -> bool:
+        return call.path == TOKEN_PATH
+
+    def key_of(self, call: Call) -> str:
+        """The account's key behind a token, or behind a statement; empty: nobody's, or too old."""
+        if self.is_public(call):
+            found = self._desk.signer_of(call)
+        else:
+            found = self._desk.holder_of(super().key_of(call), self.fleet.advance())
+        return found.text() if found is not None else ""
+
+    # -- routing -------------------------------------------------------------------------------------------------------
+
+    def verb_of(self, call: Call) -> Verb:
+        found = _route(call)
+        return found[1] if found is not None else Verb.OTHER
+
+    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path says it all
+        if self.is_public(call):
+            return self._desk.answer(call, self.fleet.advance(), known=tenant is not None)
+        assert tenant is not None, "only the token endpoint is public"
+        found = _route(call)
+        if found is None:
+            return Reply(
+                404, b"<!DOCTYPE html><title>Error 404 (Not Found)!!1</title>", (("Content-Type", "text/html"),)
+            )
+        place, _, name = found
+        asked = Asked(
+            tenant, self.fleet.advance(), place.get("project", ""), place.get("zone", ""), place.get("name", "")
+        )
+        self._end_what_ran_long_enough(asked.now)
+        try:
+            self._check_place(call, asked)
+            handle: Answer = getattr(self, name)
+            return handle(call, asked)
+        except Refused as refused:
+            return refused.reply
+
+    def _check_place(self, call: Call, asked: Asked) -> None:
+        if asked.project != asked.tenant.id:
+            raise Refused(
+                403, "forbidden", f"Required 'compute.instances.list' permission for 'projects/{asked.project}'"
+            )
+        if asked.zone and asked.zone not in market.ZONES:
+            raise Refused(400, "invalid", f"Invalid value for field 'zone': '{asked.zone}'. Unknown zone.")
+        if call.parameter("alt") not in ("", "json"):
+            raise Refused(400, "invalidParameter", "Invalid alternate representation")
+
+    def stranger(self, call: Call) -> Reply:  # noqa: ARG002 - everybody hears the same
+        message = "Request had invalid authentication credentials. Expected OAuth 2 access token."
+        return error(401, "authError", message)
+
+    def busy(self) -> Reply:
+        message = "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute' of service."
+        return error(429, "rateLimitExceeded", message, (("Retry-After", "7"),))
+
+    def failure(self) -> Reply:
+        message = "Internal error. Please try again or contact Google Support. (Code: '5A0B')"
+        return error(503, "backendError", message)
+
+    def retired(self) -> Reply:
+        return error(410, "gone", "This version of the API is no longer served.")
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def _project(self, call: Call, asked: Asked) -> Reply:
+        used = sum(machine.shelf.gpu_count for machine in self._alive(asked.tenant))
+        quotas = [{"metric": "GPUS_ALL_REGIONS", "limit": GPU_QUOTA, "usage": float(used)}]
+        body = {
+            "kind": "compute#project",
+            "id": resources.number(asked.project),
+            "name": asked.project,
+            "defaultServiceAccount": self._file.email,
+            "quotas": [{"metric": "NETWORKS", "limit": 5.0, "usage": 1.0}, *quotas],
+            "selfLink": resources.link(asked.project, "").rstrip("/"),
+        }
+        return masked(call, body)
+
+    def _regions(self, call: Call, asked: Asked) -> Reply:
+        rows = [
+            {
+                "kind": "compute#region",
+                "name": region,
+                "status": "UP",
+                "quotas": [
+                    {"metric": "NVIDIA_T4_GPUS", "limit": 8.0, "usage": 0.0},
+                    {"metric": "NVIDIA_L4_GPUS", "limit": 8.0, "usage": 0.0},
+                ],
+            }
+            for region in market.regions()
+        ]
+        return listed(call, "compute#regionList", f"projects/{asked.project}/regions", rows)
+
+    def _zones(self, call: Call, asked: Asked) -> Reply:
+        rows = [{"kind": "compute#zone", "name": zone, "status": "UP"} for zone in market.ZONES]
+        return listed(call, "compute#zoneList", f"projects/{asked.project}/zones", rows)
+
+    def _all_machine_types(self, call: Call, asked: Asked) -> Reply:
+        def rows(zone: str) -> list[dict[str, Any]]:
+            return [resources.machine_type(asked.project, zone, kind) for kind in market.kinds_in(zone).values()]
+
+        return self._aggregated(call, asked, "machineType", rows)
+
+    def _all_accelerator_types(self, call: Call, asked: Asked) -> Reply:
+        def rows(zone: str) -> list[dict[str, Any]]:
+            found = market.gpus_in(zone)
+            return [resources.accelerator_type(asked.project, zone, name, most) for name, most in found.items()]
+
+        return self._aggregated(call, asked, "acceleratorType", rows)
+
+    def _all_instances(self, call: Call, asked: Asked) -> Reply:
+        if call.parameter("pageToken") == BROKEN_PAGE:
+            return self.failure()
+        if self.mishap is Mishap.LIST_NOTHING:
+            return self._aggregated(call, asked, "instance", lambda _zone: [])
+        machines = self.fleet.listed(asked.tenant)
+
+        def rows(zone: str) -> list[dict[str, Any]]:
+            found = [machine for machine in machines if machine.shelf.place == zone]
+            if self.mishap is Mishap.LIST_PARTIAL:
+                found = found[::2]
+            return [resources.instance(asked.project, machine, asked.now) for machine in found]
+
+        reply = self._aggregated(call, asked, "instance", rows)
+        return _goes_on(reply) if self.mishap is Mishap.LIST_PARTIAL else reply
+
+    def _aggregated(self, call: Call, asked: Asked, kind: str, rows: Callable[[str], list[dict[str, Any]]]) -> Reply:
+        path = f"projects/{asked.project}/aggregated/{kind}s"
+        zones = [zone for zone in market.ZONES if zone not in self.unreachable]
+        if len(zones) == len(market.ZONES):
+            return aggregated(call, f"compute#{kind}AggregatedList", path, zones, rows)
+        if call.parameter("returnPartialSuccess") != "true":
+            return self.failure()
+        return _with_unreachables(
+            aggregated(call, f"compute#{kind}AggregatedList", path, zones, rows), self.unreachable
+        )
+
+    def _machine_types(self, call: Call, asked: Asked) -> Reply:
+        rows = [
+            resources.machine_type(asked.project, asked.zone, kind) for kind in market.kinds_in(asked.zone).values()
+        ]
+        return listed(
+            call, "compute#machineTypeList", f"projects/{asked.project}/zones/{asked.zone}/machineTypes", rows
+        )
+
+    def _accelerator_types(self, call: Call, asked: Asked) -> Reply:
+        found = market.gpus_in(asked.zone).items()
+        rows = [resources.accelerator_type(asked.project, asked.zone, name, most) for name, most in found]
+        path = f"projects/{asked.project}/zones/{asked.zone}/acceleratorTypes"
+        return listed(call, "compute#acceleratorTypeList", path, rows)
+
+    def _instances(self, call: Call, asked: Asked) -> Reply:
+        found = [each for each in self.fleet.listed(asked.tenant) if each.shelf.place == asked.zone]
+        rows = [] if self.mishap is Mishap.LIST_NOTHING else found
+        path = f"projects/{asked.project}/zones/{asked.zone}/instances"
+        shown = [resources.instance(asked.project, machine, asked.now) for machine in rows]
+        return listed(call, "compute#instanceList", path, shown)
+
+    def _instance(self, call: Call, asked: Asked) -> Reply:
+        for machine in self.fleet.listed(asked.tenant):
+            if (machine.shelf.place, machine.name) == (asked.zone, asked.name):
+                return masked(call, resources.instance(asked.project, machine, asked.now))
+        raise self._no_machine(asked)
+
+    def _operations(self, call: Call, asked: Asked) -> Reply:
+        known = self.operations.within(asked.project, asked.zone)
+        rows = [each.json(asked.now, self._file.email) for each in known]
+        path = f"projects/{asked.project}/zones/{asked.zone}/operations"
+        return listed(call, "compute#operationList", path, rows)
+
+    def _operation(self, call: Call, asked: Asked) -> Reply:
+        found = self.operations.get(asked.project, asked.zone, asked.name)
+        if found is None:
+            raise not_found(f"projects/{asked.project}/zones/{asked.zone}/operations/{asked.name}")
+        return masked(call, found.json(asked.now, self._file.email))
+
+    def _permissions(self, call: Call, asked: Asked) -> Reply:  # noqa: ARG002 - it may do everything
+        try:
+            body = msgspec.json.decode(call.body, type=dict[str, list[str]])
+        except msgspec.DecodeError:
+            raise Refused(400, "badRequest", "Invalid JSON payload received.") from None
+        return answer({"permissions": body.get("permissions", [])})
+
+    # -- buying and ending ---------------------------------------------------------------------------------------------
+
+    def _insert(self, call: Call, asked: Asked) -> Reply:
+        request = request_id(call)
+        order = order_of(call, asked.project, asked.zone)
+        begun = self.operations.of_request(asked.project, request)
+        if begun is not None:
+            return answer(begun.json(asked.now, self._file.email))
+        if self._by_name(asked.tenant, asked.zone, order.name) is not None:
+            path = f"projects/{asked.project}/zones/{asked.zone}/instances/{order.name}"
+            raise Refused(409, "alreadyExists", f"The resource '{path}' already exists")
+        operation = self._new_operation(asked, "insert", order.name)
+        try:
+            # Names are unique here: two machines for one order cannot be.
+            mishap = None if self.mishap is Mishap.MADE_TWICE else self.mishap
+            operation.machine = self.fleet.rent(asked.tenant, order.wanted, mishap)
+            operation.machine.detail["max_run_s"] = order.max_run_s
+        except Empty:
+            operation.failure = _stock_out(asked)
+        except Broke:
+            operation.failure = "QUOTA_EXCEEDED", "Quota 'GPUS_ALL_REGIONS' exceeded.  Limit: 1.0 globally."
+        if operation.failure is not None and not self.late_errors:
+            operation.takes = timedelta()
+        self.operations.begin(operation, request)
+        if self.mishap is Mishap.ERROR_WITH_ID:
+            target = operation.json(asked.now, "")["targetLink"]
+            return error(503, "backendError", "Internal error.", details=[{"targetLink": target}])
+        return answer(operation.json(asked.now, self._file.email))
+
+    def _delete(self, call: Call, asked: Asked) -> Reply:
+        request = request_id(call)
+        begun = self.operations.of_request(asked.project, request)
+        if begun is not None:
+            return answer(begun.json(asked.now, self._file.email))
+        machine = self._by_name(asked.tenant, asked.zone, asked.name)
+        if machine is None or self.mishap is Mishap.DELETE_UNKNOWN:
+            raise self._no_machine(asked)
+        operation = self._new_operation(asked, "delete", asked.name)
+        operation.machine = machine
+        operation.takes = timedelta()
+        self.fleet.end(machine, self.mishap)
+        return answer(self.operations.begin(operation, request).json(asked.now, self._file.email))
+
+    def _new_operation(self, asked: Asked, verb: str, target: str) -> Operation:
+        name = self.operations.new_name(self._seed)
+        return Operation(name, asked.project, asked.zone, verb, target, asked.now, self.operation_takes)
+
+    def _by_name(self, tenant: Tenant, zone: str, name: str) -> Machine | None:
+        """Listed or not: a name is taken from the moment a machine is made."""
+        for machine in self._alive(tenant):
+            if (machine.shelf.place, machine.name) == (zone, name):
+                return machine
+        return None
+
+    def _alive(self, tenant: Tenant) -> list[Machine]:
+        self.fleet.advance()
+        return [each for each in self.fleet.machines.values() if each.account == tenant.id and each.alive]
+
+    def _end_what_ran_long_enough(self, now: datetime) -> None:
+        """maxRunDuration, counted from running."""
+        for machine in list(self.fleet.machines.values()):
+            limit = machine.detail.get("max_run_s")
+            if limit is None or machine.running_at is None or machine.phase in (Phase.ENDING, Phase.GONE):
+                continue
+            if now >= machine.running_at + timedelta(seconds=limit):
+                self.fleet.end(machine)
+
+    def _no_machine(self, asked: Asked) -> Refused:
+        return not_found(f"projects/{asked.project}/zones/{asked.zone}/instances/{asked.name}")
+
+
+def _route(call: Call) -> tuple[dict[str, str], Verb, str] | None:
+    for method, pattern, verb, name in COMPILED:
+        if method == call.method and (found := pattern.fullmatch(call.path)) is not None:
+            return found.groupdict(), verb, name
+    return None
+
+
+def _stock_out(asked: Asked) -> tuple[str, str]:
+    where = f"projects/{asked.project}/zones/{asked.zone}"
+    message = (
+        f"The zone '{where}' does not have enough resources available to fulfill the request.  "
+        "Try a different zone, or try again later."
+    )
+    return "ZONE_RESOURCE_POOL_EXHAUSTED", message
+
+
+def _changed(reply: Reply, **more: Any) -> Reply:
+    return answer(reply.json() | more) if reply.ok else reply
+
+
+def _goes_on(reply: Reply) -> Reply:
+    return _changed(reply, nextPageToken=BROKEN_PAGE)
+
+
+def _with_unreachables(reply: Reply, zones: set[str]) -> Reply:
+    return _changed(reply, unreachables=[f"zones/{zone}" for zone in sorted(zones)])
+
+
+def simulator(clock: Clock, seed: int | str) -> Simulator:
+    return GcpSimulator(clock, seed)

@@ -1,0 +1,366 @@
+"""The provider of the pretend world: a small JSON API over the fleet engine.
+
+    GET    /v1/offers                      {"offers": [...]}
+    GET    /v1/machines?limit=&after=      {"machines": [...], "next": "<id>" or null}
+    POST   /v1/machines                    201 {"machine": {...}}
+    GET    /v1/machines/<id>               {"machine": {...}}
+    DELETE /v1/machines/<id>               202 {"machine": {...}}
+    GET    /v1/account                     {"account": {...}}
+
+An error is {"error": {"code", "message"}}. No key: the account "demo", where anybody may try things out.
+"""
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import msgspec
+
+from tgp.ports.clock import Clock
+from tgp.ports.http import Call, Reply
+from tgp.sim.clouds.accounts import Tenant
+from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Outbid, Stand, Wanted
+from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.simulator import Simulator
+
+KEY = "simulated-key-of-the-first-account"
+BALANCE_MICROUSD = 50_000 * 1_000_000
+MOST_ROWS = 100  # on a page
+NAME_MAX = 63
+TAGS_MAX = 32
+USER_DATA_MAX = 64 << 10
+JSON = (("Content-Type", "application/json"),)
+ORDER_FIELDS = frozenset(
+    {"type", "place", "market", "name", "tags", "user_data", "bid_usd_per_hour", "image", "disk_gib"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One kind of machine, before it stands anywhere."""
+
+    type: str
+    gpu: str
+    gpus: int
+    gpu_memory_gib: int
+    vcpus: int
+    memory_gib: int
+    disk_gib: int
+    dollars: float  # an hour; what such machines cost in 2026, roughly
+
+
+MODELS = (
+    Model("t4.1", "T4", 1, 16, 4, 16, 100, 0.24),
+    Model("l4.1", "L4", 1, 24, 8, 32, 200, 0.48),
+    Model("rtx3090.1", "RTX3090", 1, 24, 8, 32, 200, 0.29),
+    Model("rtx4090.1", "RTX4090", 1, 24, 12, 48, 250, 0.44),
+    Model("rtx4090.2", "RTX4090", 2, 24, 24, 96, 500, 0.87),
+    Model("a10.1", "A10", 1, 24, 24, 200, 500, 0.75),
+    Model("a6000.1", "A6000", 1, 48, 14, 100, 400, 0.80),
+    Model("l40s.1", "L40S", 1, 48, 16, 96, 400, 0.99),
+    Model("l40s.4", "L40S", 4, 48, 64, 384, 1_600, 3.92),
+    Model("a100-80.1", "A100-80GB-SXM", 1, 80, 22, 120, 512, 1.59),
+    Model("a100-80.8", "A100-80GB-SXM", 8, 80, 176, 960, 4_096, 12.48),
+    Model("h100.1", "H100-SXM", 1, 80, 26, 225, 1_024, 2.69),
+    Model("h100.8", "H100-SXM", 8, 80, 208, 1_800, 8_192, 20.72),
+    Model("h200.8", "H200-SXM", 8, 141, 208, 2_000, 8_192, 28.40),
+)
+PLACES = {  # name → country, state, and how much dearer than the others
+    "us-west-1": ("US", "OR", 1.00),
+    "us-east-1": ("US", "VA", 1.02),
+    "eu-central-1": ("DE", "", 1.09),
+    "eu-north-1": ("SE", "", 0.98),
+    "ap-northeast-1": ("JP", "", 1.17),
+}
+SPOT_SHARE = (0.35, 0.60)  # of the price on demand
+SELDOM = 0.35  # of model and place do not meet
+STOCK = (0, 1, 1, 2, 3, 4, 6, 8)  # 0: sold out when the world begins
+BOOT_SECONDS = (45.0, 210.0)
+
+
+def simulator(clock: Clock, seed: int | str) -> Simulator:
+    return SimulatedProvider(clock, seed)
+
+
+def catalogue(seed: int | str) -> list[Shelf]:
+    """A market drawn by seed; the first model stands everywhere, so that none is empty."""
+    luck = Random(f"{seed}/catalogue")
+    shelves = []
+    for model in MODELS:
+        for place in PLACES:
+            if model is MODELS[0] or luck.random() >= SELDOM:
+                shelves.append(_shelf(model, place, luck))
+    return shelves
+
+
+def _shelf(model: Model, place: str, luck: Random) -> Shelf:
+    country, state, dearer = PLACES[place]
+    price = int(model.dollars * dearer * luck.uniform(0.97, 1.05) * 1_000_000)
+    spot = int(price * luck.uniform(*SPOT_SHARE)) if luck.random() < 0.7 else None
+    return Shelf(
+        sku=model.type,
+        place=place,
+        gpu=model.gpu,
+        gpu_count=model.gpus,
+        gpu_memory_gib=model.gpu_memory_gib,
+        vcpus=model.vcpus,
+        memory_gib=model.memory_gib,
+        disk_gib=model.disk_gib,
+        hourly_microusd=price,
+        spot_microusd=spot,
+        stock=luck.choice(STOCK),
+        country=country,
+        boot_seconds=round(luck.uniform(*BOOT_SECONDS), 1),
+        detail={"state": state},
+    )
+
+
+class BadOrder(Exception):
+    """What is wrong with it."""
+
+
+class SimulatedProvider(Simulator):
+    provider = "simulated"
+    key = KEY
+
+    def __init__(self, clock: Clock, seed: int | str) -> None:
+        fleet = Fleet(
+            clock,
+            seed,
+            catalogue(seed),
+            habits=Habits(list_lag=(0.0, 5.0)),
+            new_id=lambda luck: f"sim-{luck.getrandbits(48):012x}",
+        )
+        super().__init__(fleet, seed)
+        fleet.accounts.open(Tenant("demo", "Demonstration", BALANCE_MICROUSD), KEY, "")
+        self._fails_after: str | None = None  # the cursor whose page fails
+
+    def verb_of(self, call: Call) -> Verb:
+        match call.method, call.path.split("/")[2:]:
+            case "GET", ["offers"]:
+                return Verb.OFFERS
+            case "GET", ["machines"]:
+                return Verb.LIST
+            case "POST", ["machines"]:
+                return Verb.LAUNCH
+            case "GET", ["machines", _]:
+                return Verb.STATUS
+            case "DELETE", ["machines", _]:
+                return Verb.TERMINATE
+            case "GET", ["account"]:
+                return Verb.ACCOUNT
+        return Verb.OTHER
+
+    def is_public(self, call: Call) -> bool:
+        return self.verb_of(call) is Verb.OFFERS
+
+    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:
+        if verb is Verb.OFFERS:
+            return _json(200, {"offers": self._offers()})
+        assert tenant is not None, "only offers are public"
+        match verb:
+            case Verb.LIST:
+                return self._list(call, tenant)
+            case Verb.LAUNCH:
+                return self._launch(call, tenant)
+            case Verb.STATUS | Verb.TERMINATE:
+                return self._one(call, verb, tenant)
+            case Verb.ACCOUNT:
+                return _json(200, {"account": self._account(tenant)})
+        return _error(404, "no_such_page", f"there is no {call.method} {call.path}")
+
+    # -- selling -------------------------------------------------------------------------------------------------------
+
+    def _offers(self) -> list[dict[str, Any]]:
+        rows = []
+        for stand in self.fleet.selling():
+            rows.append(_offer(stand, "on-demand", stand.hourly_microusd))
+            if stand.spot_microusd is not None:
+                beside = {"on_demand_usd_per_hour": stand.hourly_microusd / 1_000_000}
+                rows.append(_offer(stand, "spot", stand.spot_microusd) | beside)
+        return rows
+
+    def _launch(self, call: Call, tenant: Tenant) -> Reply:
+        try:
+            wanted = _wanted(call.body)
+            machine = self.fleet.rent(tenant, wanted, self.mishap)
+        except BadOrder as error:
+            return _error(422, "bad_order", str(error))
+        except Empty:
+            return _error(409, "sold_out", "none of these is left")
+        except Outbid:
+            return _error(409, "outbid", "the bid is below the price")
+        except Broke:
+            return _error(402, "no_balance", "the balance does not allow it")
+        if self.mishap is Mishap.ERROR_WITH_ID:
+            failed = {"code": "boot_failed", "message": "the machine did not come up"}
+            return _json(500, {"error": failed, "machine": {"id": machine.id}})
+        return _json(201, {"machine": _row(machine)})
+
+    # -- looking -------------------------------------------------------------------------------------------------------
+
+    def _list(self, call: Call, tenant: Tenant) -> Reply:
+        asked = call.parameter("limit") or str(MOST_ROWS)
+        if not asked.isdigit() or not 1 <= int(asked) <= MOST_ROWS:
+            return _error(400, "bad_page", f"limit is a number from 1 to {MOST_ROWS}")
+        after = call.parameter("after")
+        if after and after not in self.fleet.machines:
+            return _error(400, "bad_page", "there is no such page")
+        if self._fails_after is not None and after == self._fails_after:
+            self._fails_after = None
+            return self.failure()
+        rows = [] if self.mishap is Mishap.LIST_NOTHING else self._after(after, tenant)
+        size = int(asked)
+        if self.mishap is Mishap.LIST_PARTIAL:
+            size = max(1, min(size, len(rows) // 2))
+        page = rows[:size]
+        following = page[-1].id if len(rows) > size else None
+        if self.mishap is Mishap.LIST_PARTIAL:
+            if not page:
+                return self.failure()
+            following = self._fails_after = page[-1].id
+        return _json(200, {"machines": [_row(machine) for machine in page], "next": following})
+
+    def _after(self, cursor: str, tenant: Tenant) -> list[Machine]:
+        order = list(self.fleet.machines)
+        begin = order.index(cursor) + 1 if cursor else 0
+        later = frozenset(order[begin:])
+        return [machine for machine in self.fleet.listed(tenant) if machine.id in later]
+
+    def _one(self, call: Call, verb: Verb, tenant: Tenant) -> Reply:
+        machine = self.fleet.get(tenant, call.path.split("/")[3])
+        if machine is None or self.mishap is Mishap.DELETE_UNKNOWN:
+            return _error(404, "no_such_machine", "no machine of yours has this id")
+        if verb is Verb.STATUS:
+            return _json(200, {"machine": _row(machine)})
+        self.fleet.end(machine, self.mishap)
+        return _json(202, {"machine": _row(machine)})
+
+    def _account(self, tenant: Tenant) -> dict[str, Any]:
+        balance = self.fleet.balance_microusd(tenant, self.fleet.advance())
+        told = None if balance is None else balance / 1_000_000
+        return {"id": tenant.id, "name": tenant.name, "balance_usd": told}
+
+    # -- refusals ------------------------------------------------------------------------------------------------------
+
+    def stranger(self, call: Call) -> Reply:  # noqa: ARG002 - whatever was asked
+        return _error(401, "bad_key", "nobody has this key")
+
+    def busy(self) -> Reply:
+        return _error(429, "slow_down", "too many requests", ("Retry-After", "7"))
+
+    def failure(self) -> Reply:
+        return _error(500, "internal", "something broke")
+
+    def retired(self) -> Reply:
+        return _error(410, "retired", "this list is no more")
+
+
+def _offer(stand: Stand, market: str, microusd: int) -> dict[str, Any]:
+    shelf = stand.shelf
+    return {
+        "type": shelf.sku,
+        "place": shelf.place,
+        "country": shelf.country,
+        "state": shelf.detail["state"],
+        "market": market,
+        "gpu": shelf.gpu,
+        "gpus": shelf.gpu_count,
+        "gpu_memory_gib": shelf.gpu_memory_gib,
+        "vcpus": shelf.vcpus,
+        "memory_gib": shelf.memory_gib,
+        "disk_gib": shelf.disk_gib,
+        "usd_per_hour": microusd / 1_000_000,
+        "stock": stand.stock,
+    }
+
+
+def _wanted(content: bytes) -> Wanted:
+    """The order as the fleet understands it; everything that the page above does not name is refused."""
+    try:
+        body = msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        raise BadOrder("an order is JSON") from None
+    if not isinstance(body, dict):
+        raise BadOrder("an order is an object")
+    if unknown := sorted(set(body) - ORDER_FIELDS):
+        raise BadOrder(f"nobody knows the field {unknown[0]}")
+    market = body.get("market")
+    if market not in ("on-demand", "spot"):
+        raise BadOrder("market is on-demand or spot")
+    return Wanted(
+        shelf=f"{_text(body, 'type', 64)}@{_text(body, 'place', 64)}",
+        name=_text(body, "name", NAME_MAX),
+        spot=market == "spot",
+        bid_microusd=_bid(body, market),
+        tags=_tags(body.get("tags", {})),
+        user_data=_user_data(body.get("user_data", "")),
+        detail=(("image", body.get("image", "")), ("disk_gib", body.get("disk_gib", 0))),
+    )
+
+
+def _text(body: dict[str, Any], name: str, longest: int) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not 1 <= len(value) <= longest:
+        raise BadOrder(f"{name} is a text of at most {longest} characters")
+    return value
+
+
+def _bid(body: dict[str, Any], market: str) -> int | None:
+    told = body.get("bid_usd_per_hour")
+    if told is None:
+        return None
+    try:
+        bid = int(float(told) * 1_000_000) if isinstance(told, str) else -1
+    except ValueError:
+        bid = -1
+    if market != "spot" or bid <= 0:
+        raise BadOrder("bid_usd_per_hour is a decimal text, for spot machines only")
+    return bid
+
+
+def _tags(value: Any) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, dict) or len(value) > TAGS_MAX or not all(isinstance(v, str) for v in value.values()):
+        raise BadOrder(f"tags are an object of at most {TAGS_MAX} texts")
+    return tuple(value.items())
+
+
+def _user_data(value: Any) -> bytes:
+    try:
+        data = b64decode(value, validate=True) if isinstance(value, str) else None
+    except NotBase64:
+        data = None
+    if data is None or len(data) > USER_DATA_MAX:
+        raise BadOrder(f"user_data is base64 of at most {USER_DATA_MAX} bytes")
+    return data
+
+
+def _row(machine: Machine) -> dict[str, Any]:
+    reachable = machine.phase is Phase.RUNNING and not machine.addressless
+    return {
+        "id": machine.id,
+        "name": machine.name,
+        "tags": machine.tags,
+        "state": machine.phase.value,
+        "reason": machine.why,
+        "interrupted": machine.interrupted,
+        "type": machine.shelf.sku,
+        "place": machine.shelf.place,
+        "market": "spot" if machine.spot else "on-demand",
+        "usd_per_hour": machine.rate_microusd / 1_000_000,
+        "created_at": machine.created_at.isoformat(),
+        "public_ip": machine.public_ip if reachable else None,
+        "private_ip": machine.private_ip if reachable else None,
+    }
+
+
+def _json(status: int, value: Any, *headers: tuple[str, str]) -> Reply:
+    return Reply(status, msgspec.json.encode(value), (*JSON, *headers))
+
+
+def _error(status: int, code: str, message: str, *headers: tuple[str, str]) -> Reply:
+    return _json(status, {"error": {"code": code, "message": message}}, *headers)

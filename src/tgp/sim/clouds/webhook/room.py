@@ -1,0 +1,194 @@
+"""The receiver beside the boxes: `POST /<box>/on`, `POST /<box>/off`, `GET /<box>/status`.
+
+It does a thing once per `webhook-id`, believes a signature only if it is right and fresh, and says for whom a box is
+on. In its own network it is open, as such receivers are; `locked`, every call needs the key and a signature.
+"""
+
+from base64 import b64encode
+from collections import OrderedDict
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, TypeVar
+
+import msgspec
+
+from tgp.core.model.secret import Secret
+from tgp.core.model.signature import ID, SIGNATURE, TIMESTAMP, NotSigned, keys_of
+from tgp.ports.clock import Clock
+from tgp.ports.http import Call, Pairs, Reply
+from tgp.sim.clouds.accounts import Tenant
+from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Wanted
+from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.clouds.webhook.boxes import PLACE, shelves
+
+OWNER = "cellar"
+IDS_REMEMBERED = 4096
+RETRY_AFTER_S = 7
+NIGHT_SHIFT = "night-shift"  # whoever else has a hand on the buttons
+VERBS = {"on": Verb.LAUNCH, "off": Verb.TERMINATE, "status": Verb.STATUS}
+TYPES = {Verb.LAUNCH: "machine.power_on", Verb.TERMINATE: "machine.power_off"}
+STATES = {
+    Phase.STARTING: "starting",
+    Phase.RUNNING: "on",
+    Phase.STOPPED: "off",  # somebody pressed the button
+    Phase.LOST: "fault",
+    Phase.ENDING: "stopping",
+}
+
+
+Room = TypeVar("Room", bound="BoxRoom")
+
+
+class _Message(msgspec.Struct, forbid_unknown_fields=True):
+    type: str
+    machine: str
+    token: str
+    timestamp: datetime
+
+
+class BoxRoom(Simulator):
+    provider = "webhook"
+
+    def __init__(self, fleet: Fleet, clock: Clock, seed: int | str) -> None:
+        super().__init__(fleet, seed)
+        self.key = f"cellar-{sha256(f'{seed}/key'.encode()).hexdigest()[:24]}"
+        self.signing_secret = f"whsec_{b64encode(sha256(f'{seed}/signing'.encode()).digest()).decode()}"
+        self.locked = False
+        self.refused: list[str] = []  # why calls were not believed
+        self._clock = clock
+        self._done: OrderedDict[str, None] = OrderedDict()
+
+    # -- the order of things -------------------------------------------------------------------------------------------
+
+    def verb_of(self, call: Call) -> Verb:
+        return VERBS.get(call.path.rpartition("/")[2], Verb.OTHER)
+
+    def key_of(self, call: Call) -> str:
+        if not call.header("Authorization") and not self.locked:
+            return self.key  # whoever stands in the cellar may press buttons
+        return super().key_of(call)
+
+    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:
+        assert tenant is not None, "nothing here is public"
+        if (doubt := self._doubt(call)) is not None:
+            return doubt
+        name, _, button = call.path.strip("/").partition("/")
+        if f"{name}@{PLACE}" not in self.fleet.stands or call.path != f"/{name}/{button}":
+            return _said(404, error="there is no such box here")
+        match call.method, button:
+            case "GET", "status":
+                return self._status(tenant, name)
+            case "POST", "on" | "off":
+                return self._switch(call, verb, tenant, name)
+            case _, "on" | "off" | "status":
+                return _said(405, error="buttons take POST, the status takes GET")
+            case _:
+                return _said(404, error="a box has on, off and status")
+
+    def _doubt(self, call: Call) -> Reply | None:
+        """Why this call is not believed; None: it is."""
+        if not call.header(SIGNATURE) and not self.locked:
+            return None
+        keys = keys_of(Secret(self.signing_secret))
+        try:
+            keys.verify(call.header(ID), call.header(TIMESTAMP), call.header(SIGNATURE), call.body, self._clock.now())
+        except NotSigned as error:
+            self.refused.append(str(error))
+            return _said(401, error=str(error))
+        return None
+
+    # -- buttons -------------------------------------------------------------------------------------------------------
+
+    def _switch(self, call: Call, verb: Verb, tenant: Tenant, name: str) -> Reply:
+        try:
+            message = msgspec.json.decode(call.body, type=_Message)
+        except msgspec.DecodeError as error:
+            return _said(400, error=str(error))
+        if (message.type, message.machine) != (TYPES[verb], name):
+            return _said(400, error="the message is about something else")
+        if not (message_id := call.header(ID)):
+            return _said(400, error="a message needs an id")
+        if self.mishap is Mishap.DELETE_UNKNOWN:
+            return _said(404, error="there is no such box here")
+        if self._seen(message_id):
+            return self._status(tenant, name)  # done before: say how it stands
+        reply = self._off(tenant, name) if verb is Verb.TERMINATE else self._on(tenant, name, message.token)
+        if reply.ok or self.mishap is Mishap.ERROR_WITH_ID:
+            self._done[message_id] = None
+        return reply
+
+    def _on(self, tenant: Tenant, name: str, token: str) -> Reply:
+        shelf = f"{name}@{PLACE}"
+        if self.mishap is Mishap.SOLD_OUT:
+            self.fleet.restock(shelf, 0)
+        if self._occupant(tenant, name) is not None or self.fleet.stands[shelf].stock <= 0:
+            return _said(409, error="the box is on already")
+        mishap = None if self.mishap is Mishap.MADE_TWICE else self.mishap  # there is one box of that name
+        try:
+            machine = self.fleet.rent(tenant, Wanted(shelf, token), mishap)
+        except (Empty, Broke):
+            return _said(402, error="the fuse allows no further box")
+        if self.mishap is Mishap.ERROR_WITH_ID:
+            return _said(500, error="the log could not be written", state=STATES[machine.phase], token=token)
+        return _said(202, state=STATES[machine.phase], token=token)
+
+    def _off(self, tenant: Tenant, name: str) -> Reply:
+        machine = self._occupant(tenant, name)
+        if machine is not None:
+            self.fleet.end(machine, self.mishap)
+        return _said(202, state="stopping" if machine is not None else "off")
+
+    def _status(self, tenant: Tenant, name: str) -> Reply:
+        machine = self._occupant(tenant, name)
+        if machine is None and self.fleet.stands[f"{name}@{PLACE}"].stock <= 0:
+            return _said(200, state="on", token=NIGHT_SHIFT)
+        if machine is None or machine.visible_at > self._clock.now() or machine.phase is Phase.STOPPED:
+            return _said(200, state="off", token="")
+        return _said(200, state=STATES[machine.phase], token=machine.name)
+
+    def _occupant(self, tenant: Tenant, name: str) -> Machine | None:
+        """Who has the box; None: it is dark."""
+        self.fleet.advance()
+        for machine in self.fleet.machines.values():
+            if machine.alive and machine.account == tenant.id and machine.shelf.sku == name:
+                return machine
+        return None
+
+    def _seen(self, message_id: str) -> bool:
+        """Each id is done once; the oldest are forgotten."""
+        while len(self._done) > IDS_REMEMBERED:
+            self._done.popitem(last=False)
+        return message_id in self._done
+
+    # -- words ---------------------------------------------------------------------------------------------------------
+
+    def stranger(self, call: Call) -> Reply:  # noqa: ARG002 - every stranger hears the same
+        return _said(401, error="who are you?")
+
+    def busy(self) -> Reply:
+        return _said(429, (("Retry-After", str(RETRY_AFTER_S)),), error="not so fast")
+
+    def failure(self) -> Reply:
+        return _said(500, error="internal error")
+
+    def retired(self) -> Reply:
+        return _said(410, error="moved long ago")
+
+
+def _said(status: int, headers: Pairs = (), **body: Any) -> Reply:
+    return Reply(status, msgspec.json.encode(body), (("Content-Type", "application/json"), *headers))
+
+
+def simulator(clock: Clock, seed: int | str) -> BoxRoom:
+    return room_of(BoxRoom, clock, seed)
+
+
+def room_of(kind: type[Room], clock: Clock, seed: int | str) -> Room:
+    """A room of this kind with every box dark, and the key of the house."""
+    habits = Habits(list_lag=(0.0, 3.0), ending=(5.0, 40.0), idle_share=0.0, moves=False)
+    fleet = Fleet(clock, seed, shelves(), habits=habits)
+    room = kind(fleet, clock, seed)
+    fleet.accounts.open(Tenant(OWNER, "the house"), room.key)
+    return room

@@ -1,0 +1,270 @@
+"""What `tgp check` found, provider by provider: does the key work, what may it do, and what could be had with it.
+
+Whether a provider's machines can become nodes of a Talos cluster is said here, in plain words, before money is spent.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from tgp.core.model.offer import BootMode
+from tgp.ports.cloud import Right
+from tgp.surfaces.cli.output import document, dollars, usd, wrapped
+from tgp.surfaces.terminal.scene import plain
+
+ALL_WELL = 0
+NOT_WELL = 1  # 2 is for wrong use, as everywhere on this command line
+LABEL = 10  # columns of a line's first word
+INDENT = "    "
+MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
+
+_NO_NODES = {**MARKS, True: ("!", "yellow")}  # the key works, and no node can come of it
+
+
+class KeyVerdict(StrEnum):
+    VALID = "valid"
+    REFUSED = "refused"
+    MISSING = "missing"
+    UNTRIED = "not tried"  # the provider did not answer: nothing is known of the key
+    UNNEEDED = "not needed"
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The same GPU from somebody whose machines can join."""
+
+    title: str
+    gpu: str
+    per_gpu_microusd: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """One provider."""
+
+    provider: str
+    title: str
+    key: KeyVerdict
+    variable: str = ""  # where the key is looked for
+    why: str = ""  # of a refusal, of silence
+    account: str = ""
+    rights: tuple[Right, ...] = ()
+    balance_microusd: int | None = None  # None: not told
+    quota: str = ""
+    can_buy: bool = True  # False: the key is good, and nothing can be paid with it
+    offers: int | None = None  # None: they could not be read
+    from_microusd: int | None = None  # the cheapest GPU-hour among them
+    boot: tuple[BootMode, ...] = ()
+    elsewhere: tuple[Elsewhere, ...] = ()  # of a provider of containers: who sells nodes instead
+    notes: tuple[str, ...] = ()
+    asked_for: bool = False  # by name, so that a missing key is a failure and not a provider left out
+
+    @property
+    def works(self) -> bool | None:
+        """None: there is no key, and nobody asked for this provider."""
+        if self.key is KeyVerdict.MISSING:
+            return False if self.asked_for else None
+        if self.key in {KeyVerdict.REFUSED, KeyVerdict.UNTRIED} or not self.can_buy or self.offers is None:
+            return False
+        return all(right.held is not False for right in self.rights)
+
+    @property
+    def joins(self) -> bool:
+        """Could any of its machines become a node?"""
+        return any(mode is not BootMode.CONTAINER for mode in self.boot)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about the cluster: whether a device plugin would run on a new node, for instance."""
+
+    title: str
+    good: bool | None  # None: could not be told
+    words: str
+
+
+def exit_code(rows: Sequence[CheckRow], findings: Sequence[Finding] = ()) -> int:
+    """0: whatever was set up works, and at least one provider could give the cluster a node. 1: anything else.
+
+    A provider without a key is not set up, and no failure, unless it was asked for by name.
+    """
+    verdicts = [row.works for row in rows]
+    if False in verdicts or any(finding.good is False for finding in findings):
+        return NOT_WELL
+    return ALL_WELL if any(row.works and row.joins for row in rows) else NOT_WELL
+
+
+def render(rows: Sequence[CheckRow], findings: Sequence[Finding], width: int) -> Group:
+    lines: list[Text] = []
+    for row in rows:
+        if row.works is not None:
+            lines += [*_block(row, width), Text()]
+    missing = [row for row in rows if row.works is None]
+    if missing:
+        told = "; ".join(f"{row.title}: set {row.variable}" for row in missing)
+        lines += [*wrapped(f"Not set up, no key. {told}.", width, rest=INDENT), Text()]
+    for finding in findings:
+        lines += [_title(finding.title, MARKS[finding.good])]
+        lines += [*wrapped(finding.words, width, first=INDENT, rest=INDENT), Text()]
+    lines += wrapped(summary(rows, findings), width, style="bold")
+    lines += wrapped("Nothing was bought, and nothing was spent.", width, style="dim")
+    lines.append(Text.assemble(("next: ", "dim"), (next_command(rows), "bold")))
+    return Group(*lines)
+
+
+def as_document(rows: Sequence[CheckRow], findings: Sequence[Finding]) -> dict[str, Any]:
+    return document(
+        "CheckReport",
+        providers=[_item(row) for row in rows],
+        cluster=[{"title": one.title, "good": one.good, "message": plain(one.words)} for one in findings],
+        summary=summary(rows, findings),
+        exitCode=exit_code(rows, findings),
+    )
+
+
+def summary(rows: Sequence[CheckRow], findings: Sequence[Finding] = ()) -> str:
+    """One sentence that agrees with the exit code."""
+    set_up = [row for row in rows if row.works is not None]
+    if not set_up:
+        return "No provider is set up: no key was found."
+    broken = [row.title for row in set_up if row.works is False]
+    broken += [finding.title for finding in findings if finding.good is False]
+    if broken:
+        return f"Does not work: {', '.join(broken)}."
+    if not any(row.joins for row in set_up):
+        return "The keys work, and none of these providers has machines that could join a Talos cluster."
+    joining = [row.title for row in set_up if row.joins]
+    return f"All well. Nodes can come from {', '.join(joining)}."
+
+
+def next_command(rows: Sequence[CheckRow]) -> str:
+    """Repair what is broken, else set up what is missing, else look at what there is to buy."""
+    for row in rows:
+        if row.works is False and row.variable and row.key in {KeyVerdict.REFUSED, KeyVerdict.MISSING}:
+            return f"export {row.variable}=… && tgp check --provider {row.provider}"
+    if any(row.works is False for row in rows):
+        broken = next(row for row in rows if row.works is False)
+        return f"tgp check --provider {broken.provider}"
+    if any(row.works and row.joins for row in rows):
+        return "tgp offers --join talos"
+    missing = next((row for row in rows if row.works is None and row.joins and row.variable), None)
+    return f"export {missing.variable}=… && tgp check" if missing else "tgp offers"
+
+
+def what_follows(row: CheckRow) -> str:
+    """From how its machines start: can they be nodes, and what will tgp do?"""
+    modes = row.boot
+    if not modes:
+        return "How its machines start is not known."
+    if not row.joins:
+        return " ".join((_containers(row.title), *_elsewhere(row.elsewhere)))
+    sentences = [_FOLLOWS[mode] for mode in (BootMode.NATIVE, BootMode.TAKEOVER, BootMode.POWER) if mode in modes]
+    if BootMode.CONTAINER in modes:
+        sentences.append("Its containers cannot boot Talos and are not bought for it.")
+    return " ".join(sentences)
+
+
+_FOLLOWS = {
+    BootMode.NATIVE: "Boots Talos images: its machines become nodes.",
+    BootMode.TAKEOVER: "Boots its own Linux, over which Talos is written. Nobody is known to have done it there: a "
+    "machine that does not join in time is given back, and after two such the provider is set aside.",
+    BootMode.POWER: "Machines you own: they are members already, and are switched on and off.",
+}
+
+
+def _containers(title: str) -> str:
+    return (
+        f"{title} rents containers. They cannot boot Talos. Its offers are listed and priced, and none is bought for a "
+        "Talos cluster unless the class says bootPolicy: Any. For nodes use a provider that boots Talos images, "
+        "such as Vultr or Google Cloud."
+    )
+
+
+def _elsewhere(found: Sequence[Elsewhere]) -> Iterator[str]:
+    if found:
+        each = ", ".join(f"{one.gpu} at {one.title} from ${dollars(one.per_gpu_microusd)} an hour" for one in found)
+        yield f"There now: {each}."
+
+
+def _block(row: CheckRow, width: int) -> Iterator[Text]:
+    yield _title(row.title, MARKS[row.works] if row.joins else _NO_NODES[row.works])
+    yield from _line("key", _key(row), width, "red" if row.key in {KeyVerdict.REFUSED, KeyVerdict.MISSING} else "")
+    if row.account:
+        yield from _line("account", row.account, width)
+    if row.rights:
+        yield from _rights(row.rights, width)
+    if row.balance_microusd is not None:
+        yield from _line("balance", f"${dollars(row.balance_microusd)}", width, "" if row.can_buy else "red")
+    if row.quota:
+        yield from _line("quota", row.quota, width)
+    if not row.can_buy:
+        yield from _line("buying", "Nothing can be paid with this account now.", width, "red")
+    yield from _line("offers", _offers(row), width, "" if row.offers is not None else "yellow")
+    yield from _line("nodes", what_follows(row), width, "" if row.joins else "yellow")
+    for note in row.notes:
+        yield from _line("note", note, width, "dim")
+
+
+def _title(words: str, marked: tuple[str, str]) -> Text:
+    mark, style = marked
+    return Text.assemble((f"{mark} ", style), (plain(words), "bold"))
+
+
+def _line(label: str, words: str, width: int, style: str = "") -> list[Text]:
+    margin = INDENT + " " * LABEL
+    lines = wrapped(words, width, first=f"{INDENT}{label:<{LABEL}}", rest=margin, style=style)
+    lines[0].stylize("dim", 0, len(margin))
+    return lines
+
+
+def _key(row: CheckRow) -> str:
+    variable = f" ({row.variable})" if row.variable else ""
+    why = f": {row.why}" if row.why else ""
+    if row.key is KeyVerdict.MISSING:
+        return f"missing: set {row.variable}"
+    return f"{row.key}{variable}{why}"
+
+
+def _rights(rights: Sequence[Right], width: int) -> Iterator[Text]:
+    """Those it has in one line, for they need nobody's attention; then what it lacks, and what could not be told."""
+    label = "rights"
+    if held := [right.name for right in rights if right.held]:
+        yield from _line(label, f"may: {', '.join(held)}", width)
+        label = ""
+    for right in sorted((right for right in rights if not right.held), key=lambda right: right.held is None):
+        words = "may not" if right.held is False else "not told"
+        note = f" ({right.note})" if right.note else ""
+        yield from _line(label, f"{words}: {right.name}{note}", width, "red" if right.held is False else "dim")
+        label = ""
+
+
+def _offers(row: CheckRow) -> str:
+    if row.offers is None:
+        return "could not be read"
+    cheapest = f", a GPU-hour from ${dollars(row.from_microusd)}" if row.from_microusd is not None else ""
+    return f"{row.offers:,} seen{cheapest}"
+
+
+def _item(row: CheckRow) -> dict[str, Any]:
+    return {
+        "provider": row.provider,
+        "works": row.works,
+        "key": str(row.key),
+        "keyVariable": row.variable,
+        "message": plain(row.why),
+        "account": row.account,
+        "rights": [{"name": right.name, "held": right.held, "note": plain(right.note)} for right in row.rights],
+        "balanceUsd": usd(row.balance_microusd),
+        "quota": plain(row.quota),
+        "canBuy": row.can_buy,
+        "offers": row.offers,
+        "cheapestUsdPerGpuHour": usd(row.from_microusd),
+        "bootModes": [str(mode) for mode in row.boot],
+        "canJoinTalos": row.joins,
+        "whatFollows": what_follows(row),
+        "notes": [plain(note) for note in row.notes],
+    }

@@ -1,0 +1,138 @@
+"""How every command answers: for people as wide as their terminal, for programs as JSON or YAML, and how it is cut."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import click
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from tgp.surfaces.terminal.scene import plain
+
+API_VERSION = "cli.tgp.io/v1"  # of the documents that commands print; fields are added, never renamed
+UNBOUNDED = 1 << 16  # columns: nothing is cut
+PIPED_WIDTH = 200  # columns when nobody's terminal sets them: a pipe wants everything, and no end of it
+NARROWEST = 40  # columns; below it lines are cut by the terminal
+GAP = 2
+TIGHT_GAP = 1
+
+Cell: TypeAlias = tuple[str, str]  # words and their style
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    head: str
+    cells: tuple[Cell, ...]
+    right: bool = False  # numbers stand on the right
+    longest: int = 0  # cells are cut to it; 0: as long as they are
+
+    @property
+    def width(self) -> int:
+        widest = max((cell_len(words) for words, _ in self.cells), default=0)
+        return max(cell_len(self.head), min(widest, self.longest or widest))
+
+
+def fits(columns: Sequence[Column], width: int, gap: int = GAP) -> bool:
+    return sum(column.width for column in columns) + gap * (len(columns) - 1) <= width
+
+
+def table(columns: Sequence[Column], width: int) -> list[Text]:
+    """A line of heads and a line for every row, none longer than `width` and none with blanks at its end."""
+    gap = GAP if fits(columns, width) else TIGHT_GAP
+    heads = [(column.head, "dim") for column in columns]
+    rows = zip(*(column.cells for column in columns), strict=True)
+    return [_row(columns, row, width, gap) for row in (heads, *rows)]
+
+
+def _row(columns: Sequence[Column], cells: Sequence[Cell], width: int, gap: int) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for number, (column, (words, style)) in enumerate(zip(columns, cells, strict=True)):
+        shown = cut(words, column.width)
+        padding = " " * (column.width - cell_len(shown))
+        line.append(" " * gap if number else "")
+        line.append(padding if column.right else "")
+        line.append(shown, style)
+        line.append("" if column.right else padding)
+    line.rstrip()
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def cut(words: str, width: int) -> str:
+    shown = plain(words)
+    return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1).rstrip() + "…"
+
+
+def wrapped(words: str, width: int, *, first: str = "", rest: str = "", style: str = "") -> list[Text]:
+    """A paragraph within `width`; `first` stands before its first line, `rest` before the others."""
+    lines, line = [], first
+    room = max(width, NARROWEST)
+    for word in plain(words).split(" "):
+        blank = "" if line in {first, rest} else " "
+        if blank and cell_len(line) + 1 + cell_len(word) > room:
+            lines.append(line)
+            line, blank = rest, ""
+        line += blank + word
+    lines.append(line)
+    return [_prefixed(line, first if number == 0 else rest, style) for number, line in enumerate(lines)]
+
+
+def _prefixed(line: str, prefix: str, style: str) -> Text:
+    text = Text(prefix, no_wrap=True, overflow="ellipsis")
+    text.append(line[len(prefix) :], style)
+    return text
+
+
+def dollars(microusd: int, *, digits: int = 2) -> str:
+    """For people: at least so many digits, and as many as it takes to tell a small price from nothing."""
+    return f"{microusd / 1_000_000:,.{max(digits, digits_of(microusd))}f}"
+
+
+def digits_of(microusd: int) -> int:
+    """How many a price needs to be read: 2.40, 0.345, 0.0042."""
+    if 0 < microusd < 10_000:
+        return 4
+    return 3 if microusd % 10_000 and microusd < 1_000_000 else 2
+
+
+def dollar_cells(prices: Sequence[int], style: str = "") -> tuple[Cell, ...]:
+    """All with as many digits as one of them needs, so that their points stand below each other."""
+    digits = max(map(digits_of, prices), default=2)
+    return tuple((dollars(price, digits=digits), style) for price in prices)
+
+
+def usd(microusd: int | None) -> float | None:
+    """For programs: a number of dollars, exact to the micro-dollar."""
+    return None if microusd is None else microusd / 1_000_000
+
+
+def terminal_width() -> int:
+    """Of the terminal we write to; `COLUMNS` where somebody has set it."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isascii() and told.isdigit() and int(told):
+        return max(int(told), NARROWEST)
+    return max(Console().width, NARROWEST) if sys.stdout.isatty() else PIPED_WIDTH
+
+
+def show(renderable: RenderableType, width: int) -> None:
+    """Colours only on a terminal, and not where NO_COLOR asks for none."""
+    Console(width=width, highlight=False).print(renderable)
+
+
+def document(kind: str, **content: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, **content}
+
+
+def write(value: dict[str, Any], how: str) -> None:
+    """As `json` or `yaml`."""
+    if how == "json":
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        return
+    from tgp.api.crds import as_yaml  # brings all kinds along: not for a table
+
+    click.echo(as_yaml(value), nl=False)

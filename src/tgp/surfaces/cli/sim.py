@@ -1,0 +1,75 @@
+"""The pretend market in tables: where it listens, what runs in it, what it has cost, what may go wrong."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from tgp.surfaces.cli.output import Column, table
+
+Rows = Sequence[Mapping[str, Any]]
+LONGEST_KEY = 40  # a service account's is a page of JSON
+PHASES = {"running": "green", "starting": "cyan", "stopped": "yellow", "lost": "red", "ending": "dim"}
+
+
+def clouds_table(rows: Rows, width: int) -> list[Text]:
+    return table(
+        [
+            _column("PROVIDER", rows, "provider"),
+            _column("URL", rows, "url"),
+            Column("KEY", tuple((_key(row), "") for row in rows)),
+        ],
+        width,
+    )
+
+
+def fleet_table(rows: Rows, width: int) -> list[Text]:
+    if not rows:
+        return [Text("No machine runs there.")]
+    return table(
+        [
+            _column("PROVIDER", rows, "provider"),
+            _column("ID", rows, "id", longest=24),
+            _column("NAME", rows, "name", longest=52),
+            _column("TYPE", rows, "type", longest=24),
+            _column("PLACE", rows, "place", longest=16),
+            Column("GPU", tuple((f"{row.get('gpus')}x {row.get('gpu')}", "") for row in rows)),
+            Column("PHASE", tuple((str(row.get("phase")), PHASES.get(str(row.get("phase")), "")) for row in rows)),
+            _column("$/H", rows, "hourly", right=True),
+            _column("SPENT", rows, "spent", right=True),
+        ],
+        width,
+    )
+
+
+def bill_table(rows: Rows, width: int) -> list[Text]:
+    return table(
+        [
+            _column("PROVIDER", rows, "provider"),
+            _column("ACCOUNT", rows, "account", longest=32),
+            _column("MACHINES", rows, "machines", right=True),
+            _column("RUNNING", rows, "running", right=True),
+            _column("$/H", rows, "hourly", right=True),
+            _column("SPENT", rows, "spent", right=True),
+            _column("BALANCE", rows, "balance", right=True),
+        ],
+        width,
+    )
+
+
+def menu_table(rows: Rows, width: int) -> list[Text]:
+    befalls = tuple((", ".join(row.get("befalls", ())), "dim") for row in rows)
+    return table(
+        [_column("MISHAP", rows, "mishap"), Column("BEFALLS", befalls), _column("SEEN", rows, "seen", right=True)],
+        width,
+    )
+
+
+def _column(head: str, rows: Rows, name: str, *, right: bool = False, longest: int = 0) -> Column:
+    cells = tuple(("-" if row.get(name) is None else str(row.get(name)), "") for row in rows)
+    return Column(head, cells, right=right, longest=longest)
+
+
+def _key(row: Mapping[str, Any]) -> str:
+    key = str(row.get("key") or "none needed")
+    return key if len(key) <= LONGEST_KEY else "see /_tgp/clouds"

@@ -1,0 +1,101 @@
+"""A client made from Vultr's OpenAPI document works with our simulator: search, launch, list, status, destroy."""
+
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from tests.clients.vultr.shop import BROKEN, NAME, REFUSED, REQUIREMENT, Shop, open_shop
+from tgp.adapters.clouds.vultr import FACTS
+from tgp.ports.http import Call, Reply
+from tgp.sim.clouds.machine import Phase
+from tools.clients import client_environment
+
+
+@pytest.fixture(scope="module")
+def environment() -> Path:
+    return client_environment(NAME, REQUIREMENT)
+
+
+@pytest.fixture
+async def shop(environment: Path, tmp_path: Path) -> AsyncIterator[Shop]:
+    async with open_shop(environment, tmp_path) as opened:
+        yield opened
+
+
+async def test_the_facts_name_the_client_that_judged():
+    assert FACTS.judged_by == REQUIREMENT.replace("==", " ")
+
+
+async def test_a_search_reads_plans_in_pages_regions_systems_and_the_account(shop: Shop):
+    found = await shop.play("search")
+
+    assert len(found["plans"]) == found["total"] == len({plan["id"] for plan in found["plans"]}) > 3
+    assert "vcg-a16-6c-64g-16vram" in found["here"]
+    assert {region["id"] for region in found["regions"]} >= {"ewr", "fra"}
+    assert "Talos Linux x64" in [system["name"] for system in found["systems"]]
+    assert "provisioning" in found["account"]["acls"]
+
+
+async def test_a_machine_lives_from_launch_to_destroy(shop: Shop):
+    """Launch, list, look, halt, destroy, and it is gone."""
+    made = await shop.play("launch")
+    machine = shop.simulator.fleet.machines[made["id"]]
+    assert (made["status"], made["label"], made["tags"]) == ("pending", "judged", ["one", "two"])
+    assert ip_address(made["main_ip"]).is_unspecified
+    assert machine.user_data == b"machine:\n  type: worker\n"
+
+    listed = await shop.play("listed")
+    assert ([row["id"] for row in listed["instances"]], listed["meta"]["total"]) == ([made["id"]], 1)
+
+    shop.watch.skip(machine.shelf.boot_seconds * 1.5)
+    seen = await shop.play("status", made["id"])
+    assert (seen["status"], seen["power_status"], seen["main_ip"]) == ("active", "running", machine.public_ip)
+    told = await shop.play("userdata", made["id"])
+    assert base64.b64decode(told["data"]) == machine.user_data
+
+    assert await shop.play("halt", made["id"]) == 204
+    assert (await shop.play("status", made["id"]))["power_status"] == "stopped"
+    assert await shop.play("destroy", made["id"]) == 204
+    assert machine.phase is Phase.ENDING
+    shop.watch.skip(60)
+    assert (await shop.play("listed"))["instances"] == []
+    assert (await shop.play("destroy", made["id"], ends=REFUSED))["refused"] == 404
+
+
+async def test_refusals_reach_the_customer(shop: Shop):
+    stranger = await shop.play("status", "none", key="wrong", ends=REFUSED)
+    imageless = await shop.play("bare", ends=REFUSED)
+
+    assert stranger == {"refused": 401, "said": {"error": "Invalid API token.", "status": 401}}
+    assert imageless["refused"] == imageless["said"]["status"] == 400
+
+
+@pytest.mark.parametrize(
+    ("scene", "before", "after"),
+    [
+        ("launch", b'"ram":65536', b'"ram":"65536"'),
+        ("launch", b'"tags":["one","two"]', b'"tags":"one"'),
+        ("launch", b'"instance"', b'"server"'),
+        ("listed", b'"status":"pending"', b'"status":7'),
+        ("listed", b'"total":1', b'"total":"1"'),
+    ],
+)
+async def test_the_client_notices_an_answer_of_another_shape(shop: Shop, scene: str, before: bytes, after: bytes):
+    """Otherwise it would be no judge."""
+    if scene == "listed":
+        await shop.play("launch")
+    shop.spoil = swapping(before, after)
+
+    assert "broken" in await shop.play(scene, ends=BROKEN)
+
+
+def swapping(before: bytes, after: bytes):
+    def spoil(_call: Call, reply: Reply) -> Reply:
+        assert before in reply.content
+        return replace(reply, content=reply.content.replace(before, after))
+
+    return spoil

@@ -1,0 +1,303 @@
+"""A provider's limits are kept by everybody who uses one account, and nobody stands in line for ever."""
+
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.contracts.clouds.around.scripted import ASKING, ORDER, Counted, Luck, ScriptedCloud, some_facts
+from tgp.adapters.clouds.around import turnstile
+from tgp.adapters.clouds.around.guarded import guarded
+from tgp.adapters.clouds.around.pace import Pace
+from tgp.adapters.clouds.around.paced import Paced
+from tgp.adapters.clouds.around.turnstile import LONGEST_HOLD, Turnstiles
+from tgp.adapters.clouds.around.wrapped import SAFE_VERBS
+from tgp.core.model.cloud_errors import CloudBusy, CloudError, OutcomeUnknown, SoldOut
+from tgp.ports.cloud import Rate
+from tgp.sim.loop import run
+
+SOURCE = "acme/tgp-operator-secret/ACME_API_KEY"
+
+
+def seconds(number: float) -> timedelta:
+    return timedelta(seconds=number)
+
+
+def a_rate(calls: int, per: float, burst: int = 1) -> Rate:
+    return Rate(calls, seconds(per), burst)
+
+
+async def refusals(*asking) -> list[CloudBusy]:
+    """Ask all at once; who was told to come back?"""
+    answers = await asyncio.gather(*asking, return_exceptions=True)
+    failed = [answer for answer in answers if isinstance(answer, BaseException)]
+    assert all(isinstance(answer, CloudBusy) for answer in failed), failed
+    return failed
+
+
+def test_calls_are_evenly_spaced_after_the_burst():
+    async def scenario():
+        cloud = ScriptedCloud(facts=some_facts(offers=a_rate(60, 60, burst=3)))
+        paced = Paced(cloud, Turnstiles(), SOURCE)
+        await asyncio.gather(*(paced.offers() for _ in range(6)))
+
+        assert cloud.times == [0, 0, 0, 1, 2, 3]
+
+    run(scenario())
+
+
+def test_two_users_of_one_account_share_its_limits_and_two_accounts_do_not():
+    async def scenario():
+        facts, turnstiles = some_facts(status=a_rate(1, 2)), Turnstiles()
+        one, other, stranger = (ScriptedCloud(facts=facts) for _ in range(3))
+        await asyncio.gather(
+            Paced(one, turnstiles, SOURCE).status("i-1"),
+            Paced(other, turnstiles, SOURCE).status("i-2"),
+            Paced(stranger, turnstiles, "acme/another").status("i-3"),
+        )
+
+        assert [one.times, other.times, stranger.times] == [[0], [2], [0]]
+
+    run(scenario())
+
+
+def test_the_limit_of_all_together_counts_every_verb():
+    async def scenario():
+        cloud = ScriptedCloud(facts=some_facts(together=a_rate(1, 1)))
+        paced = Paced(cloud, Turnstiles(), SOURCE)
+        await asyncio.gather(*(ASKING[verb](paced) for verb in (*SAFE_VERBS, "terminate", "launch")))
+
+        assert sorted(cloud.times) == [0, 1, 2, 3, 4, 5, 6, 7]
+
+    run(scenario())
+
+
+def test_a_slow_verb_stops_nobody_else():
+    """Lambda sells once in twelve seconds; its list is not kept waiting by a second buyer."""
+
+    async def scenario():
+        cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 12), together=a_rate(1, 1)))
+        paced = Paced(cloud, Turnstiles(), SOURCE)
+        await asyncio.gather(paced.launch(ORDER), paced.launch(ORDER), paced.owned("tgp-"), paced.owned("tgp-"))
+
+        assert [(verb, moment) for verb, _, moment in cloud.calls] == [
+            ("launch", 0),
+            ("owned", 1),
+            ("owned", 2),
+            ("launch", 12),
+        ]
+
+    run(scenario())
+
+
+def test_whoever_would_wait_too_long_is_told_at_once_when_to_come_back_and_sends_nothing():
+    async def scenario():
+        meter = Counted()
+        cloud = ScriptedCloud(facts=some_facts(offers=a_rate(1, 20)))
+        paced = Paced(cloud, Turnstiles(seconds(30)), SOURCE, meter)
+        waiting = [asyncio.ensure_future(paced.offers()) for _ in range(2)]
+        await asyncio.sleep(1)
+        with pytest.raises(CloudBusy, match="Acme: too many calls are waiting for offers") as caught:
+            await paced.offers()
+
+        assert caught.value.retry_after == seconds(39)
+        assert asyncio.get_running_loop().time() == 1
+        await asyncio.gather(*waiting)
+        assert cloud.times == [0, 20]
+        assert meter.waits == [("offers", 0, True), ("offers", 20, False)]
+        await asyncio.sleep(20)
+        await paced.offers()  # a refusal has used up nobody's turn
+        assert cloud.times == [0, 20, 40]
+
+    run(scenario())
+
+
+def test_one_buyer_at_a_time_in_the_order_they_came():
+    async def scenario():
+        cloud = ScriptedCloud(takes=3.0)
+        turnstiles = Turnstiles()
+        buyers = [Paced(cloud, turnstiles, SOURCE) for _ in range(4)]
+        await asyncio.gather(*(buyer.launch(ORDER) for buyer in buyers), buyers[0].offers())
+
+        assert [moment for verb, _, moment in cloud.calls if verb == "launch"] == [0, 3, 6, 9]
+        assert cloud.at_once == 2  # a buyer, and whoever only looks
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("error", [SoldOut("none"), OutcomeUnknown("silence"), AssertionError("ours")])
+def test_a_launch_that_fails_makes_room_for_the_next(error):
+    async def scenario():
+        cloud = ScriptedCloud(error, takes=3.0)
+        paced = Paced(cloud, Turnstiles(), SOURCE)
+        first, second = await asyncio.gather(paced.launch(ORDER), paced.launch(ORDER), return_exceptions=True)
+
+        assert first is error
+        assert second.id == "i-1"
+
+    run(scenario())
+
+
+def test_a_buyer_who_goes_away_while_waiting_buys_nothing_and_blocks_nobody():
+    async def scenario():
+        cloud = ScriptedCloud(takes=3.0)
+        paced = Paced(cloud, Turnstiles(), SOURCE)
+        first, second, third = (asyncio.ensure_future(paced.launch(ORDER)) for _ in range(3))
+        await asyncio.sleep(1)
+        second.cancel()
+        await asyncio.gather(first, third)
+
+        assert second.cancelled()
+        assert cloud.times == [0, 3]
+
+    run(scenario())
+
+
+def test_a_buyer_does_not_wait_for_ever_for_one_whose_provider_is_silent():
+    async def scenario():
+        cloud = ScriptedCloud(takes=500.0)
+        paced = Paced(cloud, Turnstiles(seconds(30)), SOURCE)
+        first = asyncio.ensure_future(paced.launch(ORDER))
+        await asyncio.sleep(1)
+        with pytest.raises(CloudBusy, match="another launch is still under way") as caught:
+            await paced.launch(ORDER)
+
+        assert caught.value.retry_after is not None
+        assert asyncio.get_running_loop().time() == 31
+        await first
+        assert len(cloud.calls) == 1
+
+    run(scenario())
+
+
+def test_the_till_and_the_line_together_keep_a_buyer_no_longer_than_the_bound():
+    async def scenario():
+        cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 40)), takes=25.0)
+        paced = Paced(cloud, Turnstiles(seconds(30)), SOURCE)
+        refused = await refusals(paced.launch(ORDER), paced.launch(ORDER))
+
+        assert [error.retry_after for error in refused] == [seconds(15)]
+        assert cloud.times == [0]
+        assert asyncio.get_running_loop().time() == 25
+
+    run(scenario())
+
+
+def test_when_one_is_told_to_slow_down_all_are():
+    """One 429 is enough: whoever comes next waits for the moment the provider named, and other verbs do not."""
+
+    async def scenario():
+        cloud = ScriptedCloud(CloudBusy("slow down", seconds(20)))
+        turnstiles = Turnstiles()
+        with pytest.raises(CloudBusy):
+            await Paced(cloud, turnstiles, SOURCE).offers()
+        await asyncio.sleep(5)
+        await asyncio.gather(
+            Paced(cloud, turnstiles, SOURCE).offers(), Paced(cloud, turnstiles, SOURCE).terminate("i-1")
+        )
+
+        assert cloud.calls[1:] == [("terminate", ("i-1",), 5), ("offers", (), 20)]
+
+    run(scenario())
+
+
+def test_a_pause_longer_than_the_line_is_told_without_asking_and_is_believed_for_a_minute_only():
+    """A provider that says "tomorrow" to a terminate must not make us pay until then."""
+
+    async def scenario():
+        cloud = ScriptedCloud(CloudBusy("tomorrow", timedelta(days=1)))
+        paced = Paced(cloud, Turnstiles(seconds(30)), SOURCE)
+        for _ in range(2):
+            with pytest.raises(CloudBusy):
+                await paced.terminate("i-1")
+        assert len(cloud.calls) == 1
+
+        await asyncio.sleep(LONGEST_HOLD.total_seconds())
+        await paced.terminate("i-1")
+        assert cloud.times == [0, 60]
+
+    run(scenario())
+
+
+def test_a_retry_stands_in_line_like_everybody():
+    async def scenario():
+        cloud = ScriptedCloud(CloudBusy("later"), facts=some_facts(offers=a_rate(1, 10)))
+        await guarded(cloud, source=SOURCE, turnstiles=Turnstiles(), entropy=Luck()).offers()
+
+        assert cloud.times == [0, 10]
+
+    run(scenario())
+
+
+def test_sources_that_hold_nobody_back_are_forgotten(monkeypatch):
+    """And those that do are kept: forgetting them would forgive their calls."""
+    monkeypatch.setattr(turnstile, "MOST_SOURCES", 3)
+
+    async def scenario():
+        turnstiles = Turnstiles()
+        cloud = ScriptedCloud(facts=some_facts(offers=a_rate(1, 10)))
+        for number in range(3):
+            await Paced(cloud, turnstiles, f"old-{number}").offers()
+        await asyncio.sleep(9)
+        await Paced(cloud, turnstiles, "young").offers()
+        assert len(turnstiles) == 4
+
+        await asyncio.sleep(5)
+        await Paced(cloud, turnstiles, "new").offers()
+        assert len(turnstiles) == 2
+        await asyncio.gather(Paced(cloud, turnstiles, "young").offers(), Paced(cloud, turnstiles, "old-0").offers())
+        assert cloud.times[-2:] == [14, 19]
+
+    run(scenario())
+
+
+@given(
+    calls=st.integers(1, 8),
+    per=st.integers(1, 100),
+    burst=st.integers(1, 10),
+    gaps=st.lists(st.floats(0, 60), min_size=1, max_size=60),
+)
+@settings(max_examples=300)
+def test_no_window_ever_holds_more_calls_than_the_rate_allows(calls, per, burst, gaps):
+    """However they come: at most `calls` in any `per`, in the order they came, and nobody waits without need."""
+    pace, now, booked = Pace(a_rate(calls, per, burst)), 0.0, []
+    for gap in gaps:
+        now += gap
+        moment = pace.book(now)
+        assert moment >= now
+        booked.append((now, moment))
+
+    moments = [moment for _, moment in booked]
+    assert moments == sorted(moments)
+    for number in range(calls, len(moments)):
+        assert moments[number] - moments[number - calls] >= per * (1 - 1e-9)
+    for number, (asked, moment) in enumerate(booked):
+        if moment > asked:  # somebody before it is the reason, less than a period ago
+            assert moment - moments[number - 1] <= per * (1 + 1e-9)
+
+
+@given(seed=st.integers(0, 1 << 16), count=st.integers(1, 30))
+@settings(max_examples=60, deadline=None)
+def test_in_any_order_of_arrival_every_call_is_answered_or_refused_within_the_bound(seed, count):
+    async def one(paced, verb, after):
+        await asyncio.sleep(after)
+        started = asyncio.get_running_loop().time()
+        with suppress(CloudError):
+            await ASKING[verb](paced)
+        return asyncio.get_running_loop().time() - started
+
+    async def scenario():
+        facts = some_facts(launch=a_rate(1, 12), offers=a_rate(2, 10, 2), together=a_rate(1, 1))
+        cloud = ScriptedCloud(facts=facts, takes=0.25)
+        turnstiles = Turnstiles(seconds(30))
+        verbs = ("launch", "offers", "owned", "terminate")
+        lengths = await asyncio.gather(
+            *(one(Paced(cloud, turnstiles, SOURCE), verbs[n * seed % 4], (n * seed) % 7) for n in range(count))
+        )
+        assert max(lengths) <= 30.25
+        assert all(later - earlier >= 1 for earlier, later in zip(cloud.times, cloud.times[1:], strict=False))
+
+    run(scenario(), seed=seed)

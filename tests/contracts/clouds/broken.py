@@ -1,0 +1,210 @@
+"""Planted mistakes: adapters that a careless engineer could have written, each wrong in one way.
+
+They are the reference adapter with one part replaced. A suite that does not catch each of them proves nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from tests.contracts.clouds.provider import Provider
+from tests.contracts.clouds.providers.simulated import PROVIDER
+from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.simulated import FACTS, wire
+from tgp.adapters.clouds.simulated.client import SimulatedCloud
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OutcomeUnknown
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.offer import Offer, Stock
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing
+from tgp.ports.http import Reply
+
+
+class SendsAgain(SimulatedCloud):
+    """Retries the order when no answer came, as most HTTP libraries would."""
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        try:
+            return await super().launch(order)
+        except OutcomeUnknown:
+            return await super().launch(order)
+
+
+class ReadsNothingAsNone(SimulatedCloud):
+    """Takes a list that cannot be read for an empty one."""
+
+    async def _all(self) -> list[Instance]:
+        try:
+            return await super()._all()
+        except CannotTell:
+            return []
+
+
+class ForgetsTheStopped(SimulatedCloud):
+    """Thinks that a stopped machine is gone."""
+
+    async def status(self, instance_id: str) -> Instance | None:
+        found = await super().status(instance_id)
+        return None if found is not None and found.state is InstanceState.STOPPED else found
+
+
+class ReadsOnePage(SimulatedCloud):
+    async def _all(self) -> list[Instance]:
+        page, _ = wire.read_machines(await self._sender.look(wire.machines()))
+        return sorted(page, key=lambda machine: machine.id)
+
+
+class LetsTagsWin(SimulatedCloud):
+    """Writes the class's tags last, and sweeps by tag."""
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        call = wire.launch(order)
+        body = wire.mapping_of(Reply(200, call.body), "ourselves")
+        body["tags"] = {wire.TOKEN_TAG: order.token} | dict(order.tags)
+        body["name"] = dict(order.tags).get("name", order.token)
+        wrong = replace(call, body=msgspec.json.encode(body))
+        return wire.read_launch(await self._sender.change(wrong), order)
+
+
+class BelievesErrors(SimulatedCloud):
+    """Takes every error for a refusal: an error that names a machine, too."""
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        try:
+            return await super().launch(order)
+        except OutcomeUnknown as error:
+            raise CloudBusy(str(error)) from error
+
+
+class MatchesPrefixes(SimulatedCloud):
+    async def find(self, token: str) -> tuple[Instance, ...]:
+        return tuple(machine for machine in await self._all() if machine.token.startswith(token))
+
+
+class TakesTheFirst(SimulatedCloud):
+    """Gives back one machine where the provider made two."""
+
+    async def find(self, token: str) -> tuple[Instance, ...]:
+        return (await super().find(token))[:1]
+
+
+class IgnoresTheFence(SimulatedCloud):
+    async def launch(self, order: LaunchOrder) -> Instance:
+        return await super().launch(replace(order, not_after=None))
+
+
+class FailsOnTheGone(SimulatedCloud):
+    """Calls it an error that a machine is gone already."""
+
+    async def terminate(self, instance_id: str) -> None:
+        reply = await self._sender.change(wire.terminate(instance_id))
+        if reply.status != 202:
+            raise OutcomeUnknown(f"{FACTS.title} answered {reply.status}")
+
+
+class BelievesAnyEnd(SimulatedCloud):
+    """Takes whatever answer for the end of a machine."""
+
+    async def terminate(self, instance_id: str) -> None:
+        await self._sender.change(wire.terminate(instance_id))
+
+
+class TrustsTheQuote(SimulatedCloud):
+    """Shows the price that was offered, not the one on the bill."""
+
+    def __init__(self, http: Any) -> None:
+        super().__init__(http)
+        self._quoted: dict[str, int] = {}
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        made = await super().launch(order)
+        self._quoted[made.id] = order.offer.hourly_microusd
+        return made
+
+    async def status(self, instance_id: str) -> Instance | None:
+        found = await super().status(instance_id)
+        return None if found is None else replace(found, hourly_microusd=self._quoted.get(found.id))
+
+
+class SellsTheSoldOut(SimulatedCloud):
+    """Lists a catalogue as if everything in it could be had."""
+
+    async def offers(self) -> Listing:
+        listing = await super().offers()
+        return replace(listing, offers=tuple(_confirmed(offer) for offer in listing.offers))
+
+
+class EmptyMarket(SimulatedCloud):
+    """Takes an error for a market without offers."""
+
+    async def offers(self) -> Listing:
+        try:
+            return await super().offers()
+        except CloudError:
+            return Listing(())
+
+
+class OneIdentity(SimulatedCloud):
+    """Names the account after the provider."""
+
+    async def identity(self) -> Account:
+        return Account("simulated")
+
+    async def check(self) -> KeyReport:
+        return replace(await super().check(), account=await self.identity())
+
+
+class TellsTheKey(SimulatedCloud):
+    """Puts what it sent into its errors, header and all."""
+
+    def __init__(self, http: Any) -> None:
+        super().__init__(http)
+        self._headers = getattr(http, "_headers", ())
+
+    async def owned(self, prefix: str) -> tuple[Instance, ...]:
+        try:
+            return await super().owned(prefix)
+        except CannotTell as error:
+            raise CannotTell(f"{error}; sent: {self._headers}") from error
+
+
+def _confirmed(offer: Offer) -> Offer:
+    fields = {name: getattr(offer, name) for name in offer.__struct_fields__}
+    return Offer(**fields | {"stock": Stock.CONFIRMED})
+
+
+@dataclass(frozen=True)
+class Broken:
+    name: str
+    make: Callable[[Any], SimulatedCloud]
+
+    @property
+    def provider(self) -> Provider:
+        def build(door: Door) -> SimulatedCloud:
+            return self.make(door.http(FACTS))
+
+        return replace(PROVIDER, build=build)
+
+
+BROKEN = tuple(
+    Broken(kind.__name__, kind)
+    for kind in (
+        SendsAgain,
+        ReadsNothingAsNone,
+        ForgetsTheStopped,
+        ReadsOnePage,
+        LetsTagsWin,
+        BelievesErrors,
+        MatchesPrefixes,
+        TakesTheFirst,
+        IgnoresTheFence,
+        FailsOnTheGone,
+        BelievesAnyEnd,
+        TrustsTheQuote,
+        SellsTheSoldOut,
+        EmptyMarket,
+        OneIdentity,
+        TellsTheKey,
+    )
+)

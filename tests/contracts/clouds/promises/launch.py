@@ -1,0 +1,354 @@
+"""Buying: one request that pays, and an honest word about how it ended."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+from tests.contracts.clouds.promises.offers import BEYOND_ANY_BOUND, keyless
+from tests.contracts.clouds.provider import Provider
+from tests.contracts.clouds.stage import USER_DATA, Stage
+from tests.contracts.clouds.suite import promise
+from tgp.core.model.cloud_errors import (
+    AccountExhausted,
+    CloudBusy,
+    CloudError,
+    KeyRefused,
+    OrderRefused,
+    OutcomeUnknown,
+    SoldOut,
+)
+from tgp.core.model.offer import BootMode
+from tgp.sim.clouds.mishaps import Mishap, Verb
+
+PAGE = b"<html><body>Just a moment...</body></html>"
+EVIL = "tgp-0000000bad-00000000000000000000000000000bad-1"
+
+
+def no_spot(provider: Provider) -> str:
+    return "" if provider.facts.sells_spot else "it sells no spot machines"
+
+
+def containers_only(provider: Provider) -> str:
+    only = all(mode is BootMode.CONTAINER for mode in provider.facts.boot)
+    return "it starts containers, which take no user data" if only else ""
+
+
+def tells_no_bill(provider: Provider) -> str:
+    return "" if provider.facts.tells_billed_price else "its machines do not say what they cost"
+
+
+async def nothing_was_made(stage: Stage) -> None:
+    assert stage.machines() == []
+    await stage.outlast_the_longest_lag()
+    assert await stage.cloud.find(stage.token()) == ()
+
+
+@promise("launch: exactly one request pays for one machine")
+async def _(stage: Stage) -> None:
+    await stage.cloud.launch(await stage.order())
+
+    assert stage.count(Verb.LAUNCH) == 1
+    assert len(stage.machines()) == 1
+
+
+@promise("launch: the answer names the machine that was made")
+async def _(stage: Stage) -> None:
+    made = await stage.launched()
+
+    seen = await stage.cloud.status(made.id)
+    assert seen is not None
+    assert (seen.id, seen.token) == (made.id, stage.token())
+    assert made.token == stage.token()
+
+
+@promise("launch: what was ordered is what was made")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    made = await stage.cloud.launch(order)
+    machine = stage.machine()
+
+    assert machine.shelf.gpu == order.offer.gpu
+    assert machine.shelf.gpu_count == order.offer.gpu_count
+    assert (machine.spot, made.spot) == (False, False)
+
+
+@promise("launch: a spot machine is ordered as one, at the bid", unfit=no_spot)
+async def _(stage: Stage) -> None:
+    order = await stage.order(spot=True)
+    await stage.cloud.launch(order)
+    machine = stage.machine()
+
+    assert machine.spot
+    assert machine.rate_microusd <= order.max_hourly_microusd
+
+
+@promise("launch: the token is the machine's name at the provider")
+async def _(stage: Stage) -> None:
+    await stage.cloud.launch(await stage.order())
+
+    assert stage.machine().name == stage.token()
+
+
+@promise("launch: the token is in every field that the machine can be found again by")
+async def _(stage: Stage) -> None:
+    await stage.cloud.launch(await stage.order())
+    (call,) = stage.paying_calls
+    sent = f"{call.path} {call.query} {call.body.decode()}"
+
+    assert sent.count(stage.token()) >= stage.provider.token_fields
+
+
+@promise("launch: a class's tags cannot take the ownership away")
+async def _(stage: Stage) -> None:
+    """Tags that spell the adapter's own keys are sent by somebody who wants our sweeper to miss the machine."""
+    await stage.launched(stage.token(1))
+    keys = dict.fromkeys((*stage.provider.own_tags, *stage.machine().tags, "name", "Name", "label"))
+    made = await stage.launched(stage.token(2), tags=tuple((key, EVIL) for key in keys))
+
+    assert [found.id for found in await stage.cloud.find(stage.token(2))] == [made.id]
+    assert made.id in [found.id for found in await stage.cloud.owned(stage.prefix)]
+    assert await stage.cloud.owned(EVIL) == ()
+
+
+@promise("launch: user data arrives unchanged", unfit=containers_only)
+async def _(stage: Stage) -> None:
+    await stage.cloud.launch(await stage.order())
+
+    assert stage.provider.user_data_of(stage.machine()) == USER_DATA
+
+
+@promise("launch: two orders are two machines, each found by its own token")
+async def _(stage: Stage) -> None:
+    one = await stage.launched(stage.token(1))
+    other = await stage.launched(stage.token(2))
+
+    assert one.id != other.id
+    assert [found.id for found in await stage.cloud.find(stage.token(1))] == [one.id]
+    assert [found.id for found in await stage.cloud.find(stage.token(2))] == [other.id]
+
+
+@promise("launch: a lost answer is found again by its token")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.HANG_UP_AFTER, Verb.LAUNCH)
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+    await stage.settle()
+
+    assert len(await stage.cloud.find(order.token)) == 1
+    assert stage.count(Verb.LAUNCH) == 1
+
+
+@promise("launch: a 5xx after it was made is unknown, and found again by its token")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.ERROR_AFTER, Verb.LAUNCH)
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+    await stage.settle()
+
+    assert len(await stage.cloud.find(order.token)) == 1
+    assert stage.count(Verb.LAUNCH) == 1
+
+
+@promise("launch: an error that names an id is a machine")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.ERROR_WITH_ID, Verb.LAUNCH)
+    error = await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+    await stage.settle()
+
+    assert error.instance_id
+    assert [found.id for found in await stage.cloud.find(order.token)] == [error.instance_id]
+
+
+@promise("launch: a 5xx before anything was made is unknown, too")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.ERROR, Verb.LAUNCH)
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+
+    await nothing_was_made(stage)
+
+
+@promise("launch: a connection that drops is unknown, and the order is not sent again")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.HANG_UP, Verb.LAUNCH)
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+
+    assert stage.count(Verb.LAUNCH) == 1
+
+
+@promise("launch: a page of a proxy is unknown")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.HTML, Verb.LAUNCH)
+
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+
+
+@promise("launch: an error page of a proxy is unknown")
+async def _(stage: Stage) -> None:
+    """A 502 or 504 comes from in front of the provider, which may be at work all the same."""
+    order = await stage.order()
+    stage.instead(Verb.LAUNCH, 504, PAGE, (("Content-Type", "text/html"),))
+
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+
+
+@promise("launch: an empty body is unknown")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.EMPTY_BODY, Verb.LAUNCH)
+
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+
+
+@promise("launch: a success of another shape is unknown")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    for status in (200, 201, 202, 204):
+        stage.instead(Verb.LAUNCH, status, b'[["unexpected"], null, 7]')
+        await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+
+
+@promise("launch: an answer beyond any bound is unknown")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.instead(Verb.LAUNCH, 200, BEYOND_ANY_BOUND)
+
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+
+
+@promise("launch: a redirect is not followed")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.instead(Verb.LAUNCH, 307, b"", (("Location", f"{stage.url}/elsewhere"),))
+
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+    assert stage.count(Verb.LAUNCH) == 1
+    assert stage.machines() == []
+
+
+@promise("launch: a refusal that nobody has listed is unknown")
+async def _(stage: Stage) -> None:
+    """Only what is known to mean no means no; a provider may have said so of a whole status (RunPod's 422)."""
+    order = await stage.order()
+    for status in (400, 409, 418, 422):
+        stage.instead(Verb.LAUNCH, status, b'{"error": "the moon is in the wrong house"}')
+        await stage.raises((OutcomeUnknown, OrderRefused), stage.cloud.launch(order))
+    stage.instead(Verb.LAUNCH, 418, b'{"error": "the moon is in the wrong house"}')
+    await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
+
+
+@promise("launch: a sold-out offer is told as such, and nothing is made")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
+    await stage.raises(SoldOut, stage.cloud.launch(order))
+
+    await nothing_was_made(stage)
+
+
+@promise("launch: an offer that is no more makes nothing")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    gone = replace(order, offer=_renamed(order.offer))
+    await stage.raises((SoldOut, OrderRefused, OutcomeUnknown), stage.cloud.launch(gone))
+
+    await nothing_was_made(stage)
+
+
+def _renamed(offer):
+    """Of the same form, and sold by nobody."""
+    sku = str(int(offer.sku) + 900_000_000) if offer.sku.isdigit() else f"{offer.sku}-discontinued"
+    return type(offer)(**{name: getattr(offer, name) for name in offer.__struct_fields__} | {"sku": sku})
+
+
+@promise("launch: an exhausted account is told as such, and nothing is made")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.BROKE, Verb.LAUNCH)
+    await stage.raises(AccountExhausted, stage.cloud.launch(order))
+
+    await nothing_was_made(stage)
+
+
+@promise("launch: a revoked key is refused as a key, and nothing is made", unfit=keyless)
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.KEY_REVOKED, Verb.LAUNCH)
+    await stage.raises(KeyRefused, stage.cloud.launch(order))
+
+    assert stage.machines() == []
+
+
+@promise("launch: too many requests is told as busy, and nothing is made")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.BUSY, Verb.LAUNCH)
+    error = await stage.raises(CloudBusy, stage.cloud.launch(order))
+
+    assert error.retry_after is not None
+    assert stage.count(Verb.LAUNCH) == 1
+    await nothing_was_made(stage)
+
+
+@promise("launch: too many requests in plain text is told as busy, and nothing is made")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.BUSY_TEXT, Verb.LAUNCH)
+    await stage.raises(CloudBusy, stage.cloud.launch(order))
+
+    assert stage.count(Verb.LAUNCH) == 1
+    await nothing_was_made(stage)
+
+
+@promise("launch: past its fence no order leaves")
+async def _(stage: Stage) -> None:
+    order = await stage.order(not_after=stage.clock.boottime() - 1)
+    await stage.raises(CloudBusy, stage.cloud.launch(order))
+
+    assert stage.count(Verb.LAUNCH) == 0
+
+
+@promise("launch: the request that pays carries the fence")
+async def _(stage: Stage) -> None:
+    order = await stage.order(not_after=stage.clock.boottime() + 3_600)
+    await stage.cloud.launch(order)
+
+    assert [call.not_after for call in stage.paying_calls] == [order.not_after]
+
+
+@promise("launch: an order that never left is busy, not unknown")
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.unplug()
+
+    await stage.raises(CloudBusy, stage.cloud.launch(order))
+
+
+@promise("launch: the billed price is read again from the machine", unfit=tells_no_bill)
+async def _(stage: Stage) -> None:
+    order = await stage.order()
+    stage.aim(Mishap.DEARER, Verb.LAUNCH)
+    made = await stage.cloud.launch(order)
+    await stage.settle()
+    seen = await stage.cloud.status(made.id)
+
+    assert seen is not None
+    assert seen.hourly_microusd is not None
+    assert seen.hourly_microusd > order.offer.hourly_microusd
+    assert abs(seen.hourly_microusd - stage.machine().rate_microusd) <= stage.machine().rate_microusd // 50
+
+
+@promise("launch: whatever happens, nothing but a typed error escapes")
+async def _(stage: Stage) -> None:
+    """Every mishap that can befall a launch, one after the other, on one adapter."""
+    for number, mishap in enumerate(Mishap):
+        order = await stage.order(stage.token(number))
+        if mishap is Mishap.KEY_REVOKED or not stage.can_befall(mishap, Verb.LAUNCH):
+            continue
+        stage.aim(mishap, Verb.LAUNCH)
+        with suppress(CloudError):
+            await stage.cloud.launch(order)
+        stage.simulator.mishaps.calm()
+    assert stage.count(Verb.LAUNCH) > 10

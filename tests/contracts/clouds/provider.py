@@ -1,0 +1,88 @@
+"""What a provider tells the suite about itself: how to build it, its oddities, and which promises cannot apply to it.
+
+One per file in `providers/`, under the name `PROVIDER`. Most fields have a default that fits an ordinary provider.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tgp.adapters.clouds.door import Door
+from tgp.api.nodeclass import ProviderSettings
+from tgp.ports.clock import Clock
+from tgp.ports.cloud import Cloud, CloudFacts, LaunchOrder
+from tgp.sim.clouds.accounts import Tenant
+from tgp.sim.clouds.machine import Machine
+from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.simulator import Simulator
+
+SECOND_KEY = "second-key-of-somebody-else"
+
+Slots: TypeAlias = Callable[[Any], Iterable[tuple[Any, Any]]]  # of a decoded answer: (container, key) of each value
+
+
+def _settings(url: str) -> ProviderSettings:
+    return ProviderSettings(endpoint=url)
+
+
+def _as_it_is(order: LaunchOrder) -> LaunchOrder:
+    return order
+
+
+def _the_door(door: Door) -> Door:
+    return door
+
+
+def _user_data(machine: Machine) -> bytes:
+    return machine.user_data
+
+
+def _whole(key: str) -> tuple[str, ...]:
+    return (key,)
+
+
+def _second_key(simulator: Simulator, _url: str) -> str:
+    simulator.fleet.accounts.open(Tenant("account-of-somebody-else", "Somebody else"), SECOND_KEY)
+    return SECOND_KEY
+
+
+def _none(_answer: Any) -> Iterable[tuple[Any, Any]]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Provider:
+    facts: CloudFacts
+    simulator: Callable[[Clock, int | str], Simulator]
+    build: Callable[[Door], Cloud]
+    exempt: Mapping[str, str] = field(default_factory=dict)  # the promise's name → why it cannot apply
+
+    # Oddities.
+    settings: Callable[[str], ProviderSettings] = _settings  # of a class, given the URL that the simulator answers at
+    furnish: Callable[[Door], Door] = _the_door  # adds what else this provider's door needs
+    complete: Callable[[LaunchOrder], LaunchOrder] = _as_it_is  # adds what an order needs here: an image, a container
+    keyed: bool = True  # False: there is no key at all
+    other_key: Callable[[Simulator, str], str] = _second_key  # opens another account there, and gives back its key
+    secret_parts: Callable[[str], tuple[str, ...]] = _whole  # of a key: what must never be seen
+    names_account: bool = True  # False: it tells no account, and a digest of the key stands for it
+    tells_balance: bool = True
+    unique_names: bool = False  # True: a second machine of one name is refused
+    page_rows: int = 0  # of one page of a list of machines; 0: lists have no pages
+    stocks: bool = True  # False: listings do not tell what is sold out
+    status_by: Verb = Verb.STATUS  # what `status` asks, as the simulator names it
+    account_by: Verb = Verb.ACCOUNT  # what `identity` and `check` ask first
+    own_tags: tuple[str, ...] = ()  # tag keys the adapter writes itself, as a class would spell them
+    token_fields: int = 1  # how many fields of an order carry the token
+    user_data_of: Callable[[Machine], bytes] = _user_data  # where the simulator keeps it
+
+    off_sockets: str = ""  # why its adapter cannot be tried on a loopback port; empty: it can
+
+    # Where things stand in a decoded answer, for promises that spoil them.
+    price_slots: Slots = _none  # every price in an answer to OFFERS
+    gpu_slots: Slots = _none  # every GPU name in an answer to OFFERS
+    state_slots: Slots = _none  # the state of every machine in an answer to `status_by` (and LIST)
+    name_slots: Slots = _none  # the token field of every machine in an answer to LIST
+
+    @property
+    def name(self) -> str:
+        return self.facts.provider

@@ -1,0 +1,74 @@
+"""Google Cloud: prices are from a table, and a machine's name is unique in its zone."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tests.contracts.clouds.provider import Provider
+from tgp.adapters.clouds import gcp
+from tgp.api.nodeclass import ProviderSettings
+from tgp.sim.clouds.gcp import GcpSimulator, simulator
+from tgp.sim.clouds.simulator import Simulator
+
+
+def _settings(url: str) -> ProviderSettings:
+    return ProviderSettings(endpoint=url, image="talos-1-11")
+
+
+def _rows(answer: Any, kind: str) -> Iterator[dict[str, Any]]:
+    if isinstance(answer, dict) and isinstance(answer.get("items"), dict):
+        for scope in answer["items"].values():
+            yield from scope.get(kind, ())
+
+
+def _gpus(answer: Any) -> Iterable[tuple[Any, Any]]:
+    """Built into machine types, or on the list of GPUs."""
+    for row in _rows(answer, "machineTypes"):
+        for each in row.get("accelerators", ()):
+            yield each, "guestAcceleratorType"
+    for row in _rows(answer, "acceleratorTypes"):
+        yield row, "name"
+
+
+def _states(answer: Any) -> Iterable[tuple[Any, Any]]:
+    machines = list(_rows(answer, "instances")) or [answer]
+    return [(machine, "status") for machine in machines if "status" in machine]
+
+
+def _names(answer: Any) -> Iterable[tuple[Any, Any]]:
+    return [(machine, "name") for machine in _rows(answer, "instances")]
+
+
+def _other_key(simulator: Simulator, url: str) -> str:
+    assert isinstance(simulator, GcpSimulator)
+    return simulator.other_key_at(url, "somebody-elses-project")
+
+
+def _secret_parts(key: str) -> tuple[str, ...]:
+    """Every line of the private key itself."""
+    lines = json.loads(key)["private_key"].splitlines()
+    return tuple(line for line in lines if not line.startswith("-----"))
+
+
+PROVIDER = Provider(
+    facts=gcp.FACTS,
+    simulator=simulator,
+    build=gcp.build,
+    settings=_settings,
+    other_key=_other_key,
+    secret_parts=_secret_parts,
+    exempt={
+        "check: a key that comes to belong to another account is noticed": (
+            "a service account stays in its project: another's is refused for ours, which is tried in "
+            "tests/contracts/clouds/gcp"
+        ),
+    },
+    tells_balance=False,
+    unique_names=True,
+    page_rows=500,
+    stocks=False,
+    own_tags=("tgp-token",),
+    gpu_slots=_gpus,
+    state_slots=_states,
+    name_slots=_names,
+)

@@ -1,0 +1,31 @@
+"""Paperspace, API v1."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.contracts.clouds.provider import Provider
+from tgp.adapters.clouds.paperspace import FACTS, build
+from tgp.sim.clouds.paperspace import simulator
+
+
+def _machines(answer: Any) -> list[dict[str, Any]]:
+    return answer.get("items", [answer])
+
+
+def _types(answer: Any) -> Iterable[tuple[Any, Any]]:
+    """The API names no GPU: machine types that a template fits stand for them."""
+    return [(each, "machineTypeLabel") for template in answer["items"] for each in template["availableMachineTypes"]]
+
+
+PROVIDER = Provider(
+    facts=FACTS,
+    simulator=simulator,
+    build=build,
+    tells_balance=False,
+    page_rows=120,
+    stocks=False,
+    own_tags=("name",),
+    gpu_slots=_types,
+    state_slots=lambda answer: [(machine, "state") for machine in _machines(answer)],
+    name_slots=lambda answer: [(machine, "name") for machine in _machines(answer)],
+)

@@ -1,0 +1,41 @@
+"""RunPod, REST v2."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from tests.contracts.clouds.provider import Provider
+from tgp.adapters.clouds.runpod import FACTS, build
+from tgp.ports.cloud import Container, LaunchOrder
+from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.runpod import simulator
+
+IMAGE = Container("docker.io/library/ubuntu:24.04")
+
+
+def _complete(order: LaunchOrder) -> LaunchOrder:
+    return replace(order, container=IMAGE)
+
+
+def _pods(answer: Any) -> list[dict[str, Any]]:
+    return answer.get("pods", [answer])
+
+
+def _prices(answer: Any) -> Iterable[tuple[Any, Any]]:
+    return [(gpu["price"], "secure") for gpu in answer["gpus"]]
+
+
+PROVIDER = Provider(
+    facts=FACTS,
+    simulator=simulator,
+    build=build,
+    complete=_complete,
+    names_account=False,
+    tells_balance=False,
+    account_by=Verb.LIST,  # v2 has no endpoint that names an account
+    own_tags=("TGP_TOKEN",),
+    price_slots=_prices,
+    gpu_slots=lambda answer: [(gpu, "id") for gpu in answer["gpus"]],
+    state_slots=lambda answer: [(pod, "status") for pod in _pods(answer)],
+    name_slots=lambda answer: [(pod, "name") for pod in _pods(answer)],
+)

@@ -1,0 +1,31 @@
+"""The reference adapter keeps every promise: nothing is exempt."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.contracts.clouds.provider import Provider
+from tgp.adapters.clouds.simulated import FACTS, build
+from tgp.sim.clouds.simulated import simulator
+
+
+def _offers(answer: Any, field: str) -> Iterable[tuple[Any, Any]]:
+    return ((row, field) for row in answer["offers"])
+
+
+def _machines(answer: Any, field: str) -> Iterable[tuple[Any, Any]]:
+    rows = answer["machines"] if "machines" in answer else [answer["machine"]]
+    return ((row, field) for row in rows)
+
+
+PROVIDER = Provider(
+    FACTS,
+    simulator=simulator,
+    build=build,
+    page_rows=100,
+    own_tags=("tgp-token",),
+    token_fields=2,
+    price_slots=lambda answer: _offers(answer, "usd_per_hour"),
+    gpu_slots=lambda answer: _offers(answer, "gpu"),
+    state_slots=lambda answer: _machines(answer, "state"),
+    name_slots=lambda answer: _machines(answer, "name"),
+)

@@ -1,0 +1,43 @@
+"""Vast.ai: containers and virtual machines of many hosts, on demand and by bids."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from tests.contracts.clouds.provider import Provider
+from tgp.adapters.clouds.vast import FACTS, build
+from tgp.ports.cloud import Container, LaunchOrder
+from tgp.sim.clouds.vast import simulator
+
+IMAGE = Container("docker.io/library/ubuntu:24.04", command=("sleep", "infinity"))
+
+
+def _complete(order: LaunchOrder) -> LaunchOrder:
+    return replace(order, container=IMAGE)
+
+
+def _prices(answer: Any) -> Iterable[tuple[Any, Any]]:
+    return ((row, name) for row in answer["offers"] for name in ("dph_total", "min_bid"))
+
+
+def _machines(answer: Any) -> list[dict[str, Any]]:
+    found = answer["instances"]
+    return found if isinstance(found, list) else [found]
+
+
+def _states(answer: Any) -> Iterable[tuple[Any, Any]]:
+    return ((row, "actual_status") for row in _machines(answer))
+
+
+PROVIDER = Provider(
+    FACTS,
+    simulator=simulator,
+    build=build,
+    complete=_complete,
+    page_rows=25,
+    own_tags=("label",),
+    price_slots=_prices,
+    gpu_slots=lambda answer: ((row, "gpu_name") for row in answer["offers"]),
+    state_slots=_states,
+    name_slots=lambda answer: ((row, "label") for row in _machines(answer)),
+)

@@ -1,0 +1,42 @@
+"""Vultr: lists in pages, errors without codes, plans that are a slice of a card, no price on a machine."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from tests.contracts.clouds.provider import Provider
+from tgp.adapters.clouds.vultr import FACTS, build
+from tgp.adapters.clouds.vultr.paging import PER_PAGE
+from tgp.sim.clouds.vultr import simulator
+
+
+def _plans(answer: Any, field: str) -> Iterable[tuple[Any, Any]]:
+    return ((row, field) for row in answer["plans"])
+
+
+def _machines(answer: Any) -> list[Any]:
+    return answer["instances"] if "instances" in answer else [answer["instance"]]
+
+
+def _names(answer: Any) -> Iterable[tuple[Any, Any]]:
+    for row in _machines(answer):
+        yield row, "label"
+        yield from ((row["tags"], place) for place, tag in enumerate(row["tags"]) if tag.startswith("tgp-"))
+
+
+PROVIDER = Provider(
+    FACTS,
+    simulator=simulator,
+    build=build,
+    exempt={
+        "check: an empty balance cannot buy": "Vultr bills after use: an account without credit can buy",
+        "status: a machine that was given back is on its way out, and then absent": (
+            "Vultr has no word for a machine on its way out: it is there, and then it is not"
+        ),
+    },
+    page_rows=PER_PAGE,
+    own_tags=("tgp-token",),
+    price_slots=lambda answer: _plans(answer, "hourly_cost"),
+    gpu_slots=lambda answer: _plans(answer, "gpu_type"),
+    state_slots=lambda answer: ((row, "status") for row in _machines(answer)),
+    name_slots=_names,
+)

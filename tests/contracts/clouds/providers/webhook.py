@@ -1,0 +1,138 @@
+"""Machines you own: the class names them and their prices, and each machine is asked for itself.
+
+Much of what a listing can get wrong cannot happen here. What can, machine by machine, is tried in `webhook/` beside it.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tests.contracts.clouds.provider import Provider
+from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.webhook import FACTS, build
+from tgp.core.model.secret import Secret
+from tgp.core.rules.power_hosts import HostRules
+from tgp.ports.clock import Clock
+from tgp.ports.cloud import Cloud
+from tgp.ports.http import Call
+from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.webhook import HEADERS_REF, SIGNING_REF, BoxRoom, settings_at
+from tgp.sim.clouds.webhook.room import room_of
+from tgp.sim.resolver import TableResolver
+
+ADDRESS = ip_address("10.77.0.2")
+SIGNING = "whsec_c2lnbmVkLWluLXRoZS1jZWxsYXItMDEyMzQ1Njc4OQ=="
+ROOMS: WeakKeyDictionary[Clock, "LockedRoom"] = WeakKeyDictionary()
+VERB_OF = {"offers": Verb.OFFERS, "find": Verb.LIST, "owned": Verb.LIST, "check": Verb.ACCOUNT}
+
+
+class LockedRoom(BoxRoom):
+    """Every call needs the key and a signature. What a status is asked for is what the suite may aim at."""
+
+    purpose = Verb.STATUS
+
+    def verb_of(self, call: Call) -> Verb:
+        verb = super().verb_of(call)
+        return self.purpose if verb is Verb.STATUS else verb
+
+
+class Announcing:
+    """The adapter, and a word to the room beforehand of why it is about to ask."""
+
+    def __init__(self, cloud: Cloud, room: LockedRoom) -> None:
+        self._cloud = cloud
+        self._room = room
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._cloud, name)
+        return self._announced(name, found) if name in VERB_OF else found
+
+    def _announced(self, name: str, ask: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def announced(*arguments: Any) -> Any:
+            self._room.purpose = VERB_OF[name]
+            try:
+                return await ask(*arguments)
+            finally:
+                self._room.purpose = Verb.STATUS
+
+        return announced
+
+
+def _simulator(clock: Clock, seed: int | str) -> LockedRoom:
+    room = room_of(LockedRoom, clock, seed)
+    room.locked = True
+    room.signing_secret = SIGNING
+    ROOMS[clock] = room
+    return room
+
+
+def _build(door: Door) -> Cloud:
+    """The key is a header that the receiver asks for; a class has it in a Secret."""
+    secrets = {(SIGNING_REF.name, SIGNING_REF.key): Secret(SIGNING)}
+    if door.key is not None:
+        secrets[HEADERS_REF.name, HEADERS_REF.key] = Secret(f"Authorization: Bearer {door.key.reveal()}\n")
+    resolver = TableResolver({"webhook.test": (ADDRESS,)})
+    hosts = HostRules(for_pretence=True)  # some of the suite listens on loopback
+    cloud = build(replace(door, key=None, secrets=secrets, resolver=resolver, hosts=hosts))
+    return Announcing(cloud, ROOMS[door.clock])
+
+
+def _state(answer: Any) -> Iterable[tuple[Any, Any]]:
+    return ((answer, "state"),)
+
+
+def _token(answer: Any) -> Iterable[tuple[Any, Any]]:
+    return ((answer, "token"),)
+
+
+ONE_OF_MANY = "each machine is asked for itself: one that does not answer spoils no list, and is listed as unknown"
+NO_ACCOUNT = "machines you own are in no account"
+YES_IS_ENOUGH = "a webhook's 2xx is the whole answer, whatever its body, as Standard Webhooks has it"
+
+PROVIDER = Provider(
+    FACTS,
+    simulator=_simulator,
+    build=_build,
+    settings=lambda url: settings_at(url, guarded=True),
+    state_slots=_state,
+    name_slots=_token,
+    exempt={
+        "offers: a table of prices says its date": "its prices stand in the class, which has no date",
+        "offers: a GPU that nobody knows is dropped and counted": "its GPUs are named by the class or by the Node",
+        "offers: a page of a proxy is unknown, not an empty market": ONE_OF_MANY,
+        "offers: an empty body is unknown, not an empty market": ONE_OF_MANY,
+        "offers: another shape is unknown, not an empty market": ONE_OF_MANY,
+        "offers: a retired endpoint is unknown, not an empty market": ONE_OF_MANY,
+        "offers: an error is unknown, not an empty market": ONE_OF_MANY,
+        "offers: half an answer is unknown": ONE_OF_MANY,
+        "offers: a body beyond any bound is not read": ONE_OF_MANY,
+        "offers: silence is told as busy": ONE_OF_MANY,
+        "offers: too many requests is told as busy, with the wait that was asked for": ONE_OF_MANY,
+        "offers: too many requests in plain text is told as busy": ONE_OF_MANY,
+        "check: a page of a proxy says nothing about the key": ONE_OF_MANY,
+        "check: an error says nothing about the key": ONE_OF_MANY,
+        "check: too many requests is told as busy": ONE_OF_MANY,
+        "check: another account has another name": NO_ACCOUNT,
+        "check: a key that comes to belong to another account is noticed": NO_ACCOUNT,
+        "check: the balance is told": NO_ACCOUNT,
+        "check: an empty balance cannot buy": NO_ACCOUNT,
+        "find: under another account the machine is not shown, and the identity differs": NO_ACCOUNT,
+        "find: two machines under one token are both found": "there is one machine of a name",
+        "find: what the list hides for long is found when the lag is over": (
+            "what it switched on it remembers to be starting: nothing is hidden"
+        ),
+        "launch: user data arrives unchanged": "the machine is a member already and takes none",
+        "launch: an empty body is unknown": YES_IS_ENOUGH,
+        "launch: a success of another shape is unknown": YES_IS_ENOUGH,
+        "secrets: the key is in no address": (
+            "it needs two orders of one offer, and a machine is one; tried beside this suite"
+        ),
+        "status: a stopped machine is ours and not gone": "a machine of yours that is off costs nothing",
+        "status: a running machine has an address": "the machine is a Node, whose addresses the cluster knows",
+        "terminate: a machine that the provider denies is still shown by its status": (
+            "a 404 is about the endpoint, never about the machine, and no success"
+        ),
+    },
+)

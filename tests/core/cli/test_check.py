@@ -1,0 +1,175 @@
+"""`tgp check`: what works, what does not, and what follows, in words and in the exit code."""
+
+import io
+import json
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+from ruamel.yaml import YAML
+
+from tests.core.cli.rows import a_check
+from tgp.core.model.offer import BootMode
+from tgp.ports.cloud import Right
+from tgp.surfaces.cli.check import Report, check
+from tgp.surfaces.cli.check_view import Elsewhere, Finding, KeyVerdict, exit_code, next_command, render, summary
+
+GOOD = a_check()
+RUNPOD = a_check(
+    "runpod", title="RunPod", boot=(BootMode.CONTAINER,), elsewhere=(Elsewhere("Vultr", "L40S", 1_671_000),)
+)
+NO_KEY = a_check("gcp", title="Google Cloud", key=KeyVerdict.MISSING, offers=None)
+REFUSED = a_check("lambdalabs", key=KeyVerdict.REFUSED, why="answered 401", offers=None, boot=(BootMode.TAKEOVER,))
+PLUGIN = Finding("GPU device plugin", good=False, words="nvidia-device-plugin does not tolerate the taint.")
+
+
+def drawn(*rows, findings=(), width: int = 80) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=1000, color_system=None).print(render(rows, findings, width))
+    return out.getvalue().splitlines()
+
+
+def said(*rows, findings=()) -> str:
+    return " ".join(" ".join(drawn(*rows, findings=findings)).split())
+
+
+class Hall:
+    def __init__(self, *rows, findings=()) -> None:
+        self.asked: list[tuple[object, ...]] = []
+        self._report = Report(rows, findings)
+
+    async def check(self, *asked) -> Report:
+        self.asked.append(asked)
+        return self._report
+
+
+@pytest.mark.parametrize(
+    ("rows", "findings", "code"),
+    [
+        ([GOOD], [], 0),
+        ([GOOD, NO_KEY], [], 0),  # not set up is no failure
+        ([GOOD, RUNPOD], [], 0),
+        ([RUNPOD], [], 1),  # its key works, and no node can come of it
+        ([NO_KEY], [], 1),
+        ([], [], 1),
+        ([GOOD, REFUSED], [], 1),
+        ([GOOD, a_check(key=KeyVerdict.MISSING, asked_for=True)], [], 1),
+        ([GOOD, a_check(key=KeyVerdict.UNTRIED)], [], 1),
+        ([GOOD, a_check(can_buy=False)], [], 1),
+        ([GOOD, a_check(offers=None)], [], 1),
+        ([a_check(offers=0)], [], 0),  # nothing on sale is the market's state, not ours
+        ([GOOD, a_check(rights=(Right("launch", held=False),))], [], 1),
+        ([a_check(rights=(Right("launch", held=None), Right("list", held=True)))], [], 0),
+        ([a_check("webhook", key=KeyVerdict.UNNEEDED, boot=(BootMode.POWER,))], [], 0),
+        ([GOOD], [PLUGIN], 1),
+        ([GOOD], [Finding("plugin", good=None, words="could not be told")], 0),
+    ],
+)
+def test_the_exit_code_and_the_summary_agree(rows, findings, code):
+    assert exit_code(rows, findings) == code
+    assert summary(rows, findings).startswith("All well.") == (code == 0)
+
+
+def test_a_provider_of_containers_says_plainly_what_follows():
+    text = said(RUNPOD)
+
+    assert "RunPod rents containers. They cannot boot Talos." in text
+    assert "unless the class says bootPolicy: Any" in text
+    assert "There now: L40S at Vultr from $1.67 an hour." in text
+    assert drawn(RUNPOD)[0] == "! RunPod"
+
+
+@pytest.mark.parametrize(
+    ("boot", "words"),
+    [
+        ((BootMode.NATIVE,), "its machines become nodes"),
+        ((BootMode.TAKEOVER,), "Nobody is known to have done it there"),
+        ((BootMode.POWER,), "switched on and off"),
+        ((BootMode.CONTAINER, BootMode.TAKEOVER), "Its containers cannot boot Talos"),
+        ((), "not known"),
+    ],
+)
+def test_every_way_to_start_says_what_follows(boot, words):
+    assert words in said(a_check(boot=boot))
+
+
+def test_a_block_holds_all_that_was_learned_of_a_key():
+    row = a_check(
+        account="acme",
+        rights=(
+            Right("list", held=True),
+            Right("launch", held=False, note="ask the owner"),
+            Right("delete", held=None),
+        ),
+        balance_microusd=42_100_000,
+        quota="8 GPUs",
+        from_microusd=59_000,
+        notes=("prices are from a table",),
+    )
+
+    assert drawn(row)[:12] == [
+        "✗ Vultr",
+        "    key       valid (VULTR_API_KEY)",
+        "    account   acme",
+        "    rights    may: list",
+        "              may not: launch (ask the owner)",
+        "              not told: delete",
+        "    balance   $42.10",
+        "    quota     8 GPUs",
+        "    offers    61 seen, a GPU-hour from $0.059",
+        "    nodes     Boots Talos images: its machines become nodes.",
+        "    note      prices are from a table",
+        "",
+    ]
+
+
+def test_providers_without_a_key_take_one_line_and_the_cluster_has_its_own():
+    lines = drawn(GOOD, NO_KEY, findings=(PLUGIN,))
+
+    assert "Not set up, no key. Google Cloud: set GCP_API_KEY." in lines
+    assert lines[lines.index("✗ GPU device plugin") + 1] == "    nvidia-device-plugin does not tolerate the taint."
+    assert "Nothing was bought, and nothing was spent." in lines
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_no_line_is_longer_than_the_terminal(width):
+    row = a_check("runpod", boot=(BootMode.CONTAINER, BootMode.TAKEOVER), why="because " * 40, notes=("words " * 50,))
+
+    assert max(map(len, drawn(row, RUNPOD, NO_KEY, findings=(PLUGIN,), width=width))) <= width
+
+
+@pytest.mark.parametrize(
+    ("rows", "command"),
+    [
+        ([GOOD], "tgp offers --join talos"),
+        ([GOOD, REFUSED], "export LAMBDALABS_API_KEY=… && tgp check --provider lambdalabs"),
+        ([GOOD, a_check("vast", can_buy=False)], "tgp check --provider vast"),
+        ([RUNPOD, NO_KEY], "export GCP_API_KEY=… && tgp check"),
+        ([RUNPOD], "tgp offers"),
+    ],
+)
+def test_the_next_command_repairs_before_it_shops(rows, command):
+    assert next_command(rows) == command
+
+
+@pytest.mark.parametrize("how", ["json", "yaml"])
+def test_programs_get_the_same_verdict(how):
+    result = CliRunner().invoke(check, ["-o", how], obj=Hall(GOOD, RUNPOD, REFUSED, findings=(PLUGIN,)))
+    report = json.loads(result.output) if how == "json" else YAML(typ="safe", pure=True).load(result.output)
+
+    assert result.exit_code == report["exitCode"] == 1
+    assert [(row["provider"], row["works"], row["canJoinTalos"]) for row in report["providers"]] == [
+        ("vultr", True, True),
+        ("runpod", True, False),
+        ("lambdalabs", False, True),
+    ]
+    assert report["cluster"][0]["good"] is False
+
+
+def test_the_command_passes_on_what_was_typed_and_ends_with_the_code():
+    hall = Hall(GOOD)
+    result = CliRunner().invoke(check, ["--provider", "vultr", "--kubeconfig", "k", "--context", "c"], obj=hall)
+
+    assert result.exit_code == 0
+    assert hall.asked == [(("vultr",), "k", "c")]
+    assert CliRunner().invoke(check, ["--spend"], obj=hall).exit_code == 2

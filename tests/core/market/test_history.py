@@ -1,0 +1,175 @@
+"""What the cheapest GPU cost, and what that says about a bid."""
+
+import tracemalloc
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.market.offers import NOW, PATIENT, an_offer
+from tgp.core.model.book import SeriesKey
+from tgp.core.model.history import COARSE, FINE, Bucket, PriceHistory
+from tgp.core.model.offer import Stock
+from tgp.core.rules.spot_risk import FEWEST_STARTS, overtaken_within_an_hour
+
+KEY = SeriesKey("acme", "A100-80GB-SXM", "us-west", spot=False)
+MINUTE = timedelta(minutes=1)
+
+
+def at(price: int, sku: str = "a", **said):
+    return an_offer(sku, hourly_microusd=price, **said)
+
+
+def test_a_bucket_keeps_the_low_the_high_and_the_last():
+    history = PriceHistory()
+    for price, minute in ((5, 0), (9, 2), (3, 4), (4, 6)):
+        history.note([at(price)], NOW + minute * MINUTE)
+
+    assert history.recent(KEY, NOW + 7 * MINUTE) == (Bucket(NOW, FINE, 3, 9, 4),)
+
+
+def test_a_listing_counts_by_its_cheapest_gpu_that_is_on_sale():
+    history = PriceHistory()
+    history.note([at(8, gpu_count=4), at(3, "b"), at(1, "c", stock=Stock.NONE), at(1, "d", spot=True)], NOW)
+
+    assert [bucket.last for bucket in history.recent(KEY, NOW)] == [2]
+    assert list(history) == [KEY, KEY._replace(spot=True)]
+
+
+def test_two_days_are_kept_fine_and_two_weeks_hourly():
+    history = PriceHistory()
+    end = NOW + timedelta(days=20)
+    moment = NOW
+    while moment < end:
+        history.note([at(7)], moment)
+        moment += FINE
+
+    fine, whole = history.recent(KEY, end), history.whole(KEY, end)
+
+    assert len(fine) == 2 * 24 * 6 - 1  # the ten minutes that begin now have no price yet
+    assert len([bucket for bucket in whole if bucket.length == COARSE]) == 12 * 24 - 1  # and the oldest hour has left
+    assert end - whole[0].start <= timedelta(days=14)
+    steps = [(former.start + former.length, latter.start) for former, latter in pairwise(whole)]
+    assert all(ends <= begins for ends, begins in steps), "no stretch is told twice"
+
+
+def test_what_was_not_on_sale_has_no_price():
+    history = PriceHistory()
+    history.note([at(7)], NOW)
+    history.note([], NOW + 30 * MINUTE)
+    history.note([at(8)], NOW + 60 * MINUTE)
+
+    assert [bucket.start for bucket in history.recent(KEY, NOW + 60 * MINUTE)] == [NOW, NOW + 60 * MINUTE]
+    assert history.recent(KEY, NOW + timedelta(days=5)) == ()
+    assert history.whole(KEY, NOW + timedelta(days=30)) == ()
+    assert history.recent(KEY._replace(gpu="RTX4090"), NOW) == history.whole(KEY._replace(gpu="RTX4090"), NOW) == ()
+
+
+def test_nonsense_leaves_no_trace():
+    history = PriceHistory()
+    history.note([at(10**15), at(1, "b", gpu_count=0), at(-1, "c")], NOW)
+
+    assert list(history) == []
+
+
+def test_the_longest_unseen_series_is_forgotten_first():
+    history = PriceHistory(most_series=2)
+    history.note([at(1, region="us-west")], NOW)
+    history.note([at(1, region="us-east")], NOW + MINUTE)
+    history.note([at(1, region="us-west")], NOW + 2 * MINUTE)
+    history.note([at(1, region="ca")], NOW + 3 * MINUTE)
+
+    assert [key.region for key in history] == ["ca", "us-west"]
+    assert len(history) == 2
+
+
+def test_a_clock_set_back_a_little_goes_on_and_far_ahead_is_dropped():
+    history = PriceHistory()
+    history.note([at(1)], NOW)
+    history.note([at(2)], NOW - 30 * MINUTE)
+    assert [(bucket.start, bucket.last) for bucket in history.recent(KEY, NOW)] == [(NOW, 2)]
+
+    history.note([at(3)], NOW + timedelta(days=400))
+    history.note([at(4)], NOW)
+    assert [bucket.last for bucket in history.whole(KEY, NOW)] == [4]
+
+
+@PATIENT
+@given(st.lists(st.tuples(st.integers(-3_000, 3_000), st.integers(1, 9)), max_size=60))
+def test_whatever_the_clock_does_buckets_are_in_order_and_few(notes):
+    history, moment = PriceHistory(), NOW
+    for minutes, price in notes:
+        moment += minutes * MINUTE
+        history.note([at(price)], moment)
+        buckets = history.recent(KEY, moment)
+
+        assert len(buckets) <= 288
+        assert all(former.start < latter.start for former, latter in pairwise(buckets))
+        assert all(bucket.low <= bucket.last <= bucket.high for bucket in buckets)
+
+
+def test_a_full_series_is_small():
+    """2,000 of them must fit into what one process may weigh."""
+    history = PriceHistory()
+    tracemalloc.start()
+    try:
+        for step in range(14 * 24 * 6):
+            history.note([at(1_000_000 + step)], NOW + step * FINE)
+        weight, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert weight < 15_000
+
+
+def series(*prices: int) -> list[Bucket]:
+    return [Bucket(NOW + place * FINE, FINE, price, price, price) for place, price in enumerate(prices)]
+
+
+def test_with_few_data_nobody_knows():
+    assert overtaken_within_an_hour([], 10) is None
+    assert overtaken_within_an_hour(series(*[10] * (FEWEST_STARTS + 5)), 10) is None
+    assert overtaken_within_an_hour(series(*[10] * (FEWEST_STARTS + 6)), 10) is not None
+
+
+def test_a_quiet_price_is_a_small_risk_and_never_none_at_all():
+    risk = overtaken_within_an_hour(series(*[10] * 288), 10)
+
+    assert 0 < risk < 0.01
+
+
+def test_a_price_that_rises_each_hour_is_a_large_one():
+    rising = series(*(10 + place for place in range(288)))
+
+    assert overtaken_within_an_hour(rising, rising[-1].last) > 0.99
+
+
+def test_a_bid_below_the_price_has_lost_already():
+    assert overtaken_within_an_hour(series(10, 10), 9) == 1.0
+
+
+def test_a_gap_is_not_an_hour_that_was_kept():
+    """Nothing was on sale then: perhaps because everything had been outbid."""
+    hourly = [Bucket(NOW + place * 7 * FINE, FINE, 10, 10, 10) for place in range(288)]
+
+    assert overtaken_within_an_hour(hourly, 10) is None
+
+
+@pytest.mark.parametrize("spike_every", [12, 24, 48])
+def test_spikes_count_as_often_as_they_come(spike_every):
+    """An hour holds six steps, so a spike every n steps overtakes six starts in n."""
+    spiky = series(*(20 if place % spike_every == spike_every - 1 else 10 for place in range(288)), 10)
+
+    assert overtaken_within_an_hour(spiky, 15) == pytest.approx(6 / spike_every, abs=0.05)
+    assert overtaken_within_an_hour(spiky, 20) < 0.01
+
+
+@PATIENT
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=120), st.integers(0, 100), st.integers(0, 100))
+def test_a_higher_bid_is_never_a_greater_risk(prices, bid, more):
+    low, high = (overtaken_within_an_hour(series(*prices), each) for each in (bid, bid + more))
+
+    if low is not None and high is not None:
+        assert 0 < high <= low <= 1

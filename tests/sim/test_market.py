@@ -1,0 +1,176 @@
+"""The whole operator and pretend providers: what a class says of its keys and offers, and how quietly."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, furnish, open_market, operator_main, settle, writes
+from tgp.api.resource import GPU_NODE_CLASS, SECRET
+from tgp.app.clouds import facts_of
+from tgp.sim.clouds.dialling import origin_of
+from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.world import World
+
+KEY = "RUNPOD_API_KEY"
+
+
+def condition(world: World, name: str, kind: str) -> tuple[str, str, str]:
+    """(status, reason, message)."""
+    found = world.api.backstage.get(GPU_NODE_CLASS, "", name)
+    rows = (found or {}).get("status", {}).get("conditions", [])
+    return next(((row["status"], row["reason"], row["message"]) for row in rows if row["type"] == kind), ("", "", ""))
+
+
+def status(world: World, name: str) -> dict:
+    found = world.api.backstage.get(GPU_NODE_CLASS, "", name)
+    return (found or {}).get("status", {})
+
+
+def change_key(world: World, value: str) -> None:
+    world.api.backstage.merge_patch(SECRET, NAMESPACE_NAME, "tgp-operator-secret", {"stringData": {KEY: value}})
+
+
+def test_a_class_shows_what_it_could_buy_and_is_quiet_about_it():
+    """Prices stand still: after the first look nothing is written for an hour."""
+    with World("shop") as world:
+        furnish(world)
+        open_market(world, "simulated")
+        a_class(world, "trial", instanceRequirements={"gpuTypes": ["RTX4090", "H100"], "spotAllowed": True})
+        world.process("operator", operator_main())
+        settle(world)
+        seen = status(world, "trial")
+
+        assert condition(world, "trial", "OffersFresh")[:2] == ("True", "Fresh")
+        assert seen["providers"]["simulated"]["bootMode"] == "native"
+        assert seen["providers"]["simulated"]["offers"] > 3
+        assert {row["gpuType"] for row in seen["availableGPUs"]} == {"RTX4090", "H100-SXM"}
+        assert {row["spot"] for row in seen["availableGPUs"]} == {True, False}
+
+        before = len(writes(world))
+        world.run(hours=1)
+        assert len(writes(world)) == before
+
+
+def test_moving_prices_are_written_every_five_minutes_at_most():
+    with World("moving") as world:
+        furnish(world)
+        open_market(world, "simulated", moves=True)
+        a_class(world, "trial")
+        world.process("operator", operator_main())
+        settle(world)
+        before = len([line for line in writes(world) if "gpunodeclasses" in line])
+        world.run(hours=1)
+        written = len([line for line in writes(world) if "gpunodeclasses" in line]) - before
+
+        assert 1 <= written <= 12
+
+
+def test_a_refused_key_is_named_and_asked_about_seldom_and_a_new_one_is_tried_within_a_minute():
+    with World("refused") as world:
+        furnish(world)
+        runpod = open_market(world, "runpod")
+        a_class(world, "rented", providers=[{"name": "runpod"}])
+        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="a-wrong-key")
+        world.process("operator", operator_main())
+        settle(world)
+        found, reason, message = condition(world, "rented", "CredentialsValid")
+
+        assert (found, reason) == ("False", "KeyRefused")
+        assert "runpod" in message
+        assert f"key {KEY} of Secret tgp-operator-secret" in message
+        asked = sum(runpod.calls.values())
+        world.run(hours=1)
+        assert sum(runpod.calls.values()) - asked <= 8, "a refused key is no reason for a storm"
+
+        change_key(world, runpod.key)
+        world.until(asyncio.sleep(60))
+        assert condition(world, "rented", "CredentialsValid")[:2] == ("True", "Accepted")
+
+
+def test_spot_that_nobody_sells_is_said_and_so_is_what_cannot_boot_talos():
+    with World("inert") as world:
+        furnish(world)
+        runpod = open_market(world, "runpod")
+        a_class(world, "rented", providers=[{"name": "runpod"}], instanceRequirements={"spotAllowed": True})
+        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY=runpod.key)
+        world.process("operator", operator_main())
+        settle(world)
+
+        assert condition(world, "rented", "SpotInert")[:2] == ("True", "NobodySellsSpot")
+        found, reason, message = condition(world, "rented", "OffersFresh")
+        assert (found, reason) == ("True", "NothingFits")
+        assert "cannot boot Talos" in message
+
+
+@pytest.mark.parametrize("mishap", [Mishap.HTML, Mishap.ERROR, Mishap.EMPTY_BODY, Mishap.GARBAGE, Mishap.BUSY_TEXT])
+def test_a_provider_that_errs_is_unknown_and_its_last_offers_are_served_on(mishap):
+    with World(f"errs-{mishap}") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+        a_class(world, "trial")
+        world.process("operator", operator_main())
+        settle(world)
+        known = status(world, "trial")["availableGPUs"]
+        shop.mishaps.aim(mishap, Verb.OFFERS, times=200)
+        world.run(minutes=25)
+        found, reason, message = condition(world, "trial", "OffersFresh")
+
+        assert (found, reason) == ("False", "Stale")
+        assert "simulated has not told its offers since" in message
+        assert status(world, "trial")["availableGPUs"] == known
+        assert status(world, "trial")["providers"]["simulated"]["error"]
+
+        shop.mishaps.calm()
+        world.run(minutes=20)
+        assert condition(world, "trial", "OffersFresh")[:2] == ("True", "Fresh")
+        assert "error" not in status(world, "trial")["providers"]["simulated"]
+
+
+def test_a_slow_provider_keeps_nobody_waiting():
+    with World("slow") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+
+        async def never(_call):
+            await asyncio.sleep(timedelta(days=1).total_seconds())
+
+        world.mount(origin_of(facts_of("vultr").endpoint), never)
+        a_class(world, "both", providers=[{"name": "simulated"}, {"name": "vultr"}])
+        a_secret(world, "tgp-operator-secret", VULTR_API_KEY="some-key-or-other")
+        world.process("operator", operator_main())
+        settle(world)
+        asked = shop.calls[Verb.OFFERS]
+        world.run(hours=1)
+
+        assert 25 <= shop.calls[Verb.OFFERS] - asked <= 36, "every two minutes, give or take a tenth"
+        assert status(world, "both")["availableGPUs"]
+
+
+def test_an_empty_balance_is_said_as_such():
+    with World("broke") as world:
+        furnish(world)
+        runpod = open_market(world, "runpod")
+        for tenant in runpod.fleet.accounts:
+            tenant.balance_microusd = 0
+        a_class(world, "rented", providers=[{"name": "runpod"}])
+        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY=runpod.key)
+        world.process("operator", operator_main())
+        settle(world)
+
+        assert condition(world, "rented", "CredentialsValid")[0] == "True"
+
+
+def test_a_provider_that_a_class_no_longer_names_is_no_longer_asked():
+    with World("gone") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+        a_class(world, "trial")
+        world.process("operator", operator_main())
+        settle(world)
+        world.api.backstage.delete(GPU_NODE_CLASS, "", "trial")
+        settle(world)
+        asked = sum(shop.calls.values())
+        world.run(hours=1)
+
+        assert sum(shop.calls.values()) == asked
