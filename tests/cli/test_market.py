@@ -1,0 +1,158 @@
+"""`tgp sim` in one terminal, `tgp offers`, `tgp check` and the rest in another, as a new user would."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from ruamel.yaml import YAML
+
+BOUND_S = 120
+KEYS = ("VAST_API_KEY", "RUNPOD_API_KEY", "LAMBDA_LABS_API_KEY", "PAPERSPACE_API_KEY", "VULTR_API_KEY")
+
+
+def tgp(*words: str, world: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    bare = {name: value for name, value in os.environ.items() if name not in {*KEYS, "KUBECONFIG", "TGP_WORLD"}}
+    env = {**bare, "TGP_WORLD": world, "HOME": os.devnull, **environment}
+    command = [sys.executable, "-m", "tgp", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=BOUND_S, check=False)
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[str]:
+    """The address of a pretend market that runs in a terminal of its own."""
+    command = [sys.executable, "-m", "tgp", "sim", "--port", "18010", "--for", f"{BOUND_S}s"]
+    env = {name: value for name, value in os.environ.items() if name != "TGP_WORLD"} | {"PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    with process:
+        said = ""
+        while "TGP_WORLD=" not in (line := process.stdout.readline()):
+            assert process.poll() is None, said
+            said += line
+        yield line.partition("TGP_WORLD=")[2].split()[0]
+        process.send_signal(signal.SIGINT)
+        rest, _ = process.communicate()
+        assert process.returncode == 0
+        assert "SPENT" in rest, "the bill is the last thing said"
+
+
+def test_offers_of_every_provider_are_in_one_table(world):
+    answer = tgp("offers", "-o", "json", world=world)
+    items = json.loads(answer.stdout)["items"]
+
+    assert answer.returncode == 0, answer.stderr
+    assert {item["provider"] for item in items} == {
+        "vast",
+        "runpod",
+        "lambdalabs",
+        "paperspace",
+        "vultr",
+        "gcp",
+        "simulated",
+    }
+    assert all(item["usdPerHour"] > 0 for item in items)
+
+
+def test_a_question_narrows_and_says_what_it_left_out(world):
+    answer = tgp("offers", "--gpu", "A100", "--count", "1", "--max-price", "2", "--join", "talos", world=world)
+
+    assert answer.returncode == 0, answer.stderr
+    assert "A100" in answer.stdout
+    assert "vast" not in answer.stdout.partition("Left out")[0]
+    assert "Left out:" in answer.stdout
+    assert "cannot boot Talos" in answer.stdout
+
+
+def test_nothing_that_fits_ends_with_one_and_a_next_step(world):
+    answer = tgp("offers", "--gpu", "H100", "--max-price", "0.01", world=world)
+
+    assert answer.returncode == 1
+    assert "Nothing on sale fits." in answer.stdout
+    assert "next: tgp offers --gpu H100" in answer.stdout
+
+
+def test_an_unknown_gpu_is_refused_with_the_nearest_names(world):
+    answer = tgp("offers", "--gpu", "RTX409", world=world)
+
+    assert answer.returncode == 2
+    assert "RTX4090" in answer.stderr
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_programs_read_every_answer(world, form):
+    read = json.loads if form == "json" else YAML(typ="safe", pure=True).load
+    for words in (("offers",), ("check",), ("sim", "fleet"), ("sim", "bill"), ("sim", "break")):
+        answer = tgp(*words, "-o", form, world=world)
+        assert read(answer.stdout)["apiVersion"] == "cli.tgp.io/v1", words
+
+
+def test_check_says_what_each_key_is_good_for_and_ends_with_what_works(world):
+    whole = tgp("check", world=world)
+    one = tgp("check", "--provider", "vultr", world=world)
+
+    assert "RunPod rents containers. They cannot boot Talos." in " ".join(whole.stdout.split())
+    assert one.returncode == 0, one.stdout
+    assert "valid (VULTR_API_KEY)" in one.stdout
+    assert "Nothing was bought, and nothing was spent." in one.stdout
+    assert json.loads(tgp("sim", "fleet", "-o", "json", world=world).stdout)["machines"] == []
+
+
+def test_what_shall_go_wrong_goes_wrong_and_is_said(world):
+    assert (
+        tgp("sim", "break", "html", "--provider", "vultr", "--verb", "offers", "--times", "9", world=world).returncode
+        == 0
+    )
+    answer = tgp("offers", "--provider", "vultr", world=world)
+
+    assert answer.returncode == 1
+    assert "Vultr" in answer.stdout
+    assert "unknown" in answer.stdout
+
+
+def test_without_keys_it_says_which_variable_to_set_and_asks_nobody():
+    answer = tgp("check", "--provider", "lambda", "--provider", "paperspace")
+
+    assert answer.returncode == 1
+    assert "LAMBDA_LABS_API_KEY" in answer.stdout
+    assert "PAPERSPACE_API_KEY" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("offers", "--provider", "aws"), "no provider is called 'aws'"),
+        (("offers", "--max-price", "-3"), "not a price"),
+        (("offers", "--max-price", "NaN"), "not a number"),
+        (("sim", "break", "earthquake"), "is not one of"),
+    ],
+)
+def test_wrong_use_is_told_apart_and_names_the_option(words, said):
+    answer = tgp(*words)
+
+    assert answer.returncode == 2
+    assert said in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_world_that_is_not_there_is_said_with_how_to_start_one():
+    answer = tgp("offers", world="http://127.0.0.1:9")
+
+    assert answer.returncode == 2
+    assert "start one with `tgp sim`" in answer.stderr
+
+
+def test_the_seeds_inputs_give_the_seeds_table():
+    answer = tgp("breakeven", "--gpu", "RTX3090", "--hardware", "800", "--price", "0.35..0.45")
+
+    assert answer.returncode == 0
+    assert "1,800 \N{EN DASH} 2,300" in answer.stdout
+
+
+def test_break_even_takes_live_prices_where_none_are_given(world):
+    answer = tgp("breakeven", "--gpu", "RTX3090", "--hardware", "800", "-o", "json", world=world)
+
+    assert answer.returncode == 0, answer.stderr
+    assert "offers of" in json.loads(answer.stdout)["priceSource"]
