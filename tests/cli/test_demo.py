@@ -50,7 +50,7 @@ def test_on_a_terminal_it_draws_follows_the_size_and_ends_with_ctrl_c(tmp_path: 
     terminal = Terminal(tmp_path, *tgp("demo", "--port", "18101"))
     try:
         drawn = terminal.wait_for(b"\x1b[?1049h")  # the other screen: what was there before comes back
-        drawn = terminal.wait_for(b"Objects (11)", drawn)
+        drawn = terminal.wait_for(b"Objects (12)", drawn)
         drawn = terminal.wait_for(b"describe", drawn)
         terminal.resize(60, 20)
         terminal.wait_for(b"more below", drawn)

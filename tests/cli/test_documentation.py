@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -11,13 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
+from tgp.api.decoding import strict
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.app import settings
+from tgp.core.rules.beyond_crd import class_problems
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import ControlPlane, Wanted
 
 HOUSE = Path(__file__).parents[2]
 PAGES = sorted([HOUSE / "README.md", HOUSE / "DEVELOPMENT.md", *(HOUSE / "docs").glob("*.md")])
 BOUND_S = 180
+MARKET_S = 3600  # it is ended with the last test; this is for a test run that was killed
 
 # Commands that would run this very suite, rewrite the tree or need a package index: make only resolves them.
 RESOLVED_ONLY = ("make test", "make check", "make format", "make bench", "make lock")
@@ -28,7 +35,10 @@ STAYS = {
     "tgp observe": "observing",
     "make cluster": "Ctrl-C stops everything",
     "tgp operator": "LeadershipWon",
+    "tgp sim": "Ctrl-C ends",
 }
+# Commands that ask a market. Here they ask a pretend one, whatever the page says: no test leaves this machine.
+ASKS_THE_MARKET = ("tgp offers", "tgp check", "tgp breakeven", "tgp sim fleet", "tgp sim bill", "tgp sim break")
 INTERRUPTED = (0, 2, 130, -signal.SIGINT)  # make itself dies of the signal it passed on
 
 
@@ -42,6 +52,21 @@ def shown() -> list[tuple[str, str]]:
                 if command:
                     found.append((page.name, command))
     return found
+
+
+def spoken(command: str) -> tuple[dict[str, str], list[str]]:
+    """What a shell would make of a line: the variables set before a command, and its words. `export` has no words."""
+    words = shlex.split(command)
+    exporting = words[0] == "export"
+    assigned: dict[str, str] = {}
+    for word in words[exporting:]:
+        name, equals, value = word.partition("=")
+        if not equals or not re.fullmatch(r"[A-Z][A-Z0-9_]*", name):
+            break
+        assigned[name] = value
+    rest = words[exporting + len(assigned) :]
+    assert not (exporting and rest), f"no shell exports this: {command}"
+    return assigned, rest
 
 
 @pytest.fixture(scope="module")
@@ -74,23 +99,74 @@ def embedded_world(environment) -> Iterator[None]:
         process.communicate()
 
 
+@pytest.fixture(scope="module")
+def pretend_market(environment) -> Iterator[str]:
+    """The address of `tgp sim` in a terminal of its own."""
+    command = [sys.executable, "-m", "tgp", "sim", "--port", "18410", "--for", f"{MARKET_S}s"]  # or the next free one
+    loud = {**environment, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, cwd=HOUSE, env=loud, stdout=subprocess.PIPE, text=True)
+    with process:
+        said = ""
+        while "TGP_WORLD=" not in (line := process.stdout.readline()):
+            assert process.poll() is None, said
+            said += line
+        yield line.partition("TGP_WORLD=")[2].split()[0]
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+
+
 def test_the_documentation_shows_commands():
     assert len(shown()) > 8
+
+
+def test_what_stands_before_a_command_is_read_as_a_shell_reads_it():
+    assert spoken("export TGP_WORLD=http://127.0.0.1:8010") == ({"TGP_WORLD": "http://127.0.0.1:8010"}, [])
+    assert spoken('A=1 make test T="a b" B=2') == ({"A": "1"}, ["make", "test", "T=a b", "B=2"])
 
 
 @pytest.mark.parametrize(("page", "command"), shown(), ids=lambda text: text.replace("/", "."))
 def test_a_command_in_the_documentation_works(page, command, environment, control_plane, request):
     if ".tgp/kubeconfig" in command:
         request.getfixturevalue("embedded_world")
-    words = command.replace("KUBECONFIG=…", f"KUBECONFIG={control_plane.kubeconfig}")
-    if words.startswith(RESOLVED_ONLY):
-        ended = _run(["make", "-n", *words.split()[1:]], environment)
-    elif (sign := next((STAYS[known] for known in STAYS if words.startswith(known)), "")) and "FOR=" not in words:
-        return _stays_until_told(words.split(), "observing" if "KUBECONFIG=" in words else sign, environment)
+    assigned, words = spoken(_quickly(command.replace("KUBECONFIG=…", f"KUBECONFIG={control_plane.kubeconfig}")))
+    environment, line = {**environment, **assigned}, " ".join(words)
+    if not words:  # an export: the next lines show what it is good for
+        return None
+    if line.startswith(ASKS_THE_MARKET):
+        ended = _run(words, {**environment, "TGP_WORLD": request.getfixturevalue("pretend_market")})
+    elif line.startswith(RESOLVED_ONLY):
+        ended = _run(["make", "-n", *words[1:]], environment)
+    elif (sign := next((STAYS[known] for known in STAYS if line.startswith(known)), "")) and "FOR=" not in line:
+        return _stays_until_told(words, "observing" if "KUBECONFIG=" in line else sign, environment)
     else:
-        ended = _run(_quickly(words).split(), environment)
+        ended = _run(words, environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return None
+
+
+def written() -> list[tuple[str, str]]:
+    """(page, text) for every `yaml` block."""
+    blocks = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
+    return [(page.name, text) for page in PAGES for text in blocks.findall(page.read_text())]
+
+
+def test_the_documentation_shows_manifests_and_settings():
+    texts = [text for _, text in written()]
+
+    assert any("kind:" in text for text in texts)
+    assert any("kind:" not in text for text in texts)
+
+
+@pytest.mark.parametrize(("page", "text"), written())
+def test_what_the_documentation_writes_in_yaml_is_accepted(page, text):
+    """A manifest is one that the API server would take, and anything else is a file for `tgp operator --config`."""
+    document = YAML(typ="safe", pure=True).load(text)
+    if "kind" not in document:
+        settings.load({}, {}, document, page)
+        return
+    manifest = strict(document)
+    if isinstance(manifest, GPUNodeClass):
+        assert class_problems(manifest) == []
 
 
 def _quickly(command: str) -> str:

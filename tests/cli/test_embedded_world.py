@@ -21,6 +21,7 @@ from tgp.app.embedded.rehearsal import Rehearsal
 from tgp.app.embedded.script import GainPower, LosePower, StartJob, SupplyKeys, Suspend, WantGpus, WithdrawKeys, plan
 from tgp.app.embedded.steady import SteadyLoop
 from tgp.app.embedded.world import EmbeddedWorld, patient
+from tgp.app.nowhere import nowhere
 from tgp.ports.http import Call
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.scaled import Pace, ScaledClock
@@ -264,7 +265,7 @@ async def test_a_lost_lease_starts_the_operator_again_a_few_times(monkeypatch: p
         raise LeadershipLost("it lapsed")
 
     monkeypatch.setattr("tgp.app.operator.Operator.run", lose)
-    guest = Guest(None, JumpyClock(), settings_at(60.0))
+    guest = Guest(None, JumpyClock(), settings_at(60.0), nowhere)
     with pytest.raises(LeadershipLost):
         await guest.run()
 

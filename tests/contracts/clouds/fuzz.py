@@ -1,6 +1,7 @@
 """Answers that went wrong on their way: recorded good ones, changed by seed in the ways that wires and vendors have."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from random import Random
 from typing import Any, TypeAlias
@@ -66,6 +67,11 @@ STOPS_EARLY = 0.15  # of the steps towards a leaf: a whole row or list is change
 VALUES_CHANGED = (1, 1, 1, 2, 5)
 
 
+def nonsense(luck: Random) -> Any:
+    """A value of its own: a list put into two answers would grow with each change, and at last hold itself."""
+    return deepcopy(luck.choice(NONSENSE))
+
+
 def a_spot(luck: Random, value: Any) -> tuple[Any, Any] | None:
     """(container, key) of some value inside, at any depth; None: there is nothing inside."""
     found = None
@@ -108,7 +114,7 @@ def replaced(luck: Random, reply: Reply) -> Reply:
         if spot is None:
             break
         container, key = spot
-        container[key] = luck.choice(NONSENSE)
+        container[key] = nonsense(luck)
     return encoded(reply, body)
 
 
@@ -150,7 +156,7 @@ def everywhere(luck: Random, reply: Reply) -> Reply:
     body = decoded(reply)
     names = sorted({key for _, key in spots_of(body) if isinstance(key, str)})
     if names:
-        name, value = luck.choice(names), luck.choice(NONSENSE)
+        name, value = luck.choice(names), nonsense(luck)
         for container, key in spots_of(body):
             if key == name and isinstance(container, dict) and key in container:
                 container[key] = value
@@ -163,7 +169,7 @@ def row_by_row(luck: Random, reply: Reply) -> Reply:
     rows = [container[key] for container, key in spots_of(body) if isinstance(container[key], dict)]
     for row in rows:
         if row:
-            row[luck.choice(list(row))] = luck.choice(NONSENSE)
+            row[luck.choice(list(row))] = nonsense(luck)
     return encoded(reply, body)
 
 

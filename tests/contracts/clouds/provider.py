@@ -71,8 +71,9 @@ class Provider:
     stocks: bool = True  # False: listings do not tell what is sold out
     status_by: Verb = Verb.STATUS  # what `status` asks, as the simulator names it
     account_by: Verb = Verb.ACCOUNT  # what `identity` and `check` ask first
+    askings: Mapping[Verb, int] = field(default_factory=dict)  # calls that one question is, where it is not one
     own_tags: tuple[str, ...] = ()  # tag keys the adapter writes itself, as a class would spell them
-    token_fields: int = 1  # how many fields of an order carry the token
+    token_fields: int = 1  # how many fields of an order carry the token: no more and no fewer
     user_data_of: Callable[[Machine], bytes] = _user_data  # where the simulator keeps it
 
     off_sockets: str = ""  # why its adapter cannot be tried on a loopback port; empty: it can

@@ -16,7 +16,7 @@ from tests.contracts.clouds.provider import Provider, Slots
 from tgp.adapters.clouds.door import Door
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.instance import Instance
-from tgp.core.model.offer import BootMode, Offer, Stock
+from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.secret import Secret
 from tgp.ports.cloud import Cloud, LaunchOrder, Listing
 from tgp.ports.http import Call, Pairs, Reply
@@ -48,13 +48,12 @@ def cheapest(listing: Listing, *, spot: bool = False) -> Offer:
 
 def an_order(provider: Provider, offer: Offer, token: str) -> LaunchOrder:
     """All that this provider needs to make a machine of that offer."""
-    container_only = all(mode is BootMode.CONTAINER for mode in provider.facts.boot)
     order = LaunchOrder(
         offer,
         token,
         max_hourly_microusd=offer.hourly_microusd * 2,
         bid_microusd=offer.hourly_microusd * 5 // 4 if offer.spot else None,
-        user_data=b"" if container_only else USER_DATA,
+        user_data=USER_DATA if provider.facts.user_data_bytes else b"",
     )
     return provider.complete(order)
 
@@ -121,15 +120,19 @@ class Stage:
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
     def aim(self, mishap: Mishap, verb: Verb | None = None, times: int = 1) -> None:
-        self.simulator.mishaps.aim(mishap, verb, times)
+        """At the next questions of that verb, at all the calls of each."""
+        self.simulator.mishaps.aim(mishap, verb, times * self._askings(verb))
+
+    def _askings(self, verb: Verb | None) -> int:
+        return self.provider.askings.get(verb, 1) if verb is not None else 1
 
     @staticmethod
     def can_befall(mishap: Mishap, verb: Verb) -> bool:
         return verb in WHERE[mishap]
 
     def instead(self, verb: Verb, status: int, content: bytes = b"", headers: Pairs = JSON, times: int = 1) -> None:
-        """The next calls of that verb do not reach the provider: something between answers them."""
-        self._instead += [(verb, Reply(status, content, headers))] * times
+        """The next questions of that verb do not reach the provider: something between answers them."""
+        self._instead += [(verb, Reply(status, content, headers))] * (times * self._askings(verb))
 
     def rewrite(self, verb: Verb, change: Callable[[Reply], Reply]) -> None:
         """From now on each good answer to that verb is changed on its way back."""

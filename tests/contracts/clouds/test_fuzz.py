@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.contracts.clouds.everything import all_providers
-from tests.contracts.clouds.fuzz import WAYS, Way, another_status
+from tests.contracts.clouds.fuzz import NONSENSE, WAYS, Way, another_status, replaced
 from tests.contracts.clouds.promises.offers import what_is_wrong_with
 from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.stage import Stage, play
@@ -24,6 +25,7 @@ from tgp.sim.clouds.mishaps import Verb
 
 ROUNDS = int(os.environ.get("TGP_FUZZ", "1000"))
 FOREIGN = 2
+SHARED_ROUNDS = 2_000
 
 
 @dataclass
@@ -64,6 +66,16 @@ def test_wrong_answers_crash_nothing_and_buy_nothing(provider: Provider) -> None
 
     assert sum(hits.values()) >= ROUNDS * 7 // 10  # some ask nothing to know the account, or list nothing
     assert len(hits) > len(WAYS)
+
+
+def test_what_goes_wrong_in_one_answer_does_not_go_on_in_the_next() -> None:
+    """Else a seed would tell nothing alone, and nonsense within nonsense would grow beyond what can be written."""
+    luck, before = Random("nonsense"), repr(NONSENSE)
+    reply = Reply(200, msgspec.json.encode({"rows": [{"id": [1, {"deep": []}]}, {"id": 2}]}))
+    for _ in range(SHARED_ROUNDS):
+        replaced(luck, reply)
+
+    assert repr(NONSENSE) == before
 
 
 async def rounds_of_nonsense(stage: Stage) -> Counter[str]:

@@ -30,8 +30,8 @@ def share(height: int, scene: Scene) -> Rows:
     room = height - HEADER - FOOTER - SECTIONS - market
     troubles = max(0, min(len(scene.troubles), MOST_TROUBLES, room))
     room -= troubles + SECTIONS  # the lines of column names, or of "nothing"
-    if room < SECTIONS:
-        return Rows(troubles, 0, 0, 0, market)
+    if room < SECTIONS:  # too small for three tables: the objects' alone, below it the other headings
+        return Rows(troubles, max(room + SECTIONS - 1, 0), 0, 0, market)
     gaps = room - SECTIONS >= len(scene.things) + len(scene.machines) + AIRY_HAPPENINGS
     if gaps:
         room -= SECTIONS

@@ -16,7 +16,6 @@ from tgp.core.model.cloud_errors import (
     OutcomeUnknown,
     SoldOut,
 )
-from tgp.core.model.offer import BootMode
 from tgp.sim.clouds.mishaps import Mishap, Verb
 
 PAGE = b"<html><body>Just a moment...</body></html>"
@@ -27,9 +26,8 @@ def no_spot(provider: Provider) -> str:
     return "" if provider.facts.sells_spot else "it sells no spot machines"
 
 
-def containers_only(provider: Provider) -> str:
-    only = all(mode is BootMode.CONTAINER for mode in provider.facts.boot)
-    return "it starts containers, which take no user data" if only else ""
+def takes_no_user_data(provider: Provider) -> str:
+    return "" if provider.facts.user_data_bytes else "its machines are handed no user data"
 
 
 def tells_no_bill(provider: Provider) -> str:
@@ -94,7 +92,7 @@ async def _(stage: Stage) -> None:
     (call,) = stage.paying_calls
     sent = f"{call.path} {call.query} {call.body.decode()}"
 
-    assert sent.count(stage.token()) >= stage.provider.token_fields
+    assert sent.count(stage.token()) == stage.provider.token_fields
 
 
 @promise("launch: a class's tags cannot take the ownership away")
@@ -109,7 +107,7 @@ async def _(stage: Stage) -> None:
     assert await stage.cloud.owned(EVIL) == ()
 
 
-@promise("launch: user data arrives unchanged", unfit=containers_only)
+@promise("launch: user data arrives unchanged", unfit=takes_no_user_data)
 async def _(stage: Stage) -> None:
     await stage.cloud.launch(await stage.order())
 

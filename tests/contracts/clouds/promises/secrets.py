@@ -6,13 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from tests.contracts.clouds.fuzz import decoded, encoded, spots_of
-from tests.contracts.clouds.promises.launch import containers_only
+from tests.contracts.clouds.promises.launch import takes_no_user_data
 from tests.contracts.clouds.promises.offers import keyless
+from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.stage import USER_DATA, Stage
 from tests.contracts.clouds.suite import promise
 from tgp.core.model.cloud_errors import CloudError
-from tgp.ports.cloud import LaunchOrder
-from tgp.ports.http import Reply
+from tgp.core.model.offer import BootMode
+from tgp.ports.cloud import Container, LaunchOrder
+from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.mishaps import Mishap, Verb
 
 FAULTS = (
@@ -50,7 +52,7 @@ async def _(stage: Stage) -> None:
 @promise("secrets: the key is in no address", unfit=keyless)
 async def _(stage: Stage) -> None:
     """Addresses end up in the logs of everybody on the way."""
-    await walk(stage, await stage.order())
+    await walk(stage)
 
     assert [call.path for _, call in stage.calls if leaks(stage, call.path + repr(call.query))] == []
 
@@ -63,7 +65,7 @@ async def _(stage: Stage) -> None:
     assert [text for text in texts if leaks(stage, text)] == []
 
 
-@promise("secrets: user data is in no error and no address", unfit=containers_only)
+@promise("secrets: user data is in no error and no address", unfit=takes_no_user_data)
 async def _(stage: Stage) -> None:
     texts = [text async for text in errors_of_everything(stage)]
     addresses = [call.path + repr(call.query) for _, call in stage.calls]
@@ -73,7 +75,7 @@ async def _(stage: Stage) -> None:
     assert [text for text in (*texts, *addresses) if any(each in text for each in hidden)] == []
 
 
-@promise("secrets: user data is in no name, label or tag", unfit=containers_only)
+@promise("secrets: user data is in no name, label or tag", unfit=takes_no_user_data)
 async def _(stage: Stage) -> None:
     made = await stage.launched()
     (found,) = await stage.cloud.find(stage.token())
@@ -91,50 +93,111 @@ async def _(stage: Stage) -> None:
     assert [text for text in texts if not any(name in text.lower() for name in names)] == []
 
 
-REFUSALS = (Mishap.SOLD_OUT, Mishap.BROKE, Mishap.ERROR, Mishap.KEY_REVOKED)
+# -- what a provider quotes back ---------------------------------------------------------------------------------------
+
+REFUSALS = (Mishap.SOLD_OUT, Mishap.BROKE, Mishap.LIST_GONE, Mishap.ERROR, Mishap.KEY_REVOKED)  # the last one stays
+STATUSES = (0, 400, 401, 402, 403, 404, 409, 412, 422)  # of a refusal that quotes; 0: as it came
+VARIABLE = ("HF_TOKEN", "hf_of-somebody-who-pays")
+BEARER = "Bearer "
 
 
-async def refusals_that_quote(stage: Stage, secret: str) -> list[str]:
-    """The texts of our errors where a provider's refusal of an order quotes something back, in its longest sentence."""
-    order = await stage.order()
-    stage.retell(Verb.LAUNCH, lambda reply: quoting(reply, secret))
-    texts = []
-    for mishap in REFUSALS:
-        if mishap is Mishap.KEY_REVOKED and not stage.provider.keyed:
-            continue
-        stage.aim(mishap, Verb.LAUNCH)
-        try:
-            await stage.cloud.launch(order)
-        except CloudError as error:
-            texts.append(told_by(error))
-    assert len(texts) >= 3
-    return texts
+def no_containers(provider: Provider) -> str:
+    return "" if BootMode.CONTAINER in provider.facts.boot else "it starts no containers"
 
 
-def quoting(reply: Reply, secret: str) -> Reply:
-    body = decoded(reply)
-    sentences = [(place, key) for place, key in spots_of(body) if isinstance(place[key], str)]
-    if not sentences:
-        return replace(reply, content=f"cannot do this with {secret}".encode())
-    place, key = max(sentences, key=lambda found: len(found[0][found[1]]))
-    place[key] = f"{place[key]}: cannot do this with {secret} here"
-    return encoded(reply, body)
-
-
-@promise("secrets: a refusal that quotes user data is not passed on with it", unfit=containers_only)
+@promise("secrets: a refusal that quotes user data is not passed on with it", unfit=takes_no_user_data)
 async def _(stage: Stage) -> None:
     """Some providers show what they could not read; a condition must not."""
-    texts = await refusals_that_quote(stage, JOIN_SECRET)
+    secrets = [JOIN_SECRET, b64encode(USER_DATA).decode(), repr(USER_DATA.decode())]
+    texts = await orders_refused_with(stage, await stage.order(), " or ".join(secrets))
 
-    assert [text for text in texts if JOIN_SECRET in text] == []
+    assert [text for text in texts if any(secret in text for secret in (*secrets, JOIN_SECRET[:20]))] == []
+
+
+@promise("secrets: a refusal that quotes a container's variables is not passed on with them", unfit=no_containers)
+async def _(stage: Stage) -> None:
+    """People keep their keys in them."""
+    order = await stage.order()
+    assert order.container is not None
+    container = Container(order.container.image, env=(VARIABLE,))
+    texts = await orders_refused_with(stage, replace(order, container=container), "=".join(VARIABLE))
+
+    assert [text for text in texts if VARIABLE[1] in text] == []
 
 
 @promise("secrets: a refusal that quotes the key is not passed on with it", unfit=keyless)
 async def _(stage: Stage) -> None:
-    secret = min(stage.provider.secret_parts(stage.key), key=len)
-    texts = await refusals_that_quote(stage, secret)
+    """Whatever was asked, and whatever was sent in the key's stead: a token that was bought with it opens as much."""
+    made = await stage.launched(stage.token(7))
+    order = await stage.order()
+    sent: dict[str, None] = {}
 
-    assert [text for text in texts if leaks(stage, text)] == []
+    def secret() -> str:
+        return next(reversed(sent), "nothing")
+
+    def change(reply: Reply) -> Reply:
+        sent.update(dict.fromkeys(credentials_of(stage.calls[-1][1])))
+        return quoting(reply, secret(), status)
+
+    for verb in Verb:
+        stage.retell(verb, change)
+    texts = []
+    for mishap in REFUSALS:
+        for status in STATUSES:
+            for ask in verbs(stage, order, made.id):
+                stage.simulator.mishaps.calm()
+                stage.simulator.mishaps.chances[mishap] = 1.0
+                texts += await told_by_asking(ask)
+
+    assert len(texts) > len(REFUSALS) * len(STATUSES)
+    assert sent
+    assert [text for text in texts if leaks(stage, text) or any(each in text for each in sent)] == []
+
+
+async def orders_refused_with(stage: Stage, order: LaunchOrder, secret: str) -> list[str]:
+    """The texts of our errors where each sentence of a refusal quotes the secret: of the order, and of what precedes it."""
+    for verb in (Verb.LAUNCH, Verb.OTHER):
+        stage.rewrite(verb, lambda reply: quoting(reply, secret, 0) if stage.simulator.mishaps.seen else reply)
+        stage.retell(verb, lambda reply: quoting(reply, secret, status))
+    texts = []
+    for mishap in REFUSALS:
+        for status in STATUSES:
+            for verb in (Verb.OTHER, Verb.LAUNCH):
+                if stage.can_befall(mishap, verb):
+                    stage.simulator.mishaps.calm()
+                    stage.aim(mishap, verb)
+                    texts += await told_by_asking(lambda: stage.cloud.launch(order))
+    assert len(texts) > len(STATUSES) * 3
+    return texts
+
+
+async def told_by_asking(ask: Callable[[], Awaitable[Any]]) -> list[str]:
+    try:
+        await ask()
+    except CloudError as error:
+        return [told_by(error)]
+    return []
+
+
+def credentials_of(call: Call) -> list[str]:
+    """What came with a call to prove whose it is."""
+    told = [value for name, value in call.headers if name == "Authorization"]
+    return [value.removeprefix(BEARER) for value in told]
+
+
+def quoting(reply: Reply, secret: str, status: int) -> Reply:
+    """The same refusal, under that status if there is one, with the secret in each of its sentences."""
+    body = decoded(reply)
+    found = 0
+    for place, key in spots_of(body):
+        value = place[key]
+        if isinstance(value, str) and " " in value:
+            place[key] = f"cannot do this with {secret} here: {value}"
+            found += 1
+        elif status and type(value) is int and value == reply.status:
+            place[key] = status
+    reply = replace(reply, status=status or reply.status)
+    return encoded(reply, body) if found else replace(reply, content=f"cannot do this with {secret}".encode())
 
 
 def leaks(stage: Stage, text: str) -> bool:
@@ -156,17 +219,17 @@ def verbs(stage: Stage, order: LaunchOrder, instance_id: str) -> tuple[Callable[
     )
 
 
-async def walk(stage: Stage, order: LaunchOrder) -> None:
+async def walk(stage: Stage) -> None:
     """Each verb once, with an id that the adapter itself has told."""
     made = await stage.launched(stage.token(7))
-    for verb in verbs(stage, order, made.id):
+    for verb in verbs(stage, await stage.order(), made.id):
         await verb()
 
 
 async def errors_of_everything(stage: Stage) -> AsyncIterator[str]:
     """The texts of every error, with their causes, that any verb raises under any of the faults."""
-    order = await stage.order()
     made = await stage.launched(stage.token(7))
+    order = await stage.order()
     for mishap in FAULTS:
         for verb in verbs(stage, order, made.id):
             stage.simulator.mishaps.calm()

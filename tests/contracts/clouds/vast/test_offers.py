@@ -275,3 +275,18 @@ def test_a_used_up_quota_is_left_alone_until_it_is_given_back():
 
     assert told.value.retry_after.total_seconds() == 7200
     assert untold.value.retry_after.total_seconds() == 12 * 3600 - 30  # midnight UTC
+
+
+@pytest.mark.parametrize(
+    "number",
+    [10**400, -(10**400), 1e308, float("inf"), float("nan")],
+    ids=["400 digits", "400 digits below zero", "1e308", "infinity", "NaN"],
+)
+@pytest.mark.parametrize("field", ["disk_space", "reliability", "cpu_cores", "cpu_cores_effective"])
+def test_a_number_beyond_any_machine_spoils_one_ask_and_not_the_market(field, number):
+    """JSON bounds no number: one that no float can hold must not end the reading of three thousand other asks."""
+    settings = ProviderSettings(min_reliability=0.9)
+    market = listed(an_ask(id=1, **{field: number}), an_ask(id=2), settings=settings)
+
+    assert [offer.sku for offer in market.listing.offers] == ["2"]
+    assert market.listing.dropped == {"bad shape": 1}

@@ -168,14 +168,14 @@ class GcpCloud:
         token, fresh = await tokens.current()
         reply = await (sender or self._compute).look(_keyed(call, token), max_bytes=max_bytes)
         if reply.status != 401:
-            return reply
+            return _discreet(reply, token)
         tokens.forget(token)
         if not fresh:
             token, _ = await tokens.current()
             reply = await (sender or self._compute).look(_keyed(call, token), max_bytes=max_bytes)
         if reply.status == 401:
             raise self._not_accepted(token)
-        return reply
+        return _discreet(reply, token)
 
     async def _change(self, call: Call) -> Reply:
         """Sent once. Without a token nothing is sent, so nothing happened."""
@@ -187,7 +187,7 @@ class GcpCloud:
         reply = await self._compute.change(_keyed(call, token))
         if reply.status == 401:
             await self._renew_or_refuse(tokens, token, fresh=fresh)
-        return reply
+        return _discreet(reply, token)
 
     async def _renew_or_refuse(self, tokens: Tokens, token: Secret, *, fresh: bool) -> NoReturn:
         """A token was not accepted, so nothing was done. Is it the token that is too old, or the key?"""
@@ -207,3 +207,8 @@ class GcpCloud:
 
 def _keyed(call: Call, token: Secret) -> Call:
     return replace(call, headers=(("Authorization", f"Bearer {token.reveal()}"), *call.headers))
+
+
+def _discreet(reply: Reply, token: Secret) -> Reply:
+    """An answer that repeats the token it was sent would carry it into conditions: what reads it knows no token."""
+    return replace(reply, content=reply.content.replace(token.reveal().encode(), b"***"))

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tgp.adapters.clouds.discreet import Confidence, quoted
 from tgp.adapters.clouds.gcp.facts import FACTS
-from tgp.adapters.clouds.reading import shown
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -73,11 +73,10 @@ class Refusal:
     reason: str = ""  # of an answer: notFound; of an operation: QUOTA_EXCEEDED
     message: str = ""
 
-    @property
-    def words(self) -> str:
-        """For people. What it quotes from our request may be a secret: only plain names are shown."""
+    def words(self, *confidences: Confidence) -> str:
+        """For people. What it quotes from our request may be a secret: only plain names are shown, and none of ours."""
         plain = _QUOTED.sub(lambda found: found[0] if _HARMLESS.match(found[0][1:-1]) else "'…'", self.message)
-        return f"{self.reason}: {shown(plain)}" if plain else self.reason or "no reason given"
+        return f"{self.reason}: {quoted(plain, *confidences)}" if plain else self.reason or "no reason given"
 
 
 def whatever_came(reply: Reply) -> dict[str, Any]:
@@ -108,7 +107,7 @@ def failures_of(operation: Mapping[str, Any]) -> tuple[Refusal, ...]:
     return tuple(Refusal(_word(row.get("code")), _sentence(row.get("message"))) for row in found) or (Refusal(),)
 
 
-def error_for(reply: Reply, what: str) -> CloudError | None:
+def error_for(reply: Reply, what: str, *confidences: Confidence) -> CloudError | None:
     """What an answer that is no success is known to mean; None: nothing is known. 401 is the token holder's to read."""
     found = refusal_of(reply)
     kind = BY_REASON.get((reply.status, found.reason))
@@ -116,16 +115,16 @@ def error_for(reply: Reply, what: str) -> CloudError | None:
         kind = CloudBusy
     if kind is None and reply.status == 403 and found.reason:
         kind = KeyRefused
-    return _made(kind, f"{WHO} refused {what}: {found.words}", reply) if kind is not None else None
+    return _made(kind, f"{WHO} refused {what}: {found.words(*confidences)}", reply) if kind is not None else None
 
 
-def error_of_operation(operation: Mapping[str, Any], what: str) -> CloudError | None:
+def error_of_operation(operation: Mapping[str, Any], what: str, *confidences: Confidence) -> CloudError | None:
     """What a failed operation is known to mean; None: nothing is known, or one of several errors is not."""
     found = failures_of(operation)
     kinds = [BY_OPERATION.get(each.reason) for each in found]
     if not found or any(kind is None for kind in kinds):
         return None
-    text = f"{WHO} could not do {what}: {found[0].words}"
+    text = f"{WHO} could not do {what}: {found[0].words(*confidences)}"
     if any(QUOTA_OF_ALL in each.message for each in found):
         text += f" ({QUOTA_OF_ALL}: the quota of the whole project)"
     return _made(kinds[0], text, None)
@@ -140,7 +139,7 @@ def unreadable_look(reply: Reply, what: str) -> CloudError:
         return known
     if reply.status >= 500:
         return CloudBusy(f"{WHO} answered {reply.status} for {what}", reply.retry_after)
-    return CannotTell(f"{WHO} answered {reply.status} for {what}: {refusal_of(reply).words}")
+    return CannotTell(f"{WHO} answered {reply.status} for {what}: {refusal_of(reply).words()}")
 
 
 def is_gone(reply: Reply, name: str) -> bool:

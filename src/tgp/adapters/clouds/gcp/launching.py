@@ -10,14 +10,13 @@ from tgp.adapters.clouds.gcp.names import instance_id, labels, orderable, reques
 from tgp.adapters.clouds.gcp.wire import root
 from tgp.adapters.clouds.reading import shown
 from tgp.api.nodeclass import ProviderSettings
-from tgp.core.model.cloud_errors import CloudError, OrderRefused, OutcomeUnknown
+from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
 
 DISK_TYPE = "pd-balanced"  # the one that every family here can boot from
 SHORTEST_RUN_S, LONGEST_RUN_S = 30, 120 * 86_400  # of maxRunDuration
-WORDS_GUARDED = 8  # characters: a piece of user data as long as this is not repeated in an error
 _PATH = re.compile(r"[a-z0-9][-a-z0-9._:]*(?:/[-a-z0-9._]+)*\Z", re.IGNORECASE)
 _UNDER_WAY = frozenset({"PENDING", "RUNNING", "DONE"})
 
@@ -132,9 +131,9 @@ def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
     if reply.status == 409 and refusal_of(reply).reason == "alreadyExists":
         # Names are unique and our tokens are used once: what exists is what an earlier order of ours made.
         raise OutcomeUnknown(f"{WHO} has a machine of this name already", machine)
-    known = error_for(reply, what) if not reply.ok else None
+    known = error_for(reply, what, order.user_data) if not reply.ok else None
     if known is not None and not named:
-        raise _discreet(known, order, what)
+        raise known
     raise OutcomeUnknown(f"{WHO} answered {what} with {reply.status}", named)
 
 
@@ -143,9 +142,9 @@ def _read_operation(operation: dict[str, Any], order: LaunchOrder, what: str, ma
     status = str(operation.get("status"))
     failures = failures_of(operation)
     if failures:
-        known = error_of_operation(operation, what) if status == "DONE" else None
+        known = error_of_operation(operation, what, order.user_data) if status == "DONE" else None
         if known is not None:
-            raise _discreet(known, order, what)
+            raise known
         reason = failures[0].reason or "no reason given"
         raise OutcomeUnknown(f"{WHO} says that {what} failed, and not that nothing was made: {reason}", machine)
     if status not in _UNDER_WAY or not _is_for(operation, order):
@@ -171,13 +170,3 @@ def _is_for(operation: dict[str, Any], order: LaunchOrder) -> bool:
 
 def _names_it(reply: Reply, token: str) -> bool:
     return f"/instances/{token}".encode() in reply.content
-
-
-def _discreet(error: CloudError, order: LaunchOrder, what: str) -> CloudError:
-    """The same error; without Google's words where they repeat a piece of the user data, which holds join secrets."""
-    text = str(error)
-    pieces = order.user_data.decode(errors="replace").split()
-    if not any(len(piece) >= WORDS_GUARDED and piece.strip("'\"") in text for piece in pieces):
-        return error
-    kind = type(error)
-    return kind(f"{WHO} refused {what}; its reason repeats the machine config and is not shown")

@@ -1,6 +1,7 @@
 """Access tokens: fetched for a signed statement, kept until shortly before they end, one fetch for all who wait."""
 
 import asyncio
+import re
 from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlencode, urlsplit
@@ -8,7 +9,7 @@ from urllib.parse import urlencode, urlsplit
 from tgp.adapters.clouds.gcp.account import ServiceAccount
 from tgp.adapters.clouds.gcp.assertion import assertion
 from tgp.adapters.clouds.gcp.facts import FACTS
-from tgp.adapters.clouds.reading import mapping_of, shown
+from tgp.adapters.clouds.reading import mapping_of
 from tgp.adapters.clouds.sending import Sender
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.secret import Secret
@@ -19,6 +20,7 @@ RENEW_BEFORE = timedelta(minutes=5)  # so that no token ends between fetching it
 LONGEST_LIFE = timedelta(hours=12)  # Google gives an hour, twelve where an organisation allows it
 TOKEN_LONGEST = 4096  # characters; Google says that 2,048 may come
 GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+CODE = re.compile(r"[a-z_]{1,40}\Z")  # of RFC 6749, section 5.2
 NEVER = frozenset({"invalid_grant", "invalid_client", "unauthorized_client", "invalid_scope", "access_denied"})
 
 
@@ -84,7 +86,8 @@ def read_token(reply: Reply) -> tuple[Secret, timedelta]:
                 f"{FACTS.title} gives no token for this service account ({code}): the key was deleted or disabled, "
                 "or this machine's clock is wrong"
             )
-        raise CannotTell(f"{FACTS.title} answered {reply.status} for a token: {shown(code)}")
+        told = code if isinstance(code, str) and CODE.match(code) else "no code"
+        raise CannotTell(f"{FACTS.title} answered {reply.status} for a token: {told}")
     token, lasts, kind = body.get("access_token"), body.get("expires_in"), body.get("token_type")
     if not _is_token(token) or not isinstance(kind, str) or kind.lower() != "bearer":
         raise CannotTell(f"{FACTS.title} answered without a bearer token")

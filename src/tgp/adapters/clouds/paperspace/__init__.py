@@ -9,4 +9,4 @@ __all__ = ["FACTS", "build"]
 
 
 def build(door: Door) -> Cloud:
-    return PaperspaceCloud(door.http(FACTS), door.clock, door.settings)
+    return PaperspaceCloud(door.http(FACTS), door.clock, door.settings, door.key)

@@ -11,14 +11,16 @@ from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer
+from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
 from tgp.ports.http import Call, Http, Pairs
 
 
 class PaperspaceCloud:
-    def __init__(self, http: Http, clock: Clock, settings: ProviderSettings) -> None:
+    def __init__(self, http: Http, clock: Clock, settings: ProviderSettings, key: Secret | None = None) -> None:
         self._sender = Sender(http, FACTS.title)
+        self._key = key  # `http` sends it; here it is only kept out of errors
         self._clock = clock
         self._template = settings.template_id or ""
         self._table = overridden(shipped(), settings.prices)
@@ -48,7 +50,7 @@ class PaperspaceCloud:
     async def launch(self, order: LaunchOrder) -> Instance:
         call = await self._prepared(order)
         try:
-            return wire.read_launch(await self._sender.change(call), order)
+            return wire.read_launch(await self._sender.change(call), order, self._key)
         except OutcomeUnknown:
             raise  # there may be a machine that needs its script
         except CloudError:
@@ -83,7 +85,7 @@ class PaperspaceCloud:
         if script := scripts.read_create(reply):
             return script
         await self._tidy_up(token=order.token)
-        refusal = problems.after_launch(reply, "a start-up script")
+        refusal = problems.after_launch(reply, "a start-up script", self._key, order.user_data)
         if isinstance(refusal, OutcomeUnknown):
             raise CloudBusy(f"Paperspace answered {reply.status} to a start-up script; no machine was ordered")
         if isinstance(refusal, OrderRefused):  # in our words: theirs may quote the script
@@ -96,7 +98,8 @@ class PaperspaceCloud:
         return tuple(each for each in await self._machines((("name", token),)) if each.token == token)
 
     async def status(self, instance_id: str) -> Instance | None:
-        machine = wire.read_machine(await self._sender.look(wire.get_machine(instance_id)), instance_id)
+        reply = await self._sender.look(wire.get_machine(instance_id))
+        machine = wire.read_machine(reply, instance_id, self._key)
         if machine is None or machine.said != "off":
             return machine
         return await self._explained(machine)
@@ -105,7 +108,7 @@ class PaperspaceCloud:
         """A machine that is off may have failed to start: only its events tell."""
         try:
             reply = await self._sender.look(paging.call(wire.EVENTS, (("machineId", machine.id),)))
-            why = wire.failed_start(paging.read(reply, wire.EVENTS).rows, machine.id)
+            why = wire.failed_start(paging.read(reply, wire.EVENTS, self._key).rows, machine.id)
         except CloudError:
             return machine  # it is off all the same
         return _broken(machine, why) if why else machine
@@ -122,7 +125,7 @@ class PaperspaceCloud:
         after = ""
         for _ in range(paging.MOST_PAGES):
             reply = await self._sender.look(paging.call(path, query, after), max_bytes=OFFERS_BYTES)
-            page = paging.read(reply, path)
+            page = paging.read(reply, path, self._key)
             rows += page.rows
             if not page.after:
                 return tuple(rows)
@@ -138,7 +141,7 @@ class PaperspaceCloud:
         if wire.must_stop_first(reply):
             await self._sender.change(wire.stop(instance_id))
             raise wire.stopping(instance_id)
-        failure = wire.read_terminate(reply, instance_id)
+        failure = wire.read_terminate(reply, instance_id, self._key)
         if failure is not None:
             raise failure
         await self._tidy_up(token=wire.name_in(reply), machine=instance_id)
@@ -166,7 +169,7 @@ class PaperspaceCloud:
         return KeyReport(account, rights, can_buy=not obstacle, notes=notes)
 
     async def identity(self) -> Account:
-        return wire.read_session(await self._sender.look(Call("GET", wire.SESSION)))
+        return wire.read_session(await self._sender.look(Call("GET", wire.SESSION)), self._key)
 
 
 def _broken(machine: Instance, why: str) -> Instance:

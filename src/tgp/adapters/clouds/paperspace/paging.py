@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.paperspace import problems
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.reading import mapping_of, rows_of
@@ -25,9 +26,9 @@ def call(path: str, query: Pairs = (), after: str = "") -> Call:
     return Call("GET", path, query=(*query, ("limit", str(PAGE_ROWS)), *cursor))
 
 
-def read(reply: Reply, path: str) -> Page:
+def read(reply: Reply, path: str, *confidences: Confidence) -> Page:
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {path}")
+        raise problems.after_look(reply, f"GET {path}", *confidences)
     body = mapping_of(reply, FACTS.title)
     rows, more, cursor = rows_of(body, "items", FACTS.title), body.get("hasMore"), body.get("nextPage")
     if not isinstance(more, bool):

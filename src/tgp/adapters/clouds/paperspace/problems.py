@@ -7,7 +7,8 @@ follows an order is an unknown outcome: a conflict too, for it may be the machin
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.adapters.clouds.reading import Odd, identifier, shown
+from tgp.adapters.clouds.discreet import Confidence, quoted
+from tgp.adapters.clouds.reading import Odd, identifier
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -50,10 +51,9 @@ class Problem:
     code: str
     message: str
 
-    @property
-    def words(self) -> str:
-        """For people."""
-        return shown(self.message) or self.code
+    def words(self, *confidences: Confidence) -> str:
+        """For people. It may quote what it refuses: nothing that was told in confidence is repeated."""
+        return quoted(self.message, *confidences) or self.code
 
     def tells(self, *parts: str) -> bool:
         text = self.message.casefold()
@@ -81,7 +81,7 @@ def named_machine(reply: Reply) -> str:
     return ""
 
 
-def after_launch(reply: Reply, what: str) -> CloudError:
+def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
     """What to raise for an answer to an order that is no success."""
     if machine := named_machine(reply):
         return OutcomeUnknown(f"Paperspace answered an order for {what} with {reply.status} and {machine}", machine)
@@ -90,22 +90,23 @@ def after_launch(reply: Reply, what: str) -> CloudError:
     problem = problem_of(reply)
     if problem is None:
         return OutcomeUnknown(f"Paperspace answered an order for {what} with {reply.status}, not in its own words")
+    words = problem.words(*confidences)
     match reply.status:
         case 400 | 403 | 412 if problem.tells(*NO_CAPACITY):
-            return SoldOut(f"Paperspace has no {what} left: {problem.words}")
+            return SoldOut(f"Paperspace has no {what} left: {words}")
         case 400 | 403 | 412 if problem.tells(*NO_MONEY):
-            return AccountExhausted(f"Paperspace wants the account in order first: {problem.words}")
+            return AccountExhausted(f"Paperspace wants the account in order first: {words}")
         case 401 | 403:
-            return KeyRefused(f"Paperspace does not accept the key for an order: {problem.words}")
+            return KeyRefused(f"Paperspace does not accept the key for an order: {words}")
         case 400 | 404 | 405 | 412 | 413:
-            return OrderRefused(f"Paperspace refused an order for {what}: {problem.words}")
+            return OrderRefused(f"Paperspace refused an order for {what}: {words}")
         case status:
-            return OutcomeUnknown(f"Paperspace answered an order for {what} with {status}: {problem.words}")
+            return OutcomeUnknown(f"Paperspace answered an order for {what} with {status}: {words}")
 
 
-def after_terminate(reply: Reply, machine: str) -> CloudError:
+def after_terminate(reply: Reply, machine: str, *confidences: Confidence) -> CloudError:
     problem = problem_of(reply)
-    words = problem.words if problem else "not in its own words"
+    words = problem.words(*confidences) if problem else "not in its own words"
     match reply.status:
         case 429:
             return busy(reply)
@@ -117,17 +118,17 @@ def after_terminate(reply: Reply, machine: str) -> CloudError:
             return OutcomeUnknown(f"Paperspace answered the end of machine {machine} with {status}: {words}")
 
 
-def after_look(reply: Reply, what: str) -> CloudError:
+def after_look(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
     problem = problem_of(reply)
+    words = problem.words(*confidences) if problem else "not in its own words"
     match reply.status:
         case 429:
             return busy(reply)
         case 401 | 403 if problem:
-            return KeyRefused(f"Paperspace does not accept the key for {what}: {problem.words}")
+            return KeyRefused(f"Paperspace does not accept the key for {what}: {words}")
         case status if status >= 500 or status == 408:
             return CloudBusy(f"Paperspace answered {status} to {what}")
         case status:
-            words = problem.words if problem else "not in its own words"
             return CannotTell(f"Paperspace answered {status} to {what}: {words}")
 
 

@@ -7,6 +7,7 @@ its events, often late.
 from datetime import timedelta
 from typing import Any
 
+from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.paperspace import problems
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.paperspace.prices import MachineType
@@ -95,10 +96,10 @@ def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> C
     return json_call("POST", MACHINES, body, timeout=LAUNCH_TIMEOUT, not_after=order.not_after)
 
 
-def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
+def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:
     """The machine, wherever the answer names one in good faith; what else it may mean is said by the error."""
     if not reply.ok:
-        raise problems.after_launch(reply, order.offer.instance_type)
+        raise problems.after_launch(reply, order.offer.instance_type, *confidences, order.user_data)
     body = problems.body_of(reply)
     row = body.get("data") if isinstance(body, dict) else None
     try:
@@ -131,11 +132,11 @@ def get_machine(machine_id: str) -> Call:
     return Call("GET", f"{MACHINES}/{_in_path(machine_id)}")
 
 
-def read_machine(reply: Reply, machine_id: str) -> Instance | None:
+def read_machine(reply: Reply, machine_id: str, *confidences: Confidence) -> Instance | None:
     if reply.status == 404 and problems.problem_of(reply):
         return None
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {MACHINES}/{machine_id}")
+        raise problems.after_look(reply, f"GET {MACHINES}/{machine_id}", *confidences)
     try:
         machine = _instance(mapping_of(reply, FACTS.title))
     except Odd as error:
@@ -175,13 +176,13 @@ def stopping(machine_id: str) -> CloudBusy:
     return CloudBusy(f"Paperspace stops machine {machine_id} first: ask for its end again", STOPPING_PAUSE)
 
 
-def read_terminate(reply: Reply, machine_id: str) -> CloudError | None:
+def read_terminate(reply: Reply, machine_id: str, *confidences: Confidence) -> CloudError | None:
     """None: it was asked for, or is gone already."""
     if reply.status == 404 and problems.problem_of(reply):
         return None
     if reply.status == 200 and problems.named_machine(reply):
         return None
-    return problems.after_terminate(reply, machine_id)
+    return problems.after_terminate(reply, machine_id, *confidences)
 
 
 def name_in(reply: Reply) -> str:
@@ -202,10 +203,10 @@ def _in_path(machine_id: str) -> str:
 # -- the account -------------------------------------------------------------------------------------------------------
 
 
-def read_session(reply: Reply) -> Account:
+def read_session(reply: Reply, *confidences: Confidence) -> Account:
     """Whose key it is: the team that pays."""
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {SESSION}")
+        raise problems.after_look(reply, f"GET {SESSION}", *confidences)
     body = answer_of(reply, FACTS.title)
     if body is None:  # documented: nobody is logged in
         raise KeyRefused("Paperspace knows nobody by this key")

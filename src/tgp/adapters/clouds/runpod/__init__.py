@@ -9,4 +9,4 @@ __all__ = ["FACTS", "build"]
 
 
 def build(door: Door) -> Cloud:
-    return RunPodCloud(door.http(FACTS), door.account, door.settings.cloud)
+    return RunPodCloud(door.http(FACTS), door.account, door.settings.cloud, door.key)

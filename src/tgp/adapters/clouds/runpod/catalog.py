@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd, mapping_of, rows_of, text, whole
 from tgp.adapters.clouds.runpod import problems
 from tgp.adapters.clouds.runpod.facts import FACTS
@@ -54,9 +55,9 @@ def call(cloud: str, count: int) -> Call:
     return Call("GET", PATH, query=query)
 
 
-def read(reply: Reply, cloud: str, count: int) -> Page:
+def read(reply: Reply, cloud: str, count: int, *confidences: Confidence) -> Page:
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {PATH}")
+        raise problems.after_look(reply, f"GET {PATH}", *confidences)
     rows = rows_of(mapping_of(reply, FACTS.title), "gpus", FACTS.title)
     if len(rows) > MOST_TYPES:
         raise CannotTell(f"RunPod lists {len(rows)} GPU types, more than anybody sells")

@@ -4,6 +4,7 @@ from tgp.adapters.clouds.runpod import catalog, wire
 from tgp.adapters.clouds.runpod.facts import FACTS
 from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
 from tgp.core.model.instance import Instance
+from tgp.core.model.secret import Secret
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
 from tgp.ports.http import Http
 
@@ -12,8 +13,9 @@ CLOUDS = {"SECURE": SECURE, "COMMUNITY": ("COMMUNITY",), "ALL": ("SECURE", "COMM
 
 
 class RunPodCloud:
-    def __init__(self, http: Http, account: Account, cloud: str | None = None) -> None:
+    def __init__(self, http: Http, account: Account, cloud: str | None = None, key: Secret | None = None) -> None:
         self._sender = Sender(http, FACTS.title)
+        self._key = key  # `http` sends it; here it is only kept out of errors
         self._account = account  # v2 names no account: a fingerprint of the key
         self._clouds = CLOUDS.get(cloud or "", SECURE)
 
@@ -32,19 +34,20 @@ class RunPodCloud:
 
     async def _page(self, cloud: str, count: int) -> catalog.Page:
         reply = await self._sender.look(catalog.call(cloud, count), max_bytes=OFFERS_BYTES)
-        return catalog.read(reply, cloud, count)
+        return catalog.read(reply, cloud, count, self._key)
 
     async def launch(self, order: LaunchOrder) -> Instance:
-        return wire.read_launch(await self._sender.change(wire.launch(order)), order)
+        return wire.read_launch(await self._sender.change(wire.launch(order)), order, self._key)
 
     async def find(self, token: str) -> tuple[Instance, ...]:
         return tuple(pod for pod in await self._pods() if pod.token == token)
 
     async def status(self, instance_id: str) -> Instance | None:
-        return wire.read_pod(await self._sender.look(wire.get_pod(instance_id)), instance_id)
+        return wire.read_pod(await self._sender.look(wire.get_pod(instance_id)), instance_id, self._key)
 
     async def terminate(self, instance_id: str) -> None:
-        failure = wire.read_terminate(await self._sender.change(wire.terminate(instance_id)), instance_id)
+        reply = await self._sender.change(wire.terminate(instance_id))
+        failure = wire.read_terminate(reply, instance_id, self._key)
         if failure is not None:
             raise failure
 
@@ -52,7 +55,7 @@ class RunPodCloud:
         return tuple(pod for pod in await self._pods() if pod.token.startswith(prefix))
 
     async def _pods(self) -> tuple[Instance, ...]:
-        return wire.read_pods(await self._sender.look(wire.list_pods(), max_bytes=OFFERS_BYTES))
+        return wire.read_pods(await self._sender.look(wire.list_pods(), max_bytes=OFFERS_BYTES), self._key)
 
     async def check(self) -> KeyReport:
         await self._pods()

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tgp.adapters.clouds.reading import ID, Odd, identifier, shown
+from tgp.adapters.clouds.discreet import Confidence, quoted
+from tgp.adapters.clouds.reading import ID, Odd, identifier
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -50,17 +51,9 @@ class Problem:
     title: str
     detail: str
 
-    @property
-    def words(self) -> str:
-        """For people."""
-        return self.without(())
-
-    def without(self, hidden: tuple[str, ...]) -> str:
-        """The same, and none of those texts in it, not even the half that a shortening would leave."""
-        words = self.detail or self.title
-        for each in hidden:
-            words = words.replace(each, "***")
-        return shown(words)
+    def words(self, *confidences: Confidence) -> str:
+        """For people. It may quote what it refuses: nothing that was told in confidence is repeated."""
+        return quoted(self.detail or self.title, *confidences)
 
     def tells(self, *parts: str) -> bool:
         text = f"{self.title} {self.detail}".casefold()
@@ -83,8 +76,8 @@ def named_pod(reply: Reply) -> str:
     return _search(_body(reply), ID_DEPTH)
 
 
-def after_launch(reply: Reply, what: str, hidden: tuple[str, ...]) -> CloudError:
-    """What to raise for an answer to an order that is no success. `hidden` texts are not repeated to anybody."""
+def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
+    """What to raise for an answer to an order that is no success."""
     if pod := named_pod(reply):
         return OutcomeUnknown(f"RunPod answered an order for {what} with {reply.status} and a pod: {pod}", pod)
     if reply.status == 429:
@@ -92,7 +85,7 @@ def after_launch(reply: Reply, what: str, hidden: tuple[str, ...]) -> CloudError
     problem = problem_of(reply)
     if problem is None:
         return OutcomeUnknown(f"RunPod answered an order for {what} with {reply.status} and nothing that can be read")
-    words = problem.without(hidden)
+    words = problem.words(*confidences)
     match reply.status:
         case 400 if problem.tells(*NO_CAPACITY):
             return SoldOut(f"RunPod has no {what} left: {words}")
@@ -112,9 +105,9 @@ def after_launch(reply: Reply, what: str, hidden: tuple[str, ...]) -> CloudError
             return OutcomeUnknown(f"RunPod answered an order for {what} with {status}: {words}")
 
 
-def after_terminate(reply: Reply, pod: str) -> CloudError:
+def after_terminate(reply: Reply, pod: str, *confidences: Confidence) -> CloudError:
     problem = problem_of(reply)
-    words = problem.words if problem else "nothing that can be read"
+    words = problem.words(*confidences) if problem else "nothing that can be read"
     match reply.status:
         case 429:
             return busy(reply)
@@ -126,17 +119,17 @@ def after_terminate(reply: Reply, pod: str) -> CloudError:
             return OutcomeUnknown(f"RunPod answered the end of pod {pod} with {status}: {words}")
 
 
-def after_look(reply: Reply, what: str) -> CloudError:
+def after_look(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
     problem = problem_of(reply)
+    words = problem.words(*confidences) if problem else "nothing that can be read"
     match reply.status:
         case 429:
             return busy(reply)
         case 401 | 403 if problem:
-            return KeyRefused(f"RunPod does not accept the key for {what}: {problem.words}")
+            return KeyRefused(f"RunPod does not accept the key for {what}: {words}")
         case status if status >= 500:
             return CloudBusy(f"RunPod answered {status} to {what}")
         case status:
-            words = problem.words if problem else "nothing that can be read"
             return CannotTell(f"RunPod answered {status} to {what}: {words}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd, address, identifier, mapping_of, moment, rows_of, shown, text
 from tgp.adapters.clouds.runpod import problems
 from tgp.adapters.clouds.runpod.catalog import ANYWHERE, parts_of, sku_of
@@ -26,7 +27,6 @@ TAGS_VARIABLE = "TGP_TAGS"
 DISK_GB = 50  # of a pod nobody chose a disk for: the documentation's own example
 LAUNCH_TIMEOUT = timedelta(seconds=60)  # the documentation's own example waits so long
 MOST_PODS = 10_000  # of one account; the list has no pages
-SHORTEST_HIDDEN = 4  # characters: hiding every "1" in a message hides nothing but its sense
 
 STATES = {
     "PROVISIONING": InstanceState.STARTING,
@@ -63,10 +63,10 @@ def launch(order: LaunchOrder) -> Call:
     return json_call("POST", PODS, body, timeout=LAUNCH_TIMEOUT, not_after=order.not_after)
 
 
-def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
+def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:
     """The pod, wherever the answer names one in good faith; what else it may mean is said by the error."""
     if not reply.ok:
-        raise problems.after_launch(reply, order.offer.instance_type, _hidden(order))
+        raise problems.after_launch(reply, order.offer.instance_type, *confidences, *_variables(order))
     pod = problems.named_pod(reply)
     if not pod:
         raise OutcomeUnknown(f"RunPod answered an order for {order.offer.instance_type} without a pod")
@@ -85,9 +85,9 @@ def _environment(order: LaunchOrder, container: Container) -> dict[str, str]:
     return variables
 
 
-def _hidden(order: LaunchOrder) -> tuple[str, ...]:
-    values = [value for _, value in order.container.env] if order.container else []
-    return tuple(sorted((value for value in values if len(value) >= SHORTEST_HIDDEN), key=len, reverse=True))
+def _variables(order: LaunchOrder) -> tuple[bytes, ...]:
+    """People keep their secrets in them."""
+    return tuple(value.encode() for _, value in order.container.env) if order.container else ()
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
@@ -97,10 +97,10 @@ def list_pods() -> Call:
     return Call("GET", PODS)
 
 
-def read_pods(reply: Reply) -> tuple[Instance, ...]:
+def read_pods(reply: Reply, *confidences: Confidence) -> tuple[Instance, ...]:
     """Every pod of the account, by id. A row that cannot be read may be ours: then nobody can tell."""
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {PODS}")
+        raise problems.after_look(reply, f"GET {PODS}", *confidences)
     rows = rows_of(mapping_of(reply, FACTS.title), "pods", FACTS.title)
     if len(rows) > MOST_PODS:
         raise CannotTell(f"RunPod lists {len(rows)} pods, more than can be believed")
@@ -115,11 +115,11 @@ def get_pod(pod_id: str) -> Call:
     return Call("GET", f"{PODS}/{_in_path(pod_id)}")
 
 
-def read_pod(reply: Reply, pod_id: str) -> Instance | None:
+def read_pod(reply: Reply, pod_id: str, *confidences: Confidence) -> Instance | None:
     if reply.status == 404 and problems.problem_of(reply):
         return None
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {PODS}/{pod_id}")
+        raise problems.after_look(reply, f"GET {PODS}/{pod_id}", *confidences)
     try:
         pod = _instance(mapping_of(reply, FACTS.title))
     except Odd as error:
@@ -136,11 +136,11 @@ def terminate(pod_id: str) -> Call:
     return Call("DELETE", f"{PODS}/{_in_path(pod_id)}")
 
 
-def read_terminate(reply: Reply, pod_id: str) -> CloudError | None:
+def read_terminate(reply: Reply, pod_id: str, *confidences: Confidence) -> CloudError | None:
     """None: it was asked for, or is gone already."""
     if reply.status == 204 or (reply.status == 404 and problems.problem_of(reply)):
         return None
-    return problems.after_terminate(reply, pod_id)
+    return problems.after_terminate(reply, pod_id, *confidences)
 
 
 def _in_path(pod_id: str) -> str:

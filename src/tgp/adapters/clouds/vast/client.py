@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -51,7 +50,7 @@ class VastCloud:
         for _ in range(SEARCH_PAGES):
             call = wire_offers.search(kind, after, self._settings)
             reply = await self._sender.look(call, max_bytes=OFFERS_BYTES)
-            page = wire_offers.read_page(self._discreet(reply), after, self._clock.now())
+            page = wire_offers.read_page(reply, after, self._clock.now(), self._key)
             rows += page.rows
             if page.beyond is None:
                 return tuple(rows)
@@ -64,7 +63,7 @@ class VastCloud:
         self._need_a_key()
         price = await self._bid(order) if order.offer.spot else None
         reply = await self._sender.change(wire_launch.launch(order, price))
-        return wire_launch.read_launch(self._discreet(reply), order, self._clock.now())
+        return wire_launch.read_launch(reply, order, self._clock.now(), self._key)
 
     async def _bid(self, order: LaunchOrder) -> int:
         """What we bid for the machine alone: Vast adds the disk to it, and the order's price is for both."""
@@ -78,7 +77,7 @@ class VastCloud:
         if known is not None:
             return known
         reply = await self._look(wire_offers.search_one(ask))
-        rows = wire_offers.read_page(reply, 0, self._clock.now()).rows
+        rows = wire_offers.read_page(reply, 0, self._clock.now(), self._key).rows
         if not rows:
             raise SoldOut(f"{TITLE} has ask {ask} no more")
         try:
@@ -96,7 +95,7 @@ class VastCloud:
 
     async def status(self, instance_id: str) -> Instance | None:
         reply = await self._look(wire.status(instance_id))
-        return wire.read_status(reply, instance_id, self._clock.now())
+        return wire.read_status(reply, instance_id, self._clock.now(), self._key)
 
     async def _machines(self) -> list[Instance]:
         """Everything in the account, by id, from a list that is whole.
@@ -109,7 +108,7 @@ class VastCloud:
         for number in range(LIST_PAGES):
             if number:
                 await asyncio.sleep(LIST_PAUSE.total_seconds())
-            page = wire.read_page(await self._look(wire.list_page(after)), self._clock.now())
+            page = wire.read_page(await self._look(wire.list_page(after)), self._clock.now(), self._key)
             machines.update((machine.id, machine) for machine in page.machines)
             rows += page.rows
             if not page.next_token:
@@ -126,7 +125,7 @@ class VastCloud:
     async def terminate(self, instance_id: str) -> None:
         self._need_a_key()
         reply = await self._sender.change(wire.terminate(instance_id))
-        wire.read_terminate(self._discreet(reply), instance_id, self._clock.now())
+        wire.read_terminate(reply, instance_id, self._clock.now(), self._key)
 
     # -- checking ------------------------------------------------------------------------------------------------------
 
@@ -155,27 +154,21 @@ class VastCloud:
         return Right(name, held=True, note=what)
 
     async def _list_a_little(self) -> None:
-        wire.read_page(await self._look(wire.list_page("")), self._clock.now())
+        wire.read_page(await self._look(wire.list_page("")), self._clock.now(), self._key)
 
     async def _search_a_little(self) -> None:
-        wire_offers.read_page(await self._look(wire_offers.search_little()), 0, self._clock.now())
+        wire_offers.read_page(await self._look(wire_offers.search_little()), 0, self._clock.now(), self._key)
 
     async def identity(self) -> Account:
         return (await self._purse()).account
 
     async def _purse(self) -> wire.Purse:
-        return wire.read_account(await self._look(wire.account()), self._clock.now())
+        return wire.read_account(await self._look(wire.account()), self._clock.now(), self._key)
 
     async def _look(self, call: Call) -> Reply:
         self._need_a_key()
-        return self._discreet(await self._sender.look(call))
+        return await self._sender.look(call)
 
     def _need_a_key(self) -> None:
         if self._key is None:
             raise KeyRefused(f"{TITLE} needs a key for this: set {FACTS.key_variable}")
-
-    def _discreet(self, reply: Reply) -> Reply:
-        """A refusal that quotes the key would carry it into conditions and logs."""
-        if reply.ok or not self._key:
-            return reply
-        return replace(reply, content=reply.content.replace(self._key.reveal().encode(), b"***"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
-from tgp.adapters.clouds.discreet import quoted
+from tgp.adapters.clouds.discreet import Confidence, quoted
 from tgp.adapters.clouds.vast.facts import TITLE
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.ports.http import Reply, Unreadable
@@ -43,7 +43,7 @@ class Refusal:
         return any(code in self.words for code in codes)
 
 
-def refusal_of(reply: Reply, *confidences: bytes) -> Refusal:
+def refusal_of(reply: Reply, *confidences: Confidence) -> Refusal:
     """`confidences`: what we told it and nobody else may read, should the refusal quote it."""
     body = object_of(reply)
     parts = [part for part in (body.get("error"), body.get("msg"), body.get("detail")) if isinstance(part, str)]
@@ -76,9 +76,9 @@ def busy(reply: Reply, refusal: Refusal, doing: str, now: datetime) -> CloudBusy
     return CloudBusy(f"{TITLE} asks us to slow down ({doing})", reply.retry_after or BUSY_PAUSE)
 
 
-def give_up_looking(reply: Reply, doing: str, now: datetime) -> NoReturn:
+def give_up_looking(reply: Reply, doing: str, now: datetime, *confidences: Confidence) -> NoReturn:
     """An answer to a look that is no answer. It proves nothing about what is there."""
-    refusal = refusal_of(reply)
+    refusal = refusal_of(reply, *confidences)
     if refusal.bad_key or (reply.status == 403 and refusal.body):
         raise key_refused(refusal, doing)
     if reply.status == 429:

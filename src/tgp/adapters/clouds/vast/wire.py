@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd, address, answer_of, identifier, mapping_of, moment, rows_of, shown
 from tgp.adapters.clouds.vast.facts import TITLE
 from tgp.adapters.clouds.vast.refusals import busy, give_up_looking, key_refused, object_of, refusal_of
@@ -51,12 +52,12 @@ def list_page(after: str) -> Call:
     return Call("GET", "/api/v1/instances/", query=(*query, ("after_token", after)) if after else query)
 
 
-def read_page(reply: Reply, now: datetime) -> Page:
+def read_page(reply: Reply, now: datetime, *confidences: Confidence) -> Page:
     if reply.status != 200:
-        give_up_looking(reply, "listing machines", now)
+        give_up_looking(reply, "listing machines", now, *confidences)
     body = mapping_of(reply, TITLE)
     if body.get("success") is False:
-        raise CannotTell(f"{TITLE} listed nothing: {refusal_of(reply).said}")
+        raise CannotTell(f"{TITLE} listed nothing: {refusal_of(reply, *confidences).said}")
     rows = rows_of(body, "instances", TITLE)
     total = body.get("total_instances")
     return Page(
@@ -94,13 +95,13 @@ def status(instance_id: str) -> Call:
     return Call("GET", _path(instance_id), query=(("owner", "me"),))
 
 
-def read_status(reply: Reply, instance_id: str, now: datetime) -> Instance | None:
+def read_status(reply: Reply, instance_id: str, now: datetime, *confidences: Confidence) -> Instance | None:
     """None only where Vast says so itself: `instances` is there, and null."""
     if reply.status != 200:
-        give_up_looking(reply, f"looking at {instance_id}", now)
+        give_up_looking(reply, f"looking at {instance_id}", now, *confidences)
     body = mapping_of(reply, TITLE)
     if "instances" not in body or body.get("success") is False:
-        raise CannotTell(f"{TITLE} said nothing about {instance_id}: {refusal_of(reply).said}")
+        raise CannotTell(f"{TITLE} said nothing about {instance_id}: {refusal_of(reply, *confidences).said}")
     row = body["instances"]
     if row is None:
         return None
@@ -203,9 +204,9 @@ def terminate(instance_id: str) -> Call:
     return json_call("DELETE", _path(instance_id), {})
 
 
-def read_terminate(reply: Reply, instance_id: str, now: datetime) -> None:
+def read_terminate(reply: Reply, instance_id: str, now: datetime, *confidences: Confidence) -> None:
     """Returns where Vast took the order, or has nothing under that id."""
-    refusal = refusal_of(reply)
+    refusal = refusal_of(reply, *confidences)
     doing = f"destroying {instance_id}"
     if reply.status == 200 and object_of(reply).get("success") is True:
         return
@@ -238,12 +239,12 @@ def account() -> Call:
     return Call("GET", "/api/v0/users/current")
 
 
-def read_account(reply: Reply, now: datetime) -> Purse:
+def read_account(reply: Reply, now: datetime, *confidences: Confidence) -> Purse:
     if reply.status != 200:
-        give_up_looking(reply, "reading the account", now)
+        give_up_looking(reply, "reading the account", now, *confidences)
     body = answer_of(reply, TITLE)
     if not isinstance(body, dict) or body.get("success") is False:
-        raise CannotTell(f"{TITLE} did not describe the account: {refusal_of(reply).said}")
+        raise CannotTell(f"{TITLE} did not describe the account: {refusal_of(reply, *confidences).said}")
     try:
         number = contract_id(body.get("id"))
     except Odd as error:

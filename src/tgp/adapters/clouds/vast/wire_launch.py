@@ -7,6 +7,7 @@ machine that was made nevertheless (`new_contract`): such an answer is never a r
 from datetime import datetime
 from typing import Any
 
+from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd
 from tgp.adapters.clouds.vast.facts import TITLE, USER_DATA_CHARACTERS
 from tgp.adapters.clouds.vast.refusals import Refusal, busy, key_refused, refusal_of
@@ -113,9 +114,9 @@ def _env(order: LaunchOrder) -> dict[str, str]:
 # -- the answer --------------------------------------------------------------------------------------------------------
 
 
-def read_launch(reply: Reply, order: LaunchOrder, now: datetime) -> Instance:
+def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: Confidence) -> Instance:
     env = order.container.env if order.container is not None else ()
-    refusal = refusal_of(reply, order.user_data, *(value.encode() for _, value in env))
+    refusal = refusal_of(reply, *confidences, order.user_data, *(value.encode() for _, value in env))
     made = _machine_named(refusal.body)
     if made and reply.status == 200 and refusal.body.get("success") is True:
         return Instance(

@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd, mapping_of, moment, rows_of, shown, text, whole
 from tgp.adapters.clouds.vast.facts import PROVIDER, TITLE
 from tgp.adapters.clouds.vast.refusals import give_up_looking
@@ -34,6 +35,7 @@ PAGE_ROWS = 2500  # asks; at 3 KB each a page is half of what is read at most
 DISK_GIB = 64  # an image with CUDA in it, and room to work
 MONTH_HOURS = 720  # storage is priced per GB and month of 30 days
 MOST_GPUS = 64  # in one machine
+LARGEST = 1 << 40  # gigabytes, cores or a share: beyond it lies an error
 DATACENTER = 1  # hosting_type of certified data centres; 0 is everybody else
 VM_SUFFIX = ":vm"  # of the sku: the same ask, as a virtual machine
 LONGEST_PLACE = 128
@@ -87,9 +89,9 @@ class Page:
     beyond: int | None  # where the next page begins; None: this was the last
 
 
-def read_page(reply: Reply, after: int, now: datetime) -> Page:
+def read_page(reply: Reply, after: int, now: datetime, *confidences: Confidence) -> Page:
     if reply.status != 200:
-        give_up_looking(reply, "searching offers", now)
+        give_up_looking(reply, "searching offers", now, *confidences)
     body = mapping_of(reply, TITLE)
     rows = rows_of(body, "offers", TITLE)
     if len(rows) < PAGE_ROWS and body.get("truncated") is not True:
@@ -287,13 +289,15 @@ def _beside(offer: Offer, known: Mapping[str, Offer]) -> Offer:
 
 
 def _number(row: Mapping[str, Any], *names: str, default: float | None = None) -> float:
-    """The first that is told, as a number that is one."""
+    """The first that is told, as a number that a machine can have."""
     for name in names:
         value = row.get(name)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 - NaN
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise Odd(f"{name} is {type(value).__name__}, not a number")
+        if not abs(value) <= LARGEST:  # NaN, too; and compared before it is made a float, which not every whole fits
+            raise Odd(f"{name} is more than any machine has")
         return float(value)
     if default is None:
         raise Odd(f"{names[0]} is not told")

@@ -1,0 +1,255 @@
+"""What could wear the market down: Secrets that come late, clocks that jump, classes that come and go, odd answers."""
+
+import asyncio
+import json
+from datetime import timedelta
+
+import pytest
+
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, furnish, open_market, operator_main, writes
+from tests.sim.an_operator import settle as let_settle
+from tests.sim.test_market import condition, status
+from tests.sim.test_standing import FORBIDDEN, Replica
+from tgp.api.crds import crds
+from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, NAMESPACE, SECRET
+from tgp.app.clouds import facts_of
+from tgp.app.settings import Settings
+from tgp.ports.http import Call, Reply
+from tgp.sim.clouds.dialling import origin_of
+from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.world import KUBERNETES, World
+
+ALONE = Settings(leader_elect=False)
+
+
+def class_writes(world: World) -> int:
+    return len([line for line in writes(world) if "gpunodeclasses" in line])
+
+
+def test_a_secret_that_comes_hours_later_is_noticed_all_the_same():
+    """Nobody asks about a class that cannot buy anything; its Secret is watched for nevertheless."""
+    with World("late") as world:
+        furnish(world)
+        runpod = open_market(world, "runpod")
+        a_class(world, "rented", providers=[{"name": "runpod"}])
+        world.process("operator", operator_main(ALONE))
+        world.run(hours=3)
+        assert condition(world, "rented", "CredentialsValid")[:2] == ("False", "CredentialsMissing")
+
+        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY=runpod.key)
+        world.run(seconds=90)
+        assert condition(world, "rented", "CredentialsValid")[:2] == ("True", "Accepted")
+
+
+def test_a_provider_that_only_a_newer_version_knows_is_nobodys_trouble():
+    """An older replica during an upgrade: it leaves the new provider alone and goes on with the others."""
+    with World("newer") as world:
+        for crd in crds(ancestor=True):
+            newer = json.loads(json.dumps(crd).replace('"simulated"', '"simulated", "coreweave"'))
+            world.api.backstage.create(CUSTOM_RESOURCE_DEFINITION, newer)
+        create(world, NAMESPACE, NAMESPACE_NAME)
+        open_market(world, "simulated")
+        a_class(world, "mixed", providers=[{"name": "simulated"}, {"name": "coreweave"}])
+        world.process("operator", operator_main(ALONE))
+        let_settle(world)
+
+        assert status(world, "mixed")["availableGPUs"]
+        assert condition(world, "mixed", "OffersFresh")[:2] == ("True", "Fresh")
+        assert "coreweave" in status(world, "mixed")["providers"]
+
+
+def test_what_an_older_version_left_in_a_status_keeps_nobody_from_judging_the_class():
+    with World("legacy") as world:
+        furnish(world)
+        open_market(world, "simulated", moves=True)
+        a_class(world, "trial")
+        left = {
+            "providers": {"simulated": {"credentialsValid": True, "bootMode": "native", "offers": 3}},
+            "availableGPUs": [{"gpuType": "H100-SXM", "provider": "simulated", "pricePerHour": "NaN"}],
+        }
+        world.api.backstage.merge_patch(GPU_NODE_CLASS, "", "trial", {"status": left})
+        world.process("operator", operator_main(ALONE))
+        let_settle(world)
+
+        assert condition(world, "trial", "OffersFresh")[:2] == ("True", "Fresh")
+        assert all(row["pricePerHour"] != "NaN" for row in status(world, "trial")["availableGPUs"])
+
+
+@pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=-1)], ids=str)
+def test_prices_are_written_on_after_the_clock_jumped(jump):
+    with World(f"jump-{jump}") as world:
+        furnish(world)
+        open_market(world, "simulated", moves=True)
+        a_class(world, "trial")
+        operator = world.process("operator", operator_main(ALONE))
+        let_settle(world)
+        operator.clock.jump(jump)
+        world.run(minutes=5)
+        before = class_writes(world)
+        world.run(hours=2)
+
+        assert 6 <= class_writes(world) - before <= 24
+        assert condition(world, "trial", "OffersFresh")[:2] == ("True", "Fresh")
+
+
+def test_a_refused_key_is_tried_again_within_the_quarter_hour_also_when_the_clock_was_set_back():
+    with World("back") as world:
+        furnish(world)
+        runpod = open_market(world, "runpod")
+        a_class(world, "rented", providers=[{"name": "runpod"}])
+        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="a-wrong-key")
+        operator = world.process("operator", operator_main(ALONE))
+        let_settle(world)
+        operator.clock.jump(timedelta(days=-1))
+        asked = sum(runpod.calls.values())
+        world.run(minutes=61)
+
+        assert 3 <= sum(runpod.calls.values()) - asked <= 8
+
+
+def test_a_provider_that_fails_after_the_clock_was_set_back_grows_stale_all_the_same():
+    with World("back-and-silent") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+        a_class(world, "trial")
+        operator = world.process("operator", operator_main(ALONE))
+        let_settle(world)
+        operator.clock.jump(timedelta(days=-1))
+        shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=200)
+        world.run(minutes=40)
+
+        assert condition(world, "trial", "OffersFresh")[:2] == ("False", "Stale")
+
+
+def test_a_hand_over_while_a_provider_hiccups_changes_nothing():
+    """What the last leader knew stands until this one knows better: a provider that errs is unknown, not empty."""
+    with World("hand-over") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+        a_class(world, "trial")
+        operator = world.process("operator", operator_main(ALONE))
+        let_settle(world)
+        before, known = class_writes(world), status(world, "trial")
+        shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=2)
+        operator.stop()
+        operator.start()
+        world.run(minutes=8)
+
+        assert status(world, "trial")["availableGPUs"] == known["availableGPUs"]
+        assert condition(world, "trial", "OffersFresh")[:2] == ("True", "Fresh")
+        assert class_writes(world) == before
+
+
+def test_a_provider_that_never_answers_a_new_leader_is_said_to_be_stale():
+    with World("hand-over-silent") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+        a_class(world, "trial")
+        operator = world.process("operator", operator_main(ALONE))
+        let_settle(world)
+        known = status(world, "trial")["availableGPUs"]
+        shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=500)
+        operator.stop()
+        operator.start()
+        world.run(minutes=30)
+
+        assert condition(world, "trial", "OffersFresh")[:2] == ("False", "Stale")
+        assert status(world, "trial")["availableGPUs"] == known, "unknown is not empty"
+
+
+def test_classes_that_come_and_go_do_not_make_a_provider_be_asked_more_often():
+    with World("churn") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+        a_class(world, "stays")
+        world.process("operator", operator_main(ALONE))
+        let_settle(world)
+        asked = shop.calls[Verb.OFFERS]
+        for number in range(30):
+            a_class(world, f"passing-{number}")
+            world.run(seconds=10)
+            world.api.backstage.delete(GPU_NODE_CLASS, "", f"passing-{number}")
+            world.run(seconds=10)
+
+        assert shop.calls[Verb.OFFERS] - asked <= 7, "ten minutes at two minutes each, and a little more"
+
+
+@pytest.mark.parametrize("mishap", [Mishap.HTML, Mishap.GARBAGE, Mishap.ERROR])
+def test_a_check_that_never_works_does_not_keep_the_offers_away(mishap):
+    with World(f"check-{mishap}") as world:
+        furnish(world)
+        vast = open_market(world, "vast")
+        vast.mishaps.aim(mishap, Verb.CHECK, times=500)
+        a_class(world, "rented", providers=[{"name": "vast"}], bootPolicy="Any")
+        a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key)
+        world.process("operator", operator_main(ALONE))
+        let_settle(world)
+
+        assert status(world, "rented")["availableGPUs"]
+        assert condition(world, "rented", "CredentialsValid")[0] == "Unknown"
+
+
+def test_answers_that_alternate_and_errors_that_never_repeat_do_not_become_a_storm_of_writes():
+    with World("moody") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+        turns = 0
+
+        async def moody(call: Call) -> Reply:
+            nonlocal turns
+            turns += 1
+            if turns % 2 and "/offers" in call.path:
+                return Reply(500, f"trace \x1b[31m {turns} \x00 {'x' * 100_000}".encode(), (("Content-Type", "text/plain"),))
+            return await shop.handle(call)
+
+        world.mount(origin_of(facts_of("simulated").endpoint), moody)
+        a_class(world, "trial")
+        world.process("operator", operator_main(ALONE))
+        let_settle(world)
+        before = len(writes(world))
+        world.run(hours=6)
+
+        assert len(writes(world)) - before <= 6
+        assert "\x1b" not in json.dumps(status(world, "trial"))
+
+
+def test_a_secret_that_may_not_be_read_is_said_and_stops_nobody_else():
+    """A role that names its Secrets one by one forgot one: a condition for the administrator, not silence."""
+    with World("forbidden") as world:
+        furnish(world)
+        open_market(world, "simulated")
+
+        async def strict(call: Call):
+            return Reply(403, FORBIDDEN) if call.path.endswith("/secrets/other") else await world.api.handle(call)
+
+        world.mount(KUBERNETES, strict)
+        a_class(
+            world,
+            "both",
+            providers=[{"name": "simulated"}, {"name": "runpod", "credentialsRef": {"name": "other", "key": "k"}}],
+        )
+        world.process("operator", operator_main(ALONE))
+        let_settle(world)
+
+        found, _, message = condition(world, "both", "CredentialsValid")
+        assert found == "False"
+        assert "other" in message
+        assert status(world, "both")["availableGPUs"]
+
+
+def test_a_source_that_nobody_uses_any_more_leaves_nothing_behind():
+    with World("leftovers") as world:
+        furnish(world)
+        shop = open_market(world, "simulated")
+        replica = Replica(world, "one", ALONE)
+        for number in range(20):
+            settings = {"endpoint": f"{facts_of('simulated').endpoint}?n={number}"}
+            del settings
+            a_class(world, f"passing-{number}", providers=[{"name": "vast", "credentialsRef": {"name": f"s-{number}", "key": "k"}}])
+            world.run(seconds=10)
+            world.api.backstage.delete(GPU_NODE_CLASS, "", f"passing-{number}")
+            world.run(seconds=10)
+        assert replica.operator is not None
+        assert shop.calls[Verb.OFFERS] == 0
+        assert len(replica.operator.sources.store) == 0
+        assert replica.operator.market.sellers == {}
