@@ -147,20 +147,6 @@ def test_a_slow_provider_keeps_nobody_waiting():
         assert status(world, "both")["availableGPUs"]
 
 
-def test_an_empty_balance_is_said_as_such():
-    with World("broke") as world:
-        furnish(world)
-        runpod = open_market(world, "runpod")
-        for tenant in runpod.fleet.accounts:
-            tenant.balance_microusd = 0
-        a_class(world, "rented", providers=[{"name": "runpod"}])
-        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY=runpod.key)
-        world.process("operator", operator_main())
-        settle(world)
-
-        assert condition(world, "rented", "CredentialsValid")[0] == "True"
-
-
 def test_a_provider_that_a_class_no_longer_names_is_no_longer_asked():
     with World("gone") as world:
         furnish(world)
@@ -174,3 +160,38 @@ def test_a_provider_that_a_class_no_longer_names_is_no_longer_asked():
         world.run(hours=1)
 
         assert sum(shop.calls.values()) == asked
+
+
+def test_a_key_that_may_not_do_everything_is_told_apart_from_one_that_is_refused():
+    """Prices are read on with it; what it lacks is said."""
+    with World("weak") as world:
+        furnish(world)
+        shop = open_market(world, "lambdalabs")
+        settings = {"sshKeyName": "a-key-nobody-added"}
+        a_class(world, "rented", providers=[{"name": "lambdalabs", "settings": settings}])
+        a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY=shop.key)
+        world.process("operator", operator_main())
+        settle(world)
+        found, reason, message = condition(world, "rented", "CredentialsValid")
+
+        assert (found, reason) == ("False", "KeyTooWeak")
+        assert "a-key-nobody-added" in message
+        asked = shop.calls[Verb.OFFERS]
+        world.run(minutes=30)
+        assert shop.calls[Verb.OFFERS] - asked >= 12
+
+
+def test_used_up_credit_is_said_as_such():
+    with World("used up") as world:
+        furnish(world)
+        vast = open_market(world, "vast")
+        for tenant in vast.fleet.accounts:
+            tenant.balance_microusd = 0
+        a_class(world, "rented", providers=[{"name": "vast"}])
+        a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key)
+        world.process("operator", operator_main())
+        settle(world)
+        found, reason, message = condition(world, "rented", "CredentialsValid")
+
+        assert (found, reason) == ("True", "AccountExhausted")
+        assert "credit is used up" in message

@@ -31,7 +31,7 @@ PROVIDERS = {
     "webhook": "tgp.adapters.clouds.webhook",
     "simulated": "tgp.adapters.clouds.simulated",
 }
-OPEN_MAX = 64  # clients kept; a rotated key's old client is the first to go
+OPEN_MAX = 1024  # clients kept: 64 classes of 16 providers, each with a key of its own; the longest unused goes first
 
 
 @cache
@@ -91,4 +91,6 @@ class AllClouds:
             self._open[asked] = found
             while len(self._open) > OPEN_MAX:
                 self._open.popitem(last=False)
+        else:
+            self._open.move_to_end(asked)  # it may hold a token that was costly to get
         return found

@@ -173,7 +173,11 @@ class Operator:
         self.metrics.show(BookCollector(lambda: self.market.book, self._outside.clock.now))
 
     def _announce(self, source: str) -> None:
-        self.sources.store.put(Announced(key=Key("", source), resource_version=self.sources.next_version()))
+        plate = Announced(key=Key("", source), resource_version=self.sources.next_version())
+        if source in self.market.sellers:
+            self.sources.store.put(plate)
+        else:  # nobody buys there any more
+            self.sources.store.drop(plate)
 
     def _note_lease(self, why: str) -> None:
         assert self.elector is not None, "nobody else tells of it"

@@ -12,7 +12,7 @@ from typing import Any
 
 from tgp.api.problem import Invalid
 from tgp.api.values import duration, go_duration
-from tgp.core.rules.power_hosts import HostRefused, HostRules
+from tgp.core.rules.power_hosts import HostRules
 
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
@@ -177,7 +177,7 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
         raise BadSetting(f"{order} must hold, so that a leader ends before it is replaced")
     try:
         HostRules(settings.power_allowed_hosts)
-    except HostRefused as error:
+    except ValueError as error:
         raise BadSetting(f"{places['power_allowed_hosts']}: {error}") from error
     if settings.listen:
         host, colon, port = settings.listen.rpartition(":")

@@ -3,6 +3,8 @@
 A turn is about one source: has it a key, does the provider take it, what is on sale? Whatever goes wrong becomes part
 of what is known: a provider that errs is *unknown*, its last offers are served on and show their age.
 A key that was refused is not tried again before it changes, or a while has passed.
+A source that was asked rests: whatever wakes its turn meanwhile, it is not asked again before it is due, unless what it
+is asked with changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,9 +25,9 @@ from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
 from tgp.core.rules.sources import sources_of
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Cloud, CloudFacts, KeyReport, Listing
+from tgp.ports.cloud import Cloud, CloudFacts, KeyReport, Listing, Right
 from tgp.ports.clouds import Clouds
-from tgp.ports.cluster import View
+from tgp.ports.cluster import Forbidden, View
 from tgp.ports.entropy import Entropy
 from tgp.ports.journal import Journal
 from tgp.ports.vault import Vault
@@ -34,6 +36,7 @@ CHECK_EVERY = timedelta(hours=1)  # a key that was good; every listing tries it 
 REFUSED_AGAIN_AFTER = timedelta(minutes=15)  # an administrator may have mended the key's rights over there
 JITTER = 0.1  # of the interval, either way
 LONGEST_PAUSE = timedelta(minutes=15)  # between tries at a provider that errs
+LONGEST_REST = LONGEST_PAUSE * (1 + JITTER)  # one that seems longer was agreed before the clock was set back
 TROUBLE_AFTER = timedelta(minutes=5)  # of failures, before anybody is told
 
 
@@ -73,6 +76,12 @@ class Visit:
     def fingerprint(self) -> str:
         return self.key.fingerprint if self.key is not None else ""
 
+    @property
+    def asked_with(self) -> tuple[str, ...]:
+        """Tells apart every set of secrets, and gives none away."""
+        others = (f"{secret}/{key}={value.fingerprint}" for (secret, key), value in sorted(self.others.items()))
+        return self.fingerprint, *others
+
 
 @dataclass(slots=True)
 class Failures:
@@ -81,6 +90,17 @@ class Failures:
     since: datetime
     count: int = 0
     told: bool = False  # somebody was told of them
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Of one source, after it was asked."""
+
+    asked_with: tuple[str, ...]
+    until: datetime
+
+    def lasts(self, visit: Visit, now: datetime) -> bool:
+        return self.asked_with == visit.asked_with and timedelta(0) < self.until - now <= LONGEST_REST
 
 
 class MarketKeeper:
@@ -107,6 +127,7 @@ class MarketKeeper:
         self._journal = journal
         self._announce = announce
         self._failures: dict[str, Failures] = {}
+        self._rests: dict[str, Rest] = {}
 
     # -- which sources want a turn ---------------------------------------------------------------------------------
 
@@ -137,25 +158,31 @@ class MarketKeeper:
         source = self._wanted().get(name)
         if source is None:
             self._failures.pop(name, None)
+            self._rests.pop(name, None)
             self._market.drop(name)
             self._announce(name)
             return None
         visit = await self._prepare(name, source)
+        rest = self._rests.pop(name, None)
+        if rest is not None and rest.lasts(visit, self._clock.now()):
+            self._rests[name] = rest
+            return rest.until
         seller = self._seller(visit)
         if visit.keyless and not visit.facts.public_offers:
             self._market.book = self._market.book.without(name)  # nothing can be bought there any more
             self._market.put(name, replace(seller, missing_key=True))
             self._announce(name)
             return None  # until the Secret or the class changes
-        if seller.key.valid is False and not self._worth_another_try(seller.key):
-            return self._clock.now() + REFUSED_AGAIN_AFTER
-        return await self._ask(visit, seller)
+        until = await self._ask(visit, seller)
+        self._rests[name] = Rest(visit.asked_with, until)
+        return until
 
     async def _ask(self, visit: Visit, seller: Seller) -> datetime:
         try:
             cloud = self._clouds.open(visit.source, visit.key, visit.others)
             if not visit.keyless:
                 seller = await self._with_key_checked(visit, cloud, seller)
+                self._tell_of_key(visit.name, seller)
             listing = await cloud.offers()
         except KeyRefused as error:
             self._refused(visit, seller, str(error))
@@ -167,20 +194,17 @@ class MarketKeeper:
 
     async def _with_key_checked(self, visit: Visit, cloud: Cloud, seller: Seller) -> Seller:
         now = self._clock.now()
-        checked_at = seller.key.checked_at
-        if seller.key.valid and checked_at is not None and now - checked_at < CHECK_EVERY:
+        if _checked_lately(seller.key, now):
             return seller
         try:
             known = _known_by(await cloud.check(), now, visit.fingerprint)
+        except KeyRefused:
+            raise
         except AccountExhausted as error:
             known = KeyState(True, str(error), exhausted=True, checked_at=now, fingerprint=visit.fingerprint)
-        except CloudBusy:
+        except CloudError:
             return seller  # tried again with the next turn; the offers may be had all the same
-        if known.valid and seller.key.valid is not True:
-            self._journal.note(KeyAccepted(visit.name, known.account))
-        seller = replace(seller, key=known)
-        self._market.put(visit.name, seller)
-        return seller
+        return replace(seller, key=known)
 
     def _went_well(self, visit: Visit, seller: Seller, listing: Listing) -> None:
         name, now, market = visit.name, self._clock.now(), self._market
@@ -189,23 +213,41 @@ class MarketKeeper:
             self._journal.note(ProviderRecovered(name))
         market.book = market.book.with_listing(name, listing, now)
         market.history.note(listing.offers, now)
-        market.put(name, replace(seller, missing_key=visit.keyless))
+        self._keep(name, replace(seller, missing_key=visit.keyless))
         self._announce(name)
 
     def _refused(self, visit: Visit, seller: Seller, why: str) -> None:
-        if seller.key.valid is not False:
-            self._journal.note(KeyWasRefused(visit.name, why))
         refused = KeyState(False, why, checked_at=self._clock.now(), fingerprint=visit.fingerprint)
+        if self._turned(visit.name, refused):
+            self._journal.note(KeyWasRefused(visit.name, why))
         self._market.book = self._market.book.without(visit.name)  # what cannot be bought is no offer
         self._market.put(visit.name, replace(seller, key=refused))
         self._announce(visit.name)
+
+    def _tell_of_key(self, name: str, seller: Seller) -> None:
+        """What a check found is told before a long listing ends, but for the end of a refusal: the listing decides."""
+        before = self._market.sellers.get(name)
+        if self._turned(name, seller.key) and (before is None or before.key.valid is not False):
+            self._keep(name, seller)
+            self._announce(name)
+
+    def _keep(self, name: str, seller: Seller) -> None:
+        if seller.key.valid and self._turned(name, seller.key):
+            self._journal.note(KeyAccepted(name, seller.key.account))
+        self._market.put(name, seller)
+
+    def _turned(self, name: str, key: KeyState) -> bool:
+        """Is this news? A check may be passed and the listing refused, time and again: that is one refusal."""
+        before = self._market.sellers.get(name)
+        return before is None or (before.key.valid, before.key.fingerprint) != (key.valid, key.fingerprint)
 
     def _failed(self, visit: Visit, seller: Seller, error: CloudError) -> datetime:
         name, now, market = visit.name, self._clock.now(), self._market
         failures = self._failures.setdefault(name, Failures(since=now))
         failures.count += 1
+        failures.since = min(failures.since, now)  # the clock was set back: they began now at the latest
         market.book = market.book.with_failure(name, str(error), now)
-        market.put(name, seller)
+        self._keep(name, seller)
         if not failures.told and now - failures.since >= TROUBLE_AFTER:
             failures.told = True
             self._journal.note(ProviderTroubled(name, type(error).__name__, str(error)))
@@ -217,13 +259,21 @@ class MarketKeeper:
     # -- what a turn needs -------------------------------------------------------------------------------------------
 
     async def _prepare(self, name: str, source: Source) -> Visit:
-        own = (await self._vault.read(source.secret) or {}).get(source.key) if source.secret else None
+        own = await self._value(source.secret, source.key) if source.secret else None
         others: dict[tuple[str, str], Secret] = {}
         for secret, key in _referred_to(source):
-            value = (await self._vault.read(secret) or {}).get(key)
+            value = await self._value(secret, key)
             if value is not None:
                 others[secret, key] = value
         return Visit(name, source, self._clouds.facts(source.provider), own, others)
+
+    async def _value(self, secret: str, key: str) -> Secret | None:
+        """None: it is not there, or not for us to see; the class says which."""
+        try:
+            values = await self._vault.read(secret)
+        except Forbidden:
+            return None
+        return None if values is None else values.get(key)
 
     def _seller(self, visit: Visit) -> Seller:
         """What is known; what was known of another key is forgotten."""
@@ -235,24 +285,34 @@ class MarketKeeper:
             return replace(seller, key=KeyState(), missing_key=False)
         return seller
 
-    def _worth_another_try(self, key: KeyState) -> bool:
-        return key.checked_at is None or self._clock.now() - key.checked_at >= REFUSED_AGAIN_AFTER
-
     def _jittered(self, interval: timedelta) -> timedelta:
         return interval * (1 - JITTER + 2 * JITTER * self._entropy.jitter())
 
 
+def _checked_lately(key: KeyState, now: datetime) -> bool:
+    """A key that lacks a right is looked at sooner. A moment still to come is none: the clock was wrong."""
+    if key.checked_at is None or key.valid is None:
+        return False
+    return timedelta(0) <= now - key.checked_at < (CHECK_EVERY if key.valid else REFUSED_AGAIN_AFTER)
+
+
 def _known_by(report: KeyReport, now: datetime, fingerprint: str) -> KeyState:
-    lacking = [right.name for right in report.rights if right.held is False]
-    why = "; ".join((*report.notes, *(f"the key may not: {name}" for name in lacking)))
+    """A lack is told, and the offers are listed all the same: what else can be had there is still for sale."""
+    lacking = [right for right in report.rights if right.held is False]
+    why = "; ".join((*report.notes, *(_lack(right) for right in lacking)))
     return KeyState(
-        valid=not lacking,
+        valid=True,
         why=why,
-        exhausted=not report.can_buy,
+        weak=bool(lacking),
+        exhausted=not report.can_buy and not lacking,
         account=report.account.id,
         checked_at=now,
         fingerprint=fingerprint,
     )
+
+
+def _lack(right: Right) -> str:
+    return f"{right.name}: {right.note}" if right.note else f"the key may not: {right.name}"
 
 
 def _names(record: Typed[GPUNodeClass] | None) -> tuple[str, ...]:

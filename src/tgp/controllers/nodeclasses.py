@@ -1,28 +1,38 @@
 """Looks after GPUNodeClasses: what they refer to, what their providers say of the keys, and what they could buy."""
 
-from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.controllers.market import Market
-from tgp.controllers.verdicts import Scribe, condition_of
+from tgp.controllers.verdicts import Scribe, condition_of, generation_of
 from tgp.core.model.conditions import Verdict
 from tgp.core.model.key import Key
 from tgp.core.model.typed import Typed
 from tgp.core.model.wish import PassedOver
 from tgp.core.model.workload import Metadata
-from tgp.core.rules.class_market import OF_THE_MARKET, Standing, judge_market, summary, worth_writing
+from tgp.core.rules.class_market import (
+    OF_THE_KEYS,
+    OF_THE_MARKET,
+    Standing,
+    judge_market,
+    judged_again_at,
+    keys_tried,
+    known_enough,
+    summary,
+    worth_writing,
+)
 from tgp.core.rules.nodeclass import ClassSight, backend_of, could_ask, judge_class
 from tgp.core.rules.ranking import Ranking, rank
 from tgp.core.rules.secrets import names, wanted_by
 from tgp.core.rules.sources import sources_of
 from tgp.core.rules.wishes import class_wish
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import View
+from tgp.ports.cluster import Forbidden, View
 from tgp.ports.vault import Vault
 
 MISFITS_SAID = 3  # reasons in a condition; more is a list
+LOOK_AGAIN_AFTER = timedelta(minutes=15)  # a vault forgets what nobody asks for; what is missing may still come
 
 
 class NodeClassReconciler:
@@ -52,42 +62,67 @@ class NodeClassReconciler:
         if record is None or record.deleting or record.object is None:
             return None  # unreadable: written by a newer version, perhaps. Left alone; its view has said so already.
         wanted = wanted_by(record.object, backend_of(record.object, self._default_backend))
-        present = {name: keys for name in names(wanted) if (keys := await self._keys_of(name)) is not None}
-        sight = ClassSight(record.object, present, self._namespace, self._default_backend, self._time_zones)
+        sight = await self._sight(record.object, names(wanted))
         now = self._clock.now()
         ranking = rank(self._market.book, class_wish(record.object, self._market.marks), now)
         standings = self._standings(record.object, ranking)
         judged = {verdict.type: verdict for verdict in judge_class(sight)}
-        asked = all(standing.seller is not None for standing in standings)
-        for verdict in self._of_the_market(record, standings, ranking) if asked else _as_it_stands(record):
+        asked = known_enough(standings, record.status, condition_of(record, "OffersFresh"), now)
+        for verdict in self._of_the_market(record, standings, ranking, asked=asked):
             if verdict.type != "CredentialsValid" or could_ask(sight):  # a key that is missing comes first
                 judged[verdict.type] = verdict
-        parts = summary(standings, ((row.offer, row.source) for row in ranking), now)
+        held = record.status if generation_of(record, "OffersFresh") == record.generation else {}
+        parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held)
         worth = asked and worth_writing(record.status, parts, now)
         await self._scribe.write(record, judged.values(), parts if worth else None)
-        return None
+        again = now + LOOK_AGAIN_AFTER
+        return min(again, judged_again_at(standings, now) or again)
+
+    async def _sight(self, node_class: GPUNodeClass, secrets: Iterable[str]) -> ClassSight:
+        """Of Secrets only the names of their keys: values are not looked at here."""
+        present: dict[str, frozenset[str]] = {}
+        forbidden = set()
+        for name in secrets:
+            try:
+                values = await self._vault.read(name)
+            except Forbidden:
+                forbidden.add(name)
+                continue
+            if values is not None:
+                present[name] = frozenset(values)
+        return ClassSight(
+            node_class, present, self._namespace, self._default_backend, self._time_zones, frozenset(forbidden)
+        )
 
     def _of_the_market(
-        self, record: Typed[GPUNodeClass], standings: tuple[Standing, ...], ranking: Ranking
-    ) -> tuple[Verdict, ...]:
+        self, record: Typed[GPUNodeClass], standings: tuple[Standing, ...], ranking: Ranking, *, asked: bool
+    ) -> Iterable[Verdict]:
+        """Fresh verdicts, or what an earlier process found out; keys may be judged before a long listing ends."""
         assert record.object is not None
         misfits = [str(reason) for reason in ranking.passed if reason is not PassedOver.NOT_IN_CLASS]
-        return judge_market(record.object, standings, misfits[:MISFITS_SAID], self._clock.now())
+        fresh = judge_market(record.object, standings, misfits[:MISFITS_SAID], self._clock.now())
+        if asked:
+            return fresh
+        kept = OF_THE_MARKET - OF_THE_KEYS if keys_tried(standings) else OF_THE_MARKET
+        stands = (condition_of(record, name) for name in sorted(kept))
+        return [
+            *(verdict for verdict in fresh if verdict.type not in kept),
+            *(verdict for verdict in stands if verdict is not None),
+        ]
 
     def _standings(self, node_class: GPUNodeClass, ranking: Ranking) -> tuple[Standing, ...]:
         market = self._market
-        fitting = Counter(row.source for row in ranking)
+        fitting = ranking.by_source
         return tuple(
             Standing(
-                name, source, market.sellers.get(source.name), market.book.state(source.name), fitting[source.name]
+                name,
+                source,
+                market.sellers.get(source.name),
+                market.book.state(source.name),
+                fitting.get(source.name, 0),
             )
             for name, source in sources_of(node_class).items()
         )
-
-    async def _keys_of(self, secret: str) -> frozenset[str] | None:
-        """Names only: values are not looked at here. None: there is no such Secret."""
-        values = await self._vault.read(secret)
-        return None if values is None else frozenset(values)
 
     def referring_to(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
         """Classes that a change of this Secret concerns."""
@@ -109,8 +144,3 @@ class NodeClassReconciler:
                 source.name for source in sources_of(record.object).values()
             }:
                 yield record.key
-
-
-def _as_it_stands(record: Typed[GPUNodeClass]) -> list[Verdict]:
-    """What an earlier process found out stays until this one has asked every provider itself."""
-    return [verdict for name in sorted(OF_THE_MARKET) if (verdict := condition_of(record, name)) is not None]

@@ -74,3 +74,12 @@ def condition_of(record: Typed[T], name: str) -> Verdict | None:
             status = {"True": True, "False": False}.get(str(condition.get("status")))
             return Verdict(name, status, str(condition.get("reason", "")), str(condition.get("message", "")))
     return None
+
+
+def generation_of(record: Typed[T], name: str) -> int | None:
+    """Of the spec that a condition was last judged by; None: nobody has said anything."""
+    for condition in _conditions(record.status):
+        if condition.get("type") == name:
+            observed = condition.get("observedGeneration")
+            return observed if isinstance(observed, int) else None
+    return None

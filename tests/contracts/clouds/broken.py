@@ -14,7 +14,16 @@ from tests.contracts.clouds.providers.simulated import PROVIDER
 from tgp.adapters.clouds.door import Door
 from tgp.adapters.clouds.simulated import FACTS, wire
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OutcomeUnknown
+from tgp.core.model.cloud_errors import (
+    AccountExhausted,
+    CannotTell,
+    CloudBusy,
+    CloudError,
+    KeyRefused,
+    OrderRefused,
+    OutcomeUnknown,
+    SoldOut,
+)
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer, Stock
 from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing
@@ -169,6 +178,28 @@ class TellsTheKey(SimulatedCloud):
             raise CannotTell(f"{error}; sent: {self._headers}") from error
 
 
+class PassesItsWordsOn(SimulatedCloud):
+    """Shows people the provider's own words, whatever they quote."""
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        reply = await self._sender.change(wire.launch(order))
+        try:
+            return wire.read_launch(reply, order)
+        except (AccountExhausted, KeyRefused, OrderRefused, SoldOut) as error:
+            raise type(error)(f"{error}: {reply.content.decode(errors='replace')}") from error
+
+
+class NamesItOnce(SimulatedCloud):
+    """Leaves the second field out by which a renamed machine would be found again."""
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        call = wire.launch(order)
+        body = wire.mapping_of(Reply(200, call.body), "ourselves")
+        body["tags"] = dict(order.tags)
+        wrong = replace(call, body=msgspec.json.encode(body))
+        return wire.read_launch(await self._sender.change(wrong), order)
+
+
 def _confirmed(offer: Offer) -> Offer:
     fields = {name: getattr(offer, name) for name in offer.__struct_fields__}
     return Offer(**fields | {"stock": Stock.CONFIRMED})
@@ -206,5 +237,7 @@ BROKEN = tuple(
         EmptyMarket,
         OneIdentity,
         TellsTheKey,
+        PassesItsWordsOn,
+        NamesItOnce,
     )
 )

@@ -68,7 +68,6 @@ class Provider:
     tells_balance: bool = True
     unique_names: bool = False  # True: a second machine of one name is refused
     page_rows: int = 0  # of one page of a list of machines; 0: lists have no pages
-    stocks: bool = True  # False: listings do not tell what is sold out
     status_by: Verb = Verb.STATUS  # what `status` asks, as the simulator names it
     account_by: Verb = Verb.ACCOUNT  # what `identity` and `check` ask first
     askings: Mapping[Verb, int] = field(default_factory=dict)  # calls that one question is, where it is not one

@@ -2,8 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.contracts.clouds.providers import lambdalabs, vultr
 from tests.contracts.clouds.stage import Stage, play
+from tests.contracts.clouds.webhook.bench import Bench, a_machine, an_order, instance, said
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import OrderRefused
 from tgp.sim.clouds.lambdalabs import SSH_KEY_NAME
@@ -26,7 +29,7 @@ def test_lambda_starts_machines_with_the_ssh_key_that_the_class_names_and_none_w
     async def script(stage: Stage) -> None:
         await stage.launched()
 
-        assert stage.machine().detail["ssh_key_names"] == [SSH_KEY_NAME]
+        assert stage.machine().detail["ssh_key_names"] == (SSH_KEY_NAME,)
 
     async def without(stage: Stage) -> None:
         order = await stage.order()
@@ -36,3 +39,14 @@ def test_lambda_starts_machines_with_the_ssh_key_that_the_class_names_and_none_w
 
     play(lambdalabs.PROVIDER, script)
     play(replace(lambdalabs.PROVIDER, settings=lambda url: ProviderSettings(endpoint=url)), without)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "GET"])
+async def test_a_machine_is_switched_by_the_method_that_the_class_names(method):
+    bench = Bench({"on": said(202), "off": said(202)})
+    cloud = bench.cloud(a_machine(method=method, status_endpoint=None))
+    await cloud.launch(an_order())
+    await cloud.terminate(instance())
+
+    assert bench.paths == [f"{method} /box-1/on", f"{method} /box-1/off"]
+    assert all(bool(call.body) == (method != "GET") for _, call in bench.calls)

@@ -1,4 +1,4 @@
-"""What a class writes decides which offers of the book are its own: field by field, from the manifest to the ranking."""
+"""What a class writes decides which offers of the book are its own: field by field, from manifest to ranking."""
 
 from typing import Any
 

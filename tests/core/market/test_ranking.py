@@ -267,3 +267,26 @@ def test_the_arrays_decide_as_plain_rules_do(ours, theirs, wish):
     assert len(ranking) + sum(ranking.passed.values()) == len(book)
     assert all(ranking.explain())
     assert list(ranking.first(2)) == list(ranking)[:2]
+
+
+@PATIENT
+@given(acme=st.lists(offers_of("acme"), max_size=20), beta=st.lists(offers_of("beta"), max_size=20))
+def test_the_summary_by_source_and_kind_is_what_reading_every_row_would_tell(acme, beta):
+    """Counted in arrays, because a class is judged on every refresh of every source it uses."""
+    book = PriceBook().with_listing("acme", AListing(tuple(acme)), NOW).with_listing("b/k", AListing(tuple(beta)), NOW)
+    wish = Wish(kinds=Kinds.EITHER, boots=tuple(BootMode), min_trust=Trust.ANY, doors={"acme": Door(2), "b/k": Door()})
+    ranking = rank(book, wish, NOW)
+    counted = Counter(row.source for row in ranking)
+    firsts = {}
+    for row in ranking:
+        firsts.setdefault((row.offer.gpu, row.source, row.offer.spot), row)
+
+    assert ranking.by_source == {"acme": counted["acme"], "b/k": counted["b/k"]}
+    assert ranking.first_of_each_kind() == tuple(firsts.values())
+
+
+def test_an_empty_book_has_a_summary_too():
+    ranking = rank(PriceBook(), Wish(), NOW)
+
+    assert ranking.by_source == {}
+    assert ranking.first_of_each_kind() == ()

@@ -90,7 +90,7 @@ def test_a_slip_of_the_pen_finds_what_was_meant():
         ("paperspace", "RTX4000", 8, "RTX4000"),
         ("paperspace", "GPU+", None, "M4000"),
         ("paperspace", "A100", None, "A100-40GB-PCIE"),
-        ("paperspace", "A100-80G", 80, "A100-80GB-PCIE"),
+        ("paperspace", "A100-80G", 80, "A100-80GB-SXM"),
         ("paperspace", "V100-32G", None, "V100-32GB"),
         ("vultr", "NVIDIA_A16", 16, "A16"),
         ("vultr", "NVIDIA_A100", 80, "A100-80GB-PCIE"),

@@ -61,6 +61,20 @@ TABLE = [
         ("tgp_unreadable_objects_total", {"kind": "GPUNodeClass"}, 1),
         (True, "Unreadable", "Expected int"),
     ),
+    (facts.KeyAccepted("vast/keys/V#1a2b3c4d", "account-1"), "INFO", None, None),
+    (
+        facts.KeyWasRefused("vast/keys/V#1a2b3c4d", "Vast.ai says 401"),
+        "WARNING",
+        ("tgp_keys_refused_total", {"provider": "vast"}, 1),
+        None,
+    ),
+    (
+        facts.ProviderTroubled("simulated#1a2b3c4d", "CloudBusy", "no answer"),
+        "WARNING",
+        ("tgp_provider_troubles_total", {"provider": "simulated", "error": "CloudBusy"}, 1),
+        None,
+    ),
+    (facts.ProviderRecovered("simulated"), "INFO", None, None),
 ]
 
 SAID = (str, bool, Key, Subject, timedelta)  # what a fact may consist of: names and words, never a document

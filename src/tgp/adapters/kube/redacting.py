@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-
 from tgp.api.resource import Resource
 from tgp.core.model.key import Key
 from tgp.ports.cluster import Cluster, Written
 
 READABLE_GROUPS = frozenset({"tgp.io", "events.k8s.io"})  # what people read; a Secret of ours must keep its values
+# What the API server goes by, and no text for people: masked, the object would be refused or be another one.
+IDENTIFIERS = frozenset(
+    {"apiVersion", "kind", "name", "namespace", "uid", "resourceVersion", "generateName", "type", "status", "reason"}
+)
 
 
 class RedactingCluster:
@@ -59,9 +61,20 @@ class RedactingCluster:
     def _clean(self, resource: Resource, value: Mapping[str, Any]) -> Mapping[str, Any]:
         if resource.group not in READABLE_GROUPS and resource.kind != "Event":
             return value
-        written = msgspec.json.encode(value).decode()
-        clean = self._redact(written)
-        if clean == written:
-            return value
-        decoded: dict[str, Any] = msgspec.json.decode(clean)
-        return decoded
+        clean: Mapping[str, Any] = self._cleaned(value)
+        return clean
+
+    def _cleaned(self, value: Any) -> Any:
+        """Text by text: a secret that is an ordinary word must not change the names of fields, or what is no text."""
+        match value:
+            case str():
+                return self._redact(value)
+            case Mapping():
+                return {name: self._field(name, each) for name, each in value.items()}
+            case list() | tuple():
+                return [self._cleaned(each) for each in value]
+            case _:
+                return value
+
+    def _field(self, name: Any, value: Any) -> Any:
+        return value if name in IDENTIFIERS and isinstance(value, str) else self._cleaned(value)

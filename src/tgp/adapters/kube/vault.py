@@ -15,12 +15,12 @@ from tgp.api.resource import SECRET
 from tgp.core.model.key import Key
 from tgp.core.model.secret import Secret
 from tgp.core.model.workload import Metadata
-from tgp.ports.cluster import Cluster, ClusterError, NotFound
+from tgp.ports.cluster import Cluster, ClusterError, Forbidden, NotFound
 from tgp.ports.http import HttpError
 
 LOOK_EVERY = 30.0  # seconds: a rotation is noticed within a minute, also where one look fails
 FORGET_AFTER = 1800.0  # seconds without anybody asking
-MOST = 256  # Secrets looked at; a class names a handful
+MOST = 1024  # Secrets looked at: 64 classes of 16 providers, each with a Secret of its own
 
 Values = Mapping[str, Secret]
 
@@ -30,6 +30,7 @@ class Held:
     values: Values | None  # None: there is no such Secret
     looked_at: float  # loop time
     asked_at: float
+    forbidden: str = ""  # why it may not be read; roles change, so it is looked at again like any other
 
 
 class KubeVault:
@@ -48,6 +49,8 @@ class KubeVault:
         if held is None or now - held.looked_at > 2 * LOOK_EVERY:  # twice: `run` has been held up
             held = await self._look(name, asked_at=now)
         held.asked_at = now
+        if held.forbidden:
+            raise Forbidden(held.forbidden)
         return held.values
 
     async def run(self) -> None:
@@ -58,6 +61,7 @@ class KubeVault:
             for name, held in list(self._held.items()):
                 if loop.time() - held.asked_at > FORGET_AFTER:
                     self._forget(name)
+                    self._put_up(name, there=False)
                     continue
                 try:
                     await self._look(name, asked_at=held.asked_at)
@@ -66,8 +70,12 @@ class KubeVault:
 
     async def _look(self, name: str, asked_at: float) -> Held:
         before = self._held.get(name)
-        values = await self._fetch(name)
-        held = self._held[name] = Held(values, asyncio.get_running_loop().time(), asked_at)
+        forbidden, values = "", None
+        try:
+            values = await self._fetch(name)
+        except Forbidden as error:
+            forbidden = str(error)
+        held = self._held[name] = Held(values, asyncio.get_running_loop().time(), asked_at, forbidden)
         for secret in (values or {}).values():
             self._learn(secret)
         if before is None or before.values != values:

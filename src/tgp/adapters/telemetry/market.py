@@ -27,20 +27,22 @@ class BookCollector(Collector):
             "tgp_offers_dropped", "Offers left out of the last listing", labels=["provider", "reason"]
         )
         counts: dict[str, list[float]] = {}
+        ages: dict[str, float] = {}  # a listing that was never seen has none: zero would look fresh
         left_out: dict[tuple[str, str], int] = {}
         for state in book.sources:
             provider = state.source.partition("/")[0].partition("#")[0]
-            row = counts.setdefault(provider, [0.0, 0.0, 0.0])
+            row = counts.setdefault(provider, [0.0, 0.0])
             row[0] += state.offers
-            known = state.age(now)
-            row[1] = max(row[1], known.total_seconds() if known is not None else 0.0)
-            row[2] += bool(state.why)
+            row[1] += bool(state.why)
+            if (known := state.age(now)) is not None:
+                ages[provider] = max(ages.get(provider, 0.0), known.total_seconds())
             for reason, count in state.dropped.items():
                 left_out[provider, reason] = left_out.get((provider, reason), 0) + count
-        for provider, (number, seconds, troubled) in sorted(counts.items()):
+        for provider, (number, troubled) in sorted(counts.items()):
             offers.add_metric([provider], number)
-            age.add_metric([provider], seconds)
             failing.add_metric([provider], troubled)
+        for provider, seconds in sorted(ages.items()):
+            age.add_metric([provider], seconds)
         for (provider, reason), count in sorted(left_out.items()):
             dropped.add_metric([provider, reason], count)
         yield from (offers, age, failing, dropped, self._best(book))

@@ -7,8 +7,9 @@ something is, it is counted, and that count is an alarm about us.
 import base64
 import json
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from itertools import islice
 from urllib.parse import quote, quote_plus
 
 from tgp.core.model.secret import Secret
@@ -16,15 +17,18 @@ from tgp.core.model.secret import Secret
 MASK = "***"
 SHORTEST = 6  # characters; shorter ones would blot out ordinary words
 LINE_SHORTEST = 16  # characters of one line of a longer secret, such as a private key
-MOST = 1024  # secrets remembered; the ones learned longest ago go first
+MOST = 8192  # secrets remembered: a Secret may hold several; the ones learned longest ago go first
+LINES_MOST = 512  # of one secret: ten times a private key; a Secret of a megabyte must not stop the house
+PIECE = 48 << 10  # characters; a longer secret is caught in pieces. A multiple of three: base64 of pieces is theirs
 
 
 class Redactor:
+    """Every place of a text is looked up by its next few characters: however many secrets, one look each."""
+
     def __init__(self) -> None:
         self.caught = 0
         self._known: OrderedDict[Secret, None] = OrderedDict()
-        self._pattern: re.Pattern[str] | None = None
-        self._stale = False
+        self._forms: dict[str, Counter[str]] = {}  # first characters → spellings → how many secrets are spelled so
 
     def learn(self, secret: Secret) -> None:
         """From now on nothing passes that contains it, in any of its usual spellings."""
@@ -32,30 +36,47 @@ class Redactor:
             self._known.move_to_end(secret)
             return
         self._known[secret] = None
+        for form in frozenset(_spellings(secret.reveal())):
+            self._forms.setdefault(form[:SHORTEST], Counter())[form] += 1
         while len(self._known) > MOST:
-            self._known.popitem(last=False)
-        self._stale = True
+            self._forget(self._known.popitem(last=False)[0])
 
     def __call__(self, text: str) -> str:
-        pattern = self._current()
-        if pattern is None:
+        # Nearly every text has no such place, and is told so quickly.
+        if self._forms.keys().isdisjoint(text[place : place + SHORTEST] for place in range(len(text) - SHORTEST + 1)):
             return text
-        clean, hits = pattern.subn(MASK, text)
-        self.caught += hits
-        return clean
+        clean: list[str] = []
+        start = place = 0
+        while place <= len(text) - SHORTEST:
+            found = self._at(text, place)
+            if found:
+                clean += (text[start:place], MASK)
+                self.caught += 1
+                start = place + found
+            place += found or 1
+        return "".join((*clean, text[start:])) if clean else text
 
-    def _current(self) -> re.Pattern[str] | None:
-        if self._stale:
-            spellings = {form for secret in self._known for form in _spellings(secret.reveal())}
-            ordered = sorted(spellings, key=lambda form: (-len(form), form))  # a longer one may contain a shorter
-            self._pattern = re.compile("|".join(re.escape(form) for form in ordered)) if ordered else None
-            self._stale = False
-        return self._pattern
+    def _at(self, text: str, place: int) -> int:
+        """The length of the longest secret that begins here; 0: none does."""
+        forms = self._forms.get(text[place : place + SHORTEST])
+        if forms is None:
+            return 0
+        return max((len(form) for form in forms if text.startswith(form, place)), default=0)
+
+    def _forget(self, secret: Secret) -> None:
+        for form in frozenset(_spellings(secret.reveal())):
+            forms = self._forms[form[:SHORTEST]]
+            forms[form] -= 1
+            if not forms[form]:
+                del forms[form]
+            if not forms:
+                del self._forms[form[:SHORTEST]]
 
 
 def _spellings(value: str) -> Iterator[str]:
-    parts = [value, *(line for line in re.split(r"[\r\n]+|\\n", value) if len(line) >= LINE_SHORTEST)]
-    for part in parts:
+    pieces = [value[start : start + PIECE] for start in range(0, len(value), PIECE)]
+    lines = (line for line in re.split(r"[\r\n]+|\\n", value) if LINE_SHORTEST <= len(line) <= PIECE)
+    for part in (*pieces, *islice(lines, LINES_MOST)):
         if len(part) >= SHORTEST:
             yield part
             yield json.dumps(part)[1:-1]

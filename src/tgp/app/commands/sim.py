@@ -51,12 +51,12 @@ def sim(ctx: click.Context, port: int, seed: str, lasting: timedelta | None) -> 
 
 async def _serve(port: int, seed: str, lasting: timedelta | None) -> None:
     async with _served(port, seed) as desk:
+        ended = asyncio.Event()
+        end_on_signals(ended)  # before anybody is told that Ctrl-C ends it
         width = terminal_width()
         show(Group(*clouds_table(desk.clouds(), width)), width)
         first = desk.urls["simulated"]
         click.echo(f"\nFrom another terminal: TGP_WORLD={first} tgp offers, tgp check, tgp sim fleet. Ctrl-C ends.")
-        ended = asyncio.Event()
-        end_on_signals(ended)
         async with asyncio.TaskGroup() as group:
             timer = group.create_task(end_after(lasting, ended, asyncio.sleep))
             await ended.wait()

@@ -5,6 +5,7 @@ Classes there are written as anywhere else. What the operator would dial on the 
 """
 
 from dataclasses import replace
+from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from tgp.ports.resolver import UnknownHost
 from tgp.sim.clouds.desk import PREFIX, Desk
 from tgp.sim.clouds.everyone import SIMULATORS, pretend
 
+BEHIND = timedelta(days=2)  # the world begins a day ago, and its visitors live in the present
 BELOW = "/clouds/"
 POWER_HOST = "power.cellar.internal"  # what the owned machines' switches hang on
 POWER_ADDRESS = ip_address("10.77.0.2")
@@ -25,6 +27,8 @@ NOBODY = Reply(404, b"there is no such provider in this world\n", (("Content-Typ
 class EmbeddedMarket:
     def __init__(self, clock: Clock, seed: int | str) -> None:
         self.desk = Desk({provider: pretend(provider, clock, seed) for provider in SIMULATORS})
+        for simulator in self.desk.simulators.values():
+            simulator.tolerate(BEHIND)
         self._handlers = {provider: self.desk.beside(provider) for provider in SIMULATORS}
 
     def open_at(self, url: str) -> None:

@@ -65,6 +65,7 @@ class SourceState:
     offers: int = 0
     seen_at: datetime | None = None  # of the last whole listing; None: there was none yet
     failed_at: datetime | None = None  # of the last failure, if it came after the last listing
+    failing_since: datetime | None = None  # of the first one since then
     failures: int = 0  # in a row, up to now
     why: str = ""  # of the last failure; empty: the last look succeeded
     dropped: Mapping[str, int] = field(default_factory=dict)  # why → offers left out of the last listing
@@ -110,9 +111,7 @@ class PriceBook:
     def with_failure(self, source: str, why: str, at: datetime) -> "PriceBook":
         """The book after a source could not be read: its offers stay, as old as they are."""
         shelf = self._shelves.get(source) or _Shelf(SourceState(source), (), columns_of(()))
-        failures = shelf.state.failures + 1
-        state = replace(shelf.state, failed_at=at, failures=failures, why=why[:LONGEST_WHY])
-        return self._with(replace(shelf, state=state))
+        return self._with(replace(shelf, state=_failed(shelf.state, why, at)))
 
     def without(self, source: str) -> "PriceBook":
         """The book when nobody uses a source any more."""
@@ -159,6 +158,18 @@ class PriceBook:
 
     def _with(self, shelf: _Shelf) -> "PriceBook":
         return _bound({**self._shelves, shelf.state.source: shelf}, self.number + 1)
+
+
+def _failed(state: SourceState, why: str, at: datetime) -> SourceState:
+    """Nothing in it is later than the failure: after a clock was set back, offers grow old from now on at least."""
+    return replace(
+        state,
+        seen_at=min(state.seen_at, at) if state.seen_at is not None else None,
+        failed_at=at,
+        failing_since=min(state.failing_since or at, at),
+        failures=state.failures + 1,
+        why=why[:LONGEST_WHY],
+    )
 
 
 def _bound(shelves: Mapping[str, _Shelf], number: int) -> PriceBook:

@@ -12,6 +12,7 @@ class KeyState:
 
     valid: bool | None = None  # None: not tried, or no answer
     why: str = ""  # of a refusal, or of an account that cannot buy
+    weak: bool = False  # the key is accepted, and may not do all that is needed
     exhausted: bool = False  # the key is good, and no balance or quota is left
     account: str = ""
     checked_at: datetime | None = None

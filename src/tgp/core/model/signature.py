@@ -62,10 +62,10 @@ class SigningKeys:
 
         Every signature is compared with every key in constant time, whichever matches first.
         """
-        if not message_id or len(message_id) > LONGEST_ID or "." in message_id:
+        if not message_id.isascii() or not 0 < len(message_id) <= LONGEST_ID or "." in message_id:
             raise NotSigned("the id is missing or not one")
         signed_at = _moment(stamp, now)
-        told = [given.encode() for given in signatures.split(" ")[:MOST_SIGNATURES]]
+        told = [given.encode(errors="replace") for given in signatures.split(" ")[:MOST_SIGNATURES]]
         wanted = [_signature(key, message_id, stamp, body).encode() for key in self._keys]
         matches = [hmac.compare_digest(given, one) for given in told for one in wanted]
         if not any(matches):

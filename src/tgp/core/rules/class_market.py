@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.problem import Invalid
 from tgp.api.values import microusd, rfc3339, usd
 from tgp.core.model.book import SourceState
 from tgp.core.model.conditions import Verdict, shortened
@@ -19,6 +20,7 @@ from tgp.core.model.seller import Seller
 from tgp.core.model.source import Source
 
 OF_THE_MARKET = frozenset({"CredentialsValid", "OffersFresh", "SpotInert"})  # the conditions judged here
+OF_THE_KEYS = frozenset({"CredentialsValid"})
 STALE_AFTER = timedelta(minutes=10)  # five missed looks; a shorter hiccup is nobody's business
 PRICES_AT_MOST_EVERY = timedelta(minutes=5)
 NOISE = 0.02  # of a price
@@ -36,6 +38,64 @@ class Standing:
     seller: Seller | None  # None: not asked yet
     listing: SourceState | None  # None: it has never answered, nor failed
     fitting: int = 0  # offers that fit the class
+
+    @property
+    def heard(self) -> bool:
+        """Has it told its offers to this process, if only once?"""
+        return self.listing is not None and self.listing.seen_at is not None
+
+    @property
+    def stale_at(self) -> datetime | None:
+        """From when on its failing is news; None: its last look succeeded. What was never heard has nothing to last."""
+        if self.listing is None or not self.listing.why:
+            return None
+        seen_at = self.listing.seen_at
+        return self.listing.failing_since if seen_at is None else seen_at + STALE_AFTER
+
+    @property
+    def could_tell(self) -> bool:
+        """It could tell its offers, and has not yet: it is still being asked, or has only failed."""
+        seller = self.seller
+        return seller is not None and seller.key.valid is not False and not seller.missing_key and not self.heard
+
+
+def known_enough(
+    standings: Iterable[Standing], held: Mapping[str, Any], offers_held: Verdict | None, now: datetime
+) -> bool:
+    """Is it time to judge? What an earlier process found out stands until this one has asked every provider itself.
+
+    `offers_held`: what it said of the offers. A provider that errs just then is given as long as one that was heard.
+    """
+    rows = _rows(held)
+    told = offers_held is not None and offers_held.status is not None
+    return not any(each.seller is None or (each.name in rows and _wait_for(each, now, told=told)) for each in standings)
+
+
+def _wait_for(standing: Standing, now: datetime, *, told: bool) -> bool:
+    if not standing.could_tell:
+        return False
+    since = standing.listing.failing_since if standing.listing is not None else None
+    return since is None or (told and now < since + STALE_AFTER)
+
+
+def keys_tried(standings: Iterable[Standing]) -> bool:
+    """Has every provider with a key said something of it?"""
+    return all(
+        each.seller is not None and (not each.source.secret or each.seller.key.valid is not None) for each in standings
+    )
+
+
+def judged_again_at(standings: Iterable[Standing], now: datetime) -> datetime | None:
+    """When the verdict turns if nothing else happens: when one has failed for too long; None: none is about to."""
+    moments = (_news_of(each) for each in standings)
+    return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+
+def _news_of(standing: Standing) -> datetime | None:
+    listing = standing.listing
+    if standing.could_tell and listing is not None and listing.failing_since is not None:
+        return listing.failing_since + STALE_AFTER
+    return standing.stale_at
 
 
 def judge_market(
@@ -58,6 +118,10 @@ def _keys(standings: Sequence[Standing]) -> Verdict:
         return Verdict(
             "CredentialsValid", False, "KeyRefused", f"refused: {said}. Put a key that works there; it is tried at once"
         )
+    weak = [each for each in keyed if each.seller is not None and each.seller.key.weak]
+    if weak:
+        said = "; ".join(f"{_named(each)}: {_why(each)}" for each in weak)
+        return Verdict("CredentialsValid", False, "KeyTooWeak", f"accepted, but not for all that is needed: {said}")
     spent = [each for each in keyed if each.seller is not None and each.seller.key.exhausted]
     if spent:
         said = "; ".join(f"{each.name}: {_why(each)}" for each in spent)
@@ -74,22 +138,21 @@ def _keys(standings: Sequence[Standing]) -> Verdict:
 
 
 def _offers(standings: Sequence[Standing], misfits: Sequence[str], now: datetime) -> Verdict:
-    asked = [each for each in standings if each.listing is not None]
-    if not asked:
-        return Verdict("OffersFresh", None, "NotAsked", "no provider has told its offers yet")
-    stale = [each for each in asked if (said := each.listing) is not None and _is_stale(said, now)]
-    if stale:
+    if stale := [each for each in standings if _is_stale(each, now)]:
         return Verdict("OffersFresh", False, "Stale", "; ".join(map(_staleness, stale)))
-    names = ", ".join(each.name for each in asked)
-    if not any(each.fitting for each in asked):
+    heard = [each for each in standings if each.heard]
+    if not heard:
+        return Verdict("OffersFresh", None, "NotAsked", "no provider has told its offers yet")
+    names = ", ".join(each.name for each in heard)
+    if not any(each.fitting for each in heard):
         because = f": {', '.join(misfits)}" if misfits else ""
         return Verdict("OffersFresh", True, "NothingFits", f"none of the offers of {names} fits{because}")
     return Verdict("OffersFresh", True, "Fresh", f"the offers of {names} are fresh")
 
 
-def _is_stale(listing: SourceState, now: datetime) -> bool:
-    age = listing.age(now)
-    return bool(listing.why) and (age is None or age > STALE_AFTER)
+def _is_stale(standing: Standing, now: datetime) -> bool:
+    moment = standing.stale_at
+    return moment is not None and now >= moment
 
 
 def _staleness(standing: Standing) -> str:
@@ -121,17 +184,32 @@ def _why(standing: Standing) -> str:
 # -- the summary in a class's status ---------------------------------------------------------------------------------
 
 
-def summary(standings: Sequence[Standing], fitting: Iterable[tuple[Offer, str]], now: datetime) -> dict[str, Any]:
-    """`providers` and `availableGPUs`, as they would be written now. `fitting`: the cheapest first, with its source."""
+def summary(
+    standings: Sequence[Standing], fitting: Iterable[tuple[Offer, str]], now: datetime, held: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`providers` and `availableGPUs`, as they would be written now. `fitting`: the cheapest first, with its source.
+
+    `held` is what was written about the same spec, perhaps by an earlier process. What it says of a provider that has
+    not told us anything since is kept, as old as it says it is: that provider is unknown, not empty.
+    """
+    unheard = {each.name for each in standings if each.could_tell}
+    rows, listed = _rows(held), held.get("availableGPUs")
+    kept = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    found = _available({each.source.name: each.name for each in standings}, fitting)
+    found += [row for row in kept if row.get("provider") in unheard]
     return {
-        "providers": {each.name: _provider(each, now) for each in standings},
-        "availableGPUs": _available({each.source.name: each.name for each in standings}, fitting),
+        "providers": {each.name: _provider(each, rows.get(each.name, {}), now) for each in standings},
+        "availableGPUs": sorted(found, key=_place)[:AVAILABLE_MOST],
     }
 
 
-def _provider(standing: Standing, now: datetime) -> dict[str, Any]:
+def _place(row: Mapping[str, Any]) -> tuple[str, str, bool]:
+    return str(row.get("gpuType")), str(row.get("provider")), row.get("spot") is True
+
+
+def _provider(standing: Standing, held: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     seller, listing = standing.seller, standing.listing
-    row: dict[str, Any] = {"credentialsValid": seller is not None and seller.key.valid is True}
+    row: dict[str, Any] = {"credentialsValid": _accepted(seller)}
     if seller is not None:
         if not standing.source.secret:
             row["credentialsValid"] = True  # it needs none
@@ -144,14 +222,20 @@ def _provider(standing: Standing, now: datetime) -> dict[str, Any]:
     if listing is not None and listing.seen_at is not None:
         row["offers"] = standing.fitting
         row["lastPricingUpdate"] = rfc3339(listing.seen_at)
+    elif standing.could_tell:
+        row |= {name: held[name] for name in ("offers", "lastPricingUpdate") if name in held}
     return row
+
+
+def _accepted(seller: Seller | None) -> bool:
+    return seller is not None and seller.key.valid is True and not seller.key.weak
 
 
 def _error(standing: Standing, now: datetime) -> str:
     seller, listing = standing.seller, standing.listing
-    if seller is not None and (seller.key.valid is False or seller.key.exhausted):
+    if seller is not None and (seller.key.valid is False or seller.key.weak or seller.key.exhausted):
         return _why(standing)
-    return listing.why if listing is not None and _is_stale(listing, now) else ""
+    return listing.why if listing is not None and _is_stale(standing, now) else ""
 
 
 def _available(names: Mapping[str, str], fitting: Iterable[tuple[Offer, str]]) -> list[dict[str, Any]]:
@@ -171,7 +255,7 @@ def _available(names: Mapping[str, str], fitting: Iterable[tuple[Offer, str]]) -
             }
             if len(best) == AVAILABLE_MOST:
                 break
-    return [best[kind] for kind in sorted(best)]
+    return list(best.values())
 
 
 def worth_writing(held: Mapping[str, Any], new: Mapping[str, Any], now: datetime) -> bool:
@@ -180,7 +264,8 @@ def worth_writing(held: Mapping[str, Any], new: Mapping[str, Any], now: datetime
     if before.keys() != after.keys() or any(_turned(before[name], after[name]) for name in after):
         return True
     written = [moment for row in before.values() if (moment := _moment(row.get("lastPricingUpdate"))) is not None]
-    if written and now - max(written) < PRICES_AT_MOST_EVERY:
+    # A moment still to come was written by a clock that was wrong: it holds nothing back.
+    if any(timedelta(0) <= now - moment < PRICES_AT_MOST_EVERY for moment in written):
         return False
     return _moved(held.get("availableGPUs"), new.get("availableGPUs")) or any(
         _counts_moved(before[name].get("offers"), after[name].get("offers")) for name in after
@@ -207,13 +292,21 @@ def _moved(before: object, after: object) -> bool:
     return any(abs(new[kind] - price) > NOISE * max(price, 1) for kind, price in old.items())
 
 
-def _prices(rows: object) -> dict[tuple[object, ...], int]:
-    found: dict[tuple[object, ...], int] = {}
+def _prices(rows: object) -> dict[tuple[str, ...], int]:
+    found: dict[tuple[str, ...], int] = {}
     for row in rows if isinstance(rows, list) else ():
         if isinstance(row, dict):
-            kind = row.get("gpuType"), row.get("provider"), row.get("spot"), row.get("gpuCount")
-            found[kind] = microusd(str(row.get("pricePerHour", "0.00")), "pricePerHour")
+            kind = tuple(str(row.get(name)) for name in ("gpuType", "provider", "spot", "gpuCount"))
+            found[kind] = _price(row.get("pricePerHour"))
     return found
+
+
+def _price(text: object) -> int:
+    """Zero where it is none: others write statuses, too, and what they left there is overwritten, not believed."""
+    try:
+        return microusd(str(text), "pricePerHour")
+    except Invalid:
+        return 0
 
 
 def _counts_moved(before: object, after: object) -> bool:
@@ -222,7 +315,9 @@ def _counts_moved(before: object, after: object) -> bool:
 
 
 def _moment(text: object) -> datetime | None:
+    """None: it is not told, or not in a way that means one moment."""
     try:
-        return datetime.fromisoformat(str(text)) if text else None
+        moment = datetime.fromisoformat(str(text)) if text else None
     except ValueError:
         return None
+    return moment if moment is not None and moment.tzinfo is not None else None

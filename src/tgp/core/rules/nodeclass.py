@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.problem import Problem
 from tgp.core.model.conditions import Verdict
@@ -22,6 +23,7 @@ class ClassSight:
     namespace: str  # the operator's own
     default_backend: str  # empty: the operator names none
     time_zones: frozenset[str]  # the IANA names this system has; empty: it cannot tell
+    forbidden: frozenset[str] = frozenset()  # Secrets that the operator's role does not let it read
 
 
 def judge_class(sight: ClassSight) -> tuple[Verdict, ...]:
@@ -74,7 +76,10 @@ def _ready(sight: ClassSight, wanted: tuple[Wanted, ...], missing: tuple[Wanted,
             "spec.networking.backend is not set, nothing is configured and the operator names no default: "
             "choose tailscale, headscale, wireguard, kubespan or none",
         )
-    buyers = [provider.name for provider in node_class.spec.providers if provider.enabled]
+    enabled = [provider.name for provider in node_class.spec.providers if provider.enabled]
+    buyers = [name for name in enabled if canonical_provider(name) in PROVIDERS]
+    if enabled and not buyers:  # the schema knows them: it is newer than we are
+        return _not_ready("UnknownProvider", f"this version knows nothing of {', '.join(enabled)}: update the operator")
     without_key = {want.provider for want in missing if want.provider}
     if all(name in without_key for name in buyers):
         return _not_ready("CredentialsMissing", "no enabled provider has its API key: see condition CredentialsValid")
@@ -99,6 +104,11 @@ def _credentials(wanted: tuple[Wanted, ...], missing: tuple[Wanted, ...], sight:
 def _how_to_supply(missing: tuple[Wanted, ...], sight: ClassSight) -> str:
     """What is missing, which field asks for it, and the command that supplies it."""
     first = missing[0]
+    if first.secret in sight.forbidden:
+        return (
+            f"{first.path}: the operator may not read Secret {first.secret} in namespace {sight.namespace}: "
+            "let its Role get that Secret"
+        )
     if first.secret in sight.secrets:
         lacks = f"Secret {first.secret} has no key {first.key}"
         patch = f"""patch secret {first.secret} --type merge -p '{{"stringData":{{"{first.key}":"…"}}}}'"""

@@ -58,6 +58,20 @@ class Ranking:
         return tuple(map(self._book.row, self._fitting[:count].tolist()))
 
     @cached_property
+    def by_source(self) -> Mapping[str, int]:
+        """How many fit, of each source."""
+        counts = np.bincount(self._book.source_of[self._fitting], minlength=len(self._book.sources)).tolist()
+        return {state.source: count for state, count in zip(self._book.sources, counts, strict=True)}
+
+    def first_of_each_kind(self) -> tuple[Row, ...]:
+        """Of each GPU model, source and kind (spot or not) the best that fits; the best of them first."""
+        columns, fitting = self._book.columns, self._fitting
+        sources = self._book.source_of[fitting].astype(np.int64)
+        kinds = (sources * len(columns.words.gpus) + columns.gpu[fitting]) * 2 + columns.spot[fitting]
+        _, firsts = np.unique(kinds, return_index=True)
+        return tuple(map(self._book.row, fitting[np.sort(firsts)].tolist()))
+
+    @cached_property
     def passed(self) -> Mapping[PassedOver, int]:
         """How many offers were passed over for which reason, the most frequent first."""
         counts = np.bincount(self._reasons, minlength=_FITS + 1)[:_FITS].tolist()

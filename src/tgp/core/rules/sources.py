@@ -1,6 +1,6 @@
 """Which sources a class buys from."""
 
-from tgp.api.common import canonical_provider
+from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass, ProviderConfig
 from tgp.core.model.source import Source, source_of
 from tgp.core.rules.secrets import DEFAULT_KEYS, OPERATOR_SECRET
@@ -17,5 +17,12 @@ def source_for(provider: ProviderConfig) -> Source:
 
 
 def sources_of(node_class: GPUNodeClass) -> dict[str, Source]:
-    """Of the enabled providers, by the provider's name as the class writes it."""
-    return {provider.name: source_for(provider) for provider in node_class.spec.providers if provider.enabled}
+    """Of the enabled providers, by the provider's name as the class writes it.
+
+    One that only a newer version knows is left to that version.
+    """
+    return {
+        provider.name: source_for(provider)
+        for provider in node_class.spec.providers
+        if provider.enabled and canonical_provider(provider.name) in PROVIDERS
+    }

@@ -116,7 +116,7 @@ class Desk:
             order = msgspec.json.decode(call.body, type=_Order)
             mishap = Mishap(order.mishap)
             verb = Verb(order.verb) if order.verb else None
-        except (msgspec.DecodeError, ValueError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             return _json(400, {"error": str(error)})
         aimed_at = self.simulators.get(order.provider or provider)
         if aimed_at is None:

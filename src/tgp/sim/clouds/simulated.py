@@ -283,7 +283,7 @@ def _wanted(content: bytes) -> Wanted:
     """The order as the fleet understands it; everything that the page above does not name is refused."""
     try:
         body = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadOrder("an order is JSON") from None
     if not isinstance(body, dict):
         raise BadOrder("an order is an object")

@@ -5,6 +5,7 @@ words things; the order of checks (mishap, key, route) is the same for all.
 """
 
 from abc import ABC, abstractmethod
+from datetime import timedelta
 from random import Random
 
 from tgp.ports.http import Call, HangUp, Reply
@@ -104,6 +105,9 @@ class Simulator(ABC):
     def key_at(self, url: str) -> str:  # noqa: ARG002 - an override looks at it
         """The key of the first account, for whoever reaches this simulator at `url`."""
         return self.key
+
+    def tolerate(self, skew: timedelta) -> None:  # noqa: B027 - most providers look at nobody's clock
+        """Visitors' clocks may be off by so much: of a world whose own clock is behind everybody's."""
 
     def is_public(self, call: Call) -> bool:  # noqa: ARG002 - an override looks at it
         return False

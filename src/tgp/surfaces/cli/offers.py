@@ -89,7 +89,12 @@ def offers(
     """
     models = tuple(known_gpu(gpu) for gpu in gpus)
     question = Question(models, count, max_price, regions, spot, providers, talos=join is not None)
-    found = asyncio.run(_answer(hallway, question, how, limit, watch=watch))
+    try:
+        found = asyncio.run(_answer(hallway, question, how, limit, watch=watch))
+    except KeyboardInterrupt:
+        if not watch:
+            raise
+        return  # whoever watches ends it so
     if not found:
         raise SystemExit(NOTHING_FITS)
 

@@ -47,7 +47,9 @@ def test_a_missing_or_odd_field_is_named_and_nothing_is_quoted(field: str, value
     assert not any(str(content) in said for name, content in FILE.items() if name != "type" and len(content) > 8)
 
 
-@pytest.mark.parametrize("told", ["", "AIzaSyOrdinaryApiKey", "{", "[]", "null", '"text"', "\ud800", "x" * 100_000])
+@pytest.mark.parametrize(
+    "told", ["", "AIzaSyOrdinaryApiKey", "{", "[]", "null", '"text"', "\ud800", "[" * 60_000, "x" * 100_000]
+)
 def test_what_is_no_key_file_is_refused_without_quoting_it(told: str):
     said = refusal(Secret(told))
 

@@ -153,7 +153,7 @@ def test_the_classes_tags_become_labels_and_never_win_over_ours():
     tags = (("tgp.io/Team", "Vision & Co"), ("tgp-token", "stolen"), ("1st", "x"), ("", "y"), ("long", "v" * 80))
     labels = body(an_order(tags=tags))["labels"]
 
-    assert labels == {"tgp-io-team": "vision---co", "long": "v" * 63, "tgp-token": TOKEN}
+    assert labels == {"tgp-io-team": "vision---co", "tag-1st": "x", "tag-": "y", "long": "v" * 63, "tgp-token": TOKEN}
 
 
 def test_more_labels_than_google_takes_leave_room_for_ours():

@@ -171,19 +171,3 @@ def test_the_team_that_pays_is_the_account():
     session = reply(200, {"team": {"id": 184467, "handle": "blue", "namespace": "n"}, "user": {"id": 1}})
 
     assert wire.read_session(session) == Account("team:184467", "blue")
-
-
-@pytest.mark.parametrize(
-    ("body", "obstacle"),
-    [
-        ({"standing": "good"}, ""),
-        ({"standing": "suspended"}, "suspended"),
-        ({"canLaunch": False}, "canLaunch"),
-        ({"isDelinquent": False}, ""),
-        ({"isDelinquent": True}, "isDelinquent"),
-        ({"something": False}, ""),
-        ([], ""),
-    ],
-)
-def test_only_words_that_mean_one_thing_keep_an_account_from_buying(body: Any, obstacle: str):
-    assert wire.read_standing(reply(200, body)) == obstacle

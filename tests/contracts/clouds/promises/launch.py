@@ -90,7 +90,7 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     await stage.cloud.launch(await stage.order())
     (call,) = stage.paying_calls
-    sent = f"{call.path} {call.query} {call.body.decode()}"
+    sent = f"{call.path} {call.query} {call.headers} {call.body.decode()}"
 
     assert sent.count(stage.token()) == stage.provider.token_fields
 

@@ -2,7 +2,8 @@
 
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from tests.contracts.clouds.fuzz import decoded, encoded, spots_of
@@ -99,6 +100,7 @@ REFUSALS = (Mishap.SOLD_OUT, Mishap.BROKE, Mishap.LIST_GONE, Mishap.ERROR, Misha
 STATUSES = (0, 400, 401, 402, 403, 404, 409, 412, 422)  # of a refusal that quotes; 0: as it came
 VARIABLE = ("HF_TOKEN", "hf_of-somebody-who-pays")
 BEARER = "Bearer "
+WITH_AN_ORDER = (Verb.OTHER, Verb.LAUNCH)  # some are told the user data in a call of its own before
 
 
 def no_containers(provider: Provider) -> str:
@@ -109,7 +111,7 @@ def no_containers(provider: Provider) -> str:
 async def _(stage: Stage) -> None:
     """Some providers show what they could not read; a condition must not."""
     secrets = [JOIN_SECRET, b64encode(USER_DATA).decode(), repr(USER_DATA.decode())]
-    texts = await orders_refused_with(stage, await stage.order(), " or ".join(secrets))
+    texts = await orders_refused_with(stage, await stage.order(), " or ".join(secrets), JOIN_SECRET)
 
     assert [text for text in texts if any(secret in text for secret in (*secrets, JOIN_SECRET[:20]))] == []
 
@@ -120,7 +122,7 @@ async def _(stage: Stage) -> None:
     order = await stage.order()
     assert order.container is not None
     container = Container(order.container.image, env=(VARIABLE,))
-    texts = await orders_refused_with(stage, replace(order, container=container), "=".join(VARIABLE))
+    texts = await orders_refused_with(stage, replace(order, container=container), "=".join(VARIABLE), VARIABLE[1])
 
     assert [text for text in texts if VARIABLE[1] in text] == []
 
@@ -130,45 +132,61 @@ async def _(stage: Stage) -> None:
     """Whatever was asked, and whatever was sent in the key's stead: a token that was bought with it opens as much."""
     made = await stage.launched(stage.token(7))
     order = await stage.order()
-    sent: dict[str, None] = {}
-
-    def secret() -> str:
-        return next(reversed(sent), "nothing")
-
-    def change(reply: Reply) -> Reply:
-        sent.update(dict.fromkeys(credentials_of(stage.calls[-1][1])))
-        return quoting(reply, secret(), status)
-
+    parrot = Parrot(credentials_of)
     for verb in Verb:
-        stage.retell(verb, change)
+        stage.retell(verb, lambda reply: parrot.quoting(reply, stage.calls[-1][1]))
     texts = []
-    for mishap in REFUSALS:
-        for status in STATUSES:
-            for ask in verbs(stage, order, made.id):
-                stage.simulator.mishaps.calm()
-                stage.simulator.mishaps.chances[mishap] = 1.0
-                texts += await told_by_asking(ask)
+    for mishap, parrot.status in product(REFUSALS, STATUSES):
+        for ask in verbs(stage, order, made.id):
+            stage.simulator.mishaps.calm()
+            stage.simulator.mishaps.chances[mishap] = 1.0
+            texts += await told_by_asking(ask)
 
     assert len(texts) > len(REFUSALS) * len(STATUSES)
-    assert sent
-    assert [text for text in texts if leaks(stage, text) or any(each in text for each in sent)] == []
+    assert parrot.quoted
+    assert [text for text in texts if leaks(stage, text) or any(each in text for each in parrot.quoted)] == []
 
 
-async def orders_refused_with(stage: Stage, order: LaunchOrder, secret: str) -> list[str]:
-    """The texts of our errors where each sentence of a refusal quotes the secret: of the order, and of what precedes it."""
-    for verb in (Verb.LAUNCH, Verb.OTHER):
-        stage.rewrite(verb, lambda reply: quoting(reply, secret, 0) if stage.simulator.mishaps.seen else reply)
-        stage.retell(verb, lambda reply: quoting(reply, secret, status))
+async def orders_refused_with(stage: Stage, order: LaunchOrder, secret: str, sent: str) -> list[str]:
+    """The texts of our errors where a secret is quoted: by a refusal of the order, or of a call that was `sent` it."""
+    parrot = Parrot(lambda call: [secret] if call in stage.paying_calls or sent.encode() in call.body else [])
+    for verb in WITH_AN_ORDER:
+        stage.rewrite(verb, lambda reply: parrot.quoting(reply, stage.calls[-1][1]))
+        stage.retell(verb, lambda reply: parrot.quoting(reply, stage.calls[-1][1]))
     texts = []
-    for mishap in REFUSALS:
-        for status in STATUSES:
-            for verb in (Verb.OTHER, Verb.LAUNCH):
-                if stage.can_befall(mishap, verb):
-                    stage.simulator.mishaps.calm()
-                    stage.aim(mishap, verb)
-                    texts += await told_by_asking(lambda: stage.cloud.launch(order))
+    for mishap, parrot.status, verb in product(REFUSALS, STATUSES, WITH_AN_ORDER):
+        if stage.can_befall(mishap, verb):
+            stage.simulator.mishaps.calm()
+            stage.aim(mishap, verb)
+            texts += await told_by_asking(lambda: stage.cloud.launch(order))
     assert len(texts) > len(STATUSES) * 3
+    assert parrot.quoted
     return texts
+
+
+@dataclass
+class Parrot:
+    """Puts what was told in confidence into every sentence of a refusal, and has it come under another status."""
+
+    heard: Callable[[Call], list[str]]  # in a call
+    status: int = 0  # 0: as it came
+    quoted: list[str] = field(default_factory=list)
+
+    def quoting(self, reply: Reply, call: Call) -> Reply:
+        secrets = self.heard(call)
+        self.quoted += [secret for secret in secrets if secret not in self.quoted]
+        body, sentences = decoded(reply), 0
+        for place, key in spots_of(body):
+            value = place[key]
+            if isinstance(value, str) and " " in value:
+                place[key] = f"cannot do this with {' or '.join(secrets)} here: {value}"
+                sentences += 1
+            elif self.status and not reply.ok and type(value) is int and value == reply.status:
+                place[key] = self.status
+        if reply.ok:  # an operation may be told of, and have failed
+            return encoded(reply, body) if sentences else reply
+        reply = replace(reply, status=self.status or reply.status)
+        return encoded(reply, body) if sentences else replace(reply, content=" or ".join(secrets).encode())
 
 
 async def told_by_asking(ask: Callable[[], Awaitable[Any]]) -> list[str]:
@@ -183,21 +201,6 @@ def credentials_of(call: Call) -> list[str]:
     """What came with a call to prove whose it is."""
     told = [value for name, value in call.headers if name == "Authorization"]
     return [value.removeprefix(BEARER) for value in told]
-
-
-def quoting(reply: Reply, secret: str, status: int) -> Reply:
-    """The same refusal, under that status if there is one, with the secret in each of its sentences."""
-    body = decoded(reply)
-    found = 0
-    for place, key in spots_of(body):
-        value = place[key]
-        if isinstance(value, str) and " " in value:
-            place[key] = f"cannot do this with {secret} here: {value}"
-            found += 1
-        elif status and type(value) is int and value == reply.status:
-            place[key] = status
-    reply = replace(reply, status=status or reply.status)
-    return encoded(reply, body) if found else replace(reply, content=f"cannot do this with {secret}".encode())
 
 
 def leaks(stage: Stage, text: str) -> bool:

@@ -13,11 +13,13 @@ from tgp.core.model.instance import Instance, InstanceState
 from tgp.sim.clouds.mishaps import Mishap, Verb
 
 HOSTILE_IDS = ("../account", "a/b", "..", "", "a?b=c", "a#b", "a\r\nHost: evil", "x" * 300, "%2e%2e%2fa")
+CREATED_TAG = "tgp-created"  # where an adapter keeps the moment that the provider does not tell
 TROUBLE_IS_OVER = 2_400.0  # seconds after a launch: boot and the longest wait for trouble
 
 
 def tells_no_creation(provider: Provider) -> str:
-    return "" if provider.facts.tells_creation else "its lists do not tell when a machine was made"
+    told = provider.facts.tells_creation or CREATED_TAG in provider.own_tags
+    return "" if told else "its lists do not tell when a machine was made"
 
 
 async def seen(stage: Stage, instance_id: str) -> Instance:

@@ -38,6 +38,7 @@ PROVIDER = Provider(
     names_account=False,
     tells_balance=False,
     own_tags=("tgp-token", "tgp-created"),
+    token_fields=2,  # name and tag
     price_slots=lambda answer: _types(answer, "price_cents_per_hour"),
     gpu_slots=lambda answer: _types(answer, "gpu_description"),
     state_slots=lambda answer: ((row, "status") for row in _machines(answer)),

@@ -34,6 +34,7 @@ PROVIDER = Provider(
     tells_balance=False,
     account_by=Verb.LIST,  # v2 has no endpoint that names an account
     own_tags=("TGP_TOKEN",),
+    token_fields=2,  # name and variable
     price_slots=_prices,
     gpu_slots=lambda answer: [(gpu, "id") for gpu in answer["gpus"]],
     state_slots=lambda answer: [(pod, "status") for pod in _pods(answer)],

@@ -9,7 +9,7 @@ from tgp.adapters.clouds.vast import FACTS, build
 from tgp.ports.cloud import Container, LaunchOrder
 from tgp.sim.clouds.vast import simulator
 
-IMAGE = Container("docker.io/library/ubuntu:24.04", command=("sleep", "infinity"))
+IMAGE = Container("docker.io/library/ubuntu:24.04")  # started by user data: it takes that or a command
 
 
 def _complete(order: LaunchOrder) -> LaunchOrder:
@@ -36,6 +36,7 @@ PROVIDER = Provider(
     complete=_complete,
     page_rows=25,
     own_tags=("label",),
+    token_fields=1,  # the label: there are no tags
     price_slots=_prices,
     gpu_slots=lambda answer: ((row, "gpu_name") for row in answer["offers"]),
     state_slots=_states,

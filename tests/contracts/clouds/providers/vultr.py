@@ -35,6 +35,7 @@ PROVIDER = Provider(
     },
     page_rows=PER_PAGE,
     own_tags=("tgp-token",),
+    token_fields=2,  # label and tag
     price_slots=lambda answer: _plans(answer, "hourly_cost"),
     gpu_slots=lambda answer: _plans(answer, "gpu_type"),
     state_slots=lambda answer: ((row, "status") for row in _machines(answer)),

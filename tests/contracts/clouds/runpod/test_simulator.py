@@ -173,7 +173,7 @@ def test_a_stopped_pod_is_listed_and_starts_again():
     async def script(stage: Stage) -> None:
         made = await stage.running()
         stop = json_call("POST", f"/v2/pods/{made.id}/action", {"action": "stop"})
-        assert (await ask(stage, stop)).status == 204
+        assert (await ask(stage, stop)).status == 200
         assert (await ask(stage, stop)).status == 409
         (stopped,) = await stage.cloud.owned(stage.prefix)
         assert (stopped.state, stopped.hourly_microusd) == (InstanceState.STOPPED, None)

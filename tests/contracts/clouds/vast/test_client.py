@@ -129,7 +129,7 @@ async def test_a_virtual_machine_is_ordered_as_one(stage: Stage):
 @on_stage
 async def test_the_containers_settings_arrive(stage: Stage):
     container = Container("registry.test/work:1", (("MODE", "train"),), ("serve", "--port", "80"))
-    await stage.cloud.launch(await stage.order(container=container))
+    await stage.cloud.launch(await stage.order(container=container, user_data=b""))
     detail = stage.machine().detail
 
     assert (detail["image"], detail["env"], detail["args"]) == (

@@ -158,7 +158,7 @@ def test_a_definite_refusal_is_one_of_a_list(answer, error):
         reply({"success": True, "new_contract": 0}),
         reply({"success": True, "new_contract": "../7"}),
         reply({"success": True, "new_contract": True}),
-        reply([{"new_contract": 7}]),
+        reply([{"contract": 7}]),
         refused(400, "the moon is in the wrong house"),
         refused(404, "not_found"),
         refused(409, "invalid_args"),

@@ -1,7 +1,6 @@
 """Answers that our own simulator never gives: the adapter believes no more of them than they prove."""
 
 from dataclasses import replace
-from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +10,6 @@ from tests.contracts.clouds.providers.vast import PROVIDER
 from tests.contracts.clouds.stage import Stage, play
 from tests.contracts.clouds.vast.answers import NOW, a_machine, an_offer, an_order, refused, reply
 from tgp.adapters.clouds.vast import wire, wire_launch, wire_offers
-from tgp.adapters.clouds.vast.refusals import busy, refusal_of
 from tgp.core.model.cloud_errors import CannotTell, KeyRefused, OrderRefused, OutcomeUnknown
 from tgp.ports.cloud import Container
 from tgp.ports.http import Reply
@@ -136,16 +134,26 @@ def test_a_virtual_machine_of_a_repository_that_only_begins_alike_never_leaves()
         wire_launch.launch(order, None)
 
 
-@pytest.mark.parametrize("image", ["docker.io/vastai/kvm", "docker.io/vastai/kvm:tag", "docker.io/vastai/kvm@sha256:ab"])
+@pytest.mark.parametrize(
+    "image", ["docker.io/vastai/kvm", "docker.io/vastai/kvm:tag", "docker.io/vastai/kvm@sha256:ab"]
+)
 def test_a_virtual_machine_of_the_repository_itself_is_ordered(image):
     order = an_order(offer=an_offer(sku="12345678:vm"), container=Container(image))
 
     assert image.encode() in wire_launch.launch(order, None).body
 
 
+def test_a_command_for_a_virtual_machine_is_refused_and_not_forgotten():
+    """It boots its own system: a command would be dropped in silence, and the machine paid for doing nothing."""
+    order = an_order(offer=an_offer(sku="12345678:vm"), container=Container("docker.io/vastai/kvm", command=("serve",)))
+
+    with pytest.raises(OrderRefused, match="command"):
+        wire_launch.launch(order, None)
+
+
 @on_stage
 async def test_a_disk_that_lifts_the_price_above_the_cap_is_not_ordered(stage: Stage):
-    """The listing's price holds 64 GB. What a larger disk adds is known before, so nothing is bought to be given back."""
+    """The listing's price holds 64 GB; what a larger disk adds is known before: nothing is bought to be given back."""
     order = await stage.order(disk_gib=5_000)
     cap = order.offer.hourly_microusd + 1_000
 
@@ -181,10 +189,12 @@ def test_a_page_that_speaks_of_sessions_says_nothing_about_the_key(kind):
         wire.read_page(Reply(404, b"<html>session expired</html>", (("Content-Type", kind),)), NOW)
 
 
-def test_the_quota_of_the_day_is_left_alone_for_as_long_as_told():
-    answer = reply({"error": "search_quota_exceeded"}, 429, ("Retry-After", "600"))
+def test_a_gateways_not_found_is_no_end():
+    """Some gateways answer in plain text, in Vast's very words; nobody looked for the machine."""
+    answer = Reply(404, b"The page could not be found\n\nNOT_FOUND\n", (("Content-Type", "text/plain"),))
 
-    assert busy(answer, refusal_of(answer), "searching", NOW).retry_after == timedelta(seconds=600)
+    with pytest.raises(OutcomeUnknown):
+        wire.read_terminate(answer, "312", NOW)
 
 
 def test_a_price_in_text_is_read_as_one():

@@ -14,6 +14,7 @@ import msgspec
 from tgp.adapters.clouds.gcp.facts import FACTS
 from tgp.core.model.cloud_errors import KeyRefused
 from tgp.core.model.secret import Secret
+from tgp.ports.http import NO_JSON
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -76,7 +77,7 @@ def _fields(told: str) -> dict[str, Any]:
         raise KeyRefused(f"the key for {FACTS.title} is longer than a service account's key can be")
     try:
         value = msgspec.json.decode(told)
-    except (msgspec.DecodeError, UnicodeError):
+    except (*NO_JSON, UnicodeError):
         raise KeyRefused(f"the key for {FACTS.title} is no JSON: it must be a whole service account key file") from None
     if not isinstance(value, dict):
         raise KeyRefused(f"the key for {FACTS.title} is no JSON object: it must be a whole service account key file")

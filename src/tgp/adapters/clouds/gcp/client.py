@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import NoReturn
 
 from tgp.adapters.clouds.door import Door
@@ -21,13 +22,23 @@ from tgp.adapters.clouds.gcp.names import parted
 from tgp.adapters.clouds.gcp.offers import Shop
 from tgp.adapters.clouds.gcp.tokens import Tokens
 from tgp.adapters.clouds.sending import LOOK_BYTES, OFFERS_BYTES, Sender
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, OutcomeUnknown
+from tgp.core.model.cloud_errors import (
+    AccountExhausted,
+    CannotTell,
+    CloudBusy,
+    KeyRefused,
+    OrderRefused,
+    OutcomeUnknown,
+    SoldOut,
+)
 from tgp.core.model.instance import Instance
 from tgp.core.model.secret import Secret
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing
 from tgp.ports.http import Call, Reply
 
 MAX_PAGES = 40  # of 500 rows; an account with more is not one that we could look after
+SHORTEST_TOKEN = 16  # characters: Google's have a hundred and more, and a shorter one would be found in any answer
+NOT_NOW_PAUSE = timedelta(minutes=1)  # of a machine that may not be deleted: somebody protected it
 WHO = FACTS.title
 
 
@@ -72,7 +83,17 @@ class GcpCloud:
         found = wire.read_instance(reply, instance_id)
         if found is not None:
             return found
-        return wire.read_making(await self._look(wire.operations(self._project, instance_id)), instance_id)
+        return await self._being_made(instance_id)
+
+    async def _being_made(self, instance_id: str) -> Instance | None:
+        """None: it is not, on any page of what was done there."""
+        after = ""
+        for _ in range(MAX_PAGES):
+            reply = await self._look(wire.operations(self._project, instance_id, after))
+            found, after = wire.read_making(reply, instance_id), wire.goes_on(reply)
+            if found is not None or not after:
+                return found
+        raise CannotTell(f"{WHO} lists a machine's operations on more than {MAX_PAGES} pages")
 
     async def _among_all(self, instance_id: str) -> Instance | None:
         """Google's own 404, worded as we have not seen it, proves nothing; a complete list does."""
@@ -114,10 +135,13 @@ class GcpCloud:
             return
         if reply.status == 200 and body.get("kind") == "compute#operation" and not failures_of(body):
             return
+        is_missing = refusal_of(reply).reason == "notFound"
         known = (
             error_of_operation(body, "the end of a machine") if reply.ok else error_for(reply, "the end of a machine")
         )
-        if known is not None and refusal_of(reply).reason != "notFound":
+        if isinstance(known, OrderRefused | SoldOut | AccountExhausted) and not is_missing:
+            raise CloudBusy(str(known), NOT_NOW_PAUSE) from known  # it costs on: to be asked for again
+        if known is not None and not is_missing:
             raise known
         raise OutcomeUnknown(f"{WHO} answered the end of a machine with {reply.status}", instance_id)
 
@@ -211,4 +235,6 @@ def _keyed(call: Call, token: Secret) -> Call:
 
 def _discreet(reply: Reply, token: Secret) -> Reply:
     """An answer that repeats the token it was sent would carry it into conditions: what reads it knows no token."""
+    if len(token.reveal()) < SHORTEST_TOKEN:
+        return reply
     return replace(reply, content=reply.content.replace(token.reveal().encode(), b"***"))

@@ -12,6 +12,7 @@ from tgp.adapters.clouds.reading import shown
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.prices import MICRO, hourly_microusd
 from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
 
@@ -23,6 +24,7 @@ _UNDER_WAY = frozenset({"PENDING", "RUNNING", "DONE"})
 
 def launch(order: LaunchOrder, project: str, settings: ProviderSettings) -> Call:
     """One request, with an id made of the token: sent again it makes no second machine."""
+    _check_disk(order)
     zone, name = orderable(order.offer.place, "the zone"), orderable(order.token, "the token")
     return json_call(
         "POST",
@@ -61,6 +63,20 @@ def _boot_disk(order: LaunchOrder, project: str, settings: ProviderSettings, zon
             "diskType": f"zones/{zone}/diskTypes/{DISK_TYPE}",
         },
     }
+
+
+def _check_disk(order: LaunchOrder) -> None:
+    """An offer's price holds the usual disk. What a larger one costs Google tells nobody, so the cap is kept here."""
+    table = catalogue()
+    more = order.disk_gib - table.boot_disk_gib
+    if more <= 0:
+        return
+    extra = hourly_microusd(table.boot_disk / table.boot_disk_gib * more)
+    if order.offer.hourly_microusd + extra > order.max_hourly_microusd:
+        raise OrderRefused(
+            f"a boot disk of {order.disk_gib} GiB makes {order.offer.sku} at {WHO} ${extra / MICRO:.3f} an hour dearer "
+            "than it is offered, which is more than the order may cost"
+        )
 
 
 def _image(told: str, project: str) -> str:

@@ -12,6 +12,7 @@ NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?\Z")  # RFC 1035, as the AP
 LABELS_MAX = 64  # per machine
 LABEL_LONGEST = 63  # characters, of keys and of values
 TOKEN_LABEL = "tgp-token"  # noqa: S105 - for people who filter by labels; machines are found again by name
+LETTERS = "tag-"  # before a key that has none to begin with
 ORDERS = UUID("6f1a7a3c-52a0-5d0e-9b0e-2f5c7c1f4a11")  # the namespace of our request ids; changing it forgets them all
 _UNFIT = re.compile(r"[^a-z0-9_-]")
 
@@ -59,14 +60,18 @@ def request_id(token: str) -> str:
 
 
 def labels(tags: Iterable[tuple[str, str]], token: str) -> dict[str, str]:
-    """A class's tags as labels, and ours after them. What has no letter to begin with cannot be a label's key."""
+    """A class's tags as labels, and ours after them. A key begins with a letter: one that does not gets some."""
     made: dict[str, str] = {}
     for key, value in tags:
-        slug = _slug(key)
-        if slug[:1].isalpha() and len(made) < LABELS_MAX - 1:
-            made[slug] = _slug(value)
+        if len(made) < LABELS_MAX - 1:
+            made[_key(key)] = _slug(value)
     made[TOKEN_LABEL] = token
     return made
+
+
+def _key(words: str) -> str:
+    slug = _slug(words)
+    return slug if slug[:1].isalpha() else f"{LETTERS}{slug}"[:LABEL_LONGEST]
 
 
 def _slug(words: str) -> str:

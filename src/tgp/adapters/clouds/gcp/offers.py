@@ -163,7 +163,7 @@ def _machine_type(scope: str, row: Any) -> MachineType | None:
 
 
 def _built_in(row: dict[str, Any]) -> tuple[str, int]:
-    rows = row.get("accelerators", [])
+    rows = [] if row.get("accelerators") is None else row["accelerators"]
     if not isinstance(rows, list) or len(rows) > 1 or not all(isinstance(each, dict) for each in rows):
         raise Odd("accelerators are no list of one")
     if not rows:

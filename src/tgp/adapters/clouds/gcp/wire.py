@@ -6,6 +6,7 @@ read are asked for, since a machine's own answer repeats its user data.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from tgp.adapters.clouds.gcp.catalogue import catalogue, sku_of
@@ -78,13 +79,14 @@ def terminate(project: str, machine: str) -> Call:
     return Call("DELETE", _path_of(project, machine))
 
 
-def operations(project: str, machine: str) -> Call:
+def operations(project: str, machine: str, page: str = "") -> Call:
     """Everything that was done to one machine lately, its making too."""
     zone, name = parted(machine)
     query = (
         ("filter", f'targetLink eq ".*/instances/{name}"'),
         ("maxResults", str(OPERATIONS_ROWS)),
         ("returnPartialSuccess", "false"),
+        *((("pageToken", page),) if page else ()),
     )
     return Call("GET", f"{root(project)}/zones/{zone}/operations", query=query)
 
@@ -158,7 +160,9 @@ def _means_nothing(warning: Any) -> bool:
 
 
 def _next(body: Mapping[str, Any], what: str) -> str:
-    token = body.get("nextPageToken", "")
+    token = body.get("nextPageToken")
+    if token is None:
+        return ""
     if not isinstance(token, str) or len(token) > 4096:
         raise CannotTell(f"{WHO} does not say how {what} goes on")
     return token
@@ -192,22 +196,33 @@ def read_instance(reply: Reply, machine: str) -> Instance | None:
 
 
 def read_making(reply: Reply, machine: str) -> Instance | None:
-    """A machine that is being made and not shown yet; None: none is, or its making failed."""
+    """A machine that is being made and not shown yet; None: on this page none is, or its making failed."""
     if reply.status != 200:
         raise unreadable_look(reply, "a machine's operations")
     body = mapping_of(reply, WHO)
     if body.get("kind") != "compute#operationList":
         raise CannotTell(f"{WHO} answered a machine's operations with something else")
     _check_whole(body, "a machine's operations")
-    rows = body.get("items", [])
+    rows = [] if body.get("items") is None else body["items"]
     if not isinstance(rows, list) or any(not isinstance(row, dict) for row in rows):
         raise CannotTell(f"{WHO} answered a machine's operations without a list")
     zone, name = parted(machine)
-    under_way = [row for row in rows if row.get("operationType") == "insert" and row.get("status") != "DONE"]
+    under_way = [row for row in rows if _makes(row, zone, name) and row.get("status") != "DONE"]
     if not under_way or any(failures_of(row) for row in under_way):
         return None
     said = shown(under_way[0].get("status"))
     return Instance(machine, name, InstanceState.STARTING, said=f"insert {said}", place=zone, progress=said)
+
+
+def _makes(operation: dict[str, Any], zone: str, name: str) -> bool:
+    link = operation.get("targetLink")
+    is_it = isinstance(link, str) and link.endswith(f"/zones/{zone}/instances/{name}")
+    return is_it and operation.get("operationType") == "insert"
+
+
+def goes_on(reply: Reply) -> str:
+    """Where a machine's operations go on; empty: this was the last page. Google filters pages after it cut them."""
+    return _next(mapping_of(reply, WHO), "a machine's operations")
 
 
 def _instance(row: Any) -> Instance:
@@ -230,12 +245,19 @@ def _instance(row: Any) -> Instance:
         place=zone,
         spot=spot,
         interrupted=spot and state is InstanceState.STOPPED,
-        created_at=moment(row.get("creationTimestamp"), "creationTimestamp"),
+        created_at=_created(row),
         public_ip=public,
         private_ip=private,
         progress=f"{shown(said)} {note}".strip(),
         tags=tags,
     )
+
+
+def _created(row: dict[str, Any]) -> datetime | None:
+    try:
+        return moment(row.get("creationTimestamp"), "creationTimestamp")
+    except Odd:
+        return None
 
 
 def _labels(row: dict[str, Any]) -> dict[str, str]:

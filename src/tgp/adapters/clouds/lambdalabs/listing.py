@@ -22,6 +22,7 @@ MOST_REGIONS = 100  # of one type; 17 were known
 MOST_GPUS = 64
 CENTS = 100
 ARM = frozenset({"GH200", "GB200", "GB300"})  # models whose host is Grace, which is arm64
+COUNT = re.compile(r"\A\d{1,2}x ")  # "8x A100 (80 GB SXM4)": the description of the whole machine
 MEMORY = re.compile(r"\((\d{1,4}(?:\.\d{1,2})?)\s?GB\b")
 
 
@@ -85,9 +86,13 @@ def _offer(kind: dict[str, Any], specs: dict[str, Any], gpu: Gpu, price: int, pl
 
 
 def _gpu(kind: dict[str, Any]) -> Gpu:
-    """By the whole description, else by its words before the bracket; the memory in the bracket must fit either."""
-    described = text(kind, "gpu_description")
-    told = MEMORY.search(described) or MEMORY.search(text(kind, "description", default=""))
+    """By the whole description, else by its words before the bracket; the memory in the bracket must fit either.
+
+    Where nothing describes the GPU, the description of the machine does: it is the same with a count before it.
+    """
+    machine = text(kind, "description", default="")
+    described = text(kind, "gpu_description", default="") or COUNT.sub("", machine)
+    told = MEMORY.search(described) or MEMORY.search(machine)
     memory = float(told[1]) if told else None
     words = described.partition("(")[0].strip()
     found = find(described, provider=FACTS.provider, memory_gib=memory) or find(

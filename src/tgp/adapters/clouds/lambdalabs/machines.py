@@ -98,9 +98,12 @@ def _tags(row: dict[str, Any]) -> dict[str, str]:
         raise Odd(f"tags is {type(rows).__name__}, not a list")
     tags: dict[str, str] = {}
     for each in rows:
-        if not isinstance(each, dict) or not isinstance(each.get("key"), str) or not isinstance(each.get("value"), str):
-            raise Odd("a tag has no key or no value")
-        tags[each["key"]] = each["value"]
+        if not isinstance(each, dict) or not isinstance(key := each.get("key"), str):
+            raise Odd("a tag has no key")
+        if isinstance(value := each.get("value"), str):
+            tags[key] = value
+        elif key == TOKEN_TAG:  # the others say nothing about whose it is
+            raise Odd("the tag of its owner has no value")
     return tags
 
 

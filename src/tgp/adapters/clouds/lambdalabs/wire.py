@@ -112,15 +112,20 @@ def ids_named(reply: Reply) -> list[str]:
         return []
 
 
-def _ids_in(value: Any, deepest: int) -> list[str]:
-    if deepest == 0 or not isinstance(value, dict):
+def _ids_in(value: Any, deepest: int, *, of_machines: bool = False) -> list[str]:
+    """`of_machines`: the value stands where machines are described, so that their plain `id` counts."""
+    if deepest == 0:
+        return []
+    if isinstance(value, list):
+        return [found for each in value for found in _ids_in(each, deepest - 1, of_machines=of_machines)]
+    if not isinstance(value, dict):
         return []
     found: list[str] = []
     for key, each in value.items():
-        if key in ("instance_ids", "instance_id"):
+        if key in ("instance_ids", "instance_id") or (of_machines and key == "id"):
             found += _ids(each)
         else:
-            found += _ids_in(each, deepest - 1)
+            found += _ids_in(each, deepest - 1, of_machines=key in ("instances", "instance"))
     return found
 
 
@@ -147,6 +152,8 @@ def read_data(reply: Reply, verb: str, *confidences: Confidence) -> Any:
     if reply.status != 200:
         raise look_failed(reply, verb, *confidences)
     body = mapping_of(reply, TITLE)
+    if body.get("error") is not None:
+        raise CannotTell(f"{TITLE} answered {verb} with an error beside its data: {answered(reply, *confidences)}")
     if body.get("data") is None:
         raise CannotTell(f"{TITLE} answered {verb} without `data`")
     return body["data"]

@@ -1,5 +1,9 @@
 """Paperspace: virtual machines from the vendor's templates, by its API v1. The README says what it relies on."""
 
+from dataclasses import replace
+
+from msgspec import structs
+
 from tgp.adapters.clouds.door import Door
 from tgp.adapters.clouds.paperspace.client import PaperspaceCloud
 from tgp.adapters.clouds.paperspace.facts import FACTS
@@ -9,4 +13,11 @@ __all__ = ["FACTS", "build"]
 
 
 def build(door: Door) -> Cloud:
-    return PaperspaceCloud(door.http(FACTS), door.clock, door.settings, door.key)
+    return PaperspaceCloud(_at_the_root(door).http(FACTS), door.clock, door.settings, door.key)
+
+
+def _at_the_root(door: Door) -> Door:
+    """The vendor writes its base with the version, which is part of our paths: both ways to tell it will do."""
+    told = door.settings.endpoint
+    root = told.rstrip("/").removesuffix("/v1") if told else None
+    return replace(door, settings=structs.replace(door.settings, endpoint=root))

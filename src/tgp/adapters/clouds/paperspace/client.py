@@ -14,7 +14,7 @@ from tgp.core.model.offer import Offer
 from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
-from tgp.ports.http import Call, Http, Pairs
+from tgp.ports.http import Call, Http
 
 
 class PaperspaceCloud:
@@ -66,6 +66,7 @@ class PaperspaceCloud:
         template = order.image or await self._template_for(machine.name)
         if not template:
             raise OrderRefused(f"no template of Paperspace's fits {machine.name}: set settings.templateId")
+        wire.disk_gb(order.disk_gib)  # refused before a script is written
         script = await self._script(order) if order.user_data else ""
         return wire.launch(order, template, script, nvlink=machine.nvlink)
 
@@ -95,20 +96,21 @@ class PaperspaceCloud:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def find(self, token: str) -> tuple[Instance, ...]:
-        return tuple(each for each in await self._machines((("name", token),)) if each.token == token)
+        """From the whole list: what a filter leaves out nobody could tell from what is gone."""
+        return tuple(each for each in await self._machines() if each.token == token)
 
     async def status(self, instance_id: str) -> Instance | None:
         reply = await self._sender.look(wire.get_machine(instance_id))
         machine = wire.read_machine(reply, instance_id, self._key)
-        if machine is None or machine.said != "off":
-            return machine
-        return await self._explained(machine)
+        if machine is None:
+            return next((each for each in await self._machines() if each.id == instance_id), None)
+        return await self._explained(machine) if machine.said == "off" else machine
 
     async def _explained(self, machine: Instance) -> Instance:
         """A machine that is off may have failed to start: only its events tell."""
         try:
             reply = await self._sender.look(paging.call(wire.EVENTS, (("machineId", machine.id),)))
-            why = wire.failed_start(paging.read(reply, wire.EVENTS, self._key).rows, machine.id)
+            why = wire.failed_start(paging.read(reply, wire.EVENTS, self._key).rows, machine.id, self._key)
         except CloudError:
             return machine  # it is off all the same
         return _broken(machine, why) if why else machine
@@ -116,15 +118,15 @@ class PaperspaceCloud:
     async def owned(self, prefix: str) -> tuple[Instance, ...]:
         return tuple(each for each in await self._machines() if each.token.startswith(prefix))
 
-    async def _machines(self, query: Pairs = ()) -> tuple[Instance, ...]:
-        return wire.read_machines(list(await self._all(wire.MACHINES, query)))
+    async def _machines(self) -> tuple[Instance, ...]:
+        return wire.read_machines(list(await self._all(wire.MACHINES)))
 
-    async def _all(self, path: str, query: Pairs = ()) -> tuple[Any, ...]:
+    async def _all(self, path: str) -> tuple[Any, ...]:
         """The rows of all pages, or an error."""
         rows: list[Any] = []
         after = ""
         for _ in range(paging.MOST_PAGES):
-            reply = await self._sender.look(paging.call(path, query, after), max_bytes=OFFERS_BYTES)
+            reply = await self._sender.look(paging.call(path, after=after), max_bytes=OFFERS_BYTES)
             page = paging.read(reply, path, self._key)
             rows += page.rows
             if not page.after:
@@ -160,7 +162,7 @@ class PaperspaceCloud:
     async def check(self) -> KeyReport:
         account = await self.identity()
         await self._machines()
-        obstacle = wire.read_standing(await self._sender.look(Call("GET", wire.STANDING)))
+        obstacle = wire.read_standing(await self._sender.look(Call("GET", wire.STANDING)), self._key)
         rights = (
             Right("list machines", held=True),
             Right("create machines", held=None, note="Paperspace tells only when an order is sent"),

@@ -4,6 +4,8 @@ A refusal is definite only where it is on the list below, has its code, and name
 follows an order is an unknown outcome: a conflict too, for it may be the machine of this very order.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,13 +39,9 @@ CODES = {
 # The bodies of a machine's refusals are not published; these parts of texts, lower case, were seen or mean the same.
 NO_CAPACITY = ("out of capacity", "no capacity", "insufficient capacity", "not enough capacity", "out of stock")
 NO_MONEY = ("quota", "limit reached", "limit exceeded", "billing", "payment", "account standing", "credit")
-ID_KEYS = {  # objects of an answer, and under which names an id of a machine may stand in them; "" is the answer itself
-    "data": ("id", "machineId"),
-    "machine": ("id", "machineId"),
-    "details": ("machineId", "id"),
-    "event": ("machineId",),  # its own id is not a machine's
-    "": ("machineId", "id"),
-}
+MACHINE_PLACES = ("data", "machine", "machines", "details")  # a plain `id` there is a machine's; an event's is not
+DEEPEST = 8  # levels of an answer that are searched for ids
+MACHINE_IN_WORDS = re.compile(r"(?<![a-z0-9])ps(?=[a-z]*[0-9])[a-z0-9]{6,14}(?![a-z0-9])")  # such as ps3kd81ma
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +68,16 @@ def problem_of(reply: Reply) -> Problem | None:
 
 
 def named_machine(reply: Reply) -> str:
-    """An id in the answer that could be a machine's, however the answer is meant; empty: none."""
-    body = body_of(reply)
-    if not isinstance(body, dict):
-        return ""
-    for name, keys in ID_KEYS.items():
-        place = body.get(name) if name else body
-        if isinstance(place, dict) and (found := _id_in(place, keys)):
-            return found
-    return ""
+    """An id in the answer that could be a machine's, wherever it stands and however it is meant; empty: none."""
+    return _named_in(body_of(reply), DEEPEST, describes=True)
+
+
+def speaks_of_a_machine(reply: Reply, *ours: str) -> bool:
+    """Do the words of an answer hold what could be a machine's id, and is nothing that the order said itself?"""
+    if named_machine(reply):
+        return False  # more than words
+    text = reply.content.decode(errors="replace").casefold()
+    return any(found not in ours for found in MACHINE_IN_WORDS.findall(text))
 
 
 def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
@@ -142,6 +141,24 @@ def body_of(reply: Reply) -> Any:
         return reply.json()
     except Unreadable:
         return None
+
+
+def _named_in(value: Any, deepest: int, *, describes: bool) -> str:
+    """`describes`: the value stands where machines are described, so that its plain `id` counts."""
+    if deepest == 0 or not isinstance(value, dict | list):
+        return ""
+    if isinstance(value, list):
+        return _first(_named_in(each, deepest - 1, describes=describes) for each in value)
+    inside = [(name in MACHINE_PLACES, each) for name, each in value.items()]
+    return (
+        _first(_named_in(each, deepest - 1, describes=True) for place, each in inside if place)
+        or _id_in(value, ("machineId", "id") if describes else ("machineId",))
+        or _first(_named_in(each, deepest - 1, describes=False) for place, each in inside if not place)
+    )
+
+
+def _first(found: Iterable[str]) -> str:
+    return next((each for each in found if each), "")
 
 
 def _id_in(value: dict[str, Any], keys: tuple[str, ...]) -> str:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tgp.adapters.clouds.paperspace import problems
+from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.reading import Odd, identifier, moment
 from tgp.core.model.cloud_errors import OrderRefused
 from tgp.ports.cloud import LaunchOrder
@@ -29,6 +30,9 @@ class Script:
 
 
 def create(order: LaunchOrder) -> Call:
+    """OrderRefused for what is known to be refused: nothing is sent."""
+    if len(order.user_data) > FACTS.user_data_bytes:
+        raise OrderRefused(f"Paperspace takes user data of at most {FACTS.user_data_bytes} bytes, the order has more")
     try:
         script = order.user_data.decode()
     except UnicodeDecodeError:
@@ -54,10 +58,10 @@ def delete(script_id: str) -> Call:
 
 
 def read(rows: tuple[Any, ...]) -> tuple[Script, ...]:
-    """Those that can be read; the others are not ours to touch."""
+    """Those that can be read; the others are not ours to touch, and the deleted are gone."""
     found = []
     for row in rows:
-        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str) or row.get("dtDeleted") is not None:
             continue
         machines = row.get("assignedMachineIds")
         try:

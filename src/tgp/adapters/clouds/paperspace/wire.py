@@ -4,20 +4,20 @@ The token is the machine's name; there are no tags and no user data. A machine h
 its events, often late.
 """
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tgp.adapters.clouds.discreet import Confidence
+from tgp.adapters.clouds.discreet import Confidence, quoted
 from tgp.adapters.clouds.paperspace import problems
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.paperspace.prices import MachineType
 from tgp.adapters.clouds.reading import Odd, address, answer_of, identifier, mapping_of, moment, shown, text
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OutcomeUnknown
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import BootMode, Offer, Stock
 from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.core.model.regions import country_of, region_of
-from tgp.ports.cloud import Account, LaunchOrder
+from tgp.ports.cloud import TOKEN_PREFIX, Account, LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
 
 MACHINES = "/v1/machines"
@@ -27,10 +27,9 @@ STANDING = "/v1/billing/account-standing"
 DISKS_GB = (100, 250, 500, 1_000, 2_000)  # what can be ordered
 LAUNCH_TIMEOUT = timedelta(seconds=60)
 STOPPING_PAUSE = timedelta(seconds=20)  # until a machine that is being stopped may be off
-# The shape of an account's standing is not published. These names mean one thing; others are not read.
-GOOD_FLAGS = ("canLaunch", "canCreateMachines", "isAllowed", "isInGoodStanding", "goodStanding")
-BAD_FLAGS = ("isDelinquent", "isSuspended", "isBlocked", "isBanned")
-GOOD_WORDS = ("good", "ok", "active")
+GOOD_STANDING = "isInGoodStanding"
+STARTS = ("create", "start", "restart")  # events that should leave a machine running
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 STATES = {
     "off": InstanceState.STOPPED,  # its disk and a static address are billed on
@@ -80,7 +79,7 @@ def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> C
         "machineType": order.offer.sku,
         "templateId": template,
         "region": order.offer.place,
-        "diskSize": _disk(order.disk_gib),
+        "diskSize": disk_gb(order.disk_gib),
         "publicIpType": "dynamic",
         "startOnCreate": True,
         "emailPassword": False,  # else a password is mailed to the account's owner
@@ -99,6 +98,8 @@ def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> C
 def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:
     """The machine, wherever the answer names one in good faith; what else it may mean is said by the error."""
     if not reply.ok:
+        if problems.speaks_of_a_machine(reply, order.image):
+            raise OutcomeUnknown(f"Paperspace answered an order with {reply.status} and speaks of a machine")
         raise problems.after_launch(reply, order.offer.instance_type, *confidences, order.user_data)
     body = problems.body_of(reply)
     row = body.get("data") if isinstance(body, dict) else None
@@ -112,20 +113,32 @@ def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> I
     return Instance(machine, order.token, InstanceState.STARTING, sku=order.offer.sku, place=order.offer.place)
 
 
-def _disk(wanted_gib: int) -> int:
-    return next((size for size in DISKS_GB if size >= wanted_gib), DISKS_GB[-1])
+def disk_gb(wanted_gib: int) -> int:
+    """The smallest that can be ordered and is large enough; OrderRefused where there is none."""
+    for size in DISKS_GB:
+        if size >= wanted_gib:
+            return size
+    raise OrderRefused(f"Paperspace has disks of at most {DISKS_GB[-1]} GB, the order wants {wanted_gib}")
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
 def read_machines(rows: list[Any]) -> tuple[Instance, ...]:
-    """Every machine of all pages, by id. A row that cannot be read may be ours: then nobody can tell."""
-    try:
-        machines = {machine.id: machine for machine in map(_instance, rows)}
-    except Odd as error:
-        raise CannotTell(f"Paperspace lists a machine that cannot be read: {error}") from error
+    """Every machine of all pages, by id. Where a row cannot be read and may be ours, nobody can tell."""
+    machines = {machine.id: machine for row in rows if (machine := _listed(row)) is not None}
     return tuple(machines[machine] for machine in sorted(machines))
+
+
+def _listed(row: Any) -> Instance | None:
+    """None: it cannot be read, and is surely somebody else's."""
+    try:
+        return _instance(row)
+    except Odd as error:
+        name = row.get("name") if isinstance(row, dict) else None
+        if isinstance(name, str) and name and not name.startswith(TOKEN_PREFIX):
+            return None
+        raise CannotTell(f"Paperspace lists a machine that cannot be read, and it may be ours: {error}") from error
 
 
 def get_machine(machine_id: str) -> Call:
@@ -133,6 +146,7 @@ def get_machine(machine_id: str) -> Call:
 
 
 def read_machine(reply: Reply, machine_id: str, *confidences: Confidence) -> Instance | None:
+    """None: not found by its id, which the list must confirm: nobody has published the body of this 404."""
     if reply.status == 404 and problems.problem_of(reply):
         return None
     if reply.status != 200:
@@ -146,14 +160,21 @@ def read_machine(reply: Reply, machine_id: str, *confidences: Confidence) -> Ins
     return machine
 
 
-def failed_start(rows: tuple[Any, ...], machine_id: str) -> str:
-    """What a machine's events say against its start; empty: nothing. Lack of capacity is told here, late."""
-    for row in rows:
-        if not isinstance(row, dict) or row.get("state") != "error" or row.get("name") not in ("create", "start"):
-            continue
-        if row.get("machineId") in (None, machine_id):
-            return shown(row["error"]) if isinstance(row.get("error"), str) else "it failed to start"
-    return ""
+def failed_start(rows: tuple[Any, ...], machine_id: str, *confidences: Confidence) -> str:
+    """What a machine's events say against its last start; empty: nothing. Lack of capacity is told here, late."""
+    starts = [row for row in rows if isinstance(row, dict) and row.get("name") in STARTS]
+    its = [row for row in starts if row.get("machineId") in (None, machine_id)]
+    last: dict[str, Any] = max(its, key=_moment_of, default={})  # of equals the first: lists begin with the newest
+    if last.get("state") != "error":
+        return ""
+    return quoted(last["error"], *confidences) if isinstance(last.get("error"), str) else "it failed to start"
+
+
+def _moment_of(event: dict[str, Any]) -> datetime:
+    try:
+        return moment(event.get("dtCreated"), "dtCreated") or LONG_AGO
+    except Odd:
+        return LONG_AGO
 
 
 # -- ending ------------------------------------------------------------------------------------------------------------
@@ -180,7 +201,7 @@ def read_terminate(reply: Reply, machine_id: str, *confidences: Confidence) -> C
     """None: it was asked for, or is gone already."""
     if reply.status == 404 and problems.problem_of(reply):
         return None
-    if reply.status == 200 and problems.named_machine(reply):
+    if reply.status == 200 and problems.named_machine(reply) == machine_id:
         return None
     return problems.after_terminate(reply, machine_id, *confidences)
 
@@ -219,17 +240,14 @@ def read_session(reply: Reply, *confidences: Confidence) -> Account:
         raise CannotTell(f"Paperspace does not say whose key it is: {error}") from error
 
 
-def read_standing(reply: Reply) -> str:
+def read_standing(reply: Reply, *confidences: Confidence) -> str:
     """What keeps the account from launching, in the vendor's words; empty: nothing, or it does not tell."""
     body = problems.body_of(reply)
-    if reply.status != 200 or not isinstance(body, dict):
+    if reply.status != 200 or not isinstance(body, dict) or body.get(GOOD_STANDING) is not False:
         return ""
-    flags = [name for name in GOOD_FLAGS if body.get(name) is False] + [
-        name for name in BAD_FLAGS if body.get(name) is True
-    ]
-    words = [body[name] for name in ("standing", "status") if isinstance(body.get(name), str)]
-    obstacles = [*flags, *(word for word in words if word.casefold() not in GOOD_WORDS)]
-    return shown(obstacles[0]) if obstacles else ""
+    told = body.get("messages")
+    words = [each for each in told if isinstance(each, str)] if isinstance(told, list) else []
+    return quoted(words[0], *confidences) if words else GOOD_STANDING
 
 
 # -- one machine -------------------------------------------------------------------------------------------------------

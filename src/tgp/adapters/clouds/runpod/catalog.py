@@ -24,6 +24,7 @@ from tgp.ports.http import Call, Reply
 PATH = "/v2/catalog/gpus"
 ANYWHERE = "anywhere"  # no data centre was named: community hosts have none, and so has what is sold out everywhere
 MOST_GPUS = 16  # of one pod; the largest machines there have ten
+ABSURD_COUNT = 1_000  # GPUs of one pod, as a row may tell; beyond it lies an error
 MOST_TYPES = 1_000  # rows of a catalogue; there are about fifty
 MOST_PLACES = 500  # data centres of one GPU; there are about thirty
 DATA_CENTRE = re.compile(r"[A-Z0-9][A-Z0-9-]{0,31}\Z")
@@ -91,7 +92,11 @@ def parts_of(sku: str) -> tuple[str, int, str]:
 
 def _most(row: Any, cloud: str) -> int:
     try:
-        return whole(_inner(row, "maxCount"), STANDS[cloud], most=MOST_GPUS) if isinstance(row, dict) else 0
+        return (
+            min(whole(_inner(row, "maxCount"), STANDS[cloud], most=ABSURD_COUNT), MOST_GPUS)
+            if isinstance(row, dict)
+            else 0
+        )
     except Odd:
         return 0
 
@@ -113,7 +118,7 @@ def _offers(row: Any, page: Page, dropped: Counter[str]) -> list[Offer]:
 def _sold(row: Any, page: Page, dropped: Counter[str]) -> list[Offer]:
     if not isinstance(row, dict):
         raise Odd("a GPU type is no object")
-    if page.count > whole(_inner(row, "maxCount"), STANDS[page.cloud], most=MOST_GPUS):
+    if page.count > whole(_inner(row, "maxCount"), STANDS[page.cloud], most=ABSURD_COUNT):
         return []
     gpu_id, gpu = text(row, "id", longest=128), _gpu(row)
     price = hourly_microusd(_inner(row, "price").get(STANDS[page.cloud])) * page.count
@@ -152,7 +157,7 @@ def _gpu(row: dict[str, Any]) -> Gpu:
 def _places(row: dict[str, Any], dropped: Counter[str]) -> list[tuple[str, Stock]]:
     """Where it stands, and how sure that is; at least one, so that people see the price of what is sold out."""
     centres = row.get("dataCenters")
-    if centres is None:
+    if centres is None or centres == []:
         return [(ANYWHERE, _stock(row))]
     if not isinstance(centres, list) or len(centres) > MOST_PLACES:
         raise Odd("dataCenters is no list")

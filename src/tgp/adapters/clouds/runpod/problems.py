@@ -39,8 +39,21 @@ NO_CAPACITY = (
 )
 NO_BALANCE = ("insufficient balance", "insufficient funds", "balance is too low", "spend limit", "spending limit")
 WEAK_KEY = ("api key", "permission", "scope", "read-only", "read only")  # of a 403: else the account lacks the pool
+BROKEN_RULE = (  # of a 400, where it is no lack of machines: else the vendor's advice is the next candidate
+    "must ",
+    "required",
+    "invalid",
+    "not valid",
+    "not supported",
+    "unsupported",
+    "does not exist",
+    "exceeds",
+    "mutually exclusive",
+)
 ID_KEYS = ("id", "podId", "pod_id")
-ID_DEPTH = 3  # of nested objects that are searched for an id
+ID_DEPTH, ID_ROWS = 3, 100  # objects within objects, and rows of a list, that are searched for an id
+WRAPPERS = ("pod", "data")  # in which a success could hold its pod
+MOST_COMPLAINTS = 3  # of a validation that are told
 POD_PATH = re.compile(r"/pods/([^/?#]+)")
 WINDOW = re.compile(r";r=0(?:;[^,]*?)?;t=(\d{1,5})\b")  # of the RateLimit header: nothing remains for t seconds
 LONGEST_WINDOW = timedelta(days=1)
@@ -50,10 +63,12 @@ LONGEST_WINDOW = timedelta(days=1)
 class Problem:
     title: str
     detail: str
+    complaints: tuple[str, ...] = ()  # of a validation: where, and what
 
     def words(self, *confidences: Confidence) -> str:
         """For people. It may quote what it refuses: nothing that was told in confidence is repeated."""
-        return quoted(self.detail or self.title, *confidences)
+        said = self.detail or self.title
+        return quoted(f"{said} ({'; '.join(self.complaints)})" if self.complaints else said, *confidences)
 
     def tells(self, *parts: str) -> bool:
         text = f"{self.title} {self.detail}".casefold()
@@ -68,12 +83,42 @@ def problem_of(reply: Reply) -> Problem | None:
     title, detail, status = body.get("title"), body.get("detail"), body.get("status", reply.status)
     if status != reply.status or not (isinstance(title, str) or isinstance(detail, str)):
         return None
-    return Problem(title if isinstance(title, str) else "", detail if isinstance(detail, str) else "")
+    return Problem(
+        title if isinstance(title, str) else "", detail if isinstance(detail, str) else "", _complaints(body)
+    )
+
+
+def _complaints(body: dict[str, Any]) -> tuple[str, ...]:
+    rows = body.get("errors")
+    told = [
+        (row.get("location"), row.get("message"))
+        for row in (rows[:ID_ROWS] if isinstance(rows, list) else ())
+        if isinstance(row, dict)
+    ]
+    return tuple(f"{where}: {what}" for where, what in told if isinstance(where, str) and isinstance(what, str))[
+        :MOST_COMPLAINTS
+    ]
+
+
+def says_gone(reply: Reply) -> bool:
+    """RunPod itself says that there is no such pod: a whole problem document, not a gateway's `Not Found`."""
+    if reply.status != 404:
+        return False
+    body = _body(reply)
+    whole = isinstance(body, dict) and isinstance(body.get("title"), str) and isinstance(body.get("detail"), str)
+    return whole and body.get("status") == 404
 
 
 def named_pod(reply: Reply) -> str:
     """An id in the answer that could be a pod's, however the answer is meant; empty: none."""
     return _search(_body(reply), ID_DEPTH)
+
+
+def made_pod(reply: Reply) -> tuple[str, dict[str, Any]]:
+    """Of a success: the pod's own id, and what is told of it. Empty: it names none, only a template perhaps."""
+    body = _body(reply)
+    rows = (body, *map(body.get, WRAPPERS)) if isinstance(body, dict) else ()
+    return next(((pod, row) for row in rows if isinstance(row, dict) and (pod := _id_in(row))), ("", {}))
 
 
 def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
@@ -98,7 +143,9 @@ def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudErro
         case 403 if problem.tells(*WEAK_KEY):
             return KeyRefused(f"RunPod's key may not make pods: {words}")
         case 403:  # the vendor's own advice: try the next candidate
-            return SoldOut(f"RunPod does not sell {what} to this account: {words}")
+            return SoldOut(f"RunPod does not sell {what} to this account, or the key may not buy it: {words}")
+        case 400 if not problem.tells(*BROKEN_RULE):
+            return SoldOut(f"RunPod did not place {what}: {words}")
         case 400 | 404 | 405 | 422:
             return OrderRefused(f"RunPod refused an order for {what}: {words}")
         case status:
@@ -151,14 +198,24 @@ def _body(reply: Reply) -> Any:
 
 
 def _search(value: Any, depth: int) -> str:
-    if not isinstance(value, dict) or depth == 0:
+    if depth == 0:
         return ""
+    if isinstance(value, list):
+        return next((inner for each in value[:ID_ROWS] if (inner := _search(each, depth - 1))), "")
+    if not isinstance(value, dict):
+        return ""
+    if found := _id_in(value):
+        return found
+    instance = value.get("instance")  # RFC 9457: a URI of what the problem is about
+    if isinstance(instance, str) and (path := POD_PATH.search(instance)) and ID.match(path[1]):
+        return path[1]
+    return next((inner for each in value.values() if (inner := _search(each, depth - 1))), "")
+
+
+def _id_in(row: dict[str, Any]) -> str:
     for key in ID_KEYS:
         try:
-            return identifier(value.get(key))
+            return identifier(row.get(key))
         except Odd:
             continue
-    instance = value.get("instance")  # RFC 9457: a URI of what the problem is about
-    if isinstance(instance, str) and (found := POD_PATH.search(instance)) and ID.match(found[1]):
-        return found[1]
-    return next((inner for each in value.values() if (inner := _search(each, depth - 1))), "")
+    return ""

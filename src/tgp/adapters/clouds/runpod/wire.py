@@ -5,7 +5,7 @@ people rename pods.
 """
 
 import shlex
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from tgp.core.model.cloud_errors import CannotTell, CloudError, OrderRefused, Ou
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.ports.cloud import TOKEN_PREFIX, Container, LaunchOrder
-from tgp.ports.http import NO_JSON, Call, Reply, Unreadable, json_call
+from tgp.ports.http import NO_JSON, Call, Reply, json_call
 
 PODS = "/v2/pods"
 TOKEN_VARIABLE = "TGP_TOKEN"  # noqa: S105 - the name of a variable
@@ -67,12 +67,12 @@ def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> I
     """The pod, wherever the answer names one in good faith; what else it may mean is said by the error."""
     if not reply.ok:
         raise problems.after_launch(reply, order.offer.instance_type, *confidences, *_variables(order))
-    pod = problems.named_pod(reply)
+    pod, row = problems.made_pod(reply)
     if not pod:
         raise OutcomeUnknown(f"RunPod answered an order for {order.offer.instance_type} without a pod")
     try:
-        return _instance(reply.json())
-    except (Odd, Unreadable):  # an answer with an id is a pod, whatever else it says
+        return _instance(row)
+    except Odd:  # an answer with an id is a pod, whatever else it says
         return Instance(pod, order.token, InstanceState.STARTING, sku=order.offer.sku, place=order.offer.place)
 
 
@@ -116,7 +116,7 @@ def get_pod(pod_id: str) -> Call:
 
 
 def read_pod(reply: Reply, pod_id: str, *confidences: Confidence) -> Instance | None:
-    if reply.status == 404 and problems.problem_of(reply):
+    if problems.says_gone(reply):
         return None
     if reply.status != 200:
         raise problems.after_look(reply, f"GET {PODS}/{pod_id}", *confidences)
@@ -138,7 +138,7 @@ def terminate(pod_id: str) -> Call:
 
 def read_terminate(reply: Reply, pod_id: str, *confidences: Confidence) -> CloudError | None:
     """None: it was asked for, or is gone already."""
-    if reply.status == 204 or (reply.status == 404 and problems.problem_of(reply)):
+    if reply.status == 204 or problems.says_gone(reply):
         return None
     return problems.after_terminate(reply, pod_id, *confidences)
 
@@ -158,7 +158,7 @@ def _instance(row: Any) -> Instance:
         raise Odd("a pod is no object")
     pod, name, status = identifier(row.get("id")), text(row, "name", longest=4096), row.get("status")
     variables = row["env"] if isinstance(row.get("env"), dict) else {}
-    runtime = row["runtime"] if isinstance(row.get("runtime"), dict) else None
+    runtime = row["runtime"] if isinstance(row.get("runtime"), dict) and row["runtime"] else None
     state = STATES.get(status, InstanceState.UNKNOWN) if isinstance(status, str) else InstanceState.UNKNOWN
     said = shown(status) if isinstance(status, str) else ""
     if state is InstanceState.RUNNING and runtime is None:
@@ -171,12 +171,20 @@ def _instance(row: Any) -> Instance:
         sku=_sku(row),
         place=_place(row),
         hourly_microusd=_cost(row),
-        created_at=moment(row.get("createdAt"), "createdAt"),
+        created_at=_created_at(row),
         public_ip=_public_ip(runtime),
         private_ip=_private_ip(row),
         progress=said if state is InstanceState.STARTING else "",
         tags=_tags(variables),
     )
+
+
+def _created_at(row: dict[str, Any]) -> datetime | None:
+    """A moment in no known form is none: it says nothing about whose pod this is."""
+    try:
+        return moment(row.get("createdAt"), "createdAt")
+    except Odd:
+        return None
 
 
 def _token(name: str, variables: dict[str, Any]) -> str:

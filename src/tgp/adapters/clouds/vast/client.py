@@ -11,7 +11,7 @@ from tgp.adapters.clouds.reading import Odd
 from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
 from tgp.adapters.clouds.vast import wire, wire_launch, wire_offers
 from tgp.adapters.clouds.vast.facts import FACTS, TITLE
-from tgp.core.model.cloud_errors import CannotTell, KeyRefused, SoldOut
+from tgp.core.model.cloud_errors import CannotTell, KeyRefused, OrderRefused, SoldOut
 from tgp.core.model.instance import Instance
 from tgp.core.model.prices import MICRO, NotAPrice
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
@@ -62,6 +62,8 @@ class VastCloud:
     async def launch(self, order: LaunchOrder) -> Instance:
         self._need_a_key()
         price = await self._bid(order) if order.offer.spot else None
+        if price is None:
+            await self._keep_within_the_cap(order)
         reply = await self._sender.change(wire_launch.launch(order, price))
         return wire_launch.read_launch(reply, order, self._clock.now(), self._key)
 
@@ -70,6 +72,18 @@ class VastCloud:
         whole = order.bid_microusd if order.bid_microusd is not None else order.offer.hourly_microusd
         disk = await self._storage_of(wire_launch.ask_of(order)) * wire_launch.disk_gib(order) * MICRO
         return int(min(whole, order.max_hourly_microusd) - disk)
+
+    async def _keep_within_the_cap(self, order: LaunchOrder) -> None:
+        """The price holds the disk it was listed with; what a larger one adds is reckoned before anything is bought."""
+        more = wire_launch.disk_gib(order) - order.offer.disk_gib
+        if more <= 0:
+            return
+        hourly = order.offer.hourly_microusd + await self._storage_of(wire_launch.ask_of(order)) * more * MICRO
+        if hourly > order.max_hourly_microusd:
+            raise OrderRefused(
+                f"{TITLE} asks ${hourly / MICRO:.4f} an hour for {order.offer.sku} with a disk of "
+                f"{wire_launch.disk_gib(order)} GB, more than the order may cost"
+            )
 
     async def _storage_of(self, ask: str) -> Decimal:
         """From the last listing; an ask that was not in it is looked up, which buys nothing."""
@@ -103,22 +117,23 @@ class VastCloud:
         Unfiltered also for one token: that a filter finds nothing would prove less than that the list lacks it.
         """
         machines: dict[str, Instance] = {}
-        rows = 0
+        strange = 0
         after = ""
         for number in range(LIST_PAGES):
             if number:
                 await asyncio.sleep(LIST_PAUSE.total_seconds())
             page = wire.read_page(await self._look(wire.list_page(after)), self._clock.now(), self._key)
             machines.update((machine.id, machine) for machine in page.machines)
-            rows += page.rows
+            strange += page.strange
+            rows = len(machines) + strange  # a machine that is listed twice does not stand for one that is missing
             if not page.next_token:
                 if page.total is not None and rows < page.total:
                     raise CannotTell(f"{TITLE} listed {rows} machines of {page.total}")
                 return sorted(machines.values(), key=lambda machine: int(machine.id))
-            if not page.rows or page.next_token == after:
+            if not (page.machines or page.strange) or page.next_token == after:
                 raise CannotTell(f"{TITLE} goes on with a list that does not go on")
             after = page.next_token
-        raise CannotTell(f"{TITLE} lists more than {rows} machines, more than we read")
+        raise CannotTell(f"{TITLE} lists more than {len(machines) + strange} machines, more than we read")
 
     # -- ending --------------------------------------------------------------------------------------------------------
 

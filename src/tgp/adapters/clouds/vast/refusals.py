@@ -16,6 +16,7 @@ from tgp.ports.http import Reply, Unreadable
 BUSY_PAUSE = timedelta(seconds=12)  # the documented penalty of a create that came too soon; there is no Retry-After
 FAILURE_PAUSE = timedelta(seconds=15)
 LONGEST_PAUSE = timedelta(days=1)  # the daily search quota is given back at midnight UTC
+LONGEST_WORDS = 1024  # bytes of plain text that are looked at
 SEARCH_QUOTA = "search_quota_exceeded"
 BAD_KEY = ("auth_error", "invalid user key", "session expired")
 
@@ -46,17 +47,34 @@ class Refusal:
 def refusal_of(reply: Reply, *confidences: Confidence) -> Refusal:
     """`confidences`: what we told it and nobody else may read, should the refusal quote it."""
     body = object_of(reply)
-    parts = [part for part in (body.get("error"), body.get("msg"), body.get("detail")) if isinstance(part, str)]
+    told = (body.get("error"), body.get("msg"), body.get("detail")) if body else (_plain_text(reply),)
+    parts = [part for part in told if isinstance(part, str)]
     said = quoted(": ".join(parts), *confidences) or "no reason"
     return Refusal(reply.status, body, " ".join(parts).lower(), said)
 
 
+def succeeded(body: dict[str, Any]) -> bool:
+    """Of an answer with status 200: many endpoints leave `success` out; told, it is a plain yes or none at all."""
+    return body.get("success", True) is True and not body.get("error")
+
+
+def _plain_text(reply: Reply) -> str:
+    """What some endpoints answer instead of JSON; empty: a page, which is no word of Vast's, or JSON after all."""
+    words = reply.content[:LONGEST_WORDS].decode(errors="replace").strip()
+    return "" if words[:1] in ("<", "{", "[") or "html" in reply.header("Content-Type").lower() else words
+
+
+def answer_in(reply: Reply) -> Any:
+    """The body as JSON; None where it is none."""
+    try:
+        return reply.json()
+    except Unreadable:
+        return None
+
+
 def object_of(reply: Reply) -> dict[str, Any]:
     """The body as a JSON object; empty where it is none."""
-    try:
-        value = reply.json()
-    except Unreadable:
-        return {}
+    value = answer_in(reply)
     return value if isinstance(value, dict) else {}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd, address, answer_of, identifier, mapping_of, moment, rows_of, shown
 from tgp.adapters.clouds.vast.facts import TITLE
-from tgp.adapters.clouds.vast.refusals import busy, give_up_looking, key_refused, object_of, refusal_of
+from tgp.adapters.clouds.vast.refusals import busy, give_up_looking, key_refused, object_of, refusal_of, succeeded
 from tgp.core.model.cloud_errors import CannotTell, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.prices import DEAREST_HOURLY, MICRO, NotAPrice, hourly_microusd
@@ -41,7 +41,7 @@ STATES = {
 @dataclass(frozen=True, slots=True)
 class Page:
     machines: tuple[Instance, ...]
-    rows: int  # as many as were sent, strangers' unreadable ones too
+    strange: int  # others' that cannot be read: they count, too
     next_token: str  # empty: this was the last
     total: int | None  # that the account has, as it says; None: it does not
 
@@ -56,15 +56,14 @@ def read_page(reply: Reply, now: datetime, *confidences: Confidence) -> Page:
     if reply.status != 200:
         give_up_looking(reply, "listing machines", now, *confidences)
     body = mapping_of(reply, TITLE)
-    if body.get("success") is False:
+    if not succeeded(body):
         raise CannotTell(f"{TITLE} listed nothing: {refusal_of(reply, *confidences).said}")
-    rows = rows_of(body, "instances", TITLE)
-    total = body.get("total_instances")
+    machines = [_listed(row) for row in rows_of(body, "instances", TITLE)]
     return Page(
-        tuple(machine for row in rows if (machine := _listed(row)) is not None),
-        len(rows),
+        tuple(machine for machine in machines if machine is not None),
+        machines.count(None),
         _next_token(body),
-        total if isinstance(total, int) and not isinstance(total, bool) else None,
+        _total(body),
     )
 
 
@@ -75,6 +74,17 @@ def _next_token(body: dict[str, Any]) -> str:
     if not isinstance(token, str) or len(token) > LONGEST_TOKEN:
         raise CannotTell(f"{TITLE} listed machines and went on in a way nobody knows")
     return token
+
+
+def _total(body: dict[str, Any]) -> int | None:
+    """What the list is counted by: not told is one thing, told in a way that cannot be counted by another."""
+    total = body.get("total_instances")
+    if total is None:
+        return None
+    try:
+        return int(identifier(total, "total_instances"))
+    except ValueError as error:  # an Odd, or no number
+        raise CannotTell(f"{TITLE} listed machines and counted them in a way nobody knows") from error
 
 
 def _listed(row: Any) -> Instance | None:
@@ -100,7 +110,7 @@ def read_status(reply: Reply, instance_id: str, now: datetime, *confidences: Con
     if reply.status != 200:
         give_up_looking(reply, f"looking at {instance_id}", now, *confidences)
     body = mapping_of(reply, TITLE)
-    if "instances" not in body or body.get("success") is False:
+    if "instances" not in body or not succeeded(body):
         raise CannotTell(f"{TITLE} said nothing about {instance_id}: {refusal_of(reply, *confidences).said}")
     row = body["instances"]
     if row is None:
@@ -210,7 +220,7 @@ def read_terminate(reply: Reply, instance_id: str, now: datetime, *confidences: 
     doing = f"destroying {instance_id}"
     if reply.status == 200 and object_of(reply).get("success") is True:
         return
-    if reply.status in (200, 404) and refusal.names(*GONE) and not refusal.bad_key:
+    if reply.status in (200, 404) and refusal.body and refusal.names(*GONE) and not refusal.bad_key:
         return
     if refusal.bad_key or (reply.status == 403 and refusal.body):
         raise key_refused(refusal, doing)
@@ -243,7 +253,7 @@ def read_account(reply: Reply, now: datetime, *confidences: Confidence) -> Purse
     if reply.status != 200:
         give_up_looking(reply, "reading the account", now, *confidences)
     body = answer_of(reply, TITLE)
-    if not isinstance(body, dict) or body.get("success") is False:
+    if not isinstance(body, dict) or not succeeded(body):
         raise CannotTell(f"{TITLE} did not describe the account: {refusal_of(reply, *confidences).said}")
     try:
         number = contract_id(body.get("id"))

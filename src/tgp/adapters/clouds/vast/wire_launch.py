@@ -4,13 +4,14 @@ The create is a PUT on an ask. There is no key that makes it repeatable, and an 
 machine that was made nevertheless (`new_contract`): such an answer is never a refusal.
 """
 
+import re
 from datetime import datetime
 from typing import Any
 
 from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd
 from tgp.adapters.clouds.vast.facts import TITLE, USER_DATA_CHARACTERS
-from tgp.adapters.clouds.vast.refusals import Refusal, busy, key_refused, refusal_of
+from tgp.adapters.clouds.vast.refusals import Refusal, answer_in, busy, key_refused, refusal_of
 from tgp.adapters.clouds.vast.wire import contract_id
 from tgp.adapters.clouds.vast.wire_offers import DISK_GIB, VM_SUFFIX
 from tgp.core.model.cloud_errors import AccountExhausted, CloudError, OrderRefused, OutcomeUnknown, SoldOut
@@ -25,6 +26,7 @@ LEAST_DISK_GIB = 8
 LOWEST_BID, HIGHEST_BID = 1_000, 128 * MICRO  # micro-dollars; what `price` may be
 LONGEST_ENV, LONGEST_ENV_ENTRY = 32_768, 256  # characters
 MACHINE_FIELDS = ("new_contract", "instance_id", "contract_id")  # whatever names a machine in an answer
+NAME_DEPTH, NAME_ROWS = 3, 100  # objects within objects, and rows of a list, that are searched for such a name
 
 # What means that nothing was made: the status together with the code, and no id in the body.
 NO_SUCH_ASK = "no_such_ask"
@@ -83,8 +85,10 @@ def _container(order: LaunchOrder) -> dict[str, Any]:
 
 def _vm(order: LaunchOrder) -> dict[str, Any]:
     image = order.container.image if order.container is not None else order.image
-    if image and not image.startswith(VM_REPOSITORY):
+    if image and re.split("[:@]", image)[0] != VM_REPOSITORY:
         raise OrderRefused(f"{TITLE} boots virtual machines from images of {VM_REPOSITORY} only")
+    if order.container is not None and order.container.command:
+        raise OrderRefused(f"{TITLE} boots a virtual machine's own system: it takes user data, and no command")
     body: dict[str, Any] = {"image": image or VM_IMAGE, "env": _env(order), "runtype": "ssh", "vm": True}
     if start := _start(order):
         body["onstart"] = start
@@ -117,7 +121,7 @@ def _env(order: LaunchOrder) -> dict[str, str]:
 def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: Confidence) -> Instance:
     env = order.container.env if order.container is not None else ()
     refusal = refusal_of(reply, *confidences, order.user_data, *(value.encode() for _, value in env))
-    made = _machine_named(refusal.body)
+    made, named = _machine_named(answer_in(reply))
     if made and reply.status == 200 and refusal.body.get("success") is True:
         return Instance(
             made,
@@ -127,18 +131,30 @@ def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: C
             place=order.offer.place,
             spot=order.offer.spot,
         )
-    if made:
-        raise OutcomeUnknown(f"{TITLE} answered {reply.status} ({refusal.said}) and named machine {made}", made)
+    if named:
+        which = made or "in a way nobody knows"
+        raise OutcomeUnknown(f"{TITLE} answered {reply.status} ({refusal.said}) and named machine {which}", made)
     raise _meaning(reply, refusal, order, now)
 
 
-def _machine_named(body: dict[str, Any]) -> str:
-    for name in MACHINE_FIELDS:
-        try:
-            return contract_id(body[name])
-        except (KeyError, Odd):
-            continue
-    return ""
+def _machine_named(value: Any, depth: int = NAME_DEPTH) -> tuple[str, bool]:
+    """The number of a machine, wherever in an answer it stands, and whether one is named at all, legibly or not."""
+    if isinstance(value, list):
+        inner = value[:NAME_ROWS]
+    elif isinstance(value, dict):
+        named = [told for name in MACHINE_FIELDS if (told := value.get(name))]
+        for told in named:
+            try:
+                return contract_id(told), True
+            except Odd:
+                continue
+        if named:
+            return "", True
+        inner = list(value.values())
+    else:
+        return "", False
+    found = [_machine_named(each, depth - 1) for each in inner] if depth else []
+    return next((each for each in found if each[1]), ("", False))
 
 
 def _meaning(reply: Reply, refusal: Refusal, order: LaunchOrder, now: datetime) -> CloudError:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd, mapping_of, moment, rows_of, shown, text, whole
 from tgp.adapters.clouds.vast.facts import PROVIDER, TITLE
-from tgp.adapters.clouds.vast.refusals import give_up_looking
+from tgp.adapters.clouds.vast.refusals import give_up_looking, refusal_of, succeeded
 from tgp.adapters.clouds.vast.wire import contract_id
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell
@@ -93,6 +93,8 @@ def read_page(reply: Reply, after: int, now: datetime, *confidences: Confidence)
     if reply.status != 200:
         give_up_looking(reply, "searching offers", now, *confidences)
     body = mapping_of(reply, TITLE)
+    if not succeeded(body):
+        raise CannotTell(f"{TITLE} searched nothing: {refusal_of(reply, *confidences).said}")
     rows = rows_of(body, "offers", TITLE)
     if len(rows) < PAGE_ROWS and body.get("truncated") is not True:
         return Page(tuple(rows), None)

@@ -36,7 +36,7 @@ def identity(account: dict[str, Any]) -> Account:
     return Account(f"account:{digest}", shown(name))
 
 
-def report(account: dict[str, Any], *, image: str) -> KeyReport:
+def report(account: dict[str, Any], *, image: str, notes: tuple[str, ...] = ()) -> KeyReport:
     """`image`: why no Talos image can be booted; empty: one can."""
     told = account.get("acls")
     rights = [right for right in told if isinstance(right, str)] if isinstance(told, list) else None
@@ -53,7 +53,7 @@ def report(account: dict[str, Any], *, image: str) -> KeyReport:
         ),
         balance_microusd=credit if credit is not None and credit > 0 else None,
         can_buy=launches.held is not False,
-        notes=(*owed, *((image,) if image else ())),
+        notes=(*owed, *notes, *((image,) if image else ())),
     )
 
 

@@ -1,8 +1,10 @@
 """Reads Vultr's machines. A row that may be ours and cannot be read makes the whole list worthless: `CannotTell`.
 
-Whose a machine is stands in a tag and in its label; the tag counts, since people relabel machines.
+Whose a machine is stands in a tag and in its label; the tag counts, since people relabel machines. They add tags, too:
+one of theirs that merely begins like ours hides nothing.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -14,6 +16,7 @@ from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import TOKEN_PREFIX
 
+A_TOKEN = re.compile(r"tgp-[a-z0-9]+-[0-9a-f]{32}-[0-9]+\Z")  # as the launch protocol writes them
 TAG_SEPARATOR = ":"  # between key and value of a class's tag: Vultr's tags are single words
 STATES: Mapping[str, InstanceState] = MappingProxyType(
     {
@@ -25,6 +28,9 @@ STATES: Mapping[str, InstanceState] = MappingProxyType(
     }
 )
 NOT_UP_YET = frozenset({"none", "locked", "installingbooting"})  # server_status of an active machine that still boots
+BEING_WRITTEN = frozenset(
+    {"locked", "installingbooting"}
+)  # its disk is: it may be dark meanwhile, nobody switched it off
 HALTED = "stopped"  # power_status of an active machine somebody switched off: billed on
 
 
@@ -74,9 +80,10 @@ def _state(row: dict[str, Any]) -> InstanceState:
     state = STATES.get(status, InstanceState.UNKNOWN) if isinstance(status, str) else InstanceState.UNKNOWN
     if state is not InstanceState.RUNNING:
         return state
-    if power == HALTED:
+    word = server if isinstance(server, str) else ""
+    if power == HALTED and word not in BEING_WRITTEN:
         return InstanceState.STOPPED
-    return InstanceState.STARTING if isinstance(server, str) and server in NOT_UP_YET else state
+    return InstanceState.STARTING if word in NOT_UP_YET else state
 
 
 def _created(row: dict[str, Any]) -> datetime | None:
@@ -92,7 +99,10 @@ def _token(row: dict[str, Any], tags: list[str]) -> str:
         label = ""
     if not isinstance(label, str):
         raise Odd(f"label is {type(label).__name__}, not a text")
-    return next((tag for tag in tags if tag.startswith(TOKEN_PREFIX)), label)
+    like_ours = [tag for tag in tags if tag.startswith(TOKEN_PREFIX)]
+    if label in like_ours:
+        return label
+    return next((tag for tag in like_ours if A_TOKEN.match(tag)), next(iter(like_ours), label))
 
 
 def _tags(row: dict[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """Vultr's lists: `{"<name>": […], "meta": {"total": n, "links": {"next": cursor}}}`, page after page.
 
-A list is complete when the last page has no further cursor and as many rows came as the last page counts.
+A list is complete when the last page has no further cursor and as many *different* rows came as the last page counts:
+a row that two pages show must not stand in for one that neither does.
 """
 
 from dataclasses import dataclass, field
@@ -50,8 +51,15 @@ class Pages:
         return True
 
     def _check_complete(self, total: int) -> None:
-        if len(self.rows) < total:
-            raise CannotTell(f"{FACTS.title} counts {total} {self.name} and listed {len(self.rows)}: a part is missing")
+        listed = _different(self.rows)
+        if listed < total:
+            raise CannotTell(f"{FACTS.title} counts {total} {self.name} and listed {listed}: a part is missing")
+
+
+def _different(rows: list[Any]) -> int:
+    """How many rows there are, by their ids; what has none counts for itself."""
+    ids = [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str | int)]
+    return len(set(ids)) + len(rows) - len(ids)
 
 
 def _meta(body: dict[str, Any], name: str) -> tuple[int, str]:

@@ -73,7 +73,7 @@ def read_status(reply: Reply) -> Reading:
 
 
 def _object(body: dict[str, Any]) -> Reading:
-    told = [body[name] for name in ("state", "PowerState", "on") if name in body]
+    told = [body[name] for name in ("state", "PowerState", "on") if body.get(name) is not None]
     if not told:
         raise NotAStatus("it has no `state`")
     readings = [_bare(value) for value in told]

@@ -20,6 +20,7 @@ from tgp.core.model.cloud_errors import (
     KeyRefused,
     OrderRefused,
     OutcomeUnknown,
+    SoldOut,
 )
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.signature import ID, TIMESTAMP, SigningKeys
@@ -125,6 +126,8 @@ def read_switched_on(reply: Reply, who: str, name: str, token: str) -> Instance:
         why = f"{who} answered {reply.status}, and that the machine is on its way"
         raise OutcomeUnknown(why, instance_id(name, token))
     _refuse(reply, who, told)
+    if told is not None and told.power in (Power.ON, Power.STARTING) and not named:
+        raise SoldOut(f"{who} answered {reply.status}: {name} is on for somebody else")
     return instance_of(name, token, Reading(Power.STARTING, "switched on"))
 
 

@@ -12,6 +12,7 @@ from tgp.sim.clouds.gcp import filters, masks
 
 JSON: Pairs = (("Content-Type", "application/json; charset=UTF-8"), ("Server", "ESF"))
 PAGE_MOST = 500
+LONGEST_NUMBER = 12  # digits
 ROOT = "https://www.googleapis.com/compute/v1"  # how links begin, whatever address was asked
 STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -118,8 +119,8 @@ def _nothing_in(scope: str) -> dict[str, Any]:
 def _most(told: str) -> int:
     if not told:
         return PAGE_MOST
-    if not told.isascii() or not told.isdigit() or not 0 <= int(told[:6]) <= PAGE_MOST:
-        message = f"Invalid value for field 'maxResults': '{told}'. Must be between 0 and {PAGE_MOST}"
+    if not told.isascii() or not told.isdigit() or len(told) > LONGEST_NUMBER or int(told) > PAGE_MOST:
+        message = f"Invalid value for field 'maxResults': '{told[:64]}'. Must be between 0 and {PAGE_MOST}"
         raise Refused(400, "invalid", message)
     return int(told) or PAGE_MOST
 
@@ -131,7 +132,7 @@ def _begin(token: str) -> int:
         word, _, number = urlsafe_b64decode(token).decode().partition("=")
     except ValueError:
         word, number = "", ""
-    if word != "begin" or not number.isdigit():
+    if word != "begin" or not number.isascii() or not number.isdigit() or len(number) > LONGEST_NUMBER:
         raise Refused(400, "invalid", f"Invalid value for field 'pageToken': '{token[:64]}'.")
     return int(number)
 

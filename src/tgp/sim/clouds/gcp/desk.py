@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.gcp.answers import answer
-from tgp.sim.clouds.gcp.keys import GOOGLES_TOKEN_URI, BadStatement, KeyFile, claims_of, key_id_of
+from tgp.sim.clouds.gcp.keys import GOOGLES_TOKEN_URI, SKEW_S, BadStatement, KeyFile, claims_of, key_id_of
 
 TOKEN_PATH = "/token"  # noqa: S105 - an address
 LASTS_S = 3600
@@ -18,6 +18,7 @@ class TokenDesk:
     """Knows the keys of every account, and which tokens were given for them."""
 
     def __init__(self, luck: Random) -> None:
+        self.skew_s: float = SKEW_S
         self._luck = luck
         self._keys: dict[str, KeyFile] = {}  # by key id
         self._addresses = [GOOGLES_TOKEN_URI]  # that a statement may be made out to
@@ -42,7 +43,7 @@ class TokenDesk:
             return held
         signer = self._keys.get(key_id_of(bearer))
         try:
-            return signer if signer is not None and claims_of(bearer, signer, now.timestamp()) else None
+            return signer if signer is not None and claims_of(bearer, signer, now.timestamp(), self.skew_s) else None
         except BadStatement:
             return None
 
@@ -55,7 +56,7 @@ class TokenDesk:
         if not known or signer is None:
             return _refused("invalid_grant", "Invalid grant: account not found")
         try:
-            claims = claims_of(form["assertion"], signer, now.timestamp())
+            claims = claims_of(form["assertion"], signer, now.timestamp(), self.skew_s)
         except BadStatement as problem:
             return _refused("invalid_grant", str(problem))
         if claims.get("aud") not in self._addresses:

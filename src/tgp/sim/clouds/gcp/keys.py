@@ -22,6 +22,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import (
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from tgp.ports.http import NO_JSON
+
 GOOGLES_TOKEN_URI = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 LONGEST_LIFE_S = 3600
 SKEW_S = 300  # that a clock may be off
@@ -81,7 +83,7 @@ def key_id_of(statement: str) -> str:
         return ""
 
 
-def claims_of(statement: str, key: KeyFile, now: float) -> dict[str, Any]:
+def claims_of(statement: str, key: KeyFile, now: float, skew_s: float = SKEW_S) -> dict[str, Any]:
     """What a statement says, once signature, issuer and time are right."""
     pieces = statement.split(".")
     if len(pieces) != 3 or len(statement) > STATEMENT_LONGEST or _decoded(pieces[0]).get("alg") != "RS256":
@@ -93,7 +95,7 @@ def claims_of(statement: str, key: KeyFile, now: float) -> dict[str, Any]:
     claims = _decoded(pieces[1])
     if claims.get("iss") != key.email:
         raise BadStatement("Invalid grant: account not found")
-    if not _is_timely(claims.get("iat"), claims.get("exp"), now):
+    if not _is_timely(claims.get("iat"), claims.get("exp"), now, skew_s):
         raise BadStatement(
             "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. "
             "Check your iat and exp values in the JWT claim."
@@ -101,16 +103,16 @@ def claims_of(statement: str, key: KeyFile, now: float) -> dict[str, Any]:
     return claims
 
 
-def _is_timely(issued: Any, ends: Any, now: float) -> bool:
+def _is_timely(issued: Any, ends: Any, now: float, skew_s: float) -> bool:
     if not isinstance(issued, int) or not isinstance(ends, int) or ends - issued > LONGEST_LIFE_S:
         return False
-    return issued - SKEW_S <= now < ends + SKEW_S
+    return issued - skew_s <= now < ends + skew_s
 
 
 def _decoded(piece: str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(_bytes(piece))
-    except msgspec.DecodeError:
+    except NO_JSON:
         raise BadStatement("Invalid JWT: cannot be read") from None
     if not isinstance(value, dict):
         raise BadStatement("Invalid JWT: cannot be read")

@@ -2,6 +2,7 @@
 
 from typing import Any, TypeAlias
 
+DEEPEST = 32  # levels; answers have six
 Mask: TypeAlias = dict[str, "Mask"]  # empty: everything below
 
 
@@ -35,26 +36,26 @@ def apply(mask: Mask, value: Any) -> Any:
     return kept
 
 
-def _list(text: str) -> tuple[Mask, str]:
+def _list(text: str, level: int = 0) -> tuple[Mask, str]:
     mask: Mask = {}
     while True:
-        text = _path(text, mask)
+        text = _path(text, mask, level)
         if not text.startswith(","):
             return mask, text
         text = text[1:]
 
 
-def _path(text: str, mask: Mask) -> str:
+def _path(text: str, mask: Mask, level: int) -> str:
     """One path into the mask; gives back what follows it."""
     length = next((place for place, sign in enumerate(text) if not (sign.isalnum() or sign in "*_")), len(text))
     name, text = text[:length], text[length:]
-    if not name:
-        raise BadMask(text)
+    if not name or level > DEEPEST:
+        raise BadMask(text[:64])
     below = mask.setdefault(name, {})
     if text.startswith("/"):
-        return _path(text[1:], below)
+        return _path(text[1:], below, level + 1)
     if text.startswith("("):
-        inner, rest = _list(text[1:])
+        inner, rest = _list(text[1:], level + 1)
         if not rest.startswith(")"):
             raise BadMask(rest)
         _merge(below, inner)

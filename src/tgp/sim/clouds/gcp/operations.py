@@ -15,7 +15,7 @@ class Operation:
     name: str
     project: str
     zone: str
-    verb: str  # insert, delete
+    verb: str  # insert, delete, stop, start, setLabels
     target: str  # the machine's name
     begun_at: datetime
     takes: timedelta

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from tgp.ports.http import Call
+from tgp.ports.http import NO_JSON, Call
 from tgp.sim.clouds.fleet import Wanted
 from tgp.sim.clouds.gcp import market
 from tgp.sim.clouds.gcp.answers import Refused
@@ -106,14 +106,29 @@ def order_of(call: Call, project: str, zone: str) -> Order:
     return Order(name, wanted, _max_run(scheduling))
 
 
+def new_labels(call: Call) -> dict[str, str]:
+    """Those of a request that sets them anew."""
+    body = _body(call)
+    _check(body, {"labels": dict, "labelFingerprint": str}, "instance")
+    return _labels(body.get("labels", {}))
+
+
 def _body(call: Call) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(call.body)
-    except msgspec.DecodeError:
+    except NO_JSON:
         raise Refused(400, "parseError", "Parse Error") from None
     if not isinstance(body, dict):
         raise Refused(400, "parseError", "Parse Error")
-    return body
+    given: dict[str, Any] = _given(body)
+    return given
+
+
+def _given(value: Any) -> Any:
+    """Without its nulls: a field that is null was not given."""
+    if isinstance(value, dict):
+        return {name: _given(each) for name, each in value.items() if each is not None}
+    return [_given(each) for each in value] if isinstance(value, list) else value
 
 
 def _check(value: Any, shape: Any, path: str) -> None:

@@ -31,6 +31,36 @@ def moment(at: datetime) -> str:
     return at.isoformat(timespec="milliseconds")
 
 
+def region(project: str, name: str) -> dict[str, Any]:
+    return {
+        "kind": "compute#region",
+        "id": number(name),
+        "creationTimestamp": MADE_AT,
+        "name": name,
+        "description": name,
+        "status": "UP",
+        "zones": [link(project, f"zones/{each}") for each in market.ZONES if market.region_of(each) == name],
+        "quotas": [
+            {"metric": "NVIDIA_T4_GPUS", "limit": 8.0, "usage": 0.0},
+            {"metric": "NVIDIA_L4_GPUS", "limit": 8.0, "usage": 0.0},
+        ],
+        "selfLink": link(project, f"regions/{name}"),
+    }
+
+
+def zone(project: str, name: str) -> dict[str, Any]:
+    return {
+        "kind": "compute#zone",
+        "id": number(name),
+        "creationTimestamp": MADE_AT,
+        "name": name,
+        "description": name,
+        "status": "UP",
+        "region": link(project, f"regions/{market.region_of(name)}"),
+        "selfLink": link(project, f"zones/{name}"),
+    }
+
+
 def machine_type(project: str, zone: str, kind: market.Kind) -> dict[str, Any]:
     row: dict[str, Any] = {
         "kind": "compute#machineType",

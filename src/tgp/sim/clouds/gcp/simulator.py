@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Reply
+from tgp.ports.http import NO_JSON, Call, Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits
 from tgp.sim.clouds.gcp import market, resources
@@ -21,7 +21,7 @@ from tgp.sim.clouds.gcp.answers import Refused, aggregated, answer, error, liste
 from tgp.sim.clouds.gcp.desk import TOKEN_PATH, TokenDesk
 from tgp.sim.clouds.gcp.keys import KeyFile
 from tgp.sim.clouds.gcp.operations import Operation, Operations
-from tgp.sim.clouds.gcp.orders import order_of, request_id
+from tgp.sim.clouds.gcp.orders import new_labels, order_of, request_id
 from tgp.sim.clouds.machine import Machine, Phase
 from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.sim.clouds.simulator import Simulator
@@ -51,16 +51,22 @@ _Z = _P + r"/zones/(?P<zone>[^/]+)"
 ROUTES: tuple[tuple[str, str, Verb, str], ...] = (
     ("GET", _P, Verb.ACCOUNT, "_project"),
     ("GET", _P + r"/regions", Verb.OTHER, "_regions"),
+    ("GET", _P + r"/regions/(?P<name>[^/]+)", Verb.OTHER, "_region"),
     ("GET", _P + r"/zones", Verb.OTHER, "_zones"),
+    ("GET", _Z, Verb.OTHER, "_zone"),
     ("GET", _P + r"/aggregated/machineTypes", Verb.OFFERS, "_all_machine_types"),
     ("GET", _P + r"/aggregated/acceleratorTypes", Verb.OFFERS, "_all_accelerator_types"),
     ("GET", _P + r"/aggregated/instances", Verb.LIST, "_all_instances"),
     ("GET", _Z + r"/machineTypes", Verb.OFFERS, "_machine_types"),
     ("GET", _Z + r"/acceleratorTypes", Verb.OFFERS, "_accelerator_types"),
+    ("GET", _Z + r"/machineTypes/(?P<name>[^/]+)", Verb.OTHER, "_machine_type"),
+    ("GET", _Z + r"/acceleratorTypes/(?P<name>[^/]+)", Verb.OTHER, "_accelerator_type"),
     ("GET", _Z + r"/instances", Verb.LIST, "_instances"),
     ("POST", _Z + r"/instances", Verb.LAUNCH, "_insert"),
     ("GET", _Z + r"/instances/(?P<name>[^/]+)", Verb.STATUS, "_instance"),
     ("DELETE", _Z + r"/instances/(?P<name>[^/]+)", Verb.TERMINATE, "_delete"),
+    ("POST", _Z + r"/instances/(?P<name>[^/]+)/(?:stop|start)", Verb.OTHER, "_switch"),
+    ("POST", _Z + r"/instances/(?P<name>[^/]+)/setLabels", Verb.OTHER, "_set_labels"),
     ("GET", _Z + r"/operations", Verb.OTHER, "_operations"),
     ("GET", _Z + r"/operations/(?P<name>[^/]+)", Verb.OTHER, "_operation"),
     ("POST", _Z + r"/operations/(?P<name>[^/]+)/wait", Verb.OTHER, "_operation"),
@@ -82,6 +88,9 @@ class GcpSimulator(Simulator):
         self._desk = TokenDesk(Random(f"{seed}/gcp tokens"))
         self._file = self._open(PROJECT, "a pretend project")
         self.key = self._file.text()
+
+    def tolerate(self, skew: timedelta) -> None:
+        self._desk.skew_s = skew.total_seconds()
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -177,23 +186,20 @@ class GcpSimulator(Simulator):
         return masked(call, body)
 
     def _regions(self, call: Call, asked: Asked) -> Reply:
-        rows = [
-            {
-                "kind": "compute#region",
-                "name": region,
-                "status": "UP",
-                "quotas": [
-                    {"metric": "NVIDIA_T4_GPUS", "limit": 8.0, "usage": 0.0},
-                    {"metric": "NVIDIA_L4_GPUS", "limit": 8.0, "usage": 0.0},
-                ],
-            }
-            for region in market.regions()
-        ]
+        rows = [resources.region(asked.project, name) for name in market.regions()]
         return listed(call, "compute#regionList", f"projects/{asked.project}/regions", rows)
 
+    def _region(self, call: Call, asked: Asked) -> Reply:
+        if asked.name not in market.regions():
+            raise not_found(f"projects/{asked.project}/regions/{asked.name}")
+        return masked(call, resources.region(asked.project, asked.name))
+
     def _zones(self, call: Call, asked: Asked) -> Reply:
-        rows = [{"kind": "compute#zone", "name": zone, "status": "UP"} for zone in market.ZONES]
+        rows = [resources.zone(asked.project, name) for name in market.ZONES]
         return listed(call, "compute#zoneList", f"projects/{asked.project}/zones", rows)
+
+    def _zone(self, call: Call, asked: Asked) -> Reply:
+        return masked(call, resources.zone(asked.project, asked.zone))
 
     def _all_machine_types(self, call: Call, asked: Asked) -> Reply:
         def rows(zone: str) -> list[dict[str, Any]]:
@@ -249,6 +255,18 @@ class GcpSimulator(Simulator):
         path = f"projects/{asked.project}/zones/{asked.zone}/acceleratorTypes"
         return listed(call, "compute#acceleratorTypeList", path, rows)
 
+    def _machine_type(self, call: Call, asked: Asked) -> Reply:
+        kind = market.kinds_in(asked.zone).get(asked.name)
+        if kind is None:
+            raise not_found(f"projects/{asked.project}/zones/{asked.zone}/machineTypes/{asked.name}")
+        return masked(call, resources.machine_type(asked.project, asked.zone, kind))
+
+    def _accelerator_type(self, call: Call, asked: Asked) -> Reply:
+        most = market.gpus_in(asked.zone).get(asked.name)
+        if most is None:
+            raise not_found(f"projects/{asked.project}/zones/{asked.zone}/acceleratorTypes/{asked.name}")
+        return masked(call, resources.accelerator_type(asked.project, asked.zone, asked.name, most))
+
     def _instances(self, call: Call, asked: Asked) -> Reply:
         found = [each for each in self.fleet.listed(asked.tenant) if each.shelf.place == asked.zone]
         rows = [] if self.mishap is Mishap.LIST_NOTHING else found
@@ -277,7 +295,7 @@ class GcpSimulator(Simulator):
     def _permissions(self, call: Call, asked: Asked) -> Reply:  # noqa: ARG002 - it may do everything
         try:
             body = msgspec.json.decode(call.body, type=dict[str, list[str]])
-        except msgspec.DecodeError:
+        except NO_JSON:
             raise Refused(400, "badRequest", "Invalid JSON payload received.") from None
         return answer({"permissions": body.get("permissions", [])})
 
@@ -322,6 +340,30 @@ class GcpSimulator(Simulator):
         operation.machine = machine
         operation.takes = timedelta()
         self.fleet.end(machine, self.mishap)
+        return answer(self.operations.begin(operation, request).json(asked.now, self._file.email))
+
+    def _switch(self, call: Call, asked: Asked) -> Reply:
+        """By hand, in the console. Stopped is not gone: its disk is billed on."""
+        request = request_id(call)
+        machine = self._by_name(asked.tenant, asked.zone, asked.name)
+        if machine is None:
+            raise self._no_machine(asked)
+        verb = call.path.rpartition("/")[2]
+        operation = self._new_operation(asked, verb, asked.name)
+        operation.machine = machine
+        if verb == "stop":
+            self.fleet.stop(machine, asked.now, "stopped by hand")
+        else:
+            self.fleet.start(machine, asked.now)
+        return answer(self.operations.begin(operation, request).json(asked.now, self._file.email))
+
+    def _set_labels(self, call: Call, asked: Asked) -> Reply:
+        request, labels = request_id(call), new_labels(call)
+        machine = self._by_name(asked.tenant, asked.zone, asked.name)
+        if machine is None:
+            raise self._no_machine(asked)
+        operation = self._new_operation(asked, "setLabels", asked.name)
+        operation.machine, machine.tags = machine, labels
         return answer(self.operations.begin(operation, request).json(asked.now, self._file.email))
 
     def _new_operation(self, asked: Asked, verb: str, target: str) -> Operation:

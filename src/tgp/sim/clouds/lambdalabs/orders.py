@@ -1,13 +1,15 @@
 """What Lambda makes of a launch request: every field is checked as its OpenAPI document says, unknown ones refused."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from tgp.sim.clouds.lambdalabs.catalogue import REGIONS
 
 TAG_KEY = re.compile(r"[a-z][a-z0-9:-]+\Z")
 HOSTNAME = re.compile(r"[a-z0-9][0-9a-z-]{0,62}\Z")
+NAME_CHARACTERS = 64
+PUBLIC_KEY_CHARACTERS = 4_096
 USER_DATA_BYTES = 1_000_000
 REQUIRED = ("region_name", "instance_type_name", "ssh_key_names")
 
@@ -25,6 +27,16 @@ def complaint(body: Any) -> str:
             return f"{name} is not a known parameter."
         if not check(value):
             return f"{name} is not valid."
+    return ""
+
+
+def key_complaint(body: Any, taken: Container[str]) -> str:
+    """What is wrong with a request to add an SSH key; empty: nothing."""
+    name = body.get("name") if isinstance(body, dict) else None
+    if not _text(NAME_CHARACTERS, 1)(name) or name in taken:
+        return f"name must be a new text of 1 to {NAME_CHARACTERS} characters."
+    if "public_key" in body and not _text(PUBLIC_KEY_CHARACTERS, 1)(body["public_key"]):
+        return f"public_key must be a text of 1 to {PUBLIC_KEY_CHARACTERS} characters."
     return ""
 
 
@@ -61,7 +73,7 @@ FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "file_system_names": _texts,
     "file_system_mounts": _objects("file_system_id", "mount_point"),
     "hostname": lambda value: isinstance(value, str) and HOSTNAME.match(value) is not None,
-    "name": _text(64),
+    "name": _text(NAME_CHARACTERS),
     "image": _image,
     "user_data": lambda value: isinstance(value, str) and len(value.encode()) <= USER_DATA_BYTES,
     "tags": _tags,

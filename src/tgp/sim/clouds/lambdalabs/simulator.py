@@ -10,16 +10,18 @@ from typing import Any
 import msgspec
 
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Reply
+from tgp.ports.http import NO_JSON, Call, Pairs, Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Wanted
-from tgp.sim.clouds.lambdalabs import answers, orders
-from tgp.sim.clouds.lambdalabs.catalogue import REGIONS, shelves
+from tgp.sim.clouds.lambdalabs import answers, images, orders
+from tgp.sim.clouds.lambdalabs.catalogue import shelves
 from tgp.sim.clouds.machine import Machine, Phase
 from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.sim.clouds.simulator import Simulator
 
 BASE = "/api/v1"
+TEXT: Pairs = (("Content-Type", "text/plain"),)
+A_PRIVATE_KEY = "-----BEGIN PRIVATE KEY-----\nmade up, and opens nothing\n-----END PRIVATE KEY-----\n"
 SSH_KEY_NAME = "tgp"  # in the first account from the beginning
 ONE_CALL = timedelta(seconds=1)
 ONE_LAUNCH = timedelta(seconds=12)
@@ -36,6 +38,24 @@ VERBS = {
     ("GET", "instances"): Verb.LIST,
     ("GET", "ssh-keys"): Verb.ACCOUNT,
 }
+METHODS = {  # a star stands for an id
+    "instance-types": "GET",
+    "instances": "GET",
+    "instances/*": "GET, POST",
+    "instance-operations/launch": "POST",
+    "instance-operations/terminate": "POST",
+    "instance-operations/restart": "POST",
+    "ssh-keys": "GET, POST",
+    "ssh-keys/*": "DELETE",
+    "images": "GET",
+    "file-systems": "GET",
+    "firewall-rules": "GET",
+    "firewall-rulesets": "GET",
+}
+OPEN_BY_DEFAULT = (
+    {"protocol": "tcp", "port_range": [22, 22], "source_network": "0.0.0.0/0", "description": "SSH"},
+    {"protocol": "icmp", "source_network": "0.0.0.0/0", "description": "Ping"},
+)
 
 
 @dataclass(slots=True)
@@ -96,7 +116,7 @@ class LambdaSimulator(Simulator):
             case ("GET", ["instance-types"]):
                 return answers.data(answers.types(self.fleet.selling()))
             case ("GET", ["instances"]):
-                return self._list(tenant)
+                return self._list(tenant, call.parameter("cluster_id"))
             case ("GET", ["instances", machine_id]):
                 return self._one(tenant, machine_id)
             case ("POST", ["instances", machine_id]):
@@ -114,16 +134,19 @@ class LambdaSimulator(Simulator):
             case ("DELETE", ["ssh-keys", key_id]):
                 return self._drop_key(tenant, key_id)
             case ("GET", ["images"]):
-                return answers.data(list(_images()))
+                return answers.data(images.IMAGES)
+            case ("GET", ["firewall-rules"]):
+                return answers.data(OPEN_BY_DEFAULT)
             case ("GET", ["file-systems"] | ["firewall-rulesets"]):
                 return answers.data([])
             case _:
-                return answers.missing("There is nothing under this path.")
+                return _no_endpoint(path)
 
     # -- machines ------------------------------------------------------------------------------------------------------
 
-    def _list(self, tenant: Tenant) -> Reply:
-        rows = [answers.instance(machine) for machine in self.fleet.listed(tenant)]
+    def _list(self, tenant: Tenant, cluster: str) -> Reply:
+        """Of a cluster: none, since clusters are not to be had here."""
+        rows = [answers.instance(machine) for machine in self.fleet.listed(tenant) if not cluster]
         if self.mishap is Mishap.LIST_NOTHING:
             return answers.data([])
         whole = answers.data(rows)
@@ -146,11 +169,8 @@ class LambdaSimulator(Simulator):
     def _launch(self, tenant: Tenant, body: Any) -> Reply:
         if words := orders.complaint(body):
             return answers.invalid(words)
-        (ssh_key,) = body["ssh_key_names"]
-        if ssh_key not in self.ssh_keys.get(tenant.id, {}):
-            return answers.missing(f"SSH key {ssh_key} does not exist.")
-        if body["instance_type_name"] not in {stand.shelf.sku for stand in self.fleet.selling()}:
-            return answers.missing("Instance type does not exist.")
+        if words := self._missing(tenant, body):
+            return answers.missing(words)
         try:
             machine = self.fleet.rent(tenant, _wanted(body), self.mishap)
         except Empty:
@@ -167,6 +187,19 @@ class LambdaSimulator(Simulator):
         if self.mishap is Mishap.ERROR_WITH_ID:
             return _error_with(machine)
         return answers.data({"instance_ids": [machine.id]})
+
+    def _missing(self, tenant: Tenant, body: dict[str, Any]) -> str:
+        """What a launch names and nobody has; empty: all is there. There are no file systems and no rulesets."""
+        (ssh_key,) = body["ssh_key_names"]
+        if ssh_key not in self.ssh_keys.get(tenant.id, {}):
+            return f"SSH key {ssh_key} does not exist."
+        if body["instance_type_name"] not in {stand.shelf.sku for stand in self.fleet.selling()}:
+            return "Instance type does not exist."
+        if "image" in body and not images.is_there(body["image"], body["region_name"]):
+            return "Image does not exist in this region."
+        if body.get("file_system_names") or body.get("file_system_mounts"):
+            return "Filesystem was not found."
+        return "Firewall ruleset was not found." if body.get("firewall_rulesets") else ""
 
     def _terminate(self, tenant: Tenant, body: Any) -> Reply:
         machines = self._named(tenant, body)
@@ -198,9 +231,10 @@ class LambdaSimulator(Simulator):
         machine = self.fleet.get(tenant, machine_id)
         if machine is None:
             return answers.missing("Specified instance does not exist.")
-        if not isinstance(body, dict) or set(body) != {"name"} or not isinstance(body["name"], str):
-            return answers.invalid("name must be a text.")
-        machine.name = body["name"]
+        name = body.get("name", machine.name) if isinstance(body, dict) else None
+        if not isinstance(name, str) or len(name) > orders.NAME_CHARACTERS or not body.keys() <= {"name"}:
+            return answers.invalid(f"name must be a text of at most {orders.NAME_CHARACTERS} characters.")
+        machine.name = name
         return answers.data(answers.instance(machine))
 
     def _level_prices(self) -> None:
@@ -213,10 +247,11 @@ class LambdaSimulator(Simulator):
     # -- SSH keys ------------------------------------------------------------------------------------------------------
 
     def _add_key(self, tenant: Tenant, body: Any) -> Reply:
-        name = body.get("name") if isinstance(body, dict) else None
-        if not isinstance(name, str) or not 1 <= len(name) <= 64 or name in self.ssh_keys.get(tenant.id, {}):
-            return answers.invalid("name must be a new text of 1 to 64 characters.")
-        return answers.data(self._keep_key(tenant.id, name, str(body.get("public_key", "ssh-ed25519 AAAA made"))))
+        """Without a public key Lambda makes a pair, and shows the private half this once."""
+        if words := orders.key_complaint(body, self.ssh_keys.get(tenant.id, {})):
+            return answers.invalid(words)
+        kept = self._keep_key(tenant.id, body["name"], body.get("public_key", "ssh-ed25519 AAAA made"))
+        return answers.data(kept if "public_key" in body else kept | {"private_key": A_PRIVATE_KEY})
 
     def _drop_key(self, tenant: Tenant, key_id: str) -> Reply:
         kept = self.ssh_keys.get(tenant.id, {})
@@ -224,7 +259,7 @@ class LambdaSimulator(Simulator):
             if key["id"] == key_id:
                 del kept[name]
                 return answers.data({})
-        return answers.missing("SSH key does not exist.")
+        return answers.invalid("SSH key does not exist.")  # the document has no 404 here
 
     def _keep_key(self, account: str, name: str, public_key: str) -> dict[str, str]:
         key = {"id": new_id(self._ids), "name": name, "public_key": public_key}
@@ -274,13 +309,22 @@ def _below(path: str) -> str:
 
     Twice is taken as once: an endpoint is told with its path, and `lai` puts the path behind whatever it is told.
     """
-    return path.removeprefix(BASE).removeprefix(f"{BASE}/").removeprefix("/") if path.startswith(f"{BASE}/") else "?"
+    return path.removeprefix(BASE).removeprefix(f"{BASE}/").strip("/") if path.startswith(f"{BASE}/") else "?"
+
+
+def _no_endpoint(path: str) -> Reply:
+    """Not in Lambda's envelope: `global/object-does-not-exist` would say that a machine is gone."""
+    first, _, rest = path.partition("/")
+    allowed = METHODS.get(path) or (METHODS.get(f"{first}/*") if rest and "/" not in rest else None)
+    if allowed is None:
+        return Reply(404, b"404 page not found\n", TEXT)
+    return Reply(405, b"method not allowed\n", (*TEXT, ("Allow", allowed)))
 
 
 def _json(call: Call) -> Any:
     try:
         return msgspec.json.decode(call.body)
-    except msgspec.DecodeError:
+    except NO_JSON:
         return None
 
 
@@ -304,21 +348,6 @@ def _error_with(machine: Machine) -> Reply:
     error = {"code": "provider/internal-unavailable", "message": "Provider unavailable", "suggestion": "Try again"}
     body = {"error": error, "data": {"instance_ids": [machine.id]}}
     return Reply(503, msgspec.json.encode(body), answers.JSON)
-
-
-def _images() -> Any:
-    for number, (place, arch) in enumerate((place, arch) for place in REGIONS for arch in ("x86_64", "arm64")):
-        yield {
-            "id": f"{number:08x}-5555-4444-8888-0123456789ab",
-            "created_time": "2025-10-01T00:00:00+00:00",
-            "updated_time": "2025-11-01T00:00:00+00:00",
-            "name": f"Lambda Stack 24.04 {arch}",
-            "description": "Ubuntu 24.04 with drivers and frameworks",
-            "family": "lambda-stack-24-04",
-            "version": "24.4.7",
-            "architecture": arch,
-            "region": answers.region(place),
-        }
 
 
 assert set(answers.STATUSES) == set(Phase), "every phase has a word on the wire"

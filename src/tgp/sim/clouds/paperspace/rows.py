@@ -33,6 +33,7 @@ def state_of(machine: Machine, now: datetime) -> str:
 
 def machine_row(machine: Machine, now: datetime) -> dict[str, Any]:
     shelf, up = machine.shelf, machine.phase is Phase.RUNNING
+    public = up and not machine.addressless and machine.detail.get("publicIpType") != "none"
     return {
         "id": machine.id,
         "name": machine.name,
@@ -48,7 +49,7 @@ def machine_row(machine: Machine, now: datetime) -> dict[str, Any]:
         "region": shelf.place,
         "privateIp": machine.private_ip if up else None,
         "networkId": "nz6h1zc2",
-        "publicIp": machine.public_ip if up and not machine.addressless else None,
+        "publicIp": machine.public_ip if public else None,
         "publicIpType": machine.detail.get("publicIpType", "dynamic"),
         "autoShutdownEnabled": machine.detail.get("autoShutdownEnabled", False),
         "autoShutdownTimeout": None,

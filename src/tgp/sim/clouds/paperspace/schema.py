@@ -52,8 +52,9 @@ MACHINE: dict[str, Check] = {
 MACHINE_REQUIRED = ("name", "machineType", "templateId", "region", "diskSize")
 SCRIPT: dict[str, Check] = {"name": _text, "script": _text, "isRunOnce": _flag, "description": _text}
 SCRIPT_REQUIRED = ("name", "script")
-LIST_QUERY = ("after", "limit", "orderBy", "order", "name", "region", "machineType", "machineId")
+ORDERS = ("asc", "desc")
 MOST_ROWS = 120
+LIMIT_DIGITS = 9
 
 
 def issues(body: Any, known: dict[str, Check], required: tuple[str, ...]) -> list[str]:
@@ -65,9 +66,13 @@ def issues(body: Any, known: dict[str, Check], required: tuple[str, ...]) -> lis
     return missing + unknown + wrong
 
 
-def query_issues(query: dict[str, str]) -> list[str]:
-    found = [f"{key}: Unrecognized key" for key in query if key not in LIST_QUERY]
+def query_issues(query: dict[str, str], order_by: tuple[str, ...]) -> list[str]:
+    """What is wrong with the query of a list. Keys nobody knows are passed over: a document of queries forbids none."""
+    found = []
     limit = query.get("limit", "10")
-    if not limit.isdigit() or not 1 <= int(limit) <= MOST_ROWS:
+    if not (limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS and 1 <= int(limit) <= MOST_ROWS):
         found.append(f"limit: Number must be between 1 and {MOST_ROWS}")
+    for key, words in (("orderBy", order_by), ("order", ORDERS)):
+        if key in query and query[key] not in words:
+            found.append(f"{key}: Invalid enum value")
     return found

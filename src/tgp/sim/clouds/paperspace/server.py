@@ -30,6 +30,7 @@ CODES = {
     500: "INTERNAL_SERVER_ERROR",
 }
 DISKS = (50, 100, 250, 500, 1000, 2000)
+NOWHERE = "nowhere"  # a cursor behind which nothing comes
 TRY_LATER = " Try again in a few minutes, or select a different instance."
 
 
@@ -91,7 +92,7 @@ class PaperspaceSimulator(Simulator):
             case ("GET", "v1", "auth", "session"):
                 return _json(_session(tenant))
             case ("GET", "v1", "billing", "account-standing"):
-                return _json({"standing": "good"})
+                return _json(self._standing(tenant, now))
             case ("GET", "v1", "os-templates"):
                 return self._page(call, rows.template_rows())
             case (method, "v1", "machines", *rest):
@@ -100,8 +101,17 @@ class PaperspaceSimulator(Simulator):
                 return self._events(call, rest, tenant)
             case (method, "v1", "startup-scripts", *rest):
                 return self._scripts(call, method, rest, tenant, now)
+            case (_, "v1", "auth", "session") | (_, "v1", "billing", "account-standing"):
+                return _error(405, "Method not supported")
+            case (_, "v1", "os-templates") | (_, "v1", "machine-events", *_):
+                return _error(405, "Method not supported")
             case _:
                 return _error(404, "Not found")
+
+    def _standing(self, tenant: Tenant, now: datetime) -> dict[str, Any]:
+        left = self.fleet.balance_microusd(tenant, now)
+        good = left is None or left > 0
+        return {"isInGoodStanding": good, "messages": [] if good else ["Add a payment method to continue."]}
 
     def _machines(self, call: Call, method: str, rest: list[str], tenant: Tenant, now: datetime) -> Reply:
         if not rest:
@@ -132,23 +142,33 @@ class PaperspaceSimulator(Simulator):
         ]
         if self.mishap is Mishap.LIST_NOTHING:
             found = []
-        return self._page(call, found)
+        return self._page(call, found, ("dtCreated", "name", "state"))
 
-    def _page(self, call: Call, found: list[dict[str, Any]]) -> Reply:
+    def _page(
+        self, call: Call, found: list[dict[str, Any]], order_by: tuple[str, ...] = ("dtCreated", "name")
+    ) -> Reply:
+        """One page of `found`, which is in the order of making. The cursor is the id of the last row."""
         query = dict(call.query)
-        if wrong := schema.query_issues(query):
+        if wrong := schema.query_issues(query, order_by):
             return _refused(wrong)
         after = query.get("after", "")
         if after and after == self._fails_at:
             self._fails_at = ""
             return self.failure()
-        begin = int(after) if after.isdigit() else 0
+        ordered = _ordered(found, query)
+        ids = [row["id"] for row in ordered]
+        if after and after not in ids:
+            return _refused(["after: Invalid cursor"])
+        begin = ids.index(after) + 1 if after else 0
         end = begin + int(query.get("limit", "10"))
         more = end < len(found)
         if self.mishap is Mishap.LIST_PARTIAL:  # the first page comes, and says that there is a second; that one fails
             end, more = begin + max(len(found) // 2, 1), True
-            self._fails_at = str(end)
-        return _json({"items": found[begin:end], "hasMore": more, "nextPage": str(end) if more else None})
+        items = ordered[begin:end]
+        cursor = (items[-1]["id"] if items else NOWHERE) if more else None
+        if self.mishap is Mishap.LIST_PARTIAL:
+            self._fails_at = cursor or ""
+        return _json({"items": items, "hasMore": more, "nextPage": cursor})
 
     def _events(self, call: Call, rest: list[str], tenant: Tenant) -> Reply:
         found = [rows.create_event(machine) for machine in self.fleet.listed(tenant)]
@@ -156,7 +176,7 @@ class PaperspaceSimulator(Simulator):
             event = next((each for each in found if each["id"] == rest[0]), None)
             return _json(event) if event else _error(404, "Machine event not found")
         machine = call.parameter("machineId")
-        return self._page(call, [each for each in found if machine in ("", each["machineId"])])
+        return self._page(call, [each for each in found if machine in ("", each["machineId"])], ("dtCreated",))
 
     # -- making and ending ---------------------------------------------------------------------------------------------
 
@@ -183,6 +203,8 @@ class PaperspaceSimulator(Simulator):
             return _error(403, "Your team has reached its machine quota. Add a payment method to request more.")
         if self.mishap is Mishap.ERROR_WITH_ID:
             return _error(500, "Internal server error", details={"machineId": machine.id})
+        if body.get("startOnCreate") is False:
+            self.fleet.stop(machine, now, "ordered off")
         return _json({"data": rows.machine_row(machine, now), "event": rows.create_event(machine)})
 
     def _fault(self, body: dict[str, Any], tenant: Tenant) -> Reply | None:
@@ -224,7 +246,9 @@ class PaperspaceSimulator(Simulator):
             return self._page(call, [rows.script_row(each, self._users_of(each)) for each in ours])
         if not rest and method == "POST":
             return self._write(_body(call), tenant, now)
-        script = self.scripts.get(rest[0]) if rest else None
+        if not rest or method not in ("GET", "DELETE"):
+            return _error(405, "Method not supported")
+        script = self.scripts.get(rest[0])
         if script is None or script.account != tenant.id:
             return _error(404, "Startup script not found")
         if method == "DELETE":
@@ -255,6 +279,13 @@ def _session(tenant: Tenant) -> dict[str, Any]:
     number = int(tenant.id) if tenant.id.isdigit() else crc32(tenant.id.encode())
     team = {"id": number, "handle": tenant.name, "namespace": tenant.id}
     return {"team": team, "user": {"id": 1, "handle": "u1", "email": "owner@example.com"}}
+
+
+def _ordered(found: list[dict[str, Any]], query: dict[str, str]) -> list[dict[str, Any]]:
+    """As it was asked for; newest first where nothing was."""
+    field = query.get("orderBy", "dtCreated")
+    rising = found if field == "dtCreated" else sorted(found, key=lambda row: str(row[field]))
+    return rising if query.get("order") == "asc" else rising[::-1]
 
 
 def _body(call: Call) -> Any:

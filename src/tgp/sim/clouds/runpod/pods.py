@@ -14,11 +14,11 @@ STATUSES = {
     Phase.ENDING: "TERMINATED",
 }
 ACTIONS = {
-    "PROVISIONING": ("start", "terminate"),
+    "PROVISIONING": ("stop", "terminate"),
     "STARTING": ("stop", "terminate"),
     "RUNNING": ("stop", "restart", "terminate"),
     "EXITED": ("start", "terminate"),
-    "ERROR": ("terminate",),
+    "ERROR": ("start", "terminate"),
     "TERMINATED": (),
 }
 NO_MORE_COST = ("EXITED", "TERMINATED")
@@ -60,11 +60,11 @@ def shown(machine: Machine, now: datetime) -> dict[str, Any]:
         "ssh": {"proxy": _proxy(machine), "direct": None},
         "template": None,
         "cost": 0.0 if status in NO_MORE_COST else machine.charged_microusd / MICRO,
-        "locked": False,
+        "locked": detail.get("locked", False),
         "runtime": _runtime(machine, now) if status == "RUNNING" and not machine.addressless else None,
         "createdAt": _moment(machine.created_at),
         "startedAt": _moment(machine.running_at) if machine.running_at else None,
-        "globalNetworking": {"enabled": False},
+        "globalNetworking": {"enabled": detail.get("globalNetworking", False)},
     }
 
 

@@ -8,11 +8,15 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 Check: TypeAlias = Callable[[Any], str]  # what is wrong with a value; empty: nothing
-CUDA = re.compile(r"\d+\.\d+\Z")
+CUDA = re.compile(r"\d{1,4}\.\d{1,4}\Z", re.ASCII)
+LEAST_CUDA = re.compile(r"\d{1,4}(\.\d{1,4})?\Z", re.ASCII)
+COUNT = re.compile(r"[1-9][0-9]{0,8}\Z")
 COUNTRY = re.compile(r"[A-Z]{2}\Z")
 CATALOG_FILTERS = ("product", "count", "cloud", "countryCodes", "cudaVersions", "minCudaVersion")
 PRODUCTS = ("POD", "CLUSTER", "SERVERLESS")
 CLOUDS = ("SECURE", "COMMUNITY")
+# The first two are seen in the schema's prose, the others are a guess at what a market of continents has.
+REGIONS = ("NORTH_AMERICA", "SOUTH_AMERICA", "EUROPE", "ASIA", "OCEANIA", "AFRICA", "MIDDLE_EAST")
 
 
 def _text(least: int = 0) -> Check:
@@ -84,6 +88,8 @@ POD: dict[str, Check] = {
     "cpu": lambda _value: "",
     "mounts": lambda _value: "",
 }
+MUTABLE = ("name", "image", "args", "disk", "ports", "env", "registry", "mounts", "globalNetworking")
+CHANGEABLE: dict[str, Check] = {**{name: POD[name] for name in MUTABLE}, "locked": _flag}
 
 
 def complaints(body: Any) -> list[dict[str, str]]:
@@ -98,6 +104,12 @@ def complaints(body: Any) -> list[dict[str, str]]:
     if "cpu" in body:
         found += _object(body["cpu"], CPU, ("id", "vcpuCount"), "body.cpu")
     return found + _mounts(body)
+
+
+def complaints_of_change(body: Any) -> list[dict[str, str]]:
+    """The same for `PATCH /v2/pods/{id}`: every field can be left out, and only some can change."""
+    found = _object(body, CHANGEABLE, (), "body")
+    return found + _mounts(body) if isinstance(body, dict) else found
 
 
 def broken_rule(body: dict[str, Any]) -> str:
@@ -129,12 +141,25 @@ def catalog_fault(query: dict[str, str]) -> tuple[int, str]:
         return 422, "product must be of POD, CLUSTER, SERVERLESS"
     if query.get("cloud", "SECURE") not in CLOUDS:
         return 422, "cloud must be SECURE or COMMUNITY"
-    if not (count := query.get("count", "1")).isdigit() or int(count) < 1:
+    if not COUNT.match(query.get("count", "1")):
         return 422, "count must be an integer >= 1"
     if not all(COUNTRY.match(each) for each in query.get("countryCodes", "US").split(",")):
         return 422, "countryCodes must be codes of two capitals"
+    if not all(CUDA.match(each) for each in query.get("cudaVersions", "12.8").split(",")):
+        return 422, "cudaVersions must be of major.minor"
+    if not LEAST_CUDA.match(query.get("minCudaVersion", "12")):
+        return 422, "minCudaVersion must be major or major.minor"
     if "cudaVersions" in query and "minCudaVersion" in query:
         return 400, "cudaVersions and minCudaVersion are mutually exclusive"
+    return 0, ""
+
+
+def centres_fault(query: dict[str, str]) -> tuple[int, str]:
+    """The same for data centres."""
+    if query.get("include") not in (None, "GPU_AVAILABILITY"):
+        return 422, "include must be GPU_AVAILABILITY"
+    if not all(each in REGIONS for each in query.get("regions", "EUROPE").split(",")):
+        return 422, f"regions must be of {', '.join(REGIONS)}"
     return 0, ""
 
 

@@ -1,38 +1,27 @@
-"""RunPod's REST v2 over the fleet: catalogue, pods, actions. Problems are `application/problem+json`."""
+"""RunPod's REST v2 over the fleet: catalogue, pods, actions."""
 
 from dataclasses import replace
 from datetime import datetime
 from random import Random
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
 from tgp.ports.clock import Clock
-from tgp.ports.http import NO_JSON, Call, Pairs, Reply
+from tgp.ports.http import NO_JSON, Call, Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Stand, Wanted
 from tgp.sim.clouds.machine import Machine, Phase
 from tgp.sim.clouds.mishaps import Mishap, Verb
-from tgp.sim.clouds.runpod import pods, schema
-from tgp.sim.clouds.runpod.market import CARDS, CENTRES, MICRO, Card, card_of, shelves
+from tgp.sim.clouds.runpod import answers, catalog, pods, schema
+from tgp.sim.clouds.runpod.market import card_of, shelves
 from tgp.sim.clouds.simulator import Simulator
 
 KEY = "rpa_SIM5ECRET0K3Y0F0RUNP0D0ABCDEFGH"
 ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 NOTHING_LEFT = "There are no instances currently available with the requested specifications. Please try again later."
-POLICY = '"minute";q=60;w=60, "hour";q=3000;w=3600, "day";q=50000;w=86400'  # the schema's own example
-TITLES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    402: "Payment Required",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    409: "Conflict",
-    410: "Gone",
-    422: "Unprocessable Entity",
-    429: "Too Many Requests",
-    500: "Internal Server Error",
-}
+MINUTE = 60  # seconds, and calls within them that the headers speak of where nobody is slowed down
 
 
 def _new_id(luck: Random) -> str:
@@ -74,96 +63,82 @@ class RunPodSimulator(Simulator):
 
     def stranger(self, call: Call) -> Reply:
         told = "missing bearer token" if not self.key_of(call) else "invalid bearer token"
-        return _problem(401, told)
+        return answers.problem(401, told)
 
     def busy(self) -> Reply:
-        slow = (("Retry-After", "12"), ("RateLimit", '"minute";r=0;t=12'), ("RateLimit-Policy", POLICY))
-        return _problem(429, "rate limit exceeded for the minute window", headers=slow)
+        slow = (("Retry-After", "12"), *answers.limits(0, 12))
+        return answers.problem(429, "rate limit exceeded for the minute window", headers=slow)
 
     def failure(self) -> Reply:
-        return _problem(500, "an unexpected error occurred")
+        return answers.problem(500, "an unexpected error occurred")
 
     def retired(self) -> Reply:
-        return _problem(410, "this endpoint has been retired")
+        return answers.problem(410, "this endpoint has been retired")
 
     # -- routes --------------------------------------------------------------------------------------------------------
 
     def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path tells more
         assert tenant is not None, "nothing is public here"
         now = self.fleet.advance()
-        if self._too_often(now):
+        left, seconds = self._left_of_the_minute(now)
+        if left < 0:
             return self.busy()
-        match (call.method, *call.path.strip("/").split("/")):
-            case ("GET", "v2", "catalog", "gpus"):
-                return self._catalog(call)
+        reply = self._routed(call, tenant, now)
+        return replace(reply, headers=(*reply.headers, *answers.limits(left, seconds)))
+
+    def _routed(self, call: Call, tenant: Tenant, now: datetime) -> Reply:
+        parts = call.path.strip("/").split("/")
+        match (call.method, *parts):
+            case ("GET", "v2", "catalog", "gpus", *one) if len(one) <= 1:
+                return self._catalog(call, *one)
             case ("GET", "v2", "catalog", "datacenters"):
-                return _json(200, {"dataCenters": [_centre(centre.id) for centre in CENTRES]})
+                return self._centres(call)
             case ("GET", "v2", "pods"):
                 return self._list(tenant, now)
             case ("POST", "v2", "pods"):
                 return self._create(call, tenant, now)
             case ("GET", "v2", "pods", pod):
                 machine = self.fleet.get(tenant, pod)
-                return _json(200, pods.shown(machine, now)) if machine else _missing()
+                return answers.json(200, pods.shown(machine, now)) if machine else answers.missing()
+            case ("PATCH", "v2", "pods", pod):
+                return self._change(call, self.fleet.get(tenant, pod), now)
             case ("DELETE", "v2", "pods", pod):
                 return self._end(self.fleet.get(tenant, pod))
             case ("POST", "v2", "pods", pod, "action"):
                 return self._act(call, self.fleet.get(tenant, pod), now)
             case ("GET", "v2", "account", "ssh-keys"):
-                return _json(200, {"keys": []})
-            case (_, "v2", "pods" | "catalog", *_):
-                return _problem(405, "The requested method is not allowed for this path.")
+                return answers.json(200, {"keys": []})
             case _:
-                return _missing()
+                return answers.not_here(parts)
 
-    def _too_often(self, now: datetime) -> bool:
+    def _left_of_the_minute(self, now: datetime) -> tuple[int, int]:
+        """Calls, below zero where this was one too many, and seconds."""
         begun, count = self._window
-        fresh = (now - begun).total_seconds() >= 60
-        self._window = (now, 1) if fresh else (begun, count + 1)
-        return self.calls_a_minute is not None and self._window[1] > self.calls_a_minute
+        passed = (now - begun).total_seconds()
+        self._window = (now, 1) if passed >= MINUTE else (begun, count + 1)
+        if self.calls_a_minute is None:
+            return MINUTE - 1, MINUTE
+        return self.calls_a_minute - self._window[1], max(int(MINUTE - (now - self._window[0]).total_seconds()), 1)
 
     # -- the catalogue -------------------------------------------------------------------------------------------------
 
-    def _catalog(self, call: Call) -> Reply:
+    def _catalog(self, call: Call, gpu_id: str = "") -> Reply:
+        """All cards, or the one of that id."""
         query = dict(call.query)
         status, fault = schema.catalog_fault(query)
         if fault:
-            return _problem(status, fault)
-        with_stock = "include" in query
-        cloud, count = query.get("cloud", "SECURE"), int(query.get("count", "1"))
-        return _json(200, {"gpus": [self._card(card, cloud, count, with_stock=with_stock) for card in CARDS]})
+            return answers.problem(status, fault)
+        if not gpu_id:
+            return answers.json(200, {"gpus": catalog.gpus(self._stands, query)})
+        card = card_of(unquote(gpu_id))
+        return answers.json(200, catalog.shown(card, self._stands, query)) if card else answers.missing()
 
-    def _card(self, card: Card, cloud: str, count: int, *, with_stock: bool) -> dict[str, Any]:
-        row: dict[str, Any] = {
-            "id": card.id,
-            "name": card.name,
-            "pool": card.pool,
-            "manufacturer": card.maker,
-            "memory": card.memory,
-            "secure": card.secure is not None,
-            "community": card.community is not None,
-            "price": {
-                "secure": self.price_of(card.id, "SECURE") / MICRO,
-                "community": self.price_of(card.id, "COMMUNITY") / MICRO,
-            },
-            "maxCount": {"secure": card.most_secure, "community": card.most_community},
-        }
-        if with_stock:
-            stands = [stand for stand in self._stands(card.id, cloud) if stand.stock >= count]
-            row["availability"] = max(
-                (_level(stand.stock, count) for stand in stands), default="NONE", key=LEVELS.index
-            )
-            if cloud == "SECURE" and stands:  # community hosts stand in countries, not in data centres
-                row["dataCenters"] = [
-                    {**_named(stand.shelf.place), "availability": _level(stand.stock, count)} for stand in stands
-                ]
-            if card.maker == "NVIDIA":
-                row["cudaVersions"] = [{"version": "12.8", "available": bool(stands)}]
-        return row
-
-    def price_of(self, gpu_id: str, cloud: str) -> int:
-        """Of one GPU, the same in all data centres: the highest any of them wandered to. 0: not sold."""
-        return max((stand.hourly_microusd for stand in self._stands(gpu_id, cloud)), default=0)
+    def _centres(self, call: Call) -> Reply:
+        query = dict(call.query)
+        status, fault = schema.centres_fault(query)
+        if fault:
+            return answers.problem(status, fault)
+        return answers.json(200, {"dataCenters": catalog.centres(self._stands, query)})
 
     def _stands(self, gpu_id: str, cloud: str) -> list[Stand]:
         return [
@@ -176,8 +151,8 @@ class RunPodSimulator(Simulator):
 
     def _list(self, tenant: Tenant, now: datetime) -> Reply:
         if self.mishap is Mishap.LIST_NOTHING:
-            return _json(200, {"pods": []})
-        reply = _json(200, {"pods": [pods.shown(machine, now) for machine in self.fleet.listed(tenant)]})
+            return answers.json(200, {"pods": []})
+        reply = answers.json(200, {"pods": [pods.shown(machine, now) for machine in self.fleet.listed(tenant)]})
         if self.mishap is Mishap.LIST_PARTIAL:  # there are no pages: the answer breaks off
             return replace(reply, content=reply.content[: max(len(reply.content) * 2 // 3, 9)])
         return reply
@@ -186,38 +161,38 @@ class RunPodSimulator(Simulator):
         try:
             body = msgspec.json.decode(call.body)
         except NO_JSON:
-            return _problem(400, "request body is not valid JSON")
+            return answers.no_json()
         if found := schema.complaints(body):
-            return _problem(422, "Request validation failed.", errors=found)
+            return answers.invalid(found)
         if rule := schema.broken_rule(body):
-            return _problem(400, rule)
+            return answers.problem(400, rule)
         if "templateId" in body:
-            return _problem(404, "template not found")
+            return answers.problem(404, "template not found")
         return self._place(body, tenant, now)
 
     def _place(self, body: dict[str, Any], tenant: Tenant, now: datetime) -> Reply:
         gpu, cloud = body.get("gpu", {}), body.get("cloud", "SECURE")
         card, count = card_of(gpu.get("id", "")), gpu.get("count", 1)
         if "gpu" in body and card is None:
-            return _problem(400, f"gpu type {gpu['id']} does not exist")
+            return answers.problem(400, f"gpu type {gpu['id']} does not exist")
         if card is not None and count > (card.most_secure if cloud == "SECURE" else card.most_community):
-            return _problem(400, f"gpu.count exceeds the maximum for {card.id}")
+            return answers.problem(400, f"gpu.count exceeds the maximum for {card.id}")
         wanted = body.get("dataCenterIds") or [None]
         stands = [stand for place in wanted for stand in self._stands(gpu.get("id", ""), cloud) if _at(stand, place)]
         free = [stand for stand in stands if stand.stock >= count or self.mishap is Mishap.SOLD_TWICE]
         if not free:
-            return _problem(400, NOTHING_LEFT)
+            return answers.problem(400, NOTHING_LEFT)
         detail = (*body.items(), ("count", count))
         order = Wanted(free[0].shelf.id, body["name"], detail=detail)
         try:
             machine = self.fleet.rent(tenant, order, self.mishap)
         except Empty:
-            return _problem(400, NOTHING_LEFT)
+            return answers.problem(400, NOTHING_LEFT)
         except Broke:
-            return _problem(402, "insufficient balance: add funds to deploy this pod")
+            return answers.problem(402, "insufficient balance: add funds to deploy this pod")
         if self.mishap is Mishap.ERROR_WITH_ID:
-            return _problem(500, "the pod was created, and something went wrong", id=machine.id)
-        return _json(201, pods.shown(machine, now))
+            return answers.problem(500, "the pod was created, and something went wrong", id=machine.id)
+        return answers.json(201, pods.shown(machine, now))
 
     def _take_gpus(self, machine: Machine, before: Phase) -> None:
         """A pod of n GPUs takes n from its shelf, costs n times the price, and gives n back."""
@@ -225,7 +200,9 @@ class RunPodSimulator(Simulator):
         stand = self.fleet.stands[machine.shelf.id]
         if before is Phase.GONE and machine.phase is Phase.STARTING:
             machine.shelf = _times(machine, count)
-            machine.rate_microusd = self.price_of(machine.shelf.detail["card"], machine.shelf.detail["cloud"]) * count
+            machine.rate_microusd = (
+                catalog.price_of(self._stands(machine.shelf.detail["card"], machine.shelf.detail["cloud"])) * count
+            )
             machine.idle_rate_microusd *= count
             machine.charge(machine.rate_microusd, machine.created_at)
             stand.stock = max(stand.stock - (count - 1), 0)
@@ -234,22 +211,23 @@ class RunPodSimulator(Simulator):
 
     def _end(self, machine: Machine | None) -> Reply:
         if machine is None or self.mishap is Mishap.DELETE_UNKNOWN:
-            return _missing()
+            return answers.missing()
         self.fleet.end(machine, self.mishap)
-        return Reply(204, b"", _limits())
+        return Reply(204)
 
     def _act(self, call: Call, machine: Machine | None, now: datetime) -> Reply:
         try:
             body = msgspec.json.decode(call.body)
         except NO_JSON:
-            return _problem(400, "request body is not valid JSON")
+            return answers.no_json()
         actions = ("start", "stop", "restart", "terminate")
         if not isinstance(body, dict) or set(body) != {"action"} or body["action"] not in actions:
-            return _problem(422, "Request validation failed.", errors=[{"location": "body", "message": "bad action"}])
+            return answers.invalid([{"location": "body", "message": "bad action"}])
         if machine is None:
-            return _missing()
-        if body["action"] not in pods.ACTIONS[pods.status_of(machine, now)]:
-            return _problem(409, f"{body['action']} is not a valid transition from the current status")
+            return answers.missing()
+        locked = machine.detail.get("locked", False) and body["action"] in ("stop", "restart")
+        if locked or body["action"] not in pods.ACTIONS[pods.status_of(machine, now)]:
+            return answers.problem(409, f"{body['action']} is not a valid transition from the current status")
         match body["action"]:
             case "terminate":
                 return self._end(machine)
@@ -259,14 +237,22 @@ class RunPodSimulator(Simulator):
                 self.fleet.start(machine, now)
             case _:
                 pass  # a restart changes nothing that is shown
-        return Reply(204, b"", _limits())
+        return answers.json(200, pods.shown(machine, now))
 
-
-LEVELS = ("NONE", "LOW", "MEDIUM", "HIGH")
-
-
-def _level(stock: int, count: int) -> str:
-    return LEVELS[min(stock // count, 1) + (stock >= 3 * count) + (stock >= 6 * count)]
+    def _change(self, call: Call, machine: Machine | None, now: datetime) -> Reply:
+        try:
+            body = msgspec.json.decode(call.body)
+        except NO_JSON:
+            return answers.no_json()
+        if found := schema.complaints_of_change(body):
+            return answers.invalid(found)
+        if machine is None:
+            return answers.missing()
+        if set(body.get("mounts", {})) - set(machine.detail.get("mounts", {})):
+            return answers.problem(400, "the kind of a mount is fixed at create")
+        machine.name = body.get("name", machine.name)
+        machine.detail.update((key, value) for key, value in body.items() if key != "name" and value != {})
+        return answers.json(200, pods.shown(machine, now))
 
 
 def _at(stand: Stand, place: str | None) -> bool:
@@ -276,31 +262,3 @@ def _at(stand: Stand, place: str | None) -> bool:
 def _times(machine: Machine, count: int) -> Any:
     shelf = machine.shelf
     return replace(shelf, gpu_count=count, vcpus=shelf.vcpus * count, memory_gib=shelf.memory_gib * count)
-
-
-def _named(centre_id: str) -> dict[str, str]:
-    name = next((centre.name for centre in CENTRES if centre.id == centre_id), centre_id)
-    return {"id": centre_id, "name": name}
-
-
-def _centre(centre_id: str) -> dict[str, Any]:
-    continent = next(centre.continent for centre in CENTRES if centre.id == centre_id)
-    rest = {"globalNetwork": True, "networkVolumeTypes": ["STANDARD"], "compliance": ["SOC_2_TYPE_2"]}
-    return {**_named(centre_id), "region": continent, **rest}
-
-
-def _limits() -> Pairs:
-    return (("RateLimit", '"minute";r=59;t=60'), ("RateLimit-Policy", POLICY))
-
-
-def _json(status: int, value: Any) -> Reply:
-    return Reply(status, msgspec.json.encode(value), (("Content-Type", "application/json"), *_limits()))
-
-
-def _missing() -> Reply:
-    return _problem(404, "resource not found")
-
-
-def _problem(status: int, detail: str, headers: Pairs = (), **more: Any) -> Reply:
-    body = {"title": TITLES[status], "status": status, "detail": detail, **more}
-    return Reply(status, msgspec.json.encode(body), (("Content-Type", "application/problem+json"), *headers))

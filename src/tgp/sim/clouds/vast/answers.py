@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from tgp.ports.http import Call, Pairs, Reply
+from tgp.ports.http import NO_JSON, Call, Pairs, Reply
 
 JSON: Pairs = (("Content-Type", "application/json"),)  # and no charset: the vendor's client compares the whole text
 
@@ -33,7 +33,7 @@ def object_in(call: Call) -> dict[str, Any]:
     """The body of a request, which must be a JSON object."""
     try:
         body = msgspec.json.decode(call.body or b"{}")
-    except msgspec.DecodeError:
+    except NO_JSON:
         raise Refused(400, "invalid_args", "the body is no JSON") from None
     if not isinstance(body, dict):
         raise Refused(400, "invalid_args", "the body is no object")

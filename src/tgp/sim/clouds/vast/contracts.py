@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from tgp.ports.http import Call
+from tgp.ports.http import NO_JSON, Call
 from tgp.sim.clouds.machine import Machine, Phase
 from tgp.sim.clouds.vast.answers import Refused
-from tgp.sim.clouds.vast.search import COMPARISONS, verification
+from tgp.sim.clouds.vast.asks import verification
+from tgp.sim.clouds.vast.search import COMPARISONS
 
 MOST_ROWS, FEWEST_ROWS = 25, 5
 STORED = frozenset(  # contract columns; the others are computed, and cannot be filtered by
@@ -142,6 +143,9 @@ def _message(machine: Machine, actual: str | None) -> str | None:
 
 def listing(call: Call, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """One page of `rows`, as the query asks."""
+    columns = _parameter(call, "select_cols", list)
+    if not all(isinstance(name, str) for name in columns):
+        raise Refused(400, "invalid_args", "select_cols is a list of names")
     matching = _filtered(rows, _parameter(call, "select_filters", dict))
     ordered = _ordered(matching, _parameter(call, "order_by", list))
     beyond = _after(ordered, call.parameter("after_token"))
@@ -153,7 +157,7 @@ def listing(call: Call, rows: list[dict[str, Any]]) -> dict[str, Any]:
         "total_instances": len(matching),
         "label_counts": _counts(matching),
         "next_token": token_after(page[-1]) if len(beyond) > size else None,
-        "instances": [_columns(each, _parameter(call, "select_cols", list)) for each in page],
+        "instances": [_columns(each, columns) for each in page],
     }
 
 
@@ -166,7 +170,7 @@ def _after(rows: list[dict[str, Any]], token: str) -> list[dict[str, Any]]:
         return rows
     try:
         last = int(msgspec.json.decode(urlsafe_b64decode(token))["values"]["id"])
-    except (NotBase64, msgspec.DecodeError, ValueError, KeyError, TypeError):
+    except (NotBase64, *NO_JSON, ValueError, KeyError, TypeError, OverflowError):
         raise Refused(400, "invalid_args", "after_token is none of ours") from None
     for place, each in enumerate(rows):
         if each["id"] == last:
@@ -191,7 +195,7 @@ def _parameter(call: Call, name: str, kind: type) -> Any:
         return kind()
     try:
         value = msgspec.json.decode(told)
-    except msgspec.DecodeError:
+    except NO_JSON:
         raise Refused(400, "invalid_args", f"{name} is no JSON") from None
     if not isinstance(value, kind):
         raise Refused(400, "invalid_args", f"{name} is no {kind.__name__}")
@@ -220,8 +224,10 @@ def _ordered(rows: list[dict[str, Any]], order: list[Any]) -> list[dict[str, Any
         if not isinstance(entry, dict) or not isinstance(entry.get("col"), str):
             raise Refused(400, "invalid_args", "order_by is a list of objects with col and dir")
         column = entry["col"]
-        if rows and column not in rows[0]:
-            raise Refused(400, "invalid_args", f"order_by: unknown column {column}")
+        if entry.get("dir", "asc") not in ("asc", "desc") or (rows and column not in rows[0]):
+            raise Refused(400, "invalid_args", f"order_by: unknown column {column}, or a direction nobody knows")
+        if any(isinstance(each[column], list | dict) for each in rows):
+            raise Refused(400, "invalid_args", f"order_by: {column} has no order")
         rows = sorted(
             rows,
             key=lambda each: (each[column] is None, "" if each[column] is None else each[column]),
@@ -231,7 +237,7 @@ def _ordered(rows: list[dict[str, Any]], order: list[Any]) -> list[dict[str, Any
 
 
 def _columns(each: dict[str, Any], wanted: list[Any]) -> dict[str, Any]:
-    return {name: each[name] for name in wanted if name in each} if wanted else each
+    return {name: each[name] for name in wanted if name in each} if wanted and "*" not in wanted else each
 
 
 def _counts(rows: list[dict[str, Any]]) -> dict[str, int]:

@@ -72,7 +72,7 @@ def read(body: dict[str, Any], shelf: Shelf, *, ssh_keys: bool) -> Order:
 
 
 def _known_fields(body: dict[str, Any]) -> None:
-    if unknown := sorted(set(body) - FIELDS):
+    if unknown := sorted(name for name in set(body) - FIELDS if body[name] is not None):
         raise _invalid(f"unknown field {unknown[0]}")
     if body.get("client_id", "me") != "me":
         raise _invalid("client_id is me")

@@ -28,14 +28,16 @@ from tgp.sim.clouds.shelf import Shelf
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.clouds.vast import contracts, orders
 from tgp.sim.clouds.vast.answers import Refused, answer, no_such_instance, object_in, too_frequent
+from tgp.sim.clouds.vast.asks import storage_hourly
 from tgp.sim.clouds.vast.market import catalogue
 from tgp.sim.clouds.vast.pace import Pace
-from tgp.sim.clouds.vast.search import search, storage_hourly
+from tgp.sim.clouds.vast.search import search
 
 KEY = "vast-key-of-the-first-account"
 FIRST_CONTRACT = 30_000_000
 BALANCE_MICROUSD = 2_000 * 1_000_000
 MOST_ASKS = 5000  # in one answer
+LONGEST_NUMBER = 18  # digits
 LABEL_MAX = 1024  # of a later change
 BULK_MAX = 64
 
@@ -81,6 +83,10 @@ class VastSimulator(Simulator):
     def is_public(self, call: Call) -> bool:
         return self.verb_of(call) is Verb.OFFERS or _parts(call)[1:2] == ["gpu_names"]
 
+    def key_of(self, call: Call) -> str:
+        """The header, or a query parameter: older clients send it so."""
+        return super().key_of(call) or call.parameter("api_key")
+
     def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:
         if tenant is None and self.key_of(call):
             return _bad_key(404)  # as the search's own page documents it
@@ -111,7 +117,7 @@ class VastSimulator(Simulator):
             case Verb.TERMINATE:
                 return self._terminate(call, tenant)
             case Verb.ACCOUNT:
-                return answer(self._account(tenant))
+                return answer({**self._account(tenant), "api_key": self.key_of(call)})  # Vast really repeats it
         return self._other(call, tenant)
 
     def _other(self, call: Call, tenant: Tenant) -> Reply:
@@ -176,7 +182,7 @@ class VastSimulator(Simulator):
             machine.charge(disk, now)
 
     def _stand(self, ask: str) -> Stand:
-        if not ask.isdigit():
+        if not ask.isdigit() or len(ask) > LONGEST_NUMBER:
             raise Refused(400, "invalid_args", "error 400: Invalid args: 'id' must be a valid offer ID")
         for stand in self.fleet.selling():
             if stand.shelf.sku == ask:

@@ -1,7 +1,6 @@
 """Vultr's envelopes and its rows: `{"<name>": …, "meta": …}`, errors `{"error": "text", "status": n}`."""
 
 import base64
-import binascii
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from tgp.sim.clouds.vultr.catalogue import BLANK_AMONG, REGIONS, RESERVED_ONLY
 JSON: Pairs = (("Content-Type", "application/json"),)
 PER_PAGE = 100
 MOST_PER_PAGE = 500
+LONGEST_NUMBER = 9  # digits
 HOURS_A_MONTH = 672  # Vultr caps a month at 28 days
 MB = 1024
 WORDS = {  # status, power_status, server_status
@@ -55,7 +55,12 @@ def _size(call: Call) -> int | None:
     told = call.parameter("per_page")
     if not told:
         return PER_PAGE
-    return int(told) if told.isascii() and told.isdigit() and 1 <= int(told) <= MOST_PER_PAGE else None
+    number = _number(told)
+    return number if number is not None and 1 <= number <= MOST_PER_PAGE else None
+
+
+def _number(told: str) -> int | None:
+    return int(told) if told.isascii() and told.isdigit() and len(told) <= LONGEST_NUMBER else None
 
 
 def _cursor(text: str) -> str:
@@ -68,9 +73,9 @@ def _start(call: Call) -> int | None:
         return 0
     try:
         way, _, number = base64.b64decode(cursor, validate=True).decode().partition("__")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, no ASCII, no text
         return None
-    return int(number) if way in ("next", "prev") and number.isdigit() else None
+    return _number(number) if way in ("next", "prev") else None
 
 
 def plans(stands: Iterable[Stand]) -> list[dict[str, Any]]:
@@ -124,6 +129,7 @@ def instance(machine: Machine) -> dict[str, Any]:
         "vcpu_count": machine.shelf.vcpus,
         "region": machine.shelf.place,
         "plan": machine.shelf.sku,
+        "vpc_only": bool(detail.get("vpc_only")),
         "date_created": machine.created_at.replace(microsecond=0).isoformat(),
         "status": status,
         "power_status": power,

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Reply
+from tgp.ports.http import NO_JSON, Call, Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Wanted
 from tgp.sim.clouds.machine import Machine
@@ -41,6 +41,14 @@ SYSTEMS: dict[int, dict[str, Any]] = {
 }
 ACLS = ["abuse", "alerts", "billing", "firewall", "manage_users", "provisioning", "subscriptions", "subscriptions_view"]
 PUBLIC = frozenset({"plans", "plans-metal", "regions", "os"})
+EMPTY = {  # what clients list beside machines, and nobody has any of here: path → name of the list
+    "bare-metals": "bare_metals",
+    "blocks": "blocks",
+    "firewalls": "firewall_groups",
+    "private-networks": "networks",
+    "ssh-keys": "ssh_keys",
+    "vpcs": "vpcs",
+}
 NO_SUCH = "Invalid instance-id."
 
 
@@ -67,6 +75,8 @@ class VultrSimulator(Simulator):
         self.limits = Limits()
         self.systems = dict(SYSTEMS)
         self.snapshots: dict[str, list[str]] = {"account-1": [SNAPSHOT_ID]}
+        self._imported: dict[str, str] = {}  # snapshots that came by their address → how they are described
+        self._luck = Random(f"{seed}/vultr snapshots")
         self._clock = clock
         self.fleet.accounts.open(Tenant("account-1", "Simulated"), self.key)
 
@@ -104,15 +114,23 @@ class VultrSimulator(Simulator):
             case ("GET", ["instances"]):
                 return self._list(call, tenant)
             case ("POST", ["instances"]):
-                return self._create(tenant, _json(call))
+                return self._create(tenant, orders.given(_json(call)))
+            case ("POST", ["instances", "halt" | "start" | "reboot" as action]):
+                return self._switch_several(tenant, _json(call), action)
             case ("GET" | "PATCH" | "DELETE", ["instances", machine_id]):
                 return self._one(call, tenant, machine_id)
             case ("POST", ["instances", machine_id, "halt" | "start" | "reboot" as action]):
                 return self._switch(tenant, machine_id, action)
             case ("GET", ["instances", machine_id, "user-data"]):
                 return self._user_data(tenant, machine_id)
+            case ("GET", [name]) if name in EMPTY:
+                return answers.page(call, EMPTY[name], [])
             case ("GET", ["snapshots"]):
-                return answers.page(call, "snapshots", [_snapshot(each) for each in self.snapshots.get(tenant.id, ())])
+                return answers.page(call, "snapshots", [self._snapshot(each) for each in self._snapshots_of(tenant)])
+            case ("POST", ["snapshots", "create-from-url"]):
+                return self._import(tenant, _json(call))
+            case ("GET" | "DELETE", ["snapshots", snapshot_id]):
+                return self._one_snapshot(call, tenant, snapshot_id)
             case _:
                 return answers.error(404, "Not found.")
 
@@ -125,8 +143,10 @@ class VultrSimulator(Simulator):
             case ["regions"]:
                 return answers.page(call, "regions", [answers.region(name) for name in REGIONS])
             case ["regions", place, "availability"] if place in REGIONS:
-                stands = [stand for stand in self.fleet.selling() if stand.shelf.place == place and stand.stock > 0]
-                return answers.answer(200, {"available_plans": [stand.shelf.sku for stand in stands]})
+                kind = call.parameter("type") or "all"
+                stands = self.fleet.selling() if kind in ("all", "vcg") else ()
+                found = [stand.shelf.sku for stand in stands if stand.shelf.place == place and stand.stock > 0]
+                return answers.answer(200, {"available_plans": found})
             case ["os"]:
                 return answers.page(call, "os", list(self.systems.values()))
             case _:
@@ -191,7 +211,7 @@ class VultrSimulator(Simulator):
 
     def _wanted(self, body: dict[str, Any]) -> Wanted:
         system = self.systems.get(body.get("os_id", 0), {})
-        kept = ("hostname", "os_id", "snapshot_id", "enable_vpc", "backups", "activation_email")
+        kept = ("hostname", "os_id", "snapshot_id", "enable_vpc", "vpc_only", "backups", "activation_email")
         return Wanted(
             f"{body['plan']}@{body['region']}",
             body.get("label", ""),
@@ -208,13 +228,13 @@ class VultrSimulator(Simulator):
             self.fleet.end(machine, self.mishap)
             return Reply(204)
         if call.method == "PATCH":
-            return self._change(machine, _json(call))
+            return self._change(machine, orders.given(_json(call)))
         return answers.answer(200, {"instance": answers.instance(machine)})
 
     def _change(self, machine: Machine, body: Any) -> Reply:
-        if not isinstance(body, dict) or not set(body) <= {"label", "tags"}:
-            return answers.error(400, "Bad request.")
-        machine.name = str(body.get("label", machine.name))
+        if words := orders.complaint_about_change(body):
+            return answers.error(400, words)
+        machine.name = body.get("label", machine.name)
         machine.tags = dict.fromkeys(body.get("tags", machine.tags), "")
         return answers.answer(202, {"instance": answers.instance(machine)})
 
@@ -228,11 +248,50 @@ class VultrSimulator(Simulator):
             self.fleet.start(machine, now)
         return Reply(204)
 
+    def _switch_several(self, tenant: Tenant, body: Any, action: str) -> Reply:
+        """All that are named, or none."""
+        ids = body.get("instance_ids") if isinstance(body, dict) else None
+        if not isinstance(ids, list) or not all(isinstance(each, str) for each in ids):
+            return answers.error(400, "Bad request.")
+        if any(self.fleet.get(tenant, each) is None for each in ids):
+            return answers.error(404, NO_SUCH)
+        for each in ids:
+            self._switch(tenant, each, action)
+        return Reply(204)
+
     def _user_data(self, tenant: Tenant, machine_id: str) -> Reply:
         machine = self.fleet.get(tenant, machine_id)
         if machine is None:
             return answers.error(404, NO_SUCH)
         return answers.answer(200, {"user_data": {"data": base64.b64encode(machine.user_data).decode()}})
+
+    # -- images --------------------------------------------------------------------------------------------------------
+
+    def _snapshots_of(self, tenant: Tenant) -> list[str]:
+        return self.snapshots.setdefault(tenant.id, [])
+
+    def _import(self, tenant: Tenant, body: Any) -> Reply:
+        """A raw disk from somewhere else, which is how an image with extensions of one's own comes here."""
+        url = body.get("url") if isinstance(body, dict) else None
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            return answers.error(400, "Invalid url")
+        snapshot_id = new_id(self._luck)
+        self._imported[snapshot_id] = str(body.get("description") or "")
+        self._snapshots_of(tenant).append(snapshot_id)
+        return answers.answer(201, {"snapshot": self._snapshot(snapshot_id)})
+
+    def _one_snapshot(self, call: Call, tenant: Tenant, snapshot_id: str) -> Reply:
+        if snapshot_id not in self._snapshots_of(tenant):
+            return answers.error(404, "Invalid snapshot.")
+        if call.method == "DELETE":
+            self._snapshots_of(tenant).remove(snapshot_id)
+            return Reply(204)
+        return answers.answer(200, {"snapshot": self._snapshot(snapshot_id)})
+
+    def _snapshot(self, snapshot_id: str) -> dict[str, Any]:
+        return _snapshot(snapshot_id, self._imported.get(snapshot_id, "Talos with NVIDIA extensions"))
+
+    # -- prices --------------------------------------------------------------------------------------------------------
 
     def _level_prices(self) -> None:
         """One price for a plan, wherever it stands; the engine moves each location's."""
@@ -272,15 +331,15 @@ def _below(path: str) -> str:
 def _json(call: Call) -> Any:
     try:
         return msgspec.json.decode(call.body)
-    except msgspec.DecodeError:
+    except NO_JSON:
         return None
 
 
-def _snapshot(snapshot_id: str) -> dict[str, Any]:
+def _snapshot(snapshot_id: str, description: str) -> dict[str, Any]:
     return {
         "id": snapshot_id,
         "date_created": "2025-12-01T00:00:00+00:00",
-        "description": "Talos with NVIDIA extensions",
+        "description": description,
         "size": 10737418240,
         "compressed_size": 949678560,
         "status": "complete",

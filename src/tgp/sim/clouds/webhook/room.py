@@ -15,7 +15,7 @@ import msgspec
 from tgp.core.model.secret import Secret
 from tgp.core.model.signature import ID, SIGNATURE, TIMESTAMP, NotSigned, keys_of
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Pairs, Reply
+from tgp.ports.http import NO_JSON, Call, Pairs, Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Wanted
 from tgp.sim.clouds.machine import Machine, Phase
@@ -104,7 +104,7 @@ class BoxRoom(Simulator):
     def _switch(self, call: Call, verb: Verb, tenant: Tenant, name: str) -> Reply:
         try:
             message = msgspec.json.decode(call.body, type=_Message)
-        except msgspec.DecodeError as error:
+        except NO_JSON as error:
             return _said(400, error=str(error))
         if (message.type, message.machine) != (TYPES[verb], name):
             return _said(400, error="the message is about something else")

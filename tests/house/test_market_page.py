@@ -1,0 +1,75 @@
+"""docs/market.md says what the code says: conditions, reasons, words of the table, keys, metrics."""
+
+import ast
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+
+from tgp.adapters.telemetry.market import BookCollector
+from tgp.adapters.telemetry.metrics import Metrics
+from tgp.app.clouds import PROVIDERS, facts_of
+from tgp.app.counters import GOOGLE_FILE, OTHER_NAMES
+from tgp.core.model.book import PriceBook
+from tgp.core.rules.class_market import OF_THE_MARKET
+from tgp.surfaces.cli.offers_view import JOINS, SHORT_JOINS, STOCK, Stock
+
+HOUSE = Path(__file__).resolve().parents[2]
+RULES = HOUSE / "src" / "tgp" / "core" / "rules"
+PAGE = (HOUSE / "docs" / "market.md").read_text(encoding="utf-8")
+OPERATOR_PAGE = (HOUSE / "docs" / "operator.md").read_text(encoding="utf-8")
+NOT_FOR_READERS = {"tgp_build_info"}
+STATUSES = {"True": "True", "False": "False", "None": "Unknown"}  # as the rules write them → as a condition has them
+
+
+def verdicts() -> set[tuple[str, str, str]]:
+    """(condition, status, reason) of every verdict on the market that the rules can give, from their source."""
+    found = set()
+    for name in ("class_market.py", "nodeclass.py"):
+        for node in ast.walk(ast.parse((RULES / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Verdict":
+                kind, status, reason = map(ast.unparse, node.args[:3])
+                if ast.literal_eval(kind) in OF_THE_MARKET:
+                    found.add((ast.literal_eval(kind), STATUSES[status], ast.literal_eval(reason)))
+    return found
+
+
+def documented() -> set[tuple[str, str, str]]:
+    found, kind = set(), ""
+    for line in PAGE.partition("## What a class says")[2].splitlines():
+        if row := re.match(r"\| (?:`(\w+)`)? ?\| (True|False|Unknown) `(\w+)` \|", line):
+            kind = row[1] or kind
+            found.add((kind, row[2], row[3]))
+    return found
+
+
+def test_every_verdict_on_the_market_is_explained_and_no_other():
+    assert documented() == verdicts()
+    assert {kind for kind, _, _ in verdicts()} == OF_THE_MARKET
+
+
+def families() -> set[str]:
+    metrics = Metrics()
+    metrics.show(BookCollector(PriceBook, lambda: datetime.now(UTC)))
+    names = re.findall(r"^# TYPE (tgp_\w+)", generate_latest(metrics.registry).decode(), re.MULTILINE)
+    return {name for name in names if not name.endswith("_created")}
+
+
+def test_every_metric_is_explained_and_no_other():
+    """On this page, or with the operator's own."""
+    told = set(re.findall(r"`(tgp_\w+)(?:\{[^}]*\})?`", PAGE + OPERATOR_PAGE))
+
+    assert told == families() - NOT_FOR_READERS
+
+
+@pytest.mark.parametrize("word", [*JOINS.values(), *SHORT_JOINS.values(), *(STOCK[each] for each in Stock)])
+def test_every_word_of_the_table_is_explained(word):
+    assert f"`{word}`" in PAGE
+
+
+def test_every_variable_that_may_hold_a_key_is_named():
+    others = [name for names in OTHER_NAMES.values() for name in names]
+    for variable in (*(facts_of(name).key_variable for name in PROVIDERS), *others, GOOGLE_FILE):
+        assert not variable or f"`{variable}`" in PAGE, variable
