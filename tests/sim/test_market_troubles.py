@@ -8,8 +8,17 @@ from ipaddress import ip_address
 
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, furnish, open_market, operator_main, writes
-from tests.sim.an_operator import settle as let_settle
+from tests.sim.an_operator import (
+    NAMESPACE_NAME,
+    a_class,
+    a_secret,
+    create,
+    furnish,
+    open_market,
+    operator_main,
+    settle,
+    writes,
+)
 from tests.sim.test_market import condition, status
 from tests.sim.test_standing import FORBIDDEN, Replica
 from tgp.api.crds import crds
@@ -53,7 +62,7 @@ def test_a_provider_that_only_a_newer_version_knows_is_nobodys_trouble():
         open_market(world, "simulated")
         a_class(world, "mixed", providers=[{"name": "simulated"}, {"name": "coreweave"}])
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
 
         assert status(world, "mixed")["availableGPUs"]
         assert condition(world, "mixed", "OffersFresh")[:2] == ("True", "Fresh")
@@ -66,7 +75,7 @@ def test_what_somebody_else_wrote_into_a_status_keeps_nobody_from_judging_the_cl
         open_market(world, "simulated")
         a_class(world, "trial")
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         left = {
             "providers": {"simulated": {"lastPricingUpdate": None}},
             "availableGPUs": [{"gpuType": "H100-SXM", "provider": "simulated", "pricePerHour": "NaN"}],
@@ -85,7 +94,7 @@ def test_prices_are_written_on_after_the_clock_jumped(jump):
         open_market(world, "simulated", moves=True)
         a_class(world, "trial")
         operator = world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         operator.clock.jump(jump)
         world.run(minutes=5)
         before = class_writes(world)
@@ -102,7 +111,7 @@ def test_a_refused_key_is_tried_again_within_the_quarter_hour_also_when_the_cloc
         a_class(world, "rented", providers=[{"name": "runpod"}])
         a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="a-wrong-key")
         operator = world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         operator.clock.jump(timedelta(days=-1))
         asked = sum(runpod.calls.values())
         world.run(minutes=61)
@@ -116,7 +125,7 @@ def test_a_provider_that_fails_after_the_clock_was_set_back_grows_stale_all_the_
         shop = open_market(world, "simulated")
         a_class(world, "trial")
         operator = world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         operator.clock.jump(timedelta(days=-1))
         shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=200)
         world.run(minutes=40)
@@ -131,7 +140,7 @@ def test_a_hand_over_while_a_provider_hiccups_changes_nothing():
         shop = open_market(world, "simulated")
         a_class(world, "trial")
         operator = world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         before, known = class_writes(world), status(world, "trial")
         shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=2)
         operator.stop()
@@ -149,12 +158,12 @@ def test_a_provider_that_never_answers_a_new_leader_is_said_to_be_stale():
         shop = open_market(world, "simulated")
         a_class(world, "trial")
         operator = world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         known = status(world, "trial")["availableGPUs"]
         shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=500)
         operator.stop()
         operator.start()
-        world.run(minutes=30)
+        world.run(minutes=20)
 
         assert condition(world, "trial", "OffersFresh")[:2] == ("False", "Stale")
         assert status(world, "trial")["availableGPUs"] == known, "unknown is not empty"
@@ -166,7 +175,7 @@ def test_classes_that_come_and_go_do_not_make_a_provider_be_asked_more_often():
         shop = open_market(world, "simulated")
         a_class(world, "stays")
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         asked = shop.calls[Verb.OFFERS]
         for number in range(30):
             a_class(world, f"passing-{number}")
@@ -186,7 +195,7 @@ def test_a_check_that_never_works_does_not_keep_the_offers_away(mishap):
         a_class(world, "rented", providers=[{"name": "vast"}], bootPolicy="Any")
         a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key)
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
 
         assert status(world, "rented")["availableGPUs"]
         assert condition(world, "rented", "CredentialsValid")[0] == "Unknown"
@@ -210,7 +219,7 @@ def test_answers_that_alternate_and_errors_that_never_repeat_do_not_become_a_sto
         world.mount(origin_of(facts_of("simulated").endpoint), moody)
         a_class(world, "trial")
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         before = len(writes(world))
         world.run(hours=6)
 
@@ -234,7 +243,7 @@ def test_a_secret_that_may_not_be_read_is_said_and_stops_nobody_else():
             providers=[{"name": "simulated"}, {"name": "runpod", "credentialsRef": {"name": "other", "key": "k"}}],
         )
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
 
         found, _, message = condition(world, "both", "CredentialsValid")
         assert found == "False"
@@ -279,7 +288,7 @@ def test_a_key_that_is_accepted_and_whose_listing_is_refused_is_told_once(caplog
         a_class(world, "rented", providers=[{"name": "lambdalabs"}])
         a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY=lambdalabs.key)
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         assert condition(world, "rented", "CredentialsValid")[:2] == ("False", "KeyRefused")
         before = len(writes(world))
         world.run(hours=3)
@@ -323,7 +332,7 @@ def test_a_key_that_is_there_but_empty_is_a_key_that_is_missing():
         a_class(world, "rented", providers=[{"name": "runpod"}])
         a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="  \n", OTHER="x")
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
 
         assert condition(world, "rented", "CredentialsValid")[:2] == ("False", "CredentialsMissing")
         assert sum(runpod.calls.values()) == 0, "nobody was asked with no key"
@@ -338,7 +347,7 @@ def test_two_classes_share_a_source_unless_their_settings_differ():
         a_class(world, "one", providers=[{"name": "vast"}])
         a_class(world, "two", providers=[{"name": "vast.ai", "priority": 3}])
         a_class(world, "other", providers=[{"name": "vast", "settings": {"bidMargin": 2}}])
-        let_settle(world)
+        settle(world)
 
         assert replica.operator is not None
         sources = [state.source for state in replica.operator.market.book.sources]
@@ -362,7 +371,7 @@ def test_a_provider_that_is_switched_off_and_on_is_forgotten_and_asked_again():
 
         a_class(world, "both", providers=[{"name": "simulated"}, {"name": "vast"}], bootPolicy="Any")
         world.process("operator", operator_main(ALONE))
-        let_settle(world)
+        settle(world)
         sellers = {row["provider"] for row in status(world, "both")["availableGPUs"]}
         switch(on=False)
         world.run(seconds=30)

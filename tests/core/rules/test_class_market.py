@@ -74,6 +74,11 @@ def test_what_an_earlier_process_knew_of_a_provider_that_only_fails_is_kept_as_o
     assert found["providers"]["acme"]["offers"] == 3
     assert found["providers"]["acme"]["lastPricingUpdate"] == rfc3339(NOW)
 
+    later = summary([a_standing(failing)], (), NOW + timedelta(minutes=31), held)
+    assert later["availableGPUs"] == [], "nobody would buy by what is older than half an hour"
+    assert later["providers"]["acme"]["offers"] == 0
+    assert later["providers"]["acme"]["lastPricingUpdate"] == rfc3339(NOW)
+
 
 def test_what_is_known_of_a_provider_that_refuses_the_key_is_not_kept():
     refused = a_standing(PriceBook(), KeyState(valid=False, why="401"))
@@ -106,7 +111,7 @@ def test_a_class_is_not_judged_while_a_provider_it_knew_is_still_being_asked():
 def test_the_list_of_gpus_is_bounded_whatever_was_kept():
     many = [{"gpuType": f"G{number:03}", "provider": "acme", "pricePerHour": "1.00"} for number in range(300)]
     failing = a_standing(PriceBook().with_failure("acme", "no answer", NOW))
-    found = summary([failing], (), NOW, {"availableGPUs": many})
+    found = summary([failing], (), NOW, {**a_status(), "availableGPUs": many})
 
     assert len(found["availableGPUs"]) == AVAILABLE_MOST
 

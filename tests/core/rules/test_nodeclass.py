@@ -13,6 +13,7 @@ from tgp.core.rules.secrets import wanted_by
 ZONES = frozenset({"UTC", "Europe/Berlin"})
 SIMULATED = [{"name": "simulated"}]
 NO_MESH = {"backend": "none"}
+OPERATORS = "tgp-operator-secret"
 
 
 def a_class(**spec: Any) -> GPUNodeClass:
@@ -45,6 +46,24 @@ def test_a_suspended_class_says_so_and_stays_ready():
     verdict = judged(suspend=True)["Ready"]
 
     assert (verdict.status, verdict.reason) == (True, "Suspended")
+
+
+def test_a_class_whose_providers_only_a_newer_version_knows_is_left_to_that_version():
+    verdict = judged(providers=[{"name": "coreweave"}])["Ready"]
+
+    assert (verdict.status, verdict.reason) == (False, "UnknownProvider")
+    assert "coreweave" in verdict.message
+    assert judged(providers=[{"name": "coreweave"}, *SIMULATED])["Ready"].message.endswith("providers: simulated")
+
+
+def test_a_secret_that_may_not_be_read_is_not_said_to_be_missing():
+    """Who is told to create a Secret that is there looks in the wrong place."""
+    sight = ClassSight(a_class(providers=[{"name": "runpod"}]), {}, "tgp-system", "", ZONES, frozenset({OPERATORS}))
+    verdicts = {verdict.type: verdict for verdict in judge_class(sight)}
+
+    assert verdicts["CredentialsValid"].status is False
+    assert f"may not read Secret {OPERATORS}" in verdicts["CredentialsValid"].message
+    assert "create" not in verdicts["CredentialsValid"].message
 
 
 def test_the_default_key_of_each_provider_is_looked_for():

@@ -18,6 +18,7 @@ from tgp.core.model.conditions import Verdict, shortened
 from tgp.core.model.offer import Offer
 from tgp.core.model.seller import Seller
 from tgp.core.model.source import Source
+from tgp.core.model.wish import STALE_AFTER as SERVED_FOR
 
 OF_THE_MARKET = frozenset({"CredentialsValid", "OffersFresh", "SpotInert"})  # the conditions judged here
 OF_THE_KEYS = frozenset({"CredentialsValid"})
@@ -190,10 +191,11 @@ def summary(
     """`providers` and `availableGPUs`, as they would be written now. `fitting`: the cheapest first, with its source.
 
     `held` is what was written about the same spec, perhaps by an earlier process. What it says of a provider that has
-    not told us anything since is kept, as old as it says it is: that provider is unknown, not empty.
+    not told us anything since is kept, as old as it says it is and for as long as offers are served: that provider is
+    unknown, not empty.
     """
-    unheard = {each.name for each in standings if each.could_tell}
     rows, listed = _rows(held), held.get("availableGPUs")
+    unheard = {each.name for each in standings if each.could_tell and _still_served(rows.get(each.name, {}), now)}
     kept = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     found = _available({each.source.name: each.name for each in standings}, fitting)
     found += [row for row in kept if row.get("provider") in unheard]
@@ -224,7 +226,14 @@ def _provider(standing: Standing, held: Mapping[str, Any], now: datetime) -> dic
         row["lastPricingUpdate"] = rfc3339(listing.seen_at)
     elif standing.could_tell:
         row |= {name: held[name] for name in ("offers", "lastPricingUpdate") if name in held}
+        if "offers" in row and not _still_served(held, now):
+            row["offers"] = 0
     return row
+
+
+def _still_served(held: Mapping[str, Any], now: datetime) -> bool:
+    moment = _moment(held.get("lastPricingUpdate"))
+    return moment is not None and now - moment <= SERVED_FOR
 
 
 def _accepted(seller: Seller | None) -> bool:
