@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from tgp.adapters.clouds.around.guarded import guarded
 from tgp.adapters.clouds.around.meter import Meter
+from tgp.adapters.clouds.around.patient import Patience
 from tgp.adapters.clouds.around.turnstile import Turnstiles
 from tgp.adapters.clouds.door import Door
 from tgp.core.model.secret import Secret
@@ -59,6 +60,7 @@ class AllClouds:
     entropy: Entropy
     resolver: Resolver
     meter: Meter | None = None
+    patience: Patience | None = None  # None: that of a process that has all day
     hosts: HostRules = STRICT  # which hosts of a class's own machines may be called
     _turnstiles: Turnstiles = field(default_factory=Turnstiles)
     _open: OrderedDict[object, Cloud] = field(default_factory=OrderedDict)
@@ -87,6 +89,7 @@ class AllClouds:
                 turnstiles=self._turnstiles,
                 entropy=self.entropy,
                 meter=self.meter,
+                patience=self.patience,
             )
             self._open[asked] = found
             while len(self._open) > OPEN_MAX:

@@ -45,7 +45,7 @@ class House:
         from tgp.app import counters
         from tgp.app.clouds import AllClouds
         from tgp.app.dialling import switchboard
-        from tgp.app.shop import Shop
+        from tgp.app.shop import A_PERSONS, Shop
 
         clock = SystemClock()
         async with switchboard(clock) as dial:
@@ -57,7 +57,9 @@ class House:
                 )
             except (counters.NoSuchProvider, counters.NoWorld) as error:
                 raise click.UsageError(str(error)) from error
-            yield Shop(tuple(found), AllClouds(dial, clock, SystemEntropy(), SystemResolver()), clock)
+            yield Shop(
+                tuple(found), AllClouds(dial, clock, SystemEntropy(), SystemResolver(), patience=A_PERSONS), clock
+            )
 
     async def gpu_prices(self, gpu: str) -> "Prices | None":
         async with self.market() as shop:

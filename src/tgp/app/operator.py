@@ -202,7 +202,7 @@ class Operator:
                 outside.entropy,
                 outside.resolver,
                 CloudMeter(self.metrics),
-                HostRules(settings.power_allowed_hosts, outside.api_server),
+                hosts=HostRules(settings.power_allowed_hosts, outside.api_server),
             ),
             vault=self.vault,
             clock=clock,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from tgp.adapters.clouds.around.patient import Patience
 from tgp.app.clouds import AllClouds
 from tgp.app.counters import Counter
 from tgp.core.model.book import PriceBook, Row
@@ -23,6 +24,7 @@ from tgp.surfaces.cli.check_view import CheckRow, Elsewhere, KeyVerdict
 from tgp.surfaces.cli.offers import Answer, Question
 from tgp.surfaces.cli.offers_view import NoKey, Notes, OfferRow, Trouble, row_of
 
+A_PERSONS = Patience(tries=2, longest=timedelta(seconds=3))  # somebody waits: who cannot be reached is told at once
 ASK_WITHIN = 60.0  # seconds for one provider, waiting for its rate limit included
 TOO_LONG = f"no answer within {ASK_WITHIN:.0f} s"
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)

@@ -7,7 +7,7 @@ from typing import Protocol
 import click
 
 from tgp.surfaces.cli.check_view import CheckRow, Finding, as_document, exit_code, render
-from tgp.surfaces.cli.output import show, terminal_width, write
+from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ def check(hallway: Hallway, *, providers: tuple[str, ...], kubeconfig: str, cont
 
     Ends with 0: all that is set up works, and a node could come of it; 1: something does not work; 2: wrong use.
     """
-    report = asyncio.run(hallway.check(providers, kubeconfig, context))
+    with waiting("trying every key …"):
+        report = asyncio.run(hallway.check(providers, kubeconfig, context))
     if how == "table":
         width = terminal_width()
         show(render(report.rows, report.findings, width), width)

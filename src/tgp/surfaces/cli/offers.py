@@ -11,7 +11,7 @@ from tgp.core.model.offer import BootMode
 from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.surfaces.cli.breakeven import known_gpu
 from tgp.surfaces.cli.offers_view import SHOWN, Notes, OfferRow, as_document, render
-from tgp.surfaces.cli.output import UNBOUNDED, show, terminal_width, write
+from tgp.surfaces.cli.output import UNBOUNDED, show, terminal_width, waiting, write
 
 LOOK_EVERY = 5.0  # seconds between two frames of --watch; the book behind it has its own pace
 OUTPUTS = ["table", "wide", "json", "yaml", "name"]
@@ -102,7 +102,8 @@ def offers(
 async def _answer(hallway: Hallway, question: Question, how: str, limit: int, *, watch: bool) -> bool:
     async with hallway.market(question.providers) as market:
         while True:
-            answer = advised(await market.look(question), question)
+            with waiting("asking the providers …"):
+                answer = advised(await market.look(question), question)
             if watch and how in {"table", "wide"}:
                 click.clear()
             _print(answer, how, limit)

@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -122,6 +123,16 @@ def terminal_width() -> int:
 def show(renderable: RenderableType, width: int) -> None:
     """Colours only on a terminal, and not where NO_COLOR asks for none."""
     Console(width=width, highlight=False).print(renderable)
+
+
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """A sign of life while others answer; on a terminal only, and gone when they have."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status(words, spinner="dots"):
+        yield
 
 
 def document(kind: str, **content: Any) -> dict[str, Any]:
