@@ -20,6 +20,7 @@ RUNPOD = a_check(
 )
 NO_KEY = a_check("gcp", title="Google Cloud", key=KeyVerdict.MISSING, offers=None)
 REFUSED = a_check("lambdalabs", key=KeyVerdict.REFUSED, why="answered 401", offers=None, boot=(BootMode.TAKEOVER,))
+UNPROVEN = a_check("lambdalabs", key=KeyVerdict.MISSING, offers=None, boot=(BootMode.TAKEOVER,))
 PLUGIN = Finding("GPU device plugin", good=False, words="nvidia-device-plugin does not tolerate the taint.")
 
 
@@ -145,6 +146,8 @@ def test_no_line_is_longer_than_the_terminal(width):
         ([GOOD, REFUSED], "export LAMBDALABS_API_KEY=… && tgp check --provider lambdalabs"),
         ([GOOD, a_check("vast", can_buy=False)], "tgp check --provider vast"),
         ([RUNPOD, NO_KEY], "export GCP_API_KEY=… && tgp check"),
+        ([UNPROVEN, NO_KEY], "export GCP_API_KEY=… && tgp check"),  # a native one before a takeover
+        ([UNPROVEN], "export LAMBDALABS_API_KEY=… && tgp check"),
         ([RUNPOD], "tgp offers"),
     ],
 )

@@ -87,7 +87,7 @@ def test_what_is_hidden_is_counted():
 
 
 def test_unhappy_objects_are_counted_in_the_heading():
-    assert "Objects (2), 1 need attention" in "\n".join(plain(a_scene(things=(a_thing("a/b", good=False), a_thing()))))
+    assert "Objects (2), 1 needs attention" in "\n".join(plain(a_scene(things=(a_thing("a/b", good=False), a_thing()))))
 
 
 def test_an_empty_cluster_says_so():

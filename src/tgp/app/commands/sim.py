@@ -56,7 +56,8 @@ async def _serve(port: int, seed: str, lasting: timedelta | None) -> None:
         width = terminal_width()
         show(Group(*clouds_table(desk.clouds(), width)), width)
         first = desk.urls["simulated"]
-        click.echo(f"\nFrom another terminal: TGP_WORLD={first} tgp offers, tgp check, tgp sim fleet. Ctrl-C ends.")
+        click.echo(f"\nFrom another terminal:\n  export TGP_WORLD={first}\n  tgp offers")
+        click.echo("and tgp check, tgp sim fleet, tgp sim bill, tgp sim break. Ctrl-C ends.")
         async with asyncio.TaskGroup() as group:
             timer = group.create_task(end_after(lasting, ended, asyncio.sleep))
             await ended.wait()
@@ -96,7 +97,7 @@ def bill(world: str, form: str) -> None:
 
 
 @sim.command("break")
-@click.argument("mishap", type=click.Choice([each.value for each in Mishap]), required=False)
+@click.argument("mishap", type=click.Choice([each.value for each in Mishap]), required=False, metavar="[MISHAP]")
 @click.option("--provider", type=click.Choice(sorted(SIMULATORS)), default="simulated", show_default=True)
 @click.option("--verb", type=click.Choice([each.value for each in Verb]), default=None, help="only there.")
 @click.option("--times", type=click.IntRange(1, 1000), default=1, show_default=True, help="so many calls.")
@@ -110,7 +111,8 @@ def break_(*, mishap: str | None, provider: str, verb: str | None, times: int, w
         return
     order = {"mishap": mishap, "provider": provider, "verb": verb or "", "times": times}
     done = _ask(world, json_call("POST", PREFIX + "mishaps", order))
-    click.echo(f"the next {times} call(s) that {mishap} can befall at {done['at']} will meet it")
+    calls = "call" if times == 1 else f"{times} calls"
+    click.echo(f"The next {calls} at {done['at']} that {mishap} can befall will meet it.")
 
 
 def _print(form: str, value: dict[str, Any], lines: list[Text]) -> None:

@@ -160,7 +160,7 @@ class Length(click.ParamType[timedelta]):
         try:
             length = duration(str(value), "")
         except Invalid as error:
-            self.fail(f"{value!r}: {error.problems[0].body}", param, ctx)
+            self.fail(f"{value!r} {error.problems[0].detail}", param, ctx)
         if length <= timedelta():
             self.fail(f"{value!r} is not longer than zero", param, ctx)
         return length

@@ -170,7 +170,10 @@ def _spot(standings: Sequence[Standing]) -> Verdict | None:
         return None
     names = ", ".join(each.name for each in known)
     return Verdict(
-        "SpotInert", True, "NobodySellsSpot", f"spec.instanceRequirements.spotAllowed is set, and {names} sells no spot"
+        "SpotInert",
+        True,
+        "NobodySellsSpot",
+        f"spec.instanceRequirements.spotAllowed is set, and nobody here sells spot: {names}",
     )
 
 

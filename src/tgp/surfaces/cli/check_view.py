@@ -151,7 +151,11 @@ def next_command(rows: Sequence[CheckRow]) -> str:
         return f"tgp check --provider {broken.provider}"
     if any(row.works and row.joins for row in rows):
         return "tgp offers --join talos"
-    missing = next((row for row in rows if row.works is None and row.joins and row.variable), None)
+    missing = min(
+        (row for row in rows if row.works is None and row.joins and row.variable),
+        key=lambda row: BootMode.NATIVE not in row.boot,  # the surest way to a node; else the first
+        default=None,
+    )
     return f"export {missing.variable}=… && tgp check" if missing else "tgp offers"
 
 

@@ -35,8 +35,8 @@ def fleet_table(rows: Rows, width: int) -> list[Text]:
             _column("PLACE", rows, "place", longest=16),
             Column("GPU", tuple((f"{row.get('gpus')}x {row.get('gpu')}", "") for row in rows)),
             Column("PHASE", tuple((str(row.get("phase")), PHASES.get(str(row.get("phase")), "")) for row in rows)),
-            _column("$/H", rows, "hourly", right=True),
-            _column("SPENT", rows, "spent", right=True),
+            _money("$/H", rows, "hourly"),
+            _money("SPENT", rows, "spent"),
         ],
         width,
     )
@@ -49,9 +49,9 @@ def bill_table(rows: Rows, width: int) -> list[Text]:
             _column("ACCOUNT", rows, "account", longest=32),
             _column("MACHINES", rows, "machines", right=True),
             _column("RUNNING", rows, "running", right=True),
-            _column("$/H", rows, "hourly", right=True),
-            _column("SPENT", rows, "spent", right=True),
-            _column("BALANCE", rows, "balance", right=True),
+            _money("$/H", rows, "hourly"),
+            _money("SPENT", rows, "spent"),
+            _money("BALANCE", rows, "balance"),
         ],
         width,
     )
@@ -68,6 +68,14 @@ def menu_table(rows: Rows, width: int) -> list[Text]:
 def _column(head: str, rows: Rows, name: str, *, right: bool = False, longest: int = 0) -> Column:
     cells = tuple(("-" if row.get(name) is None else str(row.get(name)), "") for row in rows)
     return Column(head, cells, right=right, longest=longest)
+
+
+def _money(head: str, rows: Rows, name: str) -> Column:
+    """Dollars with the point in one line: all have as many decimals as the longest needs."""
+    said = ["-" if row.get(name) is None else str(row.get(name)) for row in rows]
+    decimals = max((len(each.partition(".")[2]) for each in said), default=0)
+    cells = tuple((each + "0" * (decimals - len(each.partition(".")[2])) if "." in each else each, "") for each in said)
+    return Column(head, cells, right=True)
 
 
 def _key(row: Mapping[str, Any]) -> str:

@@ -72,7 +72,8 @@ def _market(stall: Stall) -> Text:
 
 
 def _things(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
-    unhappy = f", {scene.unhappy} need attention" if scene.unhappy else ", all well" if scene.things else ""
+    need = "needs" if scene.unhappy == 1 else "need"
+    unhappy = f", {scene.unhappy} {need} attention" if scene.unhappy else ", all well" if scene.things else ""
     heading = _heading(f"Objects ({len(scene.things)})", unhappy, "red" if scene.unhappy else "green")
     if not rows.things:
         return [heading]
