@@ -74,6 +74,21 @@ def test_nothing_that_fits_ends_with_one_and_a_next_step(world):
     assert "next: tgp offers --gpu H100" in answer.stdout
 
 
+def test_a_limit_holds_for_every_output_and_a_name_is_one_word(world):
+    names = tgp("offers", "-o", "name", "--limit", "3", world=world).stdout.splitlines()
+    items = json.loads(tgp("offers", "-o", "json", "--limit", "3", world=world).stdout)["items"]
+
+    assert len(names) == len(items) == 3
+    assert not any(" " in name for name in names)
+
+
+def test_a_region_that_nobody_has_is_told_with_the_nearest(world):
+    answer = tgp("offers", "--region", "us-wset", world=world)
+
+    assert answer.returncode == 1
+    assert "--region us-wset: nothing on sale is there; did you mean us-west" in answer.stdout
+
+
 def test_an_unknown_gpu_is_refused_with_the_nearest_names(world):
     answer = tgp("offers", "--gpu", "RTX409", world=world)
 
@@ -124,6 +139,7 @@ def test_without_keys_it_says_which_variable_to_set_and_asks_nobody():
     ("words", "said"),
     [
         (("offers", "--provider", "aws"), "no provider is called 'aws'"),
+        (("offers", "--provider", "webhook"), "machines you own are named by a class"),
         (("offers", "--max-price", "-3"), "not a price"),
         (("offers", "--max-price", "NaN"), "not a number"),
         (("sim", "break", "earthquake"), "is not one of"),

@@ -79,6 +79,7 @@ def test_a_refused_key_is_named_and_asked_about_seldom_and_a_new_one_is_tried_wi
         assert (found, reason) == ("False", "KeyRefused")
         assert "runpod" in message
         assert f"key {KEY} of Secret tgp-operator-secret" in message
+        assert condition(world, "rented", "Ready")[:2] == ("False", "KeyRefused"), "nobody is left to buy from"
         asked = sum(runpod.calls.values())
         world.run(hours=1)
         assert sum(runpod.calls.values()) - asked <= 8, "a refused key is no reason for a storm"
@@ -86,6 +87,7 @@ def test_a_refused_key_is_named_and_asked_about_seldom_and_a_new_one_is_tried_wi
         change_key(world, runpod.key)
         world.until(asyncio.sleep(60))
         assert condition(world, "rented", "CredentialsValid")[:2] == ("True", "Accepted")
+        assert condition(world, "rented", "Ready")[:2] == ("True", "Valid")
 
 
 def test_spot_that_nobody_sells_is_said_and_so_is_what_cannot_boot_talos():

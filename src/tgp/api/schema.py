@@ -4,6 +4,7 @@ import types
 import typing
 from collections.abc import Iterator
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
@@ -42,8 +43,9 @@ def rules_of(type_: type[Wire]) -> Iterator[Rule]:
         yield from _rules_in(hint)
 
 
+@cache
 def members(type_: type[Wire]) -> dict[str, tuple[Any, msgspec.structs.FieldInfo]]:
-    """Each member's described type and its msgspec record, by its name in JSON."""
+    """Each member's described type and its msgspec record, by its name in JSON. Do not change it: it is shared."""
     hints = typing.get_type_hints(type_, include_extras=True)
     return {info.encode_name: (hints[info.name], info) for info in msgspec.structs.fields(type_)}
 

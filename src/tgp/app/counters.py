@@ -53,6 +53,8 @@ def wanted(named: tuple[str, ...], *, pretend: bool) -> list[str]:
     unknown = [name for name in canonical if name not in PROVIDERS]
     if unknown:
         raise NoSuchProvider(f"no provider is called {unknown[0]!r}; there are {', '.join(PROVIDERS)}")
+    if OWNED in canonical:
+        raise NoSuchProvider("machines you own are named by a class, not by a market: kubectl describe gpunodeclass")
     if canonical:
         return [name for name in PROVIDERS if name in canonical]
     return [name for name in PROVIDERS if name != OWNED and (pretend or name != PRETEND)]

@@ -63,7 +63,12 @@ class House:
 
     async def gpu_prices(self, gpu: str) -> "Prices | None":
         async with self.market() as shop:
-            return await shop.gpu_prices(gpu)
+            found = await shop.gpu_prices(gpu)
+            if found is None and not shop.anybody_told:
+                raise click.ClickException(
+                    "no provider told its offers; see `tgp check`, or give a price: --price 0.40"
+                )
+            return found
 
     async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str) -> "Report":
         from tgp.app.cluster_findings import cluster_findings

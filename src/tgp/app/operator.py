@@ -238,6 +238,7 @@ class Operator:
                     Source(self.vault.board.store, of_market.of_secret),
                 ),
                 workers=MARKET_WORKERS,
+                only_looks=True,
             ),
             Controller(
                 "nodeclasses",

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 
 from tgp.adapters.clouds.around.patient import Patience
 from tgp.app.clouds import AllClouds
@@ -14,6 +15,7 @@ from tgp.app.counters import Counter
 from tgp.core.model.book import PriceBook, Row
 from tgp.core.model.cloud_errors import CloudError, KeyRefused
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
+from tgp.core.model.regions import region_fits
 from tgp.core.model.wish import TALOS_BOOTS, Kinds, Wish
 from tgp.core.rules.breakeven import Renting
 from tgp.core.rules.ranking import Ranking, rank
@@ -44,7 +46,18 @@ class Shop:
         await self.refresh()
         ranking = rank(self.book, _wish(question), self.clock.now())
         rows = tuple(self._shown(row) for row in ranking)
-        return Answer(rows, self._notes(ranking))
+        notes = self._notes(ranking)
+        nowhere = tuple(self._nowhere(region) for region in question.regions if not self._is_somewhere(region))
+        return Answer(rows, replace(notes, advice=nowhere))
+
+    def _is_somewhere(self, region: str) -> bool:
+        return any(region_fits(region, offer.region, offer.place, offer.country) for offer in self.book.offers)
+
+    def _nowhere(self, region: str) -> str:
+        names = {offer.region for offer in self.book.offers} | {offer.place for offer in self.book.offers}
+        near = get_close_matches(region, sorted(names), n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        return f"--region {region}: nothing on sale is there{hint or '.'}"
 
     async def refresh(self) -> None:
         """Ask whoever has not been asked for a while, all at once; each may fail for itself."""
@@ -109,6 +122,10 @@ class Shop:
         sellers = len({row.offer.provider for row in rows})
         said = f"{len(rows)} offers of {sellers} providers, the oldest seen {oldest.total_seconds():.0f} s ago"
         return Prices(Renting(prices[0], prices[len(prices) // 2]), said)
+
+    @property
+    def anybody_told(self) -> bool:
+        return any(state.known for state in self.book.sources)
 
     # -- tgp check ---------------------------------------------------------------------------------------------------
 

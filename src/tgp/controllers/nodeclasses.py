@@ -19,6 +19,7 @@ from tgp.core.rules.class_market import (
     judged_again_at,
     keys_tried,
     known_enough,
+    nobody_sells,
     summary,
     worth_writing,
 )
@@ -71,6 +72,8 @@ class NodeClassReconciler:
         for verdict in self._of_the_market(record, standings, ranking, asked=asked):
             if verdict.type != "CredentialsValid" or could_ask(sight):  # a key that is missing comes first
                 judged[verdict.type] = verdict
+        if judged["Ready"].status and (unsold := nobody_sells(standings)) is not None:
+            judged["Ready"] = unsold
         held = record.status if generation_of(record, "OffersFresh") == record.generation else {}
         parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held)
         worth = asked and worth_writing(record.status, parts, now)

@@ -42,6 +42,7 @@ class Controller:
     writes: tuple[Store[Any], ...] = ()  # a turn first waits until these show our own last write to its key
     workers: int = WORKERS
     turn_limit: timedelta = TURN_LIMIT
+    only_looks: bool = False  # its turns change nothing anywhere, so a process that leaves need not wait for them
 
     def stores(self) -> list[Store[Any]]:
         """All it looks at, each once."""

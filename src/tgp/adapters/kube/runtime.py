@@ -167,6 +167,7 @@ class Runtime:
                 )
         self._stopping = asyncio.Event()
         self._workers: list[asyncio.Task[None]] = []
+        self._onlookers: list[asyncio.Task[None]] = []
 
     @property
     def lanes(self) -> tuple[Lane, ...]:
@@ -216,9 +217,12 @@ class Runtime:
         lane.open()
         async with asyncio.TaskGroup() as workers:
             for number in range(lane.controller.workers):
-                self._workers.append(workers.create_task(lane.work(), name=f"{lane.controller.name}-{number}"))
+                worker = workers.create_task(lane.work(), name=f"{lane.controller.name}-{number}")
+                (self._onlookers if lane.controller.only_looks else self._workers).append(worker)
 
     async def _wind_down(self, led: asyncio.Task[None]) -> None:
+        for onlooker in self._onlookers:
+            onlooker.cancel()
         if self._workers:
             await asyncio.wait(self._workers, timeout=STOP_WITHIN)
         led.cancel()  # also one that still waits to lead, or for a list

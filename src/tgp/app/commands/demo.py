@@ -185,6 +185,7 @@ class Visit:
                 kubectl=self._kubectl,
                 operator=self._guest.facts(),
                 stall=self._guest.stall(),
+                market=f"TGP_WORLD={self._url} tgp offers",
                 heard=tuple(self._ears.heard),
             )
         )

@@ -52,6 +52,7 @@ class Frame:
     heard: Iterable[Happening] = ()
     troubles: tuple[str, ...] = ()
     stall: Stall = field(default_factory=Stall)
+    market: str = ""  # the command that looks at the market from another terminal
     all_well: str = ""  # a hint for when nothing is wrong; empty: the usual look
 
 
@@ -115,7 +116,7 @@ class Gatherer:
             now=now,
             pace=frame.pace,
             url=frame.url,
-            look=f"{frame.kubectl} get tgp -A",
+            look=f"{frame.kubectl} get tgp -A" + (f"   {frame.market}" if frame.market else ""),
             operator=frame.operator,
             things=things,
             machines=self._machines(),

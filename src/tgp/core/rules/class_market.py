@@ -138,6 +138,15 @@ def _keys(standings: Sequence[Standing]) -> Verdict:
     return Verdict("CredentialsValid", True, "Accepted", f"accepted by {names}")
 
 
+def nobody_sells(standings: Sequence[Standing]) -> Verdict | None:
+    """Not ready: every provider of the class has refused its key. None: somebody may sell."""
+    refused = [each.name for each in standings if each.seller is not None and each.seller.key.valid is False]
+    if not refused or len(refused) < len(standings):
+        return None
+    who = ", ".join(refused)
+    return Verdict("Ready", False, "KeyRefused", f"no key of {who} is accepted: see condition CredentialsValid")
+
+
 def _offers(standings: Sequence[Standing], misfits: Sequence[str], now: datetime) -> Verdict:
     if stale := [each for each in standings if _is_stale(each, now)]:
         return Verdict("OffersFresh", False, "Stale", "; ".join(map(_staleness, stale)))

@@ -1,6 +1,7 @@
 """What a class lets anybody rent, as a wish to be ranked by; pools and requests narrow it."""
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.values import microusd
 from tgp.core.model.marks import Marks
 from tgp.core.model.offer import BootMode, Trust
 from tgp.core.model.wish import Door, Kinds, Selection, Wish
@@ -18,6 +19,7 @@ def class_wish(node_class: GPUNodeClass, marks: Marks) -> Wish:
     """Everything the class itself asks for. A name it writes wrongly fits nothing, rather than everything."""
     spec = node_class.spec
     asked = spec.instance_requirements
+    limit = spec.limits.max_hourly_cost if spec.limits is not None else None
     return Wish(
         models=asked.gpu_types,
         min_gpu_memory_gib=asked.min_gpu_memory_gib or 0,
@@ -25,6 +27,7 @@ def class_wish(node_class: GPUNodeClass, marks: Marks) -> Wish:
         min_memory_gib=asked.min_memory_gib or 0,
         class_regions=asked.regions,
         kinds=Kinds.EITHER if asked.spot_allowed else Kinds.ON_DEMAND,
+        headroom_microusd=microusd(limit, "spec.limits.maxHourlyCost") if limit else None,
         doors={
             source_for(provider).name: Door(provider.priority, provider.regions, provider.enabled)
             for provider in spec.providers

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from shutil import get_terminal_size
 from typing import Protocol
 
 import click
@@ -16,6 +17,8 @@ from tgp.surfaces.cli.output import UNBOUNDED, show, terminal_width, waiting, wr
 LOOK_EVERY = 5.0  # seconds between two frames of --watch; the book behind it has its own pace
 OUTPUTS = ["table", "wide", "json", "yaml", "name"]
 NOTHING_FITS = 1  # as grep ends
+BELOW_ROWS = 12  # lines of a screen: heads, and the notes under a table
+FEWEST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def _price(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 @click.option("--spot/--no-spot", default=None, help="Only spot, or only on-demand. Default: both.")
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Only these. Repeatable.")
 @click.option("--join", type=click.Choice(["talos"]), help="Only what could become a node of a Talos cluster.")
-@click.option("--limit", type=click.IntRange(0), default=SHOWN, show_default=True, help="Rows of a table; 0: all.")
+@click.option("--limit", type=click.IntRange(0), help=f"The best so many; 0: all. Default: {SHOWN} in a table.")
 @click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
 @click.option("-w", "--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
 @click.pass_obj
@@ -78,7 +81,7 @@ def offers(
     spot: bool | None,
     providers: tuple[str, ...],
     join: str | None,
-    limit: int,
+    limit: int | None,
     how: str,
     watch: bool,
 ) -> None:
@@ -99,24 +102,32 @@ def offers(
         raise SystemExit(NOTHING_FITS)
 
 
-async def _answer(hallway: Hallway, question: Question, how: str, limit: int, *, watch: bool) -> bool:
+async def _answer(hallway: Hallway, question: Question, how: str, limit: int | None, *, watch: bool) -> bool:
     async with hallway.market(question.providers) as market:
         while True:
             with waiting("asking the providers …"):
                 answer = advised(await market.look(question), question)
             if watch and how in {"table", "wide"}:
                 click.clear()
-            _print(answer, how, limit)
+            _print(answer, how, _fitting(limit, how, watch=watch))
             if not watch:
                 return bool(answer.rows)
             await asyncio.sleep(LOOK_EVERY)
 
 
+def _fitting(limit: int | None, how: str, *, watch: bool) -> int:
+    """How many rows to print; 0: all. A table that is watched stays on the screen, with what is said below it."""
+    if limit is not None or how not in {"table", "wide"}:
+        return limit or 0
+    return min(SHOWN, max(get_terminal_size().lines - BELOW_ROWS, FEWEST)) if watch else SHOWN
+
+
 def _print(answer: Answer, how: str, limit: int) -> None:
+    rows = answer.rows[:limit] if limit else answer.rows
     if how in {"json", "yaml"}:
-        write(as_document(answer.rows, answer.notes), how)
+        write(as_document(rows, answer.notes), how)
     elif how == "name":
-        for row in answer.rows:
+        for row in rows:
             click.echo(row.name)
     else:
         width, wide = terminal_width(), how == "wide"

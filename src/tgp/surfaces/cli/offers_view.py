@@ -34,6 +34,7 @@ SHORTEST_GPU = 13
 LONGEST_PLACE = 24
 STALE_AFTER_SECONDS = 600  # five missed looks at the usual pace: the age is then worth a colour
 INDENT = "  "
+VIRTUAL = "-VM"  # ends the type's name of a marketplace's virtual machine
 
 STOCK = {Stock.CONFIRMED: "confirmed", Stock.LIKELY: "likely", Stock.UNKNOWN: "unknown", Stock.NONE: "sold out"}
 STOCK_STYLES = {"confirmed": "green", "likely": "yellow", "unknown": "dim", "sold out": "red"}
@@ -79,6 +80,7 @@ class OfferRow:
     failed_seconds_ago: float | None = None  # we tried to rent it, in vain; None: not lately
     priced_on: str = ""  # not empty: the price is from a table of that date
     left: int | None = None  # how many; None: not told
+    virtual: bool = False  # a marketplace's virtual machine, beside the container that the same host offers
 
     @property
     def kind(self) -> str:
@@ -100,9 +102,10 @@ def row_of(
     offer: Offer, *, age_seconds: float, failed_seconds_ago: float | None = None, priced_on: str = ""
 ) -> OfferRow:
     return OfferRow(
-        name=offer.key,
+        name=offer.key.replace(" ", "_"),  # one word, for shells
         provider=offer.provider,
         gpu=offer.gpu,
+        virtual=offer.type_name.endswith(VIRTUAL),
         count=offer.gpu_count,
         gpu_memory_gib=offer.gpu_memory_gib,
         vcpus=offer.vcpus,
@@ -147,6 +150,7 @@ class Notes:
     dropped: Mapping[str, int] = field(default_factory=dict)  # why → how many made no sense
     no_key: tuple[NoKey, ...] = ()
     troubles: tuple[Trouble, ...] = ()
+    advice: tuple[str, ...] = ()  # about the question itself
     next_command: str = ""
 
 
@@ -158,7 +162,8 @@ def render(rows: Sequence[OfferRow], notes: Notes, width: int, *, wide: bool = F
         columns = _wide(shown) if wide else columns_within(shown, width)
         lines += table(columns, UNBOUNDED if wide else width)
     else:
-        lines.append(Text("Nothing on sale fits.", style="bold"))
+        known = bool(notes.passed_over or notes.dropped)
+        lines.append(Text("Nothing on sale fits." if known else "No offers are known.", style="bold"))
     return Group(*lines, Text(), *footer(rows, len(shown), notes, width, legend=not wide))
 
 
@@ -173,6 +178,7 @@ def as_document(rows: Sequence[OfferRow], notes: Notes) -> dict[str, Any]:
             {"provider": one.title, "message": plain(one.why), "staleSeconds": one.stale_seconds}
             for one in notes.troubles
         ],
+        advice=list(notes.advice),
     )
 
 
@@ -188,6 +194,7 @@ def _item(row: OfferRow) -> dict[str, Any]:
         "region": row.region,
         "place": row.place,
         "kind": row.kind,
+        "virtualMachine": row.virtual,
         "usdPerHour": usd(row.hourly_microusd),
         "usdPerGpuHour": usd(row.per_gpu_microusd),
         "ageSeconds": round(row.age_seconds, 1),
@@ -225,7 +232,7 @@ def _smaller(rows: Sequence[OfferRow]) -> list[tuple[int, dict[str, Column | Non
         (GAP, {"stock": Column("STOCK", tuple(_stock(row, short=True) for row in rows))}),
         (GAP, {"vram": None}),
         (TIGHT_GAP, {"gpu": _gpu(rows, LONGEST_GPU)}),
-        (TIGHT_GAP, {"hourly": None}),
+        (TIGHT_GAP, {"per_gpu": None}),  # what rows are sorted by stays
         (TIGHT_GAP, {"region": None}),
         (TIGHT_GAP, {"age": None}),
         (TIGHT_GAP, {"kind": None}),
@@ -258,7 +265,8 @@ def _wide(rows: Sequence[OfferRow]) -> list[Column]:
 
 
 def _gpu(rows: Sequence[OfferRow], longest: int) -> Column:
-    return Column("GPU", tuple((f"{row.count}x {row.gpu}", "") for row in rows), longest=longest)
+    cells = ((f"{row.count}x {row.gpu}{' VM' if row.virtual else ''}", "") for row in rows)
+    return Column("GPU", tuple(cells), longest=longest)
 
 
 def _told(amount: int, unit: str = "") -> str:
@@ -289,6 +297,8 @@ def footer(rows: Sequence[OfferRow], shown: int, notes: Notes, width: int, *, le
         if counts:
             lines += wrapped(f"{words}: {_list(counts)}.", width, rest=INDENT)
     lines += _keys(notes.no_key, width)
+    for words in notes.advice:
+        lines += wrapped(words, width, first="! ", rest=INDENT, style="yellow")
     for trouble in notes.troubles:
         lines += wrapped(_trouble(trouble), width, first="! ", rest=INDENT, style="yellow")
     lines += _tables(rows[:shown], width)
