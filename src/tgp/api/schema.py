@@ -50,6 +50,12 @@ def members(type_: type[Wire]) -> dict[str, tuple[Any, msgspec.structs.FieldInfo
     return {info.encode_name: (hints[info.name], info) for info in msgspec.structs.fields(type_)}
 
 
+@cache
+def said_of(type_: type[Wire]) -> tuple[tuple[str, str, Field], ...]:
+    """Each member's name in JSON, its name in Python, and what was said about it."""
+    return tuple((name, info.name, described(hint)[1]) for name, (hint, info) in members(type_).items())
+
+
 def described(hint: Any) -> tuple[Any, Field]:
     """A type without its wrapping, and what was said about it. `X | None` is X: absence is not a value in JSON."""
     field = PLAIN

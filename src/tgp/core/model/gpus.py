@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -60,6 +60,9 @@ def plain(name: str) -> str:
     return bare.removeprefix("nvidia").removeprefix("amd").removeprefix("geforce")
 
 
+NAMES_REMEMBERED = 4_096  # listings repeat themselves every two minutes
+
+
 @cache
 def catalogue() -> Catalogue:
     """The table that ships with the package."""
@@ -87,6 +90,7 @@ def get(model: str) -> Gpu | None:
     return catalogue().gpus.get(model)
 
 
+@lru_cache(NAMES_REMEMBERED)
 def find(vendor_name: str, *, provider: str = "", memory_gib: float | None = None) -> Gpu | None:
     """The one model a provider means by a name, given the memory of one GPU where it tells it.
 

@@ -7,7 +7,7 @@ or names its country. The table is a dated data file, read and checked at the fi
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from tgp.core.data.loading import Table, load
@@ -32,12 +32,16 @@ class Atlas:
     dated: str
 
 
+PLACES_REMEMBERED = 4_096  # listings repeat themselves every two minutes
+
+
 @cache
 def atlas() -> Atlas:
     """The table that ships with the package."""
     return read(load("regions.toml"))
 
 
+@lru_cache(PLACES_REMEMBERED)
 def region_of(provider: str, place: str, *, country: str = "", state: str = "") -> str:
     """Our name of the region a provider's place lies in; `unknown` where it cannot be told.
 

@@ -19,7 +19,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.problem import Invalid, Problem, Reason
 from tgp.api.request import GPURequest
-from tgp.api.schema import described, members
+from tgp.api.schema import said_of
 from tgp.api.talos import TalosConfig, WireGuardConfig
 from tgp.api.values import Version, talos_version
 from tgp.core.model import gpus
@@ -299,12 +299,11 @@ def _deprecated(thing: Any, path: str) -> Iterator[tuple[str, str, str]]:
             yield from _deprecated(item, f"{path}[{place}]")
     if not isinstance(thing, Wire):
         return
-    for name, (hint, info) in members(type(thing)).items():
-        value = getattr(thing, info.name)
+    for name, attribute, said in said_of(type(thing)):
+        value = getattr(thing, attribute)
         where = f"{path}.{name}" if path else name
         if value is None or value == ():
             continue
-        _, said = described(hint)
         if said.deprecated:
             yield where, said.deprecated, said.doc
         yield from _deprecated(value, where)
