@@ -1,5 +1,6 @@
 """Every command that the README and the docs show is run here, or stands in a list with the reason why not."""
 
+import json
 import os
 import re
 import shlex
@@ -8,7 +9,9 @@ import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ from tgp.api.decoding import strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.app import settings
 from tgp.core.rules.beyond_crd import class_problems
+from tools.clients import client_environment
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import ControlPlane, Wanted
 
@@ -52,6 +56,29 @@ def shown() -> list[tuple[str, str]]:
                 if command:
                     found.append((page.name, command))
     return found
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A provider's own program: where it comes from, and which variables lead it to the pretend market."""
+
+    package: str
+    requirement: str
+    provider: str
+    url: str
+    key: str
+
+
+VENDORS = {
+    "vastai": Vendor("vastai", "vastai==1.9.1", "vast", "VAST_URL", "VAST_API_KEY"),
+    "lai": Vendor(
+        "lambda-ai-cloud-api-client",
+        "lambda-ai-cloud-api-client==2.4.1",
+        "lambdalabs",
+        "LAMBDA_CLOUD_BASE_URL",
+        "LAMBDA_CLOUD_TOKEN",
+    ),
+}
 
 
 def spoken(command: str) -> tuple[dict[str, str], list[str]]:
@@ -132,7 +159,16 @@ def test_a_command_in_the_documentation_works(page, command, environment, contro
     environment, line = {**environment, **assigned}, " ".join(words)
     if not words:  # an export: the next lines show what it is good for
         return None
-    if line.startswith(ASKS_THE_MARKET):
+    if words[0] in VENDORS:
+        vendor = VENDORS[words[0]]
+        assert {vendor.url, vendor.key} == set(assigned), "both lead it to the market"
+        ended = _run(
+            words,
+            _led_to(
+                vendor, request.getfixturevalue("pretend_market"), environment, request.getfixturevalue("tmp_path")
+            ),
+        )
+    elif line.startswith(ASKS_THE_MARKET):
         ended = _run(words, {**environment, "TGP_WORLD": request.getfixturevalue("pretend_market")})
     elif line.startswith(RESOLVED_ONLY):
         ended = _run(["make", "-n", *words[1:]], environment)
@@ -167,6 +203,21 @@ def test_what_the_documentation_writes_in_yaml_is_accepted(page, text):
     manifest = strict(document)
     if isinstance(manifest, GPUNodeClass):
         assert class_problems(manifest) == []
+
+
+def _led_to(vendor: Vendor, world: str, environment: dict[str, str], home: Path) -> dict[str, str]:
+    """The vendor's program on the path, with the address and the key that the pretend market tells itself."""
+    with urllib.request.urlopen(f"{world}/_tgp/clouds") as answer:  # noqa: S310 - on loopback
+        told = next(row for row in json.load(answer)["clouds"] if row["provider"] == vendor.provider)
+    programs = client_environment(vendor.package, vendor.requirement) / "bin"
+    return {
+        **environment,
+        "PATH": f"{programs}{os.pathsep}{environment['PATH']}",
+        "HOME": str(home),
+        "VASTAI_NO_UPDATE_CHECK": "1",
+        vendor.url: told["url"],
+        vendor.key: told["key"],
+    }
 
 
 def _quickly(command: str) -> str:
