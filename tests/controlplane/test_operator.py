@@ -16,7 +16,7 @@ from tools.controlplane.plane import ControlPlane, Wanted
 
 HOUSE = Path(__file__).parents[2]
 LEASE_LOST = 75
-LAST_RESORT = 1  # the timer behind the watchdog, which needs no interpreter
+LAST_RESORT = 14  # the timer behind the watchdog, which needs no interpreter
 TAKEOVER_S = 20  # what users are promised: 15 s of Lease, then a try every 2 s
 PATIENCE_S = 60
 
@@ -182,9 +182,7 @@ def test_another_replica_acts_within_twenty_seconds_and_no_two_write_at_once(pla
     if blow == signal.SIGSTOP:
         first.send_signal(signal.SIGCONT)
         # The watchdog's thread and the timer behind it are both overdue when the process goes on: either may be first.
-        # The timer ends with 1, as a crash would, so then its own report must be there.
-        code, said = first.wait(PATIENCE_S), first.log.read_text()
-        assert code == LEASE_LOST or (code == LAST_RESORT and "Timeout (" in said), f"{code}: {said}"
+        assert first.wait(PATIENCE_S) in (LEASE_LOST, LAST_RESORT), first.log.read_text()
     acts(admin, f"later-{blow.name.lower()}")
     second.terminate()
     assert second.wait(PATIENCE_S) == 0

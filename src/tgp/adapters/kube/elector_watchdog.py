@@ -5,14 +5,16 @@ another replica acts. So a thread of its own looks at the fence, on the clock th
 A call that never lets go of the interpreter would hold up that thread, too; behind it stands a timer that needs none.
 """
 
-import faulthandler
+import ctypes
 import os
+import signal
 import threading
 from collections.abc import Callable
 
 from tgp.ports.clock import Clock
 from tgp.ports.leadership import Fence
 
+LAST_RESORT_EXIT_CODE = int(signal.SIGALRM)
 LEASE_LOST_EXIT_CODE = 75  # sysexits' "try again": a supervisor starts us anew
 LOOK_EVERY = 0.25  # seconds
 GRACE = 1.0  # seconds past the deadline for the loop to end by itself, with a reason in the log
@@ -21,15 +23,16 @@ STDERR = 2
 
 
 def end_without_the_interpreter(after: float | None) -> None:
-    """End the process after so many seconds, showing where it hung; None: do not. Each call replaces the one before.
+    """End the process after so many seconds; None: do not. Each call replaces the one before. The exit code is 14.
 
-    faulthandler's timer is a thread that needs no interpreter lock, and unlike a signal it also ends a container's
-    first process. Its exit code is 1.
+    The kernel's timer, and for its handler the C library's own `_exit`, which is handed the signal's number: nothing
+    of Python runs. A signal without a handler would not end a container's first process, and a traceback of threads
+    that are still running (faulthandler's) has been seen to crash instead.
     """
-    if after is None:
-        faulthandler.cancel_dump_traceback_later()
-    else:
-        faulthandler.dump_traceback_later(max(after, 0.001), exit=True, file=STDERR)
+    if after is not None:
+        library = ctypes.CDLL(None)
+        library.signal(signal.SIGALRM, library["_exit"])
+    signal.setitimer(signal.ITIMER_REAL, 0.0 if after is None else max(after, 0.001))
 
 
 class Watchdog:
