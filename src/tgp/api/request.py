@@ -266,8 +266,19 @@ class ChosenOffer(Wire, frozen=True, kw_only=True):
     region: Annotated[str | None, Field(doc="The region.", max_length=63)] = None
     gpu_type: Annotated[str | None, Field(doc="The GPU model.", max_length=63)] = None
     gpu_count: Annotated[int | None, Field(doc="GPUs in the machine.", minimum=0)] = None
+    gpu_memory_gib: Annotated[int | None, Field(doc="Memory of one GPU in GiB.", minimum=0)] = None
+    vcpus: Annotated[int | None, Field(doc="Virtual CPUs; absent: not told.", minimum=0)] = None
+    memory_gib: Annotated[int | None, Field(doc="Memory in GiB; absent: not told.", minimum=0)] = None
+    place: Annotated[str | None, Field(doc="Where, in the provider's words.", max_length=253)] = None
+    host: Annotated[str | None, Field(doc="Of marketplaces: the machine itself.", max_length=253)] = None
+    boot_mode: Annotated[str | None, Field(doc="How it becomes a node: native, takeover or power.", max_length=16)] = (
+        None
+    )
     spot: Annotated[bool, Field(doc="May the provider take it back?")] = False
-    hourly_price: Annotated[str | None, Field(doc="Dollars per hour when it was chosen.", max_length=24)] = None
+    hourly_price: Annotated[
+        str | None,
+        Field(doc="Dollars per hour when it was ordered, of spot machines the bid; limits count it.", max_length=24),
+    ] = None
 
 
 class Attempt(Wire, frozen=True, kw_only=True):
@@ -282,18 +293,37 @@ class Attempt(Wire, frozen=True, kw_only=True):
     endpoint: Annotated[
         str | None, Field(doc="The provider's address, where it is not the usual one.", max_length=512)
     ] = None
+    settings: Annotated[
+        str | None,
+        Field(
+            doc=(
+                "What else is needed to find the machine and give it back after its class forgot the provider, as "
+                "JSON. No secrets."
+            ),
+            max_length=4096,
+        ),
+    ] = None
     account: Annotated[
         str | None, Field(doc="The account or project, or a fingerprint of the key.", max_length=253)
     ] = None
     epoch: Annotated[str | None, Field(doc="Which leader reserved it.", max_length=128)] = None
     reserved_at: Annotated[datetime | None, Field(doc="When it was written down.", format="date-time")] = None
     launched_at: Annotated[datetime | None, Field(doc="When the provider confirmed it.", format="date-time")] = None
+    progress_at: Annotated[
+        datetime | None,
+        Field(doc="When its start was last seen to get on; deadlines move with it.", format="date-time"),
+    ] = None
     ended_at: Annotated[datetime | None, Field(doc="When it was over.", format="date-time")] = None
+    hourly_price: Annotated[str | None, Field(doc="Dollars per hour, as the provider bills.", max_length=24)] = None
+    spent: Annotated[str | None, Field(doc="Dollars it cost, once it is over.", max_length=24)] = None
     instance_id: Annotated[str | None, Field(doc="The provider's id of the machine.", max_length=253)] = None
     outcome: Annotated[
         str | None,
         Field(
-            doc="How it ended: Launched, Refused, SoldOut, Absent, Lost, Returned. Absent: not known yet.",
+            doc=(
+                "How it went: Launched while the machine is ours; then Returned or Lost; Refused, SoldOut, Withdrawn "
+                "(never ordered) or Absent (shown not to exist). No outcome: not known yet."
+            ),
             max_length=63,
         ),
     ] = None

@@ -1,0 +1,32 @@
+"""The plainest way to start a machine: it is told its name, and joins the cluster by itself.
+
+For the pretend providers and machines whose image knows how to join. Nothing in it is secret.
+"""
+
+import msgspec
+
+from tgp.core.model.offer import BootMode
+from tgp.ports.boot import Birth, Luggage
+from tgp.ports.cloud import Container
+
+NAME_VARIABLE = "TGP_NODE"
+IMAGE = "ghcr.io/tgp-operator/joiner:latest"
+
+
+class PlainBoot:
+    """Implements `Boot`."""
+
+    async def pack(self, birth: Birth) -> Luggage:
+        plate = msgspec.json.encode({"node": birth.node_name, "providerID": birth.provider_id})
+        match birth.offer.boot:
+            case BootMode.POWER:
+                return Luggage()
+            case BootMode.CONTAINER:
+                return Luggage(container=Container(IMAGE, env=((NAME_VARIABLE, plate.decode()),)))
+            case BootMode.TAKEOVER:
+                return Luggage(user_data=b"#cloud-config\n# " + plate + b"\n")
+            case BootMode.NATIVE:
+                return Luggage(user_data=plate)
+
+    async def discard(self, token: str) -> None:
+        """Nothing was made."""

@@ -1,0 +1,42 @@
+"""The attempts of a request, read from its status as it stands: also from one that a newer version wrote."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from tgp.api.request import Attempt, GPURequest
+from tgp.core.model.token import read_token
+from tgp.core.model.typed import Typed
+
+FINALIZER = "tgp.io/machine"
+UID_ANNOTATION = "tgp.io/uid"  # written with the finalizer: a copy restored under another uid does not match it
+
+
+def attempts_of(record: Typed[GPURequest]) -> tuple[Attempt, ...]:
+    """In the order of their numbers. Of an object we cannot read, at least the tokens: it still owns its machines."""
+    if record.object is not None:
+        return tuple(sorted(record.object.status.attempts, key=lambda attempt: attempt.number))
+    return tuple(sorted(_salvaged(record.status.get("attempts")), key=lambda attempt: attempt.number))
+
+
+def open_attempt(attempts: Iterable[Attempt]) -> Attempt | None:
+    """The one that may have a machine: the newest, unless it is over."""
+    newest = max(attempts, key=lambda attempt: attempt.number, default=None)
+    return newest if newest is not None and newest.ended_at is None else None
+
+
+def copied(record: Typed[GPURequest]) -> bool:
+    """A restored copy: what stands in its status belongs to another object's machines."""
+    noted = record.annotations.get(UID_ANNOTATION)
+    return noted is not None and noted != record.uid_text
+
+
+def _salvaged(written: Any) -> Iterator[Attempt]:
+    for row in written if isinstance(written, list) else ():
+        try:
+            yield msgspec.convert(row, Attempt)
+        except msgspec.ValidationError:
+            token = read_token(str(row.get("token"))) if isinstance(row, dict) else None
+            if token is not None:
+                yield Attempt(number=token.attempt, token=str(token))

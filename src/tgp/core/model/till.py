@@ -1,0 +1,62 @@
+"""Where a machine is looked for and given back: a provider under one key, whatever else its class says.
+
+Two sources that differ in what they buy (a margin, an image) are one till: they list the same machines.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
+
+from tgp.api.nodeclass import ProviderSettings
+from tgp.api.request import Attempt
+from tgp.core.model.source import PLAIN, Source, source_of
+
+
+@dataclass(frozen=True)
+class Till:
+    provider: str
+    secret: str = ""  # the Secret that holds the key; empty: it needs none
+    key: str = ""
+    settings: ProviderSettings = field(default=PLAIN)  # only what finding and ending need
+
+    @cached_property
+    def source(self) -> Source:
+        return source_of(self.provider, self.secret, self.key, self.settings)
+
+    @property
+    def name(self) -> str:
+        """Short, stable and fit for a log line."""
+        return self.source.name
+
+    @property
+    def credentials(self) -> str:
+        return f"{self.secret}/{self.key}" if self.secret else ""
+
+    @property
+    def written_settings(self) -> str:
+        """For the record of an attempt; empty: there is nothing to write."""
+        return msgspec.json.encode(self.settings).decode() if self.settings != PLAIN else ""
+
+
+def till_of(source: Source, machine: str = "") -> Till:
+    """The till behind a source. Of machines you own each is a till: what is asked of one says nothing of another."""
+    settings = source.settings
+    kept = ProviderSettings(
+        endpoint=settings.endpoint,
+        project=settings.project,
+        machines=tuple(each for each in settings.machines if each.name == machine or not machine),
+    )
+    return Till(source.provider, source.secret, source.key, kept)
+
+
+def till_of_attempt(attempt: Attempt) -> Till | None:
+    """From the record alone, whatever became of the class. None: the record does not say where."""
+    if attempt.offer is None:
+        return None
+    secret, _, key = (attempt.credentials or "").partition("/")
+    try:
+        settings = msgspec.json.decode(attempt.settings, type=ProviderSettings) if attempt.settings else PLAIN
+    except msgspec.DecodeError:
+        settings = ProviderSettings(endpoint=attempt.endpoint)
+    return Till(attempt.offer.provider, secret, key, settings)

@@ -1,0 +1,40 @@
+"""The mark a machine carries at its provider. Once released this form never changes: machines are found again by it."""
+
+import re
+from dataclasses import dataclass
+
+from tgp.core.model.identity import CLUSTER_DIGITS
+
+_FORM = re.compile(rf"tgp-([0-9a-f]{{{CLUSTER_DIGITS}}})-([0-9a-f]{{32}})-([1-9][0-9]{{0,3}})")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`tgp-<cluster id>-<request uid, 32 hex digits>-<attempt>`: 52 characters at most, fit for every provider."""
+
+    cluster: str
+    uid: str  # without dashes
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"tgp-{self.cluster}-{self.uid}-{self.attempt}"
+
+
+def token_for(cluster: str, uid: str, attempt: int) -> str:
+    return str(Token(cluster, plain_uid(uid), attempt))
+
+
+def read_token(text: str) -> Token | None:
+    """None: not one of ours, of whatever cluster."""
+    found = _FORM.fullmatch(text)
+    return None if found is None else Token(found[1], found[2], int(found[3]))
+
+
+def cluster_prefix(cluster: str) -> str:
+    """Every token of a cluster begins with it."""
+    return f"tgp-{cluster}-"
+
+
+def plain_uid(uid: str) -> str:
+    """As it stands in a token."""
+    return uid.replace("-", "").lower()

@@ -1,0 +1,54 @@
+"""How a rented machine becomes a Node: what its provider is given to start it with."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
+from tgp.core.model.key import Key
+from tgp.core.model.offer import Offer
+from tgp.core.model.taints import Taint
+from tgp.ports.cloud import Container
+
+
+class BootRefused(Exception):
+    """No machine can be started this way; nothing was bought. `reason` is a condition's, the text says what to do."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """The Node that a machine shall become."""
+
+    request: Key
+    spec: GPURequest
+    node_class: GPUNodeClass
+    offer: Offer
+    token: str
+    node_name: str
+    provider_id: str  # tgp://<provider>/<token>
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Luggage:
+    """What the machine is handed. It may hold secrets, so it shows nothing."""
+
+    user_data: bytes = field(default=b"", repr=False)
+    container: Container | None = field(default=None, repr=False)
+    image: str = ""
+
+
+class Boot(Protocol):
+    async def pack(self, birth: Birth) -> Luggage:
+        """Made anew for each attempt, before anything is paid. Raises BootRefused, or ClusterError to be asked again."""
+        ...
+
+    async def discard(self, token: str) -> None:
+        """The machine under this token is gone, or never came: remove what was made for it. Repeatable."""
+        ...
