@@ -1,26 +1,19 @@
-"""docs/market.md says what the code says: conditions, reasons, words of the table, keys, metrics."""
+"""docs/market.md says what the code says: conditions, reasons, words of the table, keys."""
 
 import ast
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from prometheus_client import generate_latest
 
-from tgp.adapters.telemetry.market import BookCollector
-from tgp.adapters.telemetry.metrics import Metrics
 from tgp.app.clouds import PROVIDERS, facts_of
 from tgp.app.counters import GOOGLE_FILE, OTHER_NAMES
-from tgp.core.model.book import PriceBook
 from tgp.core.rules.class_market import OF_THE_MARKET
 from tgp.surfaces.cli.offers_view import JOINS, SHORT_JOINS, STOCK, Stock
 
 HOUSE = Path(__file__).resolve().parents[2]
 RULES = HOUSE / "src" / "tgp" / "core" / "rules"
 PAGE = (HOUSE / "docs" / "market.md").read_text(encoding="utf-8")
-OPERATOR_PAGE = (HOUSE / "docs" / "operator.md").read_text(encoding="utf-8")
-NOT_FOR_READERS = {"tgp_build_info"}
 STATUSES = {"True": "True", "False": "False", "None": "Unknown"}  # as the rules write them → as a condition has them
 
 
@@ -48,20 +41,6 @@ def documented() -> set[tuple[str, str, str]]:
 def test_every_verdict_on_the_market_is_explained_and_no_other():
     assert documented() == verdicts()
     assert {kind for kind, _, _ in verdicts()} == OF_THE_MARKET
-
-
-def families() -> set[str]:
-    metrics = Metrics()
-    metrics.show(BookCollector(PriceBook, lambda: datetime.now(UTC)))
-    names = re.findall(r"^# TYPE (tgp_\w+)", generate_latest(metrics.registry).decode(), re.MULTILINE)
-    return {name for name in names if not name.endswith("_created")}
-
-
-def test_every_metric_is_explained_and_no_other():
-    """On this page, or with the operator's own."""
-    told = set(re.findall(r"`(tgp_\w+)(?:\{[^}]*\})?`", PAGE + OPERATOR_PAGE))
-
-    assert told == families() - NOT_FOR_READERS
 
 
 @pytest.mark.parametrize("word", [*JOINS.values(), *SHORT_JOINS.values(), *(STOCK[each] for each in Stock)])

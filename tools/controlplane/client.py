@@ -31,7 +31,7 @@ class AdminClient:
         self._token = token
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Raises OSError when nobody answers and Refused when the answer is an error."""
+        """Raises OSError when nobody answers and Refused when the answer is an error. A PATCH is a merge patch."""
         status, content = self.ask(method, path, json.dumps(body).encode() if body is not None else None)
         if status >= 400:
             raise Refused(status, content[:SHOWN].decode(errors="replace"))
@@ -43,7 +43,8 @@ class AdminClient:
     ) -> tuple[int, bytes]:
         """Status and body, whatever they are."""
         connection = http.client.HTTPSConnection(self._host, self._port, timeout=within_s, context=self._tls)
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        content_type = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type}
         try:
             connection.request(method, path, body, headers)
             reply = connection.getresponse()

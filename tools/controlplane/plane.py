@@ -4,16 +4,17 @@ import atexit
 import os
 import re
 import secrets
+import signal
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from tools import toolbox
-from tools.controlplane import commands, kubeconfig
+from tools.controlplane import commands, etcd, kubeconfig
 from tools.controlplane.certificates import Authority, Pair, service_account_key
 from tools.controlplane.client import AdminClient, Refused
 from tools.controlplane.commands import Extra, Layout
@@ -146,8 +147,8 @@ class ControlPlane:
     def _start_in(self, directory: Path, programs: dict[str, Path]) -> None:
         self._layout = Layout(directory, free_port(self.wanted.port), programs, self.wanted.extra)
         self._write_keys()
-        etcd = self._run(commands.etcd(self._layout))
-        self._wait(self._laid_out.file("etcd.sock").is_socket, "etcd did not open its socket", etcd)
+        memory = self._run(commands.etcd(self._layout))
+        self._wait(self._laid_out.file("etcd.sock").is_socket, "etcd did not open its socket", memory)
         self._start_apiserver()
         if self.wanted.controllers:
             self._run_as(f"system:{CONTROLLER_MANAGER}", (), commands.kube_controller_manager(self._laid_out))
@@ -184,6 +185,19 @@ class ControlPlane:
         again = Component(program, server.log, quiet_environment())
         self._components[self._components.index(server)] = again  # in its place: it has to end before etcd
         self._wait(self._is_ready, "the API server did not become ready again", again)
+
+    @contextmanager
+    def standing_still(self, name: str) -> Iterator[None]:
+        """One program answers nothing and holds every connection, as on a host that swaps; then it goes on."""
+        pid = self.pids[name]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    def compact_etcd(self) -> int:
+        return etcd.compact(self._laid_out.file("etcd.sock"))
 
     def _choose_another_port(self) -> None:
         old = self._laid_out

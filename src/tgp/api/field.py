@@ -17,6 +17,7 @@ _IRREGULAR = {
     "min_memory_gib": "minMemoryGiB",
     "min_gpu_memory_gib": "minGPUMemoryGiB",
     "memory_gib": "memoryGiB",
+    "gpu_memory_gib": "gpuMemoryGiB",
     "allowed_ips": "allowedIPs",
     "allowed_ips_secret_ref": "allowedIPsSecretRef",
     "available_gpus": "availableGPUs",

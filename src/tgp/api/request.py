@@ -23,7 +23,7 @@ from tgp.api.talos import (
 )
 
 PHASES = ("Pending", "Provisioning", "Booting", "Joining", "Ready", "Terminating", "Finished", "Failed")
-ATTEMPTS_KEPT = 16  # five failed launches end a request; OnLoss may add more over its life
+ATTEMPTS_KEPT = 32  # five failed launches end a request, sixteen losses, too; those that cost nothing are dropped first
 
 _REGION = rules.reads(r"^[!-~]+$", "must be printable characters without blanks")
 _REGION_OR_EMPTY = rules.reads_or_empty(r"^[!-~]+$", "must be printable characters without blanks")
@@ -263,6 +263,9 @@ class ChosenOffer(Wire, frozen=True, kw_only=True):
 
     provider: Annotated[str, Field(doc="The provider.", max_length=63)]
     instance_type: Annotated[str, Field(doc="The provider's name for the machine.", max_length=253)]
+    sku: Annotated[
+        str | None, Field(doc="What is ordered, in the provider's words, where it is not the type.", max_length=253)
+    ] = None
     region: Annotated[str | None, Field(doc="The region.", max_length=63)] = None
     gpu_type: Annotated[str | None, Field(doc="The GPU model.", max_length=63)] = None
     gpu_count: Annotated[int | None, Field(doc="GPUs in the machine.", minimum=0)] = None
@@ -321,8 +324,9 @@ class Attempt(Wire, frozen=True, kw_only=True):
         str | None,
         Field(
             doc=(
-                "How it went: Launched while the machine is ours; then Returned or Lost; Refused, SoldOut, Withdrawn "
-                "(never ordered) or Absent (shown not to exist). No outcome: not known yet."
+                "How it went: Launched while the machine is ours; then Returned, Lost or Failed (it was no use). "
+                "Without a machine: SoldOut, Refused, KeyRefused, Exhausted, Busy, Withdrawn (never ordered) or "
+                "Absent (shown not to exist). No outcome: not known yet."
             ),
             max_length=63,
         ),

@@ -33,6 +33,7 @@ class Connection:
     context: str  # empty: the pod's own account
     namespace: str  # the operator's: the pod's own, else the usual one
     addresses: tuple[Address, ...] = ()  # of the server; none: its name could not be resolved here
+    home: str = "default"  # the context's own namespace: where a person's objects go when they name none
 
     @property
     def cluster(self) -> Cluster:
@@ -56,7 +57,8 @@ async def connect(kubeconfig: str = "", context: str = "") -> AsyncIterator[Conn
     namespace = OUTSIDE_NAMESPACE if target.context else target.namespace
     try:
         server = target.cluster.server
-        yield Connection(http, clock, entropy, server, target.context, namespace, await _addresses(server))
+        addresses = await _addresses(server)
+        yield Connection(http, clock, entropy, server, target.context, namespace, addresses, target.namespace)
     finally:
         await http.close()
         compute.close()

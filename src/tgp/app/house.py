@@ -9,6 +9,8 @@ import click
 from tgp.ports.cluster import Cluster
 
 if TYPE_CHECKING:  # these bring the clients of eight providers along, and `tgp --help` waits for nobody
+    from tgp.app.premises import Premises
+    from tgp.app.requests_desk import RequestsDesk
     from tgp.app.shop import Shop
     from tgp.surfaces.cli.breakeven import Prices
     from tgp.surfaces.cli.check import Report
@@ -33,6 +35,33 @@ class House:
         try:
             async with connect(kubeconfig, context) as connection:
                 yield connection.cluster
+        except ConfigInvalid as error:
+            raise NoWay(str(error)) from error
+
+    @asynccontextmanager
+    async def premises(self, kubeconfig: str, context: str, namespace: str) -> "AsyncIterator[Premises]":
+        """A cluster, its objects and the providers it rents at, for as long as the block lasts."""
+        from tgp.adapters.kube.config_field import ConfigInvalid
+        from tgp.app.premises import premises
+        from tgp.ports.cluster import ClusterError
+        from tgp.ports.http import HttpError, Unreadable
+
+        try:
+            async with premises(kubeconfig, context, namespace, self._world) as found:
+                yield found
+        except (ConfigInvalid, ClusterError, HttpError, Unreadable) as error:
+            raise NoWay(str(error)) from error
+
+    @asynccontextmanager
+    async def requests(self, kubeconfig: str = "", context: str = "") -> "AsyncIterator[RequestsDesk]":
+        """A cluster's requests, for as long as the block lasts."""
+        from tgp.adapters.kube.config_field import ConfigInvalid
+        from tgp.app.connect import connect
+        from tgp.app.requests_desk import RequestsDesk
+
+        try:
+            async with connect(kubeconfig, context) as connection:
+                yield RequestsDesk(connection, self.market)
         except ConfigInvalid as error:
             raise NoWay(str(error)) from error
 

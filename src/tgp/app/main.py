@@ -14,12 +14,20 @@ from tgp import __version__
 COMMANDS = {  # name: where it lives, what it does
     "breakeven": ("tgp.surfaces.cli.breakeven:breakeven", "Rent or own: after how many hours a card pays for itself."),
     "check": ("tgp.surfaces.cli.check:check", "Try every key, and say what would follow. Nothing is spent."),
+    "cost": ("tgp.surfaces.cli.cost:cost", "Show what was spent: by month, pool, provider, namespace, class or GPU."),
     "crds": ("tgp.surfaces.cli.crds:crds", "Print, apply or compare the custom resource definitions."),
     "demo": ("tgp.app.commands.demo:demo", "Run everything on an embedded world: no cluster, no account."),
+    "doctor": ("tgp.surfaces.cli.doctor:doctor", "Ask the providers what they hold, and mend what does not fit."),
+    "down": ("tgp.surfaces.cli.down:down", "Give everything of this cluster back, and prove it."),
+    "hold": ("tgp.surfaces.cli.hold:hold", "Stop every purchase at once; giving back goes on."),
     "observe": ("tgp.app.commands.observe:observe", "Watch a real cluster: buy nothing, write nothing."),
     "offers": ("tgp.surfaces.cli.offers:offers", "Show what can be rented right now, and how sure that is."),
+    "rent": ("tgp.surfaces.cli.rent:rent", "Rent one machine: show what it would be, ask, and write a request."),
+    "release": ("tgp.surfaces.cli.hold:release", "Let purchases go on, after saying what will buy."),
     "sim": ("tgp.app.commands.sim:sim", "Serve a pretend market: every provider's API on a local port."),
     "operator": ("tgp.app.commands.operator:operator", "Run the operator in, or against, a cluster."),
+    "watch": ("tgp.surfaces.cli.watch:watch", "Follow one machine from plan to ready to gone, with times and money."),
+    "why": ("tgp.surfaces.cli.why:why", "Say what a request waits for, and what would change it."),
 }
 
 

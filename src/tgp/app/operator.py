@@ -24,11 +24,12 @@ from tgp.adapters.kube.index import by_namespace
 from tgp.adapters.kube.list import Subject as Listed
 from tgp.adapters.kube.noting import NotingCluster
 from tgp.adapters.kube.observing import ObservingCluster, SilentEvents
-from tgp.adapters.kube.records.kinds import namespaces, typed
+from tgp.adapters.kube.records.kinds import daemon_sets, disruption_budgets, namespaces, nodes, pods, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.redacting import RedactingCluster
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.runtime import House, Runtime
+from tgp.adapters.kube.server_clock import ServerClock, timing
 from tgp.adapters.kube.store import Store
 from tgp.adapters.kube.vault import KubeVault
 from tgp.adapters.telemetry.journal import LiveJournal
@@ -38,13 +39,20 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.adapters.telemetry.redaction import Redactor
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, Resource
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE, Resource
+from tgp.api.values import NEVER
 from tgp.app.clouds import AllClouds
+from tgp.app.fenced import fenced
 from tgp.app.nowhere import NobodyKnows, nowhere
+from tgp.app.plain_boot import PlainBoot
+from tgp.app.purchasing import Kit, Purchasing, Shelves
 from tgp.app.settings import Settings
+from tgp.controllers.gate import Gate
 from tgp.controllers.market import Market, MarketKeeper
 from tgp.controllers.nodeclasses import NodeClassReconciler
 from tgp.controllers.nodepools import BY_CLASS, NodePoolReconciler, by_class
+from tgp.controllers.request_sight import Policy
 from tgp.controllers.verdicts import Scribe
 from tgp.core.model.facts import (
     LeadershipEnded,
@@ -107,26 +115,32 @@ class Operator:
         self.identity = new_identity(settings.identity or outside.host, outside.entropy)
         self.namespace = settings.namespace or outside.namespace
         self._outside = outside
+        self.clock = ServerClock(outside.clock)
+        self._http = timing(outside.http, self.clock)
         self.classes: Store[Typed[GPUNodeClass]] = Store(GPU_NODE_CLASS)
         self.pools: Store[Typed[GPUNodePool]] = Store(GPU_NODE_POOL, {BY_CLASS: by_class, "namespace": by_namespace})
         self.namespaces: Store[Namespace] = Store(NAMESPACE)
+        self.shelves = Shelves()
         self.elector = self._make_elector() if settings.leader_elect and not settings.observe else None
         self.writer = self._make_writer()
-        self._recorder = None if settings.observe else EventRecorder(self.writer, outside.clock, self.identity)
+        self._recorder = None if settings.observe else EventRecorder(self.writer, self.clock, self.identity)
         self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics)
         self._tell_of_helpers()
         self.vault = KubeVault(self.writer, self.namespace, outside.redactor.learn)
         self.market = Market()
         self.sources: Board[Announced] = Board(SOURCE)
         self._tell_of_the_market()
+        self.clouds = self._make_clouds()
+        self.purchasing = self._make_purchasing()
         self.reflectors: tuple[Filler, ...] = (
             self._reflector(typed(GPU_NODE_CLASS, GPUNodeClass), self.classes),
             self._reflector(typed(GPU_NODE_POOL, GPUNodePool), self.pools),
             self.vault.board,
             self.sources,
             self._reflector(namespaces(), self.namespaces),
+            *self._reflectors_of_purchases(),
         )
-        house = House(outside.clock, outside.entropy, self.journal, MetricsMeter(self.metrics))
+        house = House(self.clock, outside.entropy, self.journal, MetricsMeter(self.metrics))
         self.runtime = Runtime(self.reflectors, self._controllers(), house)
 
     # -- what it is made of ------------------------------------------------------------------------------------------
@@ -139,8 +153,8 @@ class Operator:
             settings.retry_period.total_seconds(),
         )
         return LeaseElector(
-            KubeCluster(outside.http, outside.entropy),
-            outside.clock,
+            KubeCluster(self._http, outside.entropy),
+            self.clock,
             outside.entropy,
             key=Key(self.namespace, settings.lease_name),
             identity=self.identity,
@@ -149,15 +163,78 @@ class Operator:
 
     def _make_writer(self) -> Cluster:
         fence = self.elector.fence if self.elector is not None else None
-        kube = KubeCluster(self._outside.http, self._outside.entropy, fence=fence)
+        kube = KubeCluster(self._http, self._outside.entropy, fence=fence)
         noting = NotingCluster(
             RedactingCluster(kube, self._outside.redactor),
-            {GPU_NODE_CLASS: (self.classes,), GPU_NODE_POOL: (self.pools,)},
+            {
+                GPU_NODE_CLASS: (self.classes,),
+                GPU_NODE_POOL: (self.pools,),
+                GPU_REQUEST: (self.shelves.requests,),
+                NODE: (self.shelves.nodes,),
+            },
         )
         if not self.settings.observe:
             return noting
         # Around the noting one: a write that was dropped must not be waited for.
         return ObservingCluster(noting, {GPU_NODE_CLASS: self.classes, GPU_NODE_POOL: self.pools})
+
+    def _make_clouds(self) -> AllClouds:
+        outside = self._outside
+        return AllClouds(
+            fenced(outside.dial, self.elector.fence if self.elector is not None else None),
+            self.clock,
+            outside.entropy,
+            outside.resolver,
+            CloudMeter(self.metrics),
+            hosts=HostRules(self.settings.power_allowed_hosts, outside.api_server),
+        )
+
+    def _make_purchasing(self) -> Purchasing:
+        settings, outside = self.settings, self._outside
+        fence = self.elector.fence if self.elector is not None else None
+        policy = Policy(
+            self.namespace,
+            self.identity,
+            settings.lease_duration,
+            settings.require_allowed_namespaces,
+            settings.require_device_plugin,
+            None if settings.keep_finished is NEVER else settings.keep_finished,
+            settings.observe,
+        )
+        kit = Kit(
+            classes=self.classes,
+            pools=self.pools,
+            namespaces=self.namespaces,
+            sources=self.sources,
+            market=self.market,
+            clouds=self.clouds,
+            vault=self.vault,
+            boot=PlainBoot(),
+            gate=Gate(fence, observing=settings.observe),
+            cluster=self.writer,
+            journal=self.journal,
+            clock=self.clock,
+            entropy=outside.entropy,
+            policy=policy,
+            workers=settings.workers,
+        )
+        return Purchasing(self.shelves, kit)
+
+    def _reflectors_of_purchases(self) -> tuple[Filler, ...]:
+        if self.settings.observe:
+            return ()
+        shelves = self.shelves
+        of_requests = self._reflector(typed(GPU_REQUEST, GPURequest), shelves.requests)
+        self.purchasing.watch_by(of_requests)
+        return (
+            of_requests,
+            self._reflector(nodes(), shelves.nodes),
+            self._reflector(pods(), shelves.pods),
+            self._reflector(daemon_sets(), shelves.daemon_sets),
+            self._reflector(disruption_budgets(), shelves.budgets),
+            shelves.tills,
+            shelves.errands,
+        )
 
     def _tell_of_helpers(self) -> None:
         """Troubles of those who have no turns, for whoever reads logs and metrics."""
@@ -170,7 +247,7 @@ class Operator:
 
     def _tell_of_the_market(self) -> None:
         self.metrics.redactions.set_function(lambda: self._outside.redactor.caught)
-        self.metrics.show(BookCollector(lambda: self.market.book, self._outside.clock.now))
+        self.metrics.show(BookCollector(lambda: self.market.book, self.clock.now))
 
     def _announce(self, source: str) -> None:
         plate = Announced(key=Key("", source), resource_version=self.sources.next_version())
@@ -186,24 +263,17 @@ class Operator:
 
     def _reflector(self, projection: Projection[Any], store: Store[Any], namespace: str = "") -> Reflector[Any]:
         outside = self._outside
-        return Reflector(outside.http, Listed(projection, namespace), store, outside.entropy, self.journal)
+        return Reflector(self._http, Listed(projection, namespace), store, outside.entropy, self.journal)
 
     def _controllers(self) -> tuple[Controller, ...]:
-        settings, clock = self.settings, self._outside.clock
+        settings, clock = self.settings, self.clock
         zones = frozenset(available_timezones())
         cluster = self.writer
         outside = self._outside
         of_market = MarketKeeper(
             self.market,
             classes=self.classes,
-            clouds=AllClouds(
-                outside.dial,
-                clock,
-                outside.entropy,
-                outside.resolver,
-                CloudMeter(self.metrics),
-                hosts=HostRules(settings.power_allowed_hosts, outside.api_server),
-            ),
+            clouds=self.clouds,
             vault=self.vault,
             clock=clock,
             entropy=outside.entropy,
@@ -262,6 +332,7 @@ class Operator:
                 writes=(self.pools,),
                 workers=settings.workers,
             ),
+            *(() if settings.observe else self.purchasing.controllers()),
         )
 
     # -- running -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from tgp.api.problem import Invalid
-from tgp.api.values import duration, go_duration
+from tgp.api.values import NEVER, Span, duration, go_duration, span
 from tgp.core.rules.power_hosts import HostRules
 
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
@@ -21,8 +21,8 @@ class BadSetting(Exception):
     """A setting cannot be read; the text names where it was given and what would be right."""
 
 
-def _setting(default: Any, doc: str, *, key: str = "", choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"doc": doc, "key": key, "choices": choices})
+def _setting(default: Any, doc: str, *, key: str = "", choices: tuple[str, ...] = (), or_never: bool = False) -> Any:
+    return field(default=default, metadata={"doc": doc, "key": key, "choices": choices, "or_never": or_never})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,16 @@ class Settings:
     require_allowed_namespaces: bool = _setting(
         False, "a class without allowedNamespaces serves no namespace, rather than every one"
     )
+    require_device_plugin: bool = _setting(
+        True,
+        "buy only what some DaemonSet would make a GPU node of; off where the plugin is installed by other means, or "
+        "after the node joined",
+    )
+    keep_finished: Span = _setting(
+        timedelta(days=7),
+        "how long a GPURequest that has ended stays, with its reason and its cost, before it is removed; or Never",
+        or_never=True,
+    )
     networking_backend: str = _setting(
         "",
         "mesh for classes that configure none: " + ", ".join(BACKENDS),
@@ -85,6 +95,7 @@ class Setting:
     doc: str
     key: str
     choices: tuple[str, ...]
+    or_never: bool = False  # a length that may be without end
 
     @property
     def flag(self) -> str:
@@ -115,7 +126,7 @@ class Setting:
         if self.kind is int:
             return _integer(said)
         if self.kind is timedelta:
-            return _positive_duration(said)
+            return _positive_span(said) if self.or_never else _positive_duration(said)
         if self.kind is tuple:
             return _words(said)
         if not isinstance(said, str):
@@ -136,6 +147,7 @@ TABLE: tuple[Setting, ...] = tuple(
         doc=row.metadata["doc"],
         key=row.metadata["key"] or _camel(row.name),
         choices=row.metadata["choices"],
+        or_never=row.metadata["or_never"],
     )
     for row in fields(Settings)
 )
@@ -234,3 +246,8 @@ def _positive_duration(said: Any) -> timedelta:
     if length <= timedelta():
         raise ValueError(f"{said!r} is not longer than zero")
     return length
+
+
+def _positive_span(said: Any) -> Span:
+    length = span(str(said), "") if isinstance(said, str) else said
+    return NEVER if length is NEVER else _positive_duration(length)

@@ -8,17 +8,17 @@ is asked with changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.controllers.keys import Keys, keys_for, secrets_of
 from tgp.core.model.book import PriceBook
 from tgp.core.model.cloud_errors import AccountExhausted, CloudBusy, CloudError, KeyRefused
 from tgp.core.model.facts import KeyAccepted, KeyWasRefused, ProviderRecovered, ProviderTroubled
 from tgp.core.model.history import PriceHistory
 from tgp.core.model.key import Key
 from tgp.core.model.marks import Marks
-from tgp.core.model.secret import Secret
 from tgp.core.model.seller import KeyState, Seller
 from tgp.core.model.source import Source
 from tgp.core.model.typed import Typed
@@ -27,7 +27,7 @@ from tgp.core.rules.sources import sources_of
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud, CloudFacts, KeyReport, Listing, Right
 from tgp.ports.clouds import Clouds
-from tgp.ports.cluster import Forbidden, View
+from tgp.ports.cluster import View
 from tgp.ports.entropy import Entropy
 from tgp.ports.journal import Journal
 from tgp.ports.vault import Vault
@@ -64,23 +64,12 @@ class Visit:
     name: str
     source: Source
     facts: CloudFacts
-    key: Secret | None
-    others: Mapping[tuple[str, str], Secret] = field(default_factory=dict)  # that the settings refer to
+    keys: Keys
 
     @property
     def keyless(self) -> bool:
         """A key is wanted, and there is none."""
-        return bool(self.facts.key_variable) and self.key is None
-
-    @property
-    def fingerprint(self) -> str:
-        return self.key.fingerprint if self.key is not None else ""
-
-    @property
-    def asked_with(self) -> tuple[str, ...]:
-        """Tells apart every set of secrets, and gives none away."""
-        others = (f"{secret}/{key}={value.fingerprint}" for (secret, key), value in sorted(self.others.items()))
-        return self.fingerprint, *others
+        return bool(self.facts.key_variable) and self.keys.own is None
 
 
 @dataclass(slots=True)
@@ -100,7 +89,7 @@ class Rest:
     until: datetime
 
     def lasts(self, visit: Visit, now: datetime) -> bool:
-        return self.asked_with == visit.asked_with and timedelta(0) < self.until - now <= LONGEST_REST
+        return self.asked_with == visit.keys.asked_with and timedelta(0) < self.until - now <= LONGEST_REST
 
 
 class MarketKeeper:
@@ -141,7 +130,7 @@ class MarketKeeper:
         changed = new or old
         assert changed is not None, "a change has a before or an after"
         for name, source in self._wanted().items():
-            if changed.key.name in (source.secret, *(secret for secret, _ in _referred_to(source))):
+            if changed.key.name in secrets_of(source):
                 yield Key("", name)
 
     def _wanted(self) -> dict[str, Source]:
@@ -174,12 +163,12 @@ class MarketKeeper:
             self._announce(name)
             return None  # until the Secret or the class changes
         until = await self._ask(visit, seller)
-        self._rests[name] = Rest(visit.asked_with, until)
+        self._rests[name] = Rest(visit.keys.asked_with, until)
         return until
 
     async def _ask(self, visit: Visit, seller: Seller) -> datetime:
         try:
-            cloud = self._clouds.open(visit.source, visit.key, visit.others)
+            cloud = self._clouds.open(visit.source, visit.keys.own, visit.keys.others)
             if not visit.keyless:
                 seller = await self._with_key_checked(visit, cloud, seller)
                 self._tell_of_key(visit.name, seller)
@@ -197,11 +186,11 @@ class MarketKeeper:
         if _checked_lately(seller.key, now):
             return seller
         try:
-            known = _known_by(await cloud.check(), now, visit.fingerprint)
+            known = _known_by(await cloud.check(), now, visit.keys.fingerprint)
         except KeyRefused:
             raise
         except AccountExhausted as error:
-            known = KeyState(True, str(error), exhausted=True, checked_at=now, fingerprint=visit.fingerprint)
+            known = KeyState(True, str(error), exhausted=True, checked_at=now, fingerprint=visit.keys.fingerprint)
         except CloudError:
             return seller  # tried again with the next turn; the offers may be had all the same
         return replace(seller, key=known)
@@ -217,7 +206,7 @@ class MarketKeeper:
         self._announce(name)
 
     def _refused(self, visit: Visit, seller: Seller, why: str) -> None:
-        refused = KeyState(False, why, checked_at=self._clock.now(), fingerprint=visit.fingerprint)
+        refused = KeyState(False, why, checked_at=self._clock.now(), fingerprint=visit.keys.fingerprint)
         if self._turned(visit.name, refused):
             self._journal.note(KeyWasRefused(visit.name, why))
         self._market.book = self._market.book.without(visit.name)  # what cannot be bought is no offer
@@ -259,21 +248,7 @@ class MarketKeeper:
     # -- what a turn needs -------------------------------------------------------------------------------------------
 
     async def _prepare(self, name: str, source: Source) -> Visit:
-        own = await self._value(source.secret, source.key) if source.secret else None
-        others: dict[tuple[str, str], Secret] = {}
-        for secret, key in _referred_to(source):
-            value = await self._value(secret, key)
-            if value is not None:
-                others[secret, key] = value
-        return Visit(name, source, self._clouds.facts(source.provider), own, others)
-
-    async def _value(self, secret: str, key: str) -> Secret | None:
-        """None: it is not there, or not for us to see; the class says which."""
-        try:
-            values = await self._vault.read(secret)
-        except Forbidden:
-            return None
-        return None if values is None else values.get(key)
+        return Visit(name, source, self._clouds.facts(source.provider), await keys_for(source, self._vault))
 
     def _seller(self, visit: Visit) -> Seller:
         """What is known; what was known of another key is forgotten."""
@@ -281,7 +256,7 @@ class MarketKeeper:
         if seller is None:
             facts = visit.facts
             return Seller(facts.provider, facts.title, facts.boot, facts.sells_spot)
-        if seller.key.fingerprint != visit.fingerprint:
+        if seller.key.fingerprint != visit.keys.fingerprint:
             return replace(seller, key=KeyState(), missing_key=False)
         return seller
 
@@ -319,11 +294,3 @@ def _names(record: Typed[GPUNodeClass] | None) -> tuple[str, ...]:
     if record is None or record.object is None:
         return ()
     return tuple(source.name for source in sources_of(record.object).values())
-
-
-def _referred_to(source: Source) -> list[tuple[str, str]]:
-    """Secrets that the settings name: headers and signing keys of machines."""
-    refs = [
-        ref for machine in source.settings.machines for ref in (machine.headers_secret_ref, machine.signing_secret_ref)
-    ]
-    return [(ref.name, ref.key) for ref in refs if ref is not None]

@@ -1,16 +1,28 @@
-"""Looks after GPUNodeClasses: what they refer to, what their providers say of the keys, and what they could buy."""
+"""Looks after GPUNodeClasses: what they refer to, what providers say of their keys, what they could buy and hold."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
 from tgp.controllers.market import Market
+from tgp.controllers.request_index import BY_NODE_CLASS
 from tgp.controllers.verdicts import Scribe, condition_of, generation_of
 from tgp.core.model.conditions import Verdict
 from tgp.core.model.key import Key
 from tgp.core.model.typed import Typed
 from tgp.core.model.wish import PassedOver
 from tgp.core.model.workload import Metadata
+from tgp.core.rules.class_holdings import (
+    ClassHoldings,
+    boots_seen,
+    earlier,
+    holdings_of,
+    judge_holdings,
+    leaving,
+    stake_of,
+    totals,
+)
 from tgp.core.rules.class_market import (
     OF_THE_KEYS,
     OF_THE_MARKET,
@@ -23,7 +35,8 @@ from tgp.core.rules.class_market import (
     summary,
     worth_writing,
 )
-from tgp.core.rules.nodeclass import ClassSight, backend_of, could_ask, judge_class
+from tgp.core.rules.costs import class_of
+from tgp.core.rules.nodeclass import OWNED, ClassSight, backend_of, could_ask, judge_class
 from tgp.core.rules.ranking import Ranking, rank
 from tgp.core.rules.secrets import names, wanted_by
 from tgp.core.rules.sources import sources_of
@@ -48,6 +61,7 @@ class NodeClassReconciler:
         namespace: str,
         default_backend: str,
         time_zones: frozenset[str],
+        requests: View[Typed[GPURequest]] | None = None,  # None: nothing is told of what a class holds
     ) -> None:
         self._classes = classes
         self._vault = vault
@@ -57,11 +71,20 @@ class NodeClassReconciler:
         self._namespace = namespace
         self._default_backend = default_backend
         self._time_zones = time_zones
+        self._requests = requests
+        self._earlier: dict[str, int] = {}  # by class: micro-dollars spent by requests that are gone
 
     async def reconcile(self, key: Key) -> datetime | None:
         record = self._classes.get(key)
-        if record is None or record.deleting or record.object is None:
+        if record is None:
+            self._earlier.pop(key.name, None)
+            return None
+        if record.object is None:
             return None  # unreadable: written by a newer version, perhaps. Left alone; its view has said so already.
+        machines = self._holdings(record)
+        if record.deleting:
+            await self._leave(record, machines)
+            return None
         wanted = wanted_by(record.object, backend_of(record.object, self._default_backend))
         sight = await self._sight(record.object, names(wanted))
         now = self._clock.now()
@@ -74,12 +97,35 @@ class NodeClassReconciler:
                 judged[verdict.type] = verdict
         if judged["Ready"].status and (unsold := nobody_sells(standings)) is not None:
             judged["Ready"] = unsold
-        held = record.status if generation_of(record, "OffersFresh") == record.generation else {}
-        parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held)
-        worth = asked and worth_writing(record.status, parts, now)
-        await self._scribe.write(record, judged.values(), parts if worth else None)
+        status, providers = record.status, [each.name for each in standings]
+        seen = boots_seen(machines, status, providers)
+        for verdict in judge_holdings(machines, record.object.spec.limits, seen, providers):
+            judged[verdict.type] = verdict
+        held = status if generation_of(record, "OffersFresh") == record.generation else {}
+        parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held, seen)
+        worth = asked and worth_writing(status, parts, now)
+        sums = totals(machines, status)
+        await self._scribe.write(record, judged.values(), {**(parts if worth else {}), **sums} or None)
         again = now + LOOK_AGAIN_AFTER
         return min(again, judged_again_at(standings, now) or again)
+
+    async def _leave(self, record: Typed[GPUNodeClass], machines: ClassHoldings) -> None:
+        """While its machines keep it: what it waits for, beside what was said last of everything else."""
+        verdict = leaving(machines)
+        if verdict is None:
+            return
+        stands = (condition_of(record, name) for name in sorted(OWNED - {verdict.type}))
+        said = [verdict, *(each for each in stands if each is not None)]
+        await self._scribe.write(record, said, totals(machines, record.status) or None)
+
+    def _holdings(self, record: Typed[GPUNodeClass]) -> ClassHoldings:
+        if self._requests is None:
+            return ClassHoldings()
+        name = record.key.name
+        present = holdings_of(name, self._requests.having(BY_NODE_CLASS, name))
+        if name not in self._earlier:
+            self._earlier[name] = earlier(present, record.status)
+        return ClassHoldings(present.stakes, self._earlier[name])
 
     async def _sight(self, node_class: GPUNodeClass, secrets: Iterable[str]) -> ClassSight:
         """Of Secrets only the names of their keys: values are not looked at here."""
@@ -137,6 +183,17 @@ class NodeClassReconciler:
             wanted = wanted_by(record.object, backend_of(record.object, self._default_backend))
             if changed.key.name in names(wanted):
                 yield record.key
+
+    def holding(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
+        """Classes for which a change of this request means something."""
+        if new is None and old is not None and (stake := stake_of(old)) is not None and class_of(old) in self._earlier:
+            self._earlier[class_of(old)] += stake.spent_microusd
+        before, after = (None if each is None else (class_of(each), stake_of(each)) for each in (old, new))
+        if before == after:
+            return []
+        return [
+            Key("", name) for name in dict.fromkeys(each[0] for each in (before, after) if each is not None) if name
+        ]
 
     def selling_from(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
         """Classes that buy from this source."""

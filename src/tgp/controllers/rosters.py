@@ -3,6 +3,8 @@
 One keeper (the rounds) lists each till and puts the list here; every turn about a request reads it. So a provider is
 asked once for all requests, and "absent" means the same thing everywhere: complete lists, of the same account, begun
 after the machine could have been seen, counted on this process's own clock.
+
+What is shown is there, whatever else is wrong with a list; only what is *not* shown needs all that evidence.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,17 +14,31 @@ from datetime import timedelta
 from tgp.core.model.instance import Instance
 from tgp.core.model.presence import Absent, Found, Presence, Trouble, Unknown
 from tgp.core.model.token import read_token
+from tgp.core.rules.collector import keepers_first
 
 FORGOTTEN_AFTER = 3600.0  # seconds: nobody asked for a token for so long
+MOST_REMEMBERED = 65_536  # requests whose highest attempt is known; the longest unseen are forgotten first
 
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """One complete list of one till: what it holds of this cluster."""
+    """One look at one till: what it holds of this cluster."""
 
     account: str  # under which identity
     began: float  # Clock.boottime, before the first byte was sent
     instances: tuple[Instance, ...]
+    absent: frozenset[str] = frozenset()  # tokens that were asked for one by one, and are not there
+    doubts: Mapping[str, str] = field(default_factory=dict)  # token → why nobody can tell of this one
+    gap: str = ""  # why a token that is not shown may be there all the same; empty: the list was complete
+    lied: bool = False  # the gap is a list that contradicts what the provider says of single machines
+
+    @property
+    def complete(self) -> bool:
+        return not self.gap
+
+    def doubt(self, token: str) -> str:
+        """Why nothing follows from this token's not being shown; empty: it is not there."""
+        return self.doubts.get(token) or ("" if token in self.absent else self.gap)
 
 
 @dataclass(slots=True)
@@ -36,6 +52,8 @@ class _Watched:
     last_absent: float = -1.0
     absent: int = 0
     asked_at: float = 0.0
+    seen_as: str = ""  # the id it was last shown under; empty: never, by this process
+    seen_under: str = ""  # the account it was last shown in: where a key is the only identity, keys are changed
 
 
 @dataclass(slots=True)
@@ -54,7 +72,7 @@ class Rosters:
         self._watched: dict[str, _Watched] = {}
         self._highest: dict[str, int] = {}  # by request uid (32 digits): the highest attempt seen anywhere
 
-    # -- for whoever decides ---------------------------------------------------------------------------------------------
+    # -- for whoever decides ------------------------------------------------------------------------------------------
 
     def watch(self, token: str, till: str, account: str, *, not_before: float | None = None) -> None:
         """Count absences of this token in lists of `till` begun from now on (or from `not_before` on)."""
@@ -62,36 +80,48 @@ class Rosters:
         held = self._watched.get(token)
         if held is None or not_before is not None:
             since = now if not_before is None else not_before
-            self._watched[token] = _Watched(till, account, since, asked_at=now)
+            anew = _Watched(till, account, since, asked_at=now)
+            if held is not None:
+                anew.seen_as, anew.seen_under = held.seen_as, held.seen_under
+            self._watched[token] = anew
         else:
             held.asked_at = now
 
     def forget(self, token: str) -> None:
         self._watched.pop(token, None)
 
-    def presence(self, token: str, till: str, account: str) -> Presence:
-        """What is known of a token; from the first question on its absences are counted."""
+    def presence(self, token: str, till: str, account: str, *, instance_id: str = "") -> Presence:
+        """What is known of a token; from the first question on its absences are counted.
+
+        Of two machines under it the recorded one, `instance_id`, is the one that was found.
+        """
         self.watch(token, till, account)
+        watched = self._watched[token]
         known = self._accounts.get(till) or _Account()
         if known.trouble is not None:
             return Unknown(known.trouble, known.why)
-        assert known.roster is not None, "a till without trouble was listed"
-        if account and known.roster.account != account:
+        roster = known.roster
+        assert roster is not None, "a till without trouble was listed"
+        found = sorted(known.by_token.get(token, ()), key=lambda one: one.id != instance_id)  # stable
+        if found:  # also under another identity: no other account can show our token
+            return Found(found[0], tuple(found[1:]))
+        if account and roster.account not in (account, watched.seen_under):
             return Unknown(
                 Trouble.ACCOUNT_CHANGED,
-                f"the key belongs to account {known.roster.account} now; the machine was rented in account {account}",
+                f"the key belongs to account {roster.account} now; the machine was rented in account {account}",
             )
-        found = known.by_token.get(token)
-        if found:
-            return Found(found[0], found[1:])
-        watched = self._watched[token]
+        if why := roster.doubt(token):
+            return Unknown(Trouble.UNREACHABLE, why)
         span = max(0.0, watched.last_absent - watched.first_absent)
         return Absent(watched.absent, timedelta(seconds=span))
 
     def trouble(self, till: str) -> Unknown | None:
-        """Why nothing can be said about a till now; None: it was listed."""
+        """Why nothing can be said about a till now, and nothing should be bought there; None: it was listed."""
         known = self._accounts.get(till) or _Account()
-        return Unknown(known.trouble, known.why) if known.trouble is not None else None
+        if known.trouble is not None:
+            return Unknown(known.trouble, known.why)
+        roster = known.roster
+        return Unknown(Trouble.UNREACHABLE, roster.gap) if roster is not None and roster.lied else None
 
     def account(self, till: str) -> str:
         """Under which identity a till was last listed; empty: it was not."""
@@ -115,29 +145,31 @@ class Rosters:
     def listed_since(self, till: str, moment: float) -> bool:
         """Was a complete list begun after this moment (Clock.boottime)?"""
         known = self._accounts.get(till)
-        return known is not None and known.trouble is None and known.roster is not None and known.roster.began > moment
+        if known is None or known.trouble is not None or known.roster is None:
+            return False
+        return known.roster.complete and known.roster.began > moment
 
-    # -- for the rounds -------------------------------------------------------------------------------------------------
+    # -- for the rounds -----------------------------------------------------------------------------------------------
 
-    def put(self, till: str, roster: Roster) -> None:
-        """A complete list has come."""
+    def put(self, till: str, roster: Roster) -> bool:
+        """A look has come to its end. Is there anything new about it for those who decide?"""
+        before = self._accounts.get(till)
         by_token: dict[str, tuple[Instance, ...]] = {}
-        for instance in sorted(roster.instances, key=_keepers_first):
+        for instance in sorted(roster.instances, key=keepers_first):
             by_token[instance.token] = (*by_token.get(instance.token, ()), instance)
             if (token := read_token(instance.token)) is not None:
-                self._highest[token.uid] = max(self._highest.get(token.uid, 0), token.attempt)
+                self._remember(token.uid, token.attempt)
         self._accounts[till] = _Account(roster, None, "", by_token)
-        now = self._boottime()
-        for token_text, watched in list(self._watched.items()):
-            if watched.till == till:
-                self._count(token_text, watched, roster, present=token_text in by_token)
-                if now - watched.asked_at > FORGOTTEN_AFTER:
-                    del self._watched[token_text]
+        return self._counted(till, roster, by_token) or before is None or _differs(before, roster)
 
-    def fail(self, till: str, trouble: Trouble, why: str) -> None:
-        """It could not be listed. What was counted stays: absences need not be seen without a pause."""
+    def fail(self, till: str, trouble: Trouble, why: str) -> bool:
+        """It could not be listed. What was counted stays: absences need not be seen without a pause.
+
+        Is that news?
+        """
         known = self._accounts.setdefault(till, _Account())
         self._accounts[till] = replace(known, trouble=trouble, why=why)
+        return (known.trouble, known.why) != (trouble, why)
 
     def drop(self, till: str) -> None:
         """Nobody needs it any more."""
@@ -146,20 +178,64 @@ class Rosters:
     def tills(self) -> Iterable[str]:
         return tuple(self._accounts)
 
+    def roster(self, till: str) -> Roster | None:
+        """The last look that came to its end, whatever went wrong since; None: there was none."""
+        known = self._accounts.get(till)
+        return known.roster if known is not None else None
+
     def expected(self, till: str) -> list[str]:
         """Tokens that somebody wants to know about there."""
         return [token for token, watched in self._watched.items() if watched.till == till]
 
-    def _count(self, token: str, watched: _Watched, roster: Roster, *, present: bool) -> None:
-        if present or (watched.account and roster.account != watched.account):
-            self._watched[token] = replace(watched, first_absent=-1.0, last_absent=-1.0, absent=0)
-        elif roster.began > watched.since:
-            watched.first_absent = roster.began if not watched.absent else watched.first_absent
-            watched.last_absent = roster.began
-            watched.absent += 1
+    def seen_as(self, token: str) -> str:
+        """The id a watched token was last shown under; empty: never."""
+        watched = self._watched.get(token)
+        return watched.seen_as if watched is not None else ""
+
+    def watched_for(self, token: str) -> float:
+        """Seconds since its absences count; 0: nobody asked."""
+        watched = self._watched.get(token)
+        return max(0.0, self._boottime() - watched.since) if watched is not None else 0.0
+
+    def _counted(self, till: str, roster: Roster, by_token: Mapping[str, tuple[Instance, ...]]) -> bool:
+        """Whether some absence counted for one more."""
+        now, counted = self._boottime(), False
+        for token, watched in list(self._watched.items()):
+            if watched.till != till:
+                continue
+            counted |= _count(token, watched, roster, by_token.get(token, ()))
+            if now - watched.asked_at > FORGOTTEN_AFTER:
+                del self._watched[token]
+        return counted
+
+    def _remember(self, uid: str, attempt: int) -> None:
+        self._highest[uid] = max(self._highest.pop(uid, 0), attempt)
+        if len(self._highest) > MOST_REMEMBERED:
+            del self._highest[next(iter(self._highest))]
 
 
-def _keepers_first(instance: Instance) -> tuple[str, str, str]:
-    """Of two machines under one token the older is kept: it is the one that was recorded, if any was."""
-    created = instance.created_at.isoformat() if instance.created_at is not None else "~"
-    return instance.token, created, instance.id
+def _count(token: str, watched: _Watched, roster: Roster, shown: tuple[Instance, ...]) -> bool:
+    if shown:
+        watched.seen_as, watched.seen_under = shown[0].id, roster.account
+    if shown or (watched.account and roster.account not in (watched.account, watched.seen_under)):
+        watched.first_absent, watched.last_absent, watched.absent = -1.0, -1.0, 0
+    elif roster.began > watched.since and not roster.doubt(token):
+        watched.first_absent = roster.began if not watched.absent else watched.first_absent
+        watched.last_absent = roster.began
+        watched.absent += 1
+        return True
+    return False
+
+
+def _differs(before: _Account, roster: Roster) -> bool:
+    """From what those who decide have seen."""
+    seen = before.roster
+    if before.trouble is not None or seen is None:
+        return True
+    return (seen.account, seen.instances, seen.doubts, seen.gap, seen.lied) != (
+        roster.account,
+        roster.instances,
+        roster.doubts,
+        roster.gap,
+        roster.lied,
+    )

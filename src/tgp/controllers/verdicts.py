@@ -13,25 +13,38 @@ from tgp.ports.journal import Journal
 
 T = TypeVar("T")
 
-BAD_WHEN_TRUE = frozenset({"Unsatisfiable", "DeprecatedFields", "Limited", "SpotInert"})
+BAD_WHEN_TRUE = frozenset(
+    {"Unsatisfiable", "DeprecatedFields", "Limited", "SpotInert", "LimitReached", "AccountChanged", "Restored"}
+)
 
 
 class Scribe:
     """Keeps the conditions of one kind equal to what its rules say."""
 
     def __init__(
-        self, resource: Resource, owned: frozenset[str], cluster: Cluster, journal: Journal, clock: Clock
+        self,
+        resource: Resource,
+        owned: frozenset[str],
+        cluster: Cluster,
+        journal: Journal,
+        clock: Clock,
+        *,
+        untold: frozenset[str] = frozenset(),
     ) -> None:
         self._resource = resource
         self._owned = owned
         self._cluster = cluster
         self._journal = journal
         self._clock = clock
+        self._untold = untold  # of these other facts tell, in better words
 
     async def write(
         self, record: Typed[T], verdicts: Iterable[Verdict], parts: Mapping[str, Any] | None = None
     ) -> None:
-        """One status write at most. Facts are noted once the API server holds them. `parts` replace what is held."""
+        """One status write at most. Facts are noted once the API server holds them.
+
+        `parts` replace what is held; a part that is None is taken out.
+        """
         status = record.status
         held = _conditions(status)
         settled = settle(held, verdicts, record.generation, self._clock.now(), self._owned)
@@ -42,7 +55,11 @@ class Scribe:
             record.key,
             uid=record.uid_text,
             seen=status,
-            status={**status, **(parts or {}), "conditions": settled},
+            status={
+                name: part
+                for name, part in {**status, **(parts or {}), "conditions": settled}.items()
+                if part is not None
+            },
             resource_version=str(record.resource_version),
         )
         for fact in self._turned(record, held, settled):
@@ -54,7 +71,7 @@ class Scribe:
         known = {condition.get("type"): (condition.get("status"), condition.get("reason")) for condition in before}
         for condition in after:
             name, status, reason = condition["type"], condition["status"], condition["reason"]
-            if name in self._owned and known.get(name) != (status, reason):
+            if name in self._owned - self._untold and known.get(name) != (status, reason):
                 good = (status == "False") == (name in BAD_WHEN_TRUE) or status == "Unknown"
                 yield ConditionChanged(self._subject(record), name, status, reason, condition["message"], good)
 

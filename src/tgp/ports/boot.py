@@ -46,7 +46,7 @@ class Luggage:
 
 class Boot(Protocol):
     async def pack(self, birth: Birth) -> Luggage:
-        """Made anew for each attempt, before anything is paid. Raises BootRefused, or ClusterError to be asked again."""
+        """Made anew for each attempt, before anything is paid. Raises BootRefused, or ClusterError: ask again."""
         ...
 
     async def discard(self, token: str) -> None:

@@ -67,6 +67,7 @@ class CloudFacts:
     lists_by_token: bool = True  # False: its machines cannot be asked whose they are
     tells_creation: bool = True  # False: the moment goes into a tag
     tells_billed_price: bool = True  # does an instance say what it costs?
+    billing_step: timedelta = timedelta(microseconds=1)  # a begun one is billed whole; the default: nobody tells
     tells_prices: bool = True  # False: they are from a dated table, which a class can override
     user_data_bytes: int = 16 << 10
     refresh_every: timedelta = timedelta(minutes=2)

@@ -82,11 +82,25 @@ class Exchange:
         return not self.answer.done() and not (self.host is not None and self.host.gone)
 
 
+class Tap:
+    """Hears what passes: for witnesses, who change nothing. What a visitor sends is not told."""
+
+    def tried(self, host: Host, endpoint: str, call: Call) -> None:
+        """A process set out to send; nothing has left yet."""
+
+    def written(self, exchange: Exchange) -> None:
+        """The bytes of a call have left its process."""
+
+    def served(self, exchange: Exchange, answer: Reply | Streaming | None) -> None:
+        """It was answered (whether that is heard is another matter); None: it was lost, or the other side hung up."""
+
+
 class Network:
     def __init__(self, loop: VirtualLoop, trace: Trace, seed: int | str) -> None:
         self.faults: Faults = NONE
         self.plan: Plan | None = None
         self.effects: list[Effect] = []
+        self.taps: list[Tap] = []
         self._loop = loop
         self.trace = trace
         self._seed = seed
@@ -159,12 +173,21 @@ class Network:
         """The bytes are written. From here on it happens without its sender."""
         luck = self.luck(exchange.who)
         delay = exchange.endpoint.latency.draw(luck)
+        if exchange.host is not None:
+            for tap in self.taps:
+                tap.written(exchange)
         self._loop.call_later(delay, self._arrive, exchange, context=Context())
+
+    def _tell_served(self, exchange: Exchange, answer: Reply | Streaming | None) -> None:
+        if exchange.host is not None:
+            for tap in self.taps:
+                tap.served(exchange, answer)
 
     def _arrive(self, exchange: Exchange) -> None:
         lost = exchange.fault is Fault.LOST or self.is_cut_off(exchange.who, exchange.endpoint.name)
         if lost:
             self.trace.note(exchange.who, "fault", Fault.LOST, _summary(exchange))
+            self._tell_served(exchange, None)
             self._break(exchange)
             return
         self._loop.create_task(self._serve(exchange), name="serve", context=Context())
@@ -174,16 +197,19 @@ class Network:
         refusal = REFUSALS.get(fault) if fault is not None else None
         if refusal is not None:
             self.trace.note(exchange.who, "fault", fault, _summary(exchange))
+            self._tell_served(exchange, refusal)
             self._answer(exchange, refusal)
             return
         try:
             answer = await exchange.endpoint.handler(exchange.call)
         except HangUp:
             self.trace.note(exchange.who, "hang-up", _summary(exchange))
+            self._tell_served(exchange, None)
             self._break(exchange)
             return
         if fault is Fault.TWICE and not isinstance(answer, Streaming):
             answer = await exchange.endpoint.handler(exchange.call)
+        self._tell_served(exchange, answer)
         self.trace.note(exchange.who, str(answer.status), _summary(exchange))
         if fault in AFTER_IT_HAPPENED or fault is Fault.TWICE:
             self.trace.note(exchange.who, "fault", fault, _summary(exchange))
@@ -312,6 +338,9 @@ class RoutedHttp:
         host, network = self._host, self._network
         if host is not None and host.gone:
             await host.for_ever()
+        if host is not None:
+            for tap in network.taps:
+                tap.tried(host, self._endpoint, call)
         self._check_deadline(call)
         plan = network.count_effect(host, self._endpoint, call) if host is not None and call.changes_things else None
         if plan is not None and host is not None:

@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import pytest
 
+from tgp.api.values import NEVER
 from tgp.app.settings import TABLE, BadSetting, Settings, load
 
 
@@ -55,11 +56,28 @@ def test_the_file_may_nest():
             "--log-level: 'inf' is not one of debug, info, warning, error; did you mean info?",
         ),
         ({}, {}, {"context": 7}, "file: context: expected text"),
+        ({"keep_finished": "soon"}, {}, None, "--keep-finished: .*such as 30s, 10m or 1h30m, or Never"),
+        ({"keep_finished": "0s"}, {}, None, "--keep-finished: .*not longer than zero"),
+        ({}, {}, {"keepFinished": 7}, "file: keepFinished: .*must be a duration"),
+        ({}, {}, {"lease": {"duration": "Never"}}, "file: lease.duration: .*must be a duration"),
+        ({"require_device_plugin": "sometimes"}, {}, None, "--require-device-plugin: 'sometimes' is not true or false"),
     ],
 )
 def test_a_wrong_value_is_refused_naming_its_place(flags, environ, document, words):
     with pytest.raises(BadSetting, match=words):
         load(flags, environ, document)
+
+
+def test_what_has_ended_is_kept_for_a_week_unless_told_otherwise():
+    assert load({}, {}).keep_finished == timedelta(hours=168)
+    assert load({"keep_finished": "1h30m"}, {}).keep_finished == timedelta(minutes=90)
+    assert load({}, {"TGP_KEEP_FINISHED": "Never"}).keep_finished is NEVER
+    assert load({}, {}, {"keepFinished": "Never"}).keep_finished is NEVER
+
+
+def test_a_device_plugin_is_asked_for_unless_told_otherwise():
+    assert load({}, {}).require_device_plugin
+    assert not load({}, {}, {"requireDevicePlugin": False}).require_device_plugin
 
 
 def test_every_setting_is_documented_and_has_three_names():

@@ -2,19 +2,28 @@
 
 import logging
 from dataclasses import fields, is_dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import get_args, get_type_hints
 
 import pytest
 
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
-from tgp.api.resource import GPU_NODE_CLASS, Resource
+from tgp.api.request import ChosenOffer
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, Resource
 from tgp.core.model import facts
-from tgp.core.model.facts import Fact, Subject
+from tgp.core.model.facts import Fact, Subject, offer_words
 from tgp.core.model.key import Key
+from tgp.core.model.token import read_token, token_for
 
 SUBJECT = Subject(GPU_NODE_CLASS, Key("", "cheap"), "uid-1")
+TRAIN = Subject(GPU_REQUEST, Key("team-a", "train-7"), "uid-2")
+TITLES = {"vast": "Vast.ai"}
+TOKEN = token_for("0123456789", "0b5f0a3e-2f5c-4c0e-9e35-3d1a6f0c2b11", 1)
+TILL = "vast/keys/V#1a2b3c4d"
+OFFER = "1x RTX4090 in us-west"
+VAST = {"provider": "vast"}
+AFTER = timedelta(minutes=3, seconds=20.4)
 LEASE = Key("tgp-system", "tgp-operator")
 
 TURNED = "tgp_condition_changes_total"
@@ -75,9 +84,123 @@ TABLE = [
         None,
     ),
     (facts.ProviderRecovered("simulated"), "INFO", None, None),
+    (
+        facts.MachineOrdered(TRAIN, "vast", OFFER, 410_000, TOKEN, 1),
+        "INFO",
+        ("tgp_orders_total", VAST, 1),
+        (False, "Ordering", "ordering 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 1)"),
+    ),
+    (
+        facts.MachineLaunched(TRAIN, "vast", OFFER, 410_123, "4711", 2, timedelta(seconds=4)),
+        "INFO",
+        ("tgp_launches_total", VAST | {"outcome": "Launched"}, 1),
+        (False, "Rented", "rented 1x RTX4090 in us-west from Vast.ai at $0.411/h (attempt 2): machine 4711"),
+    ),
+    (
+        facts.LaunchFailed(TRAIN, "vast", OFFER, "SoldOut", "somebody was faster"),
+        "INFO",
+        ("tgp_launches_total", VAST | {"outcome": "SoldOut"}, 1),
+        (True, "LaunchFailed", "no 1x RTX4090 in us-west from Vast.ai (SoldOut): somebody was faster"),
+    ),
+    (
+        facts.LaunchFailed(TRAIN, "vast", OFFER, "Unknown", "no answer"),
+        "WARNING",
+        ("tgp_launches_total", VAST | {"outcome": "Unknown"}, 1),
+        (
+            True,
+            "LaunchUnknown",
+            "ordered 1x RTX4090 in us-west from Vast.ai; whether it was made has to be seen: no answer",
+        ),
+    ),
+    (
+        facts.NodeRegistered(TRAIN, "vast", "gpu-1", AFTER),
+        "INFO",
+        ("tgp_phase_seconds_sum", VAST | {"phase": "registered"}, 200.4),
+        (False, "Registered", "Node gpu-1 registered 3m20s after the order"),
+    ),
+    (
+        facts.NodeInitialized(TRAIN, "vast", "gpu-1", AFTER),
+        "INFO",
+        ("tgp_phase_seconds_count", VAST | {"phase": "initialized"}, 1),
+        (False, "Initialized", "Node gpu-1 has its GPUs, 3m20s after the order"),
+    ),
+    (  # the wall clock was set back
+        facts.MachineReady(TRAIN, "vast", "gpu-1", -AFTER),
+        "INFO",
+        ("tgp_phase_seconds_sum", VAST | {"phase": "ready"}, 0),
+        (False, "Ready", "Node gpu-1 is ready, 0s after the order"),
+    ),
+    (
+        facts.MachineEnding(TRAIN, "vast", "Idle", "no pod has used its GPUs since 12:00:00Z"),
+        "INFO",
+        ("tgp_endings_total", VAST | {"reason": "Idle"}, 1),
+        (False, "Idle", "giving the machine back: no pod has used its GPUs since 12:00:00Z"),
+    ),
+    (
+        facts.MachineEnding(TRAIN, "vast", "NeverJoined", "no Node registered by 12:00:00Z"),
+        "INFO",
+        ("tgp_endings_total", VAST | {"reason": "NeverJoined"}, 1),
+        (True, "NeverJoined", "giving the machine back: no Node registered by 12:00:00Z"),
+    ),
+    (
+        facts.MachineReturned(TRAIN, "cheap", "team-a/trainers", "vast", "4711", 1_230_000, "Idle"),
+        "INFO",
+        ("tgp_returned_dollars_total", VAST | {"class": "cheap", "pool": "team-a/trainers"}, 1.23),
+        (False, "Returned", "machine 4711 at Vast.ai is gone; it cost $1.23 (Idle)"),
+    ),
+    (
+        facts.MachineLost(TRAIN, "vast", "4711", "outbid"),
+        "WARNING",
+        ("tgp_lost_total", VAST, 1),
+        (True, "Lost", "machine 4711 at Vast.ai is lost: outbid"),
+    ),
+    (
+        facts.LimitHolds(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are held"),
+        "INFO",
+        ("tgp_limit_holds_total", {"class": "cheap"}, 1),
+        (True, "LimitReached", "class cheap: limits.maxNodes is 2, and 2 are held"),
+    ),
+    (
+        facts.ExpiresSoon(TRAIN, datetime(2026, 11, 16, 12, tzinfo=UTC)),
+        "INFO",
+        None,
+        (True, "ExpiresSoon", "ends at 2026-11-16T12:00:00Z: raise maxLifetime to keep the machine longer"),
+    ),
+    (
+        facts.ProtectionHolds(TRAIN, "pod team-a/notebook"),
+        "INFO",
+        ("tgp_protection_holds_total", {}, 1),
+        (False, "ProtectionHolds", "giving back waits for pod team-a/notebook"),
+    ),
+    (
+        facts.TerminationFailing(TRAIN, "vast", "4711", 3, "Vast.ai says 500", 410_000),
+        "WARNING",
+        ("tgp_termination_troubles_total", VAST, 1),
+        (
+            True,
+            "TerminationFailing",
+            "machine 4711 at Vast.ai was asked to end 3 times and still costs $0.41/h: Vast.ai says 500",
+        ),
+    ),
+    (
+        facts.OrphanFound(TILL, "4711", TOKEN, "no request has this uid"),
+        "WARNING",
+        ("tgp_orphans_found_total", VAST, 1),
+        None,
+    ),
+    (facts.OrphanReturned(TILL, "4711", TOKEN), "INFO", ("tgp_orphans_returned_total", VAST, 1), None),
+    (facts.SweepHalted(TILL, 9, 12), "WARNING", ("tgp_sweeps_halted_total", VAST, 1), None),
 ]
 
-SAID = (str, bool, Key, Subject, timedelta)  # what a fact may consist of: names and words, never a document
+SAID = (
+    str,
+    bool,
+    int,
+    Key,
+    Subject,
+    timedelta,
+    datetime,
+)  # what a fact may consist of: names and words, never a document
 
 
 class Told:
@@ -94,7 +217,7 @@ def test_a_fact_has_its_echoes(caplog, fact, level, metric, event):
     metrics.leader.set(1 if metric and metric[2] == 0 else 0)
     caplog.set_level(logging.DEBUG, "tgp")
 
-    LiveJournal(told, metrics).note(fact)
+    LiveJournal(told, metrics, lambda name: TITLES.get(name, name)).note(fact)
 
     (line,) = caplog.records
     assert (line.levelname, line.getMessage()) == (level, type(fact).__name__)
@@ -103,7 +226,7 @@ def test_a_fact_has_its_echoes(caplog, fact, level, metric, event):
     if metric is not None:
         name, labels, value = metric
         assert metrics.registry.get_sample_value(name, labels) == value
-    assert told.events == ([] if event is None else [(SUBJECT, *event)])
+    assert told.events == ([] if event is None else [(fact.subject, *event)])
 
 
 def test_no_fact_is_left_out():
@@ -118,7 +241,43 @@ def test_a_fact_consists_of_names_and_words(kind):
     for name, hint in get_type_hints(kind).items():
         assert hint in SAID, f"{kind.__name__}.{name}"
         assert name not in reserved, f"{kind.__name__}.{name}"
-        assert not any(word in name for word in ("token", "password", "secret", "credential")), name
+        assert not any(word in name for word in ("password", "secret", "credential")), name
+        assert "token" not in name or name == "token", name
+
+
+def test_a_token_in_a_fact_is_the_mark_of_a_machine():
+    """The one token that opens nothing: it stands in plain sight at the provider."""
+    tokens = [fact.token for fact, *_ in TABLE if hasattr(fact, "token")]
+
+    assert tokens
+    assert all(read_token(token) is not None for token in tokens)
+
+
+@pytest.mark.parametrize("kind", ["Launched", "Registered", "Initialized", "Ready", "Terminating", "ExpiresSoon"])
+def test_what_a_fact_tells_a_condition_need_not_tell_again(kind):
+    """One Event for one happening; a condition that turns False has no other voice."""
+    told, metrics = Told(), Metrics()
+    journal = LiveJournal(told, metrics)
+
+    journal.note(facts.ConditionChanged(TRAIN, kind, "True", "Because", "it is so", good=True))
+    assert told.events == []
+    journal.note(facts.ConditionChanged(TRAIN, kind, "False", "Because", "it is not so", good=False))
+    assert len(told.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("offer", "words"),
+    [
+        (ChosenOffer(provider="vast", instance_type="4711", gpu_type="RTX4090", region="us-west"), OFFER),
+        (
+            ChosenOffer(provider="gcp", instance_type="a2", gpu_count=8, region="unknown", place="moon", spot=True),
+            "8x a2 in moon, spot",
+        ),
+        (ChosenOffer(provider="webhook", instance_type="cellar", gpu_type="RTX3090"), "1x RTX3090"),
+    ],
+)
+def test_an_offer_in_a_few_words(offer, words):
+    assert offer_words(offer) == words
 
 
 def test_what_a_fact_is_about_is_named_and_not_shown():

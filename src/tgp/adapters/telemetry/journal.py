@@ -1,37 +1,65 @@
 """One fact, three echoes: its log line, its metric, its Event. Only this file decides which."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, assert_never
 
 from tgp.adapters.telemetry.metrics import Metrics
+from tgp.adapters.telemetry.sentences import sentence
+from tgp.api.resource import GPU_REQUEST
 from tgp.core.model.facts import (
     ConditionChanged,
+    ExpiresSoon,
     Fact,
     KeyAccepted,
     KeyWasRefused,
+    LaunchFailed,
     LeadershipEnded,
     LeadershipReleased,
     LeadershipWon,
     LeaseReached,
     LeaseTroubled,
+    LimitHolds,
+    MachineEnding,
+    MachineFact,
+    MachineLaunched,
+    MachineLost,
+    MachineOrdered,
+    MachineReady,
+    MachineReturned,
+    NodeInitialized,
+    NodeRegistered,
     ObjectUnreadable,
     OperatorStarted,
     OperatorStopped,
+    OrphanFound,
+    OrphanReturned,
+    ProtectionHolds,
     ProviderRecovered,
     ProviderTroubled,
+    SweepHalted,
+    TerminationFailing,
     TurnFailed,
     WatchRecovered,
     WatchTroubled,
 )
+from tgp.core.model.prices import MICRO
 from tgp.ports.events import Events
+
+# Conditions of a request that turn True together with a fact: the fact's Event says it better, and once is enough.
+TOLD_BY_A_FACT = frozenset({"Launched", "Registered", "Initialized", "Ready", "Terminating", "ExpiresSoon"})
+MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "Withdrawn"})  # nobody's fault, and the next offer follows
 
 
 class LiveJournal:
-    def __init__(self, events: Events, metrics: Metrics) -> None:
+    """`titled` gives a provider's name as people write it."""
+
+    def __init__(self, events: Events, metrics: Metrics, titled: Callable[[str], str] = str) -> None:
         self._log = logging.getLogger("tgp.journal")
         self._events = events
         self._metrics = metrics
+        self._titled = titled
 
     def note(self, fact: Fact) -> None:
         self._log.log(_level(fact), type(fact).__name__, extra=_plain(fact))
@@ -47,7 +75,7 @@ class LiveJournal:
             case ConditionChanged():
                 kind = fact.subject.resource.kind
                 self._metrics.conditions.labels(kind, fact.type, fact.status, fact.reason).inc()
-                if fact.status != "Unknown":  # not knowing yet is no news to the owner
+                if fact.status != "Unknown" and not _told_by_a_fact(fact):  # not knowing yet is no news to the owner
                     self._events.emit(fact.subject, warning=not fact.good, reason=fact.reason, message=fact.message)
             case TurnFailed():
                 self._metrics.failed_turns.labels(fact.controller, fact.error).inc()
@@ -62,8 +90,59 @@ class LiveJournal:
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()
                 self._events.emit(fact.subject, warning=True, reason="Unreadable", message=fact.why)
+            case OrphanFound():
+                self._metrics.orphans_found.labels(_provider(fact.till)).inc()
+            case OrphanReturned():
+                self._metrics.orphans_returned.labels(_provider(fact.till)).inc()
+            case SweepHalted():
+                self._metrics.sweeps_halted.labels(_provider(fact.till)).inc()
+            case _:
+                self._count(fact)
+                said = sentence(fact, self._titled)
+                self._events.emit(fact.subject, warning=said.warning, reason=said.reason, message=said.message)
+
+    def _count(self, fact: MachineFact) -> None:
+        metrics = self._metrics
+        match fact:
+            case MachineOrdered():
+                metrics.orders.labels(fact.provider).inc()
+            case MachineLaunched():
+                metrics.launches.labels(fact.provider, "Launched").inc()
+                self._reached(fact, "launched")
+            case LaunchFailed():
+                metrics.launches.labels(fact.provider, fact.outcome).inc()
+            case NodeRegistered():
+                self._reached(fact, "registered")
+            case NodeInitialized():
+                self._reached(fact, "initialized")
+            case MachineReady():
+                self._reached(fact, "ready")
+            case MachineEnding():
+                metrics.endings.labels(fact.provider, fact.reason).inc()
+            case MachineReturned():
+                metrics.returned.labels(fact.provider, fact.reason).inc()
+                cost = metrics.returned_dollars.labels(fact.node_class, fact.pool, fact.provider)
+                cost.inc(fact.spent_microusd / MICRO)
+            case MachineLost():
+                metrics.lost.labels(fact.provider).inc()
+            case LimitHolds():
+                metrics.limit_holds.labels(fact.node_class).inc()
+            case ProtectionHolds():
+                metrics.protection_holds.inc()
+            case TerminationFailing():
+                metrics.termination_troubles.labels(fact.provider).inc()
+            case ExpiresSoon():
+                pass  # the condition of the same name is counted
             case _:
                 assert_never(fact)
+
+    def _reached(self, fact: MachineLaunched | NodeRegistered | NodeInitialized | MachineReady, phase: str) -> None:
+        seconds = max(0.0, fact.after.total_seconds())  # a wall clock may have been set back since the order
+        self._metrics.phases.labels(fact.provider, phase).observe(seconds)
+
+
+def _told_by_a_fact(fact: ConditionChanged) -> bool:
+    return fact.subject.resource == GPU_REQUEST and fact.status == "True" and fact.type in TOLD_BY_A_FACT
 
 
 def _level(fact: Fact) -> int:
@@ -77,8 +156,14 @@ def _level(fact: Fact) -> int:
             | LeaseTroubled()
             | KeyWasRefused()
             | ProviderTroubled()
+            | MachineLost()
+            | OrphanFound()
+            | SweepHalted()
+            | TerminationFailing()
         ):
             return logging.WARNING
+        case LaunchFailed():
+            return logging.INFO if fact.outcome in MARKET_OUTCOMES else logging.WARNING
         case ConditionChanged():
             return logging.INFO if fact.good else logging.WARNING
         case _:

@@ -4,11 +4,13 @@ A fact is noted when it *becomes* true, not on every turn it stays true, and car
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from tgp.api.request import ChosenOffer
 from tgp.api.resource import Resource
 from tgp.core.model.key import Key
+from tgp.core.model.offer import UNKNOWN_REGION
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,189 @@ class ProviderRecovered:
     source: str
 
 
+# -- the life of a machine -----------------------------------------------------------------------------------------
+# `provider` is its short name, `offer` what `offer_words` says of it, `after` counts from the order.
+
+
+def offer_words(offer: ChosenOffer) -> str:
+    """1x RTX4090 in us-west, spot."""
+    what = f"{offer.gpu_count or 1}x {offer.gpu_type or offer.instance_type}"
+    where = offer.region if offer.region not in (None, "", UNKNOWN_REGION) else offer.place
+    return what + (f" in {where.strip(' ,')}" if where else "") + (", spot" if offer.spot else "")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineOrdered:
+    """Written down; the provider is asked next."""
+
+    subject: Subject
+    provider: str
+    offer: str
+    hourly_microusd: int
+    token: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLaunched:
+    """The provider confirmed it, at once or when it was looked for."""
+
+    subject: Subject
+    provider: str
+    offer: str
+    hourly_microusd: int  # as billed
+    instance_id: str
+    attempt: int
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    """An attempt without a machine, or one whose outcome has to be looked for."""
+
+    subject: Subject
+    provider: str
+    offer: str
+    outcome: str  # as in the attempt, or Unknown: few words
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRegistered:
+    subject: Subject
+    provider: str
+    node: str
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInitialized:
+    """The promised GPUs are allocatable."""
+
+    subject: Subject
+    provider: str
+    node: str
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class MachineReady:
+    subject: Subject
+    provider: str
+    node: str
+    after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class MachineEnding:
+    """It is being given back from now on."""
+
+    subject: Subject
+    provider: str
+    reason: str  # of the condition Terminating: few words
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachineReturned:
+    """Shown to be gone, and entered into the spend record."""
+
+    subject: Subject
+    node_class: str
+    pool: str  # namespace/name; empty: its owner wrote the request
+    provider: str
+    instance_id: str
+    spent_microusd: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class MachineLost:
+    """Gone, stopped or unreachable, and nobody here asked for it."""
+
+    subject: Subject
+    provider: str
+    instance_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LimitHolds:
+    """A hard limit of its class keeps a request from buying."""
+
+    subject: Subject
+    node_class: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiresSoon:
+    subject: Subject
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionHolds:
+    """A drain waits for somebody who asked not to be disturbed."""
+
+    subject: Subject
+    who: str
+
+
+@dataclass(frozen=True, slots=True)
+class TerminationFailing:
+    """The machine was asked to end, more than once, and costs on."""
+
+    subject: Subject
+    provider: str
+    instance_id: str
+    tries: int
+    why: str
+    hourly_microusd: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanFound:
+    """A machine with our mark that no request owns."""
+
+    till: str
+    instance_id: str
+    token: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrphanReturned:
+    till: str
+    instance_id: str
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class SweepHalted:
+    """More would be given back at once than anybody believes: a person has to look."""
+
+    till: str
+    count: int
+    of: int
+
+
+MachineFact: TypeAlias = (
+    MachineOrdered
+    | MachineLaunched
+    | LaunchFailed
+    | NodeRegistered
+    | NodeInitialized
+    | MachineReady
+    | MachineEnding
+    | MachineReturned
+    | MachineLost
+    | LimitHolds
+    | ExpiresSoon
+    | ProtectionHolds
+    | TerminationFailing
+)  # each is about one request: its `subject`
+
 Fact: TypeAlias = (
     OperatorStarted
     | OperatorStopped
@@ -157,4 +342,8 @@ Fact: TypeAlias = (
     | KeyWasRefused
     | ProviderTroubled
     | ProviderRecovered
+    | MachineFact
+    | OrphanFound
+    | OrphanReturned
+    | SweepHalted
 )

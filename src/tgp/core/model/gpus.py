@@ -90,6 +90,12 @@ def get(model: str) -> Gpu | None:
     return catalogue().gpus.get(model)
 
 
+def resource_name(model: str) -> str:
+    """The extended resource its device plugin provides."""
+    gpu = get(model)
+    return "amd.com/gpu" if gpu is not None and gpu.maker == "amd" else "nvidia.com/gpu"
+
+
 @lru_cache(NAMES_REMEMBERED)
 def find(vendor_name: str, *, provider: str = "", memory_gib: float | None = None) -> Gpu | None:
     """The one model a provider means by a name, given the memory of one GPU where it tells it.

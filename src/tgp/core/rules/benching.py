@@ -29,6 +29,11 @@ def failed(marks: Marks, offer: Offer, why: str, now: datetime, *, never_joined:
     return Marks(offers, hosts, providers)
 
 
+def provider_failed(marks: Marks, provider: str, why: str, now: datetime) -> Marks:
+    """The marks after a provider refused the key, or had no credit for us: every offer of it would end the same."""
+    return Marks(marks.offers, marks.hosts, _marked(marks.providers, provider, why, now))
+
+
 def succeeded(marks: Marks, offer: Offer) -> Marks:
     """The marks after a machine of this offer joined."""
     return Marks(

@@ -8,6 +8,7 @@ minutes.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from tgp.api.nodeclass import GPUNodeClass
@@ -198,13 +199,17 @@ def _why(standing: Standing) -> str:
 
 
 def summary(
-    standings: Sequence[Standing], fitting: Iterable[tuple[Offer, str]], now: datetime, held: Mapping[str, Any]
+    standings: Sequence[Standing],
+    fitting: Iterable[tuple[Offer, str]],
+    now: datetime,
+    held: Mapping[str, Any],
+    boot_seen: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """`providers` and `availableGPUs`, as they would be written now. `fitting`: the cheapest first, with its source.
 
     `held` is what was written about the same spec, perhaps by an earlier process. What it says of a provider that has
     not told us anything since is kept, as old as it says it is and for as long as offers are served: that provider is
-    unknown, not empty.
+    unknown, not empty. `boot_seen`: by provider, when a machine of it was first seen to join.
     """
     rows, listed = _rows(held), held.get("availableGPUs")
     unheard = {each.name for each in standings if each.could_tell and _still_served(rows.get(each.name, {}), now)}
@@ -212,7 +217,10 @@ def summary(
     found = _available({each.source.name: each.name for each in standings}, fitting)
     found += [row for row in kept if row.get("provider") in unheard]
     return {
-        "providers": {each.name: _provider(each, rows.get(each.name, {}), now) for each in standings},
+        "providers": {
+            each.name: _provider(each, rows.get(each.name, {}), now) | _boot(boot_seen.get(each.name))
+            for each in standings
+        },
         "availableGPUs": sorted(found, key=_place)[:AVAILABLE_MOST],
     }
 
@@ -241,6 +249,10 @@ def _provider(standing: Standing, held: Mapping[str, Any], now: datetime) -> dic
         if "offers" in row and not _still_served(held, now):
             row["offers"] = 0
     return row
+
+
+def _boot(seen_at: str | None) -> dict[str, Any]:
+    return {"bootSeenAt": seen_at} if seen_at else {}
 
 
 def _still_served(held: Mapping[str, Any], now: datetime) -> bool:
@@ -299,7 +311,7 @@ def _rows(status: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _turned(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    same = ("credentialsValid", "bootMode")
+    same = ("credentialsValid", "bootMode", "bootSeenAt")
     present = ("error", "offers")
     return any(before.get(name) != after.get(name) for name in same) or any(
         (before.get(name) is None) != (after.get(name) is None) for name in present

@@ -10,7 +10,18 @@ from tgp.core.model.conditions import Verdict
 from tgp.core.rules.beyond_crd import class_problems, deprecated_in, unknown_time_zones
 from tgp.core.rules.secrets import Wanted, tailscale_configs, wanted_by
 
-OWNED = frozenset({"Ready", "CredentialsValid", "OffersFresh", "SpotInert", "DeprecatedFields"})
+OWNED = frozenset(
+    {
+        "Ready",
+        "CredentialsValid",
+        "OffersFresh",
+        "SpotInert",
+        "DeprecatedFields",
+        "LimitReached",
+        "AccountChanged",
+        "BootProven",
+    }
+)
 SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted
 
 

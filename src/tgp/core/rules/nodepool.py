@@ -59,7 +59,7 @@ def _ready(sight: PoolSight) -> Verdict:
             "NodeClassNotFound",
             f"spec.nodeClassRef.name: there is no GPUNodeClass {name!r}; see kubectl get gpunodeclasses",
         )
-    if not _namespace_allowed(sight, node_class):
+    if not namespace_allowed(node_class, sight.namespace_labels, required=sight.allowed_namespaces_required):
         return _not_ready(
             "NamespaceNotAllowed",
             f"GPUNodeClass {name} does not allow this namespace: ask its administrator about spec.allowedNamespaces",
@@ -74,12 +74,13 @@ def _ready(sight: PoolSight) -> Verdict:
     return Verdict("Ready", True, "Valid", f"GPUNodeClass {name} is ready")
 
 
-def _namespace_allowed(sight: PoolSight, node_class: GPUNodeClass) -> bool:
+def namespace_allowed(node_class: GPUNodeClass, labels: Mapping[str, str], *, required: bool) -> bool:
+    """Does the class serve a namespace with these labels? `required`: one that does not say serves nobody."""
     allowed = node_class.spec.allowed_namespaces
     if allowed is None:
-        return not sight.allowed_namespaces_required
+        return not required
     expressions = (Requirement(row.key, row.operator, row.values) for row in allowed.match_expressions)
-    return selector(allowed.match_labels, expressions).selects(sight.namespace_labels)
+    return selector(allowed.match_labels, expressions).selects(labels)
 
 
 def _unsatisfiable(sight: PoolSight) -> Iterator[str]:

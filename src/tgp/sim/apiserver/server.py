@@ -19,6 +19,7 @@ from tgp.sim.apiserver.builtin_kinds import BUILTIN
 from tgp.sim.apiserver.core import Ask, Core
 from tgp.sim.apiserver.discovery import Discovery
 from tgp.sim.apiserver.faults import Faults, Hit
+from tgp.sim.apiserver.http_date import HttpDate
 from tgp.sim.apiserver.identity import ADMIN, User
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.kinds.definitions import follow_definitions
@@ -72,6 +73,7 @@ class ApiServer:
         self.backstage = Backstage(self.core)
         self._discovery = Discovery(self.registry)
         self._openapi = OpenApi(self.registry)
+        self._date = HttpDate()
         follow_definitions(self.core)
         stock(self.core)
         for served in self.registry:
@@ -81,9 +83,16 @@ class ApiServer:
         """Answer one request. Never raises for what is wrong with it: that becomes a `Status`."""
         await asyncio.sleep(0)  # an answer never comes before its question has left the caller's hands
         try:
-            return self.answer(call)
+            done = self.answer(call)
         except Failure as failure:
-            return failure.as_reply()
+            done = failure.as_reply()
+        return self._dated(done)
+
+    def _dated(self, done: Reply | Streaming) -> Reply | Streaming:
+        headers = (*done.headers, ("Date", self._date.text(self.core.now())))
+        if isinstance(done, Streaming):
+            return Streaming(done.status, headers, done.pieces)
+        return Reply(done.status, done.content, headers)
 
     def answer(self, call: Call) -> Reply | Streaming:
         """The same at once; a refusal raises `Failure`."""

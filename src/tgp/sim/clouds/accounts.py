@@ -31,6 +31,10 @@ class Accounts:
         """None: nobody's key."""
         return self._tenants.get(self._of_key.get(key, ""))
 
+    def has_key(self, account: str) -> bool:
+        """Is there any way in?"""
+        return account in self._of_key.values()
+
     def revoke(self, key: str) -> None:
         self._of_key.pop(key, None)
 

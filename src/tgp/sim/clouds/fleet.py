@@ -96,6 +96,8 @@ class Fleet:
             shelf.id: Stand(shelf, shelf.hourly_microusd, shelf.spot_microusd, shelf.stock) for shelf in shelves
         }
         self.machines: dict[str, Machine] = {}  # every one there ever was, in the order of their making
+        self._living: dict[str, Machine] = {}  # of them those that are not gone: worlds that last have many that are
+        self._paid_microusd: dict[str, int] = {}  # by account: what the gone ones cost
         self._clock = clock
         self._luck = Random(f"{seed}/fleet")
         self._market = Random(f"{seed}/market")
@@ -103,7 +105,7 @@ class Fleet:
         self._events: list[tuple[datetime, int, Callable[[datetime], None]]] = []
         self._count = 0
         self._listeners: list[Listener] = []
-        self._at(clock.now() + MARKET_STEP, self._move_market)
+        self._market_at = clock.now() + MARKET_STEP
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -111,15 +113,29 @@ class Fleet:
         """Bring everything up to the present; gives back the present."""
         now = self._clock.now()
         for _ in range(EVENTS_MAX):
-            if not self._events or self._events[0][0] > now:
+            due = self.next_due()
+            if due > now:
                 break
-            at, _, happen = heapq.heappop(self._events)
-            happen(at)
+            if due == self._market_at:
+                self._market_at = due + MARKET_STEP
+                self._move_market(due)
+            else:
+                heapq.heappop(self._events)[2](due)
         return now
 
-    def next_due(self) -> datetime | None:
-        """When something happens next by itself; None: nothing ever."""
+    def next_due(self) -> datetime:
+        """When something happens next by itself."""
+        return min(self._events[0][0], self._market_at) if self._events else self._market_at
+
+    def next_of_machines(self) -> datetime | None:
+        """The same, of the machines alone; None: nothing is under way with any of them. The market moves on request."""
+        if self._living and self.habits.moves:
+            return self.next_due()  # prices outbid them
         return self._events[0][0] if self._events else None
+
+    def living(self) -> list[Machine]:
+        """All that are not gone, in the order of their making."""
+        return list(self._living.values())
 
     def listen(self, listener: Listener) -> None:
         """Called with each machine that changed, and the phase it was in before."""
@@ -156,7 +172,7 @@ class Fleet:
         left = self.balance_microusd(tenant, now)
         if left is not None and left <= 0:
             raise Broke(tenant.id)
-        living = sum(machine.alive for machine in self.machines.values() if machine.account == tenant.id)
+        living = sum(machine.account == tenant.id for machine in self._living.values())
         if tenant.most_machines is not None and living >= tenant.most_machines:
             raise Broke(tenant.id)
 
@@ -169,7 +185,9 @@ class Fleet:
             raise Outbid(wanted.shelf)
         return stand.spot_microusd if wanted.bid_microusd is None else wanted.bid_microusd
 
-    def _make(self, tenant: Tenant, stand: Stand, wanted: Wanted, price: int, now: datetime) -> Machine:
+    def _make(
+        self, tenant: Tenant, stand: Stand, wanted: Wanted, price: int, now: datetime, *, foreign: bool = False
+    ) -> Machine:
         number = len(self.machines)
         machine = Machine(
             self._new_id(self._luck),
@@ -185,10 +203,11 @@ class Fleet:
             tags=dict(wanted.tags),
             user_data=wanted.user_data,
             detail=dict(wanted.detail),
+            foreign=foreign,
             public_ip=f"203.0.113.{number % 250 + 1}",
             private_ip=f"10.19.{number // 250 % 250}.{number % 250 + 1}",
         )
-        self.machines[machine.id] = machine
+        self.machines[machine.id] = self._living[machine.id] = machine
         if self.habits.charges_from_creation:
             machine.charge(machine.rate_microusd, now)
         self._after(now, stand.shelf.boot_seconds * self._luck.uniform(0.7, 1.4), lambda at: self._boot(machine, at))
@@ -280,6 +299,8 @@ class Fleet:
             return
         machine.why, machine.ended_at = why, now
         machine.charge(0, now)
+        del self._living[machine.id]
+        self._paid_microusd[machine.account] = self._paid_microusd.get(machine.account, 0) + machine.cost_microusd(now)
         stand = self.stands.get(machine.shelf.id)
         if stand is not None:
             stand.stock += 1
@@ -299,9 +320,7 @@ class Fleet:
         """What a list of this account shows now, in the order of making: a new machine may be missing."""
         now = self.advance()
         return [
-            machine
-            for machine in self.machines.values()
-            if machine.account == tenant.id and machine.alive and machine.visible_at <= now
+            machine for machine in self._living.values() if machine.account == tenant.id and machine.visible_at <= now
         ]
 
     def get(self, tenant: Tenant, machine_id: str) -> Machine | None:
@@ -322,7 +341,8 @@ class Fleet:
         return tenant.balance_microusd - self.bill_microusd(tenant, now)
 
     def bill_microusd(self, tenant: Tenant, now: datetime) -> int:
-        return sum(machine.cost_microusd(now) for machine in self.machines.values() if machine.account == tenant.id)
+        running = sum(machine.cost_microusd(now) for machine in self._living.values() if machine.account == tenant.id)
+        return self._paid_microusd.get(tenant.id, 0) + running
 
     def add_foreign(self, tenant: Tenant, count: int) -> None:
         """Machines that another tool has run in the same account for long: listed at once, whatever is in stock."""
@@ -331,19 +351,18 @@ class Fleet:
         for _ in range(count):
             stand = self._luck.choice(stands)
             wanted = Wanted(stand.shelf.id, f"somebody-elses-{len(self.machines)}")
-            machine = self._make(tenant, stand, wanted, stand.hourly_microusd, now)
-            machine.foreign, machine.visible_at = True, now
+            machine = self._make(tenant, stand, wanted, stand.hourly_microusd, now, foreign=True)
+            machine.visible_at = now
 
     # -- the market ----------------------------------------------------------------------------------------------------
 
     def _move_market(self, now: datetime) -> None:
         for stand in self.stands.values() if self.habits.moves else ():
             self._move(stand)
-        for machine in self.machines.values():
+        for machine in self.living():
             self._settle_bid(machine, now)
         for tenant in self.accounts:
             self._settle_purse(tenant, now)
-        self._at(now + MARKET_STEP, self._move_market)
 
     def _move(self, stand: Stand) -> None:
         shelf, luck = stand.shelf, self._market
@@ -359,7 +378,7 @@ class Fleet:
         """Twice what there was; of a marketplace's own machine never more than is not rented out by us."""
         if not shelf.host:
             return max(2 * shelf.stock, 1)
-        rented = sum(machine.alive for machine in self.machines.values() if machine.shelf.id == shelf.id)
+        rented = sum(machine.shelf.id == shelf.id for machine in self._living.values())
         return max(shelf.stock - rented, 0)
 
     def _settle_bid(self, machine: Machine, now: datetime) -> None:
@@ -374,7 +393,7 @@ class Fleet:
     def _settle_purse(self, tenant: Tenant, now: datetime) -> None:
         left = self.balance_microusd(tenant, now)
         if left is not None and left <= 0:
-            for machine in self.machines.values():
+            for machine in self.living():
                 if machine.account == tenant.id:
                     self.stop(machine, now, "no balance")
 

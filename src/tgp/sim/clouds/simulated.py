@@ -226,8 +226,10 @@ class SimulatedProvider(Simulator):
         return _json(200, {"machines": [_row(machine) for machine in page], "next": following})
 
     def _after(self, cursor: str, tenant: Tenant) -> list[Machine]:
+        if not cursor:
+            return self.fleet.listed(tenant)
         order = list(self.fleet.machines)
-        begin = order.index(cursor) + 1 if cursor else 0
+        begin = order.index(cursor) + 1
         later = frozenset(order[begin:])
         return [machine for machine in self.fleet.listed(tenant) if machine.id in later]
 

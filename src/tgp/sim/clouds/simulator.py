@@ -36,12 +36,21 @@ class Simulator(ABC):
         self.mishaps = Mishaps(Random(f"{seed}/mishaps"))
         self.calls: dict[Verb, int] = dict.fromkeys(Verb, 0)
         self.mishap: Mishap | None = None  # of the call being answered
+        self.verb: Verb | None = None  # of the call being answered; None: whatever happens now, no client asked for it
 
     async def handle(self, call: Call) -> Reply:
         """One call, answered at once: nothing here waits, so calls do not overlap."""
         verb = self.verb_of(call)
         self.calls[verb] += 1
         self.mishap = mishap = self.mishaps.draw(verb)
+        self.fleet.advance()  # what happened by itself before this call is not of its making
+        self.verb = verb
+        try:
+            return self._answer(call, verb, mishap)
+        finally:
+            self.verb = None
+
+    def _answer(self, call: Call, verb: Verb, mishap: Mishap | None) -> Reply:
         if (early := self._early(mishap)) is not None:
             return early
         key = self.key_of(call)

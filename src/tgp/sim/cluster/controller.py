@@ -77,6 +77,12 @@ class Controller:
         if self._alarm is None:
             self._alarm = self._loop.call_later(self.reaction, self._work, context=Context())
 
+    def call_off(self, key: Key) -> None:
+        """What was planned for `key` at a later time is off."""
+        planned = self._later.pop(key, None)
+        if planned is not None:
+            planned.cancel()
+
     def close(self) -> None:
         self._closed = True
         for timer in (self._alarm, *self._later.values()):
@@ -108,9 +114,7 @@ class Controller:
                 self.look_at(key)
 
     def _look_now(self, key: Key) -> None:
-        planned = self._later.pop(key, None)
-        if planned is not None:
-            planned.cancel()
+        self.call_off(key)
         again = self._try(key)
         if again is not None:
             self.look_at(key, again)

@@ -74,6 +74,7 @@ class Machines(Controller):
         """It is gone, and nobody tells the cluster; its Node stays until somebody notices."""
         self._up.pop(name, None)
         self._provided.pop(name, None)
+        self.call_off(Key("", name))  # were it switched on again, it would register too early
 
     def is_up(self, name: str) -> bool:
         found = self._up.get(name)

@@ -13,6 +13,7 @@ FACTS = CloudFacts(
     listing_lag=timedelta(seconds=60),  # nothing is published; a launch lists at once as far as anybody has told
     key_variable="LAMBDA_LABS_API_KEY",
     tells_creation=False,  # so the moment goes into a tag
+    billing_step=timedelta(minutes=1),
     user_data_bytes=1_000_000,
     rates={
         "": Rate(1, timedelta(seconds=1)),

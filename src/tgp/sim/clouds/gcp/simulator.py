@@ -379,11 +379,11 @@ class GcpSimulator(Simulator):
 
     def _alive(self, tenant: Tenant) -> list[Machine]:
         self.fleet.advance()
-        return [each for each in self.fleet.machines.values() if each.account == tenant.id and each.alive]
+        return [each for each in self.fleet.living() if each.account == tenant.id]
 
     def _end_what_ran_long_enough(self, now: datetime) -> None:
         """maxRunDuration, counted from running."""
-        for machine in list(self.fleet.machines.values()):
+        for machine in self.fleet.living():
             limit = machine.detail.get("max_run_s")
             if limit is None or machine.running_at is None or machine.phase in (Phase.ENDING, Phase.GONE):
                 continue

@@ -271,8 +271,7 @@ class PaperspaceSimulator(Simulator):
         return _json(rows.script_row(made, []))
 
     def _users_of(self, script: rows.Script) -> list[str]:
-        living = (machine for machine in self.fleet.machines.values() if machine.alive)
-        return [machine.id for machine in living if machine.detail.get("startupScriptId") == script.id]
+        return [machine.id for machine in self.fleet.living() if machine.detail.get("startupScriptId") == script.id]
 
 
 def _session(tenant: Tenant) -> dict[str, Any]:

@@ -151,8 +151,8 @@ class BoxRoom(Simulator):
     def _occupant(self, tenant: Tenant, name: str) -> Machine | None:
         """Who has the box; None: it is dark."""
         self.fleet.advance()
-        for machine in self.fleet.machines.values():
-            if machine.alive and machine.account == tenant.id and machine.shelf.sku == name:
+        for machine in self.fleet.living():
+            if machine.account == tenant.id and machine.shelf.sku == name:
                 return machine
         return None
 

@@ -1,0 +1,146 @@
+"""The time of day as the API server tells it, counted on by this machine's boot clock.
+
+What is stored in the cluster is stamped by the API server, or compared with its stamps: a host whose wall clock jumps
+by an hour, or stands still, must neither end a machine's life early nor keep it for ever. Each reply carries the
+server's second. Between the call's leaving and the reply's coming that second was the truth, so each reply bounds the
+time from both sides, however slow the way was; what lies within the bounds is left alone.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from tgp.ports.clock import Clock
+from tgp.ports.http import Call, Http, Reply, Stream
+
+RESOLUTION = timedelta(seconds=1)  # of a Date header: the rest of the second was cut off
+NEAR = timedelta(seconds=2)  # a difference up to this is followed at once, gently; a larger one has to last
+BELIEVED_AFTER = 600.0  # seconds of boot time: one of several servers may be wrong, or a load balancer
+BELIEVED_WITH = 10  # replies in that time, at least: two of them on both sides of a pause prove nothing
+SLEW = 0.05  # of the time since the last correction: so small that time never runs backwards
+
+
+@dataclass(slots=True)
+class _Doubt:
+    """Another time than ours, that servers keep telling."""
+
+    born: datetime  # the moment the boot clock stood at zero, by their word
+    since: float  # boot time of the first such reply
+    replies: int = 1
+
+
+class ServerClock:
+    """Implements `Clock` around the machine's own. Before the first reply the machine's wall clock counts.
+
+    It steps only when every reply of ten minutes told the same other time; otherwise it never runs backwards.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._born: datetime | None = None  # when the boot clock stood at zero; None: no server has said
+        self._corrected_at = 0.0
+        self._doubt: _Doubt | None = None
+        self._last_read: tuple[str, datetime | None] = ("", None)
+
+    def now(self) -> datetime:
+        if self._born is None:
+            return self._clock.now()
+        return self._born + timedelta(seconds=self._clock.boottime())
+
+    def boottime(self) -> float:
+        return self._clock.boottime()
+
+    @property
+    def skew(self) -> timedelta:
+        """How far the machine's wall clock is ahead."""
+        return self._clock.now() - self.now()
+
+    @property
+    def disputed(self) -> bool:
+        """Did the last reply tell quite another time?"""
+        return self._doubt is not None
+
+    def heard(self, date: str, sent: float) -> None:
+        """A reply came just now, to a call that left at `sent` (boot time). A Date that is none says nothing."""
+        told = self._read(date)
+        if told is None:
+            return
+        received = self._clock.boottime()
+        earliest = told - timedelta(seconds=received)
+        latest = told + RESOLUTION - timedelta(seconds=sent)
+        if self._born is None:
+            # The machine's own clock, where it agrees: it knows more than whole seconds.
+            self._born = _within(self._clock.now() - timedelta(seconds=received), earliest, latest)
+            self._corrected_at = received
+        elif abs(_within(self._born, earliest, latest) - self._born) <= NEAR:
+            self._doubt = None
+            self._follow(_within(self._born, earliest, latest), received)
+        else:
+            self._ponder(earliest, latest, received)
+
+    def _follow(self, born: datetime, received: float) -> None:
+        assert self._born is not None
+        most = timedelta(seconds=SLEW * max(0.0, received - self._corrected_at))
+        self._born = _within(born, self._born - most, self._born + most)
+        self._corrected_at = received
+
+    def _ponder(self, earliest: datetime, latest: datetime, received: float) -> None:
+        assert self._born is not None
+        doubt = self._doubt
+        if doubt is None or abs((said := _within(doubt.born, earliest, latest)) - doubt.born) > NEAR:
+            self._doubt = _Doubt(_within(self._born, earliest, latest), received)
+            return
+        doubt.born = said
+        doubt.replies += 1
+        if received - doubt.since >= BELIEVED_AFTER and doubt.replies >= BELIEVED_WITH:
+            self._born, self._doubt, self._corrected_at = said, None, received
+
+    def _read(self, date: str) -> datetime | None:
+        if self._last_read[0] != date:  # many replies in one second: read once
+            self._last_read = (date, _moment(date))
+        return self._last_read[1]
+
+
+def timing(http: Http, clock: ServerClock) -> Http:
+    """The same way out, with the clock told of every reply."""
+    return _Timed(http, clock)
+
+
+class _Timed:
+    def __init__(self, inner: Http, clock: ServerClock) -> None:
+        self._inner = inner
+        self._clock = clock
+
+    async def send(self, call: Call) -> Reply:
+        sent = self._clock.boottime()
+        reply = await self._inner.send(call)
+        self._tell(reply, sent)
+        return reply
+
+    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
+        return self._streaming(call, idle)
+
+    @asynccontextmanager
+    async def _streaming(self, call: Call, idle: timedelta) -> AsyncIterator[Stream]:
+        sent = self._clock.boottime()
+        async with self._inner.stream(call, idle=idle) as stream:
+            self._tell(Reply(stream.status, headers=stream.headers), sent)
+            yield stream
+
+    def _tell(self, reply: Reply, sent: float) -> None:
+        if reply.status < 500:  # the rest may come from whoever stands before the server, with a clock of his own
+            self._clock.heard(reply.header("Date"), sent)
+
+
+def _within(moment: datetime, earliest: datetime, latest: datetime) -> datetime:
+    return min(max(moment, earliest), latest)
+
+
+def _moment(date: str) -> datetime | None:
+    try:
+        moment = parsedate_to_datetime(date)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return moment.astimezone(UTC) if moment.tzinfo is not None else None

@@ -1,0 +1,222 @@
+"""What the operator would rent for a request, reckoned at a terminal: its own rule, on prices that can be had here.
+
+Providers whose key is at hand are asked. Of the others the class's status tells the cheapest machine of each model, as
+the operator last saw it.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import msgspec
+
+from tgp.api.common import canonical_provider
+from tgp.api.nodeclass import GPUAvailability, GPUNodeClass, GPUNodeClassSpec, ProviderConfig
+from tgp.api.request import GPURequest
+from tgp.api.values import microusd
+from tgp.app.counters import Counter
+from tgp.app.shop import Shop
+from tgp.core.model.book import PriceBook, SourceState
+from tgp.core.model.marks import Marks
+from tgp.core.model.offer import UNKNOWN_REGION, Offer, Stock
+from tgp.core.model.source import PLAIN, source_of
+from tgp.core.rules import purchase
+from tgp.core.rules.limits import Holding, headroom_microusd, shortage
+from tgp.core.rules.purchase import Buy, Stay, choose, request_wish
+from tgp.core.rules.ranking import rank
+from tgp.core.rules.sources import source_for
+from tgp.core.rules.wishes import BOOTS
+from tgp.surfaces.cli.rent_view import Plan, Told
+
+OTHERS_SHOWN = 2
+ONLY_THE_CHEAPEST = (
+    "a class's status tells only the cheapest machine of each model and provider; with keys in this terminal "
+    "(see tgp check) the providers themselves are asked"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """What is known of the cluster."""
+
+    request: GPURequest
+    class_name: str
+    node_class: GPUNodeClass | None
+    why: str  # there is no class
+    held: tuple[Holding, ...] | None  # what counts against its limits; None: it may not be listed
+    hold: str
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    offers: tuple[Offer, ...]
+    priced_on: str = ""
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the class's providers sell, who told it, and whose offers are only the status's."""
+
+    book: PriceBook = field(default_factory=PriceBook)
+    told: tuple[Told, ...] = ()
+    stored: frozenset[str] = frozenset()
+
+    def with_live(self, entry: ProviderConfig, offers: tuple[Offer, ...], state: SourceState, now: datetime) -> "Known":
+        book = self.book.with_listing(source_for(entry).name, _Listing(offers, state.priced_on), now)
+        return replace(self, book=book, told=(*self.told, Told(entry.name, True, state.seen_at)))
+
+    def with_stored(self, entry: ProviderConfig, node_class: GPUNodeClass, why: str, now: datetime) -> "Known":
+        row = node_class.status.providers.get(entry.name)
+        if row is None or row.offers is None:
+            told = Told(entry.name, False, None, why or "no key in this terminal, and the class tells nothing")
+            return replace(self, told=(*self.told, told))
+        name = canonical_provider(entry.name)
+        listed = (each for each in node_class.status.available_gpus if each.provider == entry.name)
+        offers = tuple(_offer(node_class, name, each) for each in listed)
+        # How old it is stands beside it: a status is written when prices move, so an old one is no stale one.
+        return Known(
+            self.book.with_listing(source_for(entry).name, _Listing(offers), now),
+            (*self.told, Told(entry.name, False, row.last_pricing_update)),
+            self.stored | {entry.name},
+        )
+
+
+async def planned(stall: Stall, market: Shop) -> Plan:
+    node_class = stall.node_class or _of_keys(market)
+    if node_class is None:
+        return _no_class(stall, Stay("NodeClassNotFound", stall.why))
+    counters = _counters(node_class, market)
+    shop = Shop(tuple(counters.values()), market.clouds, market.clock)
+    await shop.refresh()
+    known = _book(node_class, shop, counters, stall.now)
+    book, told, stored = known.book, known.told, known.stored
+    usable = _without_regions(node_class, stored)
+    held = stall.held or ()
+    limits = usable.spec.limits
+    asked = purchase.Shop(
+        spec=stall.request.spec,
+        name=stall.class_name or "of the keys in this terminal",
+        node_class=usable,
+        book=book,
+        marks=Marks(),
+        headroom_microusd=headroom_microusd(limits, held),
+        closed=lambda _row: "",
+        unfit=lambda _offer: "",
+        shortage=lambda wanted: shortage(limits, held, wanted),
+        uid="",
+        now=stall.now,
+    )
+    choice = choose(asked)
+    rest = rank(book, request_wish(asked), stall.now).first(OTHERS_SHOWN + 1)
+    taken = choice.offer.key if isinstance(choice, Buy) else ""
+    return Plan(
+        stall.request,
+        stall.now,
+        choice,
+        stall.class_name if stall.node_class is not None else "",
+        stall.node_class,
+        tuple(row for row in rest if row.offer.key != taken)[:OTHERS_SHOWN] if taken else (),
+        told,
+        stall.held,
+        stall.hold,
+        tuple(_notes(stall, choice, stored)),
+    )
+
+
+def _no_class(stall: Stall, choice: Stay) -> Plan:
+    return Plan(stall.request, stall.now, choice, held=stall.held, hold=stall.hold)
+
+
+def _notes(stall: Stall, choice: Buy | Stay, stored: frozenset[str]) -> Iterable[str]:
+    if stall.node_class is None:
+        yield stall.why
+    elif (ready := _condition(stall.node_class, "Ready")) is not None and ready[0] == "False":
+        yield f"class {stall.class_name} is not ready ({ready[1]}), and nothing is rented until it is: {ready[2]}"
+    if stored and isinstance(choice, Stay):
+        yield ONLY_THE_CHEAPEST
+
+
+def _condition(node_class: GPUNodeClass, name: str) -> tuple[str, str, str] | None:
+    found = next((each for each in node_class.status.conditions if each.type == name), None)
+    return None if found is None else (found.status, found.reason, found.message)
+
+
+def _of_keys(shop: Shop) -> GPUNodeClass | None:
+    """As the operator's implicit class, of the keys in this terminal; None: there are none."""
+    names = [counter.facts.provider for counter in shop.counters if not counter.keyless]
+    if not names:
+        return None
+    providers = tuple(ProviderConfig(name=name) for name in names)
+    return GPUNodeClass(spec=GPUNodeClassSpec(providers=providers))
+
+
+def _counters(node_class: GPUNodeClass, shop: Shop) -> dict[str, Counter]:
+    """By the provider's name in the class: where this terminal's keys open, asked as the class would ask.
+
+    A key is never sent where only a class says it should go: what a class reaches through an address of its own is
+    left to the operator, unless the whole market is a pretend one.
+    """
+    at_hand = {counter.facts.provider: counter for counter in shop.counters if not counter.keyless}
+    found = {}
+    for entry in node_class.spec.providers:
+        counter, settings = at_hand.get(canonical_provider(entry.name)), entry.settings or PLAIN
+        address = counter.source.settings.endpoint if counter is not None else None
+        if counter is None or not entry.enabled or (settings.endpoint and not address):
+            continue
+        settings = msgspec.structs.replace(settings, endpoint=address)
+        found[entry.name] = replace(counter, source=source_of(counter.facts.provider, "", "", settings))
+    return found
+
+
+def _book(node_class: GPUNodeClass, shop: Shop, counters: Mapping[str, Counter], now: datetime) -> Known:
+    """All that is known of what the class's providers sell."""
+    known = Known()
+    for entry in node_class.spec.providers:
+        if entry.enabled:
+            counter = counters.get(entry.name)
+            state = shop.book.state(counter.source.name) if counter is not None else None
+            if counter is not None and state is not None and state.known and not state.why:
+                known = known.with_live(entry, shop.book.of(counter.source.name), state, now)
+            else:
+                known = known.with_stored(entry, node_class, state.why if state is not None else "", now)
+    return known
+
+
+def _offer(node_class: GPUNodeClass, provider: str, row: GPUAvailability) -> Offer:
+    """As much of an offer as a status tells. What the class asks for it has: the operator judged that."""
+    asked = node_class.spec.instance_requirements
+    region = row.region or UNKNOWN_REGION
+    return Offer(
+        provider=provider,
+        sku=f"{row.gpu_count}x {row.gpu_type}",
+        place=region if region != UNKNOWN_REGION else "",
+        region=region,
+        gpu=row.gpu_type,
+        gpu_count=max(row.gpu_count, 1),
+        gpu_memory_gib=row.memory_gib or asked.min_gpu_memory_gib or 0,
+        vcpus=asked.min_vcpu or 0,
+        memory_gib=asked.min_memory_gib or 0,
+        disk_gib=0,
+        spot=row.spot,
+        hourly_microusd=microusd(row.price_per_hour, "status.availableGPUs"),
+        stock=Stock.UNKNOWN,
+        boot=BOOTS[node_class.spec.boot_policy][0] if provider != "webhook" else BOOTS["Native"][-1],
+    )
+
+
+def _without_regions(node_class: GPUNodeClass, stored: frozenset[str]) -> GPUNodeClass:
+    """What a status tells stands within the class's regions already, and no longer says so in a provider's words."""
+    if not stored:
+        return node_class
+    spec = node_class.spec
+    providers = tuple(
+        msgspec.structs.replace(entry, regions=()) if entry.name in stored else entry for entry in spec.providers
+    )
+    asked = spec.instance_requirements
+    everywhere = len(stored) == sum(entry.enabled for entry in spec.providers)
+    asked = msgspec.structs.replace(asked, regions=()) if everywhere else asked
+    return msgspec.structs.replace(
+        node_class, spec=msgspec.structs.replace(spec, providers=providers, instance_requirements=asked)
+    )

@@ -1,0 +1,63 @@
+"""The keys a source of offers, or a till, is asked with: read from the vault, never kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tgp.core.model.secret import Secret
+from tgp.core.model.source import Source
+from tgp.ports.cluster import Forbidden
+from tgp.ports.vault import Vault
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    own: Secret | None = None  # None: it needs none, or there is none; `missing` says which
+    others: Mapping[tuple[str, str], Secret] = field(default_factory=dict)  # that the settings refer to
+    missing: str = ""  # why there is no key where one is named
+
+    @property
+    def fingerprint(self) -> str:
+        return self.own.fingerprint if self.own is not None else ""
+
+    @property
+    def asked_with(self) -> tuple[str, ...]:
+        """Tells apart every set of secrets, and gives none away."""
+        others = (f"{secret}/{key}={value.fingerprint}" for (secret, key), value in sorted(self.others.items()))
+        return self.fingerprint, *others
+
+
+async def keys_for(source: Source, vault: Vault) -> Keys:
+    """Raises ClusterError where the API server does not say."""
+    own, missing = await _value(vault, source.secret, source.key) if source.secret else (None, "")
+    others: dict[tuple[str, str], Secret] = {}
+    for secret, key in referred_to(source):
+        value, _ = await _value(vault, secret, key)
+        if value is not None:
+            others[secret, key] = value
+    return Keys(own, others, missing)
+
+
+def referred_to(source: Source) -> list[tuple[str, str]]:
+    """Secrets that the settings name: headers and signing keys of machines."""
+    refs = [
+        ref for machine in source.settings.machines for ref in (machine.headers_secret_ref, machine.signing_secret_ref)
+    ]
+    return [(ref.name, ref.key) for ref in refs if ref is not None]
+
+
+def secrets_of(source: Source) -> frozenset[str]:
+    """Names of every Secret it is asked with."""
+    names = (source.secret, *(secret for secret, _ in referred_to(source)))
+    return frozenset(name for name in names if name)
+
+
+async def _value(vault: Vault, secret: str, key: str) -> tuple[Secret | None, str]:
+    """The value, or why there is none."""
+    try:
+        values = await vault.read(secret)
+    except Forbidden:
+        return None, f"the operator may not read Secret {secret}: let its Role get that Secret"
+    if values is None:
+        return None, f"there is no Secret {secret}"
+    value = values.get(key)
+    return value, "" if value is not None else f"Secret {secret} has no key {key}"

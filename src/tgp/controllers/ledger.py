@@ -1,0 +1,110 @@
+"""The one ledger: every reservation of every class passes it, whichever turn makes it.
+
+What the view of requests shows counts, and beside it what this process has written or is about to write and the view
+does not show yet. Checking and noting is one step without an await, so any number of turns at once cannot overdraw.
+A new leader's view is a list begun after it won the Lease: it holds every reservation anybody ever wrote.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tgp.api.nodeclass import ClassLimits
+from tgp.api.request import GPURequest
+from tgp.controllers.request_index import BY_NODE_CLASS, by_node_class
+from tgp.controllers.rosters import Rosters
+from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.till import till_of_attempt
+from tgp.core.model.token import plain_uid
+from tgp.core.model.typed import Typed
+from tgp.core.rules.limits import Holding, holding_of, shortage
+from tgp.ports.cluster import View
+
+BELIEVED_GONE_AFTER = 120.0  # seconds: longer than an order is late and a list lags
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    node_class: str
+    holding: Holding
+
+
+class Ledger:
+    def __init__(
+        self,
+        requests: View[Typed[GPURequest]],
+        strays: Callable[[str], Iterable[Holding]] = lambda _node_class: (),
+    ) -> None:
+        self._requests = requests
+        self._strays = strays  # machines of a class that no request owns, and that are not gone yet
+        self._noted: dict[str, Noted] = {}  # by uid
+
+    def held(self, node_class: str) -> list[Holding]:
+        """Everything that counts against a class now, each request once."""
+        holdings = {each.uid: each for each in self._strays(node_class)}
+        for record in self._requests.having(BY_NODE_CLASS, node_class):
+            if (holding := _holding(record)) is not None:
+                holdings[holding.uid] = holding
+        for uid, noted in self._noted.items():
+            if noted.node_class == node_class:
+                holdings[uid] = noted.holding
+        return sorted(holdings.values(), key=lambda each: each.uid)
+
+    def reserve(self, node_class: str, limits: ClassLimits | None, wanted: Holding) -> str:
+        """Note it, unless it does not fit: then why, in words. Empty: it is noted."""
+        held = [each for each in self.held(node_class) if each.uid != wanted.uid]
+        why = shortage(limits, held, wanted)
+        if not why:
+            self._noted[wanted.uid] = Noted(node_class, wanted)
+        return why
+
+    def seen(self, uid: str) -> None:
+        """The view shows this request at least as new as our last write: from now on what stands there counts."""
+        self._noted.pop(plain_uid(uid), None)
+
+
+def _holding(record: Typed[GPURequest]) -> Holding | None:
+    """A restored copy holds nothing: the machines in its status are another object's."""
+    if copied(record):
+        return None
+    attempt = open_attempt(attempts_of(record))
+    return holding_of(plain_uid(record.uid_text), attempt) if attempt is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ghost:
+    node_class: str
+    till: str
+    token: str
+    since: float  # Clock.boottime
+    holding: Holding
+
+
+class Ghosts:
+    """Requests that vanished with a machine: somebody stripped the finalizer. They count until the machine is gone."""
+
+    def __init__(self, rosters: Rosters, boottime: Callable[[], float]) -> None:
+        self._rosters = rosters
+        self._boottime = boottime
+        self._ghosts: dict[str, _Ghost] = {}  # by uid
+
+    def notice(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> None:
+        """A handler of the requests' store."""
+        if old is None or new is not None:
+            return
+        attempt = None if copied(old) else open_attempt(attempts_of(old))
+        till = till_of_attempt(attempt) if attempt is not None else None
+        node_class = next(iter(by_node_class(old)), None)
+        if attempt is not None and till is not None and node_class is not None:
+            uid = plain_uid(old.uid_text)
+            ghost = _Ghost(node_class, till.name, attempt.token, self._boottime(), holding_of(uid, attempt))
+            self._ghosts[uid] = ghost
+
+    def of(self, node_class: str) -> list[Holding]:
+        self._ghosts = {uid: ghost for uid, ghost in self._ghosts.items() if self._there(uid, ghost)}
+        return [ghost.holding for ghost in self._ghosts.values() if ghost.node_class == node_class]
+
+    def _there(self, uid: str, ghost: _Ghost) -> bool:
+        """Listed, or not listed for long enough since to be believed gone."""
+        if any(machine.token == ghost.token for _, machine in self._rosters.of_request(uid)):
+            return True
+        return not self._rosters.listed_since(ghost.till, ghost.since + BELIEVED_GONE_AFTER)

@@ -1,0 +1,40 @@
+"""What this process knows of a request beyond its record. All of it may be lost: then it is found out again, slower."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+MOST = 20_000  # requests remembered; the longest unseen is forgotten first
+
+
+@dataclass(slots=True)
+class Memory:
+    since: float  # Clock.boottime: when this process first looked at the request
+    blank: bool = False  # we enrolled it, and nothing was ever ordered
+    sent: set[str] = field(default_factory=set)  # tokens whose order left, or may have
+    busy: int = 0  # times the provider asked for a pause before the order
+    order_not_before: datetime | None = None
+    asked: int = 0  # times the provider was asked for the end
+    ask_again_at: datetime | None = None
+    trouble: str = ""  # what it said the last time
+    told_failing: bool = False
+    progress: str | None = None  # the provider's own words; None: not looked yet
+    told_at: float = 0.0  # when the status was last written
+    unsure_of: int | None = None  # a write conditional on this version got no answer
+    unsure_since: float = 0.0
+
+
+class Memories:
+    def __init__(self, boottime: Callable[[], float]) -> None:
+        self._boottime = boottime
+        self._by_uid: dict[str, Memory] = {}
+
+    def of(self, uid: str) -> Memory:
+        found = self._by_uid.pop(uid, None) or Memory(self._boottime())
+        self._by_uid[uid] = found
+        while len(self._by_uid) > MOST:
+            del self._by_uid[next(iter(self._by_uid))]
+        return found
+
+    def forget(self, uid: str) -> None:
+        self._by_uid.pop(uid, None)

@@ -1,0 +1,346 @@
+"""Gathers what one turn about a request may look at: views, rosters, the price book, and this process's memory."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import Attempt, GPURequest
+from tgp.api.values import NEVER, span, usd
+from tgp.controllers.gate import Gate
+from tgp.controllers.ledger import Ledger
+from tgp.controllers.market import Market
+from tgp.controllers.memory import Memory
+from tgp.controllers.rosters import Rosters
+from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.book import Row
+from tgp.core.model.gpus import resource_name
+from tgp.core.model.hold import hold_of
+from tgp.core.model.key import Key
+from tgp.core.model.node import Node
+from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.pod import Pod
+from tgp.core.model.presence import Found, Presence
+from tgp.core.model.till import till_of, till_of_attempt
+from tgp.core.model.token import plain_uid
+from tgp.core.model.typed import Typed
+from tgp.core.model.workload import DaemonSet, DisruptionBudget, Namespace
+from tgp.core.rules.default_class import Chosen, Why, class_for
+from tgp.core.rules.device_plugin import plugin_for
+from tgp.core.rules.drain import Drain, drain
+from tgp.core.rules.lifecycle import LAUNCHED, NO_USE, PROGRESS_STEP
+from tgp.core.rules.limits import headroom_microusd, shortage
+from tgp.core.rules.node_dress import Dress, dress_of, future_node, mend, pool_name, undress
+from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered
+from tgp.core.rules.patience import patience_for
+from tgp.core.rules.purchase import Choice, Shop, Stay, choose, own_marks
+from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
+from tgp.core.rules.sources import sources_of
+from tgp.ports.clock import Clock
+from tgp.ports.clouds import Clouds
+from tgp.ports.cluster import View
+
+REQUEST_TIMEOUT = timedelta(seconds=30)  # of a call to a provider
+SETTLE_MARGIN = timedelta(seconds=15)
+PODS_BY_NODE = "node"
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    requests: View[Typed[GPURequest]]
+    classes: View[Typed[GPUNodeClass]]
+    pools: View[Typed[GPUNodePool]]
+    nodes: View[Node]
+    pods: View[Pod]
+    daemon_sets: View[DaemonSet]
+    budgets: View[DisruptionBudget]
+    namespaces: View[Namespace]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the operator's settings say about requests."""
+
+    namespace: str  # the operator's own
+    identity: str  # of this process, where there is no Lease
+    lease_duration: timedelta
+    allowed_namespaces_required: bool = False
+    device_plugin_required: bool = True
+    keep_finished: timedelta | None = timedelta(days=7)
+    observing: bool = False
+
+
+class Lookout:
+    def __init__(
+        self,
+        views: Views,
+        policy: Policy,
+        *,
+        market: Market,
+        rosters: Rosters,
+        ledger: Ledger,
+        clouds: Clouds,
+        gate: Gate,
+        clock: Clock,
+    ) -> None:
+        self._views = views
+        self._policy = policy
+        self._market = market
+        self._rosters = rosters
+        self._ledger = ledger
+        self._clouds = clouds
+        self._gate = gate
+        self._clock = clock
+
+    def see(self, record: Typed[GPURequest], memory: Memory) -> Sight:
+        now = self._clock.now().replace(microsecond=0)
+        uid = plain_uid(record.uid_text)
+        attempts = attempts_of(record)
+        attempt = open_attempt(attempts)
+        bare = Sight(
+            record,
+            attempts,
+            now,
+            blank=memory.blank,
+            highest=self._rosters.highest_attempt(uid),
+            strays=self._strays(uid, attempt),
+            keep_finished=self._policy.keep_finished,
+        )
+        if attempt is None:
+            return self._without_machine(bare, memory)
+        return self._with_machine(bare, attempt, memory)
+
+    def epoch(self) -> str:
+        return self._gate.epoch(self._policy.identity)
+
+    def class_of(self, record: Typed[GPURequest]) -> tuple[str, GPUNodeClass] | None:
+        """By which it buys; None: there is none any more."""
+        chosen = self._class(record)
+        return (chosen.name, chosen.object) if isinstance(chosen, Chosen) else None
+
+    # -- nothing rented ----------------------------------------------------------------------------------------------
+
+    def _without_machine(self, sight: Sight, memory: Memory) -> Sight:
+        record = sight.record
+        if record.deleting or sight.restored or sight.holds("Ended") or not sight.enrolled:
+            return replace(sight, settled=self._settled(sight, memory))
+        chosen = self._class(record)
+        if isinstance(chosen, Why):
+            return replace(sight, settled=self._settled(sight, memory), stopped=Stay(chosen.reason, chosen.message))
+        stopped = self._stopped(chosen)
+        choice = NOT_LOOKED_FOR if stopped is not None else self._choose(sight, chosen)
+        return replace(sight, settled=self._settled(sight, memory), stopped=stopped, choice=choice)
+
+    def _settled(self, sight: Sight, memory: Memory) -> bool:
+        """Our finalizer and no attempts: its status was wiped, unless it was we who enrolled it just now.
+
+        Then every provider has to be listed, for as long as an order may be late, before anything is believed.
+        """
+        if sight.attempts or memory.blank:
+            return True
+        until = memory.since + self._window(timedelta(minutes=1)).total_seconds()
+        tills = {
+            till_of(source, machine).name
+            for record in self._views.classes.values()
+            if record.object is not None
+            for source in sources_of(record.object).values()
+            for machine in ([each.name for each in source.settings.machines] or [""])
+        }
+        return all(self._rosters.listed_since(till, until) for till in tills)
+
+    def _strays(self, uid: str, attempt: Attempt | None) -> tuple[str, ...]:
+        own = attempt.token if attempt is not None else ""
+        listed = self._rosters.of_request(uid)
+        return tuple(sorted(f"{machine.id} at {till}" for till, machine in listed if machine.token != own))
+
+    def _class(self, record: Typed[GPURequest]) -> Chosen | Why:
+        assert record.object is not None, "an unreadable request gets no turn"
+        views = self._views
+        home = views.namespaces.get(Key("", record.key.namespace))
+        return class_for(
+            record.object,
+            views.classes.values(),
+            namespace_labels=home.labels if home is not None else {},
+            allowed_namespaces_required=self._policy.allowed_namespaces_required,
+        )
+
+    def _stopped(self, chosen: Chosen) -> Stay | None:
+        if self._policy.observing:
+            return Stay("Observing", "the operator only looks: it buys nothing, for anyone")
+        home = self._views.namespaces.get(Key("", self._policy.namespace))
+        held = hold_of(home.annotations) if home is not None else None
+        if held is not None:
+            return Stay("Held", f"every purchase is stopped ({held}); to go on: tgp release")
+        if chosen.object.spec.suspend:
+            return Stay(
+                "Suspended",
+                f"class {chosen.name} is suspended (spec.suspend); to go on: tgp release class/{chosen.name}",
+            )
+        return None
+
+    def _choose(self, sight: Sight, chosen: Chosen) -> Choice:
+        record, market = sight.record, self._market
+        uid = plain_uid(record.uid_text)
+        held = [each for each in self._ledger.held(chosen.name) if each.uid != uid]
+        limits = chosen.object.spec.limits
+        return choose(
+            Shop(
+                sight.spec,
+                chosen.name,
+                chosen.object,
+                market.book,
+                own_marks(market.marks, sight.attempts),
+                headroom_microusd(limits, held),
+                closed=lambda row: self._closed(chosen, row),
+                unfit=lambda offer: self._unfit(record, offer),
+                shortage=lambda wanted: shortage(limits, held, wanted),
+                uid=uid,
+                now=sight.now,
+            )
+        )
+
+    def _closed(self, chosen: Chosen, row: Row) -> str:
+        """Nothing is bought where nothing can be looked for afterwards."""
+        source = next((each for each in sources_of(chosen.object).values() if each.name == row.source), None)
+        if source is None:
+            return "the class does not buy there"
+        seller = self._market.sellers.get(row.source)
+        if seller is not None and (seller.key.valid is False or seller.key.exhausted):
+            return seller.key.why or "the provider refuses the key"
+        machine = row.offer.sku if row.offer.boot is BootMode.POWER else ""
+        trouble = self._rosters.trouble(till_of(source, machine).name)
+        return trouble.why if trouble is not None else ""
+
+    def _unfit(self, record: Typed[GPURequest], offer: Offer) -> str:
+        if not self._policy.device_plugin_required or offer.boot is BootMode.POWER:
+            return ""
+        future = future_node(record, offer, self._pool(record))
+        verdict = plugin_for(future, self._views.daemon_sets.values(), resource_name(offer.gpu))
+        return "" if verdict.runs else verdict.message
+
+    # -- a machine, or the doubt whether there is one ----------------------------------------------------------------
+
+    def _with_machine(self, sight: Sight, attempt: Attempt, memory: Memory) -> Sight:
+        provider = attempt.offer.provider if attempt.offer is not None else ""
+        lag = self._clouds.facts(provider).listing_lag if provider else timedelta(minutes=1)
+        presence = self._presence(attempt)
+        ordered_here = attempt.epoch is not None and attempt.epoch == self.epoch()
+        sight = replace(
+            sight,
+            attempts=self._brought_up_to_date(sight, attempt, presence, memory),
+            presence=presence,
+            settle_window=self._window(lag),
+            listing_lag=lag,
+            may_order=ordered_here and attempt.outcome is None and attempt.token not in memory.sent,
+            order_not_before=memory.order_not_before,
+            asked_to_end=memory.asked,
+            ask_again_at=memory.ask_again_at,
+            trouble=memory.trouble,
+        )
+        if attempt.outcome != LAUNCHED:
+            chosen = self._class(sight.record)
+            stopped = Stay(chosen.reason, chosen.message) if isinstance(chosen, Why) else self._stopped(chosen)
+            return replace(sight, stopped=stopped)
+        node_class = self._views.classes.get(Key("", sight.status.node_class or ""))
+        return self._with_node(
+            replace(sight, patience=patience_for(node_class.object if node_class is not None else None, attempt.offer)),
+            attempt,
+        )
+
+    def _presence(self, attempt: Attempt) -> Presence:
+        till = till_of_attempt(attempt)
+        assert till is not None, "an open attempt says where it was made"
+        return self._rosters.presence(
+            attempt.token, till.name, attempt.account or "", instance_id=attempt.instance_id or ""
+        )
+
+    def _brought_up_to_date(
+        self, sight: Sight, attempt: Attempt, presence: Presence, memory: Memory
+    ) -> tuple[Attempt, ...]:
+        """What the provider tells of a living machine goes into its attempt, and with the next word onto paper."""
+        if not isinstance(presence, Found) or attempt.outcome != LAUNCHED:
+            return sight.attempts
+        instance, changes = presence.instance, {}
+        if instance.hourly_microusd is not None and usd(instance.hourly_microusd) != attempt.hourly_price:
+            changes["hourly_price"] = usd(instance.hourly_microusd)
+        if instance.id != attempt.instance_id:
+            changes["instance_id"] = instance.id
+        said = f"{instance.state}/{instance.progress}"
+        if memory.progress not in (None, said) and _due(attempt.progress_at, sight.now):
+            return _with(sight.attempts, replace_attempt(attempt, progress_at=sight.now, **changes))
+        memory.progress = said
+        return _with(sight.attempts, replace_attempt(attempt, **changes)) if changes else sight.attempts
+
+    def _with_node(self, sight: Sight, attempt: Attempt) -> Sight:
+        name = sight.status.node_name or ""
+        node = self._views.nodes.get(Key("", name))
+        power = attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
+        provider = attempt.offer.provider if attempt.offer is not None else ""
+        provider_id = "" if power else provider_id_of(provider, attempt.token)
+        ours = registered(node, name, provider_id)
+        dress = dress_of(sight.record, attempt, self._pool(sight.record))
+        pods = tuple(self._views.pods.having(PODS_BY_NODE, name)) if name else ()
+        seen = NodeSight(leftover=node if ours and not power else None)
+        if power and node is not None:
+            change = undress(node, sight.record.uid_text, dress)
+            seen = replace(seen, leftover=node if change is not None else None, undress=change)
+        if ours and node is not None and dress is not None:
+            seen = self._dressed(sight, replace(seen, node=node), dress, attempt, pods)
+        return replace(sight, node=seen, drain=self._drain(sight, node if ours else None, pods))
+
+    def _dressed(
+        self, sight: Sight, seen: NodeSight, dress: Dress, attempt: Attempt, pods: tuple[Pod, ...]
+    ) -> NodeSight:
+        node, offer = seen.node, attempt.offer
+        assert node is not None, "a dress is for a Node"
+        assert offer is not None, "whose dress is known has an offer"
+        resource = resource_name(offer.gpu_type or "")
+        complete = initialized(node, resource, offer.gpu_count or 1, dress.startup_taints)
+        was = sight.holds("Initialized") is not None
+        asked = protected(sight.record, node, pods)
+        return replace(
+            seen,
+            initialized=bool(complete) or (was and node.ready is True),
+            words=complete.words,
+            mend=mend(node, dress, initialized=was or bool(complete)),
+            idle=idle(pods, resource) if node.ready is True else None,
+            protected=asked.words if asked else "",
+        )
+
+    def _drain(self, sight: Sight, node: Node | None, pods: tuple[Pod, ...]) -> Drain | None:
+        ending = sight.holds("Terminating")
+        if ending is None or ending.reason in NO_USE or ending.last_transition_time is None:
+            return None
+        grace = span(sight.spec.termination_grace_period, "spec.terminationGracePeriod")
+        return drain(
+            node,
+            pods,
+            sight.now,
+            ending.last_transition_time,
+            None if grace is NEVER else grace,
+            budgets=self._views.budgets.values(),
+        )
+
+    def _pool(self, record: Typed[GPURequest]) -> GPUNodePool | None:
+        name = pool_name(record)
+        found = self._views.pools.get(Key(record.key.namespace, name)) if name else None
+        return found.object if found is not None else None
+
+    def _window(self, lag: timedelta) -> timedelta:
+        """Longer than a Lease, a call and the provider's listing lag together: no order can be later than that."""
+        return self._policy.lease_duration + REQUEST_TIMEOUT + lag + SETTLE_MARGIN
+
+
+def replace_attempt(attempt: Attempt, **changes: Any) -> Attempt:
+    return msgspec.structs.replace(attempt, **changes)
+
+
+def _with(attempts: tuple[Attempt, ...], changed: Attempt) -> tuple[Attempt, ...]:
+    return tuple(changed if each.number == changed.number else each for each in attempts)
+
+
+def _due(last: datetime | None, now: datetime) -> bool:
+    return last is None or now - last >= PROGRESS_STEP

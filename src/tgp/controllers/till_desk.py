@@ -1,0 +1,126 @@
+"""The counter where machines are ordered and given back: an attempt on one side, a provider on the other."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import Attempt, GPURequest
+from tgp.controllers.gate import Gate
+from tgp.controllers.keys import keys_for
+from tgp.core.model.cloud_errors import CloudError, KeyRefused
+from tgp.core.model.instance import Instance
+from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.source import Source
+from tgp.core.model.till import till_of_attempt
+from tgp.core.model.typed import Typed
+from tgp.core.rules.lifecycle import LITTLE_DEARER
+from tgp.core.rules.node_dress import Dress
+from tgp.core.rules.node_state import provider_id_of
+from tgp.core.rules.purchase import offer_of, price_cap
+from tgp.core.rules.sources import sources_of
+from tgp.ports.boot import Birth, Boot
+from tgp.ports.cloud import Cloud, LaunchOrder
+from tgp.ports.clouds import Clouds
+from tgp.ports.vault import Vault
+
+NAME_KEPT = 54  # characters of a request's name in its Node's
+SUFFIX_BYTES = 4
+
+
+class AccountMoved(CloudError):
+    """The key belongs to another account than the one the reservation was made for. Nothing was ordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Papers:
+    """What an order needs beside the attempt."""
+
+    record: Typed[GPURequest]
+    node_class: GPUNodeClass
+    node_name: str
+    dress: Dress
+
+
+class TillDesk:
+    def __init__(self, clouds: Clouds, vault: Vault, gate: Gate, boot: Boot) -> None:
+        self._clouds = clouds
+        self._vault = vault
+        self._gate = gate
+        self._boot = boot
+
+    async def prepare(self, attempt: Attempt, papers: Papers) -> tuple[Cloud, LaunchOrder]:
+        """Everything up to the order itself; nothing is paid yet. Raises BootRefused, CloudError, ClusterError."""
+        assert attempt.offer is not None, "what is ordered has an offer"
+        offer = offer_of(attempt.offer)
+        cloud = await self._open(_source(papers.node_class, attempt))
+        account = await cloud.identity()
+        if attempt.account and account.id != attempt.account:
+            raise AccountMoved(f"the key belongs to account {account.id} now, and not to {attempt.account}")
+        luggage = await self._boot.pack(self._birth(attempt, offer, papers))
+        return cloud, LaunchOrder(
+            offer=offer,
+            token=attempt.token,
+            max_hourly_microusd=_ceiling(papers.record, offer),
+            bid_microusd=offer.hourly_microusd if offer.spot and offer.host else None,
+            tags=tuple(sorted(papers.node_class.spec.tags.items())),
+            user_data=luggage.user_data,
+            container=luggage.container,
+            image=luggage.image,
+        )
+
+    async def order(self, cloud: Cloud, order: LaunchOrder) -> Instance:
+        return await self._gate.launch(cloud, order)
+
+    async def give_back(self, attempt: Attempt, instance_id: str) -> None:
+        """Ask for the end. Raises CloudError, and the machine may cost on."""
+        till = till_of_attempt(attempt)
+        assert till is not None, "what is given back was bought somewhere"
+        await self._gate.terminate(await self._open(till.source), instance_id)
+
+    async def discard(self, token: str) -> None:
+        await self._boot.discard(token)
+
+    async def _open(self, source: Source) -> Cloud:
+        keys = await keys_for(source, self._vault)
+        if keys.missing:
+            raise KeyRefused(keys.missing)
+        return self._clouds.open(source, keys.own, keys.others)
+
+    def _birth(self, attempt: Attempt, offer: Offer, papers: Papers) -> Birth:
+        record = papers.record
+        assert record.object is not None, "an unreadable request buys nothing"
+        return Birth(
+            record.key,
+            record.object,
+            papers.node_class,
+            offer,
+            attempt.token,
+            papers.node_name,
+            provider_id_of(offer.provider, attempt.token),
+            papers.dress.labels,
+            (*papers.dress.taints, *papers.dress.startup_taints),
+        )
+
+
+def node_name_for(record: Typed[GPURequest], token: str, offer: Offer) -> str:
+    """Reserved before anything is bought: of a machine you own its own name, else one that no other attempt has."""
+    if offer.boot is BootMode.POWER:
+        return offer.sku
+    suffix = blake2b(token.encode(), digest_size=SUFFIX_BYTES).hexdigest()
+    return f"{record.key.name[:NAME_KEPT].rstrip('-.')}-{suffix}"
+
+
+def _source(node_class: GPUNodeClass, attempt: Attempt) -> Source:
+    """As the class has it, with all that buying needs."""
+    till = till_of_attempt(attempt)
+    assert till is not None, "what is ordered has an offer"
+    for source in sources_of(node_class).values():
+        if (source.provider, source.secret, source.key) == (till.provider, till.secret, till.key):
+            return source
+    return till.source
+
+
+def _ceiling(record: Typed[GPURequest], offer: Offer) -> int:
+    assert record.object is not None, "an unreadable request buys nothing"
+    cap = price_cap(record.object.spec)
+    return cap if cap is not None else int(offer.hourly_microusd * LITTLE_DEARER)

@@ -1,0 +1,135 @@
+"""The spend record: one line for each machine that is gone, in ConfigMaps of the operator's namespace, by month.
+
+A line stands in the month of the machine's end, under `<uid>-<attempt>`, and is written once. Whoever reports a month
+divides the lines that reach over its edge: `by_month`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+SPEND_LABEL = "tgp.io/spend"  # its value is the month: 2026-11
+NAME = "tgp-spend"
+MOST_BYTES = 128 << 10  # of lines in one ConfigMap: some 350 machines. It takes 1 MiB, but etcd writes it anew for each
+YEARS = range(2000, 3000)  # that a line may tell of; anything else is a slip of the pen
+MOST_MONTHS = 12 * len(YEARS)  # that one line is divided into
+INSTANT = timedelta(microseconds=1)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, rename={"node_class": "class", "began": "from", "ended": "to"}):
+    """What one machine cost, from the provider's confirmation until it was shown to be gone."""
+
+    uid: str  # of the request
+    attempt: int
+    request: str  # namespace/name
+    pool: str = ""  # namespace/name; empty: its owner wrote the request
+    node_class: str = ""
+    provider: str = ""
+    gpu: str = ""
+    gpus: int = 0
+    instance: str = ""  # the provider's id, to compare with its bill
+    began: datetime
+    ended: datetime
+    microusd: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.uid}-{self.attempt}"
+
+    @property
+    def month(self) -> str:
+        return month_of(self.ended)
+
+    @property
+    def namespace(self) -> str:
+        return self.request.partition("/")[0]
+
+
+def month_of(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m")
+
+
+def page_name(month: str, number: int) -> str:
+    """The first ConfigMap of a month has no number."""
+    return f"{NAME}-{month}" if number == 1 else f"{NAME}-{month}-{number}"
+
+
+def own_page_name(entry: Entry) -> str:
+    """Of an entry that found no room elsewhere."""
+    return f"{NAME}-{entry.month}-{entry.key}"
+
+
+def line_of(entry: Entry) -> str:
+    return msgspec.json.encode(entry).decode()
+
+
+def read_line(key: str, line: object) -> Entry | None:
+    """None: not a line of ours, or somebody changed it into something else."""
+    try:
+        entry = msgspec.json.decode(line, type=Entry) if isinstance(line, str) else None
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    return entry if entry is not None and entry.key == key and _makes_sense(entry) else None
+
+
+def has_room(data: Mapping[str, Any], entry: Entry) -> bool:
+    taken = sum(len(key) + len(str(line).encode(errors="replace")) for key, line in data.items())
+    return taken + len(entry.key) + len(line_of(entry)) <= MOST_BYTES
+
+
+def entries(config_maps: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
+    """Every line that can be read, each machine once, in the order of their ends. Read all months together.
+
+    Of two lines about one machine the earlier counts: it was entered, and a turn taken again, past midnight of the
+    last, entered it once more.
+    """
+    found: dict[str, Entry] = {}
+    for entry in sorted((entry for _, entry in _lines(config_maps) if entry is not None), key=_by_end):
+        found.setdefault(entry.key, entry)
+    return tuple(found.values())
+
+
+def unreadable(config_maps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The keys of lines that nobody can read: somebody edited them. Said, not counted."""
+    return tuple(sorted({key for key, entry in _lines(config_maps) if entry is None}))
+
+
+def by_month(entry: Entry) -> dict[str, int]:
+    """Its cost by month, in proportion to the time in each. The parts add up to the whole, to the micro-dollar."""
+    length = (entry.ended - entry.began) // INSTANT
+    parts: dict[str, int] = {}
+    begin, told = entry.began, 0
+    for _ in range(MOST_MONTHS):
+        end = _next_month(begin)
+        if end >= entry.ended:
+            break
+        upto = entry.microusd * ((end - entry.began) // INSTANT) // length
+        parts[month_of(begin)] = upto - told
+        begin, told = end, upto
+    return parts | {month_of(begin): entry.microusd - told}
+
+
+def _lines(config_maps: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Entry | None]]:
+    for config_map in config_maps:
+        data = config_map.get("data")
+        for key, line in data.items() if isinstance(data, dict) else ():
+            yield key, read_line(key, line)
+
+
+def _by_end(entry: Entry) -> tuple[datetime, str, int]:
+    return entry.ended, entry.key, entry.microusd
+
+
+def _makes_sense(entry: Entry) -> bool:
+    dated = entry.began.tzinfo is not None and entry.ended.tzinfo is not None
+    if not dated or entry.began.year not in YEARS or entry.ended.year not in YEARS:
+        return False
+    return entry.began <= entry.ended and entry.microusd >= 0
+
+
+def _next_month(moment: datetime) -> datetime:
+    there = moment.astimezone(UTC)
+    year, month = divmod(there.year * 12 + there.month, 12)
+    return datetime(year, month + 1, 1, tzinfo=UTC)

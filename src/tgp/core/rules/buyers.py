@@ -1,0 +1,97 @@
+"""Which objects buy, or would buy again, once nothing holds them back; and which of them come back if deleted."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tgp.api.request import GPURequest
+from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.survey import Survey
+from tgp.core.model.typed import Typed
+from tgp.core.rules.costs import class_of
+from tgp.core.rules.holdings import ENDED, lives, waits
+
+# Labels and annotations by which tools mark what they apply again and again: (key, the tool's name).
+KEEPERS = (
+    ("argocd.argoproj.io/tracking-id", "Argo CD"),
+    ("argocd.argoproj.io/instance", "Argo CD"),
+    ("kustomize.toolkit.fluxcd.io/name", "Flux"),
+    ("helm.toolkit.fluxcd.io/name", "Flux"),
+    ("configsync.gke.io/declared-version", "Config Sync"),
+    ("objectset.rio.cattle.io/id", "Fleet"),
+    ("meta.helm.sh/release-name", "Helm"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Buyer:
+    about: str  # request/team/train, pool/team/big
+    why: str
+    at_once: bool  # as soon as it may, rather than when something happens
+    keeper: str = ""  # the tool that writes it again when it is deleted; empty: none is known
+    node_class: str = ""  # empty: the default one
+
+
+def buyers(survey: Survey) -> tuple[Buyer, ...]:
+    """Whatever would buy if nothing held it back: those that would do so at once come first."""
+    found = [*_requests(survey), *_pools(survey)]
+    return tuple(sorted(found, key=lambda buyer: (not buyer.at_once, buyer.about)))
+
+
+def written_again(survey: Survey) -> tuple[Buyer, ...]:
+    """Whatever buys although every request is deleted: pools write new ones, and so do tools that keep a cluster so."""
+    kept = [
+        Buyer(f"request/{record.key}", f"is kept there by {keeper}", at_once=True, keeper=keeper)
+        for record in survey.requests
+        if lives(record) and (keeper := keeper_of(record.labels, record.annotations))
+    ]
+    return tuple(sorted([*kept, *_pools(survey)], key=lambda buyer: (not buyer.at_once, buyer.about)))
+
+
+def unsuspended(survey: Survey, found: tuple[Buyer, ...], but: str = "") -> tuple[Buyer, ...]:
+    """Those whose class does not stop them; `but` counts as released."""
+    stopped = {
+        record.key.name
+        for record in survey.classes
+        if record.object is not None and record.object.spec.suspend and record.key.name != but
+    }
+    return tuple(buyer for buyer in found if buyer.node_class not in stopped)
+
+
+def keeper_of(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
+    return next((tool for key, tool in KEEPERS if key in labels or key in annotations), "")
+
+
+def _requests(survey: Survey) -> Iterator[Buyer]:
+    for record in survey.requests:
+        if record.object is None:
+            continue
+        why = _why(record)
+        if why:
+            yield Buyer(
+                f"request/{record.key}",
+                why,
+                waits(record),
+                keeper_of(record.labels, record.annotations),
+                class_of(record),
+            )
+
+
+def _why(record: Typed[GPURequest]) -> str:
+    assert record.object is not None, "only what can be read is judged"
+    if waits(record):
+        return "waits for a machine"
+    if record.deleting or copied(record) or record.object.status.phase in ENDED:
+        return ""
+    onward = record.object.spec.restart_policy == "OnLoss" and open_attempt(attempts_of(record)) is not None
+    return "rents another when its machine is lost (restartPolicy OnLoss)" if onward else ""
+
+
+def _pools(survey: Survey) -> Iterator[Buyer]:
+    for record in survey.pools:
+        pool = record.object
+        if pool is None or record.deleting or pool.spec.mode == "Observe" or pool.spec.replicas == 0:
+            continue
+        fixed = pool.spec.replicas
+        why = f"keeps {fixed} machine{'s' if fixed != 1 else ''} (replicas)" if fixed else "buys when pods need it"
+        keeper = keeper_of(record.labels, record.annotations)
+        yield Buyer(f"pool/{record.key}", why, bool(fixed), keeper, pool.spec.node_class_ref.name)

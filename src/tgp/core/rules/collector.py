@@ -1,0 +1,97 @@
+"""Which machines nobody owns. A request owns by token: the one machine of the one attempt that may still have one.
+
+Whatever bears no token of this cluster is none of our business, whoever it belongs to.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tgp.api.request import GPURequest
+from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.instance import Instance
+from tgp.core.model.token import Token, plain_uid, read_token
+from tgp.core.model.typed import Typed
+
+FEW = 2  # may always go at once
+SHARE = 5  # of the machines in a list, one in so many may go at once
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What one request may keep."""
+
+    token: str  # of the attempt that may have a machine; empty: none may
+    instance_id: str = ""  # the machine that was written down; empty: none was yet
+    everything: bool = False  # it cannot be read, so whatever bears its uid is its own
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    instance: Instance
+    why: str
+
+
+def owners(records: Iterable[Typed[GPURequest]]) -> dict[str, Owner]:
+    """By uid as it stands in tokens. A restored copy owns nothing: the tokens in its status are another object's."""
+    return {plain_uid(record.uid_text): _owner(record) for record in records if not copied(record)}
+
+
+def _owner(record: Typed[GPURequest]) -> Owner:
+    attempt = open_attempt(attempts_of(record))
+    return Owner(
+        attempt.token if attempt is not None else "",
+        (attempt.instance_id or "") if attempt is not None else "",
+        everything=record.object is None,
+    )
+
+
+def bears_our_mark(instance: Instance, cluster: str) -> Token | None:
+    """None: another cluster's, or nobody's that we know. Never touched."""
+    token = read_token(instance.token)
+    return token if token is not None and token.cluster == cluster else None
+
+
+def orphans(instances: Iterable[Instance], owned: Mapping[str, Owner], cluster: str) -> tuple[Orphan, ...]:
+    """Of one list, with the reason each is nobody's, in the order in which machines are kept."""
+    listed = sorted(instances, key=keepers_first)
+    kept = _kept(listed, owned)
+    found = []
+    for instance in listed:
+        token = bears_our_mark(instance, cluster)
+        if token is not None and (why := _disowned(instance, token, owned.get(token.uid), kept)):
+            found.append(Orphan(instance, why))
+    return tuple(found)
+
+
+def too_many(count: int, of: int) -> bool:
+    """Would more go at once than anybody believes? Then rather somebody's view is wrong: stop and ask."""
+    return count > max(FEW, of // SHARE)
+
+
+def keepers_first(instance: Instance) -> tuple[str, str, str]:
+    """Of two machines under one token the older is kept: it is the one that was recorded, if any was."""
+    created = instance.created_at.isoformat() if instance.created_at is not None else "~"
+    return instance.token, created, instance.id
+
+
+def _kept(listed: list[Instance], owned: Mapping[str, Owner]) -> dict[str, str]:
+    """Token → id of the machine its request keeps: the recorded one if it is listed, else the first."""
+    recorded = {owner.token: owner.instance_id for owner in owned.values() if owner.instance_id}
+    kept: dict[str, str] = {}
+    for instance in listed:
+        if instance.token not in kept or instance.id == recorded.get(instance.token):
+            kept[instance.token] = instance.id
+    return kept
+
+
+def _disowned(instance: Instance, token: Token, owner: Owner | None, kept: Mapping[str, str]) -> str:
+    """Why it is nobody's; empty: it is somebody's."""
+    if owner is None:
+        return "no request has its uid"
+    if owner.everything:
+        return ""
+    if owner.token != str(token):
+        return f"attempt {token.attempt} of its request is over"
+    if kept[instance.token] != instance.id:
+        return f"its request has machine {kept[instance.token]} under the same token"
+    return ""

@@ -1,0 +1,96 @@
+"""What attempts have cost: the billed price times the time a provider confirmed, in whole micro-dollars.
+
+An estimate of the bill, never below it by more than what no price holds (traffic, a disk kept after a stop). An
+attempt that no provider ever confirmed cost nothing.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+from tgp.api.problem import Invalid
+from tgp.api.request import Attempt, GPURequest
+from tgp.api.values import microusd
+from tgp.core.model.spend import INSTANT, Entry
+from tgp.core.model.typed import Typed
+
+HOUR = timedelta(hours=1)
+MOST_MICROUSD = 10**15 - 1  # the largest amount that fits where dollars are written: beyond it lies an error
+POOL_KIND = "GPUNodePool"
+POOL_LABEL = "tgp.io/nodepool"
+
+
+def hourly_of(attempt: Attempt) -> int:
+    """As the provider bills; else what it was ordered for. 0: the record tells no price."""
+    ordered = attempt.offer.hourly_price if attempt.offer is not None else None
+    return next((amount for text in (attempt.hourly_price, ordered) if (amount := read_amount(text)) is not None), 0)
+
+
+def cost_of(attempt: Attempt, until: datetime, step: timedelta = INSTANT) -> int:
+    """From its confirmation until then, or until its end if that came first; a begun `step` of time counts whole."""
+    if attempt.launched_at is None:
+        return 0
+    ended = until if attempt.ended_at is None else min(until, attempt.ended_at)
+    steps = max(0, -((attempt.launched_at - ended) // step))  # both divisions round up
+    billed = steps * (step // INSTANT)
+    return min(-(-hourly_of(attempt) * billed // (HOUR // INSTANT)), MOST_MICROUSD)
+
+
+def spent(attempts: Iterable[Attempt], now: datetime, step: timedelta = INSTANT) -> int:
+    """By all attempts together: what is written of those that are over, and the running one until now."""
+    return min(sum(_settled(attempt, now, step) for attempt in attempts), MOST_MICROUSD)
+
+
+def entry_of(record: Typed[GPURequest], attempt: Attempt, step: timedelta = INSTANT) -> Entry | None:
+    """For the spend record, from an attempt that is over; None: it never had a machine, so there is nothing to enter.
+
+    The same record gives the same entry, whoever makes it and when.
+    """
+    assert attempt.ended_at is not None, "what still runs has no final cost"
+    if attempt.launched_at is None:
+        return None
+    offer = attempt.offer
+    return Entry(
+        uid=record.uid_text,
+        attempt=attempt.number,
+        request=str(record.key),
+        pool=pool_of(record),
+        node_class=class_of(record),
+        provider=offer.provider if offer is not None else "",
+        gpu=(offer.gpu_type or "") if offer is not None else "",
+        gpus=(offer.gpu_count or 0) if offer is not None else 0,
+        instance=attempt.instance_id or "",
+        began=attempt.launched_at.astimezone(UTC),
+        ended=max(attempt.launched_at, attempt.ended_at).astimezone(UTC),
+        microusd=_settled(attempt, attempt.ended_at, step),
+    )
+
+
+def class_of(record: Typed[GPURequest]) -> str:
+    """The class it was reserved by; of one without a reservation the class it names; empty: neither."""
+    if record.object is None:
+        said = record.status.get("nodeClass")
+        return said if isinstance(said, str) else ""
+    ref = record.object.spec.node_class_ref
+    return record.object.status.node_class or (ref.name if ref is not None else "")
+
+
+def pool_of(record: Typed[GPURequest]) -> str:
+    """namespace/name of the pool that wrote it; empty: its owner did."""
+    owner = next((owner.name for owner in record.owners if owner.kind == POOL_KIND), "")
+    name = owner or record.labels.get(POOL_LABEL, "")
+    return f"{record.key.namespace}/{name}" if name else ""
+
+
+def _settled(attempt: Attempt, now: datetime, step: timedelta) -> int:
+    written = read_amount(attempt.spent) if attempt.ended_at is not None else None
+    return cost_of(attempt, now, step) if written is None else written
+
+
+def read_amount(dollars: str | None) -> int | None:
+    """None: nothing is written, or nothing that reads as an amount."""
+    if not dollars:
+        return None
+    try:
+        return microusd(dollars, "status")
+    except Invalid:
+        return None

@@ -1,0 +1,159 @@
+"""By which class a request is served: the one it is pinned to, the one it names, else the default one.
+
+The default is the class annotated so; else the only one; else, where there is none at all, an implicit class made of
+the keys in the operator's Secret. Several classes and none of them the default: nobody guesses whose limits are meant.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tgp.api.common import Condition, ObjectMeta
+from tgp.api.nodeclass import ClassLimits, GPUNodeClass, GPUNodeClassSpec, Networking, ProviderConfig
+from tgp.api.request import GPURequest
+from tgp.core.model.key import Key
+from tgp.core.model.typed import Typed
+from tgp.core.rules.nodepool import namespace_allowed
+from tgp.core.rules.secrets import DEFAULT_KEYS, OPERATOR_SECRET
+
+DEFAULT_ANNOTATION = "tgp.io/is-default-class"
+IMPLICIT = "(implicit)"  # no object can be called so
+# Enough to try everything out, and what a forgotten night of it costs can be borne. Whoever wants more writes a class.
+IMPLICIT_LIMITS = ClassLimits(max_nodes=4, max_hourly_cost="25.00")
+OAUTH_KEYS = frozenset({"client-id", "client-secret"})
+NAMED_MOST = 5  # classes in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    name: str  # as it is pinned
+    object: GPUNodeClass
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Nothing is bought by any class now. The reason is a condition's."""
+
+    reason: str
+    message: str
+
+
+def class_for(
+    request: GPURequest,
+    classes: Iterable[Typed[GPUNodeClass]],
+    *,
+    namespace_labels: Mapping[str, str],
+    allowed_namespaces_required: bool,
+) -> Chosen | Why:
+    """`classes` may have the implicit one among them: it serves who is pinned to it, and where there is no other."""
+    known = {record.key.name: record for record in classes}
+    name = _name(request, known)
+    if isinstance(name, Why):
+        return name
+    record = known.get(name)
+    if record is None or (name == IMPLICIT and request.spec.node_class_ref is not None):
+        return _gone(request, name)
+    if record.object is None:
+        return Why("NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator")
+    if not namespace_allowed(record.object, namespace_labels, required=allowed_namespaces_required):
+        return Why(
+            "NamespaceNotAllowed",
+            f"{_called(name)} does not allow this namespace: ask its administrator about spec.allowedNamespaces",
+        )
+    return _unwilling(name, record) or Chosen(name, record.object)
+
+
+def implicit_class(keys: Collection[str], default_backend: str) -> GPUNodeClass | None:
+    """Every provider whose key is among `keys`, those of the operator's Secret; None: there is none.
+
+    `default_backend`: the operator's own mesh; empty: it names none, and Tailscale is meant where its client is there.
+    """
+    providers = tuple(ProviderConfig(name=name) for name, key in DEFAULT_KEYS.items() if key in keys)
+    if not providers:
+        return None
+    backend = default_backend or ("tailscale" if OAUTH_KEYS.issubset(keys) else "none")
+    spec = GPUNodeClassSpec(providers=providers, limits=IMPLICIT_LIMITS, networking=Networking(backend=backend))
+    return GPUNodeClass(metadata=ObjectMeta(name=IMPLICIT), spec=spec)
+
+
+def implicit_record(node_class: GPUNodeClass, version: int) -> Typed[GPUNodeClass]:
+    return Typed(key=Key("", IMPLICIT), resource_version=version, generation=version, object=node_class)
+
+
+def wants_default(request: GPURequest) -> bool:
+    """Neither pinned nor naming a class."""
+    return request.status.node_class is None and request.spec.node_class_ref is None
+
+
+def _name(request: GPURequest, known: Mapping[str, Typed[GPUNodeClass]]) -> str | Why:
+    if request.status.node_class is not None:
+        return request.status.node_class
+    if request.spec.node_class_ref is not None:
+        return request.spec.node_class_ref.name
+    written = sorted(name for name in known if name != IMPLICIT)
+    marked = [name for name in written if known[name].annotations.get(DEFAULT_ANNOTATION) == "true"]
+    if len(marked) > 1:
+        return Why(
+            "SeveralDefaultClasses",
+            f'{_listed(marked)} are both annotated {DEFAULT_ANNOTATION}: "true": leave one of them so, or name one in '
+            "spec.nodeClassRef",
+        )
+    if marked or len(written) == 1:
+        return (marked or written)[0]
+    if not written:
+        return IMPLICIT
+    return Why(
+        "NodeClassNotFound",
+        f"spec.nodeClassRef is not set, and none of {_listed(written)} is the default: name one, or "
+        f'kubectl annotate gpunodeclass {written[0]} {DEFAULT_ANNOTATION}="true"',
+    )
+
+
+def _gone(request: GPURequest, name: str) -> Why:
+    if name == IMPLICIT:
+        keys = ", ".join(DEFAULT_KEYS.values())
+        return Why(
+            "NodeClassNotFound",
+            f"there is no GPUNodeClass, and Secret {OPERATOR_SECRET} has no provider's key ({keys}): write a class, or "
+            "put a key there",
+        )
+    if request.status.node_class is not None:
+        return Why(
+            "NodeClassNotFound", f"GPUNodeClass {name}, by which it was reserved, is gone: nothing more is bought"
+        )
+    return Why(
+        "NodeClassNotFound",
+        f"spec.nodeClassRef.name: there is no GPUNodeClass {name!r}; see kubectl get gpunodeclasses",
+    )
+
+
+def _unwilling(name: str, record: Typed[GPUNodeClass]) -> Why | None:
+    assert record.object is not None
+    if record.deleting:
+        return Why("NodeClassDeleting", f"GPUNodeClass {name} is being deleted: it buys nothing more")
+    if name != IMPLICIT and (unready := _unready(name, record, record.object.status.conditions)) is not None:
+        return unready
+    if record.object.spec.suspend:
+        return Why(
+            "Suspended",
+            f"GPUNodeClass {name} is suspended (spec.suspend): nothing is bought; to go on: tgp release class/{name}",
+        )
+    return None
+
+
+def _unready(name: str, record: Typed[GPUNodeClass], conditions: Sequence[Condition]) -> Why | None:
+    ready = next((each for each in conditions if each.type == "Ready"), None)
+    if ready is None or ready.observed_generation != record.generation:
+        return Why("NodeClassNotReady", f"GPUNodeClass {name} was not looked at yet")
+    if ready.status != "True":
+        return Why("NodeClassNotReady", f"GPUNodeClass {name} is not ready ({ready.reason}): {ready.message}")
+    return None
+
+
+def _called(name: str) -> str:
+    return "the implicit class" if name == IMPLICIT else f"GPUNodeClass {name}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NAMED_MOST
+    shown = ", ".join(names[:NAMED_MOST])
+    return f"GPUNodeClasses {shown}" + (f" and {more} more" if more > 0 else "")

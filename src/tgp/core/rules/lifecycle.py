@@ -1,0 +1,528 @@
+"""From a request to a machine and back: what to do next about one GPURequest, and nothing else.
+
+Three questions, in this order, keep the money: may something exist that we do not know of? Then look, buy nothing.
+Is what we know of no longer wanted? Then give it back, and believe it gone only when it is no longer listed.
+Only then: what would be bought?
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from tgp.api.request import Attempt
+from tgp.api.values import NEVER, microusd, span
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.node import Node
+from tgp.core.model.offer import BootMode
+from tgp.core.model.presence import Absent, Found, Trouble, Unknown
+from tgp.core.rules.drain import Drain
+from tgp.core.rules.purchase import Buy, life_of, price_cap
+from tgp.core.rules.ranking_words import dollars
+from tgp.core.rules.sight import Sight
+
+LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
+FAILURES_MAX = 5  # launches that came to nothing, or to a machine that was no use
+LOSSES_MAX = 16  # machines lost in use, where each is replaced
+NODE_LOST_AFTER = timedelta(minutes=10)  # a Node that is not ready, or not there, is given up then
+WARNED_AT = 0.8  # of the life
+LITTLE_DEARER = 1.25  # times the reserved price, where the owner named no ceiling
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
+LOOK_AGAIN = timedelta(seconds=15)
+PROGRESS_STEP = timedelta(minutes=1)  # progress is written down this often at most
+
+
+class End(StrEnum):
+    """Why a machine is given back: the reason of the condition `Terminating`."""
+
+    DELETED = "Deleted"
+    EXPIRED = "Expired"
+    IDLE = "Idle"
+    NEVER_STARTED = "NeverStarted"
+    NEVER_JOINED = "NeverJoined"
+    NEVER_INITIALIZED = "NeverInitialized"
+    BROKEN = "Broken"  # it failed before it was ever ready
+    TOO_DEAR = "TooDear"
+    LOST = "Lost"  # taken back, outbid, or its host is gone
+    NODE_LOST = "NodeLost"  # the cluster does not see it any more
+
+
+NO_USE = frozenset({End.NEVER_STARTED, End.NEVER_JOINED, End.NEVER_INITIALIZED, End.BROKEN, End.TOO_DEAR})
+LOSSES = frozenset({End.LOST, End.NODE_LOST})
+NO_MACHINE = frozenset({"SoldOut", "Refused", "KeyRefused", "Exhausted", "Busy", "Withdrawn", "Absent"})
+COUNTED = frozenset({"Refused", "Absent", "Failed"})  # as failed launches; nobody is to blame for the others
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing to do but to tell how it stands."""
+
+    reason: str
+    message: str
+    until: datetime | None = None  # look again then; None: when something changes
+
+
+@dataclass(frozen=True, slots=True)
+class Enrol:
+    """Our finalizer and the object's uid, before anything can be bought."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    buy: Buy
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    attempt: Attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """The attempt is over, and there is no machine."""
+
+    attempt: Attempt
+    outcome: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """The provider lists it under our token: it is ours."""
+
+    attempt: Attempt
+    instance: Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Decide, on paper, that the machine is given back."""
+
+    end: End
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mend:
+    node: Node
+    change: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """Drain the node."""
+
+    drain: Drain
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    attempt: Attempt
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNode:
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """The machine is gone: enter what it cost, and say what follows."""
+
+    attempt: Attempt
+    outcome: str
+    message: str
+    finished: "Finish | None"  # None: another attempt follows
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The request is over, and stays to tell its story."""
+
+    phase: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Nothing of it is left anywhere: let the object go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """It was kept long enough."""
+
+
+Step: TypeAlias = (
+    Rest
+    | Enrol
+    | Reserve
+    | Order
+    | Withdraw
+    | Adopt
+    | Begin
+    | Mend
+    | Empty
+    | Return
+    | RemoveNode
+    | Close
+    | Finish
+    | Release
+    | Discard
+)
+
+
+def next_step(sight: Sight) -> Step:
+    """Take the request one step towards its spec, or one step towards gone."""
+    deleting, attempt = sight.record.deleting, sight.attempt
+    if sight.restored:
+        return Release() if deleting else Rest("Restored", "a restored copy: delete it, and write the request anew")
+    if not sight.enrolled:
+        return Rest("Gone", "it is being deleted, and nothing was bought") if deleting else _first(sight)
+    if attempt is None:
+        return _without_machine(sight)
+    if attempt.outcome != LAUNCHED:
+        return _in_doubt(sight, attempt)
+    if sight.holds("Terminating"):
+        return _give_back(sight, attempt)
+    if (reason := _reason_to_end(sight, attempt)) is not None:
+        return reason
+    return _look_after(sight, attempt)
+
+
+def _first(sight: Sight) -> Step:
+    """Somebody took our finalizer off, or it is new: nothing is ever bought, or forgotten, without it."""
+    if sight.holds("Ended") and sight.attempt is None:
+        return _kept(sight)
+    return Enrol()
+
+
+# -- no machine, as far as anybody knows -----------------------------------------------------------------------------
+
+
+def _without_machine(sight: Sight) -> Step:
+    if sight.strays:
+        return Rest("Strays", f"waits until {sight.strays[0]} is given back: {_count(sight.strays)}", _soon(sight))
+    if not sight.settled and not sight.blank:
+        why = "what was bought for it is not on record: every provider is asked before anything else happens"
+        return Rest("Settling", why, _soon(sight))
+    if sight.record.deleting:
+        return Release()
+    if sight.holds("Ended"):
+        return _kept(sight)
+    if (finish := _no_more(sight)) is not None:
+        return finish
+    if sight.stopped is not None:
+        return Rest(sight.stopped.reason, sight.stopped.message)
+    pause = _pause_until(sight)
+    if pause is not None and sight.now < pause:
+        last = sight.attempts[-1]
+        return Rest("BackingOff", f"attempt {last.number} failed: {last.message or last.outcome}", pause)
+    if isinstance(sight.choice, Buy):
+        return Reserve(sight.choice, _next_number(sight))
+    again = sight.choice.look_again
+    return Rest(sight.choice.reason, sight.choice.message, sight.now + again if again is not None else None)
+
+
+def _no_more(sight: Sight) -> Finish | None:
+    """Another attempt would be one too many."""
+    failures = [attempt for attempt in sight.attempts if attempt.outcome in COUNTED]
+    if len(failures) >= FAILURES_MAX:
+        last = failures[-1].message or failures[-1].outcome
+        return Finish("Failed", "TooManyFailures", f"{len(failures)} launches failed; the last: {last}")
+    losses = [attempt for attempt in sight.attempts if attempt.outcome == "Lost"]
+    if len(losses) >= LOSSES_MAX:
+        return Finish("Failed", "TooManyLosses", f"{len(losses)} machines were lost, one after the other")
+    expires = expires_at(sight)
+    if losses and expires is not None and sight.now >= expires:
+        return Finish("Finished", "Expired", "its life was over before a lost machine could be replaced")
+    return None
+
+
+def _pause_until(sight: Sight) -> datetime | None:
+    failed = [attempt for attempt in sight.attempts if attempt.outcome in COUNTED | {"Busy", "SoldOut"}]
+    if not failed or failed[-1] is not sight.attempts[-1] or failed[-1].ended_at is None:
+        return None
+    doubled = FIRST_PAUSE * (1 << min(len([each for each in failed if each.outcome != "SoldOut"]), 8))
+    return failed[-1].ended_at + min(doubled, LONGEST_PAUSE)
+
+
+def _next_number(sight: Sight) -> int:
+    return 1 + max([sight.highest, *(attempt.number for attempt in sight.attempts)])
+
+
+def _kept(sight: Sight) -> Step:
+    ended = sight.holds("Ended")
+    assert ended is not None, "only what has ended is kept"
+    since = ended.last_transition_time
+    if sight.keep_finished is None or since is None:
+        return Rest(ended.reason, ended.message)
+    until = since + sight.keep_finished
+    return Discard() if sight.now >= until else Rest(ended.reason, ended.message, until)
+
+
+# -- reserved, and nobody knows yet what came of it --------------------------------------------------------------------
+
+
+def _in_doubt(sight: Sight, attempt: Attempt) -> Step:
+    """We may have bought something the provider does not list yet. Buying again would pay twice; letting go would
+    leave an orphan on the bill. So: neither, until it is found, or absent for longer than any order can be late.
+    """
+    presence = sight.presence
+    if isinstance(presence, Found):
+        return Adopt(attempt, presence.instance)
+    if sight.may_order:
+        return _order_or_not(sight, attempt)
+    if isinstance(presence, Absent) and presence.shown(sight.settle_window):
+        if attempt.instance_id and not sight.asked_to_end:
+            return Return(attempt, attempt.instance_id)  # an error named a machine: end it, whatever lists say
+        return Withdraw(attempt, "Absent", attempt.message or "the order's outcome was unknown; no machine came of it")
+    return Rest("Settling", _settling_words(sight, attempt), _soon(sight))
+
+
+def _order_or_not(sight: Sight, attempt: Attempt) -> Step:
+    if sight.record.deleting:
+        return Withdraw(attempt, "Withdrawn", "deleted before it was ordered")
+    if sight.stopped is not None:
+        return Withdraw(attempt, "Withdrawn", sight.stopped.message)
+    if sight.order_not_before is not None and sight.now < sight.order_not_before:
+        return Rest("ProviderBusy", "the provider asked for a pause before the order", sight.order_not_before)
+    return Order(attempt)
+
+
+def _settling_words(sight: Sight, attempt: Attempt) -> str:
+    where = attempt.offer.provider if attempt.offer is not None else "the provider"
+    if isinstance(sight.presence, Unknown):
+        return f"whether attempt {attempt.number} made a machine at {where} cannot be asked: {sight.presence.why}"
+    seconds = int(sight.settle_window.total_seconds())
+    return f"looks for what attempt {attempt.number} may have made at {where}, for {seconds} s at least"
+
+
+# -- a machine ---------------------------------------------------------------------------------------------------------
+
+
+def _reason_to_end(sight: Sight, attempt: Attempt) -> Begin | None:
+    if sight.record.deleting:
+        return Begin(End.DELETED, "deleted by its owner")
+    return (
+        _failed_machine(sight, attempt)
+        or _dearer_than_agreed(sight, attempt)
+        or _expired(sight)
+        or (_unused(sight, attempt) if sight.status.ready_at is not None else _late(sight, attempt))
+    )
+
+
+def _failed_machine(sight: Sight, attempt: Attempt) -> Begin | None:
+    presence = sight.presence
+    lost = End.LOST if sight.status.ready_at is not None else End.BROKEN
+    if isinstance(presence, Absent) and presence.shown(sight.listing_lag):
+        return Begin(lost, f"{_where(attempt)} does not list it any more")
+    if not isinstance(presence, Found):
+        return None
+    instance = presence.instance
+    if instance.interrupted:
+        return Begin(
+            lost, f"{_where(attempt)} took the spot machine back" + (f": {instance.said}" * bool(instance.said))
+        )
+    if instance.state in (InstanceState.BROKEN, InstanceState.STOPPED):
+        return Begin(lost, f"{_where(attempt)} says it is {instance.said or instance.state.value}")
+    return None
+
+
+def _dearer_than_agreed(sight: Sight, attempt: Attempt) -> Begin | None:
+    presence = sight.presence
+    if not isinstance(presence, Found) or presence.instance.hourly_microusd is None or attempt.offer is None:
+        return None
+    billed = presence.instance.hourly_microusd
+    ceiling = price_cap(sight.spec)
+    if ceiling is None:
+        reserved = microusd(attempt.offer.hourly_price or "0", "offer.hourlyPrice")
+        ceiling = int(reserved * LITTLE_DEARER)
+    if billed <= ceiling:
+        return None
+    return Begin(End.TOO_DEAR, f"{_where(attempt)} bills {dollars(billed)}/h, above {dollars(ceiling)}/h")
+
+
+def _expired(sight: Sight) -> Begin | None:
+    expires = expires_at(sight)
+    if expires is None or sight.now < expires:
+        return None
+    return Begin(End.EXPIRED, f"its maxLifetime ended at {expires:%Y-%m-%d %H:%M:%S}Z")
+
+
+def _late(sight: Sight, attempt: Attempt) -> Begin | None:
+    """Past its deadline we stop paying for a machine nobody can use."""
+    deadline = next_deadline(sight, attempt)
+    if deadline is None or sight.now < deadline.at:
+        return None
+    return Begin(deadline.end, f"{deadline.words} by {deadline.at:%H:%M:%S}Z")
+
+
+def _unused(sight: Sight, _attempt: Attempt) -> Begin | None:
+    node = sight.node.node
+    if (since := unseen_since(sight)) is not None:
+        if sight.now >= since + NODE_LOST_AFTER:
+            what = "its Node is gone" if node is None else "its Node is not ready"
+            return Begin(End.NODE_LOST, f"{what} since {since:%H:%M:%S}Z")
+        return None
+    idle, length = sight.status.idle_since, idle_timeout(sight)
+    if idle is None or length is None or sight.node.idle is not True or sight.node.protected:
+        return None
+    if sight.now < idle + length:
+        return None
+    return Begin(End.IDLE, f"no pod has used its GPUs since {idle:%H:%M:%S}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    at: datetime
+    end: End
+    words: str  # what did not happen
+
+
+def next_deadline(sight: Sight, attempt: Attempt) -> Deadline | None:
+    """Of a start under way: each part has its time, extended while the provider reports progress, to at most twice."""
+    if attempt.launched_at is None:
+        return None
+    patience = sight.patience
+    registered = sight.holds("Registered")
+    if registered is not None and registered.last_transition_time is not None:
+        at = registered.last_transition_time + patience.initialize
+        return Deadline(at, End.NEVER_INITIALIZED, f"{sight.node.words or 'its GPUs were not allocatable'}")
+    presence = sight.presence
+    starting = isinstance(presence, Found) and presence.instance.state is InstanceState.STARTING
+    if starting:
+        at = attempt.launched_at + _extended(patience.launch, attempt)
+        return Deadline(at, End.NEVER_STARTED, f"{_where(attempt)} did not start it")
+    at = attempt.launched_at + _extended(patience.launch + patience.join, attempt)
+    return Deadline(at, End.NEVER_JOINED, "no Node registered")
+
+
+def _extended(length: timedelta, attempt: Attempt) -> timedelta:
+    if attempt.progress_at is None or attempt.launched_at is None:
+        return length
+    return min(2 * length, max(length, attempt.progress_at - attempt.launched_at + length))
+
+
+def _look_after(sight: Sight, attempt: Attempt) -> Step:
+    node = sight.node
+    if node.node is not None and node.mend is not None:
+        return Mend(node.node, node.mend)
+    return Rest("", "", _next_look(sight, attempt))
+
+
+def _next_look(sight: Sight, attempt: Attempt) -> datetime | None:
+    moments = [expires_at(sight), warned_at(sight)]
+    if sight.status.ready_at is None:
+        deadline = next_deadline(sight, attempt)
+        moments.append(deadline.at if deadline is not None else None)
+    else:
+        since, idle, length = unseen_since(sight), sight.status.idle_since, idle_timeout(sight)
+        moments.append(since + NODE_LOST_AFTER if since is not None else None)
+        moments.append(idle + length if idle is not None and length is not None else None)
+    return min((moment for moment in moments if moment is not None and moment > sight.now), default=None)
+
+
+# -- the way out -------------------------------------------------------------------------------------------------------
+
+
+def _give_back(sight: Sight, attempt: Attempt) -> Step:
+    """There is one way out of the house. Terminated means no longer listed, not asked to stop."""
+    if _gone(sight, attempt):
+        left = sight.node.leftover
+        if left is not None:
+            return Mend(left, sight.node.undress) if sight.node.undress is not None else RemoveNode(left)
+        return _closed(sight, attempt)
+    if sight.drain is not None and not sight.drain.done:
+        return Empty(sight.drain)
+    if isinstance(sight.presence, Unknown) and sight.presence.trouble is not Trouble.UNREACHABLE:
+        return Rest(sight.presence.trouble.value, sight.presence.why, _soon(sight))
+    if sight.ask_again_at is not None and sight.now < sight.ask_again_at:
+        return Rest("Returning", sight.trouble or "the provider was asked for its end", sight.ask_again_at)
+    instance_id = sight.presence.instance.id if isinstance(sight.presence, Found) else attempt.instance_id
+    if not instance_id or isinstance(sight.presence, Absent):
+        return Rest("Returning", "not listed any more; looks once again to be sure", _soon(sight))
+    return Return(attempt, instance_id)
+
+
+def _gone(sight: Sight, attempt: Attempt) -> bool:
+    presence = sight.presence
+    if isinstance(presence, Absent):
+        return presence.shown(sight.listing_lag)
+    # A box without a status endpoint cannot be asked; its Node tells.
+    mute = _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
+    return mute and sight.asked_to_end > 0 and (sight.node.node is None or sight.node.node.ready is not True)
+
+
+def _closed(sight: Sight, attempt: Attempt) -> Close:
+    ending = sight.holds("Terminating")
+    assert ending is not None, "what is given back was to be given back"
+    reason = ending.reason
+    if reason in NO_USE:
+        return Close(attempt, "Failed", f"{reason}: {ending.message}", None)
+    if reason in LOSSES:
+        if sight.spec.restart_policy == "OnLoss" and not sight.record.deleting:
+            return Close(attempt, "Lost", ending.message, None)
+        return Close(attempt, "Lost", ending.message, Finish("Failed", "Lost", ending.message))
+    return Close(attempt, "Returned", ending.message, Finish("Finished", reason, ending.message))
+
+
+# -- moments -----------------------------------------------------------------------------------------------------------
+
+
+def life_began(attempts: Iterable[Attempt]) -> datetime | None:
+    """Machines that were lost in use count; those that never were of use do not."""
+    began = [
+        attempt.launched_at
+        for attempt in attempts
+        if attempt.launched_at is not None and (attempt.ended_at is None or attempt.outcome == "Lost")
+    ]
+    return min(began, default=None)
+
+
+def expires_at(sight: Sight) -> datetime | None:
+    """None: never, or not begun."""
+    began, life = life_began(sight.attempts), life_of(sight.spec)
+    return began + life if began is not None and life is not None else None
+
+
+def warned_at(sight: Sight) -> datetime | None:
+    began, life = life_began(sight.attempts), life_of(sight.spec)
+    return began + life * WARNED_AT if began is not None and life is not None else None
+
+
+def idle_timeout(sight: Sight) -> timedelta | None:
+    length = span(sight.spec.idle_timeout, "spec.idleTimeout")
+    return None if length is NEVER else length
+
+
+def unseen_since(sight: Sight) -> datetime | None:
+    """Since when the cluster has not seen a node that was ready once; None: it sees it."""
+    node = sight.node.node
+    if node is None:
+        registered = sight.condition("Registered")
+        noticed = registered is not None and registered.status == "False"
+        return (registered.last_transition_time if noticed and registered is not None else None) or sight.now
+    if node.ready is True:
+        return None
+    return node.ready_since or sight.now
+
+
+def _power(attempt: Attempt) -> bool:
+    return attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
+
+
+def _where(attempt: Attempt) -> str:
+    return attempt.offer.provider if attempt.offer is not None else "the provider"
+
+
+def _soon(sight: Sight) -> datetime:
+    return sight.now + LOOK_AGAIN
+
+
+def _count(strays: tuple[str, ...]) -> str:
+    return "one machine" if len(strays) == 1 else f"{len(strays)} machines"

@@ -1,0 +1,282 @@
+"""What a request's status says: phase, conditions and message, told from what was seen and what is done about it.
+
+Everything here is read by people. Moments are told as moments, not as minutes left: a quiet object is not written.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tgp.api.request import ATTEMPTS_KEPT, Attempt
+from tgp.api.values import rfc3339, usd
+from tgp.core.model.conditions import Verdict
+from tgp.core.model.instance import InstanceState
+from tgp.core.model.presence import Found, Unknown
+from tgp.core.rules.costs import spent
+from tgp.core.rules.lifecycle import (
+    LAUNCHED,
+    NO_MACHINE,
+    Finish,
+    Rest,
+    Step,
+    expires_at,
+    idle_timeout,
+    next_deadline,
+    unseen_since,
+    warned_at,
+)
+from tgp.core.rules.limits import holding_of
+from tgp.core.rules.purchase import offer_of
+from tgp.core.rules.ranking_words import dollars, machine
+from tgp.core.rules.sight import Sight
+
+OWNED = frozenset(
+    {
+        "Launched",
+        "Registered",
+        "Initialized",
+        "Ready",
+        "Drained",
+        "Terminating",
+        "Ended",
+        "Restored",
+        "ProviderReachable",
+        "ExpiresSoon",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    phase: str
+    message: str
+    verdicts: tuple[Verdict, ...]
+    parts: Mapping[str, Any]  # of the status; None: it is not there
+
+
+def tell(sight: Sight, step: Step, *, finish: Finish | None = None) -> Story:
+    """`sight` as it is once the step is on paper; `finish`: the request ends with it."""
+    phase, verdicts = _chapter(sight, step, finish)
+    message = next((each.message for each in reversed(verdicts) if each.message and each.type != "Ready"), "")
+    ready = next((each for each in verdicts if each.type == "Ready"), None)
+    if ready is not None and ready.status:
+        message = ready.message
+    parts = {"phase": phase, "message": message, **_parts(sight, phase)}
+    return Story(phase, message, tuple(verdicts), parts)
+
+
+def _chapter(sight: Sight, step: Step, finish: Finish | None) -> tuple[str, list[Verdict]]:
+    if sight.restored:
+        why = "this object is a restored copy: the machine in its status belongs to another; nothing is bought for it"
+        return "Pending", [Verdict("Restored", True, "Restored", why), _not_ready("Restored", why)]
+    if finish is not None:
+        return finish.phase, [
+            Verdict("Ended", True, finish.reason, finish.message),
+            _not_ready(finish.reason, finish.message),
+        ]
+    ended = sight.holds("Ended")
+    if ended is not None and sight.attempt is None:
+        kept = Verdict("Ended", True, ended.reason, ended.message)
+        return sight.status.phase or "Finished", [kept, _not_ready(ended.reason, ended.message)]
+    attempt = sight.attempt
+    if attempt is None:
+        reason, message = _why_waiting(step)
+        return "Pending", [Verdict("Launched", False, reason, message), _not_ready(reason, message)]
+    if attempt.outcome != LAUNCHED:
+        return "Provisioning", list(_ordering(sight, step, attempt))
+    verdicts = list(_machine(sight, attempt))
+    return _phase(sight, verdicts), verdicts
+
+
+def _why_waiting(step: Step) -> tuple[str, str]:
+    if isinstance(step, Rest):
+        return step.reason or "Waiting", step.message
+    return "Waiting", "looks for an offer"
+
+
+def _ordering(sight: Sight, step: Step, attempt: Attempt) -> Iterator[Verdict]:
+    if isinstance(step, Rest) and step.reason:
+        status = None if step.reason == "Settling" else False
+        yield Verdict("Launched", status, step.reason, step.message)
+    else:
+        yield Verdict("Launched", False, "Ordering", f"orders {_offer_words(attempt)} (attempt {attempt.number})")
+    yield from _reachable(sight, attempt)
+    yield _not_ready("Ordering", "there is no machine yet")
+
+
+def _machine(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
+    rented = f"rented {_offer_words(attempt)}; it is {attempt.instance_id} there"
+    yield Verdict("Launched", True, LAUNCHED, rented)
+    yield from _reachable(sight, attempt)
+    if (warned := warned_at(sight)) is not None and sight.now >= warned:
+        expires = expires_at(sight)
+        assert expires is not None, "a life with four fifths has an end"
+        yield Verdict("ExpiresSoon", True, "LifeNearlyOver", f"it is given back at {rfc3339(expires)}")
+    yield from _joining(sight, attempt)
+    ending = sight.holds("Terminating")
+    if ending is not None:
+        yield from _ending(sight, ending.reason, ending.message)
+    else:
+        yield _ready(sight, attempt)
+
+
+def _joining(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
+    node, before = sight.node.node, sight.condition("Registered")
+    if node is not None:
+        yield Verdict("Registered", True, "Registered", f"Node {node.name} joined")
+    elif before is not None and (before.status == "True" or before.reason == "NodeGone"):
+        yield Verdict("Registered", False, "NodeGone", f"Node {sight.status.node_name} was deleted")
+    else:
+        yield Verdict("Registered", False, "NotJoined", _deadline_words(sight, attempt))
+    if node is not None:
+        reason = "Initialized" if sight.node.initialized else "NotInitialized"
+        yield Verdict("Initialized", sight.node.initialized, reason, sight.node.words)
+
+
+def _ready(sight: Sight, attempt: Attempt) -> Verdict:
+    node = sight.node.node
+    if node is None:
+        lost = sight.status.ready_at is not None
+        return _not_ready("NodeGone" if lost else "Joining", _deadline_words(sight, attempt))
+    if node.ready is not True:
+        return _not_ready(
+            "NodeNotReady", f"Node {node.name} is not ready: {node.ready_reason or 'its kubelet is silent'}"
+        )
+    if not sight.node.initialized:
+        return _not_ready("NotInitialized", sight.node.words)
+    length = idle_timeout(sight)
+    until = "" if length is None else f"; given back after {_length(length)} without a pod that uses a GPU"
+    return Verdict("Ready", True, "Ready", f"Node {node.name} is ready at {_price_words(attempt)}{until}")
+
+
+def _ending(sight: Sight, reason: str, message: str) -> Iterator[Verdict]:
+    drain = sight.drain
+    if drain is not None:
+        word = "Drained" if drain.done else "Draining"
+        yield Verdict("Drained", drain.done, word, drain.message)
+    yield _not_ready(reason, message)
+    trouble = f"; {sight.trouble} (asked {sight.asked_to_end} times)" if sight.trouble else ""
+    bare = message.partition("; ")[0] if trouble else message
+    yield Verdict("Terminating", True, reason, f"{bare}{trouble}")
+
+
+def _reachable(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
+    if isinstance(sight.presence, Unknown) and sight.presence.trouble.value != "NotAskedYet":
+        cost = dollars(holding_of("", attempt).microusd)
+        why = f"{sight.presence.why}; its machine, if there is one, costs {cost}/h all the same"
+        yield Verdict("ProviderReachable", False, sight.presence.trouble.value, why)
+
+
+def _phase(sight: Sight, verdicts: list[Verdict]) -> str:
+    held = {each.type: each.status for each in verdicts}
+    if "Terminating" in held:
+        return "Terminating"
+    if held.get("Ready"):
+        return "Ready"
+    if held.get("Registered"):
+        return "Joining"
+    if sight.status.ready_at is not None:
+        return "Joining"
+    starting = isinstance(sight.presence, Found) and sight.presence.instance.state is InstanceState.STARTING
+    return "Provisioning" if starting or not isinstance(sight.presence, Found) else "Booting"
+
+
+def _not_ready(reason: str, message: str) -> Verdict:
+    return Verdict("Ready", False, reason or "Waiting", message)
+
+
+def _deadline_words(sight: Sight, attempt: Attempt) -> str:
+    if sight.status.ready_at is not None:
+        since = unseen_since(sight)
+        return f"its Node is not seen since {rfc3339(since)}" if since is not None else "its Node is not seen"
+    deadline = next_deadline(sight, attempt)
+    until = f" until {rfc3339(deadline.at)}" if deadline is not None else ""
+    return f"waits for Node {sight.status.node_name}{until}; then the next offer is tried"
+
+
+def _offer_words(attempt: Attempt) -> str:
+    return machine(offer_of(attempt.offer)) if attempt.offer is not None else "a machine"
+
+
+def _price_words(attempt: Attempt) -> str:
+    return f"{dollars(holding_of('', attempt).microusd)}/h"
+
+
+def _length(length: Any) -> str:
+    minutes = int(length.total_seconds()) // 60
+    return f"{minutes} min" if minutes else f"{int(length.total_seconds())} s"
+
+
+# -- the rest of the status --------------------------------------------------------------------------------------------
+
+
+def _parts(sight: Sight, phase: str) -> dict[str, Any]:
+    attempt, status = sight.attempt, sight.status
+    newest = sight.attempts[-1] if sight.attempts else None
+    launched = [each.launched_at for each in sight.attempts if each.launched_at is not None]
+    parts: dict[str, Any] = {
+        "attempts": _written(sight) or None,
+        "offer": msgspec.to_builtins(newest.offer) if newest is not None and newest.offer is not None else None,
+        "selectedProvider": newest.offer.provider if newest is not None and newest.offer is not None else None,
+        "provisionedAt": rfc3339(min(launched)) if launched else None,
+        **sight.parts,
+    }
+    living = attempt is not None and attempt.outcome == LAUNCHED
+    parts["instanceId"] = attempt.instance_id if living and attempt is not None else None
+    price = holding_of("", attempt).microusd if attempt is not None else None
+    parts["hourlyPrice"] = usd(price) if price is not None else None
+    if isinstance(sight.presence, Found) and living:
+        parts["publicIp"] = sight.presence.instance.public_ip or None
+        parts["privateIp"] = sight.presence.instance.private_ip or None
+    elif attempt is None:
+        parts.update(publicIp=None, privateIp=None, idleSince=None, terminationScheduledAt=None)
+    if living:
+        parts.update(_moments(sight, phase))
+    elif attempt is None and phase == "Pending":
+        parts.update(readyAt=None, nodeName=None)
+    if status.node_name is None and "nodeName" not in parts:
+        parts["nodeName"] = None
+    return parts
+
+
+def _moments(sight: Sight, phase: str) -> dict[str, Any]:
+    status = sight.status
+    ready_at, idle_since = status.ready_at, status.idle_since
+    if phase == "Ready":
+        ready_at = ready_at or sight.now
+        if sight.node.idle is False or sight.node.protected:
+            idle_since = None
+        elif sight.node.idle is True:
+            idle_since = idle_since or sight.now
+    expires, length = expires_at(sight), idle_timeout(sight)
+    idles = idle_since + length if idle_since is not None and length is not None else None
+    scheduled = min((each for each in (expires, idles) if each is not None), default=None)
+    return {
+        "readyAt": rfc3339(ready_at) if ready_at is not None else None,
+        "idleSince": rfc3339(idle_since) if idle_since is not None else None,
+        "terminationScheduledAt": rfc3339(scheduled) if scheduled is not None else None,
+    }
+
+
+def _written(sight: Sight) -> list[dict[str, Any]]:
+    """Attempts as they go into the status: what a newer version wrote beside our fields stays."""
+    held = sight.record.status.get("attempts")
+    rows = {row.get("number"): row for row in held if isinstance(row, dict)} if isinstance(held, list) else {}
+    return [{**rows.get(each.number, {}), **msgspec.to_builtins(each)} for each in kept(sight.attempts)]
+
+
+def kept(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
+    """The last ones; those that never had a machine are forgotten first: the others cost something."""
+    spare = len(attempts) - ATTEMPTS_KEPT
+    forgotten: set[int] = set()
+    for free in (True, False):
+        for attempt in attempts[:-1]:
+            if spare > len(forgotten) and (attempt.outcome in NO_MACHINE or not free):
+                forgotten.add(attempt.number)
+    return tuple(attempt for attempt in attempts if attempt.number not in forgotten)
+
+
+def spent_words(sight: Sight) -> str:
+    return usd(spent(sight.attempts, sight.now))

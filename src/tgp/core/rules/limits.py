@@ -1,0 +1,89 @@
+"""Hard limits of a class: what lives, is reserved or is in doubt never exceeds them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tgp.api.nodeclass import ClassLimits
+from tgp.api.quantity import milli, whole
+from tgp.api.request import Attempt, ChosenOffer
+from tgp.api.values import microusd, usd
+from tgp.core.model.gpus import resource_name
+
+GIB = 1 << 30
+NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one machine takes of its class's limits, from its reservation until it was shown to be gone."""
+
+    uid: str  # of the request
+    microusd: int  # an hour, at the price it was launched for
+    gpus: int = 0
+    gpu_resource: str = "nvidia.com/gpu"
+    vcpus: int = 0  # 0: not told
+    memory_gib: int = 0  # 0: not told
+
+    def takes(self, resource: str) -> int | None:
+        """Of a resource in a limit, CPU in milli; None: nobody told how much, so it cannot be counted."""
+        if resource == "cpu":
+            return self.vcpus * 1000 or None
+        if resource == "memory":
+            return self.memory_gib * GIB or None
+        if resource == NODES:
+            return 1
+        return self.gpus if resource == self.gpu_resource else 0
+
+
+def holding_of(uid: str, attempt: Attempt) -> Holding:
+    """Of an attempt that may have a machine. A record without a price (of a newer version) is counted as a machine."""
+    offer = attempt.offer or ChosenOffer(provider="", instance_type="")
+    prices = [microusd(text, "hourlyPrice") for text in (offer.hourly_price, attempt.hourly_price) if text]
+    return Holding(
+        uid,
+        max(prices, default=0),
+        offer.gpu_count or 0,
+        resource_name(offer.gpu_type or ""),
+        offer.vcpus or 0,
+        offer.memory_gib or 0,
+    )
+
+
+def shortage(limits: ClassLimits | None, held: Sequence[Holding], wanted: Holding) -> str:
+    """Why `wanted` does not fit beside what is held, in words with the numbers; empty: it fits."""
+    if limits is None:
+        return ""
+    if limits.max_nodes is not None and len(held) + 1 > limits.max_nodes:
+        return f"limits.maxNodes is {limits.max_nodes}, and {len(held)} are held"
+    room = headroom_microusd(limits, held)
+    if room is not None and wanted.microusd > room:
+        return (
+            f"limits.maxHourlyCost is ${limits.max_hourly_cost}/h, of which ${usd(sum(each.microusd for each in held))}"
+            f"/h is held: ${usd(wanted.microusd)}/h does not fit"
+        )
+    for resource in sorted(limits.resources):
+        if said := _resource_shortage(resource, limits, held, wanted):
+            return said
+    return ""
+
+
+def headroom_microusd(limits: ClassLimits | None, held: Iterable[Holding]) -> int | None:
+    """What is left of maxHourlyCost; None: there is no such limit."""
+    if limits is None or limits.max_hourly_cost is None:
+        return None
+    most = microusd(limits.max_hourly_cost, "spec.limits.maxHourlyCost")
+    return max(most - sum(each.microusd for each in held), 0)
+
+
+def _resource_shortage(resource: str, limits: ClassLimits, held: Sequence[Holding], wanted: Holding) -> str:
+    written = limits.resources[resource]
+    most = milli(written) if resource == "cpu" else whole(written)
+    taken = 0
+    for each in (*held, wanted):
+        takes = each.takes(resource)
+        if takes is None:
+            return f"limits.resources[{resource}] is {written}, and a provider does not tell how much a machine has"
+        taken += takes
+    if taken <= most:
+        return ""
+    return f"limits.resources[{resource}] is {written}: one more machine would exceed it"

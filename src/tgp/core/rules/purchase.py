@@ -1,0 +1,229 @@
+"""What would be bought for a request now: one offer, or the reason for which it has to wait."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from tgp.api.common import canonical_provider
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import Attempt, ChosenOffer, GPURequestSpec
+from tgp.api.values import NEVER, microusd, span, usd
+from tgp.core.model.book import PriceBook, Row
+from tgp.core.model.gpus import members, resource_name
+from tgp.core.model.marks import Marks
+from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.wish import Kinds, PassedOver, Wish
+from tgp.core.rules import benching
+from tgp.core.rules.bids import DEFAULT_MARGIN, bid
+from tgp.core.rules.limits import Holding
+from tgp.core.rules.ranking import Ranking, rank
+from tgp.core.rules.ranking_words import machine
+from tgp.core.rules.wishes import class_wish
+
+CANDIDATES = 40  # looked at one by one; all of them unsuitable means a pattern, not bad luck
+USUAL_LIFE = timedelta(hours=24)
+FAILED = frozenset({"Refused", "SoldOut", "Absent", "Failed", "Busy"})  # outcomes that are held against an offer
+
+
+@dataclass(frozen=True, slots=True)
+class Buy:
+    """This offer, at this price: what will be reserved and ordered."""
+
+    offer: Offer
+    source: str
+    hourly_microusd: int  # of a spot machine on a marketplace the bid; limits count it
+    bid_microusd: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Nothing is bought now. The reason is a condition's."""
+
+    reason: str
+    message: str
+    look_again: timedelta | None = None  # None: when something changes
+
+
+Choice: TypeAlias = Buy | Stay
+
+
+@dataclass(frozen=True, slots=True)
+class Shop:
+    """What a choice may look at."""
+
+    spec: GPURequestSpec
+    name: str  # of the class
+    node_class: GPUNodeClass
+    book: PriceBook
+    marks: Marks
+    headroom_microusd: int | None  # what is left of the class's maxHourlyCost
+    closed: Callable[[Row], str]  # why nothing may be bought there now; empty: it may
+    unfit: Callable[[Offer], str]  # why a machine of this offer would be no use as a node; empty: it would be
+    shortage: Callable[[Holding], str]  # why it does not fit the class's limits; empty: it does
+    uid: str
+    now: datetime
+
+
+def choose(shop: Shop) -> Choice:
+    """The best offer that passes everything; else the reason nearest to a purchase."""
+    spec, node_class = shop.spec, shop.node_class
+    if spec.spot and not node_class.spec.instance_requirements.spot_allowed:
+        return Stay("SpotNotAllowed", f"spec.spot: class {shop.name} does not allow spot machines")
+    if spec.gpu_type is not None and not _models(spec, node_class):
+        return Stay("NotInClass", f"spec.gpuType: class {shop.name} does not rent {spec.gpu_type}")
+    ranking = rank(shop.book, request_wish(shop), shop.now)
+    refused = ""
+    for row in ranking.first(CANDIDATES):
+        choice = _consider(shop, row)
+        if isinstance(choice, Buy):
+            return choice
+        refused = refused or choice
+    if refused:
+        reason, _, message = refused.partition(": ")
+        return Stay(reason, message)
+    return _nothing_fits(ranking)
+
+
+def request_wish(shop: Shop) -> Wish:
+    """The class's wish, narrowed by the request."""
+    spec = shop.spec
+    wish = class_wish(shop.node_class, shop.marks)
+    pinned = spec.offer
+    regions = tuple(dict.fromkeys(each for each in (spec.region, *spec.regions) if each))
+    if pinned is not None and pinned.region:
+        regions = (pinned.region,)
+    provider = canonical_provider(pinned.provider if pinned is not None else spec.provider or "")
+    return replace(
+        wish,
+        models=_models(spec, shop.node_class) if spec.gpu_type is not None else wish.models,
+        gpu_count=spec.gpu_count if pinned is None else None,
+        regions=regions,
+        kinds=Kinds.SPOT if spec.spot else Kinds.ON_DEMAND,
+        provider=provider,
+        instance_type=pinned.instance_type if pinned is not None else "",
+        max_hourly_microusd=price_cap(spec),
+        headroom_microusd=shop.headroom_microusd,
+        lasting=life_of(spec) or USUAL_LIFE,
+    )
+
+
+def price_cap(spec: GPURequestSpec) -> int | None:
+    return microusd(spec.max_hourly_price, "spec.maxHourlyPrice") if spec.max_hourly_price else None
+
+
+def life_of(spec: GPURequestSpec) -> timedelta | None:
+    """How long a machine may live; None: for ever."""
+    written = spec.max_lifetime or spec.ttl
+    if written is None:
+        return USUAL_LIFE
+    length = span(written, "spec.maxLifetime")
+    return None if length is NEVER else length
+
+
+def own_marks(marks: Marks, attempts: tuple[Attempt, ...]) -> Marks:
+    """What this request's own failures hold against offers: a new leader remembers no others."""
+    for attempt in attempts:
+        if attempt.outcome in FAILED and attempt.offer is not None and attempt.ended_at is not None:
+            offer = offer_of(attempt.offer)
+            if offer.key not in marks.offers:
+                marks = benching.failed(marks, offer, attempt.message or "", attempt.ended_at)
+    return marks
+
+
+def chosen(buy: Buy) -> ChosenOffer:
+    """For the record."""
+    offer = buy.offer
+    return ChosenOffer(
+        provider=offer.provider,
+        instance_type=offer.instance_type,
+        sku=offer.sku if offer.sku != offer.instance_type else None,
+        region=offer.region,
+        place=offer.place or None,
+        host=offer.host or None,
+        gpu_type=offer.gpu,
+        gpu_count=offer.gpu_count,
+        gpu_memory_gib=offer.gpu_memory_gib,
+        vcpus=offer.vcpus or None,
+        memory_gib=offer.memory_gib or None,
+        boot_mode=offer.boot.value,
+        spot=offer.spot,
+        hourly_price=usd(buy.hourly_microusd),
+    )
+
+
+def offer_of(written: ChosenOffer) -> Offer:
+    """An offer again, from its record: what was ordered, not what is on sale now."""
+    return Offer(
+        provider=written.provider,
+        sku=written.sku or written.instance_type,
+        place=written.place or "",
+        region=written.region or "unknown",
+        host=written.host or "",
+        type_name=written.instance_type if written.sku else "",
+        gpu=written.gpu_type or "",
+        gpu_count=written.gpu_count or 1,
+        gpu_memory_gib=written.gpu_memory_gib or 0,
+        vcpus=written.vcpus or 0,
+        memory_gib=written.memory_gib or 0,
+        disk_gib=0,
+        spot=written.spot,
+        hourly_microusd=microusd(written.hourly_price or "0", "offer.hourlyPrice"),
+        boot=BootMode(written.boot_mode or BootMode.NATIVE.value),
+    )
+
+
+def holding(uid: str, buy: Buy) -> Holding:
+    offer = buy.offer
+    return Holding(uid, buy.hourly_microusd, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
+
+
+def _consider(shop: Shop, row: Row) -> "Buy | str":
+    """A purchase, or `Reason: words`."""
+    offer = row.offer
+    if why := shop.closed(row):
+        return f"ProviderClosed: {offer.provider}: {why}"
+    price, bidding = offer.hourly_microusd, None
+    if offer.spot and offer.host:
+        margin = _margin(shop.node_class, offer.provider)
+        bidding = bid(offer, margin, _least(price_cap(shop.spec), shop.headroom_microusd))
+        if bidding is None:
+            return f"NoOfferFits: {machine(offer)}: no bid within the limits would win"
+        price = bidding
+    buy = Buy(offer, row.source, price, bidding)
+    if why := shop.shortage(holding(shop.uid, buy)):
+        return f"LimitReached: class {shop.name}: {why}"
+    if why := shop.unfit(offer):
+        return f"DevicePluginMissing: {why}"
+    return buy
+
+
+def _nothing_fits(ranking: Ranking) -> Stay:
+    reason = "NoOfferFits"
+    if ranking.passed and set(ranking.passed) & {PassedOver.OVER_LIMIT} and not len(ranking):
+        nearest = ranking.nearest(1)
+        if nearest and nearest[0].reason is PassedOver.OVER_LIMIT:
+            reason = "LimitReached"
+    return Stay(reason, "; ".join(ranking.explain()))
+
+
+def _models(spec: GPURequestSpec, node_class: GPUNodeClass) -> tuple[str, ...]:
+    """What both ask for; a name that no table knows stands for itself and fits nothing."""
+    asked = spec.gpu_type or ""
+    allowed = node_class.spec.instance_requirements.gpu_types
+    models = members(asked) or (asked,)
+    if not allowed:
+        return models
+    within = {model for name in allowed for model in (members(name) or (name,))}
+    return tuple(model for model in models if model in within)
+
+
+def _margin(node_class: GPUNodeClass, provider: str) -> float:
+    for entry in node_class.spec.providers:
+        if canonical_provider(entry.name) == provider and entry.settings is not None and entry.settings.bid_margin:
+            return entry.settings.bid_margin
+    return DEFAULT_MARGIN
+
+
+def _least(*ceilings: int | None) -> int | None:
+    return min((each for each in ceilings if each is not None), default=None)

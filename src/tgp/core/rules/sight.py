@@ -1,0 +1,100 @@
+"""All that one turn about a request may look at, gathered at one instant."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from tgp.api.common import Condition
+from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatus
+from tgp.core.model.attempts import FINALIZER, copied, open_attempt
+from tgp.core.model.node import Node
+from tgp.core.model.presence import Presence
+from tgp.core.model.typed import Typed
+from tgp.core.rules.drain import Drain
+from tgp.core.rules.purchase import Choice, Stay
+
+NOT_LOOKED_FOR = Stay("Undecided", "nothing was looked for")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSight:
+    """What is seen of the Node a machine became, or shall become."""
+
+    node: Node | None = None  # None: there is none of that name that is ours
+    initialized: bool = False  # the promised GPUs are allocatable, and start-up taints are gone
+    words: str = ""  # how far it is, with numbers
+    mend: Mapping[str, Any] | None = None  # the patch that makes it look as it shall; None: it does
+    idle: bool | None = None  # no pod uses a GPU there; None: there is no evidence
+    leftover: Node | None = None  # what is to be removed, or set free, once the machine is gone
+    undress: Mapping[str, Any] | None = None  # of a machine you own: the patch that sets its Node free
+    protected: str = ""  # who asks not to be disrupted; empty: nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long each part of a start may take, before what the provider reports is added."""
+
+    launch: timedelta = timedelta(minutes=10)  # from the order to running
+    join: timedelta = timedelta(minutes=15)  # from running to a Node
+    initialize: timedelta = timedelta(minutes=10)  # from a Node to all its GPUs
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    record: Typed[GPURequest]
+    attempts: tuple[Attempt, ...]
+    now: datetime
+    presence: Presence | None = None  # of the open attempt's machine; None: there is no open attempt
+    settle_window: timedelta = timedelta(0)  # absent for so long: it was never made
+    listing_lag: timedelta = timedelta(0)  # absent for so long: it is gone
+    may_order: bool = False  # reserved by this process, in this term, and not sent
+    order_not_before: datetime | None = None  # the provider asked for a pause
+    blank: bool = False  # enrolled by this process and never ordered for: nothing can exist anywhere
+    settled: bool = True  # no provider can hold anything that is not in the attempts
+    strays: tuple[str, ...] = ()  # machines under this request's uid that no attempt explains
+    choice: Choice = NOT_LOOKED_FOR
+    stopped: Stay | None = None  # why nothing may be ordered, whatever was reserved
+    node: NodeSight = NodeSight()
+    patience: Patience = Patience()
+    drain: Drain | None = None  # None: there is nothing to drain
+    asked_to_end: int = 0  # how often this process asked the provider for the end
+    ask_again_at: datetime | None = None
+    trouble: str = ""  # what the provider said the last time it was asked for the end
+    keep_finished: timedelta | None = None  # None: for ever
+    highest: int = 0  # the highest attempt of this request that was seen anywhere
+    decided: Condition | None = None  # goes on paper with this turn
+    parts: Mapping[str, Any] = field(default_factory=dict)  # of the status, that go on paper with this turn
+
+    @property
+    def spec(self) -> GPURequestSpec:
+        assert self.record.object is not None, "an unreadable request gets no turn"
+        return self.record.object.spec
+
+    @property
+    def status(self) -> GPURequestStatus:
+        assert self.record.object is not None, "an unreadable request gets no turn"
+        return self.record.object.status
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The one that may have a machine."""
+        return open_attempt(self.attempts)
+
+    @property
+    def enrolled(self) -> bool:
+        return FINALIZER in self.record.finalizers
+
+    @property
+    def restored(self) -> bool:
+        return copied(self.record)
+
+    def condition(self, name: str) -> Condition | None:
+        return next((each for each in self.status.conditions if each.type == name), None)
+
+    def holds(self, name: str) -> Condition | None:
+        """The condition, if it is True, or becomes so with this turn."""
+        if self.decided is not None and self.decided.type == name:
+            return self.decided
+        found = self.condition(name)
+        return found if found is not None and found.status == "True" else None

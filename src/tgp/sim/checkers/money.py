@@ -1,0 +1,352 @@
+"""The invariants about money: I1 to I9."""
+
+from dataclasses import dataclass
+
+from tgp.api.problem import Invalid
+from tgp.api.quantity import milli
+from tgp.api.resource import GPU_NODE_CLASS
+from tgp.api.values import microusd, usd
+from tgp.core.model.token import read_token
+from tgp.ports.http import Reply, Streaming
+from tgp.sim.apiserver.json_value import Json
+from tgp.sim.checkers.seen import Claim, Order, Rented
+from tgp.sim.checkers.witness import Checker, Witness
+from tgp.sim.clouds.machine import Phase
+from tgp.sim.router import Exchange
+
+ORPHANED_FOR = 300.0  # seconds that a machine nobody owns may stay, besides its provider's own time to stop it
+SETTLE = 300.0  # seconds for a second machine that nobody ordered to be seen and given back
+MOST_ORDERS = 5  # of one request; a machine that was lost after it served gives it another one
+GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
+
+
+@dataclass(slots=True)
+class _Pair:
+    older: Rented
+    newer: Rented
+    age: float = 0.0  # seconds, while both could have been seen and neither was ending
+
+    @property
+    def is_over(self) -> bool:
+        return not (self.older.alive and self.newer.alive)
+
+    @property
+    def is_ending(self) -> bool:
+        return Phase.ENDING in (self.older.machine.phase, self.newer.machine.phase)
+
+
+class OneMachine(Checker):
+    """I1: for one request there is never more than one machine on the bill, not for a second.
+
+    Where a provider made two for one order, or hid one for longer than it ever does, one of them is given back within
+    the settle window.
+    """
+
+    invariant = "I1"
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self.duplicates = 0
+        self._tolerated: list[_Pair] = []
+        self._looked_at = witness.now
+
+    def made(self, rented: Rented) -> None:
+        for other in self.witness.of_uid(rented.token.uid) if rented.token is not None else ():
+            if other is rented:
+                continue
+            if rented.excused or other.excused:
+                self._tolerated.append(_Pair(other, rented))
+            else:
+                self.duplicates += 1
+                self.blame(f"two machines for one request: {other} and {rented}")
+
+    def look(self, now: float) -> None:
+        passed, self._looked_at = now - self._looked_at, now
+        for pair in self._tolerated:
+            if pair.is_over or pair.is_ending or not self._both_show(pair):
+                continue
+            pair.age += passed
+            if pair.age > SETTLE:
+                self.blame(f"two machines for one request, for {pair.age:.0f} s now: {pair.older} and {pair.newer}")
+        if self._tolerated:
+            self._tolerated = [pair for pair in self._tolerated if not pair.is_over]
+
+    def _both_show(self, pair: _Pair) -> bool:
+        present = self.witness.world.clock.now()
+        return all(
+            one.machine.visible_at <= present and self.witness.can_be_listed(one) for one in (pair.older, pair.newer)
+        )
+
+
+@dataclass(slots=True)
+class _Orphan:
+    rented: Rented
+    age: float = 0.0  # seconds, while it could have been seen and was not ending
+
+
+class NoOrphan(Checker):
+    """I2: a machine that no request owns by token is given back within 300 s, and the time its provider takes.
+
+    The clock stands while the provider cannot be listed.
+    """
+
+    invariant = "I2"
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self.oldest = 0.0  # the greatest age that was ever reached
+        self._orphans: dict[int, _Orphan] = {}
+        self._looked_at = witness.now
+
+    def made(self, rented: Rented) -> None:
+        self._consider(rented)
+
+    def turned(self, rented: Rented, before: Phase) -> None:  # noqa: ARG002 - whatever it was
+        if not rented.alive:
+            self._orphans.pop(id(rented), None)
+            if rented.token is not None:
+                self._consider_all(rented.token.uid)  # a twin may have become the owned one
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+        claim = after or before
+        assert claim is not None, "a commit is about something"
+        self._consider_all(claim.uid)
+
+    def look(self, now: float) -> None:
+        passed, self._looked_at = now - self._looked_at, now
+        for orphan in self._orphans.values():
+            rented = orphan.rented
+            if rented.machine.phase is Phase.ENDING or not self.witness.can_be_listed(rented):
+                continue
+            orphan.age += passed
+            self.oldest = max(self.oldest, orphan.age)
+            if orphan.age > ORPHANED_FOR:
+                self.blame(f"nobody owns {rented}, for {orphan.age:.0f} s now")
+
+    def _consider_all(self, uid: str) -> None:
+        for rented in self.witness.of_uid(uid):
+            self._consider(rented)
+
+    def _consider(self, rented: Rented) -> None:
+        if not rented.ours:
+            return
+        if self.witness.owner(rented) is not None:
+            self._orphans.pop(id(rented), None)
+        elif id(rented) not in self._orphans:
+            self._orphans[id(rented)] = _Orphan(rented)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """What one attempt counts for."""
+
+    microusd: int = 0
+    amounts: tuple[tuple[str, int], ...] = ()  # in thousandths
+
+
+class WithinLimits(Checker):
+    """I3: what a class has live, reserved or unknown never exceeds its limits, counted at the price of the order."""
+
+    invariant = "I3"
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self._held: dict[str, dict[str, _Weight]] = {}  # by class, by token
+        self._classes: dict[str, str] = {}  # of every attempt there was
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+        for token in before.rows if before is not None else ():
+            if after is None or not after.is_open(token):
+                self._release(token)
+        if after is not None and after.node_class:
+            new = [token for token, row in after.open_rows() if self._reserve(after, token, row)]
+            if new:
+                self._judge(after.node_class)
+
+    def _reserve(self, claim: Claim, token: str, row: Json) -> bool:
+        """Is it new?"""
+        if token in self._classes:
+            return False
+        self._classes[token] = claim.node_class
+        self._held.setdefault(claim.node_class, {})[token] = _weight_of(row)
+        return True
+
+    def turned(self, rented: Rented, before: Phase) -> None:  # noqa: ARG002 - whatever it was
+        if not rented.alive and rented.token is not None:
+            claim = self.witness.claims.get(rented.token.uid)
+            if claim is None or not claim.is_open(rented.text):
+                self._release(rented.text)
+
+    def _release(self, token: str) -> None:
+        """Unless its machine is still there: then it counts on, whatever is written."""
+        read = read_token(token)
+        machines = self.witness.of_uid(read.uid) if read is not None else ()
+        if not any(one.text == token and not one.excused for one in machines):
+            self._held.get(self._classes.get(token, ""), {}).pop(token, None)
+
+    def _judge(self, name: str) -> None:
+        node_class = self.witness.world.api.backstage.get(GPU_NODE_CLASS, "", name)
+        limits = (node_class or {"spec": {}})["spec"].get("limits") or {}
+        held = self._held[name]
+        if (most := limits.get("maxNodes")) is not None and len(held) > most:
+            self.blame(f"class {name} has {len(held)} machines, at most {most} are allowed: {', '.join(held)}")
+        cost = sum(weight.microusd for weight in held.values())
+        if (dollars := limits.get("maxHourlyCost")) is not None and cost > microusd(str(dollars), "maxHourlyCost"):
+            self.blame(f"class {name} costs ${usd(cost)} an hour, at most ${dollars} is allowed: {', '.join(held)}")
+        for resource, allowed in (limits.get("resources") or {}).items():
+            total = sum(dict(weight.amounts).get(resource, 0) for weight in held.values())
+            if total > milli(allowed):
+                self.blame(f"class {name} has {total / 1000:g} {resource}, at most {allowed} is allowed")
+
+
+def _weight_of(row: Json) -> _Weight:
+    offer = row.get("offer") or {}
+    amounts = ((GPU, offer.get("gpuCount")), (CPU, offer.get("vcpus")), (MEMORY, offer.get("memoryGiB")))
+    scaled = tuple(
+        (name, int(amount) * 1000 * (2**30 if name == MEMORY else 1)) for name, amount in amounts if amount is not None
+    )
+    return _Weight(_price_of(row) or 0, (*scaled, ("nodes", 1000)))
+
+
+def _price_of(row: Json) -> int | None:
+    """What an attempt was ordered at; None: it does not say, or nobody can read it."""
+    told = (row.get("offer") or {}).get("hourlyPrice")
+    try:
+        return None if told is None else microusd(str(told), "hourlyPrice")
+    except Invalid:
+        return None
+
+
+class WithinPrice(Checker):
+    """I4: nothing is ordered above the request's own ceiling, and nothing whose price was not written down."""
+
+    invariant = "I4"
+
+    def ordered(self, order: Order) -> None:
+        claim = self.witness.claims.get(order.token.uid) if order.token is not None else None
+        row = claim.rows.get(str(order.token)) if claim is not None else None
+        if claim is None or row is None:
+            return  # other invariants speak of those
+        price, cap = _price_of(row), claim.cap_microusd
+        if price is None:
+            self.blame(f"{order} for {claim.name} at no price")
+        elif cap is not None and price > cap:
+            self.blame(f"{order} for {claim.name} at ${usd(price)} an hour, above its ${usd(cap)}")
+
+
+class Findable(Checker):
+    """I5: every machine that we order can be found from its provider's lists alone: it carries a token of ours."""
+
+    invariant = "I5"
+
+    def made(self, rented: Rented) -> None:
+        if rented.token is None:
+            self.blame(f"no mark of ours is on {rented}")
+
+
+class OneOrderPerAttempt(Checker):
+    """I6: an attempt is on paper before it is ordered, is ordered once, and only after all earlier ones are over."""
+
+    invariant = "I6"
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self.orders = 0
+        self._ordered: dict[str, str] = {}  # token → who ordered it, unless that was refused for certain
+
+    def ordered(self, order: Order) -> None:
+        self.orders += 1
+        if order.token is None:
+            self.blame(f"{order}: nobody could find what it makes")
+            return
+        text = str(order.token)
+        if text in self._ordered:
+            self.blame(f"{order}, which was ordered before: {self._ordered[text]}")
+        self._ordered[text] = str(order)
+        claim = self.witness.claims.get(order.token.uid)
+        if claim is None:
+            return  # I16's
+        if not claim.is_open(text):
+            self.blame(f"{order} for {claim.name}, where no such attempt is open")
+        earlier = [token for token, row in claim.open_rows() if row.get("number", 0) < order.token.attempt]
+        if earlier:
+            self.blame(f"{order} for {claim.name} while {', '.join(earlier)} is not over")
+
+    def answered(self, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> None:
+        """What was refused for certain was never ordered: the same attempt may be tried again."""
+        if order.token is not None and _is_refusal(self.witness, order, answer, exchange):
+            self._ordered.pop(str(order.token), None)
+
+
+def _is_refusal(witness: Witness, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> bool:
+    """Did the provider say no, and was nothing made? Whether its client heard and understood it is another matter."""
+    said_no = answer is not None and 400 <= answer.status < 500 and exchange.fault is None
+    made = order.token is not None and any(one.text == str(order.token) for one in witness.of_uid(order.token.uid))
+    return said_no and not made
+
+
+class BoundedOrders(Checker):
+    """I7: a request that never gets a usable machine stops trying: five orders, and one more for each machine lost.
+
+    An order that was refused for certain cost nothing and is not counted: the next offer may be had.
+    """
+
+    invariant = "I7"
+
+    def __init__(self, witness: Witness, most: int = MOST_ORDERS) -> None:
+        super().__init__(witness)
+        self._most = most
+        self._orders: dict[str, int] = {}
+        self._lost: dict[str, dict[str, None]] = {}
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:  # noqa: ARG002 - only what is there now
+        for token, row in after.rows.items() if after is not None else ():
+            if row.get("outcome") == "Lost" and after is not None:
+                self._lost.setdefault(after.uid, {})[token] = None
+
+    def ordered(self, order: Order) -> None:
+        if order.token is None:
+            return
+        uid = order.token.uid
+        self._orders[uid] = self._orders.get(uid, 0) + 1
+        allowed = self._most + len(self._lost.get(uid, {}))
+        if self._orders[uid] > allowed:
+            self.blame(f"{order}, the {self._orders[uid]}th for that request; {allowed} are enough")
+
+    def answered(self, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> None:
+        if order.token is not None and _is_refusal(self.witness, order, answer, exchange):
+            self._orders[order.token.uid] -= 1
+
+
+class EndsOnlyOurs(Checker):
+    """I8: only machines that carry our cluster's name and a request's uid are ever ended."""
+
+    invariant = "I8"
+
+    def ended(self, rented: Rented) -> None:
+        if not rented.ours:
+            self.blame(f"we ended {rented}, which is not ours")
+
+
+class NoEndWithoutReason(Checker):
+    """I9: nothing is concluded from missing data.
+
+    A machine that a request owns is ended only once that request says why it is given back; and no attempt is declared
+    over while its machine is there to be seen.
+    """
+
+    invariant = "I9"
+
+    def ended(self, rented: Rented) -> None:
+        claim = self.witness.owner(rented)
+        if claim is not None and not claim.is_ending:
+            self.blame(f"{rented} was ended, and {claim.name} does not say why")
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+        for token in before.rows if before is not None else ():
+            closed = before is not None and before.is_open(token) and after is not None and token in after.rows
+            if closed and after is not None and not after.is_open(token):
+                for rented in self.witness.of_uid(after.uid):
+                    if rented.text == token and not rented.excused:
+                        said = after.rows[token].get("outcome")
+                        self.blame(f"{after.name} declares an attempt over ({said}) while {rented} is there")

@@ -1,0 +1,136 @@
+"""The invariants about objects in the cluster: I13 to I18."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from tgp.api.resource import GPU_REQUEST, NODE
+from tgp.core.model.token import read_token
+from tgp.sim.checkers.seen import Claim, Order, Rented
+from tgp.sim.checkers.witness import Checker, Violation, Witness
+from tgp.sim.clouds.machine import Phase
+from tgp.sim.plans import Effect
+from tgp.sim.router import Exchange
+from tgp.sim.world import KUBERNETES, World
+
+OVER = ("Finished", "Failed")
+PROVIDER_ID = "tgp://"
+
+
+class FinalizerHolds(Checker):
+    """I13: the finalizer is there before the first order, and goes only when no machine of that request is left."""
+
+    invariant = "I13"
+
+    def ordered(self, order: Order) -> None:
+        claim = self.witness.claims.get(order.token.uid) if order.token is not None else None
+        if claim is not None and not (claim.guarded and claim.marked):
+            self.blame(f"{order} for {claim.name}, which no finalizer guards yet")
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+        if before is None or not before.guarded or (after is not None and after.guarded):
+            return
+        for rented in self.witness.of_uid(before.uid):
+            if not rented.excused:
+                self.blame(f"{before.name} was let go while {rented} is there")
+
+
+class ConditionalWrites(Checker):
+    """I14: what we write to a request is conditional on what we saw of it."""
+
+    invariant = "I14"
+    _part = f"/{GPU_REQUEST.plural}/"
+
+    def changing(self, exchange: Exchange) -> None:
+        call = exchange.call
+        writes = exchange.endpoint.name == KUBERNETES and call.method in ("PATCH", "PUT") and self._part in call.path
+        if writes and b'"resourceVersion"' not in call.body:
+            self.blame(f"{exchange.who} wrote {call.path} whatever stood there")
+
+
+class OwnUid(Checker):
+    """I16: the same name under a new uid is another object. We order for none that is gone, and adopt no Node."""
+
+    invariant = "I16"
+
+    def ordered(self, order: Order) -> None:
+        if order.token is not None and order.token.uid not in self.witness.claims:
+            self.blame(f"{order}, for a request that does not exist")
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+        if after is None or not _is_ready(after) or (before is not None and _is_ready(before)):
+            return
+        node = self.witness.world.api.backstage.get(NODE, "", after.node)
+        told = str(((node or {}).get("spec") or {}).get("providerID") or "")
+        token = read_token(told.rpartition("/")[2]) if told.startswith(PROVIDER_ID) else None
+        if token is not None and token.uid != after.uid:
+            self.blame(f"{after.name} took Node {after.node} for its own, which is {told}")
+
+
+def _is_ready(claim: Claim) -> bool:
+    return claim.condition("Ready").get("status") == "True"
+
+
+class Quiet:
+    """I14 again: in a world where nothing changes nothing is written but the Lease, and nothing is ordered or ended.
+
+    with Quiet(world):
+        world.run(hours=1)
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._from = 0
+
+    def __enter__(self) -> Self:
+        self._from = len(self._world.effects)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        loud = [str(effect) for effect in self._world.effects[self._from :] if not _is_lease(effect)]
+        if error is None and loud:
+            raise Violation(f"I14: {len(loud)} changing calls in a quiet world: {'; '.join(loud[:5])}")
+
+
+def _is_lease(effect: Effect) -> bool:
+    return effect.endpoint == KUBERNETES and "/leases" in effect.path
+
+
+def loose_ends(witness: Witness) -> list[str]:
+    """I17, I18: after fair weather every request was attended to and is where it should be. Empty: all is well.
+
+    One that is Ready has its one running machine and its Node; one that is over has none; a machine has an owner;
+    a Node of ours has a machine.
+    """
+    return [*_loose_claims(witness), *_loose_machines(witness), *_loose_nodes(witness)]
+
+
+def _loose_claims(witness: Witness) -> Iterator[str]:
+    for claim in witness.claims.values():
+        machines = witness.of_uid(claim.uid)
+        if not claim.phase:
+            yield f"I17: nobody has attended to {claim.name}"
+        elif claim.deleting:
+            yield f"I18: {claim.name} is still being deleted ({claim.phase})"
+        elif claim.phase == "Ready" and [one.machine.phase for one in machines] != [Phase.RUNNING]:
+            yield f"I18: {claim.name} is Ready with {_listed(machines) or 'no machine'}"
+        elif claim.phase in OVER and machines:
+            yield f"I18: {claim.name} is {claim.phase} with {_listed(machines)}"
+
+
+def _loose_machines(witness: Witness) -> Iterator[str]:
+    for rented in witness.everything():
+        if witness.owner(rented) is None:
+            yield f"I18: nobody owns {rented}"
+
+
+def _loose_nodes(witness: Witness) -> Iterator[str]:
+    for node in witness.world.api.backstage.objects(NODE):
+        told = str(node["spec"].get("providerID") or "")
+        token = read_token(told.rpartition("/")[2]) if told.startswith(PROVIDER_ID) else None
+        if token is not None and not any(one.text == str(token) for one in witness.of_uid(token.uid)):
+            yield f"I18: Node {node['metadata']['name']} is left over from {token}"
+
+
+def _listed(machines: list[Rented]) -> str:
+    return ", ".join(str(one) for one in machines)

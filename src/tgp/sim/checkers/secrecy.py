@@ -1,0 +1,87 @@
+"""The invariants about secrets and places: I21 to I23."""
+
+import base64
+import logging
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote
+
+from tgp.ports.http import Call
+from tgp.sim.checkers.witness import Checker, Witness
+from tgp.sim.process import Host
+from tgp.sim.router import Exchange
+from tgp.sim.world import KUBERNETES
+
+SECRETS = "secrets"
+
+
+class NoCanary(Checker):
+    """I21: no secret that was planted is in an object or Event we write, an address we call, or a line we log."""
+
+    invariant = "I21"
+
+    def __init__(self, witness: Witness, canaries: Iterable[str]) -> None:
+        super().__init__(witness)
+        self._forms = {form.encode(): canary[:8] for canary in canaries for form in _spellings(canary)}
+        self._ears = _Ears(self)
+        logging.getLogger().addHandler(self._ears)
+
+    def close(self) -> None:
+        logging.getLogger().removeHandler(self._ears)
+
+    def tried(self, host: Host, endpoint: str, call: Call) -> None:
+        self.search(f"{call.path} {call.query}".encode(), f"an address that {host.name} called at {endpoint}")
+
+    def changing(self, exchange: Exchange) -> None:
+        if exchange.endpoint.name == KUBERNETES:
+            self.search(exchange.call.body, f"what {exchange.who} wrote to {exchange.call.path}")
+
+    def search(self, content: bytes, where: str) -> None:
+        """Also for whoever has a page to show: metrics, a dashboard."""
+        for form, canary in self._forms.items():
+            if form in content:
+                self.blame(f"the secret {canary}… is in {where}")
+
+
+def _spellings(canary: str) -> Iterator[str]:
+    yield canary
+    yield quote(canary, safe="")
+    yield base64.b64encode(canary.encode()).decode().rstrip("=")
+
+
+class _Ears(logging.Handler):
+    def __init__(self, checker: NoCanary) -> None:
+        super().__init__(logging.DEBUG)
+        self._checker = checker
+
+    def emit(self, record: logging.LogRecord) -> None:
+        said = f"{record.getMessage()} {record.__dict__} {record.exc_text or record.exc_info or ''}"
+        self._checker.search(said.encode(), f"a log line of {record.name}")
+
+
+class OwnSecretsOnly(Checker):
+    """I22: Secrets are read from the operator's own namespace, by name or there; from nowhere else."""
+
+    invariant = "I22"
+
+    def tried(self, host: Host, endpoint: str, call: Call) -> None:
+        if endpoint != KUBERNETES or SECRETS not in call.path:
+            return
+        parts = call.path.strip("/").split("/")
+        if parts[:2] != ["api", "v1"] or SECRETS not in (parts[2], *parts[4:5]):
+            return
+        if parts[2:4] != ["namespaces", self.witness.namespace]:
+            self.blame(f"{host.name}/{host.number} asked for {call.method} {call.path}")
+
+
+class KnownPlaces(Checker):
+    """I23: nothing is ever sent to a place that nobody named."""
+
+    invariant = "I23"
+
+    def __init__(self, witness: Witness, places: Iterable[str]) -> None:
+        super().__init__(witness)
+        self._places = frozenset(places) | {KUBERNETES}
+
+    def tried(self, host: Host, endpoint: str, call: Call) -> None:
+        if endpoint not in self._places:
+            self.blame(f"{host.name}/{host.number} called {call.method} {endpoint}{call.path}")

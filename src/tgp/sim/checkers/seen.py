@@ -1,0 +1,167 @@
+"""What a witness keeps of the world: claims on paper, machines on the bill, orders on their way."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tgp.api.values import NEVER, microusd, span
+from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
+from tgp.core.model.token import Token, plain_uid, read_token
+from tgp.ports.http import Call
+from tgp.sim.apiserver.json_value import Json
+from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.mishaps import Mishap
+
+_TOKEN = re.compile(r"tgp-[0-9a-f]{10}-[0-9a-f]{32}-[1-9][0-9]{0,3}")
+PROVIDERS_FAULT = frozenset({Mishap.MADE_TWICE, Mishap.LIST_LAGS})  # two for one; hidden for longer than it ever is
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A GPURequest as the API server has it. `rows` are its attempts, by token."""
+
+    uid: str  # 32 digits
+    name: str
+    obj: Json = field(repr=False)
+    rows: Mapping[str, Json] = field(repr=False)
+
+    @property
+    def spec(self) -> Json:
+        return self.obj["spec"]  # type: ignore[no-any-return]  # the CRD requires it
+
+    @property
+    def deleting(self) -> bool:
+        return "deletionTimestamp" in self.obj["metadata"]
+
+    @property
+    def guarded(self) -> bool:
+        return FINALIZER in self.obj["metadata"].get("finalizers", ())
+
+    @property
+    def marked(self) -> bool:
+        """Does it carry its own uid, as the finalizer's companion?"""
+        noted = (self.obj["metadata"].get("annotations") or {}).get(UID_ANNOTATION, "")
+        return plain_uid(noted) == self.uid
+
+    @property
+    def node_class(self) -> str:
+        """Pinned when money was reserved; empty: not yet."""
+        return str(self._status.get("nodeClass") or "")
+
+    @property
+    def node(self) -> str:
+        return str(self._status.get("nodeName") or "")
+
+    @property
+    def phase(self) -> str:
+        return str(self._status.get("phase") or "")
+
+    @property
+    def _status(self) -> Json:
+        return self.obj.get("status") or {}
+
+    def condition(self, kind: str) -> Json:
+        """Empty: nobody has said anything."""
+        rows = self._status.get("conditions") or ()
+        return next((row for row in rows if row.get("type") == kind), {})
+
+    @property
+    def is_ending(self) -> bool:
+        """Is it written down that its machine is given back?"""
+        return self.deleting or self.condition("Terminating").get("status") == "True"
+
+    def open_rows(self) -> Iterator[tuple[str, Json]]:
+        """Attempts that may have a machine."""
+        return ((token, row) for token, row in self.rows.items() if not row.get("endedAt"))
+
+    def is_open(self, token: str) -> bool:
+        row = self.rows.get(token)
+        return row is not None and not row.get("endedAt")
+
+    @property
+    def cap_microusd(self) -> int | None:
+        """None: any price will do."""
+        told = self.spec.get("maxHourlyPrice")
+        return None if told is None else microusd(told, "maxHourlyPrice")
+
+    def seconds(self, *fields: str, default: str) -> float | None:
+        """The first of these lengths of time that is given; None: Never."""
+        told = next((self.spec[name] for name in fields if self.spec.get(name)), default)
+        length = span(told, fields[0])
+        return None if length is NEVER else length.total_seconds()
+
+
+def claim_of(obj: Json) -> Claim:
+    meta = obj["metadata"]
+    rows = (obj.get("status") or {}).get("attempts") or ()
+    name = f"{meta.get('namespace', '')}/{meta['name']}"
+    return Claim(plain_uid(meta["uid"]), name, obj, {row["token"]: row for row in rows if "token" in row})
+
+
+@dataclass(slots=True)
+class Rented:
+    """A machine that some client's order made."""
+
+    provider: str
+    machine: Machine
+    token: Token | None  # None: it carries no mark of ours
+    ours: bool  # of this world's cluster
+    made_at: float  # loop time
+    excused: bool = False  # its provider made what nobody ordered, or hid it for longer than it ever does
+
+    @property
+    def text(self) -> str:
+        """Its mark as it stands in a request; empty: none."""
+        return str(self.token) if self.token is not None else ""
+
+    @property
+    def alive(self) -> bool:
+        return self.machine.phase is not Phase.GONE
+
+    def __str__(self) -> str:
+        mark = self.text or f"named {self.machine.name!r}"
+        return f"{self.provider} {self.machine.id} ({mark}, {self.machine.phase}, made at {self.made_at:.1f} s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A call that pays, as its bytes left."""
+
+    provider: str
+    token: Token | None
+    process: str
+    life: int
+    at: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.process}/{self.life} ordered {self.token or 'without a token'} at {self.provider} ({self.at:.3f} s)"
+        )
+
+
+def mark_of(machine: Machine) -> Token | None:
+    """The token by which anybody finds it from what the provider lists; None: it cannot be found."""
+    for text in (machine.name, *machine.tags.values(), *_labels(machine.detail)):
+        found = read_token(text)
+        if found is not None:
+            return found
+    return None
+
+
+def _labels(detail: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("label", "labels", "tags"):
+        value = detail.get(name)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from (text for text in value.values() if isinstance(text, str))
+        elif isinstance(value, list | tuple):
+            yield from (text for text in value if isinstance(text, str))
+
+
+def token_in(call: Call) -> Token | None:
+    """Under which token a paying call orders, whatever its provider's words are."""
+    found = _TOKEN.search(call.path) or _TOKEN.search(call.body.decode(errors="replace"))
+    found = found or next((hit for _, value in call.query if (hit := _TOKEN.search(value))), None)
+    return None if found is None else read_token(found[0])

@@ -1,0 +1,291 @@
+"""The witness: sees every commit, every machine and every call of one world, and tells the checkers.
+
+Checkers look at changes, never at the whole world: they run tens of thousands of times. What they find is kept and
+raised after the step in which it happened, so that the world they accuse is still standing there to be looked at.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+from tgp.api.resource import GPU_REQUEST, LEASE, NAMESPACE, POD
+from tgp.core.model.identity import cluster_id
+from tgp.ports.http import Call, Reply, Streaming
+from tgp.sim.apiserver.json_value import Json
+from tgp.sim.apiserver.registry import Served
+from tgp.sim.checkers.seen import PROVIDERS_FAULT, Claim, Order, Rented, claim_of, mark_of, token_in
+from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.process import Host
+from tgp.sim.router import Exchange, Tap
+from tgp.sim.world import KUBERNETES, World
+
+C = TypeVar("C", bound="Checker")
+Place: TypeAlias = tuple[str, str]  # provider and machine
+OPERATOR_NAMESPACE = "tgp-system"
+TELLINGS = (
+    "made",
+    "turned",
+    "ended",
+    "claimed",
+    "ordered",
+    "answered",
+    "changing",
+    "tried",
+    "leased",
+    "worked",
+    "look",
+)  # what a checker can take up
+
+
+class Violation(AssertionError):
+    """A promise was broken. The text names the invariant, who, and when."""
+
+
+class Checker:
+    """One invariant. Subclasses take up what they want to be told; what they do not take up costs nothing."""
+
+    invariant = ""
+
+    def __init__(self, witness: "Witness") -> None:
+        self.witness = witness
+
+    def blame(self, text: str) -> None:
+        self.witness.accuse(f"{self.invariant}: {text}")
+
+    def made(self, rented: Rented) -> None:
+        """A machine was made by a client's order."""
+
+    def turned(self, rented: Rented, before: Phase) -> None:
+        """A machine went from one phase to another."""
+
+    def ended(self, rented: Rented) -> None:
+        """A client's call ends this machine, just now."""
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+        """A GPURequest was written; no `before`: made; no `after`: gone."""
+
+    def ordered(self, order: Order) -> None:
+        """A paying call has left a process."""
+
+    def answered(self, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> None:
+        """What the provider said to it, if anything."""
+
+    def changing(self, exchange: Exchange) -> None:
+        """A call that changes something, anywhere, has left a process."""
+
+    def tried(self, host: Host, endpoint: str, call: Call) -> None:
+        """A process set out to send any call at all."""
+
+    def leased(self, lease: Json) -> None:
+        """The operator's Lease was written."""
+
+    def worked(self, before: Json | None, after: Json | None) -> None:
+        """A pod was written."""
+
+    def look(self, now: float) -> None:
+        """After each step in which something happened."""
+
+
+class Witness(Tap):
+    """Made once per world, before anything is rented there; then `adopt` its providers and `call` checkers."""
+
+    def __init__(self, world: World, *, namespace: str = OPERATOR_NAMESPACE) -> None:
+        self.world = world
+        self.namespace = namespace
+        self.claims: dict[str, Claim] = {}  # GPURequests that exist, by uid
+        self.rented: dict[str, dict[Place, Rented]] = {}  # machines of ours that are not gone, by uid
+        self.unlistable: dict[str, None] = {}  # providers that a scenario keeps from being listed (their key is away)
+        self.providers: dict[str, Simulator] = {}
+        self._places: dict[str, Simulator] = {}  # by endpoint
+        self._all: dict[Place, Rented] = {}  # until they are gone
+        self._list_failed: dict[str, bool] = {}
+        self._accusations: list[str] = []
+        self._orders: dict[int, Order] = {}  # by identity of the exchange, until it is answered
+        self._cluster = ""
+        self._told_made: list[Callable[[Rented], None]] = []
+        self._told_turned: list[Callable[[Rented, Phase], None]] = []
+        self._told_ended: list[Callable[[Rented], None]] = []
+        self._told_claimed: list[Callable[[Claim | None, Claim | None], None]] = []
+        self._told_ordered: list[Callable[[Order], None]] = []
+        self._told_answered: list[Callable[[Order, Reply | Streaming | None, Exchange], None]] = []
+        self._told_changing: list[Callable[[Exchange], None]] = []
+        self._told_tried: list[Callable[[Host, str, Call], None]] = []
+        self._told_leased: list[Callable[[Json], None]] = []
+        self._told_worked: list[Callable[[Json | None, Json | None], None]] = []
+        self._told_look: list[Callable[[float], None]] = []
+        api = world.api
+        self._storages = {
+            api.core.registry.of(POD).storage: self._pod,
+            api.core.registry.of(LEASE).storage: self._lease,
+            api.core.registry.of(GPU_REQUEST).storage: self._claim,
+        }
+        for obj in api.backstage.objects(GPU_REQUEST):
+            self._claim(None, obj)
+        api.core.hooks.append(self._committed)
+        world.network.taps.append(self)
+        world.watch(self._look)
+
+    def adopt(self, simulator: Simulator, *endpoints: str) -> None:
+        """Watch what is rented there; `endpoints` are the names it is mounted under."""
+        self.providers[simulator.provider] = simulator
+        self._places.update(dict.fromkeys(endpoints, simulator))
+        simulator.fleet.listen(lambda machine, before: self._machine(simulator, machine, before))
+
+    def call(self, *kinds: Callable[["Witness"], Checker]) -> None:
+        """Have these invariants checked from now on."""
+        for kind in kinds:
+            self.add(kind(self))
+
+    def add(self, checker: C) -> C:
+        for name in TELLINGS:
+            if getattr(type(checker), name) is not getattr(Checker, name):
+                getattr(self, f"_told_{name}").append(getattr(checker, name))
+        return checker
+
+    def accuse(self, text: str) -> None:
+        """Keep it until the step is over."""
+        self._accusations.append(f"{text} [{self.now:.3f} s]")
+
+    @property
+    def accusations(self) -> tuple[str, ...]:
+        return tuple(self._accusations)
+
+    @property
+    def now(self) -> float:
+        return self.world.loop.time()
+
+    @property
+    def cluster(self) -> str:
+        """The name of this world's cluster, as tokens carry it."""
+        if not self._cluster:
+            found = self.world.api.backstage.get(NAMESPACE, "", "kube-system")
+            assert found is not None, "every cluster has one"
+            self._cluster = cluster_id(found["metadata"]["uid"])
+        return self._cluster
+
+    def owner(self, rented: Rented) -> Claim | None:
+        """Who owns it *by token*: a claim with that attempt open, unless an older machine has the same token."""
+        if rented.token is None or not rented.ours:
+            return None
+        claim = self.claims.get(rented.token.uid)
+        if claim is None or not claim.is_open(rented.text):
+            return None
+        twins = (one for one in self.rented.get(rented.token.uid, {}).values() if one.text == rented.text)
+        return claim if next(twins, rented) is rented else None
+
+    def of_uid(self, uid: str) -> list[Rented]:
+        """Machines of a request that are not gone, the oldest first."""
+        return list(self.rented.get(uid, {}).values())
+
+    def everything(self) -> list[Rented]:
+        """All that is on the bill and carries our mark."""
+        return [one for machines in self.rented.values() for one in machines.values()]
+
+    def can_be_listed(self, rented: Rented) -> bool:
+        """Could anybody see it in a list now? While nobody can, nobody is late."""
+        provider, network = rented.provider, self.world.network
+        if provider in self.unlistable or self._list_failed.get(provider):
+            return False
+        if not self.providers[provider].fleet.accounts.has_key(rented.machine.account):
+            return False
+        places = [place for place, simulator in self._places.items() if simulator.provider == provider]
+        mounted = network.endpoints()
+        if not all(place in mounted for place in (*places, KUBERNETES)):
+            return False
+        everybody = self.world.processes
+        return not everybody or any(
+            not any(network.is_cut_off(name, place) for place in (*places, KUBERNETES)) for name in everybody
+        )
+
+    # -- what it hears -------------------------------------------------------------------------------------------------
+
+    def tried(self, host: Host, endpoint: str, call: Call) -> None:
+        for hear in self._told_tried:
+            hear(host, endpoint, call)
+
+    def written(self, exchange: Exchange) -> None:
+        if not exchange.call.changes_things:
+            return
+        for hear in self._told_changing:
+            hear(exchange)
+        simulator = self._places.get(exchange.endpoint.name)
+        if simulator is not None and simulator.verb_of(exchange.call) is Verb.LAUNCH:
+            self._ordered(simulator, exchange)
+
+    def served(self, exchange: Exchange, answer: Reply | Streaming | None) -> None:
+        order = self._orders.pop(id(exchange), None)
+        if order is not None:
+            for hear in self._told_answered:
+                hear(order, answer, exchange)
+        simulator = self._places.get(exchange.endpoint.name)
+        if simulator is not None and simulator.verb_of(exchange.call) is Verb.LIST:
+            well = answer is not None and answer.status < 300 and exchange.fault is None and simulator.mishap is None
+            self._list_failed[simulator.provider] = not well
+
+    def _ordered(self, simulator: Simulator, exchange: Exchange) -> None:
+        host = exchange.host
+        assert host is not None, "visitors are not told of"
+        order = Order(simulator.provider, token_in(exchange.call), host.name, host.number, self.now)
+        self._orders[id(exchange)] = order
+        for hear in self._told_ordered:
+            hear(order)
+
+    def _machine(self, simulator: Simulator, machine: Machine, before: Phase) -> None:
+        if machine.foreign:
+            return
+        key = (simulator.provider, machine.id)
+        rented = self._all.get(key)
+        if rented is None:
+            rented = self._all[key] = self._new(simulator, machine)
+            for hear in self._told_made:
+                hear(rented)
+            return
+        if machine.phase is Phase.ENDING and simulator.verb is Verb.TERMINATE:
+            for tell in self._told_ended:
+                tell(rented)
+        if machine.phase is Phase.GONE:
+            del self._all[key]
+            if rented.ours and rented.token is not None:
+                del self.rented[rented.token.uid][key]
+        for told in self._told_turned:
+            told(rented, before)
+
+    def _new(self, simulator: Simulator, machine: Machine) -> Rented:
+        token = mark_of(machine)
+        ours = token is not None and token.cluster == self.cluster
+        excused = simulator.mishap in PROVIDERS_FAULT and simulator.verb is Verb.LAUNCH
+        rented = Rented(simulator.provider, machine, token, ours, self.now, excused)
+        if ours and token is not None:
+            self.rented.setdefault(token.uid, {})[simulator.provider, machine.id] = rented
+        return rented
+
+    def _committed(self, served: Served, before: Json | None, after: Json | None) -> None:
+        tell = self._storages.get(served.storage)
+        if tell is not None:
+            tell(before, after)
+
+    def _claim(self, before: Json | None, after: Json | None) -> None:
+        was = claim_of(before) if before is not None else None
+        is_now = claim_of(after) if after is not None else None
+        if was is not None:
+            self.claims.pop(was.uid, None)
+        if is_now is not None:
+            self.claims[is_now.uid] = is_now
+        for hear in self._told_claimed:
+            hear(was, is_now)
+
+    def _lease(self, _before: Json | None, after: Json | None) -> None:
+        if after is not None and after["metadata"]["namespace"] == self.namespace:
+            for hear in self._told_leased:
+                hear(after)
+
+    def _pod(self, before: Json | None, after: Json | None) -> None:
+        for hear in self._told_worked:
+            hear(before, after)
+
+    def _look(self, _world: World) -> None:
+        for look in self._told_look:
+            look(self.now)
+        if self._accusations:
+            raise Violation("\n".join(self._accusations))

@@ -1,0 +1,150 @@
+"""`tgp doctor`: is there a machine that nobody wants, or a request without one? It asks the providers, not a cache."""
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+
+from tgp.core.model.cloud_errors import CloudError
+from tgp.core.model.survey import Survey
+from tgp.core.rules.checkup import DeleteNode, EndMachine, Finding, findings
+from tgp.ports.cluster import ClusterError
+from tgp.surfaces.cli.confirming import Confirmed, agreed, confirmed, interactive
+from tgp.surfaces.cli.doctor_view import Report, as_document, exit_code, render
+from tgp.surfaces.cli.output import dollars, show, terminal_width, waiting, write
+from tgp.surfaces.cli.premises import Hallway, Premises, cluster_options
+
+GONE_WITHIN = 120.0  # seconds that an end may take before it is told as asked for only
+LOOK_EVERY = 5.0
+
+
+@click.command()
+@click.option("--orphans", is_flag=True, help="Only machines that no request owns.")
+@click.option("--fix", is_flag=True, help="Mend what can be mended by a command, after a question.")
+@click.option("--yes", is_flag=True, help="With --fix: do not ask.")
+@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@cluster_options
+@click.pass_obj
+def doctor(
+    hallway: Hallway,
+    *,
+    orphans: bool,
+    fix: bool,
+    yes: bool,
+    how: str,
+    kubeconfig: str,
+    context: str,
+    namespace: str,
+) -> None:
+    """Compare what the providers list with what the cluster knows, and offer to mend it.
+
+    Ends with 0: all is well; 1: something is left to mend; 2: somebody could not be asked, and unknown is not none.
+    """
+    if yes and not fix:
+        raise click.UsageError("--yes is for --fix.")
+    if fix and not yes and not interactive():
+        raise click.UsageError("there is nobody to ask here: say --fix --yes.")
+    offering = fix or (how == "table" and interactive())
+    report = asyncio.run(
+        _examine(hallway, (kubeconfig, context, namespace), only_orphans=orphans, offering=offering, yes=yes, how=how)
+    )
+    _print(report, how)
+    raise SystemExit(exit_code(report))
+
+
+async def _examine(
+    hallway: Hallway, where: tuple[str, str, str], *, only_orphans: bool, offering: bool, yes: bool, how: str
+) -> Report:
+    async with hallway.premises(*where) as premises:
+        with waiting("asking the providers …"):
+            survey = await premises.survey()
+        found = findings(survey, only_orphans=only_orphans)
+        report = Report(premises.title, survey, found)
+        curable = [finding for finding in found if finding.cure is not None]
+        if not curable or not offering:
+            return report
+        if how == "table" and not yes:
+            _print(report, how)
+        return await _mended(premises, report, curable, only_orphans=only_orphans, yes=yes)
+
+
+async def _mended(
+    premises: Premises, report: Report, curable: Sequence[Finding], *, only_orphans: bool, yes: bool
+) -> Report:
+    ends = [finding.cure for finding in curable if isinstance(finding.cure, EndMachine)]
+    nodes = [finding.cure for finding in curable if isinstance(finding.cure, DeleteNode)]
+    done: list[str] = []
+    failed: list[str] = []
+    ending = confirmed(report.survey.cluster, ((one.till, one.instance.id) for one in ends), _question(ends), yes=yes)
+    if ending is not None:
+        await _end(premises, ends, ending, done, failed)
+    if nodes and agreed(f"Delete {_nodes(nodes)} from the cluster?", yes=yes):
+        await _delete(premises, nodes, done, failed)
+    if not done and not failed:
+        return report
+    with waiting("looking again …"):
+        survey = await _after(premises, ending)
+    return Report(premises.title, survey, findings(survey, only_orphans=only_orphans), tuple(done), tuple(failed))
+
+
+async def _end(
+    premises: Premises, ends: Sequence[EndMachine], agreement: Confirmed, done: list[str], failed: list[str]
+) -> None:
+    """Only what is an orphan still: the question may have waited for hours, and a request been restored meanwhile."""
+    still = {
+        (finding.cure.till, finding.cure.instance.id)
+        for finding in findings(await premises.survey())
+        if isinstance(finding.cure, EndMachine)
+    }
+    for one in ends:
+        name = f"{one.instance.id} ({one.till.partition('/')[0]})"
+        if (one.till, one.instance.id) not in still:
+            done.append(f"{name} is no orphan any more, and was left alone.")
+            continue
+        try:
+            await premises.end(one.till, one.instance, agreement)
+        except (CloudError, TimeoutError) as error:
+            why = str(error) or "no answer came"
+            failed.append(f"{name} could not be ended: {why}. It may cost on.")
+        else:
+            done.append(f"The end of {name} was asked for.")
+
+
+async def _delete(premises: Premises, nodes: Sequence[DeleteNode], done: list[str], failed: list[str]) -> None:
+    for one in nodes:
+        try:
+            await premises.delete_node(one.node)
+        except ClusterError as error:
+            failed.append(f"Node {one.node.name} could not be deleted: {error}.")
+        else:
+            done.append(f"Node {one.node.name} was deleted.")
+
+
+async def _after(premises: Premises, ending: Confirmed | None) -> Survey:
+    """Asked for is not gone: look until the lists agree, for a while."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + GONE_WITHIN
+    while True:
+        survey = await premises.survey()
+        ids = {instance.id for one in survey.inspections for instance in one.machines}
+        if ending is None or not any(machine in ids for _, machine in ending.machines) or loop.time() >= until:
+            return survey
+        await asyncio.sleep(LOOK_EVERY)
+
+
+def _question(ends: Sequence[EndMachine]) -> str:
+    total = sum(one.instance.hourly_microusd or 0 for one in ends)
+    what = "this machine" if len(ends) == 1 else f"these {len(ends)} machines"
+    return f"End {what} now (${dollars(total)} an hour)? Whatever is on them is lost."
+
+
+def _nodes(nodes: Sequence[DeleteNode]) -> str:
+    return ", ".join(f"node/{one.node.name}" for one in nodes)
+
+
+def _print(report: Report, how: str) -> None:
+    if how == "table":
+        width = terminal_width()
+        show(render(report, width), width)
+    else:
+        write(as_document(report), how)

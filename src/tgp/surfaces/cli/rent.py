@@ -1,0 +1,233 @@
+"""`tgp rent`: one machine for now. It shows what it would rent, asks, and writes a GPURequest; the operator rents."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+import click
+
+from tgp.api.decoding import strict
+from tgp.api.problem import Invalid, Problem
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_REQUEST
+from tgp.core.rules.beyond_crd import request_problems
+from tgp.ports.cluster import ClusterError
+from tgp.surfaces.cli.breakeven import known_gpu
+from tgp.surfaces.cli.output import show, terminal_width, waiting, write
+from tgp.surfaces.cli.rent_view import Plan, as_document, render
+
+NOTHING_FITS = 3  # of --dry-run; 1 is a refusal, 2 wrong use
+FLAGS = {  # the field a problem names → what somebody typed
+    "metadata.name": "--name",
+    "metadata.namespace": "--namespace",
+    "spec.gpuType": "--gpu",
+    "spec.gpuCount": "--count",
+    "spec.maxHourlyPrice": "--max-price",
+    "spec.provider": "--provider",
+    "spec.regions": "--region",
+    "spec.spot": "--spot",
+    "spec.nodeClassRef.name": "--class",
+    "spec.maxLifetime": "--for",
+    "spec.idleTimeout": "--idle",
+}
+
+
+class Desk(Protocol):
+    """A cluster's requests."""
+
+    def fresh_name(self, stem: str) -> str:
+        """One that nobody has, as far as luck goes."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Where a request goes when nobody says; the kubeconfig's own."""
+        ...
+
+    async def plan(self, request: GPURequest) -> Plan:
+        """What would be rented for it now, by the operator's own rules. Nothing is written or bought."""
+        ...
+
+    async def create(self, manifest: Mapping[str, Any]) -> None:
+        """Raises ClusterError. An answer that was lost is looked up: it is never sent a second time."""
+        ...
+
+
+class Hallway(Protocol):
+    def requests(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[Desk]: ...
+
+
+@click.command()
+@click.option("--gpu", required=True, metavar="MODEL", help="Model or family: RTX4090, A100.")
+@click.option("--max-price", metavar="USD", help="At most that for the machine, an hour: 0.50.")
+@click.option("--count", type=int, default=1, show_default=True, help="GPUs in the machine.")
+@click.option("--provider", default="", metavar="NAME", help="From this one only. Default: from the best.")
+@click.option("--region", "regions", multiple=True, metavar="REGION", help="us, eu-west, … Repeatable.")
+@click.option("--spot", is_flag=True, help="A machine that the provider may take back, where the class allows it.")
+@click.option("--class", "node_class", default="", metavar="NAME", help="The GPUNodeClass. Default: the default one.")
+@click.option("--for", "lifetime", metavar="LENGTH", help="Give it back after that long: 4h, Never.  [default: 24h]")
+@click.option("--idle", metavar="LENGTH", help="Give it back when unused for that long: 30m, Never.  [default: 30m]")
+@click.option("--name", default="", metavar="NAME", help="Of the request. Default: the GPU's, with a few letters.")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
+@click.option("--dry-run", is_flag=True, help="Only show. Ends with 0 if something fits, 3 if nothing does.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
+@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@click.pass_obj
+def rent(
+    hallway: Hallway,
+    *,
+    gpu: str,
+    max_price: str | None,
+    count: int,
+    provider: str,
+    regions: tuple[str, ...],
+    spot: bool,
+    node_class: str,
+    lifetime: str | None,
+    idle: str | None,
+    name: str,
+    namespace: str,
+    dry_run: bool,
+    yes: bool,
+    how: str,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Rent one machine: show what it would be, ask, and write a GPURequest. The operator does the rest.
+
+    This program never buys: keys of this terminal are only used to ask for prices. -o yaml prints the manifest, -o json
+    the plan.
+    """
+    spec = spec_of(
+        gpu=known_gpu(gpu),
+        max_price=max_price,
+        count=count,
+        provider=provider,
+        regions=regions,
+        spot=spot,
+        node_class=node_class,
+        lifetime=lifetime,
+        idle=idle,
+    )
+    checked(manifest_of(name or "checked", namespace or "default", spec))  # wrong use is told before anybody is asked
+    code = asyncio.run(
+        _rent(hallway.requests(kubeconfig, context), name, namespace, spec, dry_run=dry_run, yes=yes, how=how)
+    )
+    raise SystemExit(code)
+
+
+async def _rent(
+    connecting: AbstractAsyncContextManager[Desk],
+    name: str,
+    namespace: str,
+    spec: Mapping[str, Any],
+    *,
+    dry_run: bool,
+    yes: bool,
+    how: str,
+) -> int:
+    async with connecting as desk:
+        stem = str(spec["gpuType"]).lower()
+        manifest = manifest_of(name or desk.fresh_name(stem), namespace or desk.namespace, spec)
+        try:
+            with waiting("asking what it would be …"):
+                plan = await desk.plan(checked(manifest))
+        except ClusterError as error:
+            raise click.ClickException(str(error)) from error
+        if dry_run:
+            _print(plan, manifest, how, created=False)
+            if how == "text":
+                click.echo("Nothing was created (--dry-run).")
+            return 0 if plan.fits else NOTHING_FITS
+        if how == "text":
+            _print(plan, manifest, how, created=False)
+        _ask(plan, yes=yes)
+        try:
+            await desk.create(manifest)
+        except ClusterError as error:
+            raise click.ClickException(str(error)) from error
+        _created(plan, manifest, how)
+        return 0
+
+
+def checked(manifest: Mapping[str, Any]) -> GPURequest:
+    """As the API server would take it. Raises UsageError that names each flag, or field, that is wrong."""
+    try:
+        request = strict(manifest)
+    except Invalid as error:
+        raise click.UsageError("\n".join(map(spoken, error.problems))) from error
+    assert isinstance(request, GPURequest), "the manifest says so"
+    if problems := request_problems(request):
+        raise click.UsageError("\n".join(map(spoken, problems)))
+    return request
+
+
+def spoken(problem: Problem) -> str:
+    """A problem by the flag that somebody typed: `--max-price: "0,5": must be a price …`."""
+    field = problem.path.partition("[")[0]
+    shown = f"{problem.value}: " if problem.value else ""
+    return f"{FLAGS.get(field, problem.path)}: {shown}{problem.detail or problem.body}"
+
+
+def spec_of(
+    *,
+    gpu: str,
+    max_price: str | None = None,
+    count: int = 1,
+    provider: str = "",
+    regions: tuple[str, ...] = (),
+    spot: bool = False,
+    node_class: str = "",
+    lifetime: str | None = None,
+    idle: str | None = None,
+) -> dict[str, Any]:
+    """Only what was said: the rest are the API's own defaults, which may change with it."""
+    spec: dict[str, Any] = {"gpuType": gpu, "gpuCount": count}
+    spec |= {"nodeClassRef": {"name": node_class}} if node_class else {}
+    spec |= {"provider": provider} if provider else {}
+    spec |= {"regions": list(dict.fromkeys(regions))} if regions else {}
+    spec |= {"spot": True} if spot else {}
+    spec |= {"maxHourlyPrice": max_price.removeprefix("$")} if max_price is not None else {}
+    spec |= {"maxLifetime": lifetime} if lifetime is not None else {}
+    spec |= {"idleTimeout": idle} if idle is not None else {}
+    return spec
+
+
+def manifest_of(name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": GPU_REQUEST.api_version,
+        "kind": GPU_REQUEST.kind,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": dict(spec),
+    }
+
+
+def _print(plan: Plan, manifest: dict[str, Any], how: str, *, created: bool) -> None:
+    if how == "text":
+        width = terminal_width()
+        show(render(plan, width), width)
+    else:
+        write(manifest if how == "yaml" else as_document(plan, created=created), how)
+
+
+def _ask(plan: Plan, *, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody is there to be asked: add --yes to create it, or --dry-run to only look.")
+    question = "Rent it?" if plan.fits else "Nothing fits now. Create the request all the same, and let it wait?"
+    click.confirm(question, default=False, abort=True, err=True)
+
+
+def _created(plan: Plan, manifest: dict[str, Any], how: str) -> None:
+    meta = manifest["metadata"]
+    if how != "text":
+        _print(plan, manifest, how, created=True)
+        return
+    click.echo(f"gpurequest.tgp.io/{meta['name']} created in namespace {meta['namespace']}")
+    verb = "watch" if plan.fits and not plan.stopped else "why"
+    click.echo(f"next: tgp {verb} request/{meta['namespace']}/{meta['name']}")

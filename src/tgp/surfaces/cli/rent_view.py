@@ -1,0 +1,250 @@
+"""What `tgp rent` would rent, before it asks: the machine, its cost, what the limits leave, and how sure that is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
+from tgp.api.values import go_duration, rfc3339
+from tgp.core.model.book import Row
+from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer
+from tgp.core.rules.limits import Holding, headroom_microusd
+from tgp.core.rules.purchase import Buy, Choice, life_of, price_cap
+from tgp.surfaces.cli.offers_view import JOINS, STOCK
+from tgp.surfaces.cli.output import document, usd, wrapped
+from tgp.surfaces.cli.output import dollars as digits
+from tgp.surfaces.cli.story import sentences
+from tgp.surfaces.terminal.scene import age, plain
+
+LABEL = 12  # columns of a line's first word
+DAY = timedelta(hours=24)
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Where the prices of one provider come from."""
+
+    provider: str
+    live: bool  # asked just now, with a key of this terminal; else from the class's status
+    seen_at: datetime | None  # None: nobody says when
+    why: str = ""  # it could not be asked
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be rented now, and all that stands around it."""
+
+    request: GPURequest
+    now: datetime
+    choice: Choice
+    class_name: str = ""  # empty: there is no class
+    node_class: GPUNodeClass | None = None
+    others: tuple[Row, ...] = ()  # what would do as well, the next best first
+    told: tuple[Told, ...] = ()
+    held: tuple[Holding, ...] | None = None  # what counts against the class's limits; None: it may not be listed
+    hold: str = ""  # why all purchases are stopped; empty: they are not
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def fits(self) -> bool:
+        return isinstance(self.choice, Buy)
+
+    @property
+    def hourly_microusd(self) -> int | None:
+        return self.choice.hourly_microusd if isinstance(self.choice, Buy) else None
+
+    @property
+    def most_microusd(self) -> int | None:
+        """The bound on what it can cost: the highest price it may rent at, for its whole life. None: there is none."""
+        life, cap = life_of(self.request.spec), price_cap(self.request.spec)
+        return None if life is None or cap is None else cap * life // HOUR
+
+    @property
+    def expected_microusd(self) -> int | None:
+        """At the price of now, for its whole life."""
+        life = life_of(self.request.spec)
+        return None if life is None or self.hourly_microusd is None else self.hourly_microusd * life // HOUR
+
+    @property
+    def stopped(self) -> str:
+        """Why it would not be rented although it fits; empty: it would."""
+        if self.hold:
+            return f"all purchases are held ({self.hold}): tgp release"
+        if self.node_class is not None and self.node_class.spec.suspend:
+            return f"class {self.class_name} is suspended: tgp release class/{self.class_name}"
+        return ""
+
+
+def render(plan: Plan, width: int) -> Group:
+    lines: list[Text] = []
+    if isinstance(plan.choice, Buy):
+        lines.append(Text.assemble(("would rent  ", "dim"), (plain(machine(plan.choice.offer)), "bold green")))
+    else:
+        lines += _line("would rent", f"nothing now ({plan.choice.reason})", width, "yellow")
+        lines += [line for words in sentences(plan.choice.message) for line in _line("", words, width)]
+    for label, words in rows_of(plan):
+        lines += _line(label, words, width)
+    if plan.stopped:
+        lines += _line("stopped by", plan.stopped, width, "yellow")
+    for note in plan.notes:
+        lines += _line("note", note, width)
+    return Group(*lines)
+
+
+def rows_of(plan: Plan) -> Iterator[tuple[str, str]]:
+    if isinstance(plan.choice, Buy):
+        offer = plan.choice.offer
+        yield "is", f"{JOINS[offer.boot]}, availability {STOCK[offer.stock]}{_size(plan.choice)}"
+    yield "costs", cost_words(plan)
+    if plan.others:
+        yield "else", "; ".join(machine(row.offer) for row in plan.others)
+    yield "given back", _end_words(plan.request)
+    if plan.class_name:
+        yield "class", limits_words(plan)
+    if plan.told:
+        yield "prices", prices_words(plan.told, plan.now)
+
+
+def cost_words(plan: Plan) -> str:
+    life, cap = life_of(plan.request.spec), price_cap(plan.request.spec)
+    parts = []
+    if plan.hourly_microusd is not None:
+        parts.append(f"{dollars(plan.hourly_microusd)} an hour")
+        if life is None:
+            parts.append(f"{_cents(plan.hourly_microusd * DAY // HOUR)} a day, without an end")
+        elif plan.expected_microusd is not None:
+            parts.append(f"{_cents(plan.expected_microusd)} if it lives its whole {go_duration(life)}")
+    if plan.most_microusd is not None and plan.most_microusd != plan.expected_microusd:
+        parts.append(f"at most {_cents(plan.most_microusd)}, at --max-price")
+    elif cap is None:
+        parts.append("no --max-price: it may rent at any price the class allows")
+    return "; ".join(parts) or "nothing while it waits"
+
+
+def limits_words(plan: Plan) -> str:
+    """What the class's limits leave before this machine."""
+    if plan.node_class is None:
+        return plan.class_name
+    limits = plan.node_class.spec.limits
+    if limits is None or (limits.max_nodes is None and limits.max_hourly_cost is None and not limits.resources):
+        return f"{plan.class_name}, without limits"
+    if plan.held is None:
+        return f"{plan.class_name}; who holds what of its limits may not be listed with these rights"
+    parts = [plan.class_name]
+    if limits.max_nodes is not None:
+        left = max(limits.max_nodes - len(plan.held), 0)
+        parts.append(f"{left} of {limits.max_nodes} machines left")
+    room = headroom_microusd(limits, plan.held)
+    if room is not None:
+        most = headroom_microusd(limits, ())
+        parts.append(f"{dollars(room)} of {dollars(most or 0)} an hour left")
+    if limits.resources:
+        parts.append("at most " + ", ".join(f"{amount} {name}" for name, amount in sorted(limits.resources.items())))
+    return ", ".join(parts)
+
+
+def prices_words(told: Sequence[Told], now: datetime) -> str:
+    """Who was asked now, whose prices are older, and who could not be asked."""
+    live = [each.provider for each in told if each.live and not each.why]
+    parts = [f"asked just now, with keys of this terminal: {', '.join(live)}"] if live else []
+    stored = [each for each in told if not each.live and not each.why]
+    if stored:
+        parts.append("from the class's status: " + ", ".join(f"{each.provider} ({_age(each, now)})" for each in stored))
+    parts += [f"{each.provider} could not be asked: {each.why}" for each in told if each.why]
+    return "; ".join(parts)
+
+
+def as_document(plan: Plan, *, created: bool) -> dict[str, Any]:
+    """For programs; fields are added, never renamed."""
+    choice = plan.choice
+    meta = plan.request.metadata
+    return document(
+        "RentPlan",
+        namespace=meta.namespace,
+        name=meta.name,
+        created=created,
+        fits=plan.fits,
+        reason=None if isinstance(choice, Buy) else choice.reason,
+        message=None if isinstance(choice, Buy) else plain(choice.message),
+        offer=_offer_item(choice) if isinstance(choice, Buy) else None,
+        usdPerHour=usd(plan.hourly_microusd),
+        usdForItsLife=usd(plan.expected_microusd),
+        usdAtMost=usd(plan.most_microusd),
+        nodeClass=plan.class_name or None,
+        stoppedBy=plan.stopped or None,
+        prices=[
+            {
+                "provider": each.provider,
+                "live": each.live,
+                "seenAt": rfc3339(each.seen_at) if each.seen_at is not None else None,
+                "message": plain(each.why),
+            }
+            for each in plan.told
+        ],
+        notes=[plain(note) for note in plan.notes],
+    )
+
+
+def _offer_item(buy: Buy) -> dict[str, Any]:
+    offer = buy.offer
+    return {
+        "provider": offer.provider,
+        "instanceType": offer.instance_type,
+        "region": offer.region,
+        "place": offer.place,
+        "gpu": offer.gpu,
+        "gpuCount": offer.gpu_count,
+        "kind": "spot" if offer.spot else "on-demand",
+        "bidUsdPerHour": usd(buy.bid_microusd),
+        "bootMode": str(offer.boot),
+        "availability": STOCK[offer.stock],
+    }
+
+
+def _size(buy: Buy) -> str:
+    offer = buy.offer
+    parts = [f"{offer.gpu_memory_gib} GiB of GPU memory each" if offer.gpu_memory_gib else ""]
+    parts += [f"{offer.vcpus} vCPUs" if offer.vcpus else "", f"{offer.memory_gib} GiB" if offer.memory_gib else ""]
+    told = ", ".join(part for part in parts if part)
+    unproven = "; Talos was never seen to start there" if offer.boot is BootMode.TAKEOVER else ""
+    return (f"; {told}" if told else "") + unproven
+
+
+def _end_words(request: GPURequest) -> str:
+    spec, life = request.spec, life_of(request.spec)
+    ends = f"after {go_duration(life)} (--for)" if life is not None else "never by age (--for Never)"
+    idle = f"after {spec.idle_timeout} without a pod (--idle)" if spec.idle_timeout != "Never" else "never when idle"
+    return f"{ends}, or {idle}, or when the request is deleted"
+
+
+def _age(told: Told, now: datetime) -> str:
+    return f"{age(now - told.seen_at)} old" if told.seen_at is not None else "of unknown age"
+
+
+def machine(offer: Offer) -> str:
+    """1x RTX4090 at $0.34/h from vast in us-west."""
+    what = f"{offer.gpu_count}x {offer.gpu}" + (" spot" if offer.spot else "")
+    place = offer.place.strip(" ,") or offer.region
+    where = f" in {place}" if place not in {"", UNKNOWN_REGION} else ""
+    return f"{what} at {dollars(offer.hourly_microusd)}/h from {offer.provider}{where}"
+
+
+def dollars(microusd: int) -> str:
+    return f"${digits(microusd)}"
+
+
+def _cents(microusd: int) -> str:
+    return dollars(-(-microusd // 10_000) * 10_000)  # a total to the cent, rounded up: never below the bill
+
+
+def _line(label: str, words: str, width: int, style: str = "") -> list[Text]:
+    first = f"{label:<{LABEL}}"
+    lines = wrapped(words, width, first=first, rest=" " * LABEL, style=style)
+    lines[0].stylize("dim", 0, len(first))
+    return lines

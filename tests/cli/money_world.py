@@ -1,0 +1,216 @@
+"""A cluster in memory with machines at pretend providers, and somebody at a terminal who looks after the money."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, furnish, open_market
+from tgp.adapters.kube.client import KubeCluster
+from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.values import rfc3339, usd
+from tgp.app.clouds import AllClouds
+from tgp.app.main import tgp
+from tgp.app.premises import Premises
+from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
+from tgp.core.model.identity import cluster_id
+from tgp.core.model.token import plain_uid, token_for
+from tgp.sim.clouds.dialling import Dialler
+from tgp.sim.clouds.fleet import Wanted
+from tgp.sim.clouds.machine import Machine
+from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.entropy import SeededEntropy
+from tgp.sim.world import KUBERNETES, World
+
+CONTEXT = "cellar"
+NOBODYS_UID = "0" * 31 + "7"
+SHELF_TYPE = "rtx4090.1"
+
+
+class Town:
+    """Stands where the hall would: hands out premises on the pretend network."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        furnish(world)
+        kube_system = world.api.backstage.get(NAMESPACE, "", "kube-system")
+        self.cluster = cluster_id(kube_system["metadata"]["uid"])
+        self.simulators: dict[str, Simulator] = {"simulated": open_market(world, "simulated")}
+        self.simulated = self.simulators["simulated"]
+        a_class(world, "box")
+
+    @asynccontextmanager
+    async def premises(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[Premises]:
+        http = self.world.visitor(KUBERNETES)
+        entropy = SeededEntropy(self.world.seed, "person")
+        clock = self.world.clock
+        clouds = AllClouds(Dialler(self.world.network, clock), clock, entropy, self.world.resolver)
+        yield Premises(
+            http,
+            KubeCluster(http, entropy),
+            clock,
+            clouds,
+            namespace=namespace or NAMESPACE_NAME,
+            context=CONTEXT,
+            identity=self.cluster,
+        )
+
+    def tgp(self, *words: str, typed: str = "") -> Result:
+        """As a person would, who answers `typed`; time passes as it must."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncio, "run", self.world.until)
+            patch.setattr("tgp.app.house.House", lambda _world: self)
+            patch.setattr("tgp.surfaces.cli.confirming.interactive", lambda: bool(typed))
+            patch.setattr("tgp.surfaces.cli.doctor.interactive", lambda: bool(typed))
+            patch.setattr("tgp.surfaces.cli.down.interactive", lambda: bool(typed))
+            patch.setenv("COLUMNS", "160")
+            return CliRunner().invoke(tgp, words, input=typed)
+
+    # -- what is there -----------------------------------------------------------------------------------------------
+
+    def open(self, provider: str, secret: str = "", **key: str) -> Simulator:
+        """Another provider, with its key in a Secret."""
+        self.simulators[provider] = simulator = open_market(self.world, provider)
+        if secret:
+            a_secret(self.world, secret, **key)
+        return simulator
+
+    def machine(self, token: str, provider: str = "simulated") -> Machine:
+        fleet = self.simulators[provider].fleet
+        tenant = next(iter(fleet.accounts))
+        shelf = next(
+            stand.shelf.id for stand in fleet.stands.values() if stand.stock > 0 and stand.shelf.gpu_count == 1
+        )
+        machine = fleet.rent(tenant, Wanted(shelf, token))
+        self.world.run(seconds=10)  # listed by then
+        return machine
+
+    def orphan(self, attempt: int = 1) -> Machine:
+        return self.machine(token_for(self.cluster, NOBODYS_UID, attempt))
+
+    def request(self, name: str = "train", *, machine: bool = True, labels: Any = None, **rest: Any) -> dict[str, Any]:
+        """With a machine by its status, and at the provider."""
+        backstage = self.world.api.backstage
+        obj = backstage.create(
+            GPU_REQUEST,
+            {
+                "apiVersion": "tgp.io/v1",
+                "kind": "GPURequest",
+                "metadata": {
+                    "name": name,
+                    "namespace": "default",
+                    "labels": labels or {},
+                    "finalizers": [FINALIZER] if machine else [],
+                },
+                "spec": {"gpuType": "RTX4090", **rest.pop("spec", {})},
+            },
+        )
+        uid = obj["metadata"]["uid"]
+        if not machine:
+            return obj
+        backstage.merge_patch(
+            GPU_REQUEST, "default", name, {"metadata": {"annotations": {UID_ANNOTATION: uid}}}
+        )
+        token = token_for(self.cluster, uid, 1)
+        made = self.machine(token)
+        status = {
+            "phase": "Ready",
+            "nodeClass": "box",
+            "attempts": [
+                {
+                    "number": 1,
+                    "token": token,
+                    "instanceId": made.id,
+                    "reservedAt": rfc3339(made.created_at),
+                    "launchedAt": rfc3339(made.created_at),
+                    "outcome": "Launched",
+                    "hourlyPrice": usd(made.rate_microusd),
+                    "offer": {
+                        "provider": "simulated",
+                        "instanceType": made.shelf.sku,
+                        "gpuType": "RTX4090",
+                        "gpuCount": 1,
+                        "hourlyPrice": usd(made.rate_microusd),
+                    },
+                    **rest.pop("attempt", {}),
+                }
+            ],
+            **rest,
+        }
+        backstage.merge_patch(GPU_REQUEST, "default", name, {"status": status}, "status")
+        return self.found(name)
+
+    def found(self, name: str = "train") -> dict[str, Any] | None:
+        return self.world.api.backstage.get(GPU_REQUEST, "default", name)
+
+    def node(self, name: str, token: str, provider: str = "simulated") -> None:
+        create(
+            self.world,
+            NODE,
+            name,
+            spec={"providerID": f"tgp://{provider}/{token}"},
+        )
+        labels = {"tgp.io/provisioned": "true"}
+        self.world.api.backstage.merge_patch(NODE, "", name, {"metadata": {"labels": labels}})
+
+    def nodes(self) -> set[str]:
+        return {obj["metadata"]["name"] for obj in self.world.api.backstage.objects(NODE)}
+
+    def hold_text(self) -> str | None:
+        found = self.world.api.backstage.get(NAMESPACE, "", NAMESPACE_NAME)
+        return found["metadata"].get("annotations", {}).get("tgp.io/hold")
+
+    def spend(self, month: str, **lines: str) -> None:
+        create(self.world, CONFIG_MAP, f"tgp-spend-{month}", NAMESPACE_NAME, data=lines)
+        labels = {"tgp.io/spend": month}
+        self.world.api.backstage.merge_patch(
+            CONFIG_MAP, NAMESPACE_NAME, f"tgp-spend-{month}", {"metadata": {"labels": labels}}
+        )
+
+    def alive(self) -> list[str]:
+        return [
+            machine.id
+            for simulator in self.simulators.values()
+            for machine in simulator.fleet.machines.values()
+            if machine.alive
+        ]
+
+    def start_operator(self) -> None:
+        """The least an operator does: it gives back what deleted requests held, and then lets go of them."""
+        self._task = self.world.loop.create_task(self._operate())
+
+    async def _operate(self) -> None:
+        backstage = self.world.api.backstage
+        while True:
+            await asyncio.sleep(5)
+            for obj in backstage.objects(GPU_REQUEST):
+                if "deletionTimestamp" in obj["metadata"]:
+                    self._give_back(obj)
+
+    def _give_back(self, obj: dict[str, Any]) -> None:
+        uid = plain_uid(obj["metadata"]["uid"])
+        fleet = self.simulated.fleet
+        fleet.advance()
+        mine = [machine for machine in fleet.machines.values() if uid in machine.name and machine.alive]
+        for machine in mine:
+            fleet.end(machine)
+        if not mine:
+            meta = obj["metadata"]
+            self.world.api.backstage.merge_patch(
+                GPU_REQUEST, meta["namespace"], meta["name"], {"metadata": {"finalizers": None}}
+            )
+
+
+@contextmanager
+def a_town(seed: int = 1) -> Iterator[Town]:
+    with World(seed) as world:
+        yield Town(world)
+
+
+@pytest.fixture
+def town() -> Iterator[Town]:
+    with a_town() as found:
+        yield found

@@ -1,0 +1,200 @@
+"""`tgp doctor`: the providers are asked, nothing is concluded from silence, and only orphans are ended."""
+
+import json
+
+import pytest
+
+from tests.cli.money_world import NOBODYS_UID, Town, town  # noqa: F401 - a fixture
+from tests.sim.an_operator import a_class
+from tgp.api.resource import GPU_REQUEST as _REQUEST
+from tgp.api.resource import SECRET as _SECRET
+from tgp.core.model.token import token_for
+from tgp.sim.clouds.mishaps import Mishap, Verb
+
+
+def report(town: Town, *words: str) -> dict:
+    return json.loads(town.tgp("doctor", "-o", "json", *words).output)
+
+
+def problems(town: Town, *words: str) -> list[str]:
+    return [finding["problem"] for finding in report(town, *words)["findings"]]
+
+
+def test_a_cluster_where_everything_fits_is_well(town):
+    town.request()
+    result = town.tgp("doctor")
+
+    assert result.exit_code == 0, result.output
+    assert "All well" in result.output
+    assert "1 machine costs $" in result.output
+
+
+def test_a_machine_that_no_request_has_is_found_with_its_price(town):
+    machine = town.orphan()
+    result = town.tgp("doctor")
+    found = report(town)["findings"]
+
+    assert result.exit_code == 1
+    assert machine.id in result.output
+    assert "tgp doctor --orphans --fix" in result.output
+    assert [one["problem"] for one in found] == ["Orphan"]
+    assert found[0]["usdPerHour"] == machine.rate_microusd / 1_000_000
+    assert town.alive() == [machine.id], "looking ends nothing"
+
+
+def test_machines_of_others_are_none_of_its_business(town):
+    fleet = town.simulated.fleet
+    fleet.add_foreign(next(iter(fleet.accounts)), 3)
+    town.machine(token_for("0123456789", NOBODYS_UID, 1))
+
+    assert town.tgp("doctor", "--fix", "--yes").exit_code == 0
+    assert len(town.alive()) == 4
+
+
+def test_an_orphan_is_ended_after_a_yes_and_shown_to_be_gone(town):
+    town.request()
+    orphan = town.orphan()
+    refused = town.tgp("doctor", typed="n\n")
+    assert refused.exit_code == 1
+    assert orphan.id in town.alive()
+
+    result = town.tgp("doctor", typed="y\n")
+
+    assert result.exit_code == 0, result.output
+    assert f"The end of {orphan.id} (simulated) was asked for." in result.output
+    assert orphan.id not in town.alive()
+    assert len(town.alive()) == 1, "the machine of a request stays"
+
+
+def test_scripts_say_yes_and_nobody_is_asked(town):
+    town.orphan()
+
+    assert town.tgp("doctor", "--fix").exit_code == 2
+    assert len(town.alive()) == 1
+    result = town.tgp("doctor", "--orphans", "--fix", "--yes", "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.output)["done"]) == 1
+    assert town.alive() == []
+
+
+def test_a_machine_of_an_older_attempt_is_told_and_left_to_the_operator(town):
+    request = town.request()
+    stray = town.machine(token_for(town.cluster, request["metadata"]["uid"], 2))
+    result = town.tgp("doctor", "--fix", "--yes")
+
+    assert result.exit_code == 1
+    assert "Stray" in result.output
+    assert stray.id in town.alive()
+
+
+def test_an_end_that_the_provider_ignores_is_told_as_left(town):
+    town.orphan()
+    town.simulated.mishaps.aim(Mishap.DELETE_IGNORED, Verb.TERMINATE, 100)
+    result = town.tgp("doctor", "--fix", "--yes")
+
+    assert result.exit_code == 1
+    assert "Orphan" in result.output
+
+
+def test_a_provider_that_does_not_answer_is_unknown_and_not_empty(town):
+    town.request()
+    town.simulated.mishaps.aim(Mishap.HTML, Verb.LIST, 100)
+    result = town.tgp("doctor")
+
+    assert result.exit_code == 2
+    assert "unknown is not none" in result.output
+    assert "unknown, not absent" in result.output
+    assert "MachineNotListed" not in result.output
+
+
+def test_a_key_that_is_missing_is_named_and_nothing_is_concluded(town):
+    a_class(town.world, "cloud", providers=[{"name": "vultr"}])
+    result = town.tgp("doctor")
+
+    assert result.exit_code == 2
+    assert "SecretMissing" in result.output
+    assert "tgp-operator-secret" in result.output
+
+
+def test_a_key_in_the_operators_secret_is_asked_although_no_class_names_it(town):
+    simulator = town.open("vultr", "tgp-operator-secret", VULTR_API_KEY="")
+    del simulator
+    town.world.api.backstage.merge_patch(
+        _SECRET, "tgp-system", "tgp-operator-secret", {"stringData": {"VULTR_API_KEY": town.simulators["vultr"].key}}
+    )
+    town.machine(token_for(town.cluster, NOBODYS_UID, 1), "vultr")
+
+    assert problems(town) == ["Orphan"]
+
+
+def test_a_key_of_another_account_makes_its_machine_unknown(town):
+    town.request(attempt={"account": "somebody-else"})
+    fleet = town.simulated.fleet
+    for machine in fleet.machines.values():
+        fleet.end(machine)
+    town.world.run(minutes=5)
+    result = town.tgp("doctor")
+
+    assert result.exit_code == 2
+    assert "AccountChanged" in result.output
+
+
+def test_a_request_whose_machine_is_not_listed_is_told(town):
+    town.request()
+    fleet = town.simulated.fleet
+    for machine in fleet.machines.values():
+        fleet.end(machine)
+    town.world.run(minutes=10)
+
+    assert problems(town) == ["MachineNotListed"]
+
+
+def test_a_node_without_request_and_machine_is_deleted_by_the_fix(town):
+    town.node("left-over", token_for(town.cluster, NOBODYS_UID, 1))
+    town.node("of-another-cluster", token_for("0123456789", NOBODYS_UID, 1))
+    assert problems(town) == ["LeftoverNode"]
+    result = town.tgp("doctor", "--fix", "--yes")
+
+    assert result.exit_code == 0, result.output
+    assert town.nodes() == {"of-another-cluster"}
+
+
+def test_a_node_is_not_deleted_where_its_provider_is_silent(town):
+    town.node("left-over", token_for(town.cluster, NOBODYS_UID, 1))
+    town.simulated.mishaps.aim(Mishap.ERROR, Verb.LIST, 100)
+
+    assert town.tgp("doctor", "--fix", "--yes").exit_code == 2
+    assert town.nodes() == {"left-over"}
+
+
+def test_a_hold_and_a_suspended_class_are_notes(town):
+    town.tgp("hold", "audit")
+    town.tgp("hold", "class/box")
+    found = report(town)
+
+    assert found["exitCode"] == 0
+    assert [(one["problem"], one["kind"]) for one in found["findings"]] == [("Held", "note"), ("Suspended", "note")]
+
+
+def test_a_restored_copy_is_told_and_owns_nothing(town):
+    town.request()
+    town.world.api.backstage.merge_patch(
+        _REQUEST, "default", "train", {"metadata": {"annotations": {"tgp.io/uid": "another"}}}
+    )
+
+    assert "RestoredCopy" in problems(town)
+
+
+def test_only_orphans_are_shown_when_only_they_are_asked_for(town):
+    town.node("left-over", token_for(town.cluster, NOBODYS_UID, 2))
+    town.orphan()
+
+    assert problems(town, "--orphans") == ["Orphan"]
+
+
+@pytest.mark.parametrize("words", [("--yes",), ("--fix",)])
+def test_wrong_use_ends_with_two_and_changes_nothing(town, words):
+    town.orphan()
+
+    assert town.tgp("doctor", *words).exit_code == 2
+    assert len(town.alive()) == 1

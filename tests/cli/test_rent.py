@@ -1,0 +1,498 @@
+"""`tgp rent`: it shows what the operator would rent, asks, writes one request, and never buys."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from ruamel.yaml import YAML
+
+from tests.cli.lives import BOUGHT, START, after, become, drawn, furnish, send
+from tests.cli.program import Terminal
+from tests.cli.program import tgp as program
+from tests.contracts.kubectl.mounted import Mounted
+from tests.core.cli.rows import an_offer
+from tgp.api.decoding import decode
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
+from tgp.app.counters import Counter
+from tgp.app.main import tgp
+from tgp.app.planning import Stall, planned
+from tgp.app.requests_desk import chosen_class
+from tgp.app.shop import Shop
+from tgp.core.model.cloud_errors import CloudBusy
+from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.secret import Secret
+from tgp.core.model.source import source_of
+from tgp.core.rules.limits import Holding
+from tgp.core.rules.purchase import Buy, Stay
+from tgp.ports.cloud import CloudFacts, Listing
+from tgp.ports.cluster import AlreadyExists
+from tgp.surfaces.cli.rent import checked, manifest_of, rent, spec_of
+from tgp.surfaces.cli.rent_view import Plan, Told, as_document, cost_words, limits_words, render
+
+KEYS = ("VAST_API_KEY", "RUNPOD_API_KEY", "LAMBDA_LABS_API_KEY", "PAPERSPACE_API_KEY", "VULTR_API_KEY")
+BARE = {
+    **dict.fromkeys(KEYS, ""),
+    "TGP_WORLD": "",
+    "GCP_SERVICE_ACCOUNT_JSON": "",
+    "GOOGLE_APPLICATION_CREDENTIALS": "",
+}
+CLASS: dict[str, Any] = {
+    "apiVersion": "tgp.io/v1",
+    "kind": "GPUNodeClass",
+    "metadata": {"name": "standard"},
+    "spec": {
+        "providers": [{"name": "vultr", "regions": ["ewr"]}, {"name": "lambda"}],
+        "networking": {"backend": "none"},
+        "limits": {"maxNodes": 2, "maxHourlyCost": "4.0"},
+        "instanceRequirements": {"minVCPU": 8, "minTrust": "Datacenter"},
+    },
+}
+STATUS = {
+    "conditions": [],
+    "providers": {
+        "vultr": {"credentialsValid": True, "offers": 12, "lastPricingUpdate": "2026-11-16T13:00:00Z"},
+        "lambda": {"credentialsValid": True, "offers": 3, "lastPricingUpdate": "2026-11-16T14:00:10Z"},
+    },
+    "availableGPUs": [
+        {"gpuType": "L40S", "provider": "vultr", "region": "us-east", "pricePerHour": "1.67", "gpuCount": 1},
+        {"gpuType": "A10", "provider": "lambda", "region": "us-west", "pricePerHour": "0.75", "gpuCount": 1},
+    ],
+}
+
+
+def a_class(status: Mapping[str, Any] = STATUS, **spec: Any) -> GPUNodeClass:
+    read = decode(GPUNodeClass, {**CLASS, "spec": {**CLASS["spec"], **spec}, "status": status})
+    assert isinstance(read, GPUNodeClass), read
+    return read
+
+
+def wanted(gpu: str = "L40S", **said: Any) -> GPURequest:
+    return checked(manifest_of("train", "ml", spec_of(gpu=gpu, **said)))
+
+
+# -- what would be rented --------------------------------------------------------------------------------------------
+
+
+class AMarket:
+    """Clouds that tell what they are given, and count who is asked."""
+
+    def __init__(self, **offers: tuple[Offer, ...] | Exception) -> None:
+        self.offers = offers
+        self.asked: list[str] = []
+
+    def open(self, source, _key, _secrets):
+        self.asked.append(source.name)
+        told = self.offers[source.provider]
+
+        class Cloud:
+            async def offers(self) -> Listing:
+                if isinstance(told, Exception):
+                    raise told
+                return Listing(told)
+
+        return Cloud()
+
+
+class AClock:
+    def now(self):
+        return START
+
+    def boottime(self) -> float:
+        return 0.0
+
+
+def facts(provider: str) -> CloudFacts:
+    from tgp.app.clouds import facts_of
+
+    return facts_of(provider)
+
+
+def a_counter(provider: str, *, key: bool = True) -> Counter:
+    return Counter(source_of(provider, "", "", None), facts(provider), Secret("k") if key else None)
+
+
+async def plan_for(
+    request: GPURequest,
+    *counters: Counter,
+    market: AMarket | None = None,
+    node_class: GPUNodeClass | None = None,
+    held: tuple[Holding, ...] | None = (),
+    hold: str = "",
+) -> Plan:
+    shop = Shop(counters, market or AMarket(), AClock())
+    return await planned(Stall(request, "standard", node_class or a_class(), "", held, hold, START), shop)
+
+
+async def test_without_a_key_the_classs_status_tells_and_its_age_is_said():
+    """Whatever region the class narrows to: the operator judged that before it wrote the status."""
+    plan = await plan_for(wanted(), a_counter("vultr", key=False))
+    said = drawn(render(plan, 110), 110)
+
+    assert isinstance(plan.choice, Buy)
+    assert plan.choice.hourly_microusd == 1_670_000
+    assert "would rent  1x L40S at $1.67/h from vultr in us-east" in said
+    assert "from the class's status: vultr (62m old), lambda (2m old)" in said
+
+
+async def test_with_a_key_the_provider_itself_is_asked_by_the_classs_rules():
+    cheap = an_offer(sku="few-cpus", vcpus=4, hourly_microusd=900_000)
+    good = an_offer(sku="fits", hourly_microusd=1_500_000)
+    far = an_offer(sku="far", place="ams", region="eu-west", hourly_microusd=1_000_000)
+    market = AMarket(vultr=(cheap, good, far))
+    plan = await plan_for(wanted(), a_counter("vultr"), market=market)
+
+    assert isinstance(plan.choice, Buy)
+    assert plan.choice.offer.sku == "fits"
+    assert plan.told[0].live
+    assert "asked just now, with keys of this terminal: vultr" in drawn(render(plan, 200), 200)
+
+
+async def test_only_the_classs_providers_are_asked():
+    market = AMarket(vultr=(an_offer(),))
+    await plan_for(wanted(), a_counter("vultr"), a_counter("runpod"), market=market)
+
+    assert len(market.asked) == 1
+
+
+async def test_a_key_is_never_sent_where_only_a_class_says_it_should_go():
+    elsewhere = a_class(providers=[{"name": "vultr", "settings": {"endpoint": "https://elsewhere.example"}}])
+    market = AMarket(vultr=(an_offer(),))
+    plan = await plan_for(wanted(), a_counter("vultr"), market=market, node_class=elsewhere)
+
+    assert market.asked == []
+    assert plan.fits, "the class's status still tells"
+
+
+async def test_a_provider_that_does_not_answer_is_told_and_the_status_serves():
+    from datetime import timedelta
+
+    market = AMarket(vultr=CloudBusy("vultr is unreachable", timedelta(seconds=5)))
+    plan = await plan_for(wanted(), a_counter("vultr"), market=market)
+
+    assert plan.fits
+    assert not plan.told[0].live
+
+
+async def test_nothing_that_fits_says_why_and_what_a_status_cannot_tell():
+    plan = await plan_for(wanted(max_price="0.50"))
+    said = drawn(render(plan, 110), 110)
+
+    assert isinstance(plan.choice, Stay)
+    assert plan.choice.reason == "NoOfferFits"
+    assert "$1.17 above maxHourlyPrice" in said
+    assert "only the cheapest machine of each model" in " ".join(said.split())
+
+
+async def test_what_others_hold_counts_against_the_limits():
+    one = Holding("a" * 32, 2_000_000)
+    money = await plan_for(wanted(), held=(Holding("a" * 32, 3_000_000),))
+    nodes = await plan_for(wanted(), held=(one, Holding("b" * 32, 1)))
+
+    assert isinstance(money.choice, Stay)
+    assert money.choice.reason == "LimitReached"
+    assert isinstance(nodes.choice, Stay)
+    assert "limits.maxNodes is 2" in nodes.choice.message
+    assert limits_words(nodes) == "standard, 0 of 2 machines left, $2.00 of $4.00 an hour left"
+
+
+async def test_a_hold_and_a_suspended_class_are_said_before_anybody_agrees():
+    held = await plan_for(wanted(), hold="rebuilding")
+    suspended = await plan_for(wanted(), node_class=a_class(suspend=True))
+
+    assert "rebuilding" in held.stopped
+    assert suspended.stopped.endswith("tgp release class/standard")
+
+
+async def test_a_class_that_is_not_ready_is_said():
+    why = {"type": "Ready", "status": "False", "reason": "CredentialsMissing", "message": "no key"}
+    plan = await plan_for(wanted(), node_class=a_class({**STATUS, "conditions": [why]}))
+
+    assert "CredentialsMissing" in " ".join(plan.notes)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            {"max_price": "2", "lifetime": "4h"},
+            "$1.67 an hour; $6.68 if it lives its whole 4h; at most $8.00, at --max-price",
+        ),
+        ({"lifetime": "4h"}, "no --max-price: it may rent at any price the class allows"),
+        ({"max_price": "2", "lifetime": "Never"}, "$1.67 an hour; $40.08 a day, without an end"),
+    ],
+)
+async def test_the_cost_is_told_by_the_hour_for_its_life_and_at_most(said, words):
+    assert words in cost_words(await plan_for(wanted(**said)))
+
+
+@pytest.mark.parametrize(
+    ("named", "classes", "found", "why"),
+    [
+        ("standard", ("standard", "other"), "standard", ""),
+        ("standrad", ("standard",), "standrad", "did you mean standard?"),
+        ("", ("only",), "only", ""),
+        ("", ("a", "b"), "", "say --class, one of a, b"),
+        ("", (), "", "there is no GPUNodeClass"),
+    ],
+)
+def test_the_class_is_the_named_the_default_or_the_only_one(named, classes, found, why):
+    name, said = chosen_class(named, dict.fromkeys(classes, a_class()))
+
+    assert name == found
+    assert why in said
+    assert bool(why) == bool(said)
+
+
+def test_a_default_class_is_marked_and_two_of_them_are_none():
+    default = decode(
+        GPUNodeClass, {**CLASS, "metadata": {"name": "d", "annotations": {"tgp.io/is-default-class": "true"}}}
+    )
+
+    assert chosen_class("", {"a": a_class(), "d": default})[0] == "d"
+    assert "several" in chosen_class("", {"c": default, "d": default})[1]
+
+
+# -- what is typed ---------------------------------------------------------------------------------------------------
+
+
+class Hall:
+    """A desk that plans what it is told to, and keeps what was created."""
+
+    namespace = "home"
+
+    def __init__(self, choice: Any, refusal: Exception | None = None, **plan: Any) -> None:
+        self._choice = choice
+        self._refusal = refusal
+        self._plan = plan
+        self.created: list[Mapping[str, Any]] = []
+
+    @asynccontextmanager
+    async def requests(self, kubeconfig: str, context: str) -> AsyncIterator["Hall"]:
+        del kubeconfig, context
+        yield self
+
+    def fresh_name(self, stem: str) -> str:
+        return f"{stem}-abcde"
+
+    async def plan(self, request: GPURequest) -> Plan:
+        return Plan(
+            request, START, self._choice, "standard", a_class(), told=(Told("vultr", True, START),), **self._plan
+        )
+
+    async def create(self, manifest: Mapping[str, Any]) -> None:
+        if self._refusal is not None:
+            raise self._refusal
+        self.created.append(manifest)
+
+
+BUY = Buy(an_offer(hourly_microusd=1_200_000, stock=Stock.CONFIRMED), "vultr", 1_200_000)
+STAY = Stay("NoOfferFits", "none of 3 offers fits: 3 too dear")
+
+
+def run(hall: Hall, *words: str):
+    return CliRunner().invoke(rent, ["--gpu", "L40S", "--max-price", "1.50", *words], obj=hall)
+
+
+def test_every_flag_becomes_its_field_and_what_was_not_said_is_left_out():
+    hall = Hall(BUY)
+    words = ["--count", "2", "--provider", "vultr", "--region", "us", "--region", "eu", "--class", "standard", "--for", "4h", "--idle", "Never", "--spot"]
+    run(hall, *words, "--name", "train", "-n", "ml", "--yes")
+    bare = Hall(BUY)
+    run(bare, "--yes")
+
+    assert hall.created[0]["metadata"] == {"name": "train", "namespace": "ml"}
+    assert hall.created[0]["spec"] == {
+        "gpuType": "L40S",
+        "gpuCount": 2,
+        "nodeClassRef": {"name": "standard"},
+        "provider": "vultr",
+        "regions": ["us", "eu"],
+        "spot": True,
+        "maxHourlyPrice": "1.50",
+        "maxLifetime": "4h",
+        "idleTimeout": "Never",
+    }
+    assert bare.created[0]["metadata"] == {"name": "l40s-abcde", "namespace": "home"}
+    assert bare.created[0]["spec"] == {"gpuType": "L40S", "gpuCount": 1, "maxHourlyPrice": "1.50"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--max-price", "1,50"), '--max-price: "1,50": must be a price in dollars'),
+        (("--for", "4 hours"), '--for: "4 hours": must be a duration'),
+        (("--idle", "0s"), "--idle:"),
+        (("--count", "0"), "--count:"),
+        (("--provider", "aws"), '--provider: "aws": supported values'),
+        (("--name", "Train"), "--name:"),
+        (("--region", "a b"), "--region:"),
+        (("--class", "No"), "--class:"),
+        (("--gpu", "L40X"), "Did you mean"),
+    ],
+)
+def test_bad_input_names_the_flag_before_anybody_is_asked(words, said):
+    hall = Hall(BUY)
+    answer = run(hall, *words, "--yes")
+
+    assert answer.exit_code == 2
+    assert said in answer.output
+    assert hall.created == []
+
+
+def test_a_dry_run_creates_nothing_and_its_exit_code_says_whether_something_fits():
+    fits, none = Hall(BUY), Hall(STAY)
+
+    assert (run(fits, "--dry-run").exit_code, run(none, "--dry-run").exit_code) == (0, 3)
+    assert fits.created == none.created == []
+
+
+def test_without_a_person_or_a_yes_nothing_is_created():
+    hall = Hall(BUY)
+    answer = run(hall)
+
+    assert answer.exit_code == 2
+    assert "--yes" in answer.output
+    assert "would rent" in answer.output
+    assert hall.created == []
+
+
+def test_what_was_created_is_said_with_the_next_command():
+    said = run(Hall(BUY), "--name", "train", "-n", "ml", "--yes").output
+    waits = run(Hall(STAY), "--name", "train", "-n", "ml", "--yes").output
+
+    assert "gpurequest.tgp.io/train created in namespace ml" in said
+    assert said.endswith("next: tgp watch request/ml/train\n")
+    assert waits.endswith("next: tgp why request/ml/train\n")
+
+
+def test_a_refusal_of_the_cluster_is_told_without_a_traceback():
+    answer = run(Hall(BUY, AlreadyExists("there is a request ml/train already")), "--yes")
+
+    assert answer.exit_code == 1
+    assert "already" in answer.output
+
+
+def test_yaml_is_a_manifest_to_apply_and_json_the_plan():
+    manifest = YAML(typ="safe", pure=True).load(run(Hall(BUY), "--dry-run", "-o", "yaml", "--name", "train").output)
+    plan = json.loads(run(Hall(BUY), "--dry-run", "-o", "json").output)
+    made = json.loads(run(Hall(BUY), "--yes", "-o", "json").output)
+
+    assert checked(manifest).metadata.name == "train"
+    assert plan["kind"] == "RentPlan"
+    assert plan["usdPerHour"] == 1.2
+    assert plan["usdAtMost"] == 36.0
+    assert (plan["created"], made["created"]) == (False, True)
+
+
+def test_a_plan_that_waits_has_no_price_for_programs():
+    plan = as_document(Plan(wanted(), after(0), STAY), created=False)
+
+    assert (plan["fits"], plan["usdPerHour"], plan["reason"]) == (False, None, "NoOfferFits")
+
+
+# -- against an API server, and a market -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Mounted]:
+    """With a class that an operator has looked at, and one machine that counts against it."""
+    with Mounted(tmp_path) as server:
+        address = furnish(server)
+        classes = f"{server.url}/apis/tgp.io/v1/gpunodeclasses"
+        send(classes, "POST", CLASS)
+        send(f"{classes}/standard/status", "PATCH", {"status": STATUS}, "application/merge-patch+json")
+        become(address, json.dumps({"phase": "Ready", "nodeClass": "standard", "attempts": [BOUGHT], "conditions": []}))
+        yield server
+
+
+def on(server: Mounted, *words: str, **environment: str):
+    command = ["rent", *words, "--kubeconfig", str(server.kubeconfig)]
+    return CliRunner().invoke(tgp, command, env={**BARE, **environment})
+
+
+def names(server: Mounted) -> list[str]:
+    import urllib.request
+
+    with urllib.request.urlopen(f"{server.url}/apis/tgp.io/v1/gpurequests") as answer:  # noqa: S310 - on loopback
+        return [item["metadata"]["name"] for item in json.load(answer)["items"]]
+
+
+def test_from_a_terminal_without_keys_to_a_request_in_the_cluster(cluster: Mounted):
+    dry = on(cluster, "--gpu", "L40S", "--dry-run")
+    made = on(cluster, "--gpu", "L40S", "--max-price", "2", "--name", "mine", "-n", "ml", "--yes")
+    again = on(cluster, "--gpu", "L40S", "--name", "mine", "-n", "ml", "--yes")
+    lost = on(cluster, "--gpu", "L40S", "--name", "mine", "-n", "nowhere", "--yes")
+
+    assert dry.exit_code == 0, dry.output
+    assert "standard, 1 of 2 machines left, $2.80 of $4.00 an hour left" in dry.output
+    assert made.exit_code == 0, made.output
+    assert sorted(names(cluster)) == ["mine", "train"]
+    assert again.exit_code == 1
+    assert "there is a request ml/mine already" in again.output
+    assert lost.exit_code == 1
+    assert "nowhere" in lost.output
+
+
+def test_a_person_is_asked_and_no_is_the_default(cluster: Mounted, tmp_path: Path):
+    words = ("rent", "--gpu", "L40S", "--max-price", "2", "-n", "ml", "--kubeconfig", str(cluster.kubeconfig))
+    codes = []
+    for answer in (b"\n", b"y\n"):
+        terminal = Terminal(tmp_path, *program(*words), **BARE)
+        try:
+            terminal.wait_for(b"Rent it?")
+            terminal.type(answer)
+            codes.append(terminal.wait())
+        finally:
+            terminal.close()
+
+    assert codes == [1, 0]
+    assert len(names(cluster)) == 2
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[str]:
+    """The address of a pretend market that runs in a terminal of its own."""
+    command = [sys.executable, "-m", "tgp", "sim", "--port", "18610", "--for", "120s"]
+    env = {name: value for name, value in os.environ.items() if name != "TGP_WORLD"} | {"PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
+    with process:
+        said = ""
+        while "TGP_WORLD=" not in (line := process.stdout.readline()):
+            assert process.poll() is None, said
+            said += line
+        yield line.partition("TGP_WORLD=")[2].split()[0]
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+
+
+def test_with_keys_at_hand_the_market_is_asked_and_nothing_is_bought(cluster: Mounted, world: str):
+    plan = on(cluster, "--gpu", "L40S", "--dry-run", "-o", "json", TGP_WORLD=world)
+    made = on(cluster, "--gpu", "L40S", "--name", "mine", "-n", "ml", "--yes", TGP_WORLD=world)
+    fleet = CliRunner().invoke(tgp, ["sim", "fleet", "-o", "json"], env={"TGP_WORLD": world})
+
+    assert {row["provider"]: row["live"] for row in json.loads(plan.output)["prices"]} == {
+        "vultr": True,
+        "lambda": True,
+    }
+    assert made.exit_code == 0, made.output
+    assert json.loads(fleet.output)["machines"] == []
+
+
+def test_a_cluster_without_a_class_plans_with_the_keys_at_hand(tmp_path: Path, world: str):
+    with Mounted(tmp_path) as server:
+        furnish(server)
+        answer = on(server, "--gpu", "L40S", "--dry-run", TGP_WORLD=world)
+        poor = on(server, "--gpu", "L40S", "--dry-run")
+
+    assert answer.exit_code == 0, answer.output
+    assert "there is no GPUNodeClass" in answer.output
+    assert poor.exit_code == 3

@@ -1,0 +1,211 @@
+"""`tgp why`: what a request waits for, since when, what would change it, who holds what, and what it costs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from ruamel.yaml import YAML
+
+from tests.cli.lives import (
+    BOUGHT,
+    FAILED,
+    FINISHED,
+    GOING,
+    JOINING,
+    NEW,
+    READY,
+    WAITING,
+    a_request,
+    after,
+    become,
+    condition,
+    document,
+    drawn,
+    furnish,
+    send,
+)
+from tests.contracts.kubectl.mounted import Mounted
+from tgp.api.decoding import decode
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.app.main import tgp
+from tgp.core.model.key import Key
+from tgp.surfaces.cli.why_view import Enquiry, Holder, advice, as_document, next_command, obstacles, render, story_of
+
+CLASS = {
+    "apiVersion": "tgp.io/v1",
+    "kind": "GPUNodeClass",
+    "metadata": {"name": "standard"},
+    "spec": {
+        "providers": [{"name": "vultr"}],
+        "networking": {"backend": "none"},
+        "limits": {"maxNodes": 2, "maxHourlyCost": "4.0"},
+    },
+}
+STANDARD = decode(GPUNodeClass, CLASS)
+SUSPENDED = decode(GPUNodeClass, {**CLASS, "spec": {**CLASS["spec"], "suspend": True}})
+NO_ROOM = condition("Launched", "False", "LimitReached", "class standard: limits.maxNodes is 2, and 2 are held", at=1)
+LIMITED = a_request(phase="Pending", conditions=(NO_ROOM,))
+HOLDERS = (Holder(Key("ml", "big"), "Ready", 2_400_000), Holder(Key("web", "small"), "Booting", 340_000))
+
+
+def asked(request, now: float = 730, **more) -> Enquiry:
+    return Enquiry(request, after(now), **{"class_name": "standard", "node_class": STANDARD, "holders": (), **more})
+
+
+def told(request, now: float = 730, width: int = 110, **more) -> str:
+    return drawn(render(asked(request, now, **more), width), width)
+
+
+def test_a_request_that_waits_says_for_what_since_when_and_what_was_nearest():
+    screen = told(WAITING)
+
+    assert "request ml/train: Pending   1x L40S up to $1.50/h" in screen
+    assert "waits for   NoOfferFits: none of 9 offers fits: 9 too dear" in screen
+    assert "            1x L40S at $1.67/h from vultr: 17 cents above maxHourlyPrice" in screen
+    assert "since       14:02:11, 12m ago" in screen
+    assert "until       as long as it takes; waiting costs nothing" in screen
+    assert "a higher price" in screen
+    assert "cost        nothing an hour now; $0.00 so far" in screen
+
+
+def test_a_limit_names_who_holds_it_the_dearest_first():
+    screen = told(LIMITED, holders=HOLDERS)
+
+    assert "class       standard, 2 of 2 machines, $2.74 of $4.00 an hour" in screen
+    assert "kubectl edit gpunodeclass standard" in " ".join(screen.split())
+    assert "next: kubectl get gpurequests -A" in screen
+    assert screen.index("ml/big") < screen.index("web/small")
+
+
+def test_who_may_not_list_requests_sees_what_the_class_says_of_itself():
+    assert "standard, 0 of 2 machines" in told(LIMITED, holders=None)
+
+
+def test_a_hold_and_a_suspended_class_say_how_they_are_released():
+    words = obstacles(asked(WAITING, held=True, hold="rebuilding; since 2026-11-16T13:00:00Z", node_class=SUSPENDED))
+
+    assert "rebuilding" in words[0]
+    assert words[0].endswith("tgp release")
+    assert words[1].endswith("tgp release class/standard")
+    assert next_command(story_of(WAITING, after(9)), asked(WAITING, held=True)) == "tgp release"
+
+
+def test_a_provider_that_cannot_be_asked_and_a_restored_copy_are_obstacles():
+    silent = a_request(
+        conditions=(
+            condition("ProviderReachable", "False", "CredentialsMissing", "Secret gone; it still costs $1.20/h"),
+            condition("Restored", message="its uid is another's"),
+        )
+    )
+    words = " ".join(obstacles(asked(silent)))
+
+    assert "CredentialsMissing" in words
+    assert "restored copy" in words
+
+
+def test_a_machine_on_its_way_says_by_when_and_what_it_costs():
+    screen = told(JOINING, now=1810)
+
+    assert "waits for   Booting: no Node yet, at the latest at 14:27:20Z" in screen
+    assert "cost        $1.20 an hour now; about $0.60 so far" in screen
+    assert "1x L40S at $1.20/h from vultr in us-east" in screen
+    assert "next: tgp watch ml/train" in screen
+
+
+def test_a_machine_that_runs_says_until_when():
+    assert "until       ends at 18:02:10, in 179m" in told(READY, now=3610)
+
+
+def test_a_machine_that_ends_says_whom_it_waits_for():
+    screen = told(GOING, now=5460)
+
+    assert "Idle: no pod has used its GPUs" in screen
+    assert "would help  waits for 2 pods until 16:32:10Z" in screen
+
+
+def test_what_is_over_tells_what_it_cost_and_that_it_stays():
+    screen = told(FINISHED, now=9000)
+
+    assert "is over     Idle" in screen
+    assert "cost        $1.83 in all" in screen
+    assert "stays as a record" in screen
+    assert advice(story_of(FINISHED, after(9000)), asked(FINISHED)) == ()
+    assert obstacles(asked(FINISHED, held=True)) == ()
+
+
+def test_attempts_are_a_table_with_what_was_said():
+    screen = told(FAILED)
+
+    assert "TooManyFailures" in screen
+    assert "Refused" in screen
+    assert "no 2" in screen
+
+
+def test_a_request_nobody_has_looked_at_asks_whether_the_operator_runs():
+    assert "does it run?" in told(NEW)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+@pytest.mark.parametrize("request_", [NEW, WAITING, LIMITED, JOINING, READY, GOING, FINISHED, FAILED])
+def test_no_line_is_longer_than_the_terminal(request_, width):
+    lines = drawn(render(asked(request_, holders=HOLDERS), width), 400).splitlines()
+    words = [line for line in lines if len(line) > width]
+
+    assert all(line.startswith(("request ", "next: ")) for line in words)
+
+
+def test_programs_read_the_same_answer():
+    found = as_document(asked(LIMITED, holders=HOLDERS, held=True, hold="why not"))
+
+    assert found["kind"] == "RequestReason"
+    assert found["reason"] == "LimitReached"
+    assert found["held"] is True
+    assert [row["usdPerHour"] for row in found["holders"]] == [2.4, 0.34]
+    json.dumps(found)
+
+
+# -- against an API server -------------------------------------------------------------------------------------------
+
+
+def why(server: Mounted, *words: str):
+    return CliRunner().invoke(tgp, ["why", *words, "--kubeconfig", str(server.kubeconfig)], env={"TGP_WORLD": ""})
+
+
+def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
+    with Mounted(tmp_path) as server:
+        address = furnish(server)
+        classes = f"{server.url}/apis/tgp.io/v1/gpunodeclasses"
+        send(classes, "POST", CLASS)
+        held = {"name": "tgp-system", "annotations": {"tgp.io/hold": "moving house"}}
+        send(f"{server.url}/api/v1/namespaces", "POST", {"metadata": held})
+        other = {**document("other"), "metadata": {"name": "other", "namespace": "ml"}}
+        send(address.rpartition("/")[0], "POST", other)
+        become(
+            address.replace("/train", "/other"),
+            json.dumps({"phase": "Ready", "nodeClass": "standard", "attempts": [BOUGHT], "conditions": []}),
+        )
+        become(address, json.dumps(document(phase="Pending", conditions=(NO_ROOM,))["status"]))
+        text, as_json = why(server, "ml/train"), why(server, "train", "-n", "ml", "-o", "json")
+        as_yaml = why(server, "request/ml/train", "-o", "yaml")
+        lost, pod = why(server, "ml/tra"), why(server, "pod/x")
+
+    assert text.exit_code == 0, text.output
+    assert "moving house" in text.output
+    assert "1 of 2 machines, $1.20 of $4.00 an hour" in text.output
+    assert "ml/other" in text.output
+    assert json.loads(as_json.output)["holders"] == [
+        {"namespace": "ml", "name": "other", "phase": "Ready", "usdPerHour": 1.2}
+    ]
+    assert YAML(typ="safe", pure=True).load(as_yaml.output)["reason"] == "LimitReached"
+    assert (lost.exit_code, pod.exit_code) == (1, 2)
+    assert "did you mean train?" in lost.output
+    assert "only requests" in pod.output
+
+
+def test_a_cluster_without_our_kinds_is_an_error_without_a_traceback(tmp_path: Path):
+    with Mounted(tmp_path) as server:
+        answer = why(server, "ml/train")
+
+    assert answer.exit_code == 1
+    assert "Traceback" not in answer.output

@@ -1,0 +1,125 @@
+"""Between pretend providers and a real cluster: a machine that runs becomes a Node, one that is gone falls silent.
+
+A machine is told its Node's name by whoever ordered it: in its user data, or in a variable of its container. Owned
+machines know their own name. KWOK plays the kubelets.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from tests.controlplane.village import Village
+from tgp.sim.clouds.machine import Machine, Phase
+from tools.controlplane.client import AdminClient, Refused
+from tools.controlplane.nodes import FAKE, fake_node
+
+POLL_S = 0.25
+STOP_BOUND_S = 30
+GPU = "nvidia.com/gpu"
+PLATE = re.compile(r'\{"node":"[^"]+","providerID":"[^"]+"\}')
+POWERED = "webhook"
+SILENT = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "the kubelet is silent"}]
+
+
+@dataclass(frozen=True, slots=True)
+class Plate:
+    """Who a machine shall be."""
+
+    node: str
+    provider_id: str = ""  # empty: an owned machine's kubelet says nothing of the kind
+
+
+class Estate:
+    """Looks at the fleets a few times a second while it is open."""
+
+    def __init__(self, village: Village, admin: AdminClient) -> None:
+        self._village = village
+        self._admin = admin
+        self._awake: dict[str, Plate] = {}  # by machine id
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="estate", daemon=True)
+        self.nameless: list[str] = []  # machines that run and were never told who they are
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        self._thread.join(STOP_BOUND_S)
+
+    def _run(self) -> None:
+        while not self._closing.wait(POLL_S):
+            for provider, machine in self._village.machines():
+                try:
+                    self._attend_to(provider, machine)
+                except OSError:
+                    continue  # the API server is away: kubelets try again, too
+                except Refused as error:
+                    if error.status < 500 and error.status != 429:
+                        raise
+
+    def _attend_to(self, provider: str, machine: Machine) -> None:
+        runs = machine.phase is Phase.RUNNING
+        if runs and machine.id not in self._awake:
+            plate = plate_of(provider, machine)
+            if plate is None:
+                self.nameless.append(machine.id)
+                return
+            self._wake(plate, machine)
+            self._awake[machine.id] = plate
+        elif not runs and machine.id in self._awake:
+            self._silence(self._awake[machine.id])
+            del self._awake[machine.id]
+
+    def _wake(self, plate: Plate, machine: Machine) -> None:
+        node = node_of(plate, machine)
+        try:
+            self._admin.call("POST", "/api/v1/nodes", node)
+        except Refused as error:
+            if error.status != 409:
+                raise
+            self._admin.call("PATCH", f"/api/v1/nodes/{plate.node}", {"metadata": {"annotations": FAKE}})
+
+    def _silence(self, plate: Plate) -> None:
+        """KWOK lets go of it first, or it would be made Ready again at once."""
+        path = f"/api/v1/nodes/{plate.node}"
+        try:
+            self._admin.call("PATCH", path, {"metadata": {"annotations": dict.fromkeys(FAKE)}})
+            self._admin.call("PATCH", f"{path}/status", {"status": {"conditions": SILENT}})
+        except Refused as error:
+            if error.status != 404:  # the operator was faster
+                raise
+
+
+def node_of(plate: Plate, machine: Machine) -> dict[str, Any]:
+    """As a kubelet registers it, its GPUs counted already."""
+    shelf = machine.shelf
+    capacity = {GPU: str(shelf.gpu_count), "cpu": str(shelf.vcpus or 4), "memory": f"{shelf.memory_gib or 16}Gi"}
+    node = fake_node(plate.node, capacity)
+    if plate.provider_id:
+        node["spec"] = {"providerID": plate.provider_id}
+    return node
+
+
+def plate_of(provider: str, machine: Machine) -> Plate | None:
+    """None: nobody told it."""
+    if provider == POWERED:
+        return Plate(machine.shelf.sku)
+    for text in _told(machine):
+        if (found := PLATE.search(text)) is not None:
+            told = json.loads(found[0])
+            return Plate(told["node"], told["providerID"])
+    return None
+
+
+def _told(machine: Machine) -> Iterator[str]:
+    yield machine.user_data.decode(errors="replace")
+    variables = dict(machine.detail.get("env", ()))
+    yield from (str(value) for value in variables.values())

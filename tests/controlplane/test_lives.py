@@ -1,0 +1,353 @@
+"""Whole lives of machines: a real control plane, every pretend provider on a real socket, the shipped operator.
+
+From a request to a Node that runs a pod and back to nothing, for every provider; and what kills, freezes and forgetting
+may do in between. Machines are given back while later tests disturb the operator: that, too, has to end well.
+"""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.controlplane.crew import LAST_RESORT, LEASE_LOST, Crew
+from tests.controlplane.estate import GPU, Estate
+from tests.controlplane.providers import PROVIDERS, entries
+from tests.controlplane.village import Village
+from tgp.core.model.token import plain_uid
+from tgp.sim.clouds.machine import Machine
+from tgp.sim.clouds.mishaps import Verb
+from tools.controlplane.client import Refused
+from tools.controlplane.fixtures import a_control_plane
+from tools.controlplane.kubectl import Kubectl
+from tools.controlplane.plane import EVERYTHING, ControlPlane
+
+HOUSE = Path(__file__).parents[2]
+SEED_CLASS = HOUSE / "tests" / "contracts" / "kinds" / "early" / "readme-gpunodeclass.yaml"
+CLASS = "everyone"
+SECRET = "tgp-operator-secret"
+OURS = "tgp-system"
+STOPPED_S = 20.0  # more than three leases; a minute with the shipped times
+FULL_LIFE_S = 240.0  # two lists a listing lag apart (a minute of most providers), after a hand-over from the beginning
+ANY_TAINT = [{"operator": "Exists"}]
+
+
+# -- the town ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def plane(pytestconfig) -> Iterator[ControlPlane]:
+    with a_control_plane(pytestconfig, EVERYTHING) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def village() -> Iterator[Village]:
+    with Village() as open_now:
+        yield open_now
+
+
+@pytest.fixture(scope="module")
+def estate(village, plane) -> Iterator[Estate]:
+    with Estate(village, plane.admin) as tended:
+        yield tended
+
+
+@pytest.fixture(scope="module")
+def admin(plane, kubectl_program, village, estate) -> Kubectl:
+    """A cluster with our kinds, our rights, a device plugin, keys, and one class that buys anywhere."""
+    run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
+    run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+    run.apply(a_secret(village), a_device_plugin(), a_class(village))
+    return run
+
+
+@pytest.fixture(scope="module")
+def crew(plane, admin, village, tmp_path_factory) -> Iterator[Crew]:
+    aboard = Crew(plane, village.signposts(), tmp_path_factory.mktemp("replicas"))
+    aboard.start("first")
+    yield aboard
+    aboard.leave()
+
+
+def a_secret(village: Village) -> dict[str, Any]:
+    mesh = {"client-id": "nobody", "client-secret": "nothing"}  # the seed's class asks for them
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET, "namespace": OURS},
+        "stringData": village.keys() | mesh,
+    }
+
+
+def a_device_plugin() -> dict[str, Any]:
+    labels = {"app": "nvidia-device-plugin"}
+    pod = {"containers": [{"name": "plugin", "image": "k8s-device-plugin:any"}], "tolerations": ANY_TAINT}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}},
+    }
+
+
+def a_class(village: Village) -> dict[str, Any]:
+    return {
+        "apiVersion": "tgp.io/v1",
+        "kind": "GPUNodeClass",
+        "metadata": {"name": CLASS},
+        "spec": {"providers": entries(village.urls()), "bootPolicy": "Any", "networking": {"backend": "none"}},
+    }
+
+
+def a_request(name: str, provider: str, node_class: str = CLASS, **spec: Any) -> dict[str, Any]:
+    asked = PROVIDERS[provider]
+    wanted = {"nodeClassRef": {"name": node_class}, "provider": provider, "gpuType": asked.gpu, "gpuCount": asked.count}
+    return {
+        "apiVersion": "tgp.io/v1",
+        "kind": "GPURequest",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": wanted | spec,
+    }
+
+
+def a_gpu_pod(name: str) -> dict[str, Any]:
+    """Somebody's work, for the machine of that request alone."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "nodeSelector": {"tgp.io/request": name},
+            "tolerations": ANY_TAINT,
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "work", "image": "any", "resources": {"limits": {GPU: "1"}}}],
+        },
+    }
+
+
+# -- looking -----------------------------------------------------------------------------------------------------------
+
+
+def seen(plane: ControlPlane, path: str) -> dict[str, Any] | None:
+    """None: there is no such object."""
+    try:
+        return plane.admin.call("GET", path)
+    except Refused as error:
+        if error.status == 404:
+            return None
+        raise ConnectionError(str(error)) from error  # an API server that is just coming up answers 403 or 500
+
+
+def request_path(name: str) -> str:
+    return f"/apis/tgp.io/v1/namespaces/default/gpurequests/{name}"
+
+
+def status_of(plane: ControlPlane, name: str) -> Mapping[str, Any]:
+    found = seen(plane, request_path(name))
+    return {} if found is None else found.get("status", {})
+
+
+def uid_of(plane: ControlPlane, name: str) -> str:
+    found = seen(plane, request_path(name))
+    assert found is not None
+    return str(found["metadata"]["uid"])
+
+
+def condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    return next((it for it in status.get("conditions", ()) if it["type"] == kind), {})
+
+
+def pod_runs(plane: ControlPlane, name: str) -> bool:
+    pod = seen(plane, f"/api/v1/namespaces/default/pods/{name}")
+    return pod is not None and pod["status"].get("phase") == "Running"
+
+
+def ever_made(village: Village, uid: str) -> list[Machine]:
+    """By whatever provider, living or gone: each of them was paid for."""
+    return [machine for _, machine in village.machines() if plain_uid(uid) in str((machine.name, machine.tags))]
+
+
+def spend_records(plane: ControlPlane, uid: str) -> list[dict[str, Any]]:
+    maps = plane.admin.call("GET", f"/api/v1/namespaces/{OURS}/configmaps")["items"]
+    rows = [json.loads(text) for each in maps for key, text in each.get("data", {}).items() if uid in key]
+    return [row for row in rows if isinstance(row, dict)]
+
+
+def test_one_class_sees_the_offers_of_every_provider(plane, crew):
+    """Through real sockets, with the keys of the Secret; owned machines by a name that leads to a private address."""
+
+    def sellers() -> dict[str, int]:
+        found = seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}") or {}
+        told = found.get("status", {}).get("providers", {})
+        return {name: each.get("offers", 0) for name, each in told.items()}
+
+    crew.until(lambda: set(sellers()) == set(PROVIDERS) and all(sellers().values()), "everybody sells")
+
+
+# -- one life for every provider ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def asked(admin, crew) -> None:
+    """All at once: machines boot side by side, as they do in life."""
+    admin.apply(*(a_request(name, name) for name in PROVIDERS), *(a_gpu_pod(name) for name in PROVIDERS))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_request_becomes_a_node_that_runs_a_pod(plane, village, crew, asked, provider):
+    """Of every provider: one machine, one Node under the reserved name, GPUs that the real scheduler counts."""
+    crew.until(lambda: pod_runs(plane, provider), f"{provider}: {status_of(plane, provider)}")
+    crew.until(lambda: status_of(plane, provider).get("phase") == "Ready", f"{provider} is Ready")
+
+    status = status_of(plane, provider)
+    assert condition(status, "Ready")["status"] == "True"
+    assert status["selectedProvider"] == provider
+    assert float(status["hourlyPrice"]) > 0
+    node = seen(plane, f"/api/v1/nodes/{status['nodeName']}")
+    assert node is not None
+    assert node["metadata"]["labels"]["tgp.io/request"] == provider
+    (machine,) = ever_made(village, uid_of(plane, provider))
+    assert machine.alive
+
+
+def test_kubectl_tells_the_story_in_columns(plane, admin, crew, asked):
+    crew.until(lambda: status_of(plane, "simulated").get("phase") == "Ready", "simulated is Ready")
+    header, *rows = admin("get", "gr", "--namespace=default").splitlines()
+
+    assert header.split() == ["NAME", "GPU", "COUNT", "PHASE", "PROVIDER", "HOURLY", "SPENT", "NODE", "AGE", "EXPIRES"]
+    (row,) = (row.split() for row in rows if row.startswith("simulated "))
+    assert row[1:5] == ["T4", "1", "Ready", "simulated"]
+
+
+def test_kubectl_describe_reads_as_sentences(plane, admin, crew, asked):
+    crew.until(lambda: status_of(plane, "simulated").get("phase") == "Ready", "simulated is Ready")
+    told = admin("describe", "gr", "simulated", "--namespace=default")
+
+    for kind in ("Launched", "Registered", "Initialized", "Ready"):
+        assert condition(status_of(plane, "simulated"), kind)["message"], kind
+    events = told.partition("Events:")[2]
+    assert "$" in events, told
+    assert "unknown" not in events.lower(), told
+
+
+@pytest.fixture(scope="module")
+def given_back(plane, admin, crew, asked) -> dict[str, str]:
+    """Everything of the walk, once it serves; nobody waits for the end here. Gives the uids."""
+    for name in PROVIDERS:
+        crew.until(lambda name=name: pod_runs(plane, name), f"the pod on {name} runs")
+    uids = {name: uid_of(plane, name) for name in PROVIDERS}
+    admin("delete", "pod", "--namespace=default", "--wait=false", *PROVIDERS)
+    admin("delete", "gr", "--namespace=default", "--wait=false", *PROVIDERS)
+    return uids
+
+
+# -- disturbances ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def ordering(admin: Kubectl, village: Village, crew: Crew, name: str) -> Iterator[str]:
+    """Inside, the provider has made the machine of a new request and nobody knows; afterwards the answer is let go."""
+    held = village.hold("simulated", Verb.LAUNCH)
+    try:
+        admin.apply(a_request(name, "simulated"))
+        held.wait(60)
+        yield str(admin.json("get", "gr", name, "--namespace=default")["metadata"]["uid"])
+    finally:
+        held.release()
+
+
+def serves_with_one_machine(plane: ControlPlane, village: Village, crew: Crew, name: str, uid: str) -> None:
+    crew.until(lambda: status_of(plane, name).get("phase") == "Ready", f"{name}: {status_of(plane, name)}")
+    assert len(ever_made(village, uid)) == 1
+    assert len(status_of(plane, name)["attempts"]) == 1, "it was adopted, not bought again"
+    plane.admin.call("DELETE", request_path(name))
+
+
+def test_killed_at_the_launch_call_it_adopts_the_machine(plane, admin, village, crew, given_back):
+    """The order left, the machine was made, and nobody heard of it: on paper first, then the till."""
+    with ordering(admin, village, crew, "killed") as uid:
+        crew.kill("first")
+    crew.start("first")
+
+    serves_with_one_machine(plane, village, crew, "killed", uid)
+
+
+def test_a_leader_that_stands_still_while_ordering_is_replaced_and_nothing_is_bought_twice(
+    plane, admin, village, crew, given_back
+):
+    second = "second"
+    crew.start(second)
+    with ordering(admin, village, crew, "frozen") as uid:
+        os.kill(crew.pid("first"), signal.SIGSTOP)
+        frozen = crew.let_go("first")
+        serves_with_one_machine(plane, village, crew, "frozen", uid)
+
+    frozen.send_signal(signal.SIGCONT)
+    assert frozen.wait(30) in (LEASE_LOST, LAST_RESORT)
+    time.sleep(1)
+    assert len(ever_made(village, uid)) == 1
+
+
+def test_an_api_server_that_stops_for_long_costs_nothing_twice(plane, admin, village, crew, given_back):
+    """It holds every connection and says nothing: the leader ends itself, and its successor finds the machine."""
+    with ordering(admin, village, crew, "silence") as uid, plane.standing_still("kube-apiserver"):
+        time.sleep(STOPPED_S)
+
+    serves_with_one_machine(plane, village, crew, "silence", uid)
+
+
+def test_a_restarted_api_server_whose_etcd_forgot_the_past_is_taken_up_again(plane, admin, village, crew, given_back):
+    """Every watch breaks and no old version can be watched from: the operator lists again and misses nothing."""
+    with ordering(admin, village, crew, "forgotten") as uid:
+        plane.compact_etcd()
+        plane.restart_apiserver()
+
+    serves_with_one_machine(plane, village, crew, "forgotten", uid)
+
+
+def test_the_class_of_the_first_readme_works_as_it_was_written(plane, admin, village, crew, given_back):
+    """It names RunPod, where Talos cannot boot: that is said at no cost, and one word of the class changes it."""
+    written = YAML(typ="safe").load(SEED_CLASS.read_text())
+    name = written["metadata"]["name"]
+    admin.apply(written, a_request("early", "runpod", name))
+    crew.until(lambda: condition(status_of(plane, "early"), "Launched").get("status") == "False", "it says why not")
+    assert "cannot boot Talos" in str(condition(status_of(plane, "early"), "Launched")["message"])
+    uid = uid_of(plane, "early")
+    assert ever_made(village, uid) == []
+
+    admin("patch", "gnc", name, "--type=merge", '--patch={"spec": {"bootPolicy": "Any"}}')
+
+    serves_with_one_machine(plane, village, crew, "early", uid)
+
+
+# -- and back ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_of_a_request_that_was_deleted_nothing_is_left_but_its_bill(plane, village, crew, given_back, provider):
+    """Object, machine and Node are gone, whoever was killed meanwhile; what it cost stands in the month's record."""
+    uid = given_back[provider]
+    crew.until(lambda: seen(plane, request_path(provider)) is None, f"{provider} is gone", FULL_LIFE_S)
+
+    assert [machine for machine in ever_made(village, uid) if machine.alive] == []
+    assert len(ever_made(village, uid)) == 1
+    labelled = plane.admin.call("GET", f"/api/v1/nodes?labelSelector=tgp.io/request={provider}")["items"]
+    assert [node["metadata"]["name"] for node in labelled] == []
+    (record,) = spend_records(plane, uid)
+    assert record["microusd"] > 0
+    assert record["provider"] == provider
+
+
+def test_in_the_end_no_machine_is_left_at_any_provider(village, crew, given_back):
+    crew.until(
+        lambda: not any(machine.alive for _, machine in village.machines()), "every machine is gone", FULL_LIFE_S
+    )

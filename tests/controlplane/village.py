@@ -1,0 +1,170 @@
+"""Every provider's simulator on a loopback port of its own, in a thread with its own loop, and quick to boot.
+
+Whatever is asked of the simulators from outside (`look`) is asked on that loop, so calls do not overlap.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Self, TypeVar
+from urllib.parse import urlsplit
+
+from tgp.adapters.clock import SystemClock
+from tgp.adapters.http.serve import listen
+from tgp.app.clouds import facts_of, path_of
+from tgp.core.rules.secrets import DEFAULT_KEYS
+from tgp.ports.http import Call, Handler, Reply, Streaming
+from tgp.sim.clouds.desk import Desk
+from tgp.sim.clouds.everyone import SIMULATORS, pretend
+from tgp.sim.clouds.fleet import Fleet
+from tgp.sim.clouds.machine import Machine
+from tgp.sim.clouds.mishaps import Verb
+
+T = TypeVar("T")
+START_BOUND_S = 30
+BOOT_S = 2.0
+LIST_LAG_S = (0.0, 1.0)
+ENDING_S = (0.5, 1.5)
+PLENTY = 4  # of everything, so that no test meets an empty shelf by luck
+POWER_HOST = "power.cellar.internal"  # what the switches of owned machines hang on: loopback may never be called
+
+
+@dataclass
+class Held:
+    """An answer that waits. The provider has done as it was asked; whoever asked does not know yet."""
+
+    provider: str
+    verb: Verb
+    _loop: asyncio.AbstractEventLoop
+    _reached: threading.Event = field(default_factory=threading.Event)
+    _go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wait(self, within_s: float) -> None:
+        assert self._reached.wait(within_s), f"no {self.verb} reached {self.provider} within {within_s} s"
+
+    def release(self) -> None:
+        """To whoever is still there to hear it."""
+        self._loop.call_soon_threadsafe(self._go.set)
+
+    async def stand(self) -> None:
+        self._reached.set()
+        await self._go.wait()
+
+
+class Village:
+    def __init__(self, seed: str = "lives") -> None:
+        self._seed = seed
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="village", daemon=True)
+        self._ports = AsyncExitStack()
+        self._held: list[Held] = []
+        self._desk = Desk({})
+
+    # -- coming and going --------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result(START_BOUND_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for held in self._held:
+            held.release()
+        asyncio.run_coroutine_threadsafe(self._ports.aclose(), self._loop).result(START_BOUND_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_BOUND_S)
+        self._loop.close()
+
+    async def _open(self) -> None:
+        clock = SystemClock()
+        self._desk = Desk({provider: pretend(provider, clock, self._seed) for provider in SIMULATORS})
+        for provider, simulator in self._desk.simulators.items():
+            _hurry(simulator.fleet)
+            listening = await listen(self._door(provider))
+            self._ports.push_async_callback(listening.stop)
+            self._desk.urls[provider] = listening.url + path_of(provider)
+
+    def _door(self, provider: str) -> Handler:
+        inside = self._desk.beside(provider)
+        simulator = self._desk.simulators[provider]
+
+        async def answer(call: Call) -> Reply | Streaming:
+            reply = await inside(call)
+            for held in self._held:
+                if (held.provider, held.verb) == (provider, simulator.verb_of(call)):
+                    self._held.remove(held)
+                    await held.stand()
+                    break
+            return reply
+
+        return answer
+
+    # -- from outside ------------------------------------------------------------------------------------------------
+
+    def look(self, at: Callable[[Desk], T]) -> T:
+        """What `at` makes of the simulators, up to date."""
+        seen: Future[T] = Future()
+
+        def on_the_loop() -> None:
+            try:
+                for simulator in self._desk.simulators.values():
+                    simulator.fleet.advance()
+                seen.set_result(at(self._desk))
+            except Exception as error:  # noqa: BLE001 - it is raised again where somebody asked
+                seen.set_exception(error)
+
+        self._loop.call_soon_threadsafe(on_the_loop)
+        return seen.result(START_BOUND_S)
+
+    def hold(self, provider: str, verb: Verb) -> Held:
+        """The next answer of this kind waits until it is released."""
+
+        def hold(_desk: Desk) -> Held:
+            held = Held(provider, verb, self._loop)
+            self._held.append(held)
+            return held
+
+        return self.look(hold)
+
+    def machines(self, provider: str = "") -> list[tuple[str, Machine]]:
+        """Every one there ever was, with its provider."""
+        return self.look(
+            lambda desk: [
+                (name, machine)
+                for name, simulator in desk.simulators.items()
+                for machine in simulator.fleet.machines.values()
+                if provider in ("", name)
+            ]
+        )
+
+    def urls(self) -> dict[str, str]:
+        return self.look(lambda desk: dict(desk.urls))
+
+    def keys(self) -> dict[str, str]:
+        """As people keep them in the operator's Secret."""
+        return self.look(
+            lambda desk: {
+                variable: desk.simulators[name].key_at(desk.urls[name]) for name, variable in DEFAULT_KEYS.items()
+            }
+        )
+
+    def signposts(self) -> str:
+        """From the names that everybody knows to the ports here, for a replica whose class names no endpoint."""
+        known = {urlsplit(facts_of(name).endpoint).netloc: name for name in DEFAULT_KEYS} | {POWER_HOST: "webhook"}
+        origins = {name: "{0.scheme}://{0.netloc}".format(urlsplit(url)) for name, url in self.urls().items()}
+        return json.dumps({host: origins[name] for host, name in known.items()})
+
+
+def _hurry(fleet: Fleet) -> None:
+    """Seconds instead of minutes, and nobody else in the shop."""
+    fleet.habits = replace(fleet.habits, list_lag=LIST_LAG_S, ending=ENDING_S, moves=False)
+    for stand in fleet.stands.values():
+        stand.shelf = replace(stand.shelf, boot_seconds=BOOT_S)
+        stand.stock = stand.shelf.stock if stand.shelf.host else max(stand.stock, PLENTY)

@@ -1,0 +1,136 @@
+"""Which machines nobody owns: by token, one machine each, and never a stranger's."""
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.core.controllers.tills import CLUSTER, a_machine, a_record, a_token, an_attempt
+from tgp.core.model.instance import Instance
+from tgp.core.rules.collector import Owner, orphans, owners, too_many
+
+ENDED = "2026-01-05T10:00:00Z"
+
+
+def nobodys(machines, *records):
+    return [orphan.instance.id for orphan in orphans(machines, owners(records), CLUSTER)]
+
+
+def test_the_machine_of_an_open_attempt_is_owned():
+    """Also before its id was written down: the token is enough."""
+    assert nobodys([a_machine(1)], a_record(1, an_attempt(1))) == []
+
+
+def test_a_machine_whose_request_is_gone_is_nobodys():
+    assert nobodys([a_machine(1)], a_record(2, an_attempt(2))) == ["i-1-1"]
+
+
+def test_a_machine_of_an_older_attempt_is_nobodys():
+    """It came after it had been given up; its request has gone on."""
+    record = a_record(1, an_attempt(1, 1, endedAt=ENDED), an_attempt(1, 2))
+
+    assert nobodys([a_machine(1, 1), a_machine(1, 2)], record) == ["i-1-1"]
+
+
+def test_a_machine_of_an_attempt_that_is_over_is_nobodys():
+    assert nobodys([a_machine(1)], a_record(1, an_attempt(1, endedAt=ENDED))) == ["i-1-1"]
+
+
+def test_a_machine_of_a_later_attempt_than_is_written_down_is_nobodys():
+    """A status that was wiped or put back forgets attempts; the request takes a number above all that were seen."""
+    assert nobodys([a_machine(1, 3)], a_record(1)) == ["i-1-3"]
+
+
+def test_of_two_machines_under_one_token_the_recorded_one_is_kept():
+    twins = [a_machine(1, id="i-a"), a_machine(1, id="i-b")]
+
+    assert nobodys(twins, a_record(1, an_attempt(1, instanceId="i-b"))) == ["i-a"]
+
+
+def test_of_two_machines_under_one_token_the_older_is_kept_while_none_is_recorded():
+    early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    twins = [a_machine(1, id="i-a", created_at=late), a_machine(1, id="i-b", created_at=early)]
+
+    assert nobodys(twins, a_record(1, an_attempt(1))) == ["i-a"]
+
+
+def test_a_recorded_machine_that_is_not_listed_lets_another_under_its_token_live():
+    """There is one machine, and it bears the token of the open attempt: whoever reads the record takes it over."""
+    assert nobodys([a_machine(1, id="i-b")], a_record(1, an_attempt(1, instanceId="i-a"))) == []
+
+
+def test_a_restored_copy_owns_nothing():
+    """The tokens in its status carry another uid; and its own uid has bought nothing."""
+    assert nobodys([a_machine(1)], a_record(1, an_attempt(1), copy=True)) == ["i-1-1"]
+
+
+def test_a_token_of_another_request_in_a_status_is_not_owned_by_it():
+    """Somebody copied a status by hand: the machine is not adopted across uids."""
+    assert nobodys([a_machine(1)], a_record(2, an_attempt(1))) == ["i-1-1"]
+
+
+def test_an_unreadable_request_owns_whatever_bears_its_uid():
+    """A newer version wrote it: it alone knows which of its attempts are over."""
+    record = a_record(1, an_attempt(1, endedAt=ENDED), unreadable=True)
+
+    assert nobodys([a_machine(1, 1), a_machine(1, 7)], record) == []
+
+
+@pytest.mark.parametrize(
+    "token", ["", "my-workstation", "tgp-", a_token(1, cluster="9876543210"), a_token(1) + "0x", a_token(1).upper()]
+)
+def test_strangers_are_never_touched(token):
+    """Another cluster on the same account, a name like ours, no name at all."""
+    assert nobodys([a_machine(1, token=token)]) == []
+
+
+def test_each_orphan_comes_with_a_reason_people_can_read():
+    owned = {
+        a_token(2).split("-")[2]: Owner(a_token(2, 2), "i-2-2"),
+        a_token(3).split("-")[2]: Owner(a_token(3), "i-k"),
+    }
+    machines = [a_machine(1), a_machine(2), a_machine(3, id="i-k"), a_machine(3, id="i-l")]
+
+    assert [orphan.why for orphan in orphans(machines, owned, CLUSTER)] == [
+        "no request has its uid",
+        "attempt 1 of its request is over",
+        "its request has machine i-k under the same token",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "stops"),
+    [(1, 1, False), (2, 2, False), (3, 3, True), (3, 14, True), (3, 15, False), (20, 100, False), (21, 100, True)],
+)
+def test_more_than_two_and_more_than_a_fifth_at_once_stop_the_sweep(count, of, stops):
+    assert stops == too_many(count, of)
+
+
+machines_of_few = st.lists(
+    st.builds(
+        lambda number, attempt, twin: a_machine(number, attempt, id=f"i-{number}-{attempt}-{twin}"),
+        st.integers(1, 3),
+        st.integers(1, 3),
+        st.integers(1, 2),
+    ),
+    unique_by=lambda one: one.id,
+)
+
+
+@settings(deadline=None)  # a busy machine is no finding
+@given(machines=machines_of_few, newest=st.integers(1, 3), luck=st.randoms())
+def test_of_each_request_at_most_one_machine_is_kept_whatever_the_order_of_the_list(machines, newest, luck):
+    """And it is one of its open attempt, if there is any."""
+    records = [a_record(number, *(an_attempt(number, n) for n in range(1, newest + 1))) for number in (1, 2)]
+    gone = nobodys(machines, *records)
+    shuffled: list[Instance] = list(machines)
+    luck.shuffle(shuffled)
+
+    assert gone == nobodys(shuffled, *records)
+    for number in (1, 2, 3):
+        open_token = a_token(number, newest)
+        kept = [one for one in machines if one.id not in gone and one.token.split("-")[2] == open_token.split("-")[2]]
+        candidates = [one for one in machines if one.token == open_token] if number < 3 else []
+        assert len(kept) == min(1, len(candidates))
+        assert all(one.token == open_token for one in kept)

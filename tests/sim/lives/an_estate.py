@@ -1,0 +1,234 @@
+"""Builders for whole lives: providers whose machines join, an operator or a hand that acts, and a witness to it all."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
+from typing import Any
+
+from tests.sim.an_operator import a_secret, create, furnish
+from tests.sim.cluster.manifests import a_job, a_template
+from tgp.api.resource import CONFIG_MAP, DAEMON_SET, GPU_REQUEST, JOB, NODE, POD
+from tgp.app.clouds import facts_of
+from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
+from tgp.core.model.token import token_for
+from tgp.core.rules.secrets import DEFAULT_KEYS
+from tgp.sim.checkers.everyone import INVARIANTS
+from tgp.sim.checkers.witness import Witness
+from tgp.sim.clouds.dialling import origin_of
+from tgp.sim.clouds.everyone import pretend
+from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.estate import Estate, Kubelets
+from tgp.sim.process import Host
+from tgp.sim.world import World
+
+POWER = "http://power.cellar.internal"
+POWER_HOST, POWER_ADDRESS = "power.cellar.internal", ip_address("10.77.0.2")
+DAY = 24.0
+PLUGIN = "gpu-plugin"
+
+
+@dataclass
+class Lives:
+    """One world with everything in it."""
+
+    world: World
+    estate: Estate
+    witness: Witness
+    shops: Mapping[str, Simulator] = field(default_factory=dict)
+
+    # -- what is there -------------------------------------------------------------------------------------------------
+
+    @property
+    def shop(self) -> Simulator:
+        """The only provider, or the first."""
+        return next(iter(self.shops.values()))
+
+    def living(self, provider: str = "") -> list[Machine]:
+        """Machines on the bill that are not somebody else's."""
+        shops = [self.shops[provider]] if provider else self.shops.values()
+        return [machine for shop in shops for machine in shop.fleet.living() if not machine.foreign]
+
+    def request(self, name: str = "train", namespace: str = "default") -> dict[str, Any] | None:
+        return self.world.api.backstage.get(GPU_REQUEST, namespace, name)
+
+    def phase(self, name: str = "train", namespace: str = "default") -> str:
+        found = self.request(name, namespace)
+        return (found or {}).get("status", {}).get("phase", "") if found else "gone"
+
+    def condition(self, kind: str, name: str = "train") -> tuple[str, str, str]:
+        rows = (self.request(name) or {}).get("status", {}).get("conditions", [])
+        return next(((row["status"], row["reason"], row["message"]) for row in rows if row["type"] == kind), ("",) * 3)
+
+    def attempts(self, name: str = "train") -> list[dict[str, Any]]:
+        return (self.request(name) or {}).get("status", {}).get("attempts", [])
+
+    def node(self, name: str) -> dict[str, Any] | None:
+        return self.world.api.backstage.get(NODE, "", name)
+
+    def nodes(self) -> list[str]:
+        """Those of rented machines."""
+        return [
+            node["metadata"]["name"]
+            for node in self.world.api.backstage.objects(NODE)
+            if node["spec"].get("providerID", "").startswith("tgp://")
+        ]
+
+    def spend_records(self) -> str:
+        """Everything in the monthly records, as text."""
+        maps = self.world.api.backstage.objects(CONFIG_MAP, "tgp-system")
+        return " ".join(str(found.get("data")) for found in maps if "spend" in found["metadata"]["name"])
+
+    # -- what people do ------------------------------------------------------------------------------------------------
+
+    def wants(self, name: str = "train", namespace: str = "default", **spec: Any) -> None:
+        """Somebody applies a GPURequest."""
+        create(self.world, GPU_REQUEST, name, namespace, spec={"gpuType": "RTX4090", **spec})
+
+    def drops(self, name: str = "train", namespace: str = "default") -> None:
+        self.world.api.backstage.delete(GPU_REQUEST, namespace, name)
+
+    def works(self, name: str = "job", *, run_for: str = "10m", gpus: int = 1) -> None:
+        """A job that needs GPUs, and tolerates what rented machines carry."""
+        tolerations = [{"operator": "Exists"}]
+        template = a_template(run_for=run_for, gpus=gpus, restartPolicy="Never", tolerations=tolerations)
+        self.world.api.backstage.create(JOB, a_job(name, template=template))
+
+    def running_pods(self) -> list[str]:
+        return [
+            pod["metadata"]["name"]
+            for pod in self.world.api.backstage.objects(POD)
+            if pod["status"].get("phase") == "Running" and "job-name" in pod["metadata"].get("labels", {})
+        ]
+
+    def until(self, happened: Any, *, minutes: float = 120, step: float = 5.0) -> None:
+        """Let time pass until something is so; it must become so."""
+
+        async def look() -> bool:
+            for _ in range(int(minutes * 60 / step)):
+                if happened():
+                    return True
+                await asyncio.sleep(step)
+            return bool(happened())
+
+        assert self.world.until(look()), f"not within {minutes} minutes; {self.told()}"
+
+    def told(self) -> str:
+        """How the requests stand, for the text of a failure."""
+        rows = [_story(claim.name, claim.obj.get("status", {})) for claim in self.witness.claims.values()]
+        return "\n".join([*rows, *(f"{one}" for one in self.witness.everything())])
+
+
+def _story(name: str, status: dict[str, Any]) -> str:
+    conditions = {row["type"]: (row["status"], row["reason"]) for row in status.get("conditions", [])}
+    return f"{name}: {status.get('phase')} {status.get('message', '')} {conditions}"
+
+
+@contextmanager
+def lives(
+    seed: int | str,
+    *providers: str,
+    kubelets: Kubelets = Kubelets(),  # noqa: B008 - frozen
+    invariants: Any = INVARIANTS,
+    moves: bool = False,
+    keys: bool = True,
+    **options: Any,
+) -> Iterator[Lives]:
+    """A world with these providers (default: `simulated`), a device plugin, and every invariant watched."""
+    with World(seed, **options) as world:
+        furnish(world)
+        a_device_plugin(world)
+        estate = Estate(world.cluster, world.loop, world.clock, seed, kubelets=kubelets)
+        witness = Witness(world)
+        witness.call(*invariants)
+        shops = {name: _shop(world, name, moves=moves) for name in providers or ("simulated",)}
+        for name, shop in shops.items():
+            estate.adopt(shop)
+            witness.adopt(shop, _place(name))
+        if keys:
+            give_keys(world, shops)
+        yield Lives(world, estate, witness, shops)
+
+
+def give_keys(world: World, shops: Mapping[str, Simulator]) -> None:
+    keys = {DEFAULT_KEYS[name]: shop.key_at(_place(name)) for name, shop in shops.items() if name in DEFAULT_KEYS}
+    if keys:
+        a_secret(world, "tgp-operator-secret", **keys)
+
+
+def _shop(world: World, provider: str, *, moves: bool) -> Simulator:
+
+    shop = pretend(provider, world.clock, world.seed)
+    shop.fleet.habits = replace(shop.fleet.habits, moves=moves)
+    for stand in shop.fleet.stands.values():
+        stand.stock = max(stand.stock, 2) if not stand.shelf.host else stand.stock
+    world.mount(_place(provider), shop.handle)
+    if provider == "webhook":
+        world.resolver.point(POWER_HOST, POWER_ADDRESS)
+    return shop
+
+
+def _place(provider: str) -> str:
+    return POWER if provider == "webhook" else origin_of(facts_of(provider).endpoint)
+
+
+def a_device_plugin(world: World) -> None:
+    """A DaemonSet that would provide GPUs on any Node; here the kubelets report them by themselves."""
+    template = a_template({"app": PLUGIN}, tolerations=[{"operator": "Exists"}])
+    template["spec"]["containers"][0]["image"] = "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"
+    template["spec"]["nodeSelector"] = {"nvidia.com/gpu.present": "true"}
+    spec = {"selector": {"matchLabels": {"app": PLUGIN}}, "template": template}
+    create(world, DAEMON_SET, PLUGIN, "kube-system", spec=spec)
+
+
+# -- by hand: what an operator would do, one call at a time ------------------------------------------------------------
+
+
+def a_hand(world: World, name: str = "hand") -> Host:
+    """A process that does nothing by itself; whoever has its ways sends as it."""
+    found: list[Host] = []
+
+    async def main(host: Host) -> None:
+        found.append(host)
+        await asyncio.Event().wait()
+
+    world.process(name, main)
+    world.run(seconds=0.1)
+    return found[-1]
+
+
+def token_of(stage: Lives, name: str = "train", attempt: int = 1) -> str:
+    found = stage.request(name)
+    assert found is not None, f"there is no request {name}"
+    return token_for(stage.witness.cluster, found["metadata"]["uid"], attempt)
+
+
+def guard(stage: Lives, name: str = "train") -> None:
+    """The finalizer and its companion."""
+    found = stage.request(name)
+    assert found is not None, f"there is no request {name}"
+    meta = {"finalizers": [FINALIZER], "annotations": {UID_ANNOTATION: found["metadata"]["uid"]}}
+    stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, {"metadata": meta})
+
+
+def write(stage: Lives, name: str = "train", **status: Any) -> None:
+    stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, {"status": status}, "status")
+
+
+def an_attempt(stage: Lives, number: int = 1, name: str = "train", **row: Any) -> dict[str, Any]:
+    offer = {"provider": "simulated", "instanceType": "t4.1", "gpuCount": 1, "vcpus": 4, "memoryGiB": 16}
+    offer |= {"hourlyPrice": row.pop("price", "0.24")}
+    return {"number": number, "token": token_of(stage, name, number), "offer": offer, **row}
+
+
+def reserve(stage: Lives, name: str = "train", number: int = 1, **row: Any) -> str:
+    """On paper first: finalizer, attempt, class."""
+    guard(stage, name)
+    write(stage, name, nodeClass="rented", attempts=[an_attempt(stage, number, name, **row)])
+    return token_of(stage, name, number)
+
+
+def is_up(machine: Machine) -> bool:
+    return machine.phase is Phase.RUNNING

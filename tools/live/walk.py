@@ -1,0 +1,125 @@
+"""The walk itself: look, choose, rent, see it serve, give it back, prove it, print the bill."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tgp.api.values import usd
+from tgp.app.clouds import AllClouds
+from tgp.core.model.cloud_errors import CloudError
+from tgp.core.model.offer import Offer
+from tgp.ports.cloud import Cloud
+from tools.live.asked import Asked
+from tools.live.choice import cheapest
+from tools.live.giving_back import give_back
+from tools.live.town import Town, Ways
+
+GLANCE_S = 1.0
+START_WITHIN = timedelta(minutes=20)  # from the request to a pod that runs
+END_WITHIN = timedelta(minutes=15)  # from the deletion to the end of the object
+WALK_WITHIN = timedelta(minutes=50)  # the watchman's: before an hour is over, and with it the next hour's price
+
+Say = Callable[[str], None]
+Watch = Callable[[str], AbstractContextManager[Any]]  # of everything under this prefix
+
+
+class WalkFailed(Exception):
+    """What did not happen. Whatever was bought has been given back, or the last lines say otherwise."""
+
+
+@dataclass(slots=True)
+class Stages:
+    """Tells each new thing once."""
+
+    say: Say
+    last: str = ""
+
+    def tell(self, status: dict[str, Any]) -> None:
+        line = f"{status.get('phase', 'Pending')}: {status.get('message', '')}".rstrip(": ")
+        if line != self.last:
+            self.last = line
+            self.say(line)
+
+
+def opened(asked: Asked, ways: Ways) -> Cloud:
+    clouds = AllClouds(ways.dial, ways.clock, ways.entropy, ways.resolver)
+    return clouds.open(asked.counter.source, asked.counter.key, {})
+
+
+async def look(asked: Asked, cloud: Cloud, say: Say) -> Offer:
+    """Who pays, and what would be rented. Spends nothing."""
+    try:
+        report = await cloud.check()
+        offers = (await cloud.offers()).offers
+    except CloudError as error:
+        raise WalkFailed(f"{asked.counter.facts.title} cannot be asked: {error}") from error
+    balance = "" if report.balance_microusd is None else f", {usd(report.balance_microusd)} USD left"
+    say(f"account {report.account.name or report.account.id} at {asked.counter.facts.title}{balance}")
+    if not report.can_buy:
+        raise WalkFailed(f"the account cannot buy: {'; '.join(report.notes) or 'it does not say why'}")
+    offer = cheapest(offers, asked.cap_microusd)
+    if offer is None:
+        raise WalkFailed(f"none of {len(offers)} offers costs less than {usd(asked.cap_microusd)} USD an hour")
+    say(
+        f"the cheapest of {len(offers)} offers: {offer.gpu_count}x {offer.gpu} ({offer.instance_type}) in {offer.place}"
+        f" at {usd(offer.hourly_microusd)} USD an hour"
+    )
+    return offer
+
+
+async def walk(asked: Asked, ways: Ways, watch: Watch, say: Say) -> None:
+    """Raises WalkFailed. However it ends, the provider was shown to list nothing of ours, or the watchman is at it."""
+    cloud = opened(asked, ways)
+    offer = await look(asked, cloud, say)
+    if not asked.yes:
+        say("nothing was rented: YES=1 does it")
+        return
+    town = Town(asked, ways)
+    trouble: BaseException | None = None
+    with watch(town.prefix):
+        say(f"everything rented here is named {town.prefix}…; a watchman gives it back if this process dies")
+        try:
+            async with town.operated(ways):
+                await _there_and_back(town, cloud, offer, say)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - first the machine, then the error
+            trouble = error
+            say(f"trouble: {error!r}")
+        left = await asyncio.shield(give_back(cloud, town.prefix, ways.clock, say))
+    for line in town.spend_lines():
+        say(f"the bill: {line}")
+    say(f"{asked.counter.facts.title} lists nothing of ours any more")
+    if trouble is not None:
+        raise WalkFailed(f"given back; but the walk went wrong: {trouble}") from trouble
+    if left:
+        raise WalkFailed(f"the operator left {', '.join(left)} behind; the walk gave it back")
+
+
+async def _there_and_back(town: Town, cloud: Cloud, offer: Offer, say: Say) -> None:
+    stages = Stages(say)
+    town.order(offer)
+    joined = ""
+    async with asyncio.timeout(START_WITHIN.total_seconds()):
+        while not (town.status.get("phase") == "Ready" and town.pod_runs):
+            stages.tell(town.status)
+            if not joined and town.status.get("phase") == "Joining":
+                joined = str(town.status["nodeName"])
+                token = town.status["attempts"][-1]["token"]
+                town.join(joined, f"tgp://{cloud.facts.provider}/{token}", offer)
+            if town.status.get("phase") in ("Failed", "Finished"):
+                raise WalkFailed(str(town.status.get("message")))
+            await _glance(town)
+    say(f"Node {joined} runs a pod on a GPU; now back")
+    town.delete()
+    async with asyncio.timeout(END_WITHIN.total_seconds()):
+        while town.request is not None:
+            stages.tell(town.status)
+            await _glance(town)
+    say("the operator gave it back, entered its cost, and let the object go")
+
+
+async def _glance(town: Town) -> None:
+    town.must_be_operated()
+    await asyncio.sleep(GLANCE_S)
