@@ -30,17 +30,13 @@ NOBODYS_UID = "0" * 31 + "7"
 SHELF_TYPE = "rtx4090.1"
 
 
-class Town:
+class Hall:
     """Stands where the hall would: hands out premises on the pretend network."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        furnish(world)
         kube_system = world.api.backstage.get(NAMESPACE, "", "kube-system")
         self.cluster = cluster_id(kube_system["metadata"]["uid"])
-        self.simulators: dict[str, Simulator] = {"simulated": open_market(world, "simulated")}
-        self.simulated = self.simulators["simulated"]
-        a_class(world, "box")
 
     @asynccontextmanager
     async def premises(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[Premises]:
@@ -68,6 +64,21 @@ class Town:
             patch.setattr("tgp.surfaces.cli.down.interactive", lambda: bool(typed))
             patch.setenv("COLUMNS", "160")
             return CliRunner().invoke(tgp, words, input=typed)
+
+    def hold_text(self) -> str | None:
+        found = self.world.api.backstage.get(NAMESPACE, "", NAMESPACE_NAME)
+        return found["metadata"].get("annotations", {}).get("tgp.io/hold")
+
+
+class Town(Hall):
+    """A cluster without an operator, with whatever a test says was bought."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        furnish(world)
+        self.simulators: dict[str, Simulator] = {"simulated": open_market(world, "simulated")}
+        self.simulated = self.simulators["simulated"]
+        a_class(world, "box")
 
     # -- what is there -----------------------------------------------------------------------------------------------
 
@@ -111,9 +122,7 @@ class Town:
         uid = obj["metadata"]["uid"]
         if not machine:
             return obj
-        backstage.merge_patch(
-            GPU_REQUEST, "default", name, {"metadata": {"annotations": {UID_ANNOTATION: uid}}}
-        )
+        backstage.merge_patch(GPU_REQUEST, "default", name, {"metadata": {"annotations": {UID_ANNOTATION: uid}}})
         token = token_for(self.cluster, uid, 1)
         made = self.machine(token)
         status = {
@@ -159,10 +168,6 @@ class Town:
     def nodes(self) -> set[str]:
         return {obj["metadata"]["name"] for obj in self.world.api.backstage.objects(NODE)}
 
-    def hold_text(self) -> str | None:
-        found = self.world.api.backstage.get(NAMESPACE, "", NAMESPACE_NAME)
-        return found["metadata"].get("annotations", {}).get("tgp.io/hold")
-
     def spend(self, month: str, **lines: str) -> None:
         create(self.world, CONFIG_MAP, f"tgp-spend-{month}", NAMESPACE_NAME, data=lines)
         labels = {"tgp.io/spend": month}
@@ -171,12 +176,10 @@ class Town:
         )
 
     def alive(self) -> list[str]:
-        return [
-            machine.id
-            for simulator in self.simulators.values()
-            for machine in simulator.fleet.machines.values()
-            if machine.alive
-        ]
+        fleets = [simulator.fleet for simulator in self.simulators.values()]
+        for fleet in fleets:
+            fleet.advance()
+        return [machine.id for fleet in fleets for machine in fleet.machines.values() if machine.alive]
 
     def start_operator(self) -> None:
         """The least an operator does: it gives back what deleted requests held, and then lets go of them."""
@@ -208,9 +211,3 @@ class Town:
 def a_town(seed: int = 1) -> Iterator[Town]:
     with World(seed) as world:
         yield Town(world)
-
-
-@pytest.fixture
-def town() -> Iterator[Town]:
-    with a_town() as found:
-        yield found

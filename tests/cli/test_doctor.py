@@ -1,15 +1,20 @@
 """`tgp doctor`: the providers are asked, nothing is concluded from silence, and only orphans are ended."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from tests.cli.money_world import NOBODYS_UID, Town, town  # noqa: F401 - a fixture
+from tests.cli.money_world import NOBODYS_UID, Town
 from tests.sim.an_operator import a_class
+from tgp.api.resource import GPU_NODE_CLASS as _CLASS
 from tgp.api.resource import GPU_REQUEST as _REQUEST
 from tgp.api.resource import SECRET as _SECRET
+from tgp.app.patrol import NotAgreed
+from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.token import token_for
 from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.surfaces.cli.confirming import Confirmed
 
 
 def report(town: Town, *words: str) -> dict:
@@ -139,6 +144,14 @@ def test_a_key_of_another_account_makes_its_machine_unknown(town):
     assert "AccountChanged" in result.output
 
 
+def test_a_record_that_does_not_say_where_its_machine_is_leaves_it_unknown(town):
+    town.request(attempt={"offer": None})
+    result = town.tgp("doctor")
+
+    assert result.exit_code == 2
+    assert "its record does not say where" in result.output
+
+
 def test_a_request_whose_machine_is_not_listed_is_told(town):
     town.request()
     fleet = town.simulated.fleet
@@ -198,3 +211,80 @@ def test_wrong_use_ends_with_two_and_changes_nothing(town, words):
 
     assert town.tgp("doctor", *words).exit_code == 2
     assert len(town.alive()) == 1
+
+
+def test_an_end_that_lasts_too_long_is_told_with_its_price(town):
+    request = town.request()
+    began = request["status"]["attempts"][0]["launchedAt"]
+    drained = {"type": "Drained", "status": "True", "reason": "Empty", "message": "", "lastTransitionTime": began}
+    town.world.api.backstage.merge_patch(
+        _REQUEST, "default", "train", {"status": {"phase": "Terminating", "conditions": [drained]}}, "status"
+    )
+    assert problems(town) == []
+    town.world.run(minutes=20)
+    found = report(town)["findings"]
+
+    assert [one["problem"] for one in found] == ["TerminationFailing"]
+    assert found[0]["usdPerHour"] > 0
+
+
+def test_a_sweep_that_halted_is_told(town):
+    halted = {
+        "type": "SweepHalted",
+        "status": "True",
+        "reason": "TooMany",
+        "message": "4 of 5 would go",
+        "lastTransitionTime": "2026-01-05T12:00:00Z",
+    }
+    town.world.api.backstage.merge_patch(_CLASS, "", "box", {"status": {"conditions": [halted]}}, "status")
+
+    assert problems(town) == ["SweepHalted"]
+
+
+def test_more_orphans_than_the_operator_ends_by_itself_are_told_and_ended_after_a_yes(town):
+    for attempt in range(1, 5):
+        town.orphan(attempt)
+    assert problems(town) == ["Orphan"] * 4 + ["SweepHalted"]
+
+    assert town.tgp("doctor", "--fix", "--yes").exit_code == 0
+    assert town.alive() == []
+
+
+def test_a_machine_of_ones_own_that_cannot_tell_is_a_note_while_nothing_switched_it_on(town):
+    machine = {
+        "name": "cellar-1",
+        "gpuCount": 1,
+        "scaleUpEndpoint": "http://10.0.0.9/on",
+        "scaleDownEndpoint": "http://10.0.0.9/off",
+    }
+    a_class(town.world, "own", providers=[{"name": "webhook", "settings": {"machines": [machine]}}])
+    found = report(town)
+
+    assert [one["problem"] for one in found["findings"]] == ["OwnedMachineSilent"]
+    assert found["exitCode"] == 0
+
+
+def test_nothing_ends_that_nobody_agreed_to(town):
+    """The gate of the command line: exactly the machines of the question, and only with this cluster's mark."""
+    agreed_to, other = town.orphan(1), town.orphan(2)
+    foreign = town.machine("somebody-elses")
+
+    async def walk() -> None:
+        async with town.premises("", "", "") as premises:
+            survey = await premises.survey()
+            (inspection,) = survey.inspections
+            till = inspection.till.name
+            agreement = Confirmed(town.cluster, frozenset({(till, agreed_to.id), (till, foreign.id)}))
+            machines = {instance.id: instance for instance in inspection.machines}
+            with pytest.raises(NotAgreed):
+                await premises.end(till, machines[other.id], agreement)
+            with pytest.raises(NotAgreed):
+                await premises.end(till, Instance(foreign.id, foreign.name, InstanceState.RUNNING), agreement)
+            with pytest.raises(NotAgreed):
+                await premises.end(till, machines[agreed_to.id], replace(agreement, cluster="0123456789"))
+            await premises.end(till, machines[agreed_to.id], agreement)
+
+    town.world.until(walk())
+    town.world.run(minutes=1)
+
+    assert set(town.alive()) == {other.id, foreign.id}

@@ -40,6 +40,7 @@ STAYS = {
     "make cluster": "Ctrl-C stops everything",
     "tgp operator": "LeadershipWon",
     "tgp sim": "Ctrl-C ends",
+    "tgp watch": "asked",
 }
 # Commands that ask a market. Here they ask a pretend one, whatever the page says: no test leaves this machine.
 ASKS_THE_MARKET = ("tgp offers", "tgp check", "tgp breakeven", "tgp sim fleet", "tgp sim bill", "tgp sim break")

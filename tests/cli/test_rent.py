@@ -14,27 +14,33 @@ import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from tests.cli.lives import BOUGHT, START, after, become, drawn, furnish, send
+from tests.cli.lives import BOUGHT, START, after, become, document, drawn, furnish, send
 from tests.cli.program import Terminal
 from tests.cli.program import tgp as program
+from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
 from tests.core.cli.rows import an_offer
+from tgp.adapters.entropy import SystemEntropy
 from tgp.api.decoding import decode
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
+from tgp.app.connect import Connection
 from tgp.app.counters import Counter
 from tgp.app.main import tgp
 from tgp.app.planning import Stall, planned
-from tgp.app.requests_desk import chosen_class
+from tgp.app.requests_desk import RequestsDesk
 from tgp.app.shop import Shop
 from tgp.core.model.cloud_errors import CloudBusy
 from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import source_of
+from tgp.core.model.workload import DaemonSet
+from tgp.core.rules.default_class import Why
 from tgp.core.rules.limits import Holding
 from tgp.core.rules.purchase import Buy, Stay
 from tgp.ports.cloud import CloudFacts, Listing
-from tgp.ports.cluster import AlreadyExists
+from tgp.ports.cluster import AlreadyExists, WriteUnknown
+from tgp.ports.http import NoAnswer
 from tgp.surfaces.cli.rent import checked, manifest_of, rent, spec_of
 from tgp.surfaces.cli.rent_view import Plan, Told, as_document, cost_words, limits_words, render
 
@@ -57,15 +63,42 @@ CLASS: dict[str, Any] = {
     },
 }
 STATUS = {
-    "conditions": [],
+    "conditions": [
+        {
+            "type": "Ready",
+            "status": "True",
+            "reason": "Valid",
+            "message": "",
+            "observedGeneration": 1,
+            "lastTransitionTime": "2026-11-16T13:00:00Z",
+        }
+    ],
     "providers": {
         "vultr": {"credentialsValid": True, "offers": 12, "lastPricingUpdate": "2026-11-16T13:00:00Z"},
-        "lambda": {"credentialsValid": True, "offers": 3, "lastPricingUpdate": "2026-11-16T14:00:10Z"},
+        "lambda": {
+            "credentialsValid": True,
+            "offers": 3,
+            "bootMode": "takeover",
+            "lastPricingUpdate": "2026-11-16T14:00:10Z",
+        },
     },
     "availableGPUs": [
         {"gpuType": "L40S", "provider": "vultr", "region": "us-east", "pricePerHour": "1.67", "gpuCount": 1},
         {"gpuType": "A10", "provider": "lambda", "region": "us-west", "pricePerHour": "0.75", "gpuCount": 1},
     ],
+}
+PLUGIN: dict[str, Any] = {
+    "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "plugin"}},
+        "template": {
+            "metadata": {"labels": {"app": "plugin"}},
+            "spec": {
+                "containers": [{"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"}],
+                "tolerations": [{"operator": "Exists"}],
+            },
+        },
+    },
 }
 
 
@@ -127,9 +160,11 @@ async def plan_for(
     node_class: GPUNodeClass | None = None,
     held: tuple[Holding, ...] | None = (),
     hold: str = "",
+    why: Why | None = None,
+    plugins: tuple[DaemonSet, ...] | None = None,
 ) -> Plan:
     shop = Shop(counters, market or AMarket(), AClock())
-    return await planned(Stall(request, "standard", node_class or a_class(), "", held, hold, START), shop)
+    return await planned(Stall(request, "standard", node_class or a_class(), why, START, held, hold, plugins), shop)
 
 
 async def test_without_a_key_the_classs_status_tells_and_its_age_is_said():
@@ -140,6 +175,7 @@ async def test_without_a_key_the_classs_status_tells_and_its_age_is_said():
     assert isinstance(plan.choice, Buy)
     assert plan.choice.hourly_microusd == 1_670_000
     assert "would rent  1x L40S at $1.67/h from vultr in us-east" in said
+    assert "is          talos-node (native), as the operator last saw it" in said
     assert "from the class's status: vultr (62m old), lambda (2m old)" in said
 
 
@@ -153,7 +189,14 @@ async def test_with_a_key_the_provider_itself_is_asked_by_the_classs_rules():
     assert isinstance(plan.choice, Buy)
     assert plan.choice.offer.sku == "fits"
     assert plan.told[0].live
+    assert "availability unknown; 48 GiB of GPU memory each, 16 vCPUs, 180 GiB" in drawn(render(plan, 200), 200)
     assert "asked just now, with keys of this terminal: vultr" in drawn(render(plan, 200), 200)
+
+
+async def test_how_a_machine_would_join_is_what_the_status_says_of_its_provider():
+    plan = await plan_for(wanted("A10"))
+
+    assert "talos-node (takeover, unproven)" in drawn(render(plan, 110), 110)
 
 
 async def test_only_the_classs_providers_are_asked():
@@ -204,19 +247,19 @@ async def test_what_others_hold_counts_against_the_limits():
     assert limits_words(nodes) == "standard, 0 of 2 machines left, $2.00 of $4.00 an hour left"
 
 
-async def test_a_hold_and_a_suspended_class_are_said_before_anybody_agrees():
+async def test_a_hold_and_an_unwilling_class_are_said_before_anybody_agrees():
     held = await plan_for(wanted(), hold="rebuilding")
-    suspended = await plan_for(wanted(), node_class=a_class(suspend=True))
+    suspended = await plan_for(wanted(), why=Why("Suspended", "it is suspended; to go on: tgp release class/standard"))
 
     assert "rebuilding" in held.stopped
     assert suspended.stopped.endswith("tgp release class/standard")
+    assert suspended.fits
+    assert "stopped by" in drawn(render(suspended, 100), 100)
 
 
-async def test_a_class_that_is_not_ready_is_said():
-    why = {"type": "Ready", "status": "False", "reason": "CredentialsMissing", "message": "no key"}
-    plan = await plan_for(wanted(), node_class=a_class({**STATUS, "conditions": [why]}))
-
-    assert "CredentialsMissing" in " ".join(plan.notes)
+async def test_no_device_plugin_is_said_before_anybody_agrees():
+    assert "DevicePluginMissing" in (await plan_for(wanted(), plugins=())).stopped
+    assert (await plan_for(wanted(), plugins=None)).stopped == "", "who may not look cannot tell"
 
 
 @pytest.mark.parametrize(
@@ -232,33 +275,6 @@ async def test_a_class_that_is_not_ready_is_said():
 )
 async def test_the_cost_is_told_by_the_hour_for_its_life_and_at_most(said, words):
     assert words in cost_words(await plan_for(wanted(**said)))
-
-
-@pytest.mark.parametrize(
-    ("named", "classes", "found", "why"),
-    [
-        ("standard", ("standard", "other"), "standard", ""),
-        ("standrad", ("standard",), "standrad", "did you mean standard?"),
-        ("", ("only",), "only", ""),
-        ("", ("a", "b"), "", "say --class, one of a, b"),
-        ("", (), "", "there is no GPUNodeClass"),
-    ],
-)
-def test_the_class_is_the_named_the_default_or_the_only_one(named, classes, found, why):
-    name, said = chosen_class(named, dict.fromkeys(classes, a_class()))
-
-    assert name == found
-    assert why in said
-    assert bool(why) == bool(said)
-
-
-def test_a_default_class_is_marked_and_two_of_them_are_none():
-    default = decode(
-        GPUNodeClass, {**CLASS, "metadata": {"name": "d", "annotations": {"tgp.io/is-default-class": "true"}}}
-    )
-
-    assert chosen_class("", {"a": a_class(), "d": default})[0] == "d"
-    assert "several" in chosen_class("", {"c": default, "d": default})[1]
 
 
 # -- what is typed ---------------------------------------------------------------------------------------------------
@@ -304,7 +320,23 @@ def run(hall: Hall, *words: str):
 
 def test_every_flag_becomes_its_field_and_what_was_not_said_is_left_out():
     hall = Hall(BUY)
-    words = ["--count", "2", "--provider", "vultr", "--region", "us", "--region", "eu", "--class", "standard", "--for", "4h", "--idle", "Never", "--spot"]
+    words = [
+        "--count",
+        "2",
+        "--provider",
+        "vultr",
+        "--region",
+        "us",
+        "--region",
+        "eu",
+        "--class",
+        "standard",
+        "--for",
+        "4h",
+        "--idle",
+        "Never",
+        "--spot",
+    ]
     run(hall, *words, "--name", "train", "-n", "ml", "--yes")
     bare = Hall(BUY)
     run(bare, "--yes")
@@ -399,6 +431,50 @@ def test_a_plan_that_waits_has_no_price_for_programs():
     assert (plan["fits"], plan["usdPerHour"], plan["reason"]) == (False, None, "NoOfferFits")
 
 
+def test_programs_are_not_asked_questions():
+    assert run(Hall(BUY), "-o", "json").exit_code == 2
+
+
+# -- a lost answer ---------------------------------------------------------------------------------------------------
+
+
+def creating(*answers: Any) -> int:
+    """How many writes left, when these were the answers. Raises what the desk raises."""
+
+    async def create(http: ScriptedHttp) -> None:
+        desk = RequestsDesk(Connection(http, AClock(), SystemEntropy(), "https://x", "", "tgp-system"), nobody)
+        await desk.create(manifest_of("train", "ml", spec_of(gpu="L40S")))
+
+    http = ScriptedHttp(*answers)
+    try:
+        in_virtual_time(create(http))
+    finally:
+        assert [call.method for call in http.calls].count("POST") == 1, "what may have happened is never sent again"
+    return len(http.calls)
+
+
+def nobody(_providers: tuple[str, ...]):
+    raise AssertionError("whoever creates asks no provider")
+
+
+LOST = NoAnswer("the connection broke")
+
+
+def test_an_answer_that_is_lost_is_looked_up():
+    assert creating(LOST, json_reply(200, document())) == 2
+
+
+def test_a_request_that_was_there_before_is_not_taken_for_the_new_one():
+    older = document(meta={"creationTimestamp": "2026-11-15T14:02:10Z"})
+    with pytest.raises(AlreadyExists, match="there was a request ml/train before"):
+        creating(LOST, json_reply(200, older))
+
+
+def test_what_cannot_be_found_out_is_said_so():
+    with pytest.raises(WriteUnknown, match="before you rent again"):
+        creating(LOST, a_status(404, "NotFound", "no such thing"))
+
+
 # -- against an API server, and a market -----------------------------------------------------------------------------
 
 
@@ -410,6 +486,7 @@ def cluster(tmp_path: Path) -> Iterator[Mounted]:
         classes = f"{server.url}/apis/tgp.io/v1/gpunodeclasses"
         send(classes, "POST", CLASS)
         send(f"{classes}/standard/status", "PATCH", {"status": STATUS}, "application/merge-patch+json")
+        send(f"{server.url}/apis/apps/v1/namespaces/kube-system/daemonsets", "POST", PLUGIN)
         become(address, json.dumps({"phase": "Ready", "nodeClass": "standard", "attempts": [BOUGHT], "conditions": []}))
         yield server
 

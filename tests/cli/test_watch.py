@@ -158,8 +158,7 @@ def test_the_screen_shows_marks_times_money_and_the_end():
     screen = drawn(render(story_of(READY, after(3610)), Look(READY, after(3610), (event,)), 100))
 
     assert "request ml/train   Ready" in screen
-    assert "$1.20/h, $1.20 so far" in screen
-    assert "ends at 18:02:10, in 179m" in screen
+    assert "$1.20/h, $1.20 so far; ends at 18:02:10, in 179m; node gpu-train" in screen
     assert "✓ joined       14:04:20      2m  node gpu-train" in screen
     assert "NodeBought: L40S at $1.20/h" in screen
 
@@ -174,12 +173,18 @@ def test_a_terminal_without_such_signs_gets_plain_ones():
 
 def test_what_a_machine_had_reached_stays_told_when_its_conditions_are_gone():
     assert marks(FINISHED) == {
-        **dict.fromkeys(("asked", "planned", "rented", "joined", "GPUs seen", "ready"), Mark.DONE),
-        "giving back": Mark.NEVER,
+        **dict.fromkeys(("asked", "planned", "rented", "joined", "GPUs seen", "ready", "giving back"), Mark.DONE),
         "drained": Mark.NEVER,
         "gone": Mark.DONE,
     }
     assert marks(FAILED)["rented"] is Mark.NEVER
+
+
+def test_a_machine_without_a_node_has_nothing_to_drain():
+    back = condition("Terminating", reason="NeverJoined", message="no Node registered", at=1500)
+    found = marks(a_request(phase="Terminating", attempts=[attempt(outcome="Launched")], conditions=(back,)))
+
+    assert (found["drained"], found["gone"]) == (Mark.NEVER, Mark.NOW)
 
 
 def test_between_two_attempts_it_plans_again():

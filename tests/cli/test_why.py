@@ -60,8 +60,8 @@ def told(request, now: float = 730, width: int = 110, **more) -> str:
 def test_a_request_that_waits_says_for_what_since_when_and_what_was_nearest():
     screen = told(WAITING)
 
-    assert "request ml/train: Pending   1x L40S up to $1.50/h" in screen
-    assert "waits for   NoOfferFits: none of 9 offers fits: 9 too dear" in screen
+    assert "request ml/train: Pending (NoOfferFits)   1x L40S up to $1.50/h" in screen
+    assert "waits for   none of 9 offers fits: 9 too dear" in screen
     assert "            1x L40S at $1.67/h from vultr: 17 cents above maxHourlyPrice" in screen
     assert "since       14:02:11, 12m ago" in screen
     assert "until       as long as it takes; waiting costs nothing" in screen
@@ -107,7 +107,7 @@ def test_a_provider_that_cannot_be_asked_and_a_restored_copy_are_obstacles():
 def test_a_machine_on_its_way_says_by_when_and_what_it_costs():
     screen = told(JOINING, now=1810)
 
-    assert "waits for   Booting: no Node yet, at the latest at 14:27:20Z" in screen
+    assert "waits for   no Node yet, at the latest at 14:27:20Z" in screen
     assert "cost        $1.20 an hour now; about $0.60 so far" in screen
     assert "1x L40S at $1.20/h from vultr in us-east" in screen
     assert "next: tgp watch ml/train" in screen
@@ -120,14 +120,15 @@ def test_a_machine_that_runs_says_until_when():
 def test_a_machine_that_ends_says_whom_it_waits_for():
     screen = told(GOING, now=5460)
 
-    assert "Idle: no pod has used its GPUs" in screen
+    assert "Terminating (Idle)" in screen
+    assert "no pod has used its GPUs" in screen
     assert "would help  waits for 2 pods until 16:32:10Z" in screen
 
 
 def test_what_is_over_tells_what_it_cost_and_that_it_stays():
     screen = told(FINISHED, now=9000)
 
-    assert "is over     Idle" in screen
+    assert "is over     no pod has used its GPUs" in screen
     assert "cost        $1.83 in all" in screen
     assert "stays as a record" in screen
     assert advice(story_of(FINISHED, after(9000)), asked(FINISHED)) == ()
@@ -208,4 +209,14 @@ def test_a_cluster_without_our_kinds_is_an_error_without_a_traceback(tmp_path: P
         answer = why(server, "ml/train")
 
     assert answer.exit_code == 1
+    assert "tgp crds apply" in answer.output
     assert "Traceback" not in answer.output
+
+
+def test_a_cluster_that_is_not_there_is_an_error_without_a_traceback(tmp_path: Path):
+    with Mounted(tmp_path) as server:
+        pass  # its port is closed by now
+    answer = why(server, "ml/train")
+
+    assert answer.exit_code == 1
+    assert isinstance(answer.exception, SystemExit)

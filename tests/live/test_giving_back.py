@@ -143,6 +143,7 @@ def test_ctrl_c_in_the_middle_gives_back_first():
         town = Pretence()
         walking = asyncio.create_task(town.walk())
         while not town.alive:
+            assert not walking.done(), town.said
             await asyncio.sleep(1)
 
         walking.cancel()

@@ -158,6 +158,9 @@ def test_a_provider_that_a_class_no_longer_names_is_no_longer_asked():
         settle(world)
         world.api.backstage.delete(GPU_NODE_CLASS, "", "trial")
         settle(world)
+        priced = shop.calls[Verb.OFFERS]
+        world.run(minutes=65)  # for an hour it is still looked at whether anything was left there
+        assert shop.calls[Verb.OFFERS] == priced
         asked = sum(shop.calls.values())
         world.run(hours=1)
 

@@ -104,7 +104,7 @@ async def _there_and_back(town: Town, cloud: Cloud, offer: Offer, say: Say) -> N
     async with asyncio.timeout(START_WITHIN.total_seconds()):
         while not (town.status.get("phase") == "Ready" and town.pod_runs):
             stages.tell(town.status)
-            if not joined and town.status.get("phase") == "Joining":
+            if not joined and town.status.get("phase") == "Booting":  # the provider says that it runs
                 joined = str(town.status["nodeName"])
                 token = town.status["attempts"][-1]["token"]
                 town.join(joined, f"tgp://{cloud.facts.provider}/{token}", offer)

@@ -46,6 +46,11 @@ def facts_of(provider: str) -> CloudFacts:
     return facts
 
 
+def titled(provider: str) -> str:
+    """As people write it; a name nobody knows stays as it is."""
+    return facts_of(provider).title if provider in PROVIDERS else provider
+
+
 def path_of(provider: str) -> str:
     """What every call to the provider's API begins with, after the host."""
     return urlsplit(facts_of(provider).endpoint).path.rstrip("/")

@@ -47,7 +47,7 @@ class House:
         from tgp.ports.http import HttpError, Unreadable
 
         try:
-            async with premises(kubeconfig, context, namespace, self._world) as found:
+            async with premises(kubeconfig, context, namespace) as found:
                 yield found
         except (ConfigInvalid, ClusterError, HttpError, Unreadable) as error:
             raise NoWay(str(error)) from error

@@ -37,12 +37,13 @@ from tgp.adapters.telemetry.market import BookCollector, CloudMeter
 from tgp.adapters.telemetry.meter import MetricsMeter
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.adapters.telemetry.redaction import Redactor
+from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE, Resource
 from tgp.api.values import NEVER
-from tgp.app.clouds import AllClouds
+from tgp.app.clouds import AllClouds, titled
 from tgp.app.fenced import fenced
 from tgp.app.nowhere import NobodyKnows, nowhere
 from tgp.app.plain_boot import PlainBoot
@@ -52,7 +53,7 @@ from tgp.controllers.gate import Gate
 from tgp.controllers.market import Market, MarketKeeper
 from tgp.controllers.nodeclasses import NodeClassReconciler
 from tgp.controllers.nodepools import BY_CLASS, NodePoolReconciler, by_class
-from tgp.controllers.request_sight import Policy
+from tgp.controllers.request_sight import PODS_BY_NODE, Policy
 from tgp.controllers.verdicts import Scribe
 from tgp.core.model.facts import (
     LeadershipEnded,
@@ -124,7 +125,7 @@ class Operator:
         self.elector = self._make_elector() if settings.leader_elect and not settings.observe else None
         self.writer = self._make_writer()
         self._recorder = None if settings.observe else EventRecorder(self.writer, self.clock, self.identity)
-        self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics)
+        self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics, titled)
         self._tell_of_helpers()
         self.vault = KubeVault(self.writer, self.namespace, outside.redactor.learn)
         self.market = Market()
@@ -248,6 +249,15 @@ class Operator:
     def _tell_of_the_market(self) -> None:
         self.metrics.redactions.set_function(lambda: self._outside.redactor.caught)
         self.metrics.show(BookCollector(lambda: self.market.book, self.clock.now))
+        shelves = self.shelves
+        self.metrics.show(
+            RequestCollector(
+                shelves.requests.values,
+                lambda name: shelves.nodes.get(Key("", name)),
+                lambda name: shelves.pods.having(PODS_BY_NODE, name),
+                self.clock.now,
+            )
+        )
 
     def _announce(self, source: str) -> None:
         plate = Announced(key=Key("", source), resource_version=self.sources.next_version())

@@ -17,12 +17,19 @@ from tgp.api.values import microusd
 from tgp.app.counters import Counter
 from tgp.app.shop import Shop
 from tgp.core.model.book import PriceBook, SourceState
+from tgp.core.model.gpus import resource_name
+from tgp.core.model.key import Key
 from tgp.core.model.marks import Marks
-from tgp.core.model.offer import UNKNOWN_REGION, Offer, Stock
+from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer, Stock
 from tgp.core.model.source import PLAIN, source_of
+from tgp.core.model.typed import Typed
+from tgp.core.model.workload import DaemonSet
 from tgp.core.rules import purchase
+from tgp.core.rules.default_class import IMPLICIT, IMPLICIT_LIMITS, Why
+from tgp.core.rules.device_plugin import plugin_for
 from tgp.core.rules.limits import Holding, headroom_microusd, shortage
-from tgp.core.rules.purchase import Buy, Stay, choose, request_wish
+from tgp.core.rules.node_dress import future_node
+from tgp.core.rules.purchase import Buy, Choice, Stay, choose, request_wish
 from tgp.core.rules.ranking import rank
 from tgp.core.rules.sources import source_for
 from tgp.core.rules.wishes import BOOTS
@@ -33,6 +40,10 @@ ONLY_THE_CHEAPEST = (
     "a class's status tells only the cheapest machine of each model and provider; with keys in this terminal "
     "(see tgp check) the providers themselves are asked"
 )
+IMPLICIT_NOTE = (
+    "there is no GPUNodeClass: this is reckoned with the keys of this terminal; the operator rents with those in its "
+    "own Secret, if there are any"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +51,13 @@ class Stall:
     """What is known of the cluster."""
 
     request: GPURequest
-    class_name: str
+    class_name: str  # empty: nobody can tell which is meant
     node_class: GPUNodeClass | None
-    why: str  # there is no class
-    held: tuple[Holding, ...] | None  # what counts against its limits; None: it may not be listed
-    hold: str
+    why: Why | None  # nothing would be bought by that class now
     now: datetime
+    held: tuple[Holding, ...] | None = ()  # what counts against its limits; None: it may not be listed
+    hold: str = ""
+    daemon_sets: tuple[DaemonSet, ...] | None = None  # None: they may not be listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +96,11 @@ class Known:
 
 
 async def planned(stall: Stall, market: Shop) -> Plan:
-    node_class = stall.node_class or _of_keys(market)
+    node_class = stall.node_class or (_of_keys(market) if stall.class_name == IMPLICIT else None)
     if node_class is None:
-        return _no_class(stall, Stay("NodeClassNotFound", stall.why))
+        assert stall.why is not None, "without a class there is a reason"
+        none = Stay(stall.why.reason, stall.why.message)
+        return Plan(stall.request, stall.now, none, held=stall.held, hold=stall.hold)
     counters = _counters(node_class, market)
     shop = Shop(tuple(counters.values()), market.clouds, market.clock)
     await shop.refresh()
@@ -97,7 +111,7 @@ async def planned(stall: Stall, market: Shop) -> Plan:
     limits = usable.spec.limits
     asked = purchase.Shop(
         spec=stall.request.spec,
-        name=stall.class_name or "of the keys in this terminal",
+        name=stall.class_name,
         node_class=usable,
         book=book,
         marks=Marks(),
@@ -115,32 +129,34 @@ async def planned(stall: Stall, market: Shop) -> Plan:
         stall.request,
         stall.now,
         choice,
-        stall.class_name if stall.node_class is not None else "",
-        stall.node_class,
+        stall.class_name,
+        node_class,
         tuple(row for row in rest if row.offer.key != taken)[:OTHERS_SHOWN] if taken else (),
         told,
         stall.held,
         stall.hold,
+        _stops(stall, choice),
         tuple(_notes(stall, choice, stored)),
     )
 
 
-def _no_class(stall: Stall, choice: Stay) -> Plan:
-    return Plan(stall.request, stall.now, choice, held=stall.held, hold=stall.hold)
+def _stops(stall: Stall, choice: Choice) -> str:
+    """Why it would not be bought although it fits, as the operator judges with its usual settings; empty: it would."""
+    if stall.why is not None and stall.class_name != IMPLICIT:
+        return stall.why.message
+    if not isinstance(choice, Buy) or stall.daemon_sets is None or choice.offer.boot is BootMode.POWER:
+        return ""
+    meta = stall.request.metadata
+    record: Typed[GPURequest] = Typed(key=Key(meta.namespace, meta.name), object=stall.request)
+    verdict = plugin_for(future_node(record, choice.offer), stall.daemon_sets, resource_name(choice.offer.gpu))
+    return "" if verdict.runs else f"{verdict.message} (DevicePluginMissing)"
 
 
-def _notes(stall: Stall, choice: Buy | Stay, stored: frozenset[str]) -> Iterable[str]:
-    if stall.node_class is None:
-        yield stall.why
-    elif (ready := _condition(stall.node_class, "Ready")) is not None and ready[0] == "False":
-        yield f"class {stall.class_name} is not ready ({ready[1]}), and nothing is rented until it is: {ready[2]}"
+def _notes(stall: Stall, choice: Choice, stored: frozenset[str]) -> Iterable[str]:
+    if stall.class_name == IMPLICIT:
+        yield IMPLICIT_NOTE
     if stored and isinstance(choice, Stay):
         yield ONLY_THE_CHEAPEST
-
-
-def _condition(node_class: GPUNodeClass, name: str) -> tuple[str, str, str] | None:
-    found = next((each for each in node_class.status.conditions if each.type == name), None)
-    return None if found is None else (found.status, found.reason, found.message)
 
 
 def _of_keys(shop: Shop) -> GPUNodeClass | None:
@@ -149,7 +165,7 @@ def _of_keys(shop: Shop) -> GPUNodeClass | None:
     if not names:
         return None
     providers = tuple(ProviderConfig(name=name) for name in names)
-    return GPUNodeClass(spec=GPUNodeClassSpec(providers=providers))
+    return GPUNodeClass(spec=GPUNodeClassSpec(providers=providers, limits=IMPLICIT_LIMITS))
 
 
 def _counters(node_class: GPUNodeClass, shop: Shop) -> dict[str, Counter]:
@@ -202,8 +218,16 @@ def _offer(node_class: GPUNodeClass, provider: str, row: GPUAvailability) -> Off
         spot=row.spot,
         hourly_microusd=microusd(row.price_per_hour, "status.availableGPUs"),
         stock=Stock.UNKNOWN,
-        boot=BOOTS[node_class.spec.boot_policy][0] if provider != "webhook" else BOOTS["Native"][-1],
+        boot=_boot(node_class, row.provider),
     )
+
+
+def _boot(node_class: GPUNodeClass, provider: str) -> BootMode:
+    """The first of the ways the class allows that the provider's machines have, as the status says."""
+    allowed = BOOTS[node_class.spec.boot_policy]
+    seen = node_class.status.providers.get(provider)
+    told = (seen.boot_mode or "").split(",") if seen is not None else []
+    return next((mode for mode in allowed if mode.value in told), allowed[0])
 
 
 def _without_regions(node_class: GPUNodeClass, stored: frozenset[str]) -> GPUNodeClass:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -101,9 +101,10 @@ class Premises:
     async def now(self) -> datetime:
         try:
             reply = await self._http.send(Call("GET", NAMESPACE.path(name=self._namespace)))
-            return parsedate_to_datetime(reply.header("Date"))
+            told = parsedate_to_datetime(reply.header("Date"))
         except (HttpError, ValueError):  # no answer, or one without a date
             return self._clock.now()
+        return told if told.tzinfo is not None else told.replace(tzinfo=UTC)
 
     async def spend(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
         found = await self._config_maps()
@@ -171,10 +172,10 @@ class Premises:
 
 
 @asynccontextmanager
-async def premises(kubeconfig: str, context: str, namespace: str, world: str = "") -> AsyncIterator[Premises]:
+async def premises(kubeconfig: str, context: str, namespace: str) -> AsyncIterator[Premises]:
     """For as long as the block lasts. Raises ConfigInvalid, ClusterError."""
     async with connect(kubeconfig, context) as connection, switchboard(connection.clock) as board:
-        dial, resolver = await _ways_out(connection, board, world)
+        dial, resolver = await _ways_out(connection, board)
         clouds = AllClouds(
             dial,
             connection.clock,
@@ -195,16 +196,18 @@ async def premises(kubeconfig: str, context: str, namespace: str, world: str = "
         )
 
 
-async def _ways_out(connection: Connection, board: Dial, world: str) -> tuple[Dial, Resolver]:
-    """To the real providers; from a pretend cluster to its own pretend ones: its keys are nobody else's business."""
+async def _ways_out(connection: Connection, board: Dial) -> tuple[Dial, Resolver]:
+    """To the real providers; from a pretend cluster to its own pretend ones: its keys are nobody else's business.
+
+    The cluster alone decides: a market that pretends must never prove that a real cluster rents nothing.
+    """
     parts = urlsplit(connection.server)
-    if not world and parts.scheme == "http" and parts.hostname in LOOPBACK and await _pretends(connection.http):
-        world = connection.server
-    if not world:
+    local = parts.scheme == "http" and parts.hostname in LOOPBACK
+    if not local or not await _pretends(connection.http):
         return board, SystemResolver()
     from tgp.app.embedded.market import EmbeddedDial, EmbeddedResolver
 
-    return EmbeddedDial(board, world.rstrip("/")), EmbeddedResolver()
+    return EmbeddedDial(board, connection.server.rstrip("/")), EmbeddedResolver()
 
 
 async def _pretends(http: Http) -> bool:

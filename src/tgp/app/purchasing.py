@@ -15,6 +15,7 @@ from tgp.api.resource import DAEMON_SET, GPU_REQUEST, NODE, POD, POD_DISRUPTION_
 from tgp.controllers.gate import Gate
 from tgp.controllers.holds import BY_SECRET, ClassHolds, SecretHolds, by_secret
 from tgp.controllers.ledger import Ghosts, Ledger
+from tgp.controllers.leftover_nodes import LeftoverNodes
 from tgp.controllers.market import Market
 from tgp.controllers.request_index import INDEXES
 from tgp.controllers.request_sight import PODS_BY_NODE, Lookout, Policy, Views
@@ -31,6 +32,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.till import till_of
+from tgp.core.model.token import read_token
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
 from tgp.core.rules.default_class import IMPLICIT
@@ -112,6 +114,15 @@ class Purchasing:
             refresh=self._refresh,
             announce=self._announce,
         )
+        self.leftover_nodes = LeftoverNodes(
+            nodes=shelves.nodes,
+            requests=shelves.requests,
+            classes=kit.classes,
+            rosters=self.rosters,
+            cluster_id=self.cluster_id,
+            cluster=kit.cluster,
+            clock=kit.clock,
+        )
         self.requests = self._make_requests()
         self._reflector: Reflector[Typed[GPURequest]] | None = None
 
@@ -156,6 +167,12 @@ class Purchasing:
                 also_reads=(kit.pools, shelves.budgets),
                 writes=(shelves.requests,),
                 workers=max(kit.workers, FEWEST_WORKERS),
+            ),
+            Controller(
+                "leftover-nodes",
+                self.leftover_nodes,
+                sources=(Source(shelves.nodes), Source(shelves.requests, self.leftover_nodes.of_request)),
+                also_reads=(kit.classes, kit.namespaces),
             ),
             Controller(
                 "class-holds",
@@ -218,14 +235,17 @@ class Purchasing:
 
     def _strays(self, node_class: str) -> Iterable[Holding]:
         """Machines that no request owns count against every class that buys where they are."""
-        yield from self.ghosts.of(node_class)
+        ghosts = {ghost.uid: ghost for ghost in self.ghosts.of(node_class)}
+        yield from ghosts.values()
         record = self._kit.classes.get(Key("", node_class))
         if record is None or record.object is None:
             return
         for source in sources_of(record.object).values():
             for machine in [each.name for each in source.settings.machines] or [""]:
                 for orphan in self.rounds.orphans_of(till_of(source, machine).name):
-                    yield Holding(orphan.instance.id, orphan.instance.hourly_microusd or 0)
+                    token = read_token(orphan.instance.token)
+                    if token is None or token.uid not in ghosts:
+                        yield Holding(orphan.instance.id, orphan.instance.hourly_microusd or 0)
 
     def _announce(self, till: str) -> None:
         _post(self.shelves.tills, till)

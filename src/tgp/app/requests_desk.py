@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.list import Subject, paged
 from tgp.adapters.kube.records.event import EventReader
-from tgp.adapters.kube.records.kinds import typed
+from tgp.adapters.kube.records.kinds import daemon_sets, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.api.decoding import Unreadable, decode
 from tgp.api.nodeclass import GPUNodeClass
@@ -28,15 +28,19 @@ from tgp.app.planning import Stall, planned
 from tgp.app.shop import Shop
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.event import Event
-from tgp.core.model.hold import hold_of
+from tgp.core.model.hold import Hold, hold_of
 from tgp.core.model.key import Key
+from tgp.core.model.record import Record
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
+from tgp.core.model.workload import DaemonSet
 from tgp.core.rules.costs import class_of
-from tgp.core.rules.limits import holding_of
+from tgp.core.rules.default_class import Why, class_for, class_name
+from tgp.core.rules.limits import Holding, holding_of
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import (
     AlreadyExists,
+    ClusterBusy,
     ClusterError,
     Forbidden,
     NotFound,
@@ -52,11 +56,12 @@ from tgp.surfaces.cli.why_view import Enquiry, Holder
 
 LOOK_EVERY = 1.0  # seconds between two looks at one object: quick enough to look alive
 EVENTS_EVERY = 3  # looks between two lists of its Events
+CLOCK_STEP = timedelta(seconds=2)  # stamps have whole seconds, and one server may lag another
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no words; as Kubernetes generates names
 SUFFIX = 5
 LONGEST_STEM = 50
-DEFAULT_CLASS = "tgp.io/is-default-class"
 
+R = TypeVar("R", bound=Record)
 Market = Callable[[tuple[str, ...]], AbstractAsyncContextManager[Shop]]
 
 
@@ -84,7 +89,7 @@ class RequestsDesk:
                     raise
                 yield Look(None, self._told.now(), events)
                 return
-            except (ClusterError, HttpError) as error:
+            except ClusterError as error:
                 if request is None and isinstance(error, Forbidden | Unauthenticated | Refused):
                     raise
                 yield Look(request, self._told.now(), events, trouble=str(error))
@@ -104,20 +109,18 @@ class RequestsDesk:
         events: Projection[Event] = Projection(CORE_EVENT, EventReader())
         subject = Subject(events, meta.namespace, field_selector=f"involvedObject.uid={meta.uid}")
         try:
-            listed = await paged(self._told, subject, {})
-        except (ClusterError, HttpError, BadAnswer):
+            found = await self._listed(subject)
+        except ClusterError:
             return known
-        dated = [(event.at, event.key, event) for event in listed.records.values() if event.at is not None]
+        dated = [(event.at, event.key, event) for event in found if event.at is not None]
         return tuple(event for _, _, event in sorted(dated, key=lambda each: each[:2]))
 
     # -- tgp why -------------------------------------------------------------------------------------------------------
 
     async def enquire(self, key: Key) -> Enquiry:
         request = await self.request(self._placed(key))
-        ref = request.spec.node_class_ref
-        name = request.status.node_class or (ref.name if ref is not None else "")
-        if not name:
-            name, _ = chosen_class("", await self._classes())
+        meant = class_name(request, await self._classes())
+        name = meant if isinstance(meant, str) else ""
         records = await self._all_requests()
         hold = await self._hold()
         return Enquiry(
@@ -138,27 +141,31 @@ class RequestsDesk:
 
     async def plan(self, request: GPURequest) -> Plan:
         """Asks the providers whose keys are at hand; of the others the class's status says what was last seen."""
-        ref = request.spec.node_class_ref
-        classes = await self._classes()
-        name, why = chosen_class(ref.name if ref is not None else "", classes)
-        node_class = classes.get(name)
-        records, hold = await self._all_requests(), await self._hold()
-        held = None
-        if records is not None:
-            held = tuple(
-                holding_of(plain_uid(record.uid_text), attempt)
-                for record in records
-                if class_of(record) == name and not copied(record)
-                if (attempt := open_attempt(attempts_of(record))) is not None
-            )
+        classes, records, hold = await self._classes(), await self._all_requests(), await self._hold()
+        labels = await self._labels(request.metadata.namespace)
+        name = class_name(request, classes)
+        verdict = class_for(request, classes, namespace_labels=labels or {}, allowed_namespaces_required=False)
+        why = verdict if isinstance(verdict, Why) else None
+        if why is not None and why.reason == "NamespaceNotAllowed" and labels is None:
+            why = None  # nobody who may not read the labels can tell
+        meant = name if isinstance(name, str) else ""
+        stall = Stall(
+            request,
+            meant,
+            next((record.object for record in classes if record.key.name == meant), None),
+            why,
+            self._told.now(),
+            None if records is None else tuple(_held(records, meant)),
+            str(hold) if hold is not None else "",
+            await self._daemon_sets(),
+        )
         async with self._market(()) as shop:
-            stall = Stall(request, name, node_class, why, held, str(hold) if hold is not None else "", self._told.now())
             return await planned(stall, shop)
 
     async def create(self, manifest: Mapping[str, Any]) -> None:
         """Its name was free, or is refused; a lost answer is looked up, never sent again."""
         meta = manifest["metadata"]
-        key = Key(meta["namespace"], meta["name"])
+        key, began = Key(meta["namespace"], meta["name"]), self._told.now()
         try:
             await self._cluster.create(GPU_REQUEST, manifest)
         except AlreadyExists as error:
@@ -170,16 +177,19 @@ class RequestsDesk:
                 f"the cluster has no namespace {key.namespace}, or not our kinds (tgp crds apply): {error}"
             ) from error
         except WriteUnknown as error:
-            await self._look_up(key, error)
+            await self._look_up(key, began, error)
 
-    async def _look_up(self, key: Key, error: WriteUnknown) -> None:
+    async def _look_up(self, key: Key, began: datetime, error: WriteUnknown) -> None:
         try:
-            await self._cluster.read(GPU_REQUEST, key)
+            found = await self.request(key)
         except ClusterError:
             raise WriteUnknown(
                 f"whether {key} was created is not known ({error}): look with `kubectl get gpurequest {key.name} "
                 f"-n {key.namespace}` before you rent again"
             ) from error
+        made = found.metadata.creation_timestamp
+        if made is None or made < began - CLOCK_STEP:
+            raise AlreadyExists(f"there was a request {key} before: tgp why request/{key}, or choose another --name")
 
     # -- what all of them read -----------------------------------------------------------------------------------------
 
@@ -208,18 +218,36 @@ class RequestsDesk:
     async def _all_requests(self) -> list[Typed[GPURequest]] | None:
         """None: these rights do not reach so far."""
         try:
-            listed = await paged(self._told, Subject(typed(GPU_REQUEST, GPURequest)), {})
+            return await self._listed(Subject(typed(GPU_REQUEST, GPURequest)))
         except Forbidden:
             return None
-        return sorted(listed.records.values(), key=lambda record: record.key)
+        except NotFound as error:
+            raise NotFound("the cluster does not know our kinds: tgp crds apply") from error
 
-    async def _classes(self) -> Mapping[str, GPUNodeClass]:
-        """By name; those only a newer version can read are left out. Who may not list them sees none."""
+    async def _classes(self) -> list[Typed[GPUNodeClass]]:
+        """Who may not list them sees none."""
         try:
-            listed = await paged(self._told, Subject(typed(GPU_NODE_CLASS, GPUNodeClass)), {})
+            return await self._listed(Subject(typed(GPU_NODE_CLASS, GPUNodeClass)))
         except (Forbidden, NotFound):
-            return {}
-        return {key.name: record.object for key, record in listed.records.items() if record.object is not None}
+            return []
+
+    async def _daemon_sets(self) -> tuple[DaemonSet, ...] | None:
+        """None: these rights do not reach so far."""
+        try:
+            return tuple(await self._listed(Subject(daemon_sets())))
+        except Forbidden:
+            return None
+
+    async def _labels(self, namespace: str) -> Mapping[str, str] | None:
+        """Of a namespace; None: it may not be read. Raises NotFound."""
+        try:
+            found = await self._cluster.read(NAMESPACE, Key("", namespace))
+        except Forbidden:
+            return None
+        except NotFound as error:
+            raise NotFound(f"there is no namespace {namespace}") from error
+        labels = found.get("metadata", {}).get("labels") or {}
+        return {str(name): str(value) for name, value in labels.items()}
 
     async def _class_of(self, name: str) -> GPUNodeClass | None:
         if not name:
@@ -230,7 +258,7 @@ class RequestsDesk:
             return None
         return None if isinstance(found, Unreadable) else found
 
-    async def _hold(self) -> Any:
+    async def _hold(self) -> Hold | None:
         """What `tgp hold` wrote; None: nothing, or nothing these rights can see."""
         try:
             namespace = await self._cluster.read(NAMESPACE, Key("", self._operator_namespace))
@@ -238,24 +266,23 @@ class RequestsDesk:
             return None
         return hold_of(namespace.get("metadata", {}).get("annotations") or {})
 
+    async def _listed(self, subject: Subject[R]) -> list[R]:
+        """In the order of their names. Whatever goes wrong is a ClusterError."""
+        try:
+            listed = await paged(self._told, subject, {})
+        except (HttpError, BadAnswer) as error:
+            raise ClusterBusy(f"listing {subject.name}: {error}") from error
+        return sorted(listed.records.values(), key=lambda record: record.key)
+
     def _placed(self, key: Key) -> Key:
         return key if key.namespace else Key(self.namespace, key.name)
 
 
-def chosen_class(named: str, classes: Mapping[str, GPUNodeClass]) -> tuple[str, str]:
-    """The class a request would be rented by, or why there is none."""
-    if named:
-        near = get_close_matches(named, sorted(classes), n=1)
-        hint = f"; did you mean {near[0]}?" if near else "; see kubectl get gpunodeclasses"
-        return named, "" if named in classes else f"there is no GPUNodeClass {named}{hint}"
-    defaults = [name for name in sorted(classes) if classes[name].metadata.annotations.get(DEFAULT_CLASS) == "true"]
-    if len(defaults) > 1:
-        return "", f"several classes are the default one: {', '.join(defaults)}; say --class"
-    if defaults or len(classes) == 1:
-        return (defaults or list(classes))[0], ""
-    if classes:
-        return "", f"no class is the default one; say --class, one of {', '.join(sorted(classes))}"
-    return "", "there is no GPUNodeClass; the operator would rent with the keys in its own Secret, if there are any"
+def _held(records: Iterable[Typed[GPURequest]], node_class: str) -> Iterable[Holding]:
+    for record in records:
+        attempt = None if copied(record) else open_attempt(attempts_of(record))
+        if attempt is not None and class_of(record) == node_class:
+            yield holding_of(plain_uid(record.uid_text), attempt)
 
 
 def _holders(records: Iterable[Typed[GPURequest]], node_class: str) -> Iterable[Holder]:

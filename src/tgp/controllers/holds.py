@@ -4,6 +4,7 @@ A view lags: a turn that lets go could do so just after a reservation that it do
 buy asks for the hold first (`ensure`), and what was asked for is not let go for a while, whatever a view shows.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -62,6 +63,7 @@ class ClassHolds:
         self._cluster = cluster
         self._clock = clock
         self._asked = Asked(clock.boottime)
+        self._one_at_a_time = asyncio.Lock()  # many purchases begin at once: one writes, the others find it done
 
     async def reconcile(self, key: Key) -> datetime | None:
         record = self._classes.get(key)
@@ -78,12 +80,14 @@ class ClassHolds:
     async def ensure(self, name: str) -> str | None:
         """Hold a class before something is bought for it. Why that cannot be; None: it is held."""
         self._asked.note(name)
-        record = self._classes.get(Key("", name))
-        if record is None:
-            return f"there is no GPUNodeClass {name}"
-        if record.deleting:
-            return f"GPUNodeClass {name} is being deleted"
-        await self._write(record, held=True)
+        async with self._one_at_a_time:
+            await self._classes.caught_up(Key("", name))
+            record = self._classes.get(Key("", name))
+            if record is None:
+                return f"there is no GPUNodeClass {name}"
+            if record.deleting:
+                return f"GPUNodeClass {name} is being deleted"
+            await self._write(record, held=True)
         return None
 
     async def _write(self, record: Typed[GPUNodeClass], *, held: bool) -> None:
@@ -114,6 +118,7 @@ class SecretHolds:
         self._clock = clock
         self._namespace = namespace
         self._asked = Asked(clock.boottime)
+        self._one_at_a_time = asyncio.Lock()
 
     async def reconcile(self, key: Key) -> datetime | None:
         needed = any(True for _ in self._requests.having(BY_SECRET, key.name))
@@ -130,18 +135,22 @@ class SecretHolds:
 
     async def ensure(self, name: str) -> str | None:
         """Hold a Secret before something is bought with its key. Why that cannot be; None: it is held."""
-        if self._asked.within(name, ENSURED_FOR):
-            return None
+        async with self._one_at_a_time:
+            if self._asked.within(name, ENSURED_FOR):
+                return None
+            why = await self._hold(name)
+            if why is None:
+                self._asked.note(name)
+            return why
+
+    async def _hold(self, name: str) -> str | None:
         for _ in range(TRIES):
             try:
-                why = await self._try_to_hold(name)
+                return await self._try_to_hold(name)
             except Conflict:
                 continue
             except Forbidden:
                 return f"the operator may not hold Secret {name}: let its Role get and patch Secrets"
-            if why is None:
-                self._asked.note(name)
-            return why
         return f"Secret {name} keeps changing"
 
     async def _try_to_hold(self, name: str) -> str | None:

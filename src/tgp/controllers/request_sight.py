@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest
@@ -14,16 +15,19 @@ from tgp.controllers.gate import Gate
 from tgp.controllers.ledger import Ledger
 from tgp.controllers.market import Market
 from tgp.controllers.memory import Memory
+from tgp.controllers.request_index import BY_TILL
 from tgp.controllers.rosters import Rosters
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.book import Row
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.hold import hold_of
+from tgp.core.model.instance import InstanceState
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import Found, Presence
+from tgp.core.model.spend import INSTANT
 from tgp.core.model.till import till_of, till_of_attempt
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
@@ -46,6 +50,7 @@ from tgp.ports.cluster import View
 REQUEST_TIMEOUT = timedelta(seconds=30)  # of a call to a provider
 SETTLE_MARGIN = timedelta(seconds=15)
 PODS_BY_NODE = "node"
+NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ class Lookout:
         chosen = self._class(record)
         if isinstance(chosen, Why):
             return replace(sight, settled=self._settled(sight, memory), stopped=Stay(chosen.reason, chosen.message))
-        stopped = self._stopped(chosen)
+        stopped = self._stopped()
         choice = NOT_LOOKED_FOR if stopped is not None else self._choose(sight, chosen)
         return replace(sight, settled=self._settled(sight, memory), stopped=stopped, choice=choice)
 
@@ -167,18 +172,13 @@ class Lookout:
             allowed_namespaces_required=self._policy.allowed_namespaces_required,
         )
 
-    def _stopped(self, chosen: Chosen) -> Stay | None:
+    def _stopped(self) -> Stay | None:
         if self._policy.observing:
             return Stay("Observing", "the operator only looks: it buys nothing, for anyone")
         home = self._views.namespaces.get(Key("", self._policy.namespace))
         held = hold_of(home.annotations) if home is not None else None
         if held is not None:
             return Stay("Held", f"every purchase is stopped ({held}); to go on: tgp release")
-        if chosen.object.spec.suspend:
-            return Stay(
-                "Suspended",
-                f"class {chosen.name} is suspended (spec.suspend); to go on: tgp release class/{chosen.name}",
-            )
         return None
 
     def _choose(self, sight: Sight, chosen: Chosen) -> Choice:
@@ -211,7 +211,10 @@ class Lookout:
         if seller is not None and (seller.key.valid is False or seller.key.exhausted):
             return seller.key.why or "the provider refuses the key"
         machine = row.offer.sku if row.offer.boot is BootMode.POWER else ""
-        trouble = self._rosters.trouble(till_of(source, machine).name)
+        till = till_of(source, machine).name
+        if machine and any(self._views.requests.having(BY_TILL, till)):
+            return "another request has it"  # a box that does not tell for whom it is on would look like both
+        trouble = self._rosters.trouble(till)
         return trouble.why if trouble is not None else ""
 
     def _unfit(self, record: Typed[GPURequest], offer: Offer) -> str:
@@ -225,13 +228,15 @@ class Lookout:
 
     def _with_machine(self, sight: Sight, attempt: Attempt, memory: Memory) -> Sight:
         provider = attempt.offer.provider if attempt.offer is not None else ""
-        lag = self._clouds.facts(provider).listing_lag if provider else timedelta(minutes=1)
+        facts = self._clouds.facts(provider) if provider in PROVIDERS else None
+        lag = facts.listing_lag if facts is not None else timedelta(minutes=1)
         presence = self._presence(attempt)
         ordered_here = attempt.epoch is not None and attempt.epoch == self.epoch()
         sight = replace(
             sight,
             attempts=self._brought_up_to_date(sight, attempt, presence, memory),
             presence=presence,
+            billing_step=facts.billing_step if facts is not None else INSTANT,
             settle_window=self._window(lag),
             listing_lag=lag,
             may_order=ordered_here and attempt.outcome is None and attempt.token not in memory.sent,
@@ -242,7 +247,7 @@ class Lookout:
         )
         if attempt.outcome != LAUNCHED:
             chosen = self._class(sight.record)
-            stopped = Stay(chosen.reason, chosen.message) if isinstance(chosen, Why) else self._stopped(chosen)
+            stopped = Stay(chosen.reason, chosen.message) if isinstance(chosen, Why) else self._stopped()
             return replace(sight, stopped=stopped)
         node_class = self._views.classes.get(Key("", sight.status.node_class or ""))
         return self._with_node(
@@ -268,6 +273,10 @@ class Lookout:
             changes["hourly_price"] = usd(instance.hourly_microusd)
         if instance.id != attempt.instance_id:
             changes["instance_id"] = instance.id
+        till = till_of_attempt(attempt)
+        account = self._rosters.account(till.name) if till is not None else ""
+        if account and account != attempt.account:
+            changes["account"] = account  # it is listed there: the key was changed, the account was not
         said = f"{instance.state}/{instance.progress}"
         if memory.progress not in (None, said) and _due(attempt.progress_at, sight.now):
             return _with(sight.attempts, replace_attempt(attempt, progress_at=sight.now, **changes))
@@ -305,14 +314,17 @@ class Lookout:
             seen,
             initialized=bool(complete) or (was and node.ready is True),
             words=complete.words,
-            mend=mend(node, dress, initialized=was or bool(complete)),
+            mend=mend(node, dress, initialized=was),
             idle=idle(pods, resource) if node.ready is True else None,
             protected=asked.words if asked else "",
         )
 
     def _drain(self, sight: Sight, node: Node | None, pods: tuple[Pod, ...]) -> Drain | None:
+        """None: nothing is to be drained, or nothing runs there that could be."""
         ending = sight.holds("Terminating")
         if ending is None or ending.reason in NO_USE or ending.last_transition_time is None:
+            return None
+        if isinstance(sight.presence, Found) and sight.presence.instance.state in NOTHING_RUNS:
             return None
         grace = span(sight.spec.termination_grace_period, "spec.terminationGracePeriod")
         return drain(

@@ -51,6 +51,7 @@ from tgp.core.model.facts import (
     NodeRegistered,
     Subject,
     TerminationFailing,
+    offer_words,
 )
 from tgp.core.model.facts import ExpiresSoon as ExpiresSoonFact
 from tgp.core.model.identity import cluster_id
@@ -93,7 +94,6 @@ from tgp.core.rules.lifecycle import (
 from tgp.core.rules.lifecycle_words import Story, spent_words, tell
 from tgp.core.rules.node_dress import dress_of
 from tgp.core.rules.purchase import Buy, chosen, holding, offer_of
-from tgp.core.rules.ranking_words import machine
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.sources import sources_of
 from tgp.ports.boot import BootRefused
@@ -111,7 +111,7 @@ WORDS_EVERY = 300.0  # seconds between two writes that change nothing but words
 UNSURE_FOR = 60.0  # seconds after which a write without an answer will not happen any more
 MESSAGE_KEPT = 512  # characters of what a provider said
 UNTOLD = frozenset({"Launched", "Registered", "Initialized", "Ready", "Drained", "Terminating", "Ended", "ExpiresSoon"})
-WAITING_IS_NEWS = frozenset({"Ordering", "BackingOff", "Waiting", "Settling", "ProviderBusy", "Undecided"})
+NO_NEWS = frozenset({"Ordering", "BackingOff", "Waiting", "Settling", "ProviderBusy", "Undecided"})
 
 
 class RequestReconciler:
@@ -289,11 +289,10 @@ class RequestReconciler:
                     yield ExpiresSoonFact(subject, expires)
                 case ("Launched", False | None) if verdict.reason == "LimitReached":
                     yield LimitHolds(subject, class_of(sight.record), verdict.message)
-                case ("Launched", False | None) if verdict.reason not in WAITING_IS_NEWS:
+                case ("Launched", False | None) if verdict.reason not in NO_NEWS:
                     yield ConditionChanged(subject, "Launched", verdict.word, verdict.reason, verdict.message, False)
-                case ("Ended", True):
-                    good = story.phase == "Finished"
-                    yield ConditionChanged(subject, "Ended", "True", verdict.reason, verdict.message, good)
+                case ("Ended", True) if story.phase == "Failed":
+                    yield ConditionChanged(subject, "Ended", "True", verdict.reason, verdict.message, False)
                 case _:
                     pass
 
@@ -520,9 +519,9 @@ class RequestReconciler:
         """The machine is gone: into the books first, then onto the object."""
         attempt, outcome, message, finished = step.attempt, step.outcome, step.message, step.finished
         over = replace_attempt(attempt, ended_at=sight.now, outcome=outcome, message=_short(message))
-        over = replace_attempt(over, spent=usd(cost_of(over, sight.now)))
+        over = replace_attempt(over, spent=usd(cost_of(over, sight.now, sight.billing_step)))
         await self._desk.discard(attempt.token)
-        if (entry := entry_of(sight.record, over)) is not None:
+        if (entry := entry_of(sight.record, over, sight.billing_step)) is not None:
             await self._books.enter(entry)
         ended = _with(sight, over)
         reason = sight.holds("Terminating")
@@ -543,7 +542,7 @@ class RequestReconciler:
                 pool_of(sight.record),
                 provider,
                 attempt.instance_id or "",
-                cost_of(over, sight.now),
+                cost_of(over, sight.now, sight.billing_step),
                 why,
             )
         )
@@ -625,7 +624,7 @@ def _reserved(attempt: Attempt) -> int:
 
 
 def _words(attempt: Attempt) -> str:
-    return machine(offer_of(attempt.offer)) if attempt.offer is not None else "a machine"
+    return offer_words(attempt.offer) if attempt.offer is not None else "a machine"
 
 
 def _short(text: str) -> str:

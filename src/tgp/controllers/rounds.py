@@ -48,6 +48,7 @@ CLOSEST = 3.0  # between two looks at one till, whoever asks
 EMPTY_AGAIN = 5.0  # after a list that suddenly is empty
 A_BIT = 0.1  # moments are rounded on their way through the queue
 NAMELESS = 2.0  # until the cluster's own name is known
+REFUSED_AGAIN = 1500.0  # a key that was refused where nothing is at stake; the vault forgets what is asked for later
 IDENTITY_LASTS = 600.0
 KEPT_FOR = 3600.0  # a till that neither a class nor a request names any more
 
@@ -212,7 +213,7 @@ class Rounds:
             roster = await self._look(visit, cloud)
         except KeyRefused as error:
             self._failed(visit.name, Trouble.CREDENTIALS_REFUSED, str(error))
-            return self._backed_off(visits, error)
+            return self._backed_off(visits, error, SOON if self._at_stake(visit.name) else REFUSED_AGAIN)
         except CloudError as error:
             self._failed(visit.name, Trouble.UNREACHABLE, str(error))
             return self._backed_off(visits, error)
@@ -289,10 +290,16 @@ class Rounds:
         pause, due = self._jittered(pause), self._collector.due(name)
         return pause if due is None else min(pause, max(due - self._clock.boottime() + A_BIT, SOON))
 
-    def _backed_off(self, visits: _Visits, error: CloudError) -> float:
-        """15 s, doubling to five minutes; longer where the provider asks for it, but no longer than that either."""
+    def _at_stake(self, name: str) -> bool:
+        """Is a machine of ours there, or may there be one?"""
+        roster = self._rosters.roster(name)
+        return bool(self._expected(name, lag=0.0)) or (roster is not None and bool(roster.instances))
+
+    def _backed_off(self, visits: _Visits, error: CloudError, first: float = SOON) -> float:
+        """`first`, doubling to five minutes; longer where the provider asks for it, but no longer than that either."""
         visits.failures += 1
-        pause = self._jittered(min(SOON * 2.0 ** min(visits.failures - 1, 8), SELDOM))
+        doubled = first * 2.0 ** min(visits.failures - 1, 8)
+        pause = self._jittered(min(doubled, max(first, SELDOM)))
         asked = error.retry_after if isinstance(error, CloudBusy) else None
         pause = max(pause, min((asked or timedelta()).total_seconds(), SELDOM))
         visits.rests_until = self._clock.boottime() + pause

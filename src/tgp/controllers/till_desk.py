@@ -111,9 +111,14 @@ def node_name_for(record: Typed[GPURequest], token: str, offer: Offer) -> str:
 
 
 def _source(node_class: GPUNodeClass, attempt: Attempt) -> Source:
-    """As the class has it, with all that buying needs."""
+    """As the class has it, with all that buying needs.
+
+    A box of one's own is ordered where it is looked for: its client remembers what it switched on.
+    """
     till = till_of_attempt(attempt)
     assert till is not None, "what is ordered has an offer"
+    if till.settings.machines:
+        return till.source
     for source in sources_of(node_class).values():
         if (source.provider, source.secret, source.key) == (till.provider, till.secret, till.key):
             return source

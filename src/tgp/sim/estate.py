@@ -63,10 +63,11 @@ class Kubelets:
 
 @dataclass(slots=True)
 class Ailments:
-    """What befalls the next kubelets. Aimed ones first, in their order; then by luck."""
+    """What befalls the next kubelets. Those of a name first, then aimed ones, each in their order; then by luck."""
 
     chances: dict[Ailment, float] = field(default_factory=dict)  # per machine that comes to run
     aimed: list[Ailment | None] = field(default_factory=list)  # None: this one is well
+    named: dict[str, list[Ailment]] = field(default_factory=dict)  # by how the Node's name begins
     seen: dict[Ailment, int] = field(default_factory=dict)
 
     def aim(self, *ailments: Ailment | None) -> None:
@@ -74,10 +75,12 @@ class Ailments:
 
     def calm(self) -> None:
         self.aimed.clear()
+        self.named.clear()
         self.chances.clear()
 
-    def draw(self, luck: Random) -> Ailment | None:
-        found = self.aimed.pop(0) if self.aimed else self._by_luck(luck)
+    def draw(self, luck: Random, node: str = "") -> Ailment | None:
+        meant = next((waiting for name, waiting in self.named.items() if waiting and node.startswith(name)), self.aimed)
+        found = meant.pop(0) if meant else self._by_luck(luck)
         if found is not None:
             self.seen[found] = self.seen.get(found, 0) + 1
         return found
@@ -155,7 +158,7 @@ class Estate:
         if plate is None:
             return  # somebody else's, or its image does not know how to join
         luck = stream(self._seed, f"kubelet/{provider}/{machine.id}/{machine.running_at}")
-        ailment = self.ailments.draw(luck)
+        ailment = self.ailments.draw(luck, plate.node)
         if ailment is Ailment.NEVER_REGISTERS:
             return
         plate = _misread(plate, machine, ailment)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.core.controllers.holding import HOME, House, secret_key
+from tgp.adapters.kube.noting import NotingCluster
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, SECRET
 from tgp.controllers.holds import ENSURED_FOR, LET_GO_AFTER, ClassHolds, SecretHolds
 from tgp.core.model.key import Key
@@ -167,6 +168,26 @@ def test_many_purchases_with_one_key_look_at_its_secret_once_a_minute(loop, hous
     loop.run_until_complete(holds.ensure("keys"))
     assert house.line.looks == 2
     assert len(house.line.changes) == 1
+
+
+def test_purchases_that_begin_at_once_write_each_hold_once(loop, house):
+    house.a_class()
+    house.a_secret()
+    house.look()
+    noting = NotingCluster(house.cluster, {GPU_NODE_CLASS: (house.classes,)})
+    classes = ClassHolds(house.classes, house.requests, noting, house.clock)
+    secrets = secrets_of(house)
+
+    async def begin() -> list[str | None]:
+        tasks = [
+            asyncio.create_task(each) for _ in range(16) for each in (classes.ensure("rented"), secrets.ensure("keys"))
+        ]
+        await asyncio.sleep(1)
+        house.look()
+        return await asyncio.gather(*tasks)
+
+    assert loop.run_until_complete(begin()) == [None] * 32
+    assert len(house.line.changes) == 2
 
 
 def test_a_secret_that_others_write_at_the_same_time_loses_nothing(loop, house):

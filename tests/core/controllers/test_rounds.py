@@ -21,7 +21,17 @@ from tests.core.controllers.tills import (
 )
 from tgp.adapters.clouds.webhook import wire
 from tgp.controllers.look import MOST_ASKED, box_id
-from tgp.controllers.rounds import CLOSEST, EMPTY_AGAIN, IDENTITY_LASTS, KEPT_FOR, NAMELESS, SELDOM, SOON, USUALLY
+from tgp.controllers.rounds import (
+    CLOSEST,
+    EMPTY_AGAIN,
+    IDENTITY_LASTS,
+    KEPT_FOR,
+    NAMELESS,
+    REFUSED_AGAIN,
+    SELDOM,
+    SOON,
+    USUALLY,
+)
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.key import Key
@@ -410,11 +420,22 @@ async def test_whoever_asks_a_till_is_not_asked_twice_in_three_seconds():
     assert scene.provider.asked.count("owned") == 2
 
 
+async def test_a_refused_key_is_tried_seldom_unless_a_machine_is_at_stake():
+    scene = Scene(Provider())
+    scene.provider.error = KeyRefused("no")
+    assert await scene.turn() == REFUSED_AGAIN
+    assert await scene.turn(after=REFUSED_AGAIN) == REFUSED_AGAIN
+
+    scene.presence(1)
+    scene.vault.secrets["keys"] = {"VULTR": Secret("k2")}
+    assert [await scene.turn(after=300) for _ in range(3)] == [15, 30, 60]
+
+
 async def test_a_till_that_erred_is_left_alone_until_its_key_changes():
     scene = Scene(Provider())
     scene.provider.error = KeyRefused("no")
     await scene.turn()
-    assert await scene.turn(after=5) == SOON - 5
+    assert await scene.turn(after=5) == REFUSED_AGAIN - 5
     assert scene.provider.asked.count("owned") == 1
 
     scene.provider.error = None

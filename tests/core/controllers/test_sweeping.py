@@ -18,6 +18,7 @@ from tgp.controllers import collector
 from tgp.controllers.collector import MOST_ENDS, RIPE_AFTER
 from tgp.core.model.cloud_errors import CloudBusy, OutcomeUnknown
 from tgp.core.model.facts import OrphanFound, OrphanReturned, SweepHalted
+from tgp.core.model.secret import Secret
 from tgp.ports.cluster import ClusterBusy
 
 
@@ -187,4 +188,39 @@ async def test_a_machine_that_is_claimed_while_it_was_suspected_stays():
     await scene.turns(3, every=RIPE_AFTER)
 
     assert scene.provider.ended == []
+    assert scene.rounds.orphans_of(VULTR.name) == ()
+
+
+async def test_an_orphan_that_is_still_listed_or_listed_again_is_not_returned():
+    scene = Scene(Provider(a_machine(1)))
+    await scene.turns(2, every=RIPE_AFTER)
+    await scene.turn(after=15)
+    scene.provider.machines["i-1-1"] = a_machine(1)  # lists of two minds
+    await scene.turn(after=LAG.total_seconds())
+    await scene.turn(after=LAG.total_seconds() - 1)
+    assert scene.facts(OrphanReturned) == []
+
+    await scene.turn(after=LAG.total_seconds())
+    assert len(scene.facts(OrphanReturned)) == 1
+
+
+async def test_a_key_of_another_account_returns_nothing():
+    scene = Scene(Provider(a_machine(1)))
+    scene.provider.unending = OutcomeUnknown("vultr answered 500")
+    await scene.turns(2, every=RIPE_AFTER)
+    scene.provider.account, scene.provider.machines = "other", {}
+    scene.vault.secrets["keys"] = {"VULTR": Secret("k2")}
+    await scene.turns(5, every=LAG.total_seconds())
+
+    assert scene.facts(OrphanReturned) == []
+    assert [orphan.instance.id for orphan in scene.rounds.orphans_of(VULTR.name)] == ["i-1-1"]
+
+
+async def test_a_replica_that_only_looks_claims_no_return():
+    scene = Scene(Provider(a_machine(1)), observing=True)
+    await scene.turns(3, every=RIPE_AFTER)
+    scene.provider.machines.clear()
+    await scene.turns(3, every=LAG.total_seconds())
+
+    assert scene.facts(OrphanReturned) == []
     assert scene.rounds.orphans_of(VULTR.name) == ()

@@ -41,7 +41,7 @@ def a_request(
     """With a machine at $1.50 an hour, unless told otherwise."""
     offer = ChosenOffer(provider="simulated", instance_type="a10", gpu_type="A10", gpu_count=1, hourly_price="1.50")
     said = {"launched_at": NOW, "outcome": "Launched", **(attempt or {})}
-    attempts = (Attempt(number=1, token="tgp-x-1", offer=offer, **said),)  # noqa: S106 - a name, not a secret
+    attempts = (Attempt(number=1, token="tgp-x-1", offer=offer, **said),)
     return Typed(
         key=Key("team", name),
         uid=f"uid-of-{name}",
@@ -156,7 +156,7 @@ def test_an_alias_is_the_provider_it_means():
     joined = a_condition("Registered", "True", "Registered")
     request = a_request("a", joined)
     offer = ChosenOffer(provider="vast", instance_type="x")
-    attempt = Attempt(number=1, token="t", offer=offer)  # noqa: S106 - a name, not a secret
+    attempt = Attempt(number=1, token="t", offer=offer)
     status = msgspec.structs.replace(request.object.status, attempts=(attempt,))
     request = msgspec.structs.replace(request, object=msgspec.structs.replace(request.object, status=status))
 

@@ -63,6 +63,7 @@ class Lane:
         self._house = house
         self._turns = 0
         self._under_way: dict[Key, _UnderWay] = {}
+        self._told_depth: tuple[int, int] | None = None  # None: nothing yet
         self._log = logging.getLogger("tgp.runtime")
 
     def open(self) -> None:
@@ -92,12 +93,16 @@ class Lane:
 
     def tend(self, now: float) -> None:
         """End turns that take too long; tell how many keys wait."""
-        limit = self.controller.turn_limit.total_seconds()
-        for turn in list(self._under_way.values()):
-            if now - turn.began > limit and not turn.overdue:
-                turn.overdue = True
-                turn.worker.cancel()
-        self._house.meter.depth(self.controller.name, len(self.queue), self.queue.failing)
+        if self._under_way:
+            limit = self.controller.turn_limit.total_seconds()
+            for turn in list(self._under_way.values()):
+                if now - turn.began > limit and not turn.overdue:
+                    turn.overdue = True
+                    turn.worker.cancel()
+        depth = (len(self.queue), self.queue.failing)
+        if depth != self._told_depth:  # a quiet controller is asked every second and has nothing to tell
+            self._told_depth = depth
+            self._house.meter.depth(self.controller.name, *depth)
 
     async def _take_turn(self, key: Key, worker: asyncio.Task[None], loop: asyncio.AbstractEventLoop) -> float:
         self._turns += 1

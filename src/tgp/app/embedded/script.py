@@ -60,23 +60,49 @@ class GainPower:
     machine: str
 
 
-Step: TypeAlias = SupplyKeys | WithdrawKeys | WantGpus | Suspend | StartJob | LosePower | GainPower
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """Somebody asks for a machine of their own."""
+
+    namespace: str
+    name: str
+    gpu: str
+    price: str  # dollars an hour, at most
+    idle: str = "30m"
+    life: str = "24h"
+    spot: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """And has had enough of it."""
+
+    namespace: str
+    name: str
+
+
+Step: TypeAlias = SupplyKeys | WithdrawKeys | WantGpus | Suspend | StartJob | LosePower | GainPower | Rent | GiveBack
 
 OAUTH = ("client-id", "client-secret")
 ANY_MODEL = ("RTX4090", "RTX3090")
 HOUR = 60.0  # the plan counts in minutes
 QUIET_AFTER = 19  # o'clock, counted from the world's first hour: people go home, fewer jobs start
+BENCH_NAMES = ("notebook", "devbox", "scratch", "demo")
 JOB_NAMES = ("train", "embed", "sweep", "eval", "distil", "render")
 
 OVERTURE: tuple[tuple[float, Step], ...] = (
+    (1.0, Rent("ml", "notebook", "RTX4090", "0.60", idle="20m")),
     (2.0, StartJob("ml", "train-resnet", "ml", gpus=2, pods=1, minutes=14)),
     (4.0, SupplyKeys(OAUTH)),
     (5.5, StartJob("research", "sweep-lr", "research", gpus=1, pods=4, minutes=9)),
+    (6.0, Rent("research", "dreamer", "H100", "0.10")),
     (7.0, WantGpus("ml", "training", ("H100",))),
     (9.0, LosePower("cellar-2")),
     (12.0, WantGpus("ml", "training", ANY_MODEL)),
     (14.0, StartJob("ml", "train-llm", "ml", gpus=4, pods=1, minutes=35)),
     (16.0, GainPower("cellar-2")),
+    (17.0, Rent("research", "protein", "A100", "2.50", life="3h")),
+    (17.5, GiveBack("research", "dreamer")),
     (18.5, SupplyKeys(("LAMBDA_LABS_API_KEY",))),
     (22.0, Suspend("standard-gpu-class", suspended=True)),
     (25.0, StartJob("research", "eval-broken", "research", gpus=1, pods=1, minutes=3, fails=True)),
@@ -94,6 +120,7 @@ def plan(luck: Random) -> Iterator[tuple[float, Step]]:
         steps = list(_jobs(luck, hour, number))
         number += len(steps)
         steps += _incidents(luck, hour)
+        steps += _rentals(luck, hour)
         yield from sorted(steps, key=lambda pair: pair[0])
 
 
@@ -112,6 +139,18 @@ def _jobs(luck: Random, hour: int, number: int) -> Iterator[tuple[float, Step]]:
             fails=luck.random() < 0.1,
         )
         yield hour * HOUR + luck.uniform(0, 55), job
+
+
+def _rentals(luck: Random, hour: int) -> Iterator[tuple[float, Step]]:
+    """A machine of one's own, for an hour or two; half of them are left to idle out."""
+    if hour % 24 >= QUIET_AFTER or luck.random() < 0.5:
+        return
+    team, gpu, price = luck.choice((("ml", "RTX4090", "0.80"), ("research", "A100", "2.50"), ("ml", "L40S", "1.50")))
+    name = f"{luck.choice(BENCH_NAMES)}-{hour}"
+    begins = hour * HOUR + luck.uniform(2, 20)
+    yield begins, Rent(team, name, gpu, price, idle="25m", life="4h")
+    if luck.random() < 0.5:
+        yield begins + luck.uniform(15, 35), GiveBack(team, name)
 
 
 def _incidents(luck: Random, hour: int) -> Iterator[tuple[float, Step]]:

@@ -5,12 +5,14 @@ from contextlib import suppress
 from random import Random
 from typing import Any, assert_never
 
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB, SECRET, Resource
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, SECRET, Resource
 from tgp.app.embedded.machines import GPU, REBOOTED
 from tgp.app.embedded.market import EmbeddedMarket
 from tgp.app.embedded.script import (
     GainPower,
+    GiveBack,
     LosePower,
+    Rent,
     StartJob,
     Step,
     SupplyKeys,
@@ -29,6 +31,7 @@ from tgp.sim.cluster.kubelet import EXIT_CODE, RUN_FOR
 KEPT_FOR = 1800  # seconds a finished Job stays to be looked at
 GIVEN_UP_AFTER = 3 * 3600  # seconds: who has waited so long for a GPU asks again another day
 MINUTE = 60.0
+WHEREVER = "anywhere"  # the class that rents wherever Talos boots
 NOT_A_KEY = "no-key-of-this-world"
 
 
@@ -68,12 +71,34 @@ class Stage:
             case GainPower(machine):
                 if machine not in self._cluster.machines.names():
                     self._cluster.power_on(REBOOTED[machine])
+            case Rent():
+                self._people.create(GPU_REQUEST, _request(step))
+            case GiveBack(namespace, name):
+                if self._people.get(GPU_REQUEST, namespace, name) is not None:
+                    self._people.delete(GPU_REQUEST, namespace, name)
             case _:
                 assert_never(step)
 
     def _change(self, resource: Resource, namespace: str, name: str, change: dict[str, Any]) -> None:
         if self._people.get(resource, namespace, name) is not None:
             self._people.merge_patch(resource, namespace, name, change)
+
+
+def _request(step: Rent) -> dict[str, Any]:
+    spec = {
+        "nodeClassRef": {"name": WHEREVER},
+        "gpuType": step.gpu,
+        "maxHourlyPrice": step.price,
+        "idleTimeout": step.idle,
+        "maxLifetime": step.life,
+        "spot": step.spot,
+    }
+    return {
+        "apiVersion": GPU_REQUEST.api_version,
+        "kind": GPU_REQUEST.kind,
+        "metadata": {"name": step.name, "namespace": step.namespace},
+        "spec": spec,
+    }
 
 
 def _job(step: StartJob) -> dict[str, Any]:

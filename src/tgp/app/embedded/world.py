@@ -22,11 +22,13 @@ from tgp.ports.http import Call, Reply, Streaming
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.identity import ADMIN
 from tgp.sim.cluster.control_plane import ControlPlane
+from tgp.sim.estate import Estate, Kubelets
 
 SEED = "embedded world"
 TOKEN_BYTES = 24
 TOKEN_LASTS = timedelta(days=365)
 WATCH_LASTS = 1800  # seconds: --min-request-timeout of the API server
+OWNED = "webhook"
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]", "::1", ""})
 STRANGER = Reply(403, b"only this machine talks to the embedded world\n", (("Content-Type", "text/plain"),))
 
@@ -40,6 +42,13 @@ class EmbeddedWorld:
         self.market = EmbeddedMarket(clock, f"{seed}/market")
         furnish(self.server, self.market)
         self._cluster = ControlPlane(self.server.core, Random(f"{seed}/machines"), asyncio.get_running_loop())
+        # GPUs count once the device plugin runs there, as on a real machine.
+        self._estate = Estate(
+            self._cluster, asyncio.get_running_loop(), clock, f"{seed}/estate", kubelets=Kubelets(plugin=True)
+        )
+        for provider, simulator in self.market.desk.simulators.items():
+            if provider != OWNED:  # the boxes in the cellar are on already
+                self._estate.adopt(simulator)
         self._stage = Stage(self.server, self._cluster, self.market)
         for machine in MACHINES:
             self._cluster.power_on(machine)
@@ -74,6 +83,7 @@ class EmbeddedWorld:
         return await self.server.handle(patient(call, self._speed))
 
     def close(self) -> None:
+        self._estate.close()
         self._cluster.close()
 
 

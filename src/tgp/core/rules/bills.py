@@ -8,7 +8,7 @@ import msgspec
 
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied
-from tgp.core.model.spend import MOST_MONTHS, Entry, month_of
+from tgp.core.model.spend import INSTANT, MOST_MONTHS, Entry, month_of
 from tgp.core.model.typed import Typed
 from tgp.core.rules.costs import entry_of
 
@@ -104,7 +104,9 @@ def _parts(entry: Entry, window: Window) -> Iterator[tuple[str, int, int]]:
     """(month, GPU-seconds, micro-dollars) within the window. All parts of a life add up to its cost, exactly."""
     begin = max(entry.began, window.begin) if window.begin is not None else entry.began
     end = min(entry.ended, window.end) if window.end is not None else entry.ended
-    if begin > end or (begin == end and entry.began != entry.ended):
+    if entry.began == entry.ended and begin == end:  # no time passed, and something was charged all the same
+        yield month_of(begin), 0, entry.microusd
+    if begin >= end:
         return
     for _ in range(MOST_MONTHS):
         upto = min(_next_month(begin), end)
@@ -116,11 +118,10 @@ def _parts(entry: Entry, window: Window) -> Iterator[tuple[str, int, int]]:
 
 
 def _spent_at(entry: Entry, moment: datetime) -> int:
-    if entry.began == entry.ended:  # no time passed, and something may have been charged all the same
-        return entry.microusd
     if moment >= entry.ended:
         return entry.microusd
-    return entry.microusd * (moment - entry.began) // (entry.ended - entry.began)
+    passed, length = (moment - entry.began) // INSTANT, (entry.ended - entry.began) // INSTANT
+    return entry.microusd * passed // length  # integers: a timedelta times so many micro-dollars overflows
 
 
 def month_window(month: str) -> Window:

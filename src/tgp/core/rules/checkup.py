@@ -19,7 +19,7 @@ from tgp.core.model.presence import Trouble
 from tgp.core.model.survey import Inspection, Survey
 from tgp.core.model.token import Token, plain_uid, read_token
 from tgp.core.model.typed import Typed
-from tgp.core.rules.collector import Orphan, orphans, owners
+from tgp.core.rules.collector import Orphan, bears_our_mark, orphans, owners, too_many
 from tgp.core.rules.holdings import expected, hourly, inspection_of, listed, same_account
 
 PROVISIONED = "tgp.io/provisioned"
@@ -95,6 +95,7 @@ def findings(survey: Survey, *, only_orphans: bool = False) -> tuple[Finding, ..
         *_machines(survey),
         *_requests(survey),
         *_inspections(survey),
+        *_halts(survey),
         *_classes(survey),
         *_nodes(survey),
         *_brakes(survey),
@@ -154,7 +155,11 @@ def _stray(inspection: Inspection, orphan: Orphan, record: Typed[GPURequest]) ->
 def _requests(survey: Survey) -> Iterator[Finding]:
     for record, attempt in expected(survey.requests):
         inspection = inspection_of(survey, attempt)
-        if inspection is not None and inspection.asked:
+        if inspection is None and (attempt.launched_at or attempt.instance_id):
+            words = "has a machine, and its record does not say where: nobody could be asked for it."
+            mend = f"tgp why request/{record.key}"
+            yield Finding(Problem.UNASKED, f"request/{record.key}", words, mend, hourly(attempt))
+        elif inspection is not None and inspection.asked:
             yield from _at_its_till(survey, record, attempt, inspection)
     for record in survey.requests:
         about = f"request/{record.key}"
@@ -246,6 +251,20 @@ def _secret(survey: Survey, inspection: Inspection) -> str:
 
 
 # -- classes, Nodes, brakes ------------------------------------------------------------------------------------------
+
+
+def _halts(survey: Survey) -> Iterator[Finding]:
+    """Where more is nobody's than the operator ends by itself: rather somebody's view is wrong, so it asks."""
+    owned = owners(survey.requests)
+    for inspection in survey.inspections:
+        machines = [instance for instance in inspection.machines if bears_our_mark(instance, survey.cluster)]
+        lost = orphans(machines, owned, survey.cluster)
+        if inspection.asked and too_many(len(lost), len(machines)):
+            words = (
+                f"{len(lost)} of {len(machines)} machines there are nobody's. The operator ends none of them by itself "
+                "while they are so many: look whether requests were lost, and end them here if not."
+            )
+            yield Finding(Problem.SWEEP_HALTED, inspection.name, words, "tgp doctor --orphans --fix")
 
 
 def _classes(survey: Survey) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from tgp.core.model.conditions import Verdict
 from tgp.core.model.key import Key
 from tgp.core.model.presence import Trouble
 from tgp.core.model.typed import Typed
-from tgp.core.rules.costs import class_of, hourly_of, read_amount
+from tgp.core.rules.costs import class_of, hourly_of
 from tgp.core.rules.limits import Holding, headroom_microusd, holding_of, shortage
 
 OF_THE_HOLDINGS = frozenset({"LimitReached", "AccountChanged", "BootProven"})  # the conditions judged here

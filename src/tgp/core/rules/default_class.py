@@ -62,6 +62,11 @@ def class_for(
     return _unwilling(name, record) or Chosen(name, record.object)
 
 
+def class_name(request: GPURequest, classes: Iterable[Typed[GPUNodeClass]]) -> str | Why:
+    """Which class is meant, whether or not it is there and willing."""
+    return _name(request, {record.key.name: record for record in classes})
+
+
 def implicit_class(keys: Collection[str], default_backend: str) -> GPUNodeClass | None:
     """Every provider whose key is among `keys`, those of the operator's Secret; None: there is none.
 

@@ -19,7 +19,7 @@ from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
 from tgp.core.rules.drain import Drain
 from tgp.core.rules.purchase import Buy, life_of, price_cap
-from tgp.core.rules.ranking_words import dollars
+from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Sight
 
 LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
@@ -149,7 +149,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Nothing of it is left anywhere: let the object go."""
+    """Nothing of it is left anywhere: take our finalizer off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _without_machine(sight: Sight) -> Step:
     if sight.record.deleting:
         return Release()
     if sight.holds("Ended"):
-        return _kept(sight)
+        return Release()  # there is nothing left to guard: whoever deletes it need not wait for us
     if (finish := _no_more(sight)) is not None:
         return finish
     if sight.stopped is not None:
@@ -344,7 +344,7 @@ def _dearer_than_agreed(sight: Sight, attempt: Attempt) -> Begin | None:
         ceiling = int(reserved * LITTLE_DEARER)
     if billed <= ceiling:
         return None
-    return Begin(End.TOO_DEAR, f"{_where(attempt)} bills {dollars(billed)}/h, above {dollars(ceiling)}/h")
+    return Begin(End.TOO_DEAR, f"{_where(attempt)} bills {about(billed)}/h, above {about(ceiling)}/h")
 
 
 def _expired(sight: Sight) -> Begin | None:

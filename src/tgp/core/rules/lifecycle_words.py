@@ -12,9 +12,10 @@ import msgspec
 from tgp.api.request import ATTEMPTS_KEPT, Attempt
 from tgp.api.values import rfc3339, usd
 from tgp.core.model.conditions import Verdict
+from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.presence import Found, Unknown
-from tgp.core.rules.costs import spent
+from tgp.core.rules.costs import hourly_of, spent
 from tgp.core.rules.lifecycle import (
     LAUNCHED,
     NO_MACHINE,
@@ -28,8 +29,7 @@ from tgp.core.rules.lifecycle import (
     warned_at,
 )
 from tgp.core.rules.limits import holding_of
-from tgp.core.rules.purchase import offer_of
-from tgp.core.rules.ranking_words import dollars, machine
+from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Sight
 
 OWNED = frozenset(
@@ -164,7 +164,7 @@ def _ending(sight: Sight, reason: str, message: str) -> Iterator[Verdict]:
 
 def _reachable(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
     if isinstance(sight.presence, Unknown) and sight.presence.trouble.value != "NotAskedYet":
-        cost = dollars(holding_of("", attempt).microusd)
+        cost = about(hourly_of(attempt))
         why = f"{sight.presence.why}; its machine, if there is one, costs {cost}/h all the same"
         yield Verdict("ProviderReachable", False, sight.presence.trouble.value, why)
 
@@ -197,11 +197,13 @@ def _deadline_words(sight: Sight, attempt: Attempt) -> str:
 
 
 def _offer_words(attempt: Attempt) -> str:
-    return machine(offer_of(attempt.offer)) if attempt.offer is not None else "a machine"
+    if attempt.offer is None:
+        return "a machine"
+    return f"{offer_words(attempt.offer)} from {attempt.offer.provider} at {_price_words(attempt)}"
 
 
 def _price_words(attempt: Attempt) -> str:
-    return f"{dollars(holding_of('', attempt).microusd)}/h"
+    return f"{about(hourly_of(attempt))}/h"
 
 
 def _length(length: Any) -> str:
@@ -279,4 +281,4 @@ def kept(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
 
 
 def spent_words(sight: Sight) -> str:
-    return usd(spent(sight.attempts, sight.now))
+    return usd(spent(sight.attempts, sight.now, sight.billing_step))

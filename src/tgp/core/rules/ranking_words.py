@@ -19,6 +19,14 @@ def dollars(microusd: int) -> str:
     return f"${whole}.{cents:0<2}"
 
 
+def about(microusd: int) -> str:
+    """For a sentence, where further digits would only be in the way: $0.419, $1.29, $23.51; small change in full."""
+    if microusd < MICRO // 100:
+        return dollars(microusd)
+    text = f"{microusd / MICRO:.{3 if microusd < MICRO else 2}f}"
+    return f"${text[:-1] if microusd < MICRO and text.endswith('0') else text}"
+
+
 def distance(microusd: int) -> str:
     """How far above: 9 cents, 0.4 cents, $1.20."""
     if microusd >= MICRO:

@@ -10,6 +10,7 @@ from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatu
 from tgp.core.model.attempts import FINALIZER, copied, open_attempt
 from tgp.core.model.node import Node
 from tgp.core.model.presence import Presence
+from tgp.core.model.spend import INSTANT
 from tgp.core.model.typed import Typed
 from tgp.core.rules.drain import Drain
 from tgp.core.rules.purchase import Choice, Stay
@@ -48,6 +49,7 @@ class Sight:
     presence: Presence | None = None  # of the open attempt's machine; None: there is no open attempt
     settle_window: timedelta = timedelta(0)  # absent for so long: it was never made
     listing_lag: timedelta = timedelta(0)  # absent for so long: it is gone
+    billing_step: timedelta = INSTANT  # every begun one is billed whole
     may_order: bool = False  # reserved by this process, in this term, and not sent
     order_not_before: datetime | None = None  # the provider asked for a pause
     blank: bool = False  # enrolled by this process and never ordered for: nothing can exist anywhere

@@ -12,6 +12,7 @@ from tgp.sim.apiserver.json_value import Json
 from tgp.sim.checkers.seen import Claim, Order, Rented
 from tgp.sim.checkers.witness import Checker, Witness
 from tgp.sim.clouds.machine import Phase
+from tgp.sim.faults import Fault
 from tgp.sim.router import Exchange
 
 ORPHANED_FOR = 300.0  # seconds that a machine nobody owns may stay, besides its provider's own time to stop it
@@ -280,7 +281,7 @@ class OneOrderPerAttempt(Checker):
 
 def _is_refusal(witness: Witness, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> bool:
     """Did the provider say no, and was nothing made? Whether its client heard and understood it is another matter."""
-    said_no = answer is not None and 400 <= answer.status < 500 and exchange.fault is None
+    said_no = answer is not None and 400 <= answer.status < 500 and exchange.fault in (None, Fault.BUSY)
     made = order.token is not None and any(one.text == str(order.token) for one in witness.of_uid(order.token.uid))
     return said_no and not made
 

@@ -30,6 +30,8 @@ class FinalizerHolds(Checker):
     def claimed(self, before: Claim | None, after: Claim | None) -> None:
         if before is None or not before.guarded or (after is not None and after.guarded):
             return
+        if before.uid in self.witness.forced:
+            return
         for rented in self.witness.of_uid(before.uid):
             if not rented.excused:
                 self.blame(f"{before.name} was let go while {rented} is there")

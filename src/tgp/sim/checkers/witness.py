@@ -23,6 +23,8 @@ from tgp.sim.world import KUBERNETES, World
 C = TypeVar("C", bound="Checker")
 Place: TypeAlias = tuple[str, str]  # provider and machine
 OPERATOR_NAMESPACE = "tgp-system"
+POWER = "webhook"  # has no list: each machine is asked for itself
+LOOKING = (frozenset({Verb.LIST}), frozenset({Verb.LIST, Verb.STATUS}))
 TELLINGS = (
     "made",
     "turned",
@@ -96,6 +98,7 @@ class Witness(Tap):
         self.claims: dict[str, Claim] = {}  # GPURequests that exist, by uid
         self.rented: dict[str, dict[Place, Rented]] = {}  # machines of ours that are not gone, by uid
         self.unlistable: dict[str, None] = {}  # providers that a scenario keeps from being listed (their key is away)
+        self.forced: dict[str, None] = {}  # uids of requests whose finalizer people took away
         self.providers: dict[str, Simulator] = {}
         self._places: dict[str, Simulator] = {}  # by endpoint
         self._all: dict[Place, Rented] = {}  # until they are gone
@@ -165,14 +168,16 @@ class Witness(Tap):
         return self._cluster
 
     def owner(self, rented: Rented) -> Claim | None:
-        """Who owns it *by token*: a claim with that attempt open, unless an older machine has the same token."""
+        """Who owns it *by token*: a claim with that attempt open. Of twins the recorded, else the older."""
         if rented.token is None or not rented.ours:
             return None
         claim = self.claims.get(rented.token.uid)
         if claim is None or not claim.is_open(rented.text):
             return None
-        twins = (one for one in self.rented.get(rented.token.uid, {}).values() if one.text == rented.text)
-        return claim if next(twins, rented) is rented else None
+        twins = [one for one in self.of_uid(rented.token.uid) if one.text == rented.text]
+        noted = claim.rows[rented.text].get("instanceId")
+        kept = next((one for one in twins if one.machine.id == noted), twins[0] if twins else rented)
+        return claim if kept is rented else None
 
     def of_uid(self, uid: str) -> list[Rented]:
         """Machines of a request that are not gone, the oldest first."""
@@ -219,7 +224,7 @@ class Witness(Tap):
             for hear in self._told_answered:
                 hear(order, answer, exchange)
         simulator = self._places.get(exchange.endpoint.name)
-        if simulator is not None and simulator.verb_of(exchange.call) is Verb.LIST:
+        if simulator is not None and simulator.verb_of(exchange.call) in LOOKING[simulator.provider == POWER]:
             well = answer is not None and answer.status < 300 and exchange.fault is None and simulator.mishap is None
             self._list_failed[simulator.provider] = not well
 

@@ -134,8 +134,8 @@ async def _after(premises: Premises, ending: Confirmed | None) -> Survey:
 
 def _question(ends: Sequence[EndMachine]) -> str:
     total = sum(one.instance.hourly_microusd or 0 for one in ends)
-    what = "this machine" if len(ends) == 1 else f"these {len(ends)} machines"
-    return f"End {what} now (${dollars(total)} an hour)? Whatever is on them is lost."
+    what, there = ("this machine", "it") if len(ends) == 1 else (f"these {len(ends)} machines", "them")
+    return f"End {what} now (${dollars(total)} an hour)? Whatever is on {there} is lost."
 
 
 def _nodes(nodes: Sequence[DeleteNode]) -> str:

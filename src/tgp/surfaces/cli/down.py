@@ -240,7 +240,9 @@ class Farewell:
             return False
         self._clear_since = now if self._clear_since is None else self._clear_since
         self._clear_looks += 1
-        lag = max((one.lag.total_seconds() for one in survey.inspections if one.asked), default=0.0)
+        if not survey.inspections:  # there is nobody to ask: no class, no key, no machine
+            return True
+        lag = max(one.lag.total_seconds() for one in survey.inspections)
         return self._clear_looks >= FEWEST_LISTS and now - self._clear_since >= lag
 
     def _strangers(self) -> bool:

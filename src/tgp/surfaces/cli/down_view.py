@@ -59,9 +59,12 @@ def blind(survey: Survey) -> tuple[Inspection, ...]:
 def remaining(survey: Survey) -> str:
     """One line while it lasts."""
     held = holdings(survey)
+    silent = ", ".join(one.name for one in blind(survey))
+    rest = f"; no answer from {silent}" if silent else ""
+    if not held:
+        return f"nothing is listed any more{rest}; asking again, to be sure"
     machines = "1 machine" if len(held) == 1 else f"{len(held)} machines"
-    silent = f", {len(blind(survey))} providers silent" if blind(survey) else ""
-    return f"{machines} left, ${dollars(hourly_total(held))} an hour{silent}"
+    return f"{machines} left, ${dollars(hourly_total(held))} an hour{rest}"
 
 
 def exit_code(outcome: Outcome) -> int:
@@ -69,6 +72,8 @@ def exit_code(outcome: Outcome) -> int:
 
 
 def verdict(outcome: Outcome) -> str:
+    if outcome.proven and not outcome.survey.inspections:
+        return "There is nothing to give back: no class, no key and no request names a provider."
     if outcome.proven:
         return "Everything is given back: every provider was asked, twice, and lists nothing of this cluster."
     left = outcome.left

@@ -102,6 +102,8 @@ def rent(
     This program never buys: keys of this terminal are only used to ask for prices. -o yaml prints the manifest, -o json
     the plan.
     """
+    if how != "text" and not (yes or dry_run):
+        raise click.UsageError(f"-o {how} is for programs, which cannot be asked: add --yes or --dry-run.")
     spec = spec_of(
         gpu=known_gpu(gpu),
         max_price=max_price,
@@ -219,7 +221,10 @@ def _ask(plan: Plan, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError("nobody is there to be asked: add --yes to create it, or --dry-run to only look.")
-    question = "Rent it?" if plan.fits else "Nothing fits now. Create the request all the same, and let it wait?"
+    question = "Rent it?"
+    if not plan.fits or plan.stopped:
+        now = "It would not be rented now." if plan.fits else "Nothing fits now."
+        question = f"{now} Create the request all the same, and let it wait?"
     click.confirm(question, default=False, abort=True, err=True)
 
 

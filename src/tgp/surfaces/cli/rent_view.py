@@ -8,11 +8,12 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
+from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.values import go_duration, rfc3339
 from tgp.core.model.book import Row
-from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer
+from tgp.core.model.offer import UNKNOWN_REGION, Offer
 from tgp.core.rules.limits import Holding, headroom_microusd
 from tgp.core.rules.purchase import Buy, Choice, life_of, price_cap
 from tgp.surfaces.cli.offers_view import JOINS, STOCK
@@ -49,11 +50,18 @@ class Plan:
     told: tuple[Told, ...] = ()
     held: tuple[Holding, ...] | None = None  # what counts against the class's limits; None: it may not be listed
     hold: str = ""  # why all purchases are stopped; empty: they are not
+    unwilling: str = ""  # why this class would not buy it, or not now; empty: it would
     notes: tuple[str, ...] = field(default=())
 
     @property
     def fits(self) -> bool:
         return isinstance(self.choice, Buy)
+
+    @property
+    def asked_now(self) -> bool:
+        """Did the provider itself tell of the chosen offer? A class's status tells less."""
+        provider = self.choice.offer.provider if isinstance(self.choice, Buy) else ""
+        return any(each.live and canonical_provider(each.provider) == provider for each in self.told)
 
     @property
     def hourly_microusd(self) -> int | None:
@@ -76,9 +84,7 @@ class Plan:
         """Why it would not be rented although it fits; empty: it would."""
         if self.hold:
             return f"all purchases are held ({self.hold}): tgp release"
-        if self.node_class is not None and self.node_class.spec.suspend:
-            return f"class {self.class_name} is suspended: tgp release class/{self.class_name}"
-        return ""
+        return self.unwilling
 
 
 def render(plan: Plan, width: int) -> Group:
@@ -100,7 +106,8 @@ def render(plan: Plan, width: int) -> Group:
 def rows_of(plan: Plan) -> Iterator[tuple[str, str]]:
     if isinstance(plan.choice, Buy):
         offer = plan.choice.offer
-        yield "is", f"{JOINS[offer.boot]}, availability {STOCK[offer.stock]}{_size(plan.choice)}"
+        seen = f"availability {STOCK[offer.stock]}{_size(offer)}" if plan.asked_now else "as the operator last saw it"
+        yield "is", f"{JOINS[offer.boot]}, {seen}"
     yield "costs", cost_words(plan)
     if plan.others:
         yield "else", "; ".join(machine(row.offer) for row in plan.others)
@@ -172,7 +179,7 @@ def as_document(plan: Plan, *, created: bool) -> dict[str, Any]:
         fits=plan.fits,
         reason=None if isinstance(choice, Buy) else choice.reason,
         message=None if isinstance(choice, Buy) else plain(choice.message),
-        offer=_offer_item(choice) if isinstance(choice, Buy) else None,
+        offer=_offer_item(choice, asked_now=plan.asked_now) if isinstance(choice, Buy) else None,
         usdPerHour=usd(plan.hourly_microusd),
         usdForItsLife=usd(plan.expected_microusd),
         usdAtMost=usd(plan.most_microusd),
@@ -191,7 +198,7 @@ def as_document(plan: Plan, *, created: bool) -> dict[str, Any]:
     )
 
 
-def _offer_item(buy: Buy) -> dict[str, Any]:
+def _offer_item(buy: Buy, *, asked_now: bool) -> dict[str, Any]:
     offer = buy.offer
     return {
         "provider": offer.provider,
@@ -203,17 +210,15 @@ def _offer_item(buy: Buy) -> dict[str, Any]:
         "kind": "spot" if offer.spot else "on-demand",
         "bidUsdPerHour": usd(buy.bid_microusd),
         "bootMode": str(offer.boot),
-        "availability": STOCK[offer.stock],
+        "availability": STOCK[offer.stock] if asked_now else None,
     }
 
 
-def _size(buy: Buy) -> str:
-    offer = buy.offer
+def _size(offer: Offer) -> str:
     parts = [f"{offer.gpu_memory_gib} GiB of GPU memory each" if offer.gpu_memory_gib else ""]
     parts += [f"{offer.vcpus} vCPUs" if offer.vcpus else "", f"{offer.memory_gib} GiB" if offer.memory_gib else ""]
     told = ", ".join(part for part in parts if part)
-    unproven = "; Talos was never seen to start there" if offer.boot is BootMode.TAKEOVER else ""
-    return (f"; {told}" if told else "") + unproven
+    return f"; {told}" if told else ""
 
 
 def _end_words(request: GPURequest) -> str:

@@ -17,7 +17,9 @@ from tgp.core.model.attempts import open_attempt
 from tgp.core.model.key import Key
 from tgp.core.rules import costs
 from tgp.core.rules.lifecycle import LOSSES, NO_USE
+from tgp.surfaces.cli.output import dollars
 
+CENT = 10_000  # micro-dollars
 OVER = frozenset({"Finished", "Failed"})
 
 # The way up and the way down: the step in words, and the condition that is True once it is done.
@@ -144,6 +146,11 @@ def money(text: str | None) -> int | None:
         return None
 
 
+def total(microusd: int) -> str:
+    """What something cost, to the cent; further only where the cents would hide it."""
+    return f"${dollars(microusd)}" if microusd < CENT else f"${microusd / 1_000_000:,.2f}"
+
+
 def sentences(message: str) -> list[str]:
     """A message of several parts, such as the nearest misses, in pieces that each deserve a line."""
     return [part for part in message.split("; ") if part]
@@ -155,7 +162,8 @@ def offer_words(offer: ChosenOffer | None) -> str:
         return ""
     count = f"{offer.gpu_count}x " if offer.gpu_count else ""
     what = f"{count}{offer.gpu_type or offer.instance_type}" + (" spot" if offer.spot else "")
-    price = f" at ${offer.hourly_price}/h" if offer.hourly_price else ""
+    hour = money(offer.hourly_price)
+    price = f" at ${dollars(hour)}/h" if hour is not None else ""
     place = f" in {offer.place or offer.region}" if offer.place or offer.region else ""
     return f"{what}{price} from {offer.provider}{place}"
 
@@ -183,13 +191,17 @@ def _steps(request: GPURequest) -> Iterator[Step]:
 
 def _way_down(request: GPURequest) -> Iterator[Step]:
     """What has begun is told when it began; what it is at is the first that is not done."""
-    over, waits = request.status.phase in OVER, False
+    over, waits, newest = request.status.phase in OVER, False, _newest(request)
+    had_machine = newest is not None and newest.launched_at is not None
     for name, condition in DOWN:
         step = _reached(request, name, condition)
         if step.mark is Mark.DONE:
             yield step
-        elif over:
-            yield Step(name, Mark.DONE if name == "gone" else Mark.NEVER)
+        elif over:  # conditions on the way are taken down at the end
+            done = name == "gone" or (name == "giving back" and had_machine)
+            yield Step(name, Mark.DONE if done else Mark.NEVER)
+        elif name == "drained" and condition_of(request, condition) is None:  # there is nothing to drain
+            yield Step(name, Mark.NEVER)
         else:
             yield Step(name, Mark.LATER if waits else Mark.NOW, step.at, None, "" if waits else step.note)
             waits = True

@@ -19,7 +19,7 @@ from tgp.core.model.key import Key
 from tgp.ports.cluster import ClusterError
 from tgp.surfaces.cli.output import terminal_width
 from tgp.surfaces.cli.request_name import read_name
-from tgp.surfaces.cli.story import Story, story_of
+from tgp.surfaces.cli.story import Story, story_of, total
 from tgp.surfaces.cli.watch_view import Look, Teller, as_document, render
 
 NOT_REACHED = 1
@@ -239,7 +239,7 @@ class JsonLines:
 
 
 def _say_gone(story: Story | None, look: Look) -> None:
-    spent = "" if story is None else f" It cost ${story.spent_microusd / 1_000_000:,.2f}, as far as was seen."
+    spent = "" if story is None else f" It cost {total(story.spent_microusd)}, as far as was seen."
     click.echo(f"{look.now:%H:%M:%S} gone: the request is deleted, and its machine was given back.{spent}")
 
 

@@ -13,7 +13,7 @@ from tgp.api.values import rfc3339
 from tgp.core.model.event import Event
 from tgp.core.model.key import Key
 from tgp.surfaces.cli.output import document, dollars, usd, wrapped
-from tgp.surfaces.cli.story import Mark, Step, Story
+from tgp.surfaces.cli.story import Mark, Step, Story, total
 from tgp.surfaces.terminal.scene import age, plain
 
 EVENTS_SHOWN = 6  # the newest; older ones are on the object
@@ -55,7 +55,7 @@ def render(story: Story, look: Look, width: int, *, ascii_only: bool = False) ->
 def money_words(story: Story) -> str:
     """$0.34/h, $0.02 so far."""
     rate = f"${dollars(story.hourly_microusd)}/h, " if story.hourly_microusd is not None else ""
-    return f"{rate}${dollars(story.spent_microusd)} {'in all' if story.over else 'so far'}"
+    return f"{rate}{total(story.spent_microusd)} {'in all' if story.over else 'so far'}"
 
 
 def ends_words(story: Story, now: datetime) -> str:
@@ -72,7 +72,7 @@ def moment(at: datetime, now: datetime) -> str:
 
 def _heading(story: Story, now: datetime, width: int) -> Iterator[Text]:
     facts = (money_words(story), ends_words(story, now), f"node {story.node}" if story.node else "")
-    said = "   ".join(fact for fact in facts if fact)
+    said = "; ".join(fact for fact in facts if fact)
     style = "red" if story.failed else "green" if story.ready else "yellow"
     yield Text.assemble((f"request {story.key}", "bold"), "   ", (story.phase, style))
     yield from wrapped(said, width, style="")
@@ -99,7 +99,7 @@ class Teller:
     """In lines: only what is new since the last telling, each with the time at which it became so."""
 
     def __init__(self) -> None:
-        self._done: tuple[tuple[str, datetime | None], ...] = ()
+        self._done: dict[str, datetime] = {}
         self._waits = ("", "")
         self._events: frozenset[tuple[Key, int]] = frozenset()
         self._trouble = False
@@ -109,27 +109,30 @@ class Teller:
             return self._troubled(look)
         lines = [f"{rfc3339(look.now)} the cluster answers again"] if self._trouble else []
         self._trouble = False
-        lines += [*self._steps(story), *self._new_events(look.events), *self._waiting(story, look.now)]
-        return [plain(line) for line in lines]
+        dated = sorted([*self._steps(story), *self._new_events(look.events)], key=lambda each: each[0])
+        lines += [f"{rfc3339(at)} {words}" for at, words in dated]
+        return [plain(line) for line in (*lines, *self._waiting(story, look.now))]
 
     def _troubled(self, look: Look) -> list[str]:
         first, self._trouble = not self._trouble, True
         return [plain(f"{rfc3339(look.now)} ! the cluster cannot be asked: {look.trouble}")] if first else []
 
-    def _steps(self, story: Story) -> Iterator[str]:
-        done = [step for step in story.steps if step.mark is Mark.DONE]
-        for step in done:
-            if (step.name, step.at) not in self._done:
+    def _steps(self, story: Story) -> Iterator[tuple[datetime, str]]:
+        """Each once; again only if it was done again, later: the next attempt."""
+        for step in story.steps:
+            if step.mark is not Mark.DONE or step.at is None:
+                continue
+            before = self._done.get(step.name)
+            if before is None or step.at > before:
+                self._done[step.name] = step.at
                 took = f" after {age(step.took)}" if step.took is not None else ""
                 note = f": {step.note}" if step.note else ""
-                yield f"{rfc3339(step.at) if step.at is not None else '-'} {step.name}{took}{note}"
-        self._done = tuple((step.name, step.at) for step in done)
+                yield step.at, f"{step.name}{took}{note}"
 
-    def _new_events(self, events: Sequence[Event]) -> Iterator[str]:
+    def _new_events(self, events: Sequence[Event]) -> Iterator[tuple[datetime, str]]:
         for event in events:
-            if (event.key, event.times) not in self._events:
-                when = rfc3339(event.at) if event.at is not None else "-"
-                yield f"{when} {'!' if event.warning else '.'} {event.reason}: {event.message}"
+            if (event.key, event.times) not in self._events and event.at is not None:
+                yield event.at, f"{'!' if event.warning else '.'} {event.reason}: {event.message}"
         self._events = frozenset((event.key, event.times) for event in events)
 
     def _waiting(self, story: Story, now: datetime) -> Iterator[str]:

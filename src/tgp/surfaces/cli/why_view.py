@@ -13,7 +13,7 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import rfc3339
 from tgp.core.model.key import Key
 from tgp.surfaces.cli.output import Column, document, dollars, table, usd, wrapped
-from tgp.surfaces.cli.story import OVER, Story, condition_of, is_true, money, offer_words, sentences, story_of
+from tgp.surfaces.cli.story import OVER, Story, condition_of, is_true, money, offer_words, sentences, story_of, total
 from tgp.surfaces.cli.watch_view import ends_words, moment
 from tgp.surfaces.terminal.scene import age, plain
 
@@ -53,8 +53,8 @@ def render(asked: Enquiry, width: int) -> Group:
         lines += _line(label, words, width)
     if story.attempts:
         lines += [Text(), *_attempts(story.attempts, width)]
-    if asked.holders and _limits(asked):
-        lines += [Text(), *_holders(asked.holders, width)]
+    if _limits(asked) and any(each.key != story.key for each in asked.holders or ()):
+        lines += [Text(), *_holders(asked.holders or (), width)]
     lines += [Text(), Text.assemble(("next: ", "dim"), (next_command(story, asked), "bold"))]
     return Group(*lines)
 
@@ -186,8 +186,13 @@ def _heading(story: Story, asked: Enquiry) -> Text:
     spec = asked.request.spec
     wanted = f"{spec.gpu_count}x {spec.gpu_type or (spec.offer.instance_type if spec.offer else 'a GPU')}"
     price = f" up to ${spec.max_hourly_price}/h" if spec.max_hourly_price else ""
+    reason = f" ({story.telling.reason})" if story.telling is not None else ""
     return Text.assemble(
-        (f"request {story.key}", "bold"), ": ", (story.phase, style), (f"   {wanted}{price}", "dim"), no_wrap=True
+        (f"request {story.key}", "bold"),
+        ": ",
+        (f"{story.phase}{reason}", style),
+        (f"   {wanted}{price}", "dim"),
+        no_wrap=True,
     )
 
 
@@ -204,8 +209,7 @@ def _what(story: Story, asked: Enquiry) -> str:
         if asked.request.status.phase is None:
             return "the operator to look at it for the first time; does it run? kubectl get lease -n tgp-system"
         return story.message or "nothing that it tells"
-    said = story.message or telling.message
-    return f"{telling.reason}: {said}" if said else telling.reason
+    return story.message or telling.message or telling.reason
 
 
 def _since(story: Story) -> datetime | None:
@@ -226,7 +230,7 @@ def _until(story: Story, asked: Enquiry) -> str:
 
 
 def _cost(story: Story) -> str:
-    so_far = f"${dollars(story.spent_microusd)} {'in all' if story.over else 'so far'}"
+    so_far = f"{total(story.spent_microusd)} {'in all' if story.over else 'so far'}"
     if story.hourly_microusd is None:
         return f"nothing an hour now; {so_far}" if not story.over else so_far
     return f"${dollars(story.hourly_microusd)} an hour now; about {so_far}"

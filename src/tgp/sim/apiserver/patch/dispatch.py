@@ -13,6 +13,8 @@ from tgp.sim.apiserver.json_value import Json, copied, metadata
 from tgp.sim.apiserver.patch.apply import Application, remember_last_applied
 from tgp.sim.apiserver.patch.json_patch import PatchFailed, json_patched
 from tgp.sim.apiserver.patch.merge import merge_patched
+from tgp.sim.apiserver.patch.renewal import STORAGE as LEASES
+from tgp.sim.apiserver.patch.renewal import renewal
 from tgp.sim.apiserver.patch.strategic import strategic_patched
 from tgp.sim.apiserver.patch.typed import schema_of
 from tgp.sim.apiserver.problems import invalid_value, shown
@@ -53,6 +55,8 @@ def patch(write: Write, kind: str, body: bytes) -> Outcome:
     """PATCH as it came."""
     if kind == APPLY_PATCH:
         return apply(write, decode_text(body, yaml=True))
+    if kind == MERGE_PATCH and write.served.storage == LEASES and (done := renewal(write, _read_patch(body))):
+        return done
     return patch_with(write, reader(write.served, kind, body))
 
 

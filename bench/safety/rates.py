@@ -1,0 +1,87 @@
+"""How often each thing breaks in the safety bench, and why so often. Checked in: figures mean something beside these.
+
+The weather is far worse than any cluster's, so that each hour teaches something; but a single fault must stay an
+exception, or the cost of the faults themselves (a machine that never joins is paid for until its deadline) would drown
+what the operator does about them.
+"""
+
+from dataclasses import dataclass
+
+from tgp.sim.clouds.mishaps import Mishap
+from tgp.sim.estate import Ailment
+from tgp.sim.faults import Fault, Faults
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    rate: float
+    why: str
+
+
+# Chances per call, stream or watch; of processes counts per process and hour.
+WEATHER: dict[Fault, Rate] = {
+    Fault.REFUSED: Rate(0.005, "a rolling restart behind a load balancer; the easy case: nothing happened"),
+    Fault.LOST: Rate(0.005, "nothing happened, and nobody can know: every such order has to be settled"),
+    Fault.LOST_ANSWER: Rate(0.01, "the case that buys twice: it happened, and nobody was told"),
+    Fault.SLOW: Rate(0.005, "the same, and the answer arrives after everybody has stopped waiting"),
+    Fault.PROXY: Rate(0.005, "a gateway's words for nothing happened …"),
+    Fault.PROXY_AFTER: Rate(0.005, "… and the very same words after it did"),
+    Fault.BUSY: Rate(0.01, "providers allow a call or two a second"),
+    Fault.ERROR: Rate(0.005, "5xx before anything happened"),
+    Fault.ERROR_AFTER: Rate(0.005, "5xx after it happened"),
+    Fault.SILENT: Rate(0.02, "half-open watches: an old view for a minute"),
+    Fault.CUT: Rate(0.05, "a watch is cut about once an hour behind most proxies"),
+    Fault.TRUNCATED: Rate(0.02, "the same, in the middle of a line"),
+    Fault.LAGGING: Rate(0.05, "an API server under load shows the world up to 20 s late"),
+    Fault.API_CONFLICT: Rate(0.02, "somebody else wrote the object in between"),
+    Fault.API_BUSY: Rate(0.005, "API priority and fairness sends clients away"),
+    Fault.API_ERROR: Rate(0.005, "etcd's leader changes: nothing was written"),
+    Fault.API_ERROR_AFTER: Rate(0.005, "the same, and it was written"),
+    Fault.API_TIMEOUT_AFTER: Rate(0.005, "504, and it was written"),
+    Fault.WATCH_LAG: Rate(0.05, "the watch cache is behind"),
+    Fault.WATCH_COALESCE: Rate(0.05, "changes between two looks are one change"),
+    Fault.WATCH_GONE: Rate(0.02, "410: the history was compacted; everything is listed again"),
+    Fault.WATCH_DROP: Rate(0.02, "the server ends a watch when it likes"),
+    Fault.STALE_LIST: Rate(0.02, "a list from a cache that is behind"),
+    Fault.CRASH: Rate(0.5, "a node drain, an out-of-memory kill: a replica of two every hour"),
+    Fault.PAUSE: Rate(0.5, "a suspended or throttled machine, up to a minute and a half: beyond every lease"),
+    Fault.PARTITION: Rate(0.5, "up to four minutes without the API server, or without a provider"),
+    Fault.CLOCK: Rate(0.1, "a wall clock that jumps or stands: moments may be read from the API server only"),
+}
+
+# Chances per call of the verb that each befalls.
+PROVIDER: dict[Mishap, Rate] = {
+    Mishap.HANG_UP: Rate(0.005, "the connection drops before anything happened"),
+    Mishap.HANG_UP_AFTER: Rate(0.02, "an order in fifty is made while its buyer hears nothing"),
+    Mishap.ERROR_AFTER: Rate(0.02, "the same, with a 5xx"),
+    Mishap.ERROR_WITH_ID: Rate(0.01, "an error that names the machine it made: two providers do this"),
+    Mishap.BUSY_TEXT: Rate(0.005, "429 without a word of when to come back"),
+    Mishap.HTML: Rate(0.005, "a page of a bot shield, with status 200"),
+    Mishap.EMPTY_BODY: Rate(0.005, "200 and nothing: proves nothing"),
+    Mishap.LIST_NOTHING: Rate(0.01, "an empty list, though machines are there: believing it once forgets them all"),
+    Mishap.LIST_PARTIAL: Rate(0.005, "the second page of a list fails"),
+    Mishap.LIST_LAGS: Rate(0.002, "a launch is hidden for four minutes, far beyond the provider's known lag"),
+    Mishap.SOLD_OUT: Rate(0.03, "sold between looking and buying"),
+    Mishap.MADE_TWICE: Rate(0.003, "two machines for one order: the collector's daily bread"),
+    Mishap.DEARER: Rate(0.002, "billed above the price that was quoted: given back at once"),
+    Mishap.STUCK: Rate(0.001, "never starts; each one is paid for until its deadline, which is the provider's waste"),
+    Mishap.OFFLINE: Rate(0.005, "a host is lost and its machine listed on"),
+    Mishap.VANISHED: Rate(0.005, "a machine disappears from lists without a word"),
+    Mishap.DELETE_UNKNOWN: Rate(0.02, "404 for a machine that is there"),
+    Mishap.DELETE_IGNORED: Rate(0.02, "an end that is accepted and never comes: it has to be asked for again"),
+}
+
+# Chances per machine that comes to run.
+KUBELETS: dict[Ailment, Rate] = {
+    Ailment.NEVER_REGISTERS: Rate(0.001, "paid for until its deadline, like a machine that is stuck"),
+    Ailment.WRONG_PROVIDER_ID: Rate(0.001, "a Node that must not be adopted"),
+    Ailment.NODE_DELETED: Rate(0.005, "somebody deletes the Node of a machine in use"),
+    Ailment.FALLS_SILENT: Rate(0.003, "a kubelet dies while its machine runs on"),
+}
+
+# Counts per hour of the whole cluster.
+STRIPPED = Rate(0.1, "somebody takes the finalizer off a request to force it away: only the collector knows its machine")
+ENDED_AT_THE_CONSOLE = Rate(0.1, "somebody ends a machine in the provider's own console")
+WIPED = Rate(0.05, "a tool writes a request anew and loses its status")
+
+WEATHER_FAULTS = Faults({fault: row.rate for fault, row in WEATHER.items()}, shuffled=True)

@@ -1,0 +1,200 @@
+"""One world of the bench: a provider, two replicas of the operator, people with wishes, and a witness to it all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from bench.safety import rates
+from bench.safety.demand import Wish, places, wishes
+from tgp.api.crds import crds
+from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
+from tgp.app.clouds import facts_of
+from tgp.app.operator import Operator, Outside
+from tgp.app.settings import Settings
+from tgp.core.model.attempts import FINALIZER
+from tgp.core.model.token import plain_uid
+from tgp.ports.leadership import LeadershipLost
+from tgp.sim.checkers.everyone import INVARIANTS
+from tgp.sim.checkers.leadership import OneLeader
+from tgp.sim.checkers.money import NoOrphan, OneOrderPerAttempt
+from tgp.sim.checkers.witness import Witness
+from tgp.sim.clouds.dialling import Dialler, origin_of
+from tgp.sim.clouds.everyone import pretend
+from tgp.sim.clouds.machine import Machine
+from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.estate import Estate
+from tgp.sim.faults import NONE
+from tgp.sim.process import Host
+from tgp.sim.world import KUBERNETES, World
+
+PROVIDER = "simulated"
+HOME = "tgp-system"
+CLASS = "rented"
+PLENTY = 50  # of everything in stock: whoever waits waits for us
+MOST_HOURLY = 0.60  # dollars per place: above what any of the wishes costs
+# A Lease renewed every ten seconds rather than two: most calls of a quiet hour are renewals, and they are not what is
+# measured. Hand-overs take longer for it, so what is said of orphans is said of a slower operator than the shipped one.
+SETTINGS = Settings(
+    lease_duration=timedelta(seconds=45),
+    renew_deadline=timedelta(seconds=30),
+    retry_period=timedelta(seconds=10),
+    require_device_plugin=False,
+)
+
+
+@dataclass
+class Stage:
+    world: World
+    estate: Estate
+    shop: Simulator
+    witness: Witness
+    leader: OneLeader
+    orphans: NoOrphan
+    orders: OneOrderPerAttempt
+
+    def machines(self) -> list[Machine]:
+        """Every one that was ever rented."""
+        return [machine for machine in self.shop.fleet.machines.values() if not machine.foreign]
+
+    def paid_seconds(self) -> float:
+        now = self.shop.fleet.advance()
+        return sum(((one.ended_at or now) - one.created_at).total_seconds() for one in self.machines())
+
+    def calm(self) -> None:
+        self.world.calm()
+        self.shop.mishaps.calm()
+        self.estate.ailments.calm()
+
+
+@contextmanager
+def stage(seed: int, *, faulty: bool) -> Iterator[Stage]:
+    with World(seed, faults=rates.WEATHER_FAULTS if faulty else NONE) as world:
+        _furnish(world, seed)
+        estate = Estate(world.cluster, world.loop, world.clock, seed)
+        witness = Witness(world)
+        leader = witness.add(OneLeader(witness, SETTINGS.renew_deadline.total_seconds()))
+        orphans, orders = witness.add(NoOrphan(witness)), witness.add(OneOrderPerAttempt(witness))
+        witness.call(*(kind for kind in INVARIANTS if kind not in (OneLeader, NoOrphan, OneOrderPerAttempt)))
+        shop = _shop(world, seed)
+        estate.adopt(shop)
+        witness.adopt(shop, _place())
+        if faulty:
+            shop.mishaps.chances.update({mishap: row.rate for mishap, row in rates.PROVIDER.items()})
+            estate.ailments.chances.update({ailment: row.rate for ailment, row in rates.KUBELETS.items()})
+        yield Stage(world, estate, shop, witness, leader, orphans, orders)
+        estate.close()
+
+
+def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
+    """Everything that people do, at its moment."""
+    loop, began = stage.world.loop, stage.world.loop.time()
+    for wish in wishes(seed, seconds):
+        loop.call_at(began + wish.at, _apply, stage, wish)
+        loop.call_at(began + wish.until, _drop, stage, wish.name)
+    if meddle:
+        luck = Random(f"{seed}/meddlers")
+        for row, deed in ((rates.STRIPPED, _strip), (rates.ENDED_AT_THE_CONSOLE, _end), (rates.WIPED, _wipe)):
+            at = luck.expovariate(row.rate / 3600)
+            while at < seconds:
+                loop.call_at(began + at, deed, stage, luck.random())
+                at += luck.expovariate(row.rate / 3600)
+
+
+def start(world: World) -> None:
+    for name in ("one", "two"):
+        world.process(name, _operator)
+
+
+async def _operator(host: Host) -> None:
+    outside = Outside(
+        host.http(KUBERNETES),
+        host.clock,
+        host.entropy,
+        host.name,
+        HOME,
+        dial=Dialler(host.process.doors.network, host.clock, host),
+        resolver=host.process.doors.resolver,
+    )
+    try:
+        await Operator(SETTINGS, outside).run()
+    except LeadershipLost:
+        await host.exit()
+
+
+def _furnish(world: World, seed: int) -> None:
+    backstage, most = world.api.backstage, places(seed)
+    for crd in crds():
+        backstage.create(CUSTOM_RESOURCE_DEFINITION, crd)
+    backstage.create(NAMESPACE, {"metadata": {"name": HOME}})
+    limits = {"maxNodes": most, "maxHourlyCost": f"{most * MOST_HOURLY:.2f}"}
+    spec = {"providers": [{"name": PROVIDER}], "networking": {"backend": "none"}, "limits": limits}
+    backstage.create(GPU_NODE_CLASS, {"metadata": {"name": CLASS}, "spec": spec})
+
+
+def _shop(world: World, seed: int) -> Simulator:
+    shop = pretend(PROVIDER, world.clock, seed)
+    shop.fleet.habits = replace(shop.fleet.habits, moves=False)
+    for stand in shop.fleet.stands.values():
+        stand.stock = PLENTY
+    world.mount(_place(), shop.handle)
+    return shop
+
+
+def _place() -> str:
+    return origin_of(facts_of(PROVIDER).endpoint)
+
+
+# -- what people do ----------------------------------------------------------------------------------------------------
+
+
+def _apply(stage: Stage, wish: Wish) -> None:
+    spec = {
+        "nodeClassRef": {"name": CLASS},
+        "gpuType": wish.gpu,
+        "maxLifetime": f"{wish.life}s",
+        "idleTimeout": "Never",
+        "restartPolicy": "OnLoss",
+    }
+    stage.world.api.backstage.create(
+        GPU_REQUEST, {"metadata": {"name": wish.name, "namespace": "default"}, "spec": spec}
+    )
+
+
+def _drop(stage: Stage, name: str) -> None:
+    if stage.world.api.backstage.get(GPU_REQUEST, "default", name) is not None:
+        stage.world.api.backstage.delete(GPU_REQUEST, "default", name)
+
+
+def _strip(stage: Stage, luck: float) -> None:
+    found = _one_of(sorted(stage.world.api.backstage.objects(GPU_REQUEST), key=_name), luck)
+    if found is not None:
+        name = _name(found)
+        left = [each for each in found["metadata"].get("finalizers", ()) if each != FINALIZER]
+        stage.witness.forced[plain_uid(found["metadata"]["uid"])] = None
+        _drop(stage, name)
+        if stage.world.api.backstage.get(GPU_REQUEST, "default", name) is not None:
+            stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, {"metadata": {"finalizers": left}})
+
+
+def _end(stage: Stage, luck: float) -> None:
+    machine = _one_of([one for one in stage.machines() if one.alive], luck)
+    if machine is not None:
+        stage.shop.fleet.end(machine)
+
+
+def _wipe(stage: Stage, luck: float) -> None:
+    found = _one_of(sorted(stage.world.api.backstage.objects(GPU_REQUEST), key=_name), luck)
+    if found is not None:
+        nothing = dict.fromkeys(found.get("status") or {})
+        stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", _name(found), {"status": nothing}, "status")
+
+
+def _one_of(things: list[Any], luck: float) -> Any:
+    return things[int(luck * len(things))] if things else None
+
+
+def _name(obj: dict[str, Any]) -> str:
+    return str(obj["metadata"]["name"])

@@ -1,0 +1,131 @@
+"""`tgp hold` and `tgp release`: the brake, what it stops, and what it lets go."""
+
+import json
+
+import pytest
+
+from tests.cli.money_world import Town
+from tests.sim.an_operator import a_pool
+from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE
+
+
+def suspended(town: Town) -> bool:
+    return town.world.api.backstage.get(GPU_NODE_CLASS, "", "box")["spec"].get("suspend", False)
+
+
+def test_a_hold_is_written_where_the_operator_reads_it_with_its_reason(town):
+    town.request()
+    result = town.tgp("hold", "the", "invoice", "is", "odd")
+
+    assert result.exit_code == 0, result.output
+    assert town.hold_text().startswith("the invoice is odd; since 20")
+    assert "nothing is bought from now on" in result.output
+    assert "1 machine costs $" in result.output, "what runs costs on, and that is said"
+    assert "next: tgp release" in result.output
+
+
+def test_a_second_hold_changes_nothing_and_says_how_things_stand(town):
+    town.tgp("hold", "audit")
+    before = town.hold_text()
+    town.world.run(minutes=5)
+    result = town.tgp("hold")
+
+    assert town.hold_text() == before
+    assert "Held since" in result.output
+    assert "audit" in result.output
+
+
+def test_a_new_reason_keeps_the_moment_it_began(town):
+    town.tgp("hold", "audit")
+    since = town.hold_text().partition("; since ")[2]
+    town.world.run(minutes=5)
+    town.tgp("hold", "holidays")
+
+    assert town.hold_text() == f"holidays; since {since}"
+
+
+def test_to_look_changes_nothing(town):
+    result = town.tgp("hold", "--status")
+
+    assert result.exit_code == 0
+    assert "Not held" in result.output
+    assert town.hold_text() is None
+
+
+def test_one_class_can_be_held_and_released(town):
+    assert "class/box is held" in town.tgp("hold", "class/box").output
+    assert suspended(town)
+    assert town.hold_text() is None
+    assert "was held already" in town.tgp("hold", "gnc/box").output
+
+    assert town.tgp("release", "class/box").exit_code == 0
+    assert not suspended(town)
+
+
+def test_a_class_that_is_not_there_is_refused_with_the_nearest_name(town):
+    result = town.tgp("hold", "class/bax")
+
+    assert result.exit_code == 2
+    assert "Did you mean box?" in result.output
+
+
+def test_released_it_says_what_buys_again_and_asks_before(town):
+    town.tgp("hold", "audit")
+    town.request("waiting", machine=False)
+    a_pool(town.world, "fixed", "box", replicas=2)
+    a_pool(town.world, "looking", "box", mode="Observe")
+
+    refused = town.tgp("release")
+    assert refused.exit_code == 2
+    assert town.hold_text() is not None, "nobody was there to agree"
+    assert town.tgp("release", typed="n\n").exit_code == 2
+    result = town.tgp("release", typed="y\n")
+
+    assert result.exit_code == 0, result.output
+    assert town.hold_text() is None
+    assert "request/default/waiting: waits for a machine" in result.output
+    assert "pool/default/fixed: keeps 2 machines" in result.output
+    assert "looking" not in result.output
+
+
+def test_nobody_is_asked_where_nothing_would_buy_at_once(town):
+    town.tgp("hold")
+
+    assert town.tgp("release").exit_code == 0
+    assert town.hold_text() is None
+
+
+def test_a_class_that_is_released_under_a_hold_buys_nothing_yet(town):
+    town.tgp("hold", "audit")
+    town.tgp("hold", "class/box")
+    town.request("waiting", machine=False, spec={"nodeClassRef": {"name": "box"}})
+
+    assert town.tgp("release", "class/box").exit_code == 0
+
+
+def test_programs_read_how_things_stand(town):
+    town.request()
+    document = json.loads(town.tgp("hold", "audit", "-o", "json").output)
+
+    assert (document["kind"], document["held"], document["reason"]) == ("HoldReport", True, "audit")
+    assert document["usdPerHour"] == document["machines"][0]["usdPerHour"] > 0
+    assert document["machines"][0]["request"] == "default/train"
+
+
+def test_a_brake_that_somebody_pulled_by_hand_holds_whatever_it_says(town):
+    town.world.api.backstage.merge_patch(
+        NAMESPACE, "", "tgp-system", {"metadata": {"annotations": {"tgp.io/hold": ""}}}
+    )
+
+    assert "Held: nothing is bought (no reason given)" in town.tgp("hold", "--status").output
+
+
+def test_a_reason_cannot_smuggle_anything_into_a_terminal(town):
+    town.tgp("hold", "red\x1b[31m\nalert")
+
+    assert "\x1b" not in town.hold_text()
+
+
+@pytest.mark.parametrize("words", [("release", "box"), ("release", "node/x")])
+def test_only_classes_and_everything_can_be_released(town, words):
+    assert town.tgp(*words).exit_code == 2

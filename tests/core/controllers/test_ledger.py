@@ -1,0 +1,111 @@
+"""The one ledger: checking and noting is one step, and what is on its way counts."""
+
+import msgspec
+
+from tests.core.rules.a_sight import OFFER, a_machine, over
+from tgp.adapters.kube.store import Store
+from tgp.api.nodeclass import ClassLimits
+from tgp.api.request import GPURequest, GPURequestSpec, GPURequestStatus
+from tgp.api.resource import GPU_REQUEST
+from tgp.controllers.ledger import BELIEVED_GONE_AFTER, Ghosts, Ledger
+from tgp.controllers.request_index import INDEXES
+from tgp.controllers.rosters import Roster, Rosters
+from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.key import Key
+from tgp.core.model.record import pack_uid
+from tgp.core.model.till import till_of_attempt
+from tgp.core.model.token import plain_uid, token_for
+from tgp.core.model.typed import Typed
+from tgp.core.rules.limits import Holding
+
+TWO = ClassLimits(max_nodes=2)
+
+
+def uid(number: int) -> str:
+    return f"00000000-0000-0000-0000-{number:012d}"
+
+
+def a_record(number: int, *attempts, version: int = 1, node_class: str = "rented", **rest) -> Typed[GPURequest]:
+    status = GPURequestStatus(attempts=attempts, node_class=node_class)
+    told = {"object": GPURequest(spec=GPURequestSpec(gpu_type="RTX4090"), status=status), **rest}
+    return Typed(key=Key("default", f"r{number}"), uid=pack_uid(uid(number)), resource_version=version, **told)
+
+
+def a_ledger(*records):
+    store = Store(GPU_REQUEST, INDEXES)
+    for record in records:
+        store.put(record)
+    return store, Ledger(store)
+
+
+def wanted(number: int) -> Holding:
+    return Holding(plain_uid(uid(number)), 400_000)
+
+
+def test_what_lives_counts_and_what_is_over_does_not():
+    _, ledger = a_ledger(a_record(1, a_machine()), a_record(2, over()), a_record(3, a_machine(), node_class="other"))
+
+    assert [each.uid for each in ledger.held("rented")] == [plain_uid(uid(1))]
+
+
+def test_a_reservation_counts_before_the_view_shows_it():
+    _, ledger = a_ledger()
+
+    assert ledger.reserve("rented", TWO, wanted(1)) == ""
+    assert ledger.reserve("rented", TWO, wanted(2)) == ""
+    assert "maxNodes" in ledger.reserve("rented", TWO, wanted(3))
+
+
+def test_a_request_counts_once_however_often_it_reserves():
+    _, ledger = a_ledger(a_record(1, a_machine()))
+
+    for _ in range(5):
+        assert ledger.reserve("rented", TWO, wanted(1)) == ""
+    assert len(ledger.held("rented")) == 1
+
+
+def test_a_reservation_that_never_came_to_paper_is_given_back():
+    _, ledger = a_ledger()
+    ledger.reserve("rented", ClassLimits(max_nodes=1), wanted(1))
+    ledger.seen(uid(1))
+
+    assert ledger.reserve("rented", ClassLimits(max_nodes=1), wanted(2)) == ""
+
+
+def test_an_object_of_a_newer_version_still_counts():
+    attempt = {"number": 1, "token": token_for("abcdef0123", uid(1), 1), "offer": "a shape nobody knows"}
+    document = msgspec.json.encode({"nodeClass": "rented", "attempts": [attempt]})
+    _, ledger = a_ledger(a_record(1, object=None, status_document=document, unreadable="newer"))
+
+    assert len(ledger.held("rented")) == 1
+
+
+def test_a_restored_copy_holds_nothing():
+    _, ledger = a_ledger(a_record(1, a_machine(), annotations={"tgp.io/uid": uid(9)}))
+
+    assert ledger.held("rented") == []
+
+
+def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_shown_gone():
+    """Somebody stripped the finalizer: the bill goes on."""
+    now = [1000.0]
+    store, _ = a_ledger()
+    rosters = Rosters(lambda: now[0])
+    ghosts = Ghosts(rosters, lambda: now[0])
+    store.subscribe(ghosts.notice)
+    attempt = a_machine()
+    attempt = msgspec.structs.replace(attempt, token=token_for("abcdef0123", uid(1), 1), offer=OFFER)
+    till = till_of_attempt(attempt)
+    machine = Instance("i-1", attempt.token, InstanceState.RUNNING)
+    store.put(a_record(1, attempt))
+    store.drop(a_record(1, attempt, version=2))
+    ledger = Ledger(store, ghosts.of)
+
+    assert len(ledger.held("rented")) == 1
+    rosters.put(till.name, Roster("a-1", now[0] + 1, (machine,)))
+    now[0] += 3600
+    assert len(ledger.held("rented")) == 1
+    rosters.put(till.name, Roster("a-1", 1000.0 + BELIEVED_GONE_AFTER, ()))
+    assert len(ledger.held("rented")) == 1
+    rosters.put(till.name, Roster("a-1", 1001.0 + BELIEVED_GONE_AFTER, ()))
+    assert ledger.held("rented") == []

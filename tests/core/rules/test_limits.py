@@ -1,0 +1,74 @@
+"""Hard limits: what lives, is reserved or is in doubt never exceeds them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.core.rules.a_sight import an_attempt
+from tgp.api.nodeclass import ClassLimits
+from tgp.api.request import Attempt
+from tgp.core.rules.limits import Holding, headroom_microusd, holding_of, shortage
+
+ONE = Holding("a", 400_000, gpus=1, vcpus=8, memory_gib=32)
+WANTED = Holding("b", 400_000, gpus=1, vcpus=8, memory_gib=32)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"max_nodes": 1}, "limits.maxNodes is 1, and 1 are held"),
+        ({"max_hourly_cost": "0.79"}, "limits.maxHourlyCost is $0.79/h"),
+        ({"resources": {"nvidia.com/gpu": 1}}, "limits.resources[nvidia.com/gpu] is 1"),
+        ({"resources": {"cpu": "15"}}, "limits.resources[cpu] is 15"),
+        ({"resources": {"memory": "63Gi"}}, "limits.resources[memory] is 63Gi"),
+        ({"resources": {"nodes": 1}}, "limits.resources[nodes] is 1"),
+    ],
+)
+def test_one_machine_too_many_is_refused_with_the_numbers(limits, said):
+    assert shortage(ClassLimits(**limits), [ONE], WANTED).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"max_nodes": 2},
+        {"max_hourly_cost": "0.80"},
+        {"resources": {"nvidia.com/gpu": 2, "cpu": 16, "memory": "64Gi", "nodes": 2}},
+        {"resources": {"amd.com/gpu": 0}},
+    ],
+)
+def test_what_just_fits_fits(limits):
+    assert shortage(ClassLimits(**limits), [ONE], WANTED) == ""
+
+
+def test_a_class_without_limits_has_none():
+    assert shortage(None, [ONE] * 99, WANTED) == ""
+    assert headroom_microusd(None, [ONE]) is None
+
+
+def test_a_machine_of_unknown_size_does_not_fit_a_limit_on_size():
+    """Nobody can promise to stay within a limit that cannot be counted."""
+    assert "does not tell" in shortage(ClassLimits(resources={"cpu": 1000}), [], Holding("b", 1))
+
+
+def test_a_holding_counts_the_dearer_of_what_was_ordered_and_what_is_billed():
+    assert holding_of("u", an_attempt(hourly_price="0.30")).microusd == 400_000
+    assert holding_of("u", an_attempt(hourly_price="0.50")).microusd == 500_000
+
+
+def test_an_attempt_that_nobody_can_read_still_counts_as_a_machine():
+    bare = Attempt(number=1, token="tgp-abcdef0123-" + "1" * 32 + "-1")
+
+    assert shortage(ClassLimits(max_nodes=1), [holding_of("u", bare)], WANTED)
+
+
+@given(prices=st.lists(st.integers(0, 10**9), max_size=8), most=st.integers(1, 10**10))
+def test_the_sum_never_exceeds_the_limit(prices, most):
+    limits = ClassLimits(max_hourly_cost=f"{most // 10**6}.{most % 10**6:06d}")
+    held: list[Holding] = []
+    for number, price in enumerate(prices):
+        wanted = Holding(str(number), price)
+        if not shortage(limits, held, wanted):
+            held.append(wanted)
+
+    assert sum(each.microusd for each in held) <= most

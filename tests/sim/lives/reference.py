@@ -1,0 +1,449 @@
+"""Reference runs: a story that people play, under any weather, then fair weather, then an hour in which nothing happens.
+
+    outcome = run_life(seed, faults)                   # a crowd, in a storm
+    outcome = run_life("idle", story=IDLE, plan=plan)  # one thing goes wrong at one side effect
+
+Every invariant is watched from the first second. A story waits for what it needs, so that whatever goes wrong it
+comes to the same end; `Outcome.end` is that end, `Outcome.counts` is what came and went on the way.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Protocol
+
+import msgspec
+
+from tests.sim.an_operator import a_class, create, operator_main
+from tests.sim.lives.an_estate import Lives, lives
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, JOB, NAMESPACE
+from tgp.app.settings import Settings
+from tgp.core.model.attempts import FINALIZER
+from tgp.core.model.token import plain_uid
+from tgp.sim.checkers.everyone import INVARIANTS
+from tgp.sim.checkers.leadership import OneLeader
+from tgp.sim.checkers.money import NoOrphan, OneMachine, OneOrderPerAttempt
+from tgp.sim.checkers.objects import OVER, Quiet, loose_ends
+from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.estate import Ailment, Kubelets
+from tgp.sim.faults import NONE, Faults
+from tgp.sim.plans import Effect, Plan
+
+BRISK = Settings(retry_period=timedelta(seconds=4))  # the shipped Lease, renewed half as often: half of the writes
+QUICK = Kubelets(registers=(5.0, 15.0), ready=(2.0, 5.0), gpus=(2.0, 8.0))
+CALM_WITHIN = 240.0  # minutes of fair weather, until nothing happens any more
+STILL = 13.0  # minutes without a change: longer than a class waits with its prices, an offer on its first bench
+COUNTED = ("gpurequests", "nodes", "configmaps", "jobs")  # what comes and goes as often, whatever went wrong
+CLASS = "rented"
+
+
+class Story(Protocol):
+    """What people do, and how many replicas look after them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def replicas(self) -> int: ...
+
+    def begin(self, stage: Lives) -> None:
+        """What stands there before the operator comes."""
+
+    def play(self, stage: Lives) -> None:
+        """The part that faults befall."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run. All of its invariants held, and it ended in an hour without a change."""
+
+    seed: int | str
+    effects: tuple[Effect, ...] = field(repr=False)
+    sent: Mapping[tuple[str, int], str] = field(repr=False)  # of a side effect: what it says, without names
+    end: Mapping[str, Any]  # what is there
+    counts: Mapping[str, int]  # what was made and removed on the way
+    machines: int  # that were ever rented
+    orders: int
+    hand_overs: int
+    duplicates: int
+    oldest_orphan: float  # seconds
+    paid_microusd: int
+    paid_seconds: float  # of machines on the bill
+    seconds: float  # of virtual time, in all
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What goes wrong beside the network and the processes: chances per call, and per machine that comes to run."""
+
+    mishaps: Mapping[Mishap, float] = field(default_factory=dict)
+    ailments: Mapping[Ailment, float] = field(default_factory=dict)
+
+
+def run_life(
+    seed: int | str,
+    faults: Faults = NONE,
+    plan: Plan | None = None,
+    *,
+    story: "Story | None" = None,
+    weather: Weather = Weather(),  # noqa: B008 - frozen
+    settings: Settings = BRISK,
+    restarts: bool = False,  # before the quiet hour, so that nobody remembers what failed in the storm
+    quiet: float = 60.0,  # minutes
+    invariants: tuple[Any, ...] = INVARIANTS,
+) -> Outcome:
+    """Safety, then liveness, then quiet. Raises what an invariant has to say, with the seed and the plan."""
+    chosen = story or Crowd(seed)
+    try:
+        with lives(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as stage:
+            return _run(stage, chosen, weather, settings, invariants, restarts=restarts, quiet=quiet)
+    except BaseException as error:
+        error.add_note(f"story {chosen.name!r}, plan {plan or 'none'}")
+        raise
+
+
+def _run(
+    stage: Lives,
+    story: Story,
+    weather: Weather,
+    settings: Settings,
+    invariants: tuple[Any, ...],
+    *,
+    restarts: bool,
+    quiet: float,
+) -> Outcome:
+    world = stage.world
+    checkers = {kind: stage.witness.add(kind(stage.witness)) for kind in invariants}
+    diary = Diary(stage)
+    stage.shop.mishaps.chances.update(weather.mishaps)
+    stage.estate.ailments.chances.update(weather.ailments)
+    story.begin(stage)
+    for number in range(story.replicas):
+        world.process(f"tgp-{number}", operator_main(settings))
+    world.run(minutes=1)
+    story.play(stage)
+    fair_weather(stage)
+    if restarts:
+        for process in world.processes.values():
+            process.crash(restart_after=5)
+    stage.until(_still(stage), minutes=CALM_WITHIN, step=60)
+    loose = loose_ends(stage.witness)
+    assert not loose, "\n".join([*loose, stage.told()])
+    with Quiet(world):
+        world.run(minutes=quiet)
+    return Outcome(
+        world.seed,
+        tuple(world.effects),
+        diary.sent,
+        end_of(stage),
+        counts_of(stage),
+        len(stage.shop.fleet.machines),
+        _of(checkers, OneOrderPerAttempt, "orders"),
+        _of(checkers, OneLeader, "hand_overs"),
+        _of(checkers, OneMachine, "duplicates"),
+        _of(checkers, NoOrphan, "oldest"),
+        sum(machine.cost_microusd(world.clock.now()) for machine in stage.shop.fleet.machines.values()),
+        sum(
+            ((machine.ended_at or world.clock.now()) - machine.created_at).total_seconds()
+            for machine in stage.shop.fleet.machines.values()
+        ),
+        world.loop.time(),
+    )
+
+
+def _of(checkers: Mapping[Any, Any], kind: type, name: str) -> Any:
+    return getattr(checkers[kind], name) if kind in checkers else 0
+
+
+def fair_weather(stage: Lives) -> None:
+    stage.world.calm()
+    stage.estate.ailments.calm()
+    for shop in stage.shops.values():
+        shop.mishaps.calm()
+
+
+def _still(stage: Lives) -> Callable[[], bool]:
+    """Has nothing been changed for a while?"""
+    world = stage.world
+    seen, since = -1, world.loop.time()
+
+    def look() -> bool:
+        nonlocal seen, since
+        now = sum("/leases" not in effect.path for effect in world.effects[max(seen, 0) :])
+        if now or seen < 0:
+            since = world.loop.time()
+        seen = len(world.effects)
+        return world.loop.time() - since >= STILL * 60
+
+    return look
+
+
+class Diary:
+    """What each side effect said, without names and times: two that say the same are repeats of each other."""
+
+    def __init__(self, stage: Lives) -> None:
+        self.sent: dict[tuple[str, int], str] = {}
+        self._stage = stage
+        network = stage.world.network
+        count = network.count_effect
+
+        def noting(host: Any, endpoint: str, call: Any) -> Any:
+            plan = count(host, endpoint, call)
+            effect = network.effects[-1]
+            self.sent[effect.process, effect.number] = _gist(endpoint, call)
+            return plan
+
+        network.count_effect = noting  # type: ignore[method-assign]  # it only listens
+
+
+def _gist(endpoint: str, call: Any) -> str:
+    return f"{call.method} {endpoint} {_kind(call.path)} {_said(call.body)}"
+
+
+def _kind(path: str) -> str:
+    """A path without the names in it."""
+    parts = path.strip("/").split("/")
+    known = ("gpurequests", "gpunodeclasses", "nodes", "configmaps", "events", "leases", "machines", "pods", "secrets")
+    return " ".join(part for part in parts if part in (*known, "status", "eviction", "binding"))
+
+
+def _said(body: bytes) -> str:
+    """Of a write: the conditions and phase it tells, else which fields it touches."""
+    try:
+        told = _decoded(body)
+    except ValueError:
+        return ""
+    status = told.get("status") if isinstance(told.get("status"), dict) else {}
+    rows = sorted(f"{row.get('type')}={row.get('status')}/{row.get('reason')}" for row in status.get("conditions", ()))
+    outcomes = [str(row.get("outcome")) for row in status.get("attempts") or ()]
+    fields = sorted(f"{part}.{name}" for part in ("metadata", "spec") for name in told.get(part) or ())
+    reason = told.get("reason", "") if told.get("kind") == "Event" else ""
+    return f"{status.get('phase', '')} {outcomes} {rows} {fields} {reason}"
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    try:
+        told = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise ValueError("no JSON") from error
+    return told if isinstance(told, dict) else {}
+
+
+# -- the end, in words that two runs can share -------------------------------------------------------------------------
+
+
+def end_of(stage: Lives) -> dict[str, Any]:
+    """Objects, Nodes and machines, without what may differ: uids, times, prices, which offer it was."""
+    api = stage.world.api.backstage
+    return {
+        "requests": {_name(obj): _request(obj) for obj in api.objects(GPU_REQUEST)},
+        "classes": {_name(obj): sorted(obj["metadata"].get("finalizers", ())) for obj in api.objects(GPU_NODE_CLASS)},
+        "nodes": len(stage.nodes()),
+        "machines": len(stage.living()),
+        "spent on": sorted(_spent_on(stage)),
+    }
+
+
+def _name(obj: dict[str, Any]) -> str:
+    meta = obj["metadata"]
+    return f"{meta.get('namespace', '')}/{meta['name']}"
+
+
+def _request(obj: dict[str, Any]) -> tuple[Any, ...]:
+    status = obj.get("status", {})
+    conditions = {row["type"]: (row["status"], row["reason"]) for row in status.get("conditions", ())}
+    kept = {kind: conditions.get(kind) for kind in ("Launched", "Ready", "Terminating", "Ended")}
+    # Whether a machine was lost or never was of use counts; orders that came to nothing do not.
+    outcomes = [row.get("outcome") for row in status.get("attempts", ())]
+    made = [outcome for outcome in outcomes if outcome not in ("Absent", "Withdrawn", "Busy", "SoldOut")]
+    return status.get("phase"), tuple(obj["metadata"].get("finalizers", ())), kept, made
+
+
+def _spent_on(stage: Lives) -> Iterator[str]:
+    maps = stage.world.api.backstage.objects(CONFIG_MAP, "tgp-system")
+    for found in maps:
+        if "spend" in found["metadata"]["name"]:
+            for text in (found.get("data") or {}).values():
+                yield str(_decoded(text.encode()).get("request"))
+
+
+def counts_of(stage: Lives) -> dict[str, int]:
+    """How often each object of interest came and went; Nodes by how their names begin."""
+    counts: Counter[str] = Counter()
+    for what, times in stage.world.history.items():
+        deed, storage, name = what.split(" ", 2)
+        kind = storage.partition(".")[0]
+        if kind in COUNTED:
+            counts[f"{deed} {kind} {name.rpartition('-')[0] if kind == 'nodes' else name}"] += times
+    return dict(counts)
+
+
+# -- stories -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OneRequest:
+    """Apply, Ready, a pod runs; then it idles out and is deleted, or is deleted at work."""
+
+    name: str
+    deleted_at_work: bool = False
+    replicas: int = 1
+
+    def begin(self, stage: Lives) -> None:
+        a_class(stage.world, CLASS)
+
+    def play(self, stage: Lives) -> None:
+        stage.wants(idleTimeout="3m" if not self.deleted_at_work else "Never")
+        stage.works(run_for="30m" if self.deleted_at_work else "1m")
+        stage.until(lambda: stage.phase() == "Ready")
+        stage.until(lambda: bool(stage.running_pods()))
+        if not self.deleted_at_work:
+            stage.until(lambda: stage.phase() in OVER)
+        stage.drops()
+        stage.until(lambda: stage.request() is None)
+        stage.world.api.backstage.delete(JOB, "default", "job", propagation="Background")
+
+
+IDLE, DELETED = OneRequest("idle"), OneRequest("deleted", deleted_at_work=True)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Several requests on a class with limits, each with a fate of its own; two replicas."""
+
+    name: str = "family"
+    replicas: int = 2
+
+    def begin(self, stage: Lives) -> None:
+        timeouts = {"launch": "6m", "boot": "1m", "join": "1m", "initialize": "2m"}
+        limits = {"maxNodes": 3, "maxHourlyCost": "4"}
+        a_class(stage.world, CLASS, limits=limits, timeouts=timeouts, instanceRequirements={"spotAllowed": True})
+        create(stage.world, NAMESPACE, "team")
+        stage.estate.ailments.named["shy-"] = [Ailment.NEVER_REGISTERS]
+
+    def play(self, stage: Lives) -> None:
+        shop = stage.shop
+        shop.mishaps.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
+        stage.wants("old", maxLifetime="20m", idleTimeout="Never")
+        stage.until(lambda: len(shop.fleet.machines) == 1)
+        stage.wants("shy", idleTimeout="4m")
+        stage.until(lambda: len(shop.fleet.machines) == 2)
+        stage.wants("bold", spot=True, restartPolicy="OnLoss", idleTimeout="Never")
+        stage.until(lambda: len(shop.fleet.machines) == 3)
+        stage.wants("team", "team", idleTimeout="Never")  # has to wait: three are allowed
+        stage.until(lambda: stage.phase("bold") == "Ready")
+        shop.fleet.interrupt(next(one for one in shop.fleet.living() if one.spot), shop.fleet.advance())
+        stage.until(lambda: [row.get("outcome") for row in stage.attempts("bold")][-2:] == ["Lost", "Launched"])
+        stage.until(lambda: stage.phase("bold") == "Ready")
+        stage.until(lambda: stage.phase("shy") in OVER)
+        stage.until(lambda: stage.phase("old") in OVER)
+        stage.until(lambda: stage.phase("team", "team") == "Ready")
+        stage.world.api.backstage.delete(NAMESPACE, "", "team")
+        stage.until(lambda: stage.world.api.backstage.get(NAMESPACE, "", "team") is None)
+        stage.drops("bold")
+        stage.until(lambda: stage.request("bold") is None)
+
+
+FAMILY = Family()
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """People who come, change their minds and force things; drawn by the seed."""
+
+    seed: int | str
+    minutes: float = 60.0
+    replicas: int = 2
+    pause: tuple[float, float] = (20.0, 120.0)  # seconds between two deeds
+    most: int = 0  # requests at once; 0: drawn
+    gpus: tuple[str, ...] = ("RTX4090", "T4", "L4", "RTX3090", "A10")
+
+    @property
+    def name(self) -> str:
+        return "crowd"
+
+    def begin(self, stage: Lives) -> None:
+        luck = stage.world.luck("crowd/class")
+        limits = luck.choice(({}, {"maxNodes": luck.randint(3, 10)}, {"maxHourlyCost": str(luck.randint(2, 6))}))
+        timeouts = {"launch": "6m", "boot": "2m", "join": "2m", "initialize": "3m"}
+        a_class(stage.world, CLASS, limits=limits, timeouts=timeouts, instanceRequirements={"spotAllowed": True})
+
+    def play(self, stage: Lives) -> None:
+        stage.world.until(_People(stage, self).live())
+
+
+class _People:
+    def __init__(self, stage: Lives, crowd: Crowd) -> None:
+        self._stage = stage
+        self._crowd = crowd
+        self._luck = stage.world.luck("crowd")
+        self._most = crowd.most or self._luck.randint(5, 20)
+        self._number = 0
+
+    async def live(self) -> None:
+        loop, luck = self._stage.world.loop, self._luck
+        until = loop.time() + self._crowd.minutes * 60
+        for _ in range(self._most // 2):
+            self._ask()
+        while loop.time() < until:
+            await asyncio.sleep(luck.uniform(*self._crowd.pause))
+            self._do_something()
+        for obj in self._requests():
+            if obj["spec"].get("idleTimeout") != "Never" or luck.random() < 0.5:
+                self._drop(obj)
+
+    def _requests(self) -> list[dict[str, Any]]:
+        return list(self._stage.world.api.backstage.objects(GPU_REQUEST))
+
+    def _do_something(self) -> None:
+        here, luck = self._requests(), self._luck
+        dice = luck.random()
+        live = [obj for obj in here if obj.get("status", {}).get("phase") not in OVER]
+        if len(live) < 5 or (dice < 0.45 and len(live) < self._most):
+            self._ask()
+        elif dice < 0.60:
+            self._work()
+        elif here and dice < 0.85:
+            self._drop(luck.choice(here))
+        elif here and dice < 0.92:
+            self._change(luck.choice(here))
+        elif here:
+            self._force(luck.choice(here))
+
+    def _ask(self) -> None:
+        self._number += 1
+        luck = self._luck
+        spec: dict[str, Any] = {
+            "gpuType": luck.choice(self._crowd.gpus),
+            "idleTimeout": luck.choice(("5m", "10m", "20m", "Never")),
+            "maxLifetime": luck.choice(("15m", "1h", "24h")),
+            "restartPolicy": luck.choice(("Never", "OnLoss")),
+            "spot": luck.random() < 0.3,
+        }
+        if spec["idleTimeout"] == "Never":
+            spec["maxLifetime"] = luck.choice(("15m", "Never"))
+        if luck.random() < 0.3:
+            spec["maxHourlyPrice"] = luck.choice(("0.30", "0.50", "1.00"))
+        self._stage.wants(f"r{self._number}", **spec)
+
+    def _work(self) -> None:
+        self._stage.works(f"job{len(self._stage.world.effects)}", run_for=self._luck.choice(("1m", "4m")))
+
+    def _drop(self, obj: dict[str, Any]) -> None:
+        self._stage.drops(obj["metadata"]["name"])
+
+    def _change(self, obj: dict[str, Any]) -> None:
+        spec = {"idleTimeout": self._luck.choice(("5m", "30m"))}
+        self._stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", obj["metadata"]["name"], {"spec": spec})
+
+    def _force(self, obj: dict[str, Any]) -> None:
+        """`kubectl patch … finalizers: null`, and delete: what impatient people do."""
+        left = [name for name in obj["metadata"].get("finalizers", ()) if name != FINALIZER]
+        name = obj["metadata"]["name"]
+        self._drop(obj)
+        if self._stage.request(name) is not None:
+            self._stage.witness.forced[plain_uid(obj["metadata"]["uid"])] = None
+            change = {"metadata": {"finalizers": left or None}}
+            self._stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, change)
