@@ -6,15 +6,16 @@ PY := .venv/bin/python
 # A KUBECONFIG that merely stands in the environment must not turn `make run` loose on a real cluster:
 # only one given on make's own command line counts.
 
-.PHONY: help run test check format bench lock cluster clean ready
+.PHONY: help run test test-live check format bench lock cluster clean ready
 
 help: ## what can be done here
 	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and gives them back.\n\n'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\n  FOR=30s        with run: end by itself after that much wall time\n'
 	@printf '  KUBECONFIG=…   with run: observe a real cluster; nothing is bought, nothing is written\n'
 	@printf '  NAME=cache     with bench: one of cache, market, simulation, startup (all when absent)\n'
 	@printf '  T=tests/core   with test: only these tests\n'
+	@printf '  PROVIDER=vultr MAX_USD=1   with test-live: where, and what an hour must stay below; YES=1 does it\n'
 
 ready:
 	@$(PYTHON) tools/prepare.py
@@ -28,6 +29,9 @@ endif
 
 test: ready ## prove it: every test, real control plane included (builds its tools once)
 	@$(PY) -m tools.suite $(T)
+
+test-live: ready ## rent one real machine and give it back (costs money: PROVIDER, MAX_USD, a key)
+	@PROVIDER="$(PROVIDER)" MAX_USD="$(MAX_USD)" YES="$(if $(filter command,$(origin YES)),$(YES))" $(PY) -m tools.live
 
 check: ready ## before each commit, under a minute: format, lint, types, imports, quick tests
 	@$(PY) -m tools.check

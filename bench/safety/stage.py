@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from bench.safety import rates
-from bench.safety.demand import Wish, places, wishes
+from bench.safety.demand import Wish, market_of, places, wishes
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.app.clouds import facts_of
@@ -135,7 +135,7 @@ def _furnish(world: World, seed: int) -> None:
 
 
 def _shop(world: World, seed: int) -> Simulator:
-    shop = pretend(PROVIDER, world.clock, seed)
+    shop = pretend(PROVIDER, world.clock, market_of(seed))
     shop.fleet.habits = replace(shop.fleet.habits, moves=False)
     for stand in shop.fleet.stands.values():
         stand.stock = PLENTY

@@ -16,6 +16,7 @@ from tgp.ports.http import Handler, Http
 from tgp.sim.clock import WorldClock
 from tgp.sim.clouds.dialling import Dialler, origin_of
 from tgp.sim.clouds.everyone import pretend
+from tgp.sim.clouds.lambdalabs import SSH_KEY_NAME
 from tgp.sim.clouds.machine import Machine
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.loop import VirtualLoop, run
@@ -29,6 +30,10 @@ from tools.live.walk import opened, walk
 T = TypeVar("T")
 DOLLAR = 1_000_000
 CLUSTER = "http://town.test"
+SETTINGS = {  # what a maintainer would have to say of these
+    "lambdalabs": ProviderSettings(ssh_key_name=SSH_KEY_NAME),
+    "gcp": ProviderSettings(image="talos-1-11"),
+}
 
 
 @dataclass
@@ -51,7 +56,7 @@ class Pretence:
         url = facts_of(self.provider).endpoint
         self.network.mount(origin_of(url), self.simulator.handle)
         key = Secret(self.simulator.key_at(url)) if facts_of(self.provider).key_variable else None
-        settings = ProviderSettings(ssh_key_name="tgp") if self.provider == "lambdalabs" else ProviderSettings()
+        settings = SETTINGS.get(self.provider)
         counter = Counter(source_of(self.provider, "", "", settings), facts_of(self.provider), key)
         self.asked = Asked(counter, self.cap_microusd, self.yes)
         entropy = SeededEntropy("live", "walk")

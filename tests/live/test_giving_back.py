@@ -18,9 +18,11 @@ from tests.controlplane.village import Village
 from tests.live.pretend import Pretence, in_virtual_time
 from tgp.core.model.token import cluster_prefix, token_for
 from tgp.ports.cloud import LaunchOrder
+from tgp.sim.clouds.everyone import SIMULATORS
 from tgp.sim.clouds.fleet import Wanted
 from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.mishaps import Mishap, Verb
+from tools.live.asked import FREE
 from tools.live.choice import cheapest
 from tools.live.giving_back import NotShown, give_back
 from tools.live.walk import WalkFailed
@@ -108,9 +110,10 @@ def test_nothing_below_the_cap_is_no_walk():
     in_virtual_time(on_it())
 
 
-def test_a_whole_walk_leaves_nothing_but_its_bill():
+@pytest.mark.parametrize("provider", [name for name in SIMULATORS if name not in FREE])
+def test_a_whole_walk_leaves_nothing_but_its_bill(provider):
     async def on_it() -> None:
-        town = Pretence()
+        town = Pretence(provider)
 
         await town.walk()
 
@@ -123,7 +126,7 @@ def test_a_whole_walk_leaves_nothing_but_its_bill():
 
 
 @pytest.mark.parametrize("mishap", [Mishap.STUCK, Mishap.HANG_UP_AFTER, Mishap.MADE_TWICE, Mishap.DEARER])
-def test_whatever_the_provider_does_nothing_is_left(mishap):
+def test_whatever_the_provider_does_nothing_is_left_and_nothing_is_rented_in_its_stead(mishap):
     async def on_it() -> None:
         town = Pretence()
         town.simulator.mishaps.aim(mishap, Verb.LAUNCH)
@@ -134,6 +137,7 @@ def test_whatever_the_provider_does_nothing_is_left(mishap):
             town.said.append(str(error))
 
         assert town.alive == [], town.said
+        assert len(town.made) == (2 if mishap is Mishap.MADE_TWICE else 1)
 
     in_virtual_time(on_it())
 
@@ -220,10 +224,11 @@ def test_when_the_walk_is_killed_the_watchman_gives_back_whatever_signals_say(vi
 
 def test_when_the_walk_hangs_the_watchman_does_not_wait_for_ever(village, eventually):
     machine = left_behind(village)
-    walker, _ = a_walker(village, within_s=1.0)
+    walker, watchman = a_walker(village, within_s=1.0)
 
     eventually(lambda: gone(village, machine), 30)
 
+    os.kill(watchman, signal.SIGKILL)  # how it proves it was seen above
     walker.communicate("\n", timeout=60)
 
 

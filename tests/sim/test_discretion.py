@@ -3,15 +3,18 @@
 import base64
 import json
 import logging
+from datetime import timedelta
 from pathlib import Path
 
 from ruamel.yaml import YAML
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, furnish, ready, settle, writes
+from tests.sim.lives.an_estate import give_keys, lives
 from tests.sim.test_standing import Replica
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, SECRET
-from tgp.ports.http import Call
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, SECRET
+from tgp.app.settings import Settings
+from tgp.ports.http import Call, HangUp
 from tgp.sim.world import KUBERNETES, World
 
 RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "operator.yaml"
@@ -43,30 +46,46 @@ def test_a_secrets_value_is_in_no_voice_of_the_operator(caplog):
 def test_it_asks_for_every_right_it_was_given_and_for_no_other():
     """The shipped role and the calls of a busy life agree, both ways."""
     asked: set[tuple[str, str, str]] = set()  # verb, group, resource
-    with World("rights") as world:
-        furnish(world)
-        a_class(world, "rented", providers=[{"name": "runpod"}])
-        a_pool(world, "pool", "rented")
-        replica = Replica(world, "one")
+    with lives("rights", "vultr") as stage:
+        world = stage.world
         original = world.api.handle
+        unanswered = [f"/{GPU_REQUEST.plural}/train/status"]
 
         async def overheard(call: Call):
             asked.add(_right(call))
+            if call.method == "PATCH" and unanswered and call.path.endswith(unanswered[0]):
+                unanswered.pop()
+                raise HangUp  # whoever wrote cannot know that nothing happened
             return await original(call)
 
         world.network.mount(KUBERNETES, overheard)
+        a_class(world, "rented", providers=[{"name": "vultr"}])
+        a_pool(world, "pool", "rented")
+        replica = Replica(world, "one", Settings(keep_finished=timedelta(minutes=5)))
         settle(world)
-        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="x")
-        settle(world)
-        world.api.backstage.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")  # told before: counted, not repeated
-        settle(world)
+        for _ in range(2):  # told before: counted, not repeated
+            world.api.backstage.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")
+            settle(world)
+            give_keys(world, stage.shops)
+            settle(world)
+        stage.wants("train", gpuType="A100")
+        stage.wants("spare", gpuType="A100", idleTimeout="10m")
+        stage.until(lambda: stage.phase("train") == stage.phase("spare") == "Ready")
+        stage.works(run_for="10m")
+        stage.until(stage.running_pods)
+        for name in ("train", "spare"):
+            if stage.phase(name) == "Ready":
+                stage.drops(name)
+        stage.until(lambda: not stage.living())
+        stage.wants("last", gpuType="A100", idleTimeout="5m")
+        stage.until(lambda: stage.phase("last") == "gone")
         replica.operator.stop()
         world.run(minutes=1)
 
         assert replica.ended
         assert writes(world)
     lists = {("list", group, resource) for verb, group, resource in asked if verb == "watch"}  # where none can stream
-    assert sorted(asked | lists) == sorted(_granted())
+    assert asked | lists == _granted()
 
 
 def _right(call: Call) -> tuple[str, str, str]:

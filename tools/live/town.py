@@ -29,6 +29,7 @@ from tgp.app.settings import Settings
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.offer import Offer
+from tgp.core.model.spend import Entry, entries
 from tgp.core.model.token import cluster_prefix
 from tgp.core.rules.secrets import OPERATOR_SECRET
 from tgp.ports.clock import Clock
@@ -43,7 +44,6 @@ from tools.live.asked import Asked
 RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "operator.yaml"
 OURS, ACCOUNT = "tgp-system", "tgp-operator"
 NAME = "live"  # of the class, the request and the pod
-REQUEST = "/apis/tgp.io/v1/namespaces/default/gpurequests/live"
 LIFE = "1h"  # the operator's own end of it; the walk is shorter
 TOKEN_LASTS = timedelta(days=1)
 
@@ -142,9 +142,6 @@ class Town:
         gpus = {resource_name(offer.gpu): offer.gpu_count}
         self._machines.power_on(Machine(node, devices=gpus, provider_id=provider_id))
 
-    def leave(self, node: str) -> None:
-        self._machines.power_off(node)
-
     @property
     def request(self) -> dict[str, Any] | None:
         """None: it is gone."""
@@ -159,10 +156,10 @@ class Town:
         pod = self.server.backstage.get(resource_of(self.server, _kind("v1", "Pod")), "default", NAME)
         return pod is not None and pod.get("status", {}).get("phase") == "Running"
 
-    def spend_lines(self) -> list[str]:
+    def spent(self) -> tuple[Entry, ...]:
         """What the operator wrote down of the cost."""
         maps = self.server.backstage.objects(resource_of(self.server, _kind("v1", "ConfigMap")), OURS)
-        return [line for each in maps for line in each.get("data", {}).values()]
+        return entries(maps)
 
 
 def _kind(api_version: str, kind: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from tgp.api.values import usd
 from tgp.app.clouds import AllClouds
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.offer import Offer
+from tgp.core.rules.node_state import provider_id_of
 from tgp.ports.cloud import Cloud
 from tools.live.asked import Asked
 from tools.live.choice import cheapest
@@ -88,38 +89,55 @@ async def walk(asked: Asked, ways: Ways, watch: Watch, say: Say) -> None:
             trouble = error
             say(f"trouble: {error!r}")
         left = await asyncio.shield(give_back(cloud, town.prefix, ways.clock, say))
-    for line in town.spend_lines():
-        say(f"the bill: {line}")
     say(f"{asked.counter.facts.title} lists nothing of ours any more")
+    _bill(town, say)
     if trouble is not None:
-        raise WalkFailed(f"given back; but the walk went wrong: {trouble}") from trouble
+        raise WalkFailed(f"given back; but the walk went wrong: {str(trouble) or 'interrupted'}") from trouble
     if left:
         raise WalkFailed(f"the operator left {', '.join(left)} behind; the walk gave it back")
 
 
+def _bill(town: Town, say: Say) -> None:
+    """As the operator wrote it down; what it did not live to write is on the provider's own bill."""
+    spent = town.spent()
+    for entry in spent:
+        lasted = int((entry.ended - entry.began).total_seconds())
+        say(f"the bill: {usd(entry.microusd)} USD for {entry.instance}, {lasted} s of {entry.gpus}x {entry.gpu}")
+    if not spent:
+        say("the bill: nothing was entered; the provider's own says more")
+
+
 async def _there_and_back(town: Town, cloud: Cloud, offer: Offer, say: Say) -> None:
     stages = Stages(say)
-    town.order(offer)
-    joined = ""
-    async with asyncio.timeout(START_WITHIN.total_seconds()):
-        while not (town.status.get("phase") == "Ready" and town.pod_runs):
-            stages.tell(town.status)
-            if not joined and town.status.get("phase") == "Booting":  # the provider says that it runs
-                joined = str(town.status["nodeName"])
-                token = town.status["attempts"][-1]["token"]
-                town.join(joined, f"tgp://{cloud.facts.provider}/{token}", offer)
-            if town.status.get("phase") in ("Failed", "Finished"):
-                raise WalkFailed(str(town.status.get("message")))
-            await _glance(town)
-    say(f"Node {joined} runs a pod on a GPU; now back")
-    town.delete()
-    async with asyncio.timeout(END_WITHIN.total_seconds()):
-        while town.request is not None:
-            stages.tell(town.status)
-            await _glance(town)
+    try:
+        async with asyncio.timeout(START_WITHIN.total_seconds()):
+            node = await _there(town, cloud, offer, stages)
+        say(f"Node {node} runs a pod on a GPU; now back")
+        town.delete()
+        async with asyncio.timeout(END_WITHIN.total_seconds()):
+            while town.request is not None:
+                await _glance(town, stages)
+    except TimeoutError as error:
+        raise WalkFailed(f"it took too long; the last word was: {stages.last}") from error
     say("the operator gave it back, entered its cost, and let the object go")
 
 
-async def _glance(town: Town) -> None:
+async def _there(town: Town, cloud: Cloud, offer: Offer, stages: Stages) -> str:
+    """The Node, once it serves. One machine is all that the cap is for: there is no second one."""
+    town.order(offer)
+    node = ""
+    while not (town.status.get("phase") == "Ready" and town.pod_runs):
+        match town.status.get("phase"):
+            case "Booting" if not node:  # the provider says that it runs
+                node = str(town.status["nodeName"])
+                town.join(node, provider_id_of(cloud.facts.provider, town.status["attempts"][-1]["token"]), offer)
+            case "Terminating" | "Failed" | "Finished":
+                raise WalkFailed(str(town.status.get("message")))
+        await _glance(town, stages)
+    return node
+
+
+async def _glance(town: Town, stages: Stages) -> None:
     town.must_be_operated()
+    stages.tell(town.status)
     await asyncio.sleep(GLANCE_S)

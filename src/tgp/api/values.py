@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from tgp.api.pattern import matches
@@ -32,6 +33,7 @@ WORDS_QUANTITY: Final = "must be a quantity such as 8, 500m or 64Gi"
 WORDS_TALOS: Final = "must end in a full version: v1.10.5, or ghcr.io/siderolabs/talos:v1.10.5"
 
 MICRO: Final = 1_000_000
+READINGS_KEPT: Final = 4096  # prices and lengths already read: the same few stand in every object, at every turn
 _UNIT_NANOSECONDS: Final = {
     "h": 3600 * 10**9,
     "m": 60 * 10**9,
@@ -53,6 +55,7 @@ NEVER: Final = Never.NEVER
 Span: TypeAlias = timedelta | Never
 
 
+@lru_cache(maxsize=READINGS_KEPT)
 def microusd(text: str, path: str) -> int:
     """Dollars as whole micro-dollars: "2.0" is 2,000,000."""
     if not matches(text, PRICE):
@@ -69,6 +72,7 @@ def usd(amount_microusd: int) -> str:
     return f"{sign}{whole}.{decimals}"
 
 
+@lru_cache(maxsize=READINGS_KEPT)
 def duration(text: str, path: str) -> timedelta:
     """A Go duration, cut to whole microseconds."""
     if not matches(text, DURATION):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -50,6 +51,7 @@ from tgp.app.plain_boot import PlainBoot
 from tgp.app.purchasing import Kit, Purchasing, Shelves
 from tgp.app.settings import Settings
 from tgp.controllers.gate import Gate
+from tgp.controllers.implicit_class import EveryClass
 from tgp.controllers.market import Market, MarketKeeper
 from tgp.controllers.nodeclasses import NodeClassReconciler
 from tgp.controllers.nodepools import BY_CLASS, NodePoolReconciler, by_class
@@ -122,6 +124,7 @@ class Operator:
         self.pools: Store[Typed[GPUNodePool]] = Store(GPU_NODE_POOL, {BY_CLASS: by_class, "namespace": by_namespace})
         self.namespaces: Store[Namespace] = Store(NAMESPACE)
         self.shelves = Shelves()
+        self.every_class = EveryClass(self.classes, self.shelves.implicit.store)
         self.elector = self._make_elector() if settings.leader_elect and not settings.observe else None
         self.writer = self._make_writer()
         self._recorder = None if settings.observe else EventRecorder(self.writer, self.clock, self.identity)
@@ -204,6 +207,7 @@ class Operator:
         )
         kit = Kit(
             classes=self.classes,
+            every_class=self.every_class,
             pools=self.pools,
             namespaces=self.namespaces,
             sources=self.sources,
@@ -217,14 +221,15 @@ class Operator:
             clock=self.clock,
             entropy=outside.entropy,
             policy=policy,
+            default_backend=settings.networking_backend,
             workers=settings.workers,
         )
         return Purchasing(self.shelves, kit)
 
     def _reflectors_of_purchases(self) -> tuple[Filler, ...]:
-        if self.settings.observe:
-            return ()
         shelves = self.shelves
+        if self.settings.observe:
+            return (shelves.implicit,)
         of_requests = self._reflector(typed(GPU_REQUEST, GPURequest), shelves.requests)
         self.purchasing.watch_by(of_requests)
         return (
@@ -235,6 +240,7 @@ class Operator:
             self._reflector(disruption_budgets(), shelves.budgets),
             shelves.tills,
             shelves.errands,
+            shelves.implicit,
         )
 
     def _tell_of_helpers(self) -> None:
@@ -277,12 +283,12 @@ class Operator:
 
     def _controllers(self) -> tuple[Controller, ...]:
         settings, clock = self.settings, self.clock
-        zones = frozenset(available_timezones())
+        zones = _time_zones()
         cluster = self.writer
         outside = self._outside
         of_market = MarketKeeper(
             self.market,
-            classes=self.classes,
+            classes=self.every_class,
             clouds=self.clouds,
             vault=self.vault,
             clock=clock,
@@ -299,6 +305,8 @@ class Operator:
             namespace=self.namespace,
             default_backend=settings.networking_backend,
             time_zones=zones,
+            requests=None if settings.observe else self.shelves.requests,
+            halted=lambda: self.purchasing.rounds.halted,
         )
         of_pools = NodePoolReconciler(
             self.pools,
@@ -315,6 +323,7 @@ class Operator:
                 of_market,
                 sources=(
                     Source(self.classes, of_market.of_class),
+                    Source(self.shelves.implicit.store, of_market.of_class),
                     Source(self.vault.board.store, of_market.of_secret),
                 ),
                 workers=MARKET_WORKERS,
@@ -327,6 +336,8 @@ class Operator:
                     Source(self.classes),
                     Source(self.vault.board.store, of_classes.referring_to),
                     Source(self.sources.store, of_classes.selling_from),
+                    *(() if settings.observe else (Source(self.shelves.requests, of_classes.holding),)),
+                    *(() if settings.observe else (Source(self.shelves.tills.store, of_classes.halted_at),)),
                 ),
                 writes=(self.classes,),
                 workers=settings.workers,
@@ -428,6 +439,12 @@ class Operator:
             if led:
                 self.journal.note(LeadershipReleased(self.identity))
         self.journal.note(OperatorStopped(self.identity, "asked to"))
+
+
+@cache
+def _time_zones() -> frozenset[str]:
+    """Of this machine: reading them means reading a directory tree."""
+    return frozenset(available_timezones())
 
 
 async def _first_of(

@@ -11,9 +11,11 @@ from tgp.adapters.kube.vault import KubeVault
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest
-from tgp.api.resource import DAEMON_SET, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET, Resource
+from tgp.api.resource import DAEMON_SET, GPU_NODE_CLASS, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET, Resource
 from tgp.controllers.gate import Gate
 from tgp.controllers.holds import BY_SECRET, ClassHolds, SecretHolds, by_secret
+from tgp.controllers.implicit_class import KEY as IMPLICIT_KEY
+from tgp.controllers.implicit_class import EveryClass, ImplicitClass
 from tgp.controllers.ledger import Ghosts, Ledger
 from tgp.controllers.leftover_nodes import LeftoverNodes
 from tgp.controllers.market import Market
@@ -31,11 +33,12 @@ from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.model.till import till_of
+from tgp.core.model.till import tills_of
 from tgp.core.model.token import read_token
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
-from tgp.core.rules.default_class import IMPLICIT
+from tgp.core.rules.default_class import IMPLICIT, implicit_record
+from tgp.core.rules.holds import secrets_of
 from tgp.core.rules.lifecycle_words import OWNED
 from tgp.core.rules.limits import Holding
 from tgp.core.rules.sources import sources_of
@@ -66,6 +69,7 @@ class Shelves:
         self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
         self.budgets: Store[DisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
         self.tills: Board[Metadata] = Board(TILL)  # what was seen at each
+        self.implicit: Board[Typed[GPUNodeClass]] = Board(GPU_NODE_CLASS)  # the class that nobody wrote
         self.errands: Board[Metadata] = Board(ERRAND)  # tills that somebody wants looked at now
 
 
@@ -74,6 +78,7 @@ class Kit:
     """What purchases are given by the rest of the operator."""
 
     classes: Store[Typed[GPUNodeClass]]
+    every_class: EveryClass
     pools: Store[Typed[GPUNodePool]]
     namespaces: Store[Namespace]
     sources: Board[Metadata]
@@ -87,6 +92,7 @@ class Kit:
     clock: Clock
     entropy: Entropy
     policy: Policy
+    default_backend: str
     workers: int
 
 
@@ -102,7 +108,7 @@ class Purchasing:
         self.secret_holds = SecretHolds(shelves.requests, kit.cluster, kit.clock, namespace=kit.policy.namespace)
         self.rounds = Rounds(
             self.rosters,
-            classes=kit.classes,
+            classes=kit.every_class,
             requests=shelves.requests,
             clouds=kit.clouds,
             vault=kit.vault,
@@ -124,6 +130,14 @@ class Purchasing:
             clock=kit.clock,
         )
         self.requests = self._make_requests()
+        self.implicit = ImplicitClass(
+            kit.classes,
+            shelves.requests,
+            kit.vault,
+            kit.clock,
+            default_backend=kit.default_backend,
+            show=self._show_implicit,
+        )
         self._reflector: Reflector[Typed[GPURequest]] | None = None
 
     def watch_by(self, reflector: Filler) -> None:
@@ -143,6 +157,7 @@ class Purchasing:
                 self.rounds,
                 sources=(
                     Source(kit.classes, self.rounds.of_class),
+                    Source(shelves.implicit.store, self.rounds.of_class),
                     Source(shelves.requests, self.rounds.of_request),
                     Source(kit.vault.board.store, self.rounds.of_secret),
                     Source(shelves.errands.store),
@@ -159,6 +174,7 @@ class Purchasing:
                     Source(shelves.nodes, self.requests.of_node),
                     Source(shelves.pods, self.requests.of_pod),
                     Source(kit.classes, self.requests.of_class),
+                    Source(shelves.implicit.store, self.requests.of_class),
                     Source(shelves.tills.store, self.requests.of_till),
                     Source(kit.sources.store, self.requests.whoever_waits),
                     Source(shelves.daemon_sets, self.requests.whoever_waits),
@@ -183,7 +199,20 @@ class Purchasing:
             Controller(
                 "secret-holds",
                 self.secret_holds,
-                sources=(Source(shelves.requests, self.secret_holds.of_request),),
+                sources=(
+                    Source(shelves.requests, self.secret_holds.of_request),
+                    Source(kit.vault.board.store),
+                ),
+            ),
+            Controller(
+                "implicit-class",
+                self.implicit,
+                sources=(
+                    Source(kit.classes, self.implicit.of_class),
+                    Source(shelves.requests, self.implicit.of_request),
+                    Source(kit.vault.board.store, self.implicit.of_secret),
+                ),
+                only_looks=True,
             ),
         )
 
@@ -191,7 +220,7 @@ class Purchasing:
         kit, shelves = self._kit, self.shelves
         views = Views(
             shelves.requests,
-            kit.classes,
+            kit.every_class,
             kit.pools,
             shelves.nodes,
             shelves.pods,
@@ -225,11 +254,10 @@ class Purchasing:
         )
 
     async def _hold(self, node_class: str, attempt: Attempt) -> None:
-        """The class and the Secret stay while the machine needs them. Raises KeyRefused: nothing is bought without."""
-        secret, _, _ = (attempt.credentials or "").partition("/")
+        """The class and its Secrets stay while the machine needs them. Raises KeyRefused: nothing is bought without."""
         why = await self.class_holds.ensure(node_class) if node_class != IMPLICIT else None
-        if why is None and secret:
-            why = await self.secret_holds.ensure(secret)
+        for secret in sorted(secrets_of(attempt)):
+            why = why or await self.secret_holds.ensure(secret)
         if why is not None:
             raise KeyRefused(why)
 
@@ -237,15 +265,23 @@ class Purchasing:
         """Machines that no request owns count against every class that buys where they are."""
         ghosts = {ghost.uid: ghost for ghost in self.ghosts.of(node_class)}
         yield from ghosts.values()
-        record = self._kit.classes.get(Key("", node_class))
+        record = self._kit.every_class.get(Key("", node_class))
         if record is None or record.object is None:
             return
         for source in sources_of(record.object).values():
-            for machine in [each.name for each in source.settings.machines] or [""]:
-                for orphan in self.rounds.orphans_of(till_of(source, machine).name):
+            for till in tills_of(source):
+                for orphan in self.rounds.orphans_of(till.name):
                     token = read_token(orphan.instance.token)
                     if token is None or token.uid not in ghosts:
                         yield Holding(orphan.instance.id, orphan.instance.hourly_microusd or 0)
+
+    def _show_implicit(self, made: GPUNodeClass | None) -> None:
+        board = self.shelves.implicit
+        version = board.next_version()
+        if made is None:
+            board.store.drop(Typed(key=IMPLICIT_KEY, resource_version=version))
+        else:
+            board.store.put(implicit_record(made, version))
 
     def _announce(self, till: str) -> None:
         _post(self.shelves.tills, till)

@@ -1,6 +1,6 @@
 """Looks after GPUNodeClasses: what they refer to, what providers say of their keys, what they could buy and hold."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
@@ -10,6 +10,7 @@ from tgp.controllers.request_index import BY_NODE_CLASS
 from tgp.controllers.verdicts import Scribe, condition_of, generation_of
 from tgp.core.model.conditions import Verdict
 from tgp.core.model.key import Key
+from tgp.core.model.till import tills_of
 from tgp.core.model.typed import Typed
 from tgp.core.model.wish import PassedOver
 from tgp.core.model.workload import Metadata
@@ -62,6 +63,7 @@ class NodeClassReconciler:
         default_backend: str,
         time_zones: frozenset[str],
         requests: View[Typed[GPURequest]] | None = None,  # None: nothing is told of what a class holds
+        halted: Callable[[], Mapping[str, str]] = dict,  # tills where the collector stopped and asks, each with why
     ) -> None:
         self._classes = classes
         self._vault = vault
@@ -72,6 +74,7 @@ class NodeClassReconciler:
         self._default_backend = default_backend
         self._time_zones = time_zones
         self._requests = requests
+        self._halted = halted
         self._earlier: dict[str, int] = {}  # by class: micro-dollars spent by requests that are gone
 
     async def reconcile(self, key: Key) -> datetime | None:
@@ -101,6 +104,8 @@ class NodeClassReconciler:
         seen = boots_seen(machines, status, providers)
         for verdict in judge_holdings(machines, record.object.spec.limits, seen, providers):
             judged[verdict.type] = verdict
+        if why := self._why_halted(record.object):
+            judged["SweepHalted"] = Verdict("SweepHalted", True, "TooManyAtOnce", f"{why}; see tgp doctor --orphans")
         held = status if generation_of(record, "OffersFresh") == record.generation else {}
         parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held, seen)
         worth = asked and worth_writing(status, parts, now)
@@ -117,6 +122,11 @@ class NodeClassReconciler:
         stands = (condition_of(record, name) for name in sorted(OWNED - {verdict.type}))
         said = [verdict, *(each for each in stands if each is not None)]
         await self._scribe.write(record, said, totals(machines, record.status) or None)
+
+    def _why_halted(self, node_class: GPUNodeClass) -> str:
+        halted = self._halted()
+        tills = (till.name for source in sources_of(node_class).values() for till in tills_of(source))
+        return next((halted[name] for name in tills if name in halted), "")
 
     def _holdings(self, record: Typed[GPUNodeClass]) -> ClassHoldings:
         if self._requests is None:
@@ -194,6 +204,13 @@ class NodeClassReconciler:
         return [
             Key("", name) for name in dict.fromkeys(each[0] for each in (before, after) if each is not None) if name
         ]
+
+    def halted_at(self, _old: Metadata | None, _new: Metadata | None) -> Iterable[Key]:
+        """A till was looked at: where the collector stops or goes on, its classes say so."""
+        halted = self._halted()
+        for record in self._classes.values():
+            if record.object is not None and (halted or condition_of(record, "SweepHalted") is not None):
+                yield record.key
 
     def selling_from(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
         """Classes that buy from this source."""

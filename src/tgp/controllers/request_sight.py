@@ -28,7 +28,7 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import Found, Presence
 from tgp.core.model.spend import INSTANT
-from tgp.core.model.till import till_of, till_of_attempt
+from tgp.core.model.till import till_of, till_of_attempt, tills_of
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Namespace
@@ -42,7 +42,7 @@ from tgp.core.rules.node_state import idle, initialized, protected, provider_id_
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import Choice, Shop, Stay, choose, own_marks
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
-from tgp.core.rules.sources import sources_of
+from tgp.core.rules.sources import lacking, sources_of
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import View
@@ -148,11 +148,11 @@ class Lookout:
             return True
         until = memory.since + self._window(timedelta(minutes=1)).total_seconds()
         tills = {
-            till_of(source, machine).name
+            till.name
             for record in self._views.classes.values()
             if record.object is not None
             for source in sources_of(record.object).values()
-            for machine in ([each.name for each in source.settings.machines] or [""])
+            for till in tills_of(source)
         }
         return all(self._rosters.listed_since(till, until) for till in tills)
 
@@ -207,6 +207,8 @@ class Lookout:
         source = next((each for each in sources_of(chosen.object).values() if each.name == row.source), None)
         if source is None:
             return "the class does not buy there"
+        if missing := lacking(source):
+            return missing
         seller = self._market.sellers.get(row.source)
         if seller is not None and (seller.key.valid is False or seller.key.exhausted):
             return seller.key.why or "the provider refuses the key"

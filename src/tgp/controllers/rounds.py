@@ -26,7 +26,7 @@ from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.key import Key
 from tgp.core.model.presence import Trouble
-from tgp.core.model.till import Till, till_of, till_of_attempt
+from tgp.core.model.till import Till, till_of_attempt, tills_of
 from tgp.core.model.token import cluster_prefix
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
@@ -322,9 +322,7 @@ def _tills_of_class(record: Typed[GPUNodeClass] | None) -> dict[str, Till]:
         source = source_for(provider)
         if source.provider in PROVIDERS:  # one that only a newer version knows is left to that version
             # Each machine you own is a till: one silent box must not make the others unknown.
-            for machine in [each.name for each in source.settings.machines] or [""]:
-                till = till_of(source, machine)
-                found[till.name] = till
+            found.update({till.name: till for till in tills_of(source)})
     return found
 
 

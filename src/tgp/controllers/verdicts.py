@@ -14,7 +14,16 @@ from tgp.ports.journal import Journal
 T = TypeVar("T")
 
 BAD_WHEN_TRUE = frozenset(
-    {"Unsatisfiable", "DeprecatedFields", "Limited", "SpotInert", "LimitReached", "AccountChanged", "Restored"}
+    {
+        "Unsatisfiable",
+        "DeprecatedFields",
+        "Limited",
+        "SpotInert",
+        "LimitReached",
+        "AccountChanged",
+        "Restored",
+        "SweepHalted",
+    }
 )
 
 

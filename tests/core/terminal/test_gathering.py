@@ -8,14 +8,14 @@ import pytest
 from tests.core.terminal.scenes import NOW
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
-from tgp.api.resource import GPU_NODE_POOL
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.app.view.crowd import WAITING_FOR_GPU, Crowd
 from tgp.app.view.doors import CountingHttp, ReadOnlyHttp
 from tgp.app.view.ears import Ears
 from tgp.app.view.scene import newest
 from tgp.core.model.amounts import Amounts
 from tgp.core.model.event import Event
-from tgp.core.model.facts import ConditionChanged, LeadershipWon, Subject
+from tgp.core.model.facts import ConditionChanged, LeadershipWon, MachineReady, Subject
 from tgp.core.model.key import Key
 from tgp.core.model.pod import PENDING, RUNNING, SUCCEEDED, UNSCHEDULABLE, Pod
 from tgp.ports.http import Call, NeverLeft, Reply
@@ -159,3 +159,24 @@ async def test_nothing_that_changes_anything_passes_the_last_door(method):
 
     assert inner.seen == ["GET"]
     assert door.refused == 2
+
+
+def test_what_the_cluster_is_told_by_an_event_is_not_told_twice():
+    fact = MachineReady(Subject(GPU_REQUEST, Key("ml", "notebook"), "uid"), "vast", "node-1", timedelta(minutes=3))
+
+    def heard(*, conditions: bool) -> list[str]:
+        ears = Ears(Fixed(), conditions=conditions)
+        with ears.listening():
+            LiveJournal(Silent(), Metrics()).note(fact)
+        return [one.reason for one in ears.heard]
+
+    assert heard(conditions=False) == []
+    assert heard(conditions=True) == ["MachineReady"]
+
+
+def test_a_turn_that_is_taken_again_is_no_news():
+    ears = Ears(Fixed(), conditions=False)
+    with ears.listening():
+        logging.getLogger("tgp.runtime").info("turn put off", extra={"why": "409 Conflict"})
+
+    assert list(ears.heard) == []

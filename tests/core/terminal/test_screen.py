@@ -1,13 +1,14 @@
 import io
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.core.terminal.scenes import a_happening, a_machine, a_scene, a_thing
+from tests.core.terminal.scenes import NOW, a_happening, a_machine, a_scene, a_thing
 from tgp.surfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
-from tgp.surfaces.terminal.scene import Scene
+from tgp.surfaces.terminal.scene import Purse, Scene, dollars
 from tgp.surfaces.terminal.screen import Screen
 
 SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much
@@ -34,6 +35,26 @@ def test_the_screen_says_what_there_is_and_what_to_do_next():
     assert "pods: 3 running" in text
     assert "■□ 1/2" in text
     assert lines[-1].startswith(" next: kubectl describe gpunodepool training -n ml")
+
+
+def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
+    purse = Purse(428_241, 184_501, NOW + timedelta(minutes=12))
+    request = a_thing("ml/notebook", kind="GPURequest", purse=purse)
+    lines = plain(a_scene(things=(request, a_thing()), rented=1, hourly_microusd=428_241))
+    (row,) = [line for line in lines if "ml/notebook" in line]
+    (other,) = [line for line in lines if line.startswith("pool")]
+
+    assert row.split()[4:7] == ["$0.43", "$0.18", "12m"]
+    assert "$" not in other
+    assert any("costs $0.43/h for 1 machine " in line for line in lines)
+    assert not any("$" in line for line in plain(a_scene(things=(request,)), width=90)), "no room for it"
+
+
+@pytest.mark.parametrize(
+    ("microusd", "said"), [(0, "$0.00"), (4_999, "<$0.01"), (5_000, "$0.01"), (1_234_567_890, "$1,234.57")]
+)
+def test_money_is_told_to_the_cent_and_little_is_not_nothing(microusd, said):
+    assert dollars(microusd) == said
 
 
 @given(

@@ -64,5 +64,16 @@ def test_a_request_shows_its_phase():
     assert seen({"phase": "Failed"}, resource=GPU_REQUEST).good is False
 
 
+def test_a_request_that_waits_is_neither_well_nor_wrong():
+    assert seen({"phase": "Pending"}, resource=GPU_REQUEST).good is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "over"), [("Ready", False), ("Terminating", False), ("Finished", True), ("Failed", True)]
+)
+def test_a_request_that_has_ended_is_over(phase, over):
+    assert seen({"phase": phase}, resource=GPU_REQUEST).over is over
+
+
 def test_an_object_on_its_way_out_says_so():
     assert seen({"conditions": [condition("Ready", "True")]}, deleting=True).state == "Deleting"

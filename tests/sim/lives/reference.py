@@ -22,6 +22,7 @@ from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, JOB, NAMES
 from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.token import plain_uid
+from tgp.core.rules.collector import too_many
 from tgp.sim.checkers.everyone import INVARIANTS
 from tgp.sim.checkers.leadership import OneLeader
 from tgp.sim.checkers.money import NoOrphan, OneMachine, OneOrderPerAttempt
@@ -389,6 +390,7 @@ class _People:
             self._ask()
         while loop.time() < until:
             await asyncio.sleep(luck.uniform(*self._crowd.pause))
+            self._answer_the_collector()
             self._do_something()
         for obj in self._requests():
             if obj["spec"].get("idleTimeout") != "Never" or luck.random() < 0.5:
@@ -407,10 +409,19 @@ class _People:
             self._work()
         elif here and dice < 0.85:
             self._drop(luck.choice(here))
-        elif here and dice < 0.92:
+        elif here and dice < 0.95:
             self._change(luck.choice(here))
         elif here:
             self._force(luck.choice(here))
+
+    def _answer_the_collector(self) -> None:
+        """More orphans at once than it gives back by itself: it stops and asks, and a person ends them by hand."""
+        witness = self._stage.witness
+        there = witness.everything()
+        orphans = [one for one in there if witness.owner(one) is None]
+        if too_many(len(orphans), len(there)):
+            for one in orphans:
+                self._stage.shops[one.provider].fleet.end(one.machine)
 
     def _ask(self) -> None:
         self._number += 1

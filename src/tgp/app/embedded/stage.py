@@ -121,7 +121,11 @@ def _job(step: StartJob) -> dict[str, Any]:
             "ttlSecondsAfterFinished": KEPT_FOR,
             "template": {
                 "metadata": {"labels": labels, "annotations": behaviour},
-                "spec": {"restartPolicy": "Never", "containers": [container]},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [container],
+                    "tolerations": [{"key": "tgp.io/ephemeral", "operator": "Exists"}],  # rented machines will do
+                },
             },
         },
     }

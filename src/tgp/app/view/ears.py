@@ -4,13 +4,16 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import get_args
 
 from tgp.adapters.telemetry.logs import PLAIN, ROOT
-from tgp.core.model.facts import ConditionChanged
+from tgp.core.model.facts import ConditionChanged, MachineFact
 from tgp.ports.clock import Clock
 from tgp.surfaces.terminal.scene import Happening, label
 
 KEPT = 200  # lines; more than any screen shows
+DAILY = frozenset({"turn put off"})  # a write that somebody else's overtook is made again, and no news
+TOLD_BY_EVENTS = frozenset(fact.__name__ for fact in get_args(MachineFact))
 RESOURCES = {
     "gpunodeclass": "GPUNodeClass",
     "gpunodepool": "GPUNodePool",
@@ -20,7 +23,7 @@ RESOURCES = {
 
 
 class Ears(logging.Handler):
-    """Keeps the last lines. A condition that turned is left out where the cluster is told of it by an Event."""
+    """Keeps the last lines. What the cluster is told by an Event is left out where Events are written."""
 
     def __init__(self, clock: Clock, *, conditions: bool) -> None:
         super().__init__(logging.INFO)
@@ -35,6 +38,8 @@ class Ears(logging.Handler):
             if self._conditions:
                 reason, text = str(said.get("reason", "")), str(said.get("text", ""))
                 self._keep(about_subject(str(said.get("subject", ""))), reason, text, warning=warning)
+            return
+        if record.msg in DAILY or (record.msg in TOLD_BY_EVENTS and not self._conditions):
             return
         about = about_subject(str(said.pop("subject", ""))) or "operator"
         words = [f"{name} {value}" for name, value in said.items() if name != "where"]

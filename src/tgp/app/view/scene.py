@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,8 +15,9 @@ from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
 from tgp.api.kinds import OUR_KINDS, Kind
-from tgp.api.resource import NODE, POD, Resource
+from tgp.api.resource import GPU_REQUEST, NODE, POD, Resource
 from tgp.app.view.crowd import Crowd, gpus
+from tgp.app.view.purse import purse_of
 from tgp.app.view.verdict import Sight, thing_of
 from tgp.core.model.event import Event
 from tgp.core.model.node import Node
@@ -111,6 +112,7 @@ class Gatherer:
     def scene(self, frame: Frame) -> Scene:
         now = self._sources.clock.now()
         things = self._things(now)
+        paying = [thing.purse for thing in things if thing.kind == GPU_REQUEST.kind and thing.purse is not None]
         return Scene(
             title=frame.title,
             now=now,
@@ -127,6 +129,8 @@ class Gatherer:
             troubles=(*frame.troubles, *self.troubles()),
             things_known=any(reflector.store.synced for reflector in self._ours),
             machines_known=self._nodes.store.synced,
+            rented=sum(purse.hourly_microusd > 0 for purse in paying),
+            hourly_microusd=sum(purse.hourly_microusd for purse in paying),
         )
 
     def troubles(self) -> tuple[str, ...]:
@@ -148,7 +152,7 @@ class Gatherer:
         for reflector in self._ours:
             resource = reflector.store.resource
             for record in reflector.store.values():
-                found.append(thing_of(_sight(resource, record), now))
+                found.append(replace(thing_of(_sight(resource, record), now), purse=purse_of(record, now)))
         return tuple(sorted(found, key=_unhappy_first))
 
     def _machines(self) -> tuple[Machine, ...]:
@@ -222,12 +226,16 @@ _KIND_ORDER = {kind.resource.kind: place for place, kind in enumerate(OUR_KINDS)
 _MOOD_ORDER = {False: 0, None: 1, True: 2}
 
 
-def _unhappy_first(thing: Thing) -> tuple[int, int, str]:
-    return _MOOD_ORDER[thing.good], _KIND_ORDER[thing.kind], thing.name
+def _unhappy_first(thing: Thing) -> tuple[int, int, int, str]:
+    """Then what somebody waits or pays for; what came to a good end is last."""
+    mood = len(_MOOD_ORDER) if thing.over and thing.good else _MOOD_ORDER[thing.good]
+    return mood, thing.kind != GPU_REQUEST.kind, _KIND_ORDER[thing.kind], thing.name
 
 
 def _note(node: Node) -> str:
     words = [node.labels[name] for name in NOTES if node.labels.get(name)][:1]
+    if provider := node.labels.get("tgp.io/provider"):
+        words.append(f"rented from {provider}")
     if CONTROL_PLANE in node.labels:
         words.insert(0, "control plane")
     if node.cordoned:

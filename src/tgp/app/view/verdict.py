@@ -11,6 +11,8 @@ from tgp.surfaces.terminal.scene import Thing
 
 IN_THE_WAY = ("Unsatisfiable", "Restored", "Degraded", "QuotaExceeded")  # trouble when true, whatever Ready says
 ENDED_BADLY = frozenset({"Failed"})
+OVER = frozenset({"Finished", "Failed"})
+WAITING = frozenset({"Pending"})  # for something to rent: neither well nor wrong, and at no cost
 
 
 class _Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -54,6 +56,7 @@ def thing_of(sight: Sight, now: datetime) -> Thing:
         reason=row.reason if row is not None else "",
         message=(row.message if row is not None else status.message) or _unjudged(state),
         since=since,
+        over=status.phase in OVER,
     )
 
 
@@ -64,7 +67,7 @@ def _judged(status: _Status, conditions: dict[str, _Condition]) -> tuple[str, bo
         if row is not None and row.status == "True" and (ready is None or ready.status == "True"):
             return name, False, row
     if status.phase:
-        return status.phase, status.phase not in ENDED_BADLY, ready
+        return status.phase, None if status.phase in WAITING else status.phase not in ENDED_BADLY, ready
     if ready is None:
         return "", None, None
     match ready.status:

@@ -50,6 +50,11 @@ def till_of(source: Source, machine: str = "") -> Till:
     return Till(source.provider, source.secret, source.key, kept)
 
 
+def tills_of(source: Source) -> tuple[Till, ...]:
+    """Every till behind a source: one, or one for each machine you own."""
+    return tuple(till_of(source, machine) for machine in [each.name for each in source.settings.machines] or [""])
+
+
 def till_of_attempt(attempt: Attempt) -> Till | None:
     """From the record alone, whatever became of the class. None: the record does not say where."""
     if attempt.offer is None:

@@ -20,6 +20,7 @@ OWNED = frozenset(
         "LimitReached",
         "AccountChanged",
         "BootProven",
+        "SweepHalted",
     }
 )
 SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted

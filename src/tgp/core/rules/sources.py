@@ -16,6 +16,13 @@ def source_for(provider: ProviderConfig) -> Source:
     return source_of(name, ref.name, ref.key, provider.settings)
 
 
+def lacking(source: Source) -> str:
+    """What its provider starts no machine without, and nobody has said; empty: nothing."""
+    if source.provider == "lambdalabs" and source.settings.ssh_key_name is None:
+        return "settings.sshKeyName is not set, and Lambda starts no machine without an SSH key of the account"
+    return ""
+
+
 def sources_of(node_class: GPUNodeClass) -> dict[str, Source]:
     """Of the enabled providers, by the provider's name as the class writes it.
 

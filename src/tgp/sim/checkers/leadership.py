@@ -41,6 +41,8 @@ class OneLeader(Checker):
                 return
             if EVENTS in call.path:
                 return
+        elif not self.witness.pays(exchange.endpoint.name, call.method, call.path):
+            return  # whoever stands by reads the market, too
         if self._holder is None:
             return  # a world without election
         holder = self._identities.get(self._holder)

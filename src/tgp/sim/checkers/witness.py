@@ -179,6 +179,11 @@ class Witness(Tap):
         kept = next((one for one in twins if one.machine.id == noted), twins[0] if twins else rented)
         return claim if kept is rented else None
 
+    def pays(self, endpoint: str, method: str, path: str) -> bool:
+        """Does such a call at a provider make or end something? Some providers are asked by POST."""
+        simulator = self._places.get(endpoint)
+        return simulator is not None and simulator.verb_of(Call(method, path)) in (Verb.LAUNCH, Verb.TERMINATE)
+
     def of_uid(self, uid: str) -> list[Rented]:
         """Machines of a request that are not gone, the oldest first."""
         return list(self.rented.get(uid, {}).values())

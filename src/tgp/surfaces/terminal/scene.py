@@ -8,6 +8,15 @@ KINDS = {"GPUNodeClass": "class", "GPUNodePool": "pool", "GPURequest": "request"
 
 
 @dataclass(frozen=True, slots=True)
+class Purse:
+    """What an object costs."""
+
+    hourly_microusd: int  # now; 0: nothing
+    spent_microusd: int  # so far, an estimate
+    ends_at: datetime | None = None  # its machine is given back then, as things stand
+
+
+@dataclass(frozen=True, slots=True)
 class Thing:
     """One object of ours."""
 
@@ -18,6 +27,8 @@ class Thing:
     reason: str
     message: str
     since: datetime
+    purse: Purse | None = None  # None: it never costs anything by itself
+    over: bool = False  # it has ended, and stays to tell its story
 
     @property
     def label(self) -> str:
@@ -85,6 +96,8 @@ class Scene:
     troubles: tuple[str, ...] = field(default=())  # what cannot be shown, and why
     things_known: bool = True  # False: none of our kinds could be read, so that nothing is known rather than there
     machines_known: bool = True
+    rented: int = 0  # machines that cost something, or may
+    hourly_microusd: int = 0  # all of them together
 
     @property
     def unhappy(self) -> int:
@@ -109,6 +122,11 @@ def age(length: timedelta) -> str:
     if hours < 8:
         return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
+
+
+def dollars(microusd: int) -> str:
+    """To the cent; less than one is not nothing."""
+    return "<$0.01" if 0 < microusd < 5_000 else f"${microusd / 1_000_000:,.2f}"
 
 
 def plain(text: str) -> str:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tgp.surfaces.terminal.layout import Rows, share
-from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Scene, Stall, Thing, age, plain
+from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Scene, Stall, Thing, age, dollars, plain
 
 T = TypeVar("T")
 
@@ -17,6 +17,7 @@ NARROW = 100  # columns; below it an object's message goes, its reason stays
 TIGHT = 64  # columns; below it only names and states fit
 SHADES = {True: "green", False: "red", None: "yellow"}
 LONGEST_NAME = 34  # columns of the screen for one name; the rest is cut
+MONEY = ("$/h", "spent", "ends in")
 GAUGE = 8  # machines with more GPUs are shown by number alone
 
 UNREAD = "not read yet"  # what keeps it from being read stands among the troubles
@@ -49,6 +50,9 @@ def _header(scene: Scene, width: int) -> RenderableType:
     facts: list[tuple[str, str]] = []
     for name, value in scene.operator.items():
         facts += [("   " if facts else "", ""), (f"{name} ", "dim"), (value, "bold" if value != "0" else "")]
+    if scene.rented:
+        machines = "1 machine" if scene.rented == 1 else f"{scene.rented} machines"
+        facts += [("   costs ", "dim"), (f"{dollars(scene.hourly_microusd)}/h", "bold"), (f" for {machines}", "dim")]
     lines = [
         _line((clock, "bold"), (f"   {scene.pace}" if scene.pace else "", "dim")),
         _line(*facts),
@@ -77,7 +81,15 @@ def _things(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
     heading = _heading(f"Objects ({len(scene.things)})", unhappy, "red" if scene.unhappy else "green")
     if not rows.things:
         return [heading]
-    table = _table("kind", "name", "state", *_if(width >= TIGHT, "reason"), *_if(width >= NARROW, "message"), "since")
+    table = _table(
+        "kind",
+        "name",
+        "state",
+        *_if(width >= TIGHT, "reason"),
+        *(MONEY if width >= NARROW else ()),
+        *_if(width >= NARROW, "message"),
+        "since",
+    )
     for thing in scene.things[: rows.things]:
         table.add_row(*_thing(thing, scene, width))
     return _section(
@@ -92,8 +104,20 @@ def _thing(thing: Thing, scene: Scene, width: int) -> Iterable[Text]:
     if width >= TIGHT:
         yield Text(plain(thing.reason), style="dim" if thing.good else "")
     if width >= NARROW:
+        yield from _purse(thing, scene)
         yield Text(plain(thing.message), style="" if thing.good is False else "dim")
     yield Text(age(scene.now - thing.since))
+
+
+def _purse(thing: Thing, scene: Scene) -> Iterable[Text]:
+    purse = thing.purse
+    if purse is None:
+        return (Text(), Text(), Text())
+    return (
+        Text(dollars(purse.hourly_microusd) if purse.hourly_microusd else "", style="bold"),
+        Text(dollars(purse.spent_microusd) if purse.spent_microusd else ""),
+        Text(age(purse.ends_at - scene.now) if purse.ends_at is not None else "", style="dim"),
+    )
 
 
 def _machines(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:

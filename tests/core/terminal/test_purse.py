@@ -1,0 +1,48 @@
+"""What an object costs, as a screen reads it."""
+
+from datetime import timedelta
+
+import msgspec
+
+from tests.core.rules.a_sight import NOW, a_machine, a_sight, ago, over
+from tgp.api.nodeclass import GPUNodeClass, GPUNodeClassSpec, GPUNodeClassStatus, ProviderConfig
+from tgp.app.view.purse import purse_of
+from tgp.core.model.key import Key
+from tgp.core.model.typed import Typed
+from tgp.surfaces.terminal.scene import Purse
+
+
+def test_a_request_costs_on_as_time_passes_and_says_until_when():
+    until = NOW + timedelta(hours=1)
+    running = a_machine(2, launched_at=ago(hours=2))
+    lost = over(1, "Lost", launched_at=ago(hours=4), ended_at=ago(hours=3), spent="0.40")
+    record = a_sight(lost, running, status={"termination_scheduled_at": until}).record
+
+    assert purse_of(record, NOW) == Purse(400_000, 1_200_000, until)
+    assert purse_of(record, NOW + timedelta(hours=1)) == Purse(400_000, 1_600_000, until)
+
+
+def test_a_request_without_a_machine_costs_nothing_more():
+    record = a_sight(over(1, "Returned", launched_at=ago(hours=2), ended_at=ago(hours=1), spent="0.40")).record
+
+    assert purse_of(record, NOW) == Purse(0, 400_000)
+
+
+def test_a_restored_copy_costs_nothing():
+    """The machine in its status is another object's."""
+    assert purse_of(a_sight(a_machine(), annotations={"tgp.io/uid": "another"}).record, NOW) is None
+
+
+def test_a_class_costs_what_its_status_says_and_nonsense_is_nothing():
+    def a_class(**status: str) -> Typed[GPUNodeClass]:
+        spec = GPUNodeClassSpec(providers=(ProviderConfig(name="vast"),))
+        return Typed(key=Key("", "c"), object=GPUNodeClass(spec=spec, status=GPUNodeClassStatus(**status)))
+
+    assert purse_of(a_class(hourly_cost="1.50", total_cost="20"), NOW) == Purse(1_500_000, 20_000_000)
+    assert purse_of(a_class(hourly_cost="plenty"), NOW) == Purse(0, 0)
+
+
+def test_what_cannot_be_read_has_no_purse():
+    unreadable = msgspec.structs.replace(a_sight(a_machine()).record, object=None)
+
+    assert purse_of(unreadable, NOW) is None
