@@ -117,7 +117,7 @@ def environment(control_plane, kubectl_program, tmp_path_factory) -> dict[str, s
 @pytest.fixture(scope="module")
 def embedded_world(environment) -> Iterator[None]:
     """What the kubectl lines for the embedded world talk to."""
-    command = [sys.executable, "-m", "tgp", "demo", "--lines", "--for", f"{BOUND_S}s"]
+    command = [sys.executable, "-m", "tgp", "demo", "--lines", "--for", f"{MARKET_S}s"]
     process = subprocess.Popen(command, cwd=HOUSE, env=environment, stdout=subprocess.PIPE, text=True)
     with process:
         while "big-gpus: NotReady" not in process.stdout.readline():

@@ -18,7 +18,18 @@ from tgp.app.embedded.guest import RESTARTS, Guest, settings_at
 from tgp.app.embedded.machines import MACHINES
 from tgp.app.embedded.pace import pace_in_words, world_seconds
 from tgp.app.embedded.rehearsal import Rehearsal
-from tgp.app.embedded.script import GainPower, LosePower, StartJob, SupplyKeys, Suspend, WantGpus, WithdrawKeys, plan
+from tgp.app.embedded.script import (
+    GainPower,
+    GiveBack,
+    LosePower,
+    Rent,
+    StartJob,
+    SupplyKeys,
+    Suspend,
+    WantGpus,
+    WithdrawKeys,
+    plan,
+)
 from tgp.app.embedded.steady import SteadyLoop
 from tgp.app.embedded.world import EmbeddedWorld, patient
 from tgp.app.nowhere import nowhere
@@ -70,7 +81,7 @@ def test_equal_seeds_give_equal_plans_and_no_two_jobs_one_name():
 def test_something_of_everything_happens_in_the_first_half_minute():
     early = {type(step) for minute, step in steps(1) if minute <= 30}
 
-    assert early == {SupplyKeys, WantGpus, Suspend, StartJob, LosePower, GainPower}
+    assert early == {SupplyKeys, WantGpus, Suspend, StartJob, LosePower, GainPower, Rent, GiveBack}
 
 
 def test_a_simulated_day_passes_without_an_error_and_without_a_failed_turn():

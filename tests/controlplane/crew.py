@@ -61,16 +61,18 @@ class Crew:
             code = process.poll()
             if code is None:
                 continue
+            self.start(name)  # in any case: one failure is enough, the next test shall have its crew
             assert code in (LEASE_LOST, LAST_RESORT), f"{name} ended with {code}: {self.said(name)[-SHOWN:]}"
-            self.start(name)
 
-    def until(self, holds: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> float:
+    def until(self, holds: Callable[[], bool], what: str | Callable[[], str], within_s: float = PATIENCE_S) -> float:
         """Seconds until it holds; the crew is minded meanwhile."""
         began = time.monotonic()
         while not _soon(holds):
             self.tend()
-            logs = "\n".join(f"{name}:\n{self.said(name)[-SHOWN:]}" for name in self._running)
-            assert time.monotonic() - began < within_s, f"not within {within_s:.0f} s: {what}\n{logs}"
+            if time.monotonic() - began > within_s:
+                told = what if isinstance(what, str) else what()
+                logs = "\n".join(f"{name}:\n{self.said(name)[-SHOWN:]}" for name in self._running)
+                raise AssertionError(f"not within {within_s:.0f} s: {told}\n{logs}")
             time.sleep(POLL_S)
         return time.monotonic() - began
 

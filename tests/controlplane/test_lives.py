@@ -206,7 +206,7 @@ def asked(admin, crew) -> None:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_request_becomes_a_node_that_runs_a_pod(plane, village, crew, asked, provider):
     """Of every provider: one machine, one Node under the reserved name, GPUs that the real scheduler counts."""
-    crew.until(lambda: pod_runs(plane, provider), f"{provider}: {status_of(plane, provider)}")
+    crew.until(lambda: pod_runs(plane, provider), lambda: f"{provider} runs a pod: {status_of(plane, provider)}")
     crew.until(lambda: status_of(plane, provider).get("phase") == "Ready", f"{provider} is Ready")
 
     status = status_of(plane, provider)
@@ -272,7 +272,9 @@ def ordering(admin: Kubectl, village: Village, crew: Crew, name: str) -> Iterato
 
 
 def serves_with_one_machine(plane: ControlPlane, village: Village, crew: Crew, name: str, uid: str) -> None:
-    crew.until(lambda: status_of(plane, name).get("phase") == "Ready", f"{name}: {status_of(plane, name)}")
+    crew.until(
+        lambda: status_of(plane, name).get("phase") == "Ready", lambda: f"{name} is Ready: {status_of(plane, name)}"
+    )
     assert len(ever_made(village, uid)) == 1
     assert len(status_of(plane, name)["attempts"]) == 1, "it was adopted, not bought again"
     plane.admin.call("DELETE", request_path(name))
@@ -326,8 +328,9 @@ def test_the_class_of_the_first_readme_works_as_it_was_written(plane, admin, vil
     name = written["metadata"]["name"]
     admin.apply(written, a_request("early", "runpod", name))
     crew.until(
-        lambda: "cannot boot Talos" in condition(status_of(plane, "early"), "Launched").get("message", ""),
-        "it says why not",
+        lambda: "cannot boot Talos" in status_of(plane, "early").get("message", ""),
+        lambda: f"it says why not: {status_of(plane, 'early').get('message')}",
+        60,
     )
     uid = uid_of(plane, "early")
     assert ever_made(village, uid) == []

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tgp.api.request import IMMUTABLE, PHASES, GPURequestSpec
 from tgp.core.model.presence import Trouble
+from tgp.core.rules.default_class import IMPLICIT_LIMITS
 from tgp.core.rules.lifecycle import FAILURES_MAX, LOSSES_MAX, NO_MACHINE, NODE_LOST_AFTER, WARNED_AT, End
 from tgp.core.rules.lifecycle_words import OWNED
 
@@ -111,6 +112,10 @@ def test_its_numbers_are_the_ones_that_decide():
     assert (5, 16, timedelta(minutes=10), 0.8) == (FAILURES_MAX, LOSSES_MAX, NODE_LOST_AFTER, WARNED_AT)
     for said in ("five launches", "sixteen machines", "not ready for ten minutes", "80 % of its life"):
         assert said in PAGE
+
+
+def test_what_the_implicit_class_may_spend_is_told():
+    assert f"at most {IMPLICIT_LIMITS.max_nodes} machines and ${IMPLICIT_LIMITS.max_hourly_cost} an hour" in PAGE
 
 
 def test_chapters_follow_a_life():

@@ -50,6 +50,7 @@ from tgp.app.nowhere import NobodyKnows, nowhere
 from tgp.app.plain_boot import PlainBoot
 from tgp.app.purchasing import Kit, Purchasing, Shelves
 from tgp.app.settings import Settings
+from tgp.app.twins import TwinDesk
 from tgp.controllers.gate import Gate
 from tgp.controllers.implicit_class import EveryClass
 from tgp.controllers.market import Market, MarketKeeper
@@ -124,6 +125,7 @@ class Operator:
         self.pools: Store[Typed[GPUNodePool]] = Store(GPU_NODE_POOL, {BY_CLASS: by_class, "namespace": by_namespace})
         self.namespaces: Store[Namespace] = Store(NAMESPACE)
         self.shelves = Shelves()
+        self.twins = TwinDesk()
         self.every_class = EveryClass(self.classes, self.shelves.implicit.store)
         self.elector = self._make_elector() if settings.leader_elect and not settings.observe else None
         self.writer = self._make_writer()
@@ -143,6 +145,7 @@ class Operator:
             self.sources,
             self._reflector(namespaces(), self.namespaces),
             *self._reflectors_of_purchases(),
+            *(() if settings.observe else self.twins.reflectors(self._reflector)),
         )
         house = House(self.clock, outside.entropy, self.journal, MetricsMeter(self.metrics))
         self.runtime = Runtime(self.reflectors, self._controllers(), house)
@@ -175,6 +178,7 @@ class Operator:
                 GPU_NODE_POOL: (self.pools,),
                 GPU_REQUEST: (self.shelves.requests,),
                 NODE: (self.shelves.nodes,),
+                **self.twins.views(),
             },
         )
         if not self.settings.observe:
@@ -231,11 +235,12 @@ class Operator:
         if self.settings.observe:
             return (shelves.implicit,)
         of_requests = self._reflector(typed(GPU_REQUEST, GPURequest), shelves.requests)
-        self.purchasing.watch_by(of_requests)
+        of_pods = self._reflector(pods(), shelves.pods)
+        self.purchasing.watch_by(of_requests, of_pods)
         return (
             of_requests,
             self._reflector(nodes(), shelves.nodes),
-            self._reflector(pods(), shelves.pods),
+            of_pods,
             self._reflector(daemon_sets(), shelves.daemon_sets),
             self._reflector(disruption_budgets(), shelves.budgets),
             shelves.tills,
@@ -277,9 +282,9 @@ class Operator:
         lease = self.elector.key
         self.journal.note(LeaseTroubled(lease, why) if why else LeaseReached(lease))
 
-    def _reflector(self, projection: Projection[Any], store: Store[Any], namespace: str = "") -> Reflector[Any]:
-        outside = self._outside
-        return Reflector(self._http, Listed(projection, namespace), store, outside.entropy, self.journal)
+    def _reflector(self, projection: Projection[Any], store: Store[Any], *, optional: bool = False) -> Reflector[Any]:
+        entropy = self._outside.entropy
+        return Reflector(self._http, Listed(projection), store, entropy, self.journal, optional=optional)
 
     def _controllers(self) -> tuple[Controller, ...]:
         settings, clock = self.settings, self.clock
@@ -354,6 +359,7 @@ class Operator:
                 workers=settings.workers,
             ),
             *(() if settings.observe else self.purchasing.controllers()),
+            *(() if settings.observe else (self.twins.controller(cluster, self.journal, clock, settings.workers),)),
         )
 
     # -- running -----------------------------------------------------------------------------------------------------

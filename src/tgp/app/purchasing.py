@@ -139,11 +139,15 @@ class Purchasing:
             show=self._show_implicit,
         )
         self._reflector: Reflector[Typed[GPURequest]] | None = None
+        self._of_pods: Reflector[Pod] | None = None
 
-    def watch_by(self, reflector: Filler) -> None:
-        """Who fills the requests' store: the collector asks it for a fresh list before it ends anything."""
-        assert isinstance(reflector, Reflector)
-        self._reflector = reflector
+    def watch_by(self, of_requests: Filler, of_pods: Filler) -> None:
+        """Who fills these stores: they are asked for a fresh list before anything is ended for want of an owner or
+        of use.
+        """
+        assert isinstance(of_requests, Reflector)
+        assert isinstance(of_pods, Reflector)
+        self._reflector, self._of_pods = of_requests, of_pods
 
     def cluster_id(self) -> str:
         home = self._kit.namespaces.get(Key("", "kube-system"))
@@ -249,6 +253,7 @@ class Purchasing:
             desk=TillDesk(kit.clouds, kit.vault, kit.gate, kit.boot),
             books=Books(kit.cluster, kit.policy.namespace),
             hold=self._hold,
+            list_pods=self._list_pods,
             journal=kit.journal,
             clock=kit.clock,
         )
@@ -288,6 +293,10 @@ class Purchasing:
 
     def _ask_soon(self, till: str) -> None:
         _post(self.shelves.errands, till)
+
+    async def _list_pods(self) -> None:
+        assert self._of_pods is not None, "somebody fills the pods' store"
+        await self._of_pods.listed(self._of_pods.list_again())
 
     async def _refresh(self) -> None:
         assert self._reflector is not None, "somebody fills the requests' store"

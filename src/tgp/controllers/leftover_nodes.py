@@ -13,6 +13,7 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import NODE
 from tgp.controllers.request_index import BY_UID
 from tgp.controllers.rosters import Rosters
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.record import uid_text
@@ -49,6 +50,7 @@ class LeftoverNodes:
         self._cluster = cluster
         self._clock = clock
         self._since: dict[str, float] = {}  # by Node uid: Clock.boottime at which nobody owned it first
+        self._named: dict[str, Key] = {}  # by token: the Node, whatever name its kubelet took
 
     async def reconcile(self, key: Key) -> datetime | None:
         node = self._nodes.get(key)
@@ -56,6 +58,7 @@ class LeftoverNodes:
         if node is None or marked is None or node.deleting:
             return None
         provider, token = marked
+        self._named[str(token)] = key
         cluster = self._cluster_id()
         if token.cluster != cluster:
             return None if cluster else self._later()
@@ -69,12 +72,14 @@ class LeftoverNodes:
         with suppress(NotFound):  # somebody was quicker
             await self._cluster.delete(NODE, key, uid=uid)
         self._since.pop(uid, None)
+        self._named.pop(str(token), None)
         return None
 
     def of_request(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
-        """The Node that it had before this change."""
-        before, after = (_node_name(record) for record in (old, new))
-        return [Key("", before)] if before and (new is None or before != after) else []
+        """The Node of a machine that it does not own any more."""
+        before, after = (_open_token(record) for record in (old, new))
+        named = self._named.get(before) if before != after else None
+        return [named] if named is not None else []
 
     def _owned(self, token: Token) -> bool:
         owner = owners(self._requests.having(BY_UID, token.uid)).get(token.uid)
@@ -99,6 +104,6 @@ class LeftoverNodes:
         return self._clock.now() + LOOK_AGAIN
 
 
-def _node_name(record: Typed[GPURequest] | None) -> str:
-    found = record.object.status.node_name if record is not None and record.object is not None else None
-    return found or ""
+def _open_token(record: Typed[GPURequest] | None) -> str:
+    attempt = open_attempt(attempts_of(record)) if record is not None else None
+    return attempt.token if attempt is not None else ""

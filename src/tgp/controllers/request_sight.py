@@ -38,7 +38,7 @@ from tgp.core.rules.drain import Drain, drain
 from tgp.core.rules.lifecycle import LAUNCHED, NO_USE, PROGRESS_STEP
 from tgp.core.rules.limits import headroom_microusd, shortage
 from tgp.core.rules.node_dress import Dress, dress_of, future_node, mend, pool_name, undress
-from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered
+from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import Choice, Shop, Stay, choose, own_marks
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
@@ -318,6 +318,7 @@ class Lookout:
             words=complete.words,
             mend=mend(node, dress, initialized=was),
             idle=idle(pods, resource) if node.ready is True else None,
+            worked_until=worked_until(pods, resource, sight.now),
             protected=asked.words if asked else "",
         )
 

@@ -5,6 +5,7 @@ write, and only what this process wrote in this term of leadership is ever order
 lines: whatever was under way is found again by its token.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -108,6 +109,7 @@ BUSY_MAX = 3  # pauses before one order; then the next offer is tried
 FIRST_ASK, LONGEST_ASK = timedelta(seconds=20), timedelta(minutes=5)  # between two askings for an end
 FAILING_AFTER = 3  # askings, before somebody is told
 WORDS_EVERY = 300.0  # seconds between two writes that change nothing but words
+REFRESHED_WITHIN = 20.0  # seconds; an API server that takes longer is asked in a later turn
 UNSURE_FOR = 60.0  # seconds after which a write without an answer will not happen any more
 MESSAGE_KEPT = 512  # characters of what a provider said
 UNTOLD = frozenset({"Launched", "Registered", "Initialized", "Ready", "Drained", "Terminating", "Ended", "ExpiresSoon"})
@@ -128,6 +130,7 @@ class RequestReconciler:
         desk: TillDesk,
         books: Books,
         hold: Callable[[str, Attempt], Awaitable[None]],
+        list_pods: Callable[[], Awaitable[None]],
         journal: Journal,
         clock: Clock,
     ) -> None:
@@ -140,6 +143,7 @@ class RequestReconciler:
         self._ledger = ledger
         self._desk = desk
         self._books = books
+        self._list_pods = list_pods  # the view of pods, from a list begun after the call
         self._hold = hold  # keeps the credentials from going while a machine needs them
         self._journal = journal
         self._clock = clock
@@ -189,6 +193,8 @@ class RequestReconciler:
             case Adopt(attempt, instance):
                 await self._launched(sight, attempt, instance, memory)
             case Begin(end, message):
+                if end is End.IDLE and not await self._surely_idle(sight, memory):
+                    return self._clock.now() + SOON
                 await self._begin(sight, step, end, message, memory)
             case Mend(node, change):
                 await self._cluster.patch(NODE, node.key, change, resource_version=str(node.resource_version))
@@ -474,6 +480,16 @@ class RequestReconciler:
             self._journal.note(MachineLost(subject, provider, (attempt.instance_id or "") if attempt else "", message))
         else:
             self._journal.note(MachineEnding(subject, provider, end.value, message))
+
+    async def _surely_idle(self, sight: Sight, memory: Memory) -> bool:
+        """Pods are listed anew before anybody's work is ended: a watch may have been silent while one came."""
+        try:
+            async with asyncio.timeout(REFRESHED_WITHIN):
+                await self._list_pods()
+        except TimeoutError as error:
+            raise ClusterBusy("the pods could not be listed before an idle machine is given back") from error
+        step = next_step(self._lookout.see(sight.record, memory))
+        return isinstance(step, Begin) and step.end is End.IDLE
 
     async def _drain(self, sight: Sight, step: Step, drain: Drain, memory: Memory) -> datetime | None:
         node = sight.node.node

@@ -43,7 +43,8 @@ from tgp.ports.vault import Vault
 # Seconds, all of them.
 SOON = 15.0  # while somebody waits for a machine to come or to go
 USUALLY = 60.0  # while machines of ours are listed: so late a loss is noticed
-SELDOM = 300.0  # where nothing is; the vault, too, wants to be asked that often
+SELDOM = 200.0  # where nothing is: what comes there unknown to anybody must be seen, ripen and be gone within 300 s
+LONGEST = 300.0  # of a till that errs
 CLOSEST = 3.0  # between two looks at one till, whoever asks
 EMPTY_AGAIN = 5.0  # after a list that suddenly is empty
 A_BIT = 0.1  # moments are rounded on their way through the queue
@@ -299,9 +300,9 @@ class Rounds:
         """`first`, doubling to five minutes; longer where the provider asks for it, but no longer than that either."""
         visits.failures += 1
         doubled = first * 2.0 ** min(visits.failures - 1, 8)
-        pause = self._jittered(min(doubled, max(first, SELDOM)))
+        pause = self._jittered(min(doubled, max(first, LONGEST)))
         asked = error.retry_after if isinstance(error, CloudBusy) else None
-        pause = max(pause, min((asked or timedelta()).total_seconds(), SELDOM))
+        pause = max(pause, min((asked or timedelta()).total_seconds(), LONGEST))
         visits.rests_until = self._clock.boottime() + pause
         return pause
 

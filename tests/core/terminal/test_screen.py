@@ -40,7 +40,7 @@ def test_the_screen_says_what_there_is_and_what_to_do_next():
 def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
     purse = Purse(428_241, 184_501, NOW + timedelta(minutes=12))
     request = a_thing("ml/notebook", kind="GPURequest", purse=purse)
-    lines = plain(a_scene(things=(request, a_thing()), rented=1, hourly_microusd=428_241))
+    lines = plain(a_scene(things=(request, a_thing()), rented=1, hourly_microusd=428_241), width=150)
     (row,) = [line for line in lines if "ml/notebook" in line]
     (other,) = [line for line in lines if line.startswith("pool")]
 

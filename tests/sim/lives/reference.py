@@ -90,7 +90,7 @@ def run_life(
     *,
     story: "Story | None" = None,
     weather: Weather = Weather(),  # noqa: B008 - frozen
-    settings: Settings = BRISK,
+    settings: Settings | None = None,  # None: as shipped in a storm, brisk otherwise
     restarts: bool = False,  # before the quiet hour, so that nobody remembers what failed in the storm
     quiet: float = 60.0,  # minutes
     invariants: tuple[Any, ...] = INVARIANTS,
@@ -99,7 +99,8 @@ def run_life(
     chosen = story or Crowd(seed)
     try:
         with lives(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as stage:
-            return _run(stage, chosen, weather, settings, invariants, restarts=restarts, quiet=quiet)
+            said = settings or (Settings() if faults != NONE else BRISK)
+            return _run(stage, chosen, weather, said, invariants, restarts=restarts, quiet=quiet)
     except BaseException as error:
         error.add_note(f"story {chosen.name!r}, plan {plan or 'none'}")
         raise

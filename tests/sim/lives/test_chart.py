@@ -39,7 +39,9 @@ def test_requests_change_their_phase_as_the_chart_shows():
         stage.world.process("operator", operator_main())
         stage.world.run(minutes=1)
         _fates(stage)
-        stage.world.run(minutes=25)
+        stage.until(lambda: stage.phase("silent") == "Ready", minutes=8)
+        stage.estate.fall_silent(stage.request("silent")["status"]["nodeName"])
+        stage.world.run(minutes=20)
         for name in ("served", "silent", "absent", "bare", "stuck"):
             stage.drops(name)
         stage.world.run(minutes=5)
@@ -53,13 +55,14 @@ def _fates(stage: Lives) -> None:
         for stand in shop.fleet.stands.values():
             stand.stock = 20
     ailments, mishaps = stage.estate.ailments, stage.shop.mishaps
-    ailments.named |= {"silent": [Ailment.FALLS_SILENT], "absent": [Ailment.NEVER_REGISTERS], "bare": [Ailment.NO_GPUS]}
+    ailments.named |= {"absent": [Ailment.NEVER_REGISTERS], "bare": [Ailment.NO_GPUS]}
     stage.wants("dreamer", maxHourlyPrice="0.01", nodeClassRef={"name": "usual"})
     mishaps.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
     stage.wants("sold-out", idleTimeout="5m", nodeClassRef={"name": "usual"})
     stage.world.run(minutes=1)
-    stage.wants("served", idleTimeout="Never", nodeClassRef={"name": "usual"})
-    for name in ("silent", "absent", "bare"):
+    for name in ("served", "silent"):
+        stage.wants(name, idleTimeout="Never", nodeClassRef={"name": "usual"})
+    for name in ("absent", "bare"):
         stage.wants(name, idleTimeout="Never", nodeClassRef={"name": "quick"})
     stage.world.run(minutes=1)
     mishaps.aim(Mishap.STUCK, Verb.LAUNCH, times=9)

@@ -42,6 +42,7 @@ class State(StrEnum):
     FORBIDDEN = "Forbidden"  # our role does not allow it
     UNAUTHENTICATED = "Unauthenticated"
     NOT_SERVED = "NotServed"  # the kind is not installed
+    NOT_THERE = "NotThere"  # nor is an optional one, which is no trouble
     REFUSED = "Refused"  # the server finds our question wrong
 
 
@@ -59,6 +60,7 @@ class Reflector(Generic[R]):
         journal: Journal,
         *,
         streaming: bool = True,  # False: never by stream, for kinds the watch cache does not hold (Events)
+        optional: bool = False,  # a kind that need not be installed: meanwhile there is nothing of it, and no trouble
     ) -> None:
         self._http = http
         self._subject = subject
@@ -68,6 +70,7 @@ class Reflector(Generic[R]):
         self._watch = Watch(http, subject, store)
         subject.projection.on_unreadable = self._note_unreadable
         self._streaming = streaming
+        self._optional = optional
         self._streams_broken = 0  # streaming lists that broke off, since the last whole list
         self._failures = 0  # in a row
         self.why = ""  # what troubles it; empty when nothing does
@@ -114,6 +117,9 @@ class Reflector(Generic[R]):
             try:
                 await self._step()
             except (Forbidden, Unauthenticated, NotFound, Refused) as error:
+                if self._optional and isinstance(error, NotFound):
+                    await self._nothing_there()
+                    continue
                 self._list_anew()
                 await self._pause(error, _barred_state(error), BARRED)
             except (Expired, Damaged, Unreadable) as error:
@@ -175,6 +181,17 @@ class Reflector(Generic[R]):
                 f"list {self._subject.name}: version {version} is older than {self._store.version}, seen before"
             )
         return True
+
+    async def _nothing_there(self) -> None:
+        """An optional kind is not installed: an empty list, until it is. Asked again within a minute."""
+        await self._store.replace({}, self._store.version)
+        self._done = self._begun
+        self._took_over.set()
+        self._recovered()
+        self._list_anew()
+        self._failures += 1
+        self.state = State.NOT_THERE
+        await asyncio.sleep(BARRED.wait(self._failures, self._entropy))
 
     # -- watching ----------------------------------------------------------------------------------------------------
 

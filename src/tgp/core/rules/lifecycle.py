@@ -369,7 +369,7 @@ def _unused(sight: Sight, _attempt: Attempt) -> Begin | None:
             what = "its Node is gone" if node is None else "its Node is not ready"
             return Begin(End.NODE_LOST, f"{what} since {since:%H:%M:%S}Z")
         return None
-    idle, length = sight.status.idle_since, idle_timeout(sight)
+    idle, length = idle_since(sight), idle_timeout(sight)
     if idle is None or length is None or sight.node.idle is not True or sight.node.protected:
         return None
     if sight.now < idle + length:
@@ -421,7 +421,7 @@ def _next_look(sight: Sight, attempt: Attempt) -> datetime | None:
         deadline = next_deadline(sight, attempt)
         moments.append(deadline.at if deadline is not None else None)
     else:
-        since, idle, length = unseen_since(sight), sight.status.idle_since, idle_timeout(sight)
+        since, idle, length = unseen_since(sight), idle_since(sight), idle_timeout(sight)
         moments.append(since + NODE_LOST_AFTER if since is not None else None)
         moments.append(idle + length if idle is not None and length is not None else None)
     return min((moment for moment in moments if moment is not None and moment > sight.now), default=None)
@@ -498,6 +498,12 @@ def warned_at(sight: Sight) -> datetime | None:
 def idle_timeout(sight: Sight) -> timedelta | None:
     length = span(sight.spec.idle_timeout, "spec.idleTimeout")
     return None if length is NEVER else length
+
+
+def idle_since(sight: Sight) -> datetime | None:
+    """Since when nobody has used it, as noted, or later where a pod ended that nobody had noticed."""
+    noted, worked = sight.status.idle_since, sight.node.worked_until
+    return max(noted, worked) if noted is not None and worked is not None else noted
 
 
 def unseen_since(sight: Sight) -> datetime | None:

@@ -28,6 +28,7 @@ from tgp.core.rules.lifecycle import (
     unseen_since,
     warned_at,
 )
+from tgp.core.rules.lifecycle import idle_since as noted_idle_since
 from tgp.core.rules.limits import holding_of
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Sight
@@ -245,7 +246,7 @@ def _parts(sight: Sight, phase: str) -> dict[str, Any]:
 
 def _moments(sight: Sight, phase: str) -> dict[str, Any]:
     status = sight.status
-    ready_at, idle_since = status.ready_at, status.idle_since
+    ready_at, idle_since = status.ready_at, noted_idle_since(sight)
     if phase == "Ready":
         ready_at = ready_at or sight.now
         if sight.node.idle is False or sight.node.protected:

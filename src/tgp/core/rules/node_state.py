@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from tgp.api.request import GPURequest
 from tgp.core.model.node import Node
@@ -89,11 +90,20 @@ def users(pods: Iterable[Pod], resource: str) -> Iterator[Pod]:
     """
     maker = resource.partition("/")[0] + "/"
     for pod in pods:
-        if pod.finished:
-            continue
-        asks = any(amount > 0 and name.startswith(maker) for name, amount in pod.requests.others)
-        if asks or pod.claims_devices or pod.unreadable:
+        if not pod.finished and _uses(pod, maker):
             yield pod
+
+
+def worked_until(pods: Iterable[Pod], resource: str, now: datetime) -> datetime | None:
+    """When the last of its users that are still on record ended: one may have come and gone without our seeing it."""
+    maker = resource.partition("/")[0] + "/"
+    ends = [pod.ended_at for pod in pods if pod.finished and pod.ended_at is not None and _uses(pod, maker)]
+    return min(max(ends), now) if ends else None
+
+
+def _uses(pod: Pod, maker: str) -> bool:
+    asks = any(amount > 0 and name.startswith(maker) for name, amount in pod.requests.others)
+    return asks or pod.claims_devices or bool(pod.unreadable)
 
 
 def protected(record: Typed[GPURequest], node: Node | None, pods: Iterable[Pod]) -> Answer:

@@ -27,6 +27,7 @@ class NodeSight:
     words: str = ""  # how far it is, with numbers
     mend: Mapping[str, Any] | None = None  # the patch that makes it look as it shall; None: it does
     idle: bool | None = None  # no pod uses a GPU there; None: there is no evidence
+    worked_until: datetime | None = None  # the last end of a pod that used a GPU there and is still on record
     leftover: Node | None = None  # what is to be removed, or set free, once the machine is gone
     undress: Mapping[str, Any] | None = None  # of a machine you own: the patch that sets its Node free
     protected: str = ""  # who asks not to be disrupted; empty: nobody

@@ -93,8 +93,9 @@ class NoOrphan(Checker):
 
     invariant = "I2"
 
-    def __init__(self, witness: Witness) -> None:
+    def __init__(self, witness: Witness, within: float = ORPHANED_FOR) -> None:
         super().__init__(witness)
+        self._within = within
         self.oldest = 0.0  # the greatest age that was ever reached
         self._orphans: dict[int, _Orphan] = {}
         self._looked_at = witness.now
@@ -121,7 +122,7 @@ class NoOrphan(Checker):
                 continue
             orphan.age += passed
             self.oldest = max(self.oldest, orphan.age)
-            if orphan.age > ORPHANED_FOR:
+            if orphan.age > self._within:
                 self.blame(f"nobody owns {rented}, for {orphan.age:.0f} s now")
 
     def _consider_all(self, uid: str) -> None:

@@ -9,15 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from tgp.surfaces.terminal.layout import Rows, share
-from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Scene, Stall, Thing, age, dollars, plain
+from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Purse, Scene, Stall, Thing, age, dollars, plain
 
 T = TypeVar("T")
 
 NARROW = 100  # columns; below it an object's message goes, its reason stays
+ROOMY = 140  # columns; from there on there is room for when a machine ends, too
 TIGHT = 64  # columns; below it only names and states fit
 SHADES = {True: "green", False: "red", None: "yellow"}
 LONGEST_NAME = 34  # columns of the screen for one name; the rest is cut
-MONEY = ("$/h", "spent", "ends in")
+MONEY = ("$/h", "spent")
 GAUGE = 8  # machines with more GPUs are shown by number alone
 
 UNREAD = "not read yet"  # what keeps it from being read stands among the troubles
@@ -87,6 +88,7 @@ def _things(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
         "state",
         *_if(width >= TIGHT, "reason"),
         *(MONEY if width >= NARROW else ()),
+        *_if(width >= ROOMY, "ends in"),
         *_if(width >= NARROW, "message"),
         "since",
     )
@@ -104,20 +106,18 @@ def _thing(thing: Thing, scene: Scene, width: int) -> Iterable[Text]:
     if width >= TIGHT:
         yield Text(plain(thing.reason), style="dim" if thing.good else "")
     if width >= NARROW:
-        yield from _purse(thing, scene)
+        yield from _purse(thing.purse)
+    if width >= ROOMY:
+        ends_at = thing.purse.ends_at if thing.purse is not None else None
+        yield Text(age(ends_at - scene.now) if ends_at is not None else "", style="dim")
+    if width >= NARROW:
         yield Text(plain(thing.message), style="" if thing.good is False else "dim")
     yield Text(age(scene.now - thing.since))
 
 
-def _purse(thing: Thing, scene: Scene) -> Iterable[Text]:
-    purse = thing.purse
-    if purse is None:
-        return (Text(), Text(), Text())
-    return (
-        Text(dollars(purse.hourly_microusd) if purse.hourly_microusd else "", style="bold"),
-        Text(dollars(purse.spent_microusd) if purse.spent_microusd else ""),
-        Text(age(purse.ends_at - scene.now) if purse.ends_at is not None else "", style="dim"),
-    )
+def _purse(purse: Purse | None) -> Iterable[Text]:
+    yield Text(dollars(purse.hourly_microusd) if purse is not None and purse.hourly_microusd else "", style="bold")
+    yield Text(dollars(purse.spent_microusd) if purse is not None and purse.spent_microusd else "")
 
 
 def _machines(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:

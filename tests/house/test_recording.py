@@ -1,0 +1,32 @@
+"""docs/media/one-machine.txt can be made again, and tells the whole life of a machine."""
+
+from tools.recording import RECORDING, recorded
+
+STORY = (
+    "created",
+    "Ordering",
+    "Rented",
+    "Booting",
+    "Registered",
+    "Ready",
+    "deleted",
+    "Deleting",
+    "Returned",
+    "No resources",
+)
+
+
+def places(text: str) -> list[int]:
+    return [text.index(word) for word in STORY]
+
+
+def test_a_new_recording_tells_a_machine_from_apply_to_gone():
+    text = "\n".join(recorded())
+
+    assert places(text) == sorted(places(text))
+
+
+def test_the_checked_in_recording_does_so_too():
+    text = RECORDING.read_text(encoding="utf-8")
+
+    assert places(text) == sorted(places(text))

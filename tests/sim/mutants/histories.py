@@ -1,0 +1,471 @@
+"""Short histories that a careful operator survives: each aims at one part of the launch protocol.
+
+    python -m tests.sim.mutants.histories lost-answer 1
+
+Every invariant is watched; what a history adds of its own is an `assert`. Ends with 0 where every promise was kept,
+with 1 and the promise where one was broken, and in any other way where something else went wrong.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
+from tests.sim.lives.an_estate import Lives, lives
+from tests.sim.lives.reference import QUICK
+from tgp.api.resource import GPU_REQUEST, NAMESPACE, NODE
+from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
+from tgp.core.model.hold import HOLD
+from tgp.core.model.token import plain_uid
+from tgp.sim.checkers.everyone import INVARIANTS
+from tgp.sim.checkers.money import NoOrphan
+from tgp.sim.checkers.objects import loose_ends
+from tgp.sim.checkers.seen import Order
+from tgp.sim.checkers.witness import Checker, Violation
+from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.estate import Ailment
+from tgp.sim.faults import Fault, Faults
+from tgp.sim.plans import Act, Plan
+from tgp.sim.world import KUBERNETES
+
+PROMISE_BROKEN = 1
+BUSY_FOR_AN_ORDER = 28.0  # seconds that a slow provider takes over an order: just within a client's patience
+LATE = (9.0, 9.9)  # seconds until a launch is listed: just within what this provider is known for
+OTHER = "feedfacefeedfacefeedfacefeedface"  # a uid of nobody here
+
+
+def begin(stage: Lives, replicas: int = 1, **spec: Any) -> None:
+    """A class and an operator or two, settled."""
+    a_class(stage.world, "rented", **spec)
+    for number in range(replicas):
+        stage.world.process(f"tgp-{number}", operator_main())
+    stage.world.run(minutes=1)
+
+
+def is_ready(stage: Lives, name: str = "train") -> Callable[[], bool]:
+    return lambda: stage.phase(name) == "Ready"
+
+
+class AtOrders(Checker):
+    """Does something at the moment an order leaves."""
+
+    def __init__(self, stage: Lives, deed: Callable[[Order], None]) -> None:
+        super().__init__(stage.witness)
+        self._deed = deed
+        self.orders: list[Order] = []
+
+    def ordered(self, order: Order) -> None:
+        self.orders.append(order)
+        self._deed(order)
+
+
+def at_first_order(stage: Lives, deed: Callable[[], None], after: float = 0.0) -> AtOrders:
+    def once(_order: Order) -> None:
+        if len(checker.orders) == 1:
+            stage.world.loop.call_later(after, deed)
+
+    checker = stage.witness.add(AtOrders(stage, once))
+    return checker
+
+
+def slow_orders(stage: Lives, before_one: Callable[[], float] = lambda: 0.0) -> None:
+    """From now on the provider takes its time over an order, and lists what it made as late as it is known to.
+
+    `before_one` is called at the next question for the account, which comes before each order, and gives the seconds
+    that the provider takes over it.
+    """
+    shop, slow = stage.shop, [before_one]
+    shop.fleet.habits = replace(shop.fleet.habits, list_lag=LATE)
+    (place,) = [name for name in stage.world.network.endpoints() if name != KUBERNETES]
+
+    async def handle(call: Any) -> Any:
+        if shop.verb_of(call) is Verb.LAUNCH:
+            await asyncio.sleep(BUSY_FOR_AN_ORDER)
+        elif shop.verb_of(call) is Verb.ACCOUNT and slow:
+            await asyncio.sleep(slow.pop()())
+        return await shop.handle(call)
+
+    stage.world.mount(place, handle)
+
+
+def crash(stage: Lives, restart_after: float = 1.0) -> Callable[[], None]:
+    return lambda: stage.world.processes["tgp-0"].crash(restart_after=restart_after)
+
+
+# -- the histories -----------------------------------------------------------------------------------------------------
+
+
+def whole_life(seed: str) -> None:
+    """Apply, Ready, delete, gone."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.wants()
+        stage.until(is_ready(stage), minutes=20)
+        stage.drops()
+        stage.until(lambda: stage.request() is None, minutes=20)
+        stage.world.run(minutes=1)
+
+        assert not loose_ends(stage.witness)
+
+
+def lost_answer(seed: str) -> None:
+    """The order is carried out, and its buyer hears nothing."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.HANG_UP_AFTER, Verb.LAUNCH)
+        stage.wants()
+        stage.until(is_ready(stage), minutes=20)
+
+        assert len(stage.shop.fleet.machines) == 1
+
+
+def paused_at_the_order(seed: str) -> None:
+    """The leader stands still between deciding and ordering, and wakes up when another leads."""
+    number = _number_of_the_order(seed)
+    with lives(seed, kubelets=QUICK, plan=Plan("tgp-0", number, Act.PAUSE)) as stage:
+        begin(stage, replicas=1)
+        stage.world.process("tgp-1", operator_main())
+        stage.wants()
+        stage.world.run(minutes=6)
+
+
+def _number_of_the_order(seed: str) -> int:
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage, replicas=1)
+        stage.world.process("tgp-1", operator_main())
+        stage.wants()
+        stage.until(lambda: bool(stage.shop.fleet.machines), minutes=5, step=1)
+        return next(one.number for one in reversed(stage.world.effects) if one.endpoint != KUBERNETES)
+
+
+def crash_while_it_is_ordered(seed: str) -> None:
+    """The buyer dies with its order under way; the provider takes half a minute over it."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        slow_orders(stage)
+        at_first_order(stage, crash(stage), after=0.5)
+        stage.wants()
+        stage.until(is_ready(stage), minutes=20)
+
+
+def cut_off_while_it_orders(seed: str) -> None:
+    """The leader loses the API server with a reservation in its hands, and orders in the last seconds of its term."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.world.process("tgp-1", operator_main())
+        stage.world.run(minutes=1)
+
+        def cut_off() -> float:
+            stage.world.network.partition("tgp-0", KUBERNETES)
+            return 7.5
+
+        slow_orders(stage, before_one=cut_off)
+        stage.wants()
+        stage.until(lambda: len(stage.shop.fleet.machines) > 0, minutes=5)
+        stage.world.network.heal_all()
+        stage.until(is_ready(stage), minutes=20)
+
+
+def crash_after_a_late_order(seed: str) -> None:
+    """The same, of an order that left long after it was reserved: the provider could not be reached before."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        slow_orders(stage)
+        (place,) = [name for name in stage.world.network.endpoints() if name != KUBERNETES]
+        at_first_order(stage, crash(stage), after=0.5)
+        stage.wants()
+        stage.until(lambda: bool(stage.attempts()), minutes=2, step=0.005)
+        stage.world.network.partition("tgp-0", place)
+        stage.world.run(seconds=95)
+        stage.world.network.heal_all()
+        stage.until(is_ready(stage), minutes=20)
+
+        assert len(stage.shop.fleet.machines) == 1
+
+
+def made_twice(seed: str) -> None:
+    """The provider makes two machines for one order."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.MADE_TWICE, Verb.LAUNCH)
+        stage.wants()
+        stage.until(is_ready(stage), minutes=20)
+        stage.world.run(minutes=8)
+
+        assert len(stage.living()) == 1
+
+
+def at_once(seed: str) -> None:
+    """Many requests at the same moment, and room for three."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage, limits={"maxNodes": 3})
+        for number in range(12):
+            stage.wants(f"train-{number}")
+        stage.world.run(minutes=2)
+
+        assert len(stage.living()) == 3
+
+
+def at_once_seen_late(seed: str) -> None:
+    """The same, where the operator sees what it wrote only after a while."""
+    with lives(seed, kubelets=QUICK, faults=Faults({Fault.WATCH_LAG: 1.0})) as stage:
+        begin(stage, limits={"maxNodes": 3})
+        for number in range(12):
+            stage.wants(f"train-{number}")
+        stage.world.run(minutes=3)
+
+
+def nothing_listed(seed: str) -> None:
+    """For some minutes the provider answers well-formed lists of nothing."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.wants("one")
+        stage.wants("two")
+        stage.until(is_ready(stage, "one"), minutes=20)
+        stage.until(is_ready(stage, "two"), minutes=20)
+        stage.shop.mishaps.chances[Mishap.LIST_NOTHING] = 1.0
+        stage.world.run(minutes=8)
+        stage.shop.mishaps.calm()
+        stage.world.run(minutes=3)
+
+        assert (stage.phase("one"), stage.phase("two")) == ("Ready", "Ready")
+
+
+def another_account(seed: str) -> None:
+    """The key comes to belong to another account while a machine runs."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.wants()
+        stage.until(is_ready(stage), minutes=20)
+        accounts = stage.shop.fleet.accounts
+        mine = accounts.of("")
+        assert mine is not None
+        accounts.hand_over("", accounts.other_than(mine.id).id)
+        stage.world.run(minutes=8)
+        accounts.hand_over("", mine.id)
+        stage.world.run(minutes=3)
+
+        assert stage.phase() == "Ready"
+
+
+def somebody_elses_node(seed: str) -> None:
+    """A Node of the reserved name is there already, and it is another request's."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.estate.ailments.aim(Ailment.NEVER_REGISTERS)
+        stage.wants()
+        stage.until(lambda: bool((stage.request() or {}).get("status", {}).get("nodeName")), minutes=3, step=0.5)
+        name = stage.request()["status"]["nodeName"]
+        told = f"tgp://simulated/tgp-{stage.witness.cluster}-{OTHER}-1"
+        create(stage.world, NODE, name, spec={"providerID": told})
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "", "lastHeartbeatTime": None}
+        amounts = {"cpu": "12", "memory": "48Gi", "nvidia.com/gpu": "1", "pods": "110"}
+        status = {"allocatable": amounts, "capacity": amounts, "conditions": [ready]}
+        stage.world.api.backstage.merge_patch(NODE, "", name, {"status": status}, "status")
+        stage.world.api.backstage.merge_patch(NODE, "", name, {"spec": {"taints": None}})
+        stage.world.run(minutes=8)
+
+
+def wiped(seed: str) -> None:
+    """A tool writes the request anew and loses its status."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.wants()
+        stage.until(is_ready(stage), minutes=20)
+        wipe(stage)
+        stage.world.run(minutes=10)
+        stage.until(is_ready(stage), minutes=20)
+
+        assert len(stage.living()) == 1
+
+
+def wiped_while_it_is_ordered(seed: str) -> None:
+    """The same while an order is under way, and its buyer dies."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        slow_orders(stage)
+
+        def misfortune() -> None:
+            crash(stage)()
+            wipe(stage)
+
+        at_first_order(stage, misfortune, after=0.5)
+        stage.wants()
+        stage.world.run(minutes=5)
+        stage.until(is_ready(stage), minutes=20)
+
+
+def wipe(stage: Lives) -> None:
+    nothing = dict.fromkeys((stage.request() or {}).get("status", {}))
+    stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", "train", {"status": nothing}, "status")
+
+
+def outbid(seed: str) -> None:
+    """A spot machine is stopped; its disk stays, and costs."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage, instanceRequirements={"spotAllowed": True})
+        stage.wants(spot=True)
+        stage.until(is_ready(stage), minutes=20)
+        (machine,) = stage.living()
+        stage.shop.fleet.interrupt(machine, stage.shop.fleet.advance())
+        stage.until(lambda: stage.phase() == "Failed", minutes=20)
+
+        assert stage.living() == []
+
+
+def restored(seed: str) -> None:
+    """A copy from a backup: the old finalizer, the old uid, and no status."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        meta = {"finalizers": [FINALIZER], "annotations": {UID_ANNOTATION: "0b0b0b0b-0000-4000-8000-0b0b0b0b0b0b"}}
+        obj = {"metadata": {"name": "train", "namespace": "default", **meta}, "spec": {"gpuType": "RTX4090"}}
+        stage.world.api.backstage.create(GPU_REQUEST, obj)
+        stage.world.run(minutes=6)
+
+        assert not stage.shop.fleet.machines, "a restored copy bought a machine"
+
+
+def too_dear(seed: str) -> None:
+    """Nothing on sale is within the owner's price."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.wants(maxHourlyPrice="0.10")
+        stage.world.run(minutes=3)
+
+        assert not stage.shop.fleet.machines
+
+
+def never_an_answer(seed: str) -> None:
+    """No order is ever carried out, and nobody ever says so."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.HANG_UP, Verb.LAUNCH, times=30)
+        stage.wants()
+        stage.until(lambda: stage.phase() == "Failed", minutes=60)
+
+
+def deleted_before_the_order(seed: str) -> None:
+    """The owner thinks better of it while the provider asks for a pause."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.BUSY_TEXT, Verb.LAUNCH)
+        at_first_order(stage, stage.drops, after=2.0)
+        stage.wants()
+        stage.world.run(minutes=4)
+
+        assert not stage.shop.fleet.machines, "a machine was rented for a request that was being deleted"
+        assert stage.request() is None
+
+
+def held(seed: str) -> None:
+    """Somebody pulled the brake, in the middle and beforehand."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.BUSY_TEXT, Verb.LAUNCH)
+        at_first_order(stage, lambda: hold(stage), after=2.0)
+        stage.wants()
+        stage.world.run(minutes=2)
+        stage.wants("later")
+        stage.world.run(minutes=3)
+
+        assert not stage.shop.fleet.machines, "a machine was rented while every purchase was stopped"
+
+
+def hold(stage: Lives) -> None:
+    change = {"metadata": {"annotations": {HOLD: "on purpose"}}}
+    stage.world.api.backstage.merge_patch(NAMESPACE, "", NAMESPACE_NAME, change)
+
+
+def another_day(seed: str) -> None:
+    """The wall clock of the operator's host jumps by a day."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.wants(maxLifetime="10h", idleTimeout="Never")
+        stage.until(is_ready(stage), minutes=20)
+        stage.world.processes["tgp-0"].clock.jump(timedelta(days=1))
+        stage.world.run(minutes=20)
+
+        assert stage.phase() == "Ready"
+
+
+def tagged_like_ours(seed: str) -> None:
+    """A class's own tags bear the names of ours."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage, tags={"name": "mine", "Name": "mine"})
+        stage.wants()
+        stage.until(is_ready(stage), minutes=20)
+
+
+def everybody_stripped(seed: str) -> None:
+    """All requests are forced away at once: too many machines are nobody's for anybody to believe it."""
+    kinds = tuple(kind for kind in INVARIANTS if kind is not NoOrphan)
+    with lives(seed, kubelets=QUICK, invariants=kinds) as stage:
+        begin(stage)
+        for number in range(4):
+            stage.wants(f"train-{number}")
+        stage.until(lambda: all(is_ready(stage, f"train-{number}")() for number in range(4)), minutes=20)
+        for number in range(4):
+            force(stage, f"train-{number}")
+        stage.world.run(minutes=6)
+
+        assert len(stage.living()) == 4, "the collector ended everything there was, unasked"
+
+
+def force(stage: Lives, name: str) -> None:
+    """`kubectl patch … finalizers: null`, and delete."""
+    found = stage.request(name)
+    assert found is not None
+    stage.witness.forced[plain_uid(found["metadata"]["uid"])] = None
+    stage.drops(name)
+    stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, {"metadata": {"finalizers": None}})
+
+
+HISTORIES: dict[str, Callable[[str], None]] = {
+    function.__name__.replace("_", "-"): function
+    for function in (
+        whole_life,
+        lost_answer,
+        paused_at_the_order,
+        crash_while_it_is_ordered,
+        cut_off_while_it_orders,
+        crash_after_a_late_order,
+        made_twice,
+        at_once,
+        at_once_seen_late,
+        nothing_listed,
+        another_account,
+        somebody_elses_node,
+        wiped,
+        wiped_while_it_is_ordered,
+        outbid,
+        restored,
+        too_dear,
+        never_an_answer,
+        deleted_before_the_order,
+        held,
+        another_day,
+        tagged_like_ours,
+        everybody_stripped,
+    )
+}
+
+
+def main(name: str, seed: str) -> int:
+    try:
+        HISTORIES[name](seed)
+    except Violation as error:
+        print(str(error).splitlines()[0])
+        return PROMISE_BROKEN
+    except AssertionError as error:
+        if type(error) is not AssertionError:
+            raise  # a simulation that went wrong proves nothing about promises
+        print(str(error).splitlines()[0] if str(error) else "what the history asks for did not come true")
+        return PROMISE_BROKEN
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
