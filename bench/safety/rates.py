@@ -80,7 +80,9 @@ KUBELETS: dict[Ailment, Rate] = {
 }
 
 # Counts per hour of the whole cluster.
-STRIPPED = Rate(0.1, "somebody takes the finalizer off a request to force it away: only the collector knows its machine")
+STRIPPED = Rate(
+    0.1, "somebody takes the finalizer off a request to force it away: only the collector knows its machine"
+)
 ENDED_AT_THE_CONSOLE = Rate(0.1, "somebody ends a machine in the provider's own console")
 WIPED = Rate(0.05, "a tool writes a request anew and loses its status")
 

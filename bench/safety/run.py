@@ -128,7 +128,9 @@ def _report(verdicts: list[Verdict], took: float) -> int:
     orphan = max((one.orphan_s for one in verdicts), default=0.0)
     cpu = sum(one.cpu_s for one in verdicts)
     print(f"{len(verdicts)} worlds, {len(verdicts) - len(good)} of them with troubles")
-    print(f"{took:.0f} s, {cpu:.0f} s of CPU: {hours / took:.2f} simulated hours a second, {hours / cpu:.2f} a CPU second")
+    print(
+        f"{took:.0f} s, {cpu:.0f} s of CPU: {hours / took:.2f} simulated hours a second, {hours / cpu:.2f} a CPU second"
+    )
     print(
         f"safety hours={hours:g} launches={sum(one.launches for one in verdicts)} "
         f"handovers={sum(one.handovers for one in verdicts)} duplicates={duplicates} overruns={overruns} "

@@ -80,7 +80,10 @@ def crew(plane, admin, village, tmp_path_factory) -> Iterator[Crew]:
 
 
 def a_secret(village: Village) -> dict[str, Any]:
-    mesh = {"client-id": "nobody", "client-secret": "nothing"}  # the seed's class asks for them
+    mesh = {
+        "client-id": "mesh-client-of-a-test",
+        "client-secret": "mesh-secret-of-a-test",
+    }  # the seed's class asks for them
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -327,11 +330,13 @@ def test_the_class_of_the_first_readme_works_as_it_was_written(plane, admin, vil
     written = YAML(typ="safe").load(SEED_CLASS.read_text())
     name = written["metadata"]["name"]
     admin.apply(written, a_request("early", "runpod", name))
-    crew.until(
-        lambda: "cannot boot Talos" in status_of(plane, "early").get("message", ""),
-        lambda: f"it says why not: {status_of(plane, 'early').get('message')}",
-        60,
-    )
+
+    def told() -> str:
+        found = seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{name}") or {}
+        return str(condition(found.get("status", {}), "OffersFresh").get("message"))
+
+    crew.until(lambda: "cannot boot Talos" in told(), lambda: f"the class says why not: {told()}")
+    crew.until(lambda: condition(status_of(plane, "early"), "Launched").get("reason") == "NoOfferFits", "it waits")
     uid = uid_of(plane, "early")
     assert ever_made(village, uid) == []
 

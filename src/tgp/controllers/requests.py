@@ -90,11 +90,12 @@ from tgp.core.rules.lifecycle import (
     Step,
     Withdraw,
     expires_at,
+    idle_timeout,
     next_step,
 )
 from tgp.core.rules.lifecycle_words import Story, spent_words, tell
 from tgp.core.rules.node_dress import dress_of
-from tgp.core.rules.purchase import Buy, chosen, holding, offer_of
+from tgp.core.rules.purchase import Buy, chosen, holding, life_of, offer_of
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.sources import sources_of
 from tgp.ports.boot import BootRefused
@@ -342,11 +343,22 @@ class RequestReconciler:
         except (ClusterError, NotLeading):
             self._ledger.seen(record.uid_text)
             raise
+        self._warn_of_no_end(sight)
         memory.blank = False
         memory.busy, memory.order_not_before = 0, None
         memory.asked, memory.ask_again_at, memory.trouble, memory.told_failing = 0, None, "", False
         memory.progress = None
         return self._clock.now() + SOON
+
+    def _warn_of_no_end(self, sight: Sight) -> None:
+        """Said when it is bought: nobody shall find out by the bill."""
+        if life_of(sight.spec) is None:
+            why = "spec.maxLifetime is Never: it costs until it idles out, is lost, or somebody deletes it"
+        elif idle_timeout(sight) is None:
+            why = "spec.idleTimeout is Never: it is paid for its whole life, used or not"
+        else:
+            return
+        self._journal.note(ConditionChanged(self._subject(sight.record), "Launched", "False", "NoEnd", why, False))
 
     async def _order(self, sight: Sight, attempt: Attempt, memory: Memory) -> datetime | None:
         record, till = sight.record, till_of_attempt(attempt)

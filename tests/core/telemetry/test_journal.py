@@ -94,7 +94,7 @@ TABLE = [
         facts.MachineLaunched(TRAIN, "vast", OFFER, 410_123, "4711", 2, timedelta(seconds=4)),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "Launched"}, 1),
-        (False, "Rented", "rented 1x RTX4090 in us-west from Vast.ai at $0.411/h (attempt 2): machine 4711"),
+        (False, "Rented", "rented 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2): machine 4711"),
     ),
     (
         facts.LaunchFailed(TRAIN, "vast", OFFER, "SoldOut", "somebody was faster"),

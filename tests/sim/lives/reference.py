@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 
 from tests.sim.an_operator import a_class, create, operator_main
 from tests.sim.lives.an_estate import Lives, lives
+from tests.sim.lives.forks import Forks
 from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, JOB, NAMESPACE
 from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER
@@ -38,6 +40,7 @@ CALM_WITHIN = 240.0  # minutes of fair weather, until nothing happens any more
 STILL = 13.0  # minutes without a change: longer than a class waits with its prices, an offer on its first bench
 COUNTED = ("gpurequests", "nodes", "configmaps", "jobs")  # what comes and goes as often, whatever went wrong
 CLASS = "rented"
+PATIENCE = 1800.0  # seconds
 
 
 class Story(Protocol):
@@ -75,6 +78,13 @@ class Outcome:
     seconds: float  # of virtual time, in all
 
 
+PATIENT = tuple(
+    {NoOrphan: partial(NoOrphan, within=PATIENCE), OneMachine: partial(OneMachine, settle=PATIENCE)}.get(kind, kind)
+    for kind in INVARIANTS
+)
+"""For weather in which a leader lasts a minute: what nobody ordered or owns may take longer to be given back."""
+
+
 @dataclass(frozen=True)
 class Weather:
     """What goes wrong beside the network and the processes: chances per call, and per machine that comes to run."""
@@ -92,17 +102,30 @@ def run_life(
     weather: Weather = Weather(),  # noqa: B008 - frozen
     settings: Settings | None = None,  # None: as shipped in a storm, brisk otherwise
     restarts: bool = False,  # before the quiet hour, so that nobody remembers what failed in the storm
-    quiet: float = 60.0,  # minutes
+    quiet: float | Callable[[Plan | None], float] = 60.0,  # minutes
     invariants: tuple[Any, ...] = INVARIANTS,
+    forks: Forks | None = None,  # tries plans from the moment each strikes, instead of `plan`
 ) -> Outcome:
     """Safety, then liveness, then quiet. Raises what an invariant has to say, with the seed and the plan."""
     chosen = story or Crowd(seed)
     try:
         with lives(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as stage:
             said = settings or (Settings() if faults != NONE else BRISK)
-            return _run(stage, chosen, weather, said, invariants, restarts=restarts, quiet=quiet)
+            if forks is not None:
+                forks.install(stage.world.network)
+            length = quiet if callable(quiet) else lambda _plan: quiet
+            return _run(
+                stage,
+                chosen,
+                weather,
+                said,
+                invariants,
+                restarts=restarts,
+                quiet=lambda: length(forks.plan if forks is not None else plan),
+            )
     except BaseException as error:
-        error.add_note(f"story {chosen.name!r}, plan {plan or 'none'}")
+        struck = forks.plan if forks is not None else plan
+        error.add_note(f"story {chosen.name!r}, plan {struck or 'none'}")
         raise
 
 
@@ -114,10 +137,10 @@ def _run(
     invariants: tuple[Any, ...],
     *,
     restarts: bool,
-    quiet: float,
+    quiet: Callable[[], float],
 ) -> Outcome:
     world = stage.world
-    checkers = {kind: stage.witness.add(kind(stage.witness)) for kind in invariants}
+    checkers = {type(checker): checker for checker in (stage.witness.add(kind(stage.witness)) for kind in invariants)}
     diary = Diary(stage)
     stage.shop.mishaps.chances.update(weather.mishaps)
     stage.estate.ailments.chances.update(weather.ailments)
@@ -134,7 +157,7 @@ def _run(
     loose = loose_ends(stage.witness)
     assert not loose, "\n".join([*loose, stage.told()])
     with Quiet(world):
-        world.run(minutes=quiet)
+        world.run(minutes=quiet())
     return Outcome(
         world.seed,
         tuple(world.effects),
@@ -194,13 +217,13 @@ class Diary:
         def noting(host: Any, endpoint: str, call: Any) -> Any:
             plan = count(host, endpoint, call)
             effect = network.effects[-1]
-            self.sent[effect.process, effect.number] = _gist(endpoint, call)
+            self.sent[effect.process, effect.number] = gist_of(endpoint, call)
             return plan
 
         network.count_effect = noting  # type: ignore[method-assign]  # it only listens
 
 
-def _gist(endpoint: str, call: Any) -> str:
+def gist_of(endpoint: str, call: Any) -> str:
     return f"{call.method} {endpoint} {_kind(call.path)} {_said(call.body)}"
 
 

@@ -32,7 +32,7 @@ from tgp.sim.plans import Act, Plan
 from tgp.sim.world import KUBERNETES
 
 PROMISE_BROKEN = 1
-BUSY_FOR_AN_ORDER = 28.0  # seconds that a slow provider takes over an order: just within a client's patience
+BUSY_FOR_AN_ORDER = 29.5  # seconds that a slow provider takes over an order: just within a client's patience
 LATE = (9.0, 9.9)  # seconds until a launch is listed: just within what this provider is known for
 OTHER = "feedfacefeedfacefeedfacefeedface"  # a uid of nobody here
 

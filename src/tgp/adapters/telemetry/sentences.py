@@ -22,12 +22,10 @@ from tgp.core.model.facts import (
     ProtectionHolds,
     TerminationFailing,
 )
-from tgp.core.model.prices import MICRO
-from tgp.core.rules.ranking_words import dollars
+from tgp.core.rules.ranking_words import about
 
 ORDINARY_ENDINGS = frozenset({"Deleted", "Expired", "Idle"})  # as its owner wished
 UNKNOWN = "Unknown"  # the outcome of a launch that has to be looked for
-MILL = MICRO // 1000  # of a dollar: prices are shown that finely
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def sentence(fact: MachineFact, titled: Callable[[str], str]) -> Sentence:
             unwished = fact.reason not in ORDINARY_ENDINGS
             return Sentence(fact.reason, f"giving the machine back: {fact.why}", unwished)
         case MachineReturned():
-            cost = f"it cost {_shown(fact.spent_microusd)} ({fact.reason})"
+            cost = f"it cost {about(fact.spent_microusd)} ({fact.reason})"
             return Sentence("Returned", f"{_machine(fact, titled)} is gone; {cost}")
         case MachineLost():
             return Sentence("Lost", f"{_machine(fact, titled)} is lost: {fact.why}", warning=True)
@@ -69,14 +67,14 @@ def sentence(fact: MachineFact, titled: Callable[[str], str]) -> Sentence:
             return Sentence("ProtectionHolds", f"giving back waits for {fact.who}")
         case TerminationFailing():
             asked = "once" if fact.tries == 1 else f"{fact.tries} times"
-            costs = f"was asked to end {asked} and still costs {_shown(fact.hourly_microusd)}/h"
+            costs = f"was asked to end {asked} and still costs {about(fact.hourly_microusd)}/h"
             return Sentence("TerminationFailing", f"{_machine(fact, titled)} {costs}: {fact.why}", warning=True)
         case _:
             assert_never(fact)
 
 
 def _purchase(fact: MachineOrdered | MachineLaunched, titled: Callable[[str], str]) -> str:
-    price = f"{_shown(fact.hourly_microusd)}/h"
+    price = f"{about(fact.hourly_microusd)}/h"
     return f"{fact.offer} from {titled(fact.provider)} at {price} (attempt {fact.attempt})"
 
 
@@ -94,7 +92,3 @@ def _machine(fact: MachineReturned | MachineLost | TerminationFailing, titled: C
 def _since(order: timedelta) -> str:
     """Whole seconds will do."""
     return f"{go_duration(timedelta(seconds=max(0, round(order.total_seconds()))))} after the order"
-
-
-def _shown(microusd: int) -> str:
-    return dollars(-(-microusd // MILL) * MILL)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tgp.core.model.identity import CLUSTER_DIGITS
 
+MOST_ATTEMPTS = 9999  # of one request: more digits would not fit every provider's name field
 _FORM = re.compile(rf"tgp-([0-9a-f]{{{CLUSTER_DIGITS}}})-([0-9a-f]{{32}})-([1-9][0-9]{{0,3}})")
 
 

@@ -17,6 +17,7 @@ from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
+from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.rules.drain import Drain
 from tgp.core.rules.purchase import Buy, life_of, price_cap
 from tgp.core.rules.ranking_words import about
@@ -52,6 +53,7 @@ NO_USE = frozenset({End.NEVER_STARTED, End.NEVER_JOINED, End.NEVER_INITIALIZED, 
 LOSSES = frozenset({End.LOST, End.NODE_LOST})
 NO_MACHINE = frozenset({"SoldOut", "Refused", "KeyRefused", "Exhausted", "Busy", "Withdrawn", "Absent"})
 COUNTED = frozenset({"Refused", "Absent", "Failed"})  # as failed launches; nobody is to blame for the others
+PAUSED_AFTER = COUNTED | {"Busy", "SoldOut", "Withdrawn"}  # the rest close a provider for a while
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +183,10 @@ def next_step(sight: Sight) -> Step:
     deleting, attempt = sight.record.deleting, sight.attempt
     if sight.restored:
         return Release() if deleting else Rest("Restored", "a restored copy: delete it, and write the request anew")
-    if not sight.enrolled:
-        return Rest("Gone", "it is being deleted, and nothing was bought") if deleting else _first(sight)
+    if not sight.enrolled and not deleting:
+        return _first(sight)
+    if not sight.enrolled and attempt is None:
+        return Rest("Gone", "it is being deleted, and nothing was bought")
     if attempt is None:
         return _without_machine(sight)
     if attempt.outcome != LAUNCHED:
@@ -234,6 +238,8 @@ def _no_more(sight: Sight) -> Finish | None:
     if len(failures) >= FAILURES_MAX:
         last = failures[-1].message or failures[-1].outcome
         return Finish("Failed", "TooManyFailures", f"{len(failures)} launches failed; the last: {last}")
+    if _next_number(sight) > MOST_ATTEMPTS:
+        return Finish("Failed", "TooManyAttempts", f"{MOST_ATTEMPTS} attempts came to nothing: write the request anew")
     losses = [attempt for attempt in sight.attempts if attempt.outcome == "Lost"]
     if len(losses) >= LOSSES_MAX:
         return Finish("Failed", "TooManyLosses", f"{len(losses)} machines were lost, one after the other")
@@ -244,7 +250,7 @@ def _no_more(sight: Sight) -> Finish | None:
 
 
 def _pause_until(sight: Sight) -> datetime | None:
-    failed = [attempt for attempt in sight.attempts if attempt.outcome in COUNTED | {"Busy", "SoldOut"}]
+    failed = [attempt for attempt in sight.attempts if attempt.outcome in PAUSED_AFTER]
     if not failed or failed[-1] is not sight.attempts[-1] or failed[-1].ended_at is None:
         return None
     doubled = FIRST_PAUSE * (1 << min(len([each for each in failed if each.outcome != "SoldOut"]), 8))
@@ -357,9 +363,15 @@ def _expired(sight: Sight) -> Begin | None:
 def _late(sight: Sight, attempt: Attempt) -> Begin | None:
     """Past its deadline we stop paying for a machine nobody can use."""
     deadline = next_deadline(sight, attempt)
-    if deadline is None or sight.now < deadline.at:
+    if deadline is None or sight.now < deadline.at or _unnoticed(sight):
         return None
     return Begin(deadline.end, f"{deadline.words} by {deadline.at:%H:%M:%S}Z")
+
+
+def _unnoticed(sight: Sight) -> bool:
+    """It got on while nobody looked, and that is not on paper yet: an operator that was away ends nothing for it."""
+    node = sight.node.node
+    return node is not None and (sight.holds("Registered") is None or (sight.node.initialized and node.ready is True))
 
 
 def _unused(sight: Sight, _attempt: Attempt) -> Begin | None:

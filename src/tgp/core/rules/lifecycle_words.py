@@ -17,6 +17,7 @@ from tgp.core.model.instance import InstanceState
 from tgp.core.model.presence import Found, Unknown
 from tgp.core.rules.costs import hourly_of, spent
 from tgp.core.rules.lifecycle import (
+    COUNTED,
     LAUNCHED,
     NO_MACHINE,
     Finish,
@@ -29,7 +30,6 @@ from tgp.core.rules.lifecycle import (
     warned_at,
 )
 from tgp.core.rules.lifecycle import idle_since as noted_idle_since
-from tgp.core.rules.limits import holding_of
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Sight
 
@@ -180,8 +180,9 @@ def _phase(sight: Sight, verdicts: list[Verdict]) -> str:
         return "Joining"
     if sight.status.ready_at is not None:
         return "Joining"
-    starting = isinstance(sight.presence, Found) and sight.presence.instance.state is InstanceState.STARTING
-    return "Provisioning" if starting or not isinstance(sight.presence, Found) else "Booting"
+    if not isinstance(sight.presence, Found):  # nobody can tell: as it was
+        return "Booting" if sight.status.phase == "Booting" else "Provisioning"
+    return "Provisioning" if sight.presence.instance.state is InstanceState.STARTING else "Booting"
 
 
 def _not_ready(reason: str, message: str) -> Verdict:
@@ -228,7 +229,7 @@ def _parts(sight: Sight, phase: str) -> dict[str, Any]:
     }
     living = attempt is not None and attempt.outcome == LAUNCHED
     parts["instanceId"] = attempt.instance_id if living and attempt is not None else None
-    price = holding_of("", attempt).microusd if attempt is not None else None
+    price = hourly_of(attempt) if attempt is not None else None
     parts["hourlyPrice"] = usd(price) if price is not None else None
     if isinstance(sight.presence, Found) and living:
         parts["publicIp"] = sight.presence.instance.public_ip or None
@@ -271,14 +272,18 @@ def _written(sight: Sight) -> list[dict[str, Any]]:
 
 
 def kept(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
-    """The last ones; those that never had a machine are forgotten first: the others cost something."""
+    """The last ones. Forgotten first is what never had a machine and counts for nothing; last what cost something."""
     spare = len(attempts) - ATTEMPTS_KEPT
     forgotten: set[int] = set()
-    for free in (True, False):
+    for dearness in range(3):
         for attempt in attempts[:-1]:
-            if spare > len(forgotten) and (attempt.outcome in NO_MACHINE or not free):
+            if spare > len(forgotten) and _dearness(attempt) <= dearness:
                 forgotten.add(attempt.number)
     return tuple(attempt for attempt in attempts if attempt.number not in forgotten)
+
+
+def _dearness(attempt: Attempt) -> int:
+    return 2 if attempt.outcome not in NO_MACHINE else int(attempt.outcome in COUNTED)
 
 
 def spent_words(sight: Sight) -> str:

@@ -30,7 +30,7 @@ def about(microusd: int) -> str:
 def distance(microusd: int) -> str:
     """How far above: 9 cents, 0.4 cents, $1.20."""
     if microusd >= MICRO:
-        return dollars(microusd)
+        return about(microusd)
     cents = f"{microusd / (MICRO // 100):.4f}".rstrip("0").rstrip(".")
     return f"{cents} cent" if cents == "1" else f"{cents} cents"
 
@@ -45,7 +45,7 @@ def ago(length: timedelta) -> str:
 def machine(offer: Offer) -> str:
     """1x A100-80GB-SXM at $1.29/h from lambdalabs in us-west-1."""
     what = f"{offer.gpu_count}x {offer.gpu}" + (" spot" if offer.spot else "")
-    return f"{what} at {dollars(offer.hourly_microusd)}/h from {offer.provider}{_place(offer)}"
+    return f"{what} at {about(offer.hourly_microusd)}/h from {offer.provider}{_place(offer)}"
 
 
 def _place(offer: Offer) -> str:
@@ -85,7 +85,7 @@ def _why(reason: PassedOver, row: Row, wish: Wish, now: datetime) -> str:
             return f"{distance(offer.hourly_microusd - (wish.max_hourly_microusd or 0))} above maxHourlyPrice"
         case PassedOver.OVER_LIMIT:
             left = max(wish.headroom_microusd or 0, 0)
-            return f"only {dollars(left)}/h is left of the class's maxHourlyCost"
+            return f"only {about(left)}/h is left of the class's maxHourlyCost"
         case PassedOver.BENCHED:
             mark = wish.marks.against(offer, now)
             return f"benched, failed {ago(now - mark.failed_at)} ({mark.why})" if mark is not None else str(reason)

@@ -190,7 +190,7 @@ def _ours(ancestor: Typed[AncestorBudget], edited: tuple[str, ...], told: set[An
         parts = ", ".join(f"spec.{path}" for path in edited)
         why = (
             f"{parts} of {OURS} {name} was changed there, and that counts until this object's spec changes: to end "
-            f"it, kubectl delete {OURS} {name} -n {namespace}, which is made anew from this one (what it counted is lost)"
+            f"it, kubectl delete {OURS} {name} -n {namespace}: it is made anew from here, and what it counted is lost"
         )
         return [Verdict(DEGRADED, True, "TwinChanged", why)]
     if DEGRADED in told:

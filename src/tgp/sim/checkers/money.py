@@ -45,8 +45,9 @@ class OneMachine(Checker):
 
     invariant = "I1"
 
-    def __init__(self, witness: Witness) -> None:
+    def __init__(self, witness: Witness, settle: float = SETTLE) -> None:
         super().__init__(witness)
+        self._settle = settle
         self.duplicates = 0
         self._tolerated: list[_Pair] = []
         self._looked_at = witness.now
@@ -67,7 +68,7 @@ class OneMachine(Checker):
             if pair.is_over or pair.is_ending or not self._both_show(pair):
                 continue
             pair.age += passed
-            if pair.age > SETTLE:
+            if pair.age > self._settle:
                 self.blame(f"two machines for one request, for {pair.age:.0f} s now: {pair.older} and {pair.newer}")
         if self._tolerated:
             self._tolerated = [pair for pair in self._tolerated if not pair.is_over]

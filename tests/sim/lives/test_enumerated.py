@@ -1,0 +1,90 @@
+"""One thing goes wrong at one side effect, at every one of them: whatever it is, the end is the same.
+
+For every write to the API server and every changing call to a provider of the reference runs: crash before it, crash
+after it, a pause past the Lease, an answer that is lost, an old view. A side effect that says the same of the same kind
+of thing as an earlier one teaches nothing new and is left out; `TGP_PLANS=all` leaves nothing out but the renewals of
+the Lease after the first few. One plan alone: `TGP_PLANS='pause at tgp-0#42'`.
+"""
+
+import os
+
+import pytest
+
+from tests.sim.lives.forks import Forks
+from tests.sim.lives.reference import DELETED, FAMILY, IDLE, gist_of, run_life
+from tgp.sim.plans import Act, Plan
+
+SAID = os.environ.get("TGP_PLANS", "")
+ALL = SAID == "all"
+RENEWALS = 3  # of a Lease, where all the others count
+SHORT = 12.0  # minutes of quiet, for all acts but one of each side effect
+_seen: set[str] = set()  # gists of stories before: the first story to say a thing stands for all
+
+
+class Worth:
+    """Which acts are tried at a side effect, and what was left out."""
+
+    def __init__(self) -> None:
+        self.effects = self.left_out = 0
+        self._renewals = 0
+
+    def __call__(self, gist: str) -> tuple[Act, ...]:
+        self.effects += 1
+        if "leases" in gist:
+            self._renewals += 1
+            repeated = self._renewals > RENEWALS if ALL else gist in _seen
+        else:
+            repeated = gist in _seen and not ALL
+        _seen.add(gist)
+        self.left_out += repeated
+        return () if repeated or (SAID and not ALL) else tuple(Act)
+
+
+def quiet_after(plan: Plan | None) -> float:
+    """A whole hour for one act of each side effect, in turn; for all of them where all is tried."""
+    acts = tuple(Act)
+    return 60.0 if ALL or plan is None or acts[plan.number % len(acts)] is plan.act else SHORT
+
+
+@pytest.mark.parametrize("story", [IDLE, DELETED, FAMILY], ids=lambda story: story.name)
+def test_whatever_fails_at_whichever_side_effect_the_end_is_the_same(story):
+    worth = Worth()
+    forks = Forks(worth, gist_of)
+
+    reference = forks.finish(lambda: run_life(story.name, story=story, forks=forks, quiet=quiet_after))
+
+    wrong = [f"{tried.plan} ({tried.gist})\n{tried.failure}" for tried in forks.tried if tried.failure]
+    for tried in forks.tried:
+        if tried.result is not None:
+            wrong += [f"{tried.plan} ({tried.gist}): {line}" for line in differences(reference, tried.result)]
+    print(
+        f"{story.name}: covered {len(forks.tried)} of {(worth.effects - worth.left_out) * len(Act)} plans at "
+        f"{worth.effects - worth.left_out} side effects; {worth.left_out} repeats left out"
+    )
+    assert not wrong, f"{len(wrong)} plans failed\n" + "\n".join(wrong[:5])
+
+
+@pytest.mark.skipif(" at " not in SAID, reason="one plan is tried alone only by name")
+@pytest.mark.parametrize("story", [IDLE, DELETED, FAMILY], ids=lambda story: story.name)
+def test_one_plan_alone(story):
+    act, _, place = SAID.partition(" at ")
+    process, _, number = place.partition("#")
+    plan = Plan(process, int(number), Act(act))
+    found = differences(run_life(story.name, story=story), run_life(story.name, story=story, plan=plan))
+    assert not found, found
+
+
+def differences(reference, outcome) -> list[str]:
+    """Of two runs that should come to the same: what is there, what came and went, and how much was rented."""
+    found = [
+        f"{part}: {outcome.end[part]} instead of {reference.end[part]}"
+        for part in reference.end
+        if outcome.end[part] != reference.end[part]
+    ]
+    for what in sorted({*reference.counts, *outcome.counts}):
+        times, wanted = outcome.counts.get(what, 0), reference.counts.get(what, 0)
+        if times != wanted:
+            found.append(f"{what}: {times} times instead of {wanted}")
+    if outcome.machines != reference.machines:
+        found.append(f"{outcome.machines} machines were rented instead of {reference.machines}")
+    return found

@@ -1,0 +1,42 @@
+"""Which history kills which mutant, with which seed; found by trying, kept so that nobody has to search again."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    history: str
+    promise: str  # how the first accusation begins: an invariant, or words of the history itself
+    seed: str = "1"
+
+
+KILLS: dict[str, Kill] = {
+    "adopts-by-name": Kill("somebody-elses-node", "I16"),
+    "attempts-without-end": Kill("never-an-answer", "I7"),
+    "collector-without-doubt": Kill("everybody-stripped", "the collector ended everything"),
+    "empty-list-believed": Kill("nothing-listed", "I9"),
+    "end-believed-at-once": Kill("whole-life", "I9"),
+    "finalizer-early": Kill("whole-life", "I13"),
+    "hold-ignored": Kill("held", "a machine was rented while every purchase was stopped"),
+    "identity-ignored": Kill("another-account", "I9"),
+    "limit-outside-the-ledger": Kill("at-once", "I3"),
+    "no-collector": Kill("made-twice", "I1"),
+    "no-compare-and-swap": Kill("whole-life", "I14"),
+    "no-fence": Kill("paused-at-the-order", "I19"),
+    "no-finalizer": Kill("whole-life", "I13"),
+    "old-view-trusted": Kill("at-once-seen-late", "I3"),
+    "older-attempt-kept": Kill("wiped", "I2"),
+    "one-list-is-enough": Kill("cut-off-while-it-orders", "I1"),
+    "orders-again-at-once": Kill("lost-answer", "I6"),
+    "orders-for-another-epoch": Kill("crash-while-it-is-ordered", "I6"),
+    "orders-for-the-deleted": Kill("deleted-before-the-order", "a machine was rented for a request that was being"),
+    "price-ignored": Kill("too-dear", "I4"),
+    "restored-copy-buys": Kill("restored", "I13"),
+    "settle-on-the-stored-clock": Kill("crash-after-a-late-order", "I9"),
+    "short-settle": Kill("cut-off-while-it-orders", "I9"),
+    "stopped-is-gone": Kill("outbid", "I9"),
+    "unknown-is-refusal": Kill("lost-answer", "I9"),
+    "user-tag-wins": Kill("tagged-like-ours", "I6"),
+    "wall-clock-trusted": Kill("another-day", "I20"),
+    "wiped-status-buys": Kill("wiped-while-it-is-ordered", "I6"),
+}

@@ -1,0 +1,246 @@
+"""The ancestor's budgets in a whole world: their twins come, follow and go; their kind may be missing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.sim.an_operator import NAMESPACE_NAME, create, operator_main, settle, writes
+from tests.sim.test_standing import Replica
+from tgp.adapters.kube.events import CORE_EVENT
+from tgp.api.crds import crds
+from tgp.api.resource import ANCESTOR_BUDGET, CUSTOM_RESOURCE_DEFINITION, GPU_WORKLOAD_BUDGET, NAMESPACE, Resource
+from tgp.sim.checkers.objects import Quiet
+from tgp.sim.faults import swarm
+from tgp.sim.world import World
+
+EARLY = Path(__file__).parents[1] / "contracts" / "kinds" / "early" / "readme-ancestor-budget.yaml"
+README: dict[str, Any] = YAML(typ="safe", pure=True).load(EARLY.read_text(encoding="utf-8"))
+NAME = README["metadata"]["name"]
+CRDS = {crd["metadata"]["name"]: crd for crd in crds(ancestor=True)}
+ANCESTORS_CRD = f"{ANCESTOR_BUDGET.plural}.{ANCESTOR_BUDGET.group}"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """All kinds and an operator."""
+    with World("twins") as world:
+        furnished(world)
+        world.process("operator", operator_main())
+        yield world
+
+
+def furnished(world: World, *, ancestor: bool = True) -> None:
+    for name, crd in CRDS.items():
+        if ancestor or name != ANCESTORS_CRD:
+            world.api.backstage.create(CUSTOM_RESOURCE_DEFINITION, crd)
+    create(world, NAMESPACE, NAMESPACE_NAME)
+
+
+def apply(world: World, name: str = NAME, **spec: Any) -> None:
+    create(world, ANCESTOR_BUDGET, name, "default", spec={**README["spec"], **spec})
+
+
+def found(world: World, resource: Resource, name: str = NAME) -> dict[str, Any]:
+    return world.api.backstage.get(resource, "default", name) or {}
+
+
+def twin(world: World, name: str = NAME) -> dict[str, Any]:
+    return found(world, GPU_WORKLOAD_BUDGET, name)
+
+
+def condition(world: World, kind: str, name: str = NAME) -> tuple[str, str]:
+    rows = found(world, ANCESTOR_BUDGET, name).get("status", {}).get("conditions", [])
+    return next(((row["status"], row["reason"]) for row in rows if row["type"] == kind), ("", ""))
+
+
+def tell(world: World, name: str = NAME, **status: Any) -> None:
+    """What whoever counts would write into a twin's status."""
+    world.api.backstage.merge_patch(GPU_WORKLOAD_BUDGET, "default", name, {"status": status}, "status")
+
+
+def change(world: World, resource: Resource, name: str = NAME, **spec: Any) -> None:
+    world.api.backstage.merge_patch(resource, "default", name, {"spec": spec})
+
+
+def test_the_readmes_budget_gets_a_twin_that_says_the_same(world):
+    apply(world)
+    settle(world)
+
+    spec = twin(world)["spec"]
+    assert {name: spec[name] for name in README["spec"]} == README["spec"]
+    (owner,) = twin(world)["metadata"]["ownerReferences"]
+    assert owner["uid"] == found(world, ANCESTOR_BUDGET)["metadata"]["uid"]
+    assert condition(world, "Degraded") == ("False", "Twinned")
+
+
+def test_a_changed_spec_follows_and_labels_that_go_are_gone(world):
+    apply(world, selector={"matchLabels": {"team": "a", "tier": "batch"}})
+    settle(world)
+    change(world, GPU_WORKLOAD_BUDGET, accounting="Exact")
+    change(world, ANCESTOR_BUDGET, quota={"gpuHours": 3}, selector={"matchLabels": {"tier": None, "stage": "dev"}})
+    settle(world)
+
+    spec = twin(world)["spec"]
+    assert spec["quota"] == {"gpuHours": 3, "windowHours": 24}
+    assert spec["selector"] == {"matchLabels": {"team": "a", "stage": "dev"}}
+    assert spec["accounting"] == "Exact", "set on the twin, of which the ancestor's kind knows nothing"
+    assert condition(world, "Degraded") == ("False", "Twinned")
+
+
+def test_a_twins_status_is_mirrored_back_and_what_it_drops_goes(world):
+    apply(world)
+    settle(world)
+    at = "2026-11-16T08:00:00Z"
+    exceeded = {"type": "QuotaExceeded", "status": "True", "reason": "OverQuota", "message": "m"}
+    generation = twin(world)["metadata"]["generation"]
+    tell(
+        world,
+        consumedGpuHours="120.5",
+        remainingGpuHours=0,
+        trackedPods=4,
+        lastEnforcementAt=at,
+        observedGeneration=generation,
+        ledger="packed",
+        conditions=[exceeded | {"lastTransitionTime": at, "observedGeneration": generation}],
+    )
+    settle(world)
+    shown = found(world, ANCESTOR_BUDGET)["status"]
+
+    assert (shown["consumedGpuHours"], shown["remainingGpuHours"], shown["trackedPods"]) == ("120.5", 0, 4)
+    assert (shown["lastEnforcementAt"], shown["observedGeneration"]) == (at, 1)
+    assert shown["conditions"][0] == exceeded | {"lastTransitionTime": at, "observedGeneration": 1}
+    assert condition(world, "Degraded") == ("False", "Twinned")
+
+    tell(world, lastEnforcementAt=None, conditions=[])
+    settle(world)
+
+    assert "lastEnforcementAt" not in found(world, ANCESTOR_BUDGET)["status"]
+    assert condition(world, "QuotaExceeded") == ("", "")
+
+
+def test_a_deleted_ancestor_takes_its_twin_along_and_a_deleted_twin_comes_back(world):
+    apply(world)
+    settle(world)
+    uid = twin(world)["metadata"]["uid"]
+    world.api.backstage.delete(GPU_WORKLOAD_BUDGET, "default", NAME)
+    settle(world)
+    assert twin(world)["metadata"]["uid"] != uid
+
+    world.api.backstage.delete(ANCESTOR_BUDGET, "default", NAME)
+    settle(world)
+    assert twin(world) == {}
+
+
+def test_a_name_that_is_taken_is_said_and_free_again_it_is_used(world):
+    """Somebody's own budget is neither changed nor counted as the ancestor's."""
+    own = {**README["spec"], "quota": {"gpuHours": 1, "windowHours": 1}}
+    create(world, GPU_WORKLOAD_BUDGET, NAME, "default", spec=own)
+    tell(world, consumedGpuHours="0.5")
+    before = twin(world)
+    apply(world)
+    settle(world)
+
+    assert condition(world, "Degraded") == ("True", "NameTaken")
+    assert condition(world, "Ready") == ("False", "NameTaken")
+    assert "consumedGpuHours" not in found(world, ANCESTOR_BUDGET)["status"]
+    assert twin(world) == before
+    told = [event for event in world.api.backstage.objects(CORE_EVENT) if event["reason"] == "NameTaken"]
+    assert [(event["type"], event["involvedObject"]["apiVersion"]) for event in told] == [
+        ("Warning", "budget.zxuhan.dev/v1alpha1")
+    ]
+
+    world.api.backstage.delete(GPU_WORKLOAD_BUDGET, "default", NAME)
+    settle(world)
+
+    assert twin(world)["spec"]["quota"] == README["spec"]["quota"]
+    assert condition(world, "Degraded") == ("False", "Twinned")
+    assert condition(world, "Ready") == ("", "")
+
+
+def test_a_twin_that_people_change_is_left_so_until_the_ancestor_changes(world):
+    apply(world)
+    settle(world)
+    change(world, GPU_WORKLOAD_BUDGET, quota={"gpuHours": 500})
+    settle(world)
+    assert condition(world, "Degraded") == ("True", "TwinChanged")
+    with Quiet(world):
+        world.run(hours=1)
+    assert twin(world)["spec"]["quota"]["gpuHours"] == 500
+
+    change(world, ANCESTOR_BUDGET, enforcement={"gracePeriodSeconds": 5})
+    settle(world)
+    assert twin(world)["spec"]["quota"]["gpuHours"] == "100"
+    assert condition(world, "Degraded") == ("False", "Twinned")
+
+
+def test_a_quiet_hour_with_twins_is_no_write_and_a_restart_writes_nothing():
+    with World("twins at rest") as world:
+        furnished(world)
+        for number in range(10):
+            apply(world, f"team-{number}")
+        create(world, GPU_WORKLOAD_BUDGET, "team-0", "default", spec=README["spec"])
+        process = world.process("operator", operator_main())
+        settle(world)
+        tell(world, "team-3", consumedGpuHours="5", trackedPods=0)
+        settle(world)
+        with Quiet(world):
+            world.run(hours=1)
+        with Quiet(world):
+            process.crash(restart_after=5)
+            world.run(minutes=5)
+
+        assert process.lives == 2
+        assert found(world, ANCESTOR_BUDGET, "team-3")["status"]["consumedGpuHours"] == "5"
+
+
+def test_without_the_ancestors_kind_nothing_is_said_and_once_installed_it_begins_within_a_minute(caplog):
+    with World("no ancestor") as world:
+        furnished(world, ancestor=False)
+        replica = Replica(world, "one")
+        settle(world)
+        world.run(hours=1)
+
+        assert replica.troubles(world) == []
+        assert replica.operator.runtime.synced, "nothing is waited for"
+        assert writes(world) == []
+        assert not [line for line in caplog.records if "GPUWorkloadBudget" in str(vars(line))]
+
+        world.api.backstage.create(CUSTOM_RESOURCE_DEFINITION, CRDS[ANCESTORS_CRD])
+        apply(world)
+        world.run(seconds=62)
+        assert twin(world)["spec"]["quota"] == README["spec"]["quota"]
+
+        world.api.backstage.delete(CUSTOM_RESOURCE_DEFINITION, "", ANCESTORS_CRD)
+        world.run(minutes=10)
+        assert replica.troubles(world) == []
+        assert not [line for line in caplog.records if "GPUWorkloadBudget" in str(vars(line))]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_in_any_weather_everyone_gets_one_twin_and_then_nothing_is_written(seed):
+    with World(f"twins-{seed}", faults=swarm(f"twins-{seed}")) as world:
+        furnished(world)
+        world.process("one", operator_main())
+        world.process("two", operator_main())
+        for number in range(5):
+            apply(world, f"team-{number}")
+        create(world, GPU_WORKLOAD_BUDGET, "team-0", "default", spec=README["spec"])
+        world.run(minutes=30)
+        change(world, ANCESTOR_BUDGET, "team-1", quota={"gpuHours": 3})
+        tell(world, "team-2", consumedGpuHours="5")
+        world.api.backstage.delete(ANCESTOR_BUDGET, "default", "team-4")
+        world.run(minutes=30)
+
+        world.calm()
+        world.run(minutes=10)
+        with Quiet(world):
+            world.run(hours=1)
+
+        assert condition(world, "Degraded", "team-0")[1] == "NameTaken"
+        assert twin(world, "team-1")["spec"]["quota"]["gpuHours"] == 3
+        assert found(world, ANCESTOR_BUDGET, "team-2")["status"]["consumedGpuHours"] == "5"
+        assert twin(world, "team-3")
+        assert twin(world, "team-4") == {}
