@@ -1,4 +1,4 @@
-"""Whether money is ever lost: machines rented and given back for thousands of simulated hours while everything breaks."""
+"""Whether money is ever lost: machines rented and given back for thousands of hours while everything breaks."""
 
 from bench.safety.run import main
 

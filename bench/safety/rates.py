@@ -43,9 +43,9 @@ WEATHER: dict[Fault, Rate] = {
     Fault.WATCH_GONE: Rate(0.02, "410: the history was compacted; everything is listed again"),
     Fault.WATCH_DROP: Rate(0.02, "the server ends a watch when it likes"),
     Fault.STALE_LIST: Rate(0.02, "a list from a cache that is behind"),
-    Fault.CRASH: Rate(0.2, "a node drain, an out-of-memory kill: a replica of two every hour"),
-    Fault.PAUSE: Rate(0.2, "a suspended or throttled machine, up to a minute and a half: beyond every lease"),
-    Fault.PARTITION: Rate(0.2, "up to four minutes without the API server, or without a provider"),
+    Fault.CRASH: Rate(0.5, "a node drain, an out-of-memory kill: a replica of two every hour"),
+    Fault.PAUSE: Rate(0.5, "a suspended or throttled machine, up to a minute and a half: beyond every lease"),
+    Fault.PARTITION: Rate(0.5, "up to four minutes without the API server, or without a provider"),
     Fault.CLOCK: Rate(0.1, "a wall clock that jumps or stands: moments may be read from the API server only"),
 }
 

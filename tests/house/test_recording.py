@@ -6,7 +6,7 @@ STORY = (
     "created",
     "Ordering",
     "Rented",
-    "Booting",
+    "Provisioning",
     "Registered",
     "Ready",
     "deleted",

@@ -8,17 +8,22 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, furnish, ready, settle, writes
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
 from tests.sim.lives.an_estate import give_keys, lives
 from tests.sim.test_standing import Replica
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, SECRET
+from tgp.api.resource import ANCESTOR_BUDGET, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, SECRET
 from tgp.app.settings import Settings
 from tgp.ports.http import Call, HangUp
 from tgp.sim.world import KUBERNETES, World
 
 RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "operator.yaml"
 VALUE = "x7-nobody-sees-this-value"
+BUDGET = {
+    "selector": {"matchLabels": {"team": "a"}},
+    "quota": {"gpuHours": 1, "windowHours": 1},
+    "enforcement": {"action": "AlertOnly"},
+}
 
 
 def test_a_secrets_value_is_in_no_voice_of_the_operator(caplog):
@@ -62,7 +67,9 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
         a_class(world, "rented", providers=[{"name": "vultr"}])
         a_pool(world, "pool", "rented")
         replica = Replica(world, "one", Settings(keep_finished=timedelta(minutes=5)))
+        create(world, ANCESTOR_BUDGET, "team-a", "default", spec=BUDGET)
         settle(world)
+        world.api.backstage.merge_patch(ANCESTOR_BUDGET, "default", "team-a", {"spec": {"quota": {"gpuHours": 2}}})
         for _ in range(2):  # told before: counted, not repeated
             world.api.backstage.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")
             settle(world)

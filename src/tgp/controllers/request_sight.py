@@ -26,7 +26,7 @@ from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
-from tgp.core.model.presence import Found, Presence
+from tgp.core.model.presence import Found, Presence, Trouble
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.till import till_of, till_of_attempt, tills_of
 from tgp.core.model.token import plain_uid
@@ -50,6 +50,7 @@ from tgp.ports.cluster import View
 REQUEST_TIMEOUT = timedelta(seconds=30)  # of a call to a provider
 SETTLE_MARGIN = timedelta(seconds=15)
 PODS_BY_NODE = "node"
+NO_KEY = (Trouble.CREDENTIALS_MISSING, Trouble.CREDENTIALS_REFUSED)
 NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 
 
@@ -154,7 +155,12 @@ class Lookout:
             for source in sources_of(record.object).values()
             for till in tills_of(source)
         }
-        return all(self._rosters.listed_since(till, until) for till in tills)
+        return all(self._rosters.listed_since(till, until) or (sight.waited and self._keyless(till)) for till in tills)
+
+    def _keyless(self, till: str) -> bool:
+        """Nobody may have its key for years: what waited, by its own record, does not wait for that as well."""
+        trouble = self._rosters.trouble(till)
+        return trouble is not None and trouble.trouble in NO_KEY
 
     def _strays(self, uid: str, attempt: Attempt | None) -> tuple[str, ...]:
         own = attempt.token if attempt is not None else ""
@@ -199,8 +205,13 @@ class Lookout:
                 shortage=lambda wanted: shortage(limits, held, wanted),
                 uid=uid,
                 now=sight.now,
+                unlisted=self._unlisted(chosen),
             )
         )
+
+    def _unlisted(self, chosen: Chosen) -> tuple[str, ...]:
+        states = ((name, self._market.book.state(each.name)) for name, each in sources_of(chosen.object).items())
+        return tuple(name for name, state in states if state is None)
 
     def _closed(self, chosen: Chosen, row: Row) -> str:
         """Nothing is bought where nothing can be looked for afterwards."""
@@ -280,7 +291,8 @@ class Lookout:
         if account and account != attempt.account:
             changes["account"] = account  # it is listed there: the key was changed, the account was not
         said = f"{instance.state}/{instance.progress}"
-        if memory.progress not in (None, said) and _due(attempt.progress_at, sight.now):
+        started = sight.status.ready_at is not None  # from then on whatever it says is no progress of a start
+        if not started and memory.progress not in (None, said) and _due(attempt.progress_at, sight.now):
             return _with(sight.attempts, replace_attempt(attempt, progress_at=sight.now, **changes))
         memory.progress = said
         return _with(sight.attempts, replace_attempt(attempt, **changes)) if changes else sight.attempts
@@ -325,7 +337,9 @@ class Lookout:
     def _drain(self, sight: Sight, node: Node | None, pods: tuple[Pod, ...]) -> Drain | None:
         """None: nothing is to be drained, or nothing runs there that could be."""
         ending = sight.holds("Terminating")
-        if ending is None or ending.reason in NO_USE or ending.last_transition_time is None:
+        if ending is None or ending.last_transition_time is None:
+            return None
+        if ending.reason in NO_USE and sight.status.ready_at is None:  # too dear may be one in use
             return None
         if isinstance(sight.presence, Found) and sight.presence.instance.state in NOTHING_RUNS:
             return None

@@ -192,7 +192,7 @@ class RequestReconciler:
             case Withdraw(attempt, outcome, message):
                 await self._withdraw(sight, attempt, outcome, message, memory)
             case Adopt(attempt, instance):
-                await self._launched(sight, attempt, instance, memory)
+                await self._launched(sight, attempt, instance, memory, since=instance.created_at)
             case Begin(end, message):
                 if end is End.IDLE and not await self._surely_idle(sight, memory):
                     return self._clock.now() + SOON
@@ -378,7 +378,12 @@ class RequestReconciler:
             return self._clock.now() + SOON
         except CloudError as error:
             return await self._later(sight, attempt, error, memory)
+        if not self._still_to_order(record, memory):  # all that took a while
+            return self._clock.now() + SOON
         memory.sent.add(attempt.token)
+        memory.blank = False
+        # Whatever comes of it, also something that nobody thought of: absences count from now on only.
+        self._rosters.watch(attempt.token, till.name, attempt.account or "", not_before=self._clock.boottime())
         provider = attempt.offer.provider if attempt.offer is not None else ""
         self._journal.note(
             MachineOrdered(subject, provider, what, order.offer.hourly_microusd, attempt.token, attempt.number)
@@ -401,6 +406,12 @@ class RequestReconciler:
             await self._launched(sight, attempt, instance, memory)
         return self._clock.now() + SOON
 
+    def _still_to_order(self, record: Typed[GPURequest], memory: Memory) -> bool:
+        newest = self._views.requests.get(record.key)
+        if newest is None or newest.uid != record.uid or newest.object is None:
+            return False
+        return isinstance(next_step(self._lookout.see(newest, memory)), Order)
+
     async def _later(self, sight: Sight, attempt: Attempt, error: CloudError, memory: Memory) -> datetime | None:
         """Nothing happened over there: the same order again, a few times; then somebody else's."""
         memory.busy += 1
@@ -411,7 +422,10 @@ class RequestReconciler:
         memory.order_not_before = sight.now + min(asked or BUSY_PAUSE, LONGEST_ASK)
         return memory.order_not_before
 
-    async def _launched(self, sight: Sight, attempt: Attempt, instance: Instance, memory: Memory) -> None:
+    async def _launched(
+        self, sight: Sight, attempt: Attempt, instance: Instance, memory: Memory, *, since: datetime | None = None
+    ) -> None:
+        """`since` when it may cost, of one that was found again; None: since now."""
         till = till_of_attempt(attempt)
         assert till is not None, "what was launched was launched somewhere"
         visible = self._clock.boottime() + sight.listing_lag.total_seconds()
@@ -422,7 +436,7 @@ class RequestReconciler:
         launched = replace_attempt(
             attempt,
             outcome=LAUNCHED,
-            launched_at=now,
+            launched_at=_between(attempt.reserved_at or now, since or now, now),
             instance_id=instance.id,
             hourly_price=billed,
             message=None,
@@ -645,6 +659,11 @@ def _with(sight: Sight, changed: Attempt) -> Sight:
 def _since(attempt: Attempt | None, now: datetime) -> timedelta:
     began = attempt.reserved_at if attempt is not None else None
     return max(now - began, timedelta(0)) if began is not None else timedelta(0)
+
+
+def _between(earliest: datetime, told: datetime, latest: datetime) -> datetime:
+    """Another's clock is believed within bounds."""
+    return min(max(told, earliest), latest).replace(microsecond=0)
 
 
 def _reserved(attempt: Attempt) -> int:

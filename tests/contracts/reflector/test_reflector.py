@@ -352,6 +352,44 @@ def test_a_closed_door_is_a_state_and_no_hot_loop(code, message, state):
     in_virtual_time(scenario())
 
 
+def test_an_optional_kind_that_is_not_installed_is_empty_and_no_trouble():
+    """And once it is installed it is found within a minute."""
+
+    async def scenario():
+        served = ServedPods()
+        served.create("a")
+        missing = a_refusal(404, message="the server could not find the requested resource")
+        served.refusals.extend([missing] * 1000)
+        async with reflecting(served, optional=True) as rig:
+            await rig.reflector.refreshed()
+            assert rig.store.synced
+            assert len(rig.store) == 0
+            await asyncio.sleep(3600)
+            assert rig.reflector.state == State.NOT_THERE
+            assert rig.reflector.silent_for() <= 60
+            assert 30 <= len(served.calls) <= 150
+            served.refusals.clear()
+            await asyncio.sleep(61)
+            assert len(rig.store) == 1
+            assert rig.noted.names() == []
+
+    in_virtual_time(scenario())
+
+
+def test_an_optional_kind_that_is_taken_away_is_empty_again():
+    async def scenario():
+        served = ServedPods()
+        served.create("a")
+        async with reflecting(served, optional=True) as rig:
+            await rig.store.wait_synced()
+            served.refusals.extend([a_refusal(404, message="the server could not find the requested resource")] * 1000)
+            await asyncio.sleep(1200)  # the watch under way ends by itself
+            assert len(rig.store) == 0
+            assert (rig.reflector.why, rig.noted.names()) == ("", [])
+
+    in_virtual_time(scenario())
+
+
 def test_a_watch_that_is_refused_after_the_list_is_noticed_too():
     async def scenario():
         served = ServedPods()

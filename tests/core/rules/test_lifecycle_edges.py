@@ -14,7 +14,7 @@ from tests.core.rules.a_sight import (
     over,
 )
 from tgp.api.request import ATTEMPTS_KEPT
-from tgp.core.rules.lifecycle import Begin, End, Finish, Rest, Return, next_step
+from tgp.core.rules.lifecycle import Adopt, Begin, End, Finish, Rest, Return, next_step
 from tgp.core.rules.lifecycle_words import kept
 from tgp.core.rules.purchase import Stay
 
@@ -91,4 +91,4 @@ def test_a_request_ends_before_its_tokens_lose_their_form():
 def test_an_attempt_in_doubt_is_settled_without_our_finalizer_too():
     step = next_step(a_sight(an_attempt(), presence=listed(), **STRIPPED))
 
-    assert type(step).__name__ == "Adopt"
+    assert isinstance(step, Adopt)

@@ -5,6 +5,7 @@ original goes on without a fault. A plan that fails here fails in the same way w
 since a world is nothing but its seed.
 """
 
+import asyncio
 import os
 import pickle
 import sys
@@ -47,7 +48,9 @@ class Forks:
             effect = network.effects[-1]
             gist = self._gist(endpoint, call)
             for act in self._worth(gist):
+                loop = asyncio.get_running_loop()
                 if self._copy(Plan(effect.process, effect.number, act), gist):
+                    asyncio._set_running_loop(loop)  # it is remembered by process id
                     network.trace.note(effect.process, "aimed", act, effect.number)
                     return self.plan
             return plan

@@ -321,8 +321,8 @@ class OneRequest:
 
     def play(self, stage: Lives) -> None:
         stage.wants(idleTimeout="3m" if not self.deleted_at_work else "Never")
-        stage.works(run_for="30m" if self.deleted_at_work else "1m")
         stage.until(lambda: stage.phase() == "Ready")
+        stage.works(run_for="30m" if self.deleted_at_work else "1m")
         stage.until(lambda: bool(stage.running_pods()))
         if not self.deleted_at_work:
             stage.until(lambda: stage.phase() in OVER)

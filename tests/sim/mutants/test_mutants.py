@@ -24,15 +24,13 @@ def test_a_broken_protocol_is_noticed(name):
     kill = KILLS[name]
     with tempfile.TemporaryDirectory() as place:
         trial = try_on(make(name, Path(place)), kill.history, kill.seed)
-    print(f"{name} × {kill.history} × {kill.seed} × {trial.seconds:.1f} s: {trial.said[:100]}")
+    print(f"{name}, {kill.history}, {kill.seed}, {trial.seconds:.1f} s: {trial.said[:100]}")
 
     assert trial.code == PROMISE_BROKEN, f"{name} ({about(name)}) survives {kill.history}: {trial.said}"
     assert trial.said.startswith(kill.promise)
 
 
-@pytest.mark.parametrize(
-    ("history", "seed"), sorted({(kill.history, kill.seed) for kill in KILLS.values()}), ids=lambda part: str(part)
-)
+@pytest.mark.parametrize(("history", "seed"), sorted({(kill.history, kill.seed) for kill in KILLS.values()}), ids=str)
 def test_the_shipped_protocol_survives_what_kills_the_mutants(history, seed):
     HISTORIES[history](seed)
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tgp.api.request import ChosenOffer
 from tgp.api.resource import Resource
 from tgp.core.model.key import Key
-from tgp.core.model.offer import UNKNOWN_REGION
+from tgp.core.model.offer import UNKNOWN_REGION, BootMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +150,8 @@ def offer_words(offer: ChosenOffer) -> str:
     """1x RTX4090 in us-west, spot."""
     what = f"{offer.gpu_count or 1}x {offer.gpu_type or offer.instance_type}"
     where = offer.region if offer.region not in (None, "", UNKNOWN_REGION) else offer.place
+    if offer.boot_mode == BootMode.POWER.value:
+        where = None  # a box of one's own is where it is
     return what + (f" in {where.strip(' ,')}" if where else "") + (", spot" if offer.spot else "")
 
 

@@ -211,6 +211,8 @@ def _first(sight: Sight) -> Step:
 def _without_machine(sight: Sight) -> Step:
     if sight.strays:
         return Rest("Strays", f"waits until {sight.strays[0]} is given back: {_count(sight.strays)}", _soon(sight))
+    if not sight.settled and sight.waited:
+        return Rest("Waiting", "every provider is asked once more before it goes on", _soon(sight))
     if not sight.settled and not sight.blank:
         why = "what was bought for it is not on record: every provider is asked before anything else happens"
         return Rest("Settling", why, _soon(sight))

@@ -63,6 +63,7 @@ class Shop:
     shortage: Callable[[Holding], str]  # why it does not fit the class's limits; empty: it does
     uid: str
     now: datetime
+    unlisted: tuple[str, ...] = ()  # providers of the class that have not told their offers yet
 
 
 def choose(shop: Shop) -> Choice:
@@ -82,6 +83,8 @@ def choose(shop: Shop) -> Choice:
     if refused:
         reason, _, message = refused.partition(": ")
         return Stay(reason, message)
+    if shop.unlisted:
+        return Stay("OffersNotSeen", f"{', '.join(shop.unlisted)}: offers are not listed yet; nothing else fits")
     return _nothing_fits(ranking)
 
 

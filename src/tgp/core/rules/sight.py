@@ -15,6 +15,7 @@ from tgp.core.model.typed import Typed
 from tgp.core.rules.drain import Drain
 from tgp.core.rules.purchase import Choice, Stay
 
+IN_DOUBT = frozenset({"Settling", "Strays"})  # reasons of one whose record is known to be incomplete
 NOT_LOOKED_FOR = Stay("Undecided", "nothing was looked for")
 
 
@@ -91,6 +92,14 @@ class Sight:
     @property
     def restored(self) -> bool:
         return copied(self.record)
+
+    @property
+    def waited(self) -> bool:
+        """By its own record it has only ever waited for something to buy. A status that was wiped does not say so."""
+        launched = self.condition("Launched")
+        if self.attempts or self.status.phase != "Pending" or launched is None:
+            return False
+        return launched.status == "False" and launched.reason not in IN_DOUBT
 
     def condition(self, name: str) -> Condition | None:
         return next((each for each in self.status.conditions if each.type == name), None)

@@ -20,6 +20,8 @@ def lacking(source: Source) -> str:
     """What its provider starts no machine without, and nobody has said; empty: nothing."""
     if source.provider == "lambdalabs" and source.settings.ssh_key_name is None:
         return "settings.sshKeyName is not set, and Lambda starts no machine without an SSH key of the account"
+    if source.provider == "gcp" and source.settings.image is None:
+        return "settings.image is not set: name the Talos image that was uploaded to the project"
     return ""
 
 

@@ -1,0 +1,80 @@
+"""GPURequests in the shapes of the early days, as they were written: each walks a whole life."""
+
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from tests.sim.an_operator import a_class, create, operator_main
+from tests.sim.lives.an_estate import Lives, lives
+from tgp.api.resource import GPU_REQUEST
+
+EARLY = Path(__file__).parents[2] / "contracts" / "kinds" / "early"
+REQUESTS = sorted(path.stem for path in EARLY.glob("request-*.yaml"))
+
+
+def read(name: str) -> dict[str, Any]:
+    return YAML(typ="safe", pure=True).load((EARLY / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+def apply(stage: Lives, manifest: dict[str, Any]) -> str:
+    name = manifest["metadata"]["name"]
+    create(stage.world, GPU_REQUEST, name, manifest["metadata"]["namespace"], spec=manifest["spec"])
+    return name
+
+
+def test_every_early_shape_has_its_life_below():
+    assert REQUESTS == ["request-tailscale", "request-wireguard"]
+
+
+def test_any_provider_will_do_and_the_operators_keys_are_the_class():
+    """The shape of the move to Tailscale names no provider and no class; it lives for a day at most."""
+    with lives("early tailscale", "vultr", "lambdalabs") as stage:
+        stage.world.process("operator", operator_main())
+        name = apply(stage, read("request-tailscale"))
+        stage.until(lambda: stage.phase(name) == "Ready")
+        (machine,) = stage.living()
+        stage.works(run_for="48h")
+        stage.until(stage.running_pods)
+        stage.world.run(hours=23)
+        assert stage.phase(name) == "Ready"
+        assert [machine] == stage.living()
+        stage.until(lambda: stage.phase(name) == "Finished", minutes=180)
+
+        assert stage.living() == []
+        assert stage.nodes() == []
+        assert stage.condition("Ended", name)[1] == "Expired"
+
+
+def test_one_provider_on_spot_with_an_inline_tunnel_goes_when_it_is_idle():
+    """The shape of the first design. Vast starts containers, so its administrator must have allowed that."""
+    with lives("early wireguard 56", "vast", "vultr") as stage:
+        a_class(
+            stage.world,
+            "containers",
+            providers=[{"name": "vast"}, {"name": "vultr"}],
+            bootPolicy="Any",
+            instanceRequirements={"spotAllowed": True},
+        )
+        stage.world.process("operator", operator_main())
+        name = apply(stage, read("request-wireguard"))
+        stage.until(lambda: stage.phase(name) == "Ready")
+        (machine,) = stage.living("vast")
+
+        assert machine.charged_microusd <= 450_000
+        stage.until(lambda: stage.phase(name) == "Finished", minutes=60)
+        assert stage.living() == []
+        assert stage.nodes() == []
+        assert stage.condition("Ended", name)[1] == "Idle"
+
+
+def test_a_provider_that_cannot_boot_talos_is_not_paid_and_the_request_says_so():
+    """The same manifest where nobody has allowed containers: nothing is bought, for as long as it takes."""
+    with lives("early and unbootable", "vast") as stage:
+        stage.world.process("operator", operator_main())
+        name = apply(stage, read("request-wireguard"))
+        stage.world.run(hours=3)
+
+        assert stage.phase(name) == "Pending"
+        assert stage.living() == []
+        print(stage.condition("Launched", name))
