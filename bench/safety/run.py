@@ -41,7 +41,7 @@ class Verdict:
 
 def main(options: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench safety", description=__doc__)
-    parser.add_argument("--hours", type=float, default=HOURS, help=f"simulated, in storms (default: {HOURS}; wanted: 5000)")
+    parser.add_argument("--hours", type=float, default=HOURS, help=f"of storm, simulated (default: {HOURS})")
     parser.add_argument("--seed", type=int, default=1, help="of the first world; the others count on (default: 1)")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default: {WORKERS})")
     asked = parser.parse_args(options)

@@ -84,6 +84,10 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
             if stage.phase(name) == "Ready":
                 stage.drops(name)
         stage.until(lambda: not stage.living())
+        stage.wants("mute", gpuType="A100")
+        stage.until(lambda: stage.phase("mute") == "Ready")
+        stage.estate.fall_silent(stage.request("mute")["status"]["nodeName"])
+        stage.until(lambda: stage.phase("mute") in ("Failed", "gone"))
         stage.wants("last", gpuType="A100", idleTimeout="5m")
         stage.until(lambda: stage.phase("last") == "gone")
         replica.operator.stop()

@@ -161,7 +161,7 @@ def test_a_view_that_nobody_refreshes_any_more_is_not_ready():
 
         world.network.partition("one", KUBERNETES)
         world.run(seconds=STALE_AFTER + 60)
-        assert len(replica.troubles(world)) == 8
+        assert len(replica.troubles(world)) == 10
         assert "not up to date since" in replica.troubles(world)[0]
 
         world.network.heal("one", KUBERNETES)

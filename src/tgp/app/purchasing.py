@@ -34,7 +34,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.till import tills_of
-from tgp.core.model.token import read_token
+from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
 from tgp.core.rules.default_class import IMPLICIT, implicit_record
@@ -45,7 +45,7 @@ from tgp.core.rules.sources import sources_of
 from tgp.ports.boot import Boot
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
-from tgp.ports.cluster import Cluster
+from tgp.ports.cluster import Cluster, ClusterError, NotFound
 from tgp.ports.entropy import Entropy
 from tgp.ports.journal import Journal
 
@@ -104,6 +104,7 @@ class Purchasing:
         self.ghosts = Ghosts(self.rosters, kit.clock.boottime)
         shelves.requests.subscribe(self.ghosts.notice)
         self.ledger = Ledger(shelves.requests, self._strays)
+        shelves.requests.subscribe(self.ledger.notice)
         self.class_holds = ClassHolds(kit.classes, shelves.requests, kit.cluster, kit.clock)
         self.secret_holds = SecretHolds(shelves.requests, kit.cluster, kit.clock, namespace=kit.policy.namespace)
         self.rounds = Rounds(
@@ -119,6 +120,7 @@ class Purchasing:
             cluster=self.cluster_id,
             refresh=self._refresh,
             announce=self._announce,
+            there=self._there,
         )
         self.leftover_nodes = LeftoverNodes(
             nodes=shelves.nodes,
@@ -297,6 +299,16 @@ class Purchasing:
     async def _list_pods(self) -> None:
         assert self._of_pods is not None, "somebody fills the pods' store"
         await self._of_pods.listed(self._of_pods.list_again())
+
+    async def _there(self, key: Key, uid: str) -> bool:
+        """Whether a request is there, asked by its name; an API server that does not say leaves it possible."""
+        try:
+            found = await self._kit.cluster.read(GPU_REQUEST, key)
+        except NotFound:
+            return False
+        except ClusterError:
+            return True
+        return plain_uid(str(found["metadata"]["uid"])) == uid
 
     async def _refresh(self) -> None:
         assert self._reflector is not None, "somebody fills the requests' store"

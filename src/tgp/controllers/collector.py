@@ -1,7 +1,8 @@
 """The collector: gives back machines that bear our mark and that no request owns.
 
 Slow on purpose. A machine must have been nobody's in two complete lists half a minute apart, the requests must have
-been listed again after the provider was, and when too many would go at once nothing goes: then a person has to look.
+been listed again after the provider was, a request that was known once is asked for by its name, and when too many
+would go at once nothing goes: then a person has to look.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from tgp.controllers.request_index import BY_UID
 from tgp.controllers.rosters import Roster
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.facts import OrphanFound, OrphanReturned, SweepHalted
+from tgp.core.model.key import Key
+from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.collector import Orphan, bears_our_mark, orphans, owners, too_many
 from tgp.ports.cloud import Cloud
@@ -52,6 +55,11 @@ class _Bin:
     told: set[str] = field(default_factory=set)  # ids of which somebody was told
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_ENDS))  # when ends were first asked for
     halted: tuple[int, int] | None = None  # so many would go, of so many
+    homes: dict[str, Key] = field(default_factory=dict)  # by uid: the request that a machine here was once seen to have
+
+
+async def nowhere(_key: Key, _uid: str) -> bool:
+    return False
 
 
 class Collector:
@@ -62,11 +70,13 @@ class Collector:
         gate: Gate,
         journal: Journal,
         refresh: Callable[[], Awaitable[None]],  # the view of requests, from a list begun after the call
+        there: Callable[[Key, str], Awaitable[bool]] = nowhere,  # is a request of this name and uid, or may it be?
     ) -> None:
         self._requests = requests
         self._gate = gate
         self._journal = journal
         self._refresh = refresh
+        self._there = there
         self._bins: dict[str, _Bin] = {}  # by till
 
     # -- for whoever asks --------------------------------------------------------------------------------------------
@@ -113,11 +123,14 @@ class Collector:
                 held.halted = None
         elif await self._refreshed():
             self._judge(held, roster, cluster)
-            await self._end(till, held, cloud, roster, cluster)
+            if not await self._left_out(self._ripe(held, roster), held.homes):
+                await self._end(till, held, cloud, roster, cluster)
 
     def _judge(self, held: _Bin, roster: Roster, cluster: str) -> None:
         ours = [token.uid for one in roster.instances if (token := bears_our_mark(one, cluster)) is not None]
         records = [record for uid in sorted(set(ours)) for record in self._requests.having(BY_UID, uid)]
+        known = held.homes | {plain_uid(record.uid_text): record.key for record in records}
+        held.homes = {uid: key for uid, key in known.items() if uid in ours}
         held.orphans = orphans(roster.instances, owners(records), cluster)
         names = [orphan.instance.id for orphan in held.orphans]
         held.since = {name: held.since.get(name, roster.began) for name in names}
@@ -141,6 +154,15 @@ class Collector:
         except (TimeoutError, ClusterError):
             return False
         return True
+
+    async def _left_out(self, ripe: Iterable[Orphan], homes: Mapping[str, Key]) -> bool:
+        """Does a request live that the list does not show? An empty 200 would make every machine nobody's."""
+        uids = {token.uid for orphan in ripe if (token := read_token(orphan.instance.token)) is not None}
+        unseen = sorted(uid for uid in uids & homes.keys() if not self._requests.having(BY_UID, uid))
+        for uid in unseen:
+            if await self._there(homes[uid], uid):
+                return True
+        return False
 
     async def _end(self, till: str, held: _Bin, cloud: Cloud, roster: Roster, cluster: str) -> None:
         ripe = self._ripe(held, roster)

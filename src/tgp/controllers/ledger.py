@@ -57,6 +57,11 @@ class Ledger:
             self._noted[wanted.uid] = Noted(node_class, wanted)
         return why
 
+    def notice(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> None:
+        """A handler of the requests' store: who is gone reserves nothing any more."""
+        if old is not None and new is None:
+            self.seen(old.uid_text)
+
     def seen(self, uid: str) -> None:
         """The view shows this request at least as new as our last write: from now on what stands there counts."""
         self._noted.pop(plain_uid(uid), None)

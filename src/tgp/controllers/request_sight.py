@@ -26,19 +26,21 @@ from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
-from tgp.core.model.presence import Found, Presence, Trouble
+from tgp.core.model.presence import Found, Presence, Trouble, Unknown
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.till import till_of, till_of_attempt, tills_of
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Namespace
+from tgp.core.rules.beyond_crd import request_against_class, request_problems
 from tgp.core.rules.default_class import Chosen, Why, class_for
 from tgp.core.rules.device_plugin import plugin_for
 from tgp.core.rules.drain import Drain, drain
 from tgp.core.rules.lifecycle import LAUNCHED, NO_USE, PROGRESS_STEP
-from tgp.core.rules.limits import headroom_microusd, shortage
+from tgp.core.rules.limits import headroom_microusd, holding_of, shortage
 from tgp.core.rules.node_dress import Dress, dress_of, future_node, mend, pool_name, undress
 from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
+from tgp.core.rules.nodeclass import listed
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import Choice, Shop, Stay, choose, own_marks
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
@@ -50,6 +52,8 @@ from tgp.ports.cluster import View
 REQUEST_TIMEOUT = timedelta(seconds=30)  # of a call to a provider
 SETTLE_MARGIN = timedelta(seconds=15)
 PODS_BY_NODE = "node"
+FEW_SILENT = 2  # Nodes may always be given up at once
+SHARE_SILENT = 5  # of our Nodes, one in so many
 NO_KEY = (Trouble.CREDENTIALS_MISSING, Trouble.CREDENTIALS_REFUSED)
 NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 
@@ -136,7 +140,7 @@ class Lookout:
         chosen = self._class(record)
         if isinstance(chosen, Why):
             return replace(sight, settled=self._settled(sight, memory), stopped=Stay(chosen.reason, chosen.message))
-        stopped = self._stopped()
+        stopped = self._stopped() or _invalid(sight.record, chosen)
         choice = NOT_LOOKED_FOR if stopped is not None else self._choose(sight, chosen)
         return replace(sight, settled=self._settled(sight, memory), stopped=stopped, choice=choice)
 
@@ -233,7 +237,7 @@ class Lookout:
     def _unfit(self, record: Typed[GPURequest], offer: Offer) -> str:
         if not self._policy.device_plugin_required or offer.boot is BootMode.POWER:
             return ""
-        future = future_node(record, offer, self._pool(record))
+        future = future_node(record, offer, self.pool_of(record))
         verdict = plugin_for(future, self._views.daemon_sets.values(), resource_name(offer.gpu))
         return "" if verdict.runs else verdict.message
 
@@ -262,15 +266,46 @@ class Lookout:
             chosen = self._class(sight.record)
             stopped = Stay(chosen.reason, chosen.message) if isinstance(chosen, Why) else self._stopped()
             return replace(sight, stopped=stopped)
-        node_class = self._views.classes.get(Key("", sight.status.node_class or ""))
+        record = self._views.classes.get(Key("", sight.status.node_class or ""))
+        node_class = record.object if record is not None else None
         return self._with_node(
-            replace(sight, patience=patience_for(node_class.object if node_class is not None else None, attempt.offer)),
+            replace(
+                sight,
+                patience=patience_for(node_class, attempt.offer),
+                overdrawn=self._overdrawn(sight, attempt, node_class),
+            ),
             attempt,
         )
 
+    def _overdrawn(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None) -> str:
+        """A provider may bill more than was reserved: not at the cost of the class's limit."""
+        if node_class is None or not isinstance(sight.presence, Found):
+            return ""
+        uid = plain_uid(sight.record.uid_text)
+        billed = next((each for each in sight.attempts if each.number == attempt.number), attempt)
+        others = [each for each in self._ledger.held(sight.status.node_class or "") if each.uid != uid]
+        return shortage(node_class.spec.limits, others, holding_of(uid, billed))
+
+    def _many_unseen(self, node: Node | None) -> str:
+        """Where more Nodes of ours are silent at once than machines break down, the way to them is broken."""
+        if node is not None and node.ready is True:
+            return ""
+        ours = [
+            self._views.nodes.get(Key("", record.object.status.node_name or ""))
+            for record in self._views.requests.values()
+            if record.object is not None
+            and record.object.status.ready_at is not None
+            and record.object.status.instance_id
+        ]
+        silent = sum(each is None or each.ready is not True for each in ours)
+        if silent <= max(FEW_SILENT, len(ours) // SHARE_SILENT):
+            return ""
+        return f"{silent} of {len(ours)} Nodes are not seen at once: the network's fault, not theirs; nothing is ended"
+
     def _presence(self, attempt: Attempt) -> Presence:
         till = till_of_attempt(attempt)
-        assert till is not None, "an open attempt says where it was made"
+        if till is None:
+            return Unknown(Trouble.UNREACHABLE, "its record does not say where it was made")
         return self._rosters.presence(
             attempt.token, till.name, attempt.account or "", instance_id=attempt.instance_id or ""
         )
@@ -304,7 +339,7 @@ class Lookout:
         provider = attempt.offer.provider if attempt.offer is not None else ""
         provider_id = "" if power else provider_id_of(provider, attempt.token)
         ours = registered(node, name, provider_id)
-        dress = dress_of(sight.record, attempt, self._pool(sight.record))
+        dress = dress_of(sight.record, attempt, self.pool_of(sight.record))
         pods = tuple(self._views.pods.having(PODS_BY_NODE, name)) if name else ()
         seen = NodeSight(leftover=node if ours and not power else None)
         if power and node is not None:
@@ -312,7 +347,12 @@ class Lookout:
             seen = replace(seen, leftover=node if change is not None else None, undress=change)
         if ours and node is not None and dress is not None:
             seen = self._dressed(sight, replace(seen, node=node), dress, attempt, pods)
-        return replace(sight, node=seen, drain=self._drain(sight, node if ours else None, pods))
+        return replace(
+            sight,
+            node=seen,
+            many_unseen=self._many_unseen(node),
+            drain=self._drain(sight, node if ours else None, pods),
+        )
 
     def _dressed(
         self, sight: Sight, seen: NodeSight, dress: Dress, attempt: Attempt, pods: tuple[Pod, ...]
@@ -324,11 +364,12 @@ class Lookout:
         complete = initialized(node, resource, offer.gpu_count or 1, dress.startup_taints)
         was = sight.holds("Initialized") is not None
         asked = protected(sight.record, node, pods)
+        change = mend(node, dress, initialized=was)
         return replace(
             seen,
-            initialized=bool(complete) or (was and node.ready is True),
-            words=complete.words,
-            mend=mend(node, dress, initialized=was),
+            initialized=(bool(complete) and change is None) or (was and node.ready is True),
+            words=complete.words if change is None or not complete else "its labels and taints are not set yet",
+            mend=change,
             idle=idle(pods, resource) if node.ready is True else None,
             worked_until=worked_until(pods, resource, sight.now),
             protected=asked.words if asked else "",
@@ -353,7 +394,7 @@ class Lookout:
             budgets=self._views.budgets.values(),
         )
 
-    def _pool(self, record: Typed[GPURequest]) -> GPUNodePool | None:
+    def pool_of(self, record: Typed[GPURequest]) -> GPUNodePool | None:
         name = pool_name(record)
         found = self._views.pools.get(Key(record.key.namespace, name)) if name else None
         return found.object if found is not None else None
@@ -361,6 +402,13 @@ class Lookout:
     def _window(self, lag: timedelta) -> timedelta:
         """Longer than a Lease, a call and the provider's listing lag together: no order can be later than that."""
         return self._policy.lease_duration + REQUEST_TIMEOUT + lag + SETTLE_MARGIN
+
+
+def _invalid(record: Typed[GPURequest], chosen: Chosen) -> Stay | None:
+    """What the CRD could not refuse."""
+    assert record.object is not None, "an unreadable request gets no turn"
+    problems = [*request_problems(record.object), *request_against_class(record.object, chosen.object)]
+    return Stay("InvalidSpec", listed(problems)) if problems else None
 
 
 def replace_attempt(attempt: Attempt, **changes: Any) -> Attempt:

@@ -71,6 +71,7 @@ from tgp.core.rules.drain import Drain
 from tgp.core.rules.lifecycle import (
     LAUNCHED,
     LOSSES,
+    NO_MACHINE,
     NO_USE,
     Adopt,
     Begin,
@@ -115,6 +116,7 @@ UNSURE_FOR = 60.0  # seconds after which a write without an answer will not happ
 MESSAGE_KEPT = 512  # characters of what a provider said
 UNTOLD = frozenset({"Launched", "Registered", "Initialized", "Ready", "Drained", "Terminating", "Ended", "ExpiresSoon"})
 NO_NEWS = frozenset({"Ordering", "BackingOff", "Waiting", "Settling", "ProviderBusy", "Undecided"})
+TOLD_AS_FAILURE = NO_MACHINE - {"Withdrawn"}  # by another fact, in better words
 
 
 class RequestReconciler:
@@ -196,6 +198,8 @@ class RequestReconciler:
             case Begin(end, message):
                 if end is End.IDLE and not await self._surely_idle(sight, memory):
                     return self._clock.now() + SOON
+                if end is End.NODE_LOST:
+                    await self._be_sure_of_loss(sight)
                 await self._begin(sight, step, end, message, memory)
             case Mend(node, change):
                 await self._cluster.patch(NODE, node.key, change, resource_version=str(node.resource_version))
@@ -296,7 +300,7 @@ class RequestReconciler:
                     yield ExpiresSoonFact(subject, expires)
                 case ("Launched", False | None) if verdict.reason == "LimitReached":
                     yield LimitHolds(subject, class_of(sight.record), verdict.message)
-                case ("Launched", False | None) if verdict.reason not in NO_NEWS:
+                case ("Launched", False | None) if verdict.reason not in NO_NEWS | TOLD_AS_FAILURE:
                     yield ConditionChanged(subject, "Launched", verdict.word, verdict.reason, verdict.message, False)
                 case ("Ended", True) if story.phase == "Failed":
                     yield ConditionChanged(subject, "Ended", "True", verdict.reason, verdict.message, False)
@@ -363,7 +367,7 @@ class RequestReconciler:
     async def _order(self, sight: Sight, attempt: Attempt, memory: Memory) -> datetime | None:
         record, till = sight.record, till_of_attempt(attempt)
         assert till is not None, "what is ordered has an offer"
-        dress = dress_of(record, attempt)
+        dress = dress_of(record, attempt, self._lookout.pool_of(record))
         assert dress is not None, "what is ordered has an offer"
         subject, what = self._subject(record), _words(attempt)
         papers = Papers(record, self._class_of(sight)[1], sight.status.node_name or "", dress)
@@ -517,6 +521,17 @@ class RequestReconciler:
         step = next_step(self._lookout.see(sight.record, memory))
         return isinstance(step, Begin) and step.end is End.IDLE
 
+    async def _be_sure_of_loss(self, sight: Sight) -> None:
+        """The Node is asked for by its name before its machine is ended for it: a list may have left it out."""
+        key = Key("", sight.status.node_name or "")
+        try:
+            found = await self._cluster.read(NODE, key)
+        except NotFound:
+            return
+        seen = self._views.nodes.get(key)
+        if seen is None or (sight.node.node is not None and _is_ready(found)):
+            raise ClusterBusy(f"the view does not show Node {key.name} as it is")
+
     async def _drain(self, sight: Sight, step: Step, drain: Drain, memory: Memory) -> datetime | None:
         node = sight.node.node
         if node is not None and drain.cordon is not None:
@@ -654,6 +669,11 @@ _OUTCOMES: dict[type[CloudError], str] = {
 def _with(sight: Sight, changed: Attempt) -> Sight:
     attempts = tuple(changed if each.number == changed.number else each for each in sight.attempts)
     return replace(sight, attempts=attempts)
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions = node.get("status", {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def _since(attempt: Attempt | None, now: datetime) -> timedelta:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
-from tgp.controllers.collector import Collector
+from tgp.controllers.collector import Collector, nowhere
 from tgp.controllers.gate import Gate
 from tgp.controllers.keys import Keys, keys_for, secrets_of
 from tgp.controllers.look import Expected, look
@@ -101,6 +101,7 @@ class Rounds:
         cluster: Callable[[], str],  # the cluster id; empty: not known yet
         refresh: Callable[[], Awaitable[None]],  # the view of requests, from a list begun after the call
         announce: Callable[[str], None],  # that something about this till changed
+        there: Callable[[Key, str], Awaitable[bool]] = nowhere,  # is a request of this name and uid, or may it be?
     ) -> None:
         self._rosters = rosters
         self._classes = classes
@@ -111,7 +112,7 @@ class Rounds:
         self._entropy = entropy
         self._cluster = cluster
         self._announce = announce
-        self._collector = Collector(requests, gate=gate, journal=journal, refresh=refresh)
+        self._collector = Collector(requests, gate=gate, journal=journal, refresh=refresh, there=there)
         self._tills: dict[str, Till] = {}
         self._visits: dict[str, _Visits] = {}
 

@@ -20,7 +20,9 @@ Under a key of another account absence means nothing: compare `identity`.
 
 **Ending.** `terminate` asks for the end; that the machine is already gone is a success. Only `status` returning None,
 or its absence from `owned`, twice and a listing lag apart, proves that it came. A stopped machine is not gone. Whatever
-`terminate` raises, a refusal in the provider's words too, the machine may cost on: whoever asked asks again.
+`terminate` raises, the machine may cost on: whoever asked asks again. So a refusal to end is `CloudBusy`,
+`CannotTell` or `KeyRefused`, a silence `OutcomeUnknown`; never what a refused order is: `OrderRefused`, `SoldOut` and
+`AccountExhausted` say that nothing was made and nothing is to be repeated.
 
 **Checking.** `check` tries the key without spending: who it is, what it may do, what is left to spend. `identity` names
 the account (account or project id, else a fingerprint of the key), so that "not listed" is never concluded from another

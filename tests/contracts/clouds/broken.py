@@ -205,6 +205,16 @@ def _confirmed(offer: Offer) -> Offer:
     return Offer(**fields | {"stock": Stock.CONFIRMED})
 
 
+class TakesNoForAnAnswer(SimulatedCloud):
+    """Tells a refusal to end as it tells a refused order: whoever believes it never asks again."""
+
+    async def terminate(self, instance_id: str) -> None:
+        try:
+            await super().terminate(instance_id)
+        except CloudBusy as error:
+            raise error.__cause__ or error from None
+
+
 @dataclass(frozen=True)
 class Broken:
     name: str
@@ -239,5 +249,6 @@ BROKEN = tuple(
         TellsTheKey,
         PassesItsWordsOn,
         NamesItOnce,
+        TakesNoForAnAnswer,
     )
 )

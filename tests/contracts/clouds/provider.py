@@ -3,6 +3,7 @@
 One per file in `providers/`, under the name `PROVIDER`. Most fields have a default that fits an ordinary provider.
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.mishaps import Verb
 from tgp.sim.clouds.simulator import Simulator
 
+WORDS = "this machine cannot be ended in its present state"
 SECOND_KEY = "second-key-of-somebody-else"
 
 Slots: TypeAlias = Callable[[Any], Iterable[tuple[Any, Any]]]  # of a decoded answer: (container, key) of each value
@@ -46,6 +48,10 @@ def _second_key(simulator: Simulator, _url: str) -> str:
     return SECOND_KEY
 
 
+def _own_words(status: int) -> bytes:
+    return json.dumps({"error": WORDS, "status": status}).encode()
+
+
 def _none(_answer: Any) -> Iterable[tuple[Any, Any]]:
     return ()
 
@@ -73,6 +79,9 @@ class Provider:
     askings: Mapping[Verb, int] = field(default_factory=dict)  # calls that one question is, where it is not one
     own_tags: tuple[str, ...] = ()  # tag keys the adapter writes itself, as a class would spell them
     token_fields: int = 1  # how many fields of an order carry the token: no more and no fewer
+    own_words: Callable[[int], bytes] = (
+        _own_words  # a refusal with that status in its own envelope, about nothing known
+    )
     user_data_of: Callable[[Machine], bytes] = _user_data  # where the simulator keeps it
 
     off_sockets: str = ""  # why its adapter cannot be tried on a loopback port; empty: it can

@@ -20,7 +20,7 @@ from tgp.core.model.cloud_errors import CloudError, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing
 from tgp.ports.http import Reply
-from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.mishaps import Verb
 
 ROUNDS = int(os.environ.get("TGP_FUZZ", "1000"))
@@ -154,8 +154,8 @@ def what_makes_no_sense(value: Any, provider: Provider) -> str:
 def _as_it_was(stage: Stage, first: Machine) -> None:
     """The machine we ask about runs, whatever became of it, and what was bought meanwhile is forgotten."""
     stage.fleet.advance()
-    first.phase = Phase.RUNNING
-    for name, machine in list(stage.fleet.machines.items()):
+    stage.fleet.revive(first)
+    for machine in list(stage.fleet.machines.values()):
         if not machine.foreign and machine is not first:
-            del stage.fleet.machines[name]
+            stage.fleet.forget(machine)
     stage.stock_up()

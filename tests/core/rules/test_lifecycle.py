@@ -228,9 +228,10 @@ def test_a_machine_in_use_is_left_alone():
 
 
 def test_a_node_that_does_not_look_as_it_should_is_mended():
-    node = a_node(mend={"metadata": {}})
+    node, joined = a_node(mend={"metadata": {}}), (a_condition("Registered"),)
 
-    assert next_step(a_sight(a_machine(), **{**MACHINE, "node": node})) == Mend(node.node, {"metadata": {}})
+    step = next_step(a_sight(a_machine(), **{**MACHINE, "node": node}, conditions=joined))
+    assert step == Mend(node.node, {"metadata": {}})
 
 
 def ends(**rest) -> End:
@@ -451,3 +452,32 @@ def test_a_purchase_follows_only_from_nothing_and_a_release_only_from_nothing_le
     if isinstance(step, Close):
         assert presence.shown(LAG)
     assert sight.record.uid_text == UID
+
+
+# -- what must not follow ----------------------------------------------------------------------------------------------
+
+
+def test_a_price_above_the_reserved_one_does_not_overdraw_the_class():
+    within = listed(hourly_microusd=410_000)
+
+    assert isinstance(next_step(a_sight(a_machine(), **{**MACHINE, "presence": within})), Rest)
+    assert ends(presence=within, overdrawn="limits.maxHourlyCost is $0.40/h") == End.TOO_DEAR
+
+
+def test_a_generous_owner_does_not_pay_another_machines_price():
+    assert ends(presence=listed(hourly_microusd=900_000), spec={"max_hourly_price": "5.00"}) == End.TOO_DEAR
+
+
+def test_many_silent_nodes_at_once_end_nothing():
+    silent = a_node(ready=False, ready_since=ago(hours=1))
+
+    step = next_step(a_sight(a_machine(), **{**MACHINE, "node": silent, "many_unseen": "9 of 10"}))
+
+    assert isinstance(step, Rest)
+
+
+def test_that_a_node_joined_is_on_paper_before_it_is_dressed():
+    """An admission webhook that refuses the dress must not keep the deadlines from counting."""
+    node = a_node(mend={"metadata": {}}, initialized=False)
+
+    assert isinstance(next_step(a_sight(a_machine(), presence=listed(), node=node)), Rest)

@@ -1,4 +1,4 @@
-"""Reference runs: a story that people play, under any weather, then fair weather, then an hour in which nothing happens.
+"""Reference runs: a story that people play, under any weather, then fair weather, then an hour without a change.
 
     outcome = run_life(seed, faults)                   # a crowd, in a storm
     outcome = run_life("idle", story=IDLE, plan=plan)  # one thing goes wrong at one side effect

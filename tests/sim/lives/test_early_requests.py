@@ -1,5 +1,6 @@
 """GPURequests in the shapes of the early days, as they were written: each walks a whole life."""
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,27 +29,31 @@ def test_every_early_shape_has_its_life_below():
 
 
 def test_any_provider_will_do_and_the_operators_keys_are_the_class():
-    """The shape of the move to Tailscale names no provider and no class; it lives for a day at most."""
+    """The shape of the move to Tailscale names no provider and no class; it may live for a day."""
     with lives("early tailscale", "vultr", "lambdalabs") as stage:
         stage.world.process("operator", operator_main())
         name = apply(stage, read("request-tailscale"))
         stage.until(lambda: stage.phase(name) == "Ready")
-        (machine,) = stage.living()
-        stage.works(run_for="48h")
+        assert len(stage.living()) == 1
+        stage.works(run_for="10m")
         stage.until(stage.running_pods)
-        stage.world.run(hours=23)
-        assert stage.phase(name) == "Ready"
-        assert [machine] == stage.living()
-        stage.until(lambda: stage.phase(name) == "Finished", minutes=180)
+        stage.world.run(minutes=1)
+        status = stage.request(name)["status"]
+        begun, ends = (datetime.fromisoformat(status[each]) for each in ("provisionedAt", "terminationScheduledAt"))
+        assert timedelta(hours=23, minutes=55) < ends - begun <= timedelta(hours=24), "in use: until it is a day old"
 
+        stage.until(lambda: stage.phase(name) == "Finished")
         assert stage.living() == []
         assert stage.nodes() == []
-        assert stage.condition("Ended", name)[1] == "Expired"
+        assert stage.condition("Ended", name)[1] == "Idle"
 
 
 def test_one_provider_on_spot_with_an_inline_tunnel_goes_when_it_is_idle():
-    """The shape of the first design. Vast starts containers, so its administrator must have allowed that."""
-    with lives("early wireguard 56", "vast", "vultr") as stage:
+    """The shape of the first design. Vast starts containers, so its administrator must have allowed that.
+
+    (In this seed's market somebody in Virginia has such a machine.)
+    """
+    with lives("early wireguard 2", "vast", "vultr") as stage:
         a_class(
             stage.world,
             "containers",
@@ -70,11 +75,12 @@ def test_one_provider_on_spot_with_an_inline_tunnel_goes_when_it_is_idle():
 
 def test_a_provider_that_cannot_boot_talos_is_not_paid_and_the_request_says_so():
     """The same manifest where nobody has allowed containers: nothing is bought, for as long as it takes."""
-    with lives("early and unbootable", "vast") as stage:
+    with lives("early wireguard 2", "vast") as stage:
+        a_class(stage.world, "rented", providers=[{"name": "vast"}], instanceRequirements={"spotAllowed": True})
         stage.world.process("operator", operator_main())
         name = apply(stage, read("request-wireguard"))
-        stage.world.run(hours=3)
+        stage.world.run(minutes=30)
 
         assert stage.phase(name) == "Pending"
         assert stage.living() == []
-        print(stage.condition("Launched", name))
+        assert "cannot boot Talos" in stage.condition("Launched", name)[2]

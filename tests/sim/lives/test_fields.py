@@ -173,8 +173,8 @@ def test_each_part_of_a_start_has_the_time_its_class_gives_it():
     classes = {
         "usual": {},
         "launch": {"timeouts": {"launch": "2m"}},
-        "boot": {"timeouts": {"launch": "2m", "boot": "1m"}},
-        "join": {"timeouts": {"launch": "2m", "join": "1m"}},
+        "boot": {"timeouts": {"launch": "4m", "boot": "1m"}},
+        "join": {"timeouts": {"launch": "4m", "join": "1m"}},
         "initialize": {"timeouts": {"initialize": "2m"}},
     }
     with lives("timeouts") as stage:
@@ -190,8 +190,8 @@ def test_each_part_of_a_start_has_the_time_its_class_gives_it():
         stage.until(lambda: all(given_up(stage, name) for name in ("launch", "boot", "join", "initialize")), minutes=22)
 
         assert given_up(stage, "launch") == ("NeverStarted", 2)
-        assert given_up(stage, "boot") == ("NeverJoined", pytest.approx(2 + 1 + 10, abs=PROGRESS))
-        assert given_up(stage, "join") == ("NeverJoined", pytest.approx(2 + 5 + 1, abs=PROGRESS))
+        assert given_up(stage, "boot") == ("NeverJoined", pytest.approx(4 + 1 + 10, abs=PROGRESS))
+        assert given_up(stage, "join") == ("NeverJoined", pytest.approx(4 + 5 + 1, abs=PROGRESS))
         assert given_up(stage, "initialize") == ("NeverInitialized", pytest.approx(2, abs=PROGRESS))
         assert stage.condition("Launched", "usual")[0] == "True"
         assert not given_up(stage, "usual"), "25 minutes and more, where nobody says anything"

@@ -5,10 +5,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, operator_main
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, operator_main
 from tests.sim.lives.an_estate import lives
-from tgp.api.resource import NAMESPACE
+from tgp.adapters.kube.store import Store
+from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE
+from tgp.app.plain_boot import PlainBoot
 from tgp.controllers.till_desk import TillDesk
+from tgp.core.model.token import plain_uid
 from tgp.sim.checkers.objects import Quiet
 from tgp.sim.clouds.mishaps import Mishap, Verb
 
@@ -125,3 +128,95 @@ def test_a_machine_found_again_after_long_costs_from_its_beginning():
 
         launched = datetime.fromisoformat(attempt["launchedAt"])
         assert abs(launched - machine.created_at) < timedelta(minutes=1)
+
+
+def test_a_machine_is_not_ended_for_a_node_that_only_the_view_lost(monkeypatch):
+    """A list that leaves something out must not end anybody's work: the Node is asked for by name first."""
+    blind = []
+
+    def get(store, key):
+        return None if blind and store.resource is NODE else look(store, key)
+
+    look = Store.get
+    monkeypatch.setattr(Store, "get", get)
+    with lives("blind") as stage:
+        begin(stage)
+        stage.wants(idleTimeout="Never")
+        stage.works(run_for="10h")
+        stage.until(lambda: stage.phase() == "Ready" and stage.running_pods() != [], minutes=15)
+        blind.append(True)
+        stage.world.run(minutes=30)
+        blind.clear()
+        stage.until(lambda: stage.phase() == "Ready", minutes=15)
+
+        assert stage.running_pods() != []
+        assert len(stage.attempts()) == 1
+
+
+def test_an_offer_that_is_sold_out_is_told_once():
+    with lives("told once") as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
+        stage.wants(idleTimeout="Never")
+        stage.until(lambda: stage.phase() == "Ready", minutes=15)
+
+        told = [event for event in stage.world.api.backstage.objects(EVENT) if "sold_out" in event.get("note", "")]
+        assert [event["reason"] for event in told] == ["LaunchFailed"]
+
+
+def test_a_machine_of_a_pool_is_born_with_the_taints_of_its_pool(monkeypatch):
+    """It registers with them: a pod that may not go there must not be quicker than we are."""
+    births = []
+
+    async def pack(boot, birth):
+        births.append(birth)
+        return await packed(boot, birth)
+
+    packed = PlainBoot.pack
+    monkeypatch.setattr(PlainBoot, "pack", pack)
+    with lives("of a pool") as stage:
+        begin(stage)
+        taint = {"key": "example.com/team", "effect": "NoSchedule"}
+        template = {"spec": {"taints": [taint]}}
+        a_pool(stage.world, "team", "rented", template=template)
+        pool = stage.world.api.backstage.get(GPU_NODE_POOL, "default", "team")
+        owner = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": "team", "uid": pool["metadata"]["uid"]}
+        request = {
+            "apiVersion": "tgp.io/v1",
+            "kind": "GPURequest",
+            "metadata": {"name": "train", "namespace": "default", "ownerReferences": [{**owner, "controller": True}]},
+            "spec": {"gpuType": "RTX4090"},
+        }
+        stage.world.api.backstage.create(GPU_REQUEST, request)
+        stage.until(lambda: births != [], minutes=15)
+
+        assert "example.com/team" in {each.key for each in births[0].taints}
+
+
+def test_a_machine_is_not_ended_for_a_request_that_only_a_list_left_out(monkeypatch):
+    """An API server that answers a list with an empty 200, for minutes: the request is asked for by name first."""
+    blind = []
+
+    async def replace(store, listed, version, *, rewound=False):
+        shown = {} if blind and store.resource is GPU_REQUEST else listed
+        await put(store, shown, version, rewound=rewound)
+
+    put = Store.replace
+    monkeypatch.setattr(Store, "replace", replace)
+    with lives("left out") as stage:
+        begin(stage)
+        stage.wants(idleTimeout="Never")
+        stage.works(run_for="10h")
+        stage.until(lambda: stage.phase() == "Ready" and stage.running_pods() != [], minutes=15)
+        stage.wants("other", idleTimeout="Never")
+        stage.until(lambda: stage.phase("other") == "Ready", minutes=15)
+        stage.witness.forced[plain_uid(stage.request("other")["metadata"]["uid"])] = None
+        stage.drops("other")
+        stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", "other", {"metadata": {"finalizers": None}})
+        blind.append(True)  # now: the collector lists the requests anew before it gives the orphan back
+        stage.world.run(minutes=10)
+        blind.clear()
+        stage.world.run(minutes=20)
+
+        assert stage.running_pods() != []
+        assert stage.phase() == "Ready"

@@ -31,6 +31,14 @@ def answer_of(reply: Reply, who: str) -> Any:
         raise CannotTell(f"{who} answered {reply.status} with something that is no JSON: {error}") from error
 
 
+def whatever_came(reply: Reply) -> Any:
+    """The body where it is JSON, else None: for answers that may be a proxy's."""
+    try:
+        return reply.json()
+    except Unreadable:
+        return None
+
+
 def mapping_of(reply: Reply, who: str) -> dict[str, Any]:
     value = answer_of(reply, who)
     if not isinstance(value, dict):
@@ -52,6 +60,16 @@ def identifier(value: Any, name: str = "id") -> str:
     if not isinstance(text, str) or not ID.match(text):
         raise Odd(f"{name} is no id: {shown(value)}")
     return text
+
+
+def first_id(row: dict[str, Any], *names: str) -> str:
+    """The first of these that is an id; empty: none is."""
+    for name in names:
+        try:
+            return identifier(row.get(name), name)
+        except Odd:
+            continue
+    return ""
 
 
 def text(row: dict[str, Any], name: str, *, default: str | None = None, longest: int = 512) -> str:

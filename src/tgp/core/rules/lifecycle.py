@@ -12,14 +12,14 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from tgp.api.request import Attempt
-from tgp.api.values import NEVER, microusd, span
+from tgp.api.values import NEVER, span
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.rules.drain import Drain
-from tgp.core.rules.purchase import Buy, life_of, price_cap
+from tgp.core.rules.purchase import Buy, life_of, offer_of, price_cap
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Sight
 
@@ -28,7 +28,8 @@ FAILURES_MAX = 5  # launches that came to nothing, or to a machine that was no u
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 NODE_LOST_AFTER = timedelta(minutes=10)  # a Node that is not ready, or not there, is given up then
 WARNED_AT = 0.8  # of the life
-LITTLE_DEARER = 1.25  # times the reserved price, where the owner named no ceiling
+LITTLE_DEARER = 1.25  # times the reserved price: more than that is another machine's price
+NO_CEILING = 1 << 62
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
 LOOK_AGAIN = timedelta(seconds=15)
 PROGRESS_STEP = timedelta(minutes=1)  # progress is written down this often at most
@@ -346,10 +347,10 @@ def _dearer_than_agreed(sight: Sight, attempt: Attempt) -> Begin | None:
     if not isinstance(presence, Found) or presence.instance.hourly_microusd is None or attempt.offer is None:
         return None
     billed = presence.instance.hourly_microusd
-    ceiling = price_cap(sight.spec)
-    if ceiling is None:
-        reserved = microusd(attempt.offer.hourly_price or "0", "offer.hourlyPrice")
-        ceiling = int(reserved * LITTLE_DEARER)
+    reserved = offer_of(attempt.offer).hourly_microusd
+    ceiling = min(price_cap(sight.spec) or NO_CEILING, int(reserved * LITTLE_DEARER))
+    if billed > reserved and sight.overdrawn:
+        return Begin(End.TOO_DEAR, f"{_where(attempt)} bills {about(billed)}/h, and {sight.overdrawn}")
     if billed <= ceiling:
         return None
     return Begin(End.TOO_DEAR, f"{_where(attempt)} bills {about(billed)}/h, above {about(ceiling)}/h")
@@ -379,7 +380,7 @@ def _unnoticed(sight: Sight) -> bool:
 def _unused(sight: Sight, _attempt: Attempt) -> Begin | None:
     node = sight.node.node
     if (since := unseen_since(sight)) is not None:
-        if sight.now >= since + NODE_LOST_AFTER:
+        if sight.now >= since + NODE_LOST_AFTER and not sight.many_unseen:
             what = "its Node is gone" if node is None else "its Node is not ready"
             return Begin(End.NODE_LOST, f"{what} since {since:%H:%M:%S}Z")
         return None
@@ -424,7 +425,7 @@ def _extended(length: timedelta, attempt: Attempt) -> timedelta:
 
 def _look_after(sight: Sight, attempt: Attempt) -> Step:
     node = sight.node
-    if node.node is not None and node.mend is not None:
+    if node.node is not None and node.mend is not None and sight.holds("Registered"):  # on paper first: it has joined
         return Mend(node.node, node.mend)
     return Rest("", "", _next_look(sight, attempt))
 

@@ -142,9 +142,8 @@ def _ready(sight: Sight, attempt: Attempt) -> Verdict:
         lost = sight.status.ready_at is not None
         return _not_ready("NodeGone" if lost else "Joining", _deadline_words(sight, attempt))
     if node.ready is not True:
-        return _not_ready(
-            "NodeNotReady", f"Node {node.name} is not ready: {node.ready_reason or 'its kubelet is silent'}"
-        )
+        why = f"Node {node.name} is not ready: {node.ready_reason or 'its kubelet is silent'}"
+        return _not_ready("NodeNotReady", f"{why}; {sight.many_unseen}" if sight.many_unseen else why)
     if not sight.node.initialized:
         return _not_ready("NotInitialized", sight.node.words)
     length = idle_timeout(sight)
@@ -192,7 +191,8 @@ def _not_ready(reason: str, message: str) -> Verdict:
 def _deadline_words(sight: Sight, attempt: Attempt) -> str:
     if sight.status.ready_at is not None:
         since = unseen_since(sight)
-        return f"its Node is not seen since {rfc3339(since)}" if since is not None else "its Node is not seen"
+        seen = f"its Node is not seen since {rfc3339(since)}" if since is not None else "its Node is not seen"
+        return f"{seen}; {sight.many_unseen}" if sight.many_unseen else seen
     deadline = next_deadline(sight, attempt)
     until = f" until {rfc3339(deadline.at)}" if deadline is not None else ""
     return f"waits for Node {sight.status.node_name}{until}; then the next offer is tried"

@@ -8,6 +8,7 @@ from tgp.api.quantity import milli, whole
 from tgp.api.request import Attempt, ChosenOffer
 from tgp.api.values import microusd, usd
 from tgp.core.model.gpus import resource_name
+from tgp.core.rules.costs import read_amount
 
 GIB = 1 << 30
 NODES = "nodes"
@@ -38,7 +39,8 @@ class Holding:
 def holding_of(uid: str, attempt: Attempt) -> Holding:
     """Of an attempt that may have a machine. A record without a price (of a newer version) is counted as a machine."""
     offer = attempt.offer or ChosenOffer(provider="", instance_type="")
-    prices = [microusd(text, "hourlyPrice") for text in (offer.hourly_price, attempt.hourly_price) if text]
+    read = (read_amount(text) for text in (offer.hourly_price, attempt.hourly_price))
+    prices = [amount for amount in read if amount is not None]
     return Holding(
         uid,
         max(prices, default=0),

@@ -66,6 +66,8 @@ class Sight:
     ask_again_at: datetime | None = None
     trouble: str = ""  # what the provider said the last time it was asked for the end
     keep_finished: timedelta | None = None  # None: for ever
+    overdrawn: str = ""  # which limit of the class its billed price exceeds; empty: none
+    many_unseen: str = ""  # so many Nodes are unseen at once that it is the network's fault; empty: they are few
     highest: int = 0  # the highest attempt of this request that was seen anywhere
     decided: Condition | None = None  # goes on paper with this turn
     parts: Mapping[str, Any] = field(default_factory=dict)  # of the status, that go on paper with this turn

@@ -294,12 +294,22 @@ class Fleet:
             machine.interrupted = True
             self._gone(machine, now, "preempted")
 
+    def revive(self, machine: Machine) -> None:
+        """It runs, whatever became of it: for whoever asks about one machine for ever."""
+        machine.phase = Phase.RUNNING
+        self._living[machine.id] = machine
+
+    def forget(self, machine: Machine) -> None:
+        """As if it had never been."""
+        del self.machines[machine.id]
+        self._living.pop(machine.id, None)
+
     def _gone(self, machine: Machine, now: datetime, why: str) -> None:
         if machine.phase is Phase.GONE:
             return
         machine.why, machine.ended_at = why, now
         machine.charge(0, now)
-        del self._living[machine.id]
+        self._living.pop(machine.id, None)  # it may be forgotten
         self._paid_microusd[machine.account] = self._paid_microusd.get(machine.account, 0) + machine.cost_microusd(now)
         stand = self.stands.get(machine.shelf.id)
         if stand is not None:

@@ -8,6 +8,7 @@ from tests.contracts.clouds.promises.status import HOSTILE_IDS
 from tests.contracts.clouds.stage import Stage
 from tests.contracts.clouds.suite import promise
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OutcomeUnknown
+from tgp.ports.http import Reply
 from tgp.sim.clouds.mishaps import Mishap, Verb
 
 NOT_A_SUCCESS = (OutcomeUnknown, CloudBusy, CannotTell)
@@ -134,6 +135,33 @@ async def _(stage: Stage) -> None:
     stage.instead(Verb.TERMINATE, 404, page, (("Content-Type", "text/html"),))
 
     await stage.raises(NOT_A_SUCCESS, stage.cloud.terminate(made.id))
+
+
+@promise("terminate: a refusal in the provider's own words is to be asked again, never a refused order")
+async def _(stage: Stage) -> None:
+    """`OrderRefused` and its like say that nothing was made and not to repeat it: a machine would cost on for ever."""
+    made = await stage.running()
+    for status in (400, 402, 405, 409, 412, 422):
+        stage.instead(Verb.TERMINATE, status, stage.provider.own_words(status))
+        await stage.raises(NOT_A_SUCCESS, stage.cloud.terminate(made.id))
+
+    assert await stage.cloud.status(made.id) is not None
+
+
+@promise("terminate: what refuses an order refuses no end for good")
+async def _(stage: Stage) -> None:
+    """Whatever the provider has to say against an order, said in answer to an end."""
+    made = await stage.running()
+    refusals: list[Reply] = []
+    stage.retell(Verb.LAUNCH, lambda reply: refusals.append(reply) or reply)
+    for mishap in (Mishap.SOLD_OUT, Mishap.BROKE):
+        stage.aim(mishap, Verb.LAUNCH)
+        with suppress(CloudError):
+            await stage.cloud.launch(await stage.order(stage.token(2)))
+    assert refusals
+    for reply in refusals:
+        stage.instead(Verb.TERMINATE, reply.status, reply.content, reply.headers)
+        await stage.raises((*NOT_A_SUCCESS, KeyRefused), stage.cloud.terminate(made.id))
 
 
 @promise("terminate: too many requests is told as busy")

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tests.contracts.clouds.provider import Provider
+from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds import gcp
 from tgp.api.nodeclass import ProviderSettings
 from tgp.sim.clouds.gcp import GcpSimulator, simulator
@@ -50,6 +50,12 @@ def _secret_parts(key: str) -> tuple[str, ...]:
     return tuple(line for line in lines if not line.startswith("-----"))
 
 
+def _own_words(status: int) -> bytes:
+    reason = {412: "conditionNotMet"}.get(status, "invalid")
+    error = {"code": status, "message": WORDS, "errors": [{"reason": reason, "message": WORDS}]}
+    return json.dumps({"error": error}).encode()
+
+
 PROVIDER = Provider(
     facts=gcp.FACTS,
     simulator=simulator,
@@ -62,6 +68,10 @@ PROVIDER = Provider(
             "a service account stays in its project: another's is refused for ours, which is tried in "
             "tests/contracts/clouds/gcp"
         ),
+        "terminate: what refuses an order refuses no end for good": (
+            "it takes the order, and lets the operation fail: an operation of an end that fails is tried in "
+            "tests/contracts/clouds/gcp"
+        ),
     },
     tells_balance=False,
     unique_names=True,
@@ -71,4 +81,5 @@ PROVIDER = Provider(
     gpu_slots=_gpus,
     state_slots=_states,
     name_slots=_names,
+    own_words=_own_words,
 )

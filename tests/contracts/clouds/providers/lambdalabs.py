@@ -1,9 +1,10 @@
 """Lambda Labs: no pages, no creation time, no account id, and an SSH key that every launch must name."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
-from tests.contracts.clouds.provider import Provider
+from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds.lambdalabs import FACTS, build
 from tgp.api.nodeclass import ProviderSettings
 from tgp.sim.clouds.lambdalabs import SSH_KEY_NAME, simulator
@@ -27,6 +28,10 @@ def _names(answer: Any) -> Iterable[tuple[Any, Any]]:
         yield from ((tag, "value") for tag in row.get("tags", ()) if tag["key"] == "tgp-token")
 
 
+def _own_words(_status: int) -> bytes:
+    return json.dumps({"error": {"code": "global/invalid-parameters", "message": WORDS}}).encode()
+
+
 PROVIDER = Provider(
     FACTS,
     simulator=simulator,
@@ -43,4 +48,5 @@ PROVIDER = Provider(
     gpu_slots=lambda answer: _types(answer, "gpu_description"),
     state_slots=lambda answer: ((row, "status") for row in _machines(answer)),
     name_slots=_names,
+    own_words=_own_words,
 )

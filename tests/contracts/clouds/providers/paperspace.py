@@ -1,10 +1,12 @@
 """Paperspace, API v1."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
-from tests.contracts.clouds.provider import Provider
+from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds.paperspace import FACTS, build
+from tgp.adapters.clouds.paperspace.problems import CODES
 from tgp.sim.clouds.paperspace import simulator
 
 
@@ -15,6 +17,10 @@ def _machines(answer: Any) -> list[dict[str, Any]]:
 def _types(answer: Any) -> Iterable[tuple[Any, Any]]:
     """The API names no GPU: machine types that a template fits stand for them."""
     return [(each, "machineTypeLabel") for template in answer["items"] for each in template["availableMachineTypes"]]
+
+
+def _own_words(status: int) -> bytes:
+    return json.dumps({"code": CODES.get(status, "BAD_REQUEST"), "message": WORDS}).encode()
 
 
 PROVIDER = Provider(
@@ -28,4 +34,5 @@ PROVIDER = Provider(
     gpu_slots=_types,
     state_slots=lambda answer: [(machine, "state") for machine in _machines(answer)],
     name_slots=lambda answer: [(machine, "name") for machine in _machines(answer)],
+    own_words=_own_words,
 )

@@ -1,10 +1,11 @@
 """RunPod, REST v2."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tests.contracts.clouds.provider import Provider
+from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds.runpod import FACTS, build
 from tgp.ports.cloud import Container, LaunchOrder
 from tgp.sim.clouds.mishaps import Verb
@@ -25,6 +26,10 @@ def _prices(answer: Any) -> Iterable[tuple[Any, Any]]:
     return [(gpu["price"], "secure") for gpu in answer["gpus"]]
 
 
+def _own_words(status: int) -> bytes:
+    return json.dumps({"title": "Refused", "detail": WORDS, "status": status}).encode()
+
+
 PROVIDER = Provider(
     facts=FACTS,
     simulator=simulator,
@@ -39,4 +44,5 @@ PROVIDER = Provider(
     gpu_slots=lambda answer: [(gpu, "id") for gpu in answer["gpus"]],
     state_slots=lambda answer: [(pod, "status") for pod in _pods(answer)],
     name_slots=lambda answer: [(pod, "name") for pod in _pods(answer)],
+    own_words=_own_words,
 )

@@ -1,9 +1,10 @@
 """The reference adapter keeps every promise: nothing is exempt."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
-from tests.contracts.clouds.provider import Provider
+from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds.simulated import FACTS, build
 from tgp.sim.clouds.simulated import simulator
 
@@ -17,6 +18,11 @@ def _machines(answer: Any, field: str) -> Iterable[tuple[Any, Any]]:
     return ((row, field) for row in rows)
 
 
+def _own_words(status: int) -> bytes:
+    code = {402: "no_balance", 409: "sold_out"}.get(status, "bad_order")
+    return json.dumps({"error": {"code": code, "message": WORDS}}).encode()
+
+
 PROVIDER = Provider(
     FACTS,
     simulator=simulator,
@@ -28,4 +34,5 @@ PROVIDER = Provider(
     gpu_slots=lambda answer: _offers(answer, "gpu"),
     state_slots=lambda answer: _machines(answer, "state"),
     name_slots=lambda answer: _machines(answer, "name"),
+    own_words=_own_words,
 )

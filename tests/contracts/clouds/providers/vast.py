@@ -1,10 +1,11 @@
 """Vast.ai: containers and virtual machines of many hosts, on demand and by bids."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from tests.contracts.clouds.provider import Provider
+from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds.vast import FACTS, build
 from tgp.ports.cloud import Container, LaunchOrder
 from tgp.sim.clouds.vast import simulator
@@ -29,6 +30,10 @@ def _states(answer: Any) -> Iterable[tuple[Any, Any]]:
     return ((row, "actual_status") for row in _machines(answer))
 
 
+def _own_words(_status: int) -> bytes:
+    return json.dumps({"success": False, "error": "invalid_args", "msg": WORDS}).encode()
+
+
 PROVIDER = Provider(
     FACTS,
     simulator=simulator,
@@ -41,4 +46,5 @@ PROVIDER = Provider(
     gpu_slots=lambda answer: ((row, "gpu_name") for row in answer["offers"]),
     state_slots=_states,
     name_slots=lambda answer: ((row, "label") for row in _machines(answer)),
+    own_words=_own_words,
 )

@@ -142,7 +142,7 @@ def test_a_list_that_is_none_is_never_an_empty_one(answer: Reply, meaning: type[
         (Reply(404, b"<html>nginx</html>"), OutcomeUnknown),
         (Reply(200, b""), OutcomeUnknown),
         (problem(401, "invalid"), KeyRefused),
-        (problem(409, "pod is a member of a cluster"), OrderRefused),
+        (problem(409, "pod is a member of a cluster"), CloudBusy),
         (problem(429, "slow"), CloudBusy),
         (problem(500, "oops"), OutcomeUnknown),
     ],

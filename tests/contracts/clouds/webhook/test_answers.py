@@ -77,7 +77,7 @@ async def test_each_status_of_a_switch(status: int):
     """For on, only what is known to mean no is a no. For off, a wrong address leaves the machine on: asked again."""
     bench = Bench({"on": said(status), "off": said(status)})
     cloud = bench.cloud(a_machine(status_endpoint=None))
-    off = CannotTell if ON[status] is OrderRefused else ON[status]
+    off = CloudBusy if ON[status] in (OrderRefused, AccountExhausted) else ON[status]
 
     with pytest.raises(ON[status], match=f"box-1, scaleUpEndpoint, answered {status}"):
         await cloud.launch(an_order())

@@ -38,7 +38,7 @@ async def test_nothing_is_dialled_for_a_hostile_url(url: str):
 
     with pytest.raises(OrderRefused, match="scaleUpEndpoint"):
         await cloud.launch(an_order("up"))
-    with pytest.raises(OrderRefused, match="scaleDownEndpoint"):
+    with pytest.raises(CloudBusy, match="scaleDownEndpoint"):
         await cloud.terminate(instance("down"))
     with pytest.raises(CannotTell, match="statusEndpoint"):
         await cloud.status(instance("ask"))

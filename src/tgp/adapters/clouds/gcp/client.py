@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
 from typing import NoReturn
 
 from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.ending import not_ended
 from tgp.adapters.clouds.gcp import launching, rights, wire
 from tgp.adapters.clouds.gcp.account import ServiceAccount, read_key
 from tgp.adapters.clouds.gcp.catalogue import catalogue
@@ -23,13 +23,10 @@ from tgp.adapters.clouds.gcp.offers import Shop
 from tgp.adapters.clouds.gcp.tokens import Tokens
 from tgp.adapters.clouds.sending import LOOK_BYTES, OFFERS_BYTES, Sender
 from tgp.core.model.cloud_errors import (
-    AccountExhausted,
     CannotTell,
     CloudBusy,
     KeyRefused,
-    OrderRefused,
     OutcomeUnknown,
-    SoldOut,
 )
 from tgp.core.model.instance import Instance
 from tgp.core.model.secret import Secret
@@ -38,7 +35,6 @@ from tgp.ports.http import Call, Reply
 
 MAX_PAGES = 40  # of 500 rows; an account with more is not one that we could look after
 SHORTEST_TOKEN = 16  # characters: Google's have a hundred and more, and a shorter one would be found in any answer
-NOT_NOW_PAUSE = timedelta(minutes=1)  # of a machine that may not be deleted: somebody protected it
 WHO = FACTS.title
 
 
@@ -139,10 +135,8 @@ class GcpCloud:
         known = (
             error_of_operation(body, "the end of a machine") if reply.ok else error_for(reply, "the end of a machine")
         )
-        if isinstance(known, OrderRefused | SoldOut | AccountExhausted) and not is_missing:
-            raise CloudBusy(str(known), NOT_NOW_PAUSE) from known  # it costs on: to be asked for again
         if known is not None and not is_missing:
-            raise known
+            raise not_ended(known)
         raise OutcomeUnknown(f"{WHO} answered the end of a machine with {reply.status}", instance_id)
 
     # -- the account ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
-from tgp.adapters.clouds.reading import Odd, address, identifier, moment, shown
+from tgp.adapters.clouds.owning import Owned, read_owned
+from tgp.adapters.clouds.reading import Odd, address, moment, shown
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.prices import NotAPrice, hourly_microusd
@@ -43,29 +44,18 @@ def read_machines(data: Any) -> tuple[Instance, ...]:
 
 def read_machine(row: Any) -> Instance | None:
     """None: it is over, or it is surely somebody else's and cannot be read."""
-    try:
-        if not isinstance(row, dict):
-            raise Odd("a machine is no object")  # noqa: TRY301 - one answer to everything that is odd about a row
-        tags = _tags(row)
-        token = _token(row, tags)
-    except Odd as error:
-        raise CannotTell(f"{FACTS.title} lists a machine that cannot be read, and it may be ours: {error}") from error
-    try:
-        machine_id = identifier(row.get("id"))
-    except Odd as error:
-        if token and not token.startswith(TOKEN_PREFIX):
-            return None
-        raise CannotTell(f"{FACTS.title} lists a machine without a usable id, and it may be ours: {error}") from error
-    return None if row.get("status") == TERMINATED else _machine(row, machine_id, token, tags)
+    owned = read_owned(row, FACTS.title, _tags, _token)
+    return None if owned is None or owned.row.get("status") == TERMINATED else _machine(owned)
 
 
-def _machine(row: dict[str, Any], machine_id: str, token: str, tags: dict[str, str]) -> Instance:
+def _machine(owned: Owned[dict[str, str]]) -> Instance:
+    row, tags = owned.row, owned.tags
     said = row.get("status")
     kind = row.get("instance_type")
     place = row.get("region")
     return Instance(
-        machine_id,
-        token,
+        owned.id,
+        owned.token,
         STATES.get(said, InstanceState.UNKNOWN) if isinstance(said, str) else InstanceState.UNKNOWN,
         said=shown(said) if said is not None else "",
         sku=_word(kind, "name"),

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tgp.adapters.clouds.discreet import Confidence
+from tgp.adapters.clouds.ending import not_ended
 from tgp.adapters.clouds.lambdalabs.errors import NO_SUCH_OBJECT, answered, code_of, look_failed, refusal
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
 from tgp.adapters.clouds.lambdalabs.machines import CREATED_TAG, TOKEN_TAG, read_machine
@@ -174,9 +175,9 @@ def read_terminate(reply: Reply, instance_id: str, *confidences: Confidence) -> 
     if reply.status == 404 and code_of(reply) == NO_SUCH_OBJECT:
         return
     if not reply.ok:
-        raise refusal(reply, "terminate", *confidences) or OutcomeUnknown(
-            f"{TITLE} answered terminate with {answered(reply, *confidences)}"
-        )
+        refused = refusal(reply, "terminate", *confidences)
+        words = f"{TITLE} answered terminate with {answered(reply, *confidences)}"
+        raise not_ended(refused) if refused else OutcomeUnknown(words)
     try:
         body = reply.json()
         ending = [row.get("id") for row in body["data"]["terminated_instances"]]

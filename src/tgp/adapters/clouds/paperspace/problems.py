@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tgp.adapters.clouds import answering
 from tgp.adapters.clouds.discreet import Confidence, quoted
-from tgp.adapters.clouds.reading import Odd, identifier
+from tgp.adapters.clouds.paperspace.facts import FACTS
+from tgp.adapters.clouds.reading import first_id, whatever_came
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
-    CannotTell,
     CloudBusy,
     CloudError,
     KeyRefused,
@@ -21,7 +22,7 @@ from tgp.core.model.cloud_errors import (
     OutcomeUnknown,
     SoldOut,
 )
-from tgp.ports.http import Reply, Unreadable
+from tgp.ports.http import Reply
 
 CODES = {
     400: "BAD_REQUEST",
@@ -60,7 +61,7 @@ class Problem:
 
 def problem_of(reply: Reply) -> Problem | None:
     """None: it is not in Paperspace's envelope, or its code belongs to another status."""
-    body, code = body_of(reply), CODES.get(reply.status)
+    body, code = whatever_came(reply), CODES.get(reply.status)
     if code is None or not isinstance(body, dict) or body.get("code") != code:
         return None
     message = body.get("message")
@@ -69,7 +70,7 @@ def problem_of(reply: Reply) -> Problem | None:
 
 def named_machine(reply: Reply) -> str:
     """An id in the answer that could be a machine's, wherever it stands and however it is meant; empty: none."""
-    return _named_in(body_of(reply), DEEPEST, describes=True)
+    return _named_in(whatever_came(reply), DEEPEST, describes=True)
 
 
 def speaks_of_a_machine(reply: Reply, *ours: str) -> bool:
@@ -104,43 +105,24 @@ def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudErro
 
 
 def after_terminate(reply: Reply, machine: str, *confidences: Confidence) -> CloudError:
-    problem = problem_of(reply)
-    words = problem.words(*confidences) if problem else "not in its own words"
-    match reply.status:
-        case 429:
-            return busy(reply)
-        case 401 | 403 if problem:
-            return KeyRefused(f"Paperspace's key may not end machine {machine}: {words}")
-        case 400 | 405 if problem:
-            return OrderRefused(f"Paperspace does not end machine {machine}: {words}")
-        case status:
-            return OutcomeUnknown(f"Paperspace answered the end of machine {machine} with {status}: {words}")
+    if reply.status == 429:
+        return busy(reply)
+    return answering.after_end(reply, FACTS.title, f"machine {machine}", _words(reply, *confidences), (400, 405))
 
 
 def after_look(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
+    if reply.status == 429:
+        return busy(reply)
+    return answering.after_look(reply, FACTS.title, what, _words(reply, *confidences), busy=(408,))
+
+
+def _words(reply: Reply, *confidences: Confidence) -> str | None:
     problem = problem_of(reply)
-    words = problem.words(*confidences) if problem else "not in its own words"
-    match reply.status:
-        case 429:
-            return busy(reply)
-        case 401 | 403 if problem:
-            return KeyRefused(f"Paperspace does not accept the key for {what}: {words}")
-        case status if status >= 500 or status == 408:
-            return CloudBusy(f"Paperspace answered {status} to {what}")
-        case status:
-            return CannotTell(f"Paperspace answered {status} to {what}: {words}")
+    return problem.words(*confidences) if problem else None
 
 
 def busy(reply: Reply) -> CloudBusy:
     return CloudBusy("Paperspace asks us to slow down", reply.retry_after)
-
-
-def body_of(reply: Reply) -> Any:
-    """The decoded body; None where it is no JSON."""
-    try:
-        return reply.json()
-    except Unreadable:
-        return None
 
 
 def _named_in(value: Any, deepest: int, *, describes: bool) -> str:
@@ -152,19 +134,10 @@ def _named_in(value: Any, deepest: int, *, describes: bool) -> str:
     inside = [(name in MACHINE_PLACES, each) for name, each in value.items()]
     return (
         _first(_named_in(each, deepest - 1, describes=True) for place, each in inside if place)
-        or _id_in(value, ("machineId", "id") if describes else ("machineId",))
+        or first_id(value, *(("machineId", "id") if describes else ("machineId",)))
         or _first(_named_in(each, deepest - 1, describes=False) for place, each in inside if not place)
     )
 
 
 def _first(found: Iterable[str]) -> str:
     return next((each for each in found if each), "")
-
-
-def _id_in(value: dict[str, Any], keys: tuple[str, ...]) -> str:
-    for key in keys:
-        try:
-            return identifier(value.get(key))
-        except Odd:
-            continue
-    return ""

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from tgp.adapters.clouds.paperspace import problems
 from tgp.adapters.clouds.paperspace.facts import FACTS
-from tgp.adapters.clouds.reading import Odd, identifier, moment
+from tgp.adapters.clouds.reading import Odd, identifier, moment, whatever_came
 from tgp.core.model.cloud_errors import OrderRefused
 from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
@@ -43,7 +42,7 @@ def create(order: LaunchOrder) -> Call:
 
 def read_create(reply: Reply) -> str:
     """The script's id; empty: none can be told, and one may be there."""
-    body = problems.body_of(reply)
+    body = whatever_came(reply)
     if not reply.ok or not isinstance(body, dict):
         return ""
     inner = body.get("data")

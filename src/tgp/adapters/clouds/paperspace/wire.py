@@ -11,7 +11,17 @@ from tgp.adapters.clouds.discreet import Confidence, quoted
 from tgp.adapters.clouds.paperspace import problems
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.paperspace.prices import MachineType
-from tgp.adapters.clouds.reading import Odd, address, answer_of, identifier, mapping_of, moment, shown, text
+from tgp.adapters.clouds.reading import (
+    Odd,
+    address,
+    answer_of,
+    identifier,
+    mapping_of,
+    moment,
+    shown,
+    text,
+    whatever_came,
+)
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import BootMode, Offer, Stock
@@ -101,7 +111,7 @@ def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> I
         if problems.speaks_of_a_machine(reply, order.image):
             raise OutcomeUnknown(f"Paperspace answered an order with {reply.status} and speaks of a machine")
         raise problems.after_launch(reply, order.offer.instance_type, *confidences, order.user_data)
-    body = problems.body_of(reply)
+    body = whatever_came(reply)
     row = body.get("data") if isinstance(body, dict) else None
     try:
         return _instance(row)
@@ -208,7 +218,7 @@ def read_terminate(reply: Reply, machine_id: str, *confidences: Confidence) -> C
 
 def name_in(reply: Reply) -> str:
     """The name of the machine an answer shows, which is its token; empty: it shows none."""
-    body = problems.body_of(reply)
+    body = whatever_came(reply)
     row = body.get("data") if isinstance(body, dict) else None
     name = row.get("name") if isinstance(row, dict) else None
     return name if isinstance(name, str) else ""
@@ -242,7 +252,7 @@ def read_session(reply: Reply, *confidences: Confidence) -> Account:
 
 def read_standing(reply: Reply, *confidences: Confidence) -> str:
     """What keeps the account from launching, in the vendor's words; empty: nothing, or it does not tell."""
-    body = problems.body_of(reply)
+    body = whatever_came(reply)
     if reply.status != 200 or not isinstance(body, dict) or body.get(GOOD_STANDING) is not False:
         return ""
     told = body.get("messages")

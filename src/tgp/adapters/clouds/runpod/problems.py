@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tgp.adapters.clouds import answering
 from tgp.adapters.clouds.discreet import Confidence, quoted
-from tgp.adapters.clouds.reading import ID, Odd, identifier
+from tgp.adapters.clouds.reading import ID, first_id, whatever_came
+from tgp.adapters.clouds.runpod.facts import FACTS
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
-    CannotTell,
     CloudBusy,
     CloudError,
     KeyRefused,
@@ -21,7 +22,7 @@ from tgp.core.model.cloud_errors import (
     OutcomeUnknown,
     SoldOut,
 )
-from tgp.ports.http import Reply, Unreadable
+from tgp.ports.http import Reply
 
 # 400 is a broken rule or a lack of machines, and only the text tells which. Parts of texts that were seen, lower case.
 NO_CAPACITY = (
@@ -77,7 +78,7 @@ class Problem:
 
 def problem_of(reply: Reply) -> Problem | None:
     """None: it is no problem document of this very answer, so RunPod itself may not have written it."""
-    body = _body(reply)
+    body = whatever_came(reply)
     if not isinstance(body, dict):
         return None
     title, detail, status = body.get("title"), body.get("detail"), body.get("status", reply.status)
@@ -104,21 +105,21 @@ def says_gone(reply: Reply) -> bool:
     """RunPod itself says that there is no such pod: a whole problem document, not a gateway's `Not Found`."""
     if reply.status != 404:
         return False
-    body = _body(reply)
+    body = whatever_came(reply)
     whole = isinstance(body, dict) and isinstance(body.get("title"), str) and isinstance(body.get("detail"), str)
     return whole and body.get("status") == 404
 
 
 def named_pod(reply: Reply) -> str:
     """An id in the answer that could be a pod's, however the answer is meant; empty: none."""
-    return _search(_body(reply), ID_DEPTH)
+    return _search(whatever_came(reply), ID_DEPTH)
 
 
 def made_pod(reply: Reply) -> tuple[str, dict[str, Any]]:
     """Of a success: the pod's own id, and what is told of it. Empty: it names none, only a template perhaps."""
-    body = _body(reply)
+    body = whatever_came(reply)
     rows = (body, *map(body.get, WRAPPERS)) if isinstance(body, dict) else ()
-    return next(((pod, row) for row in rows if isinstance(row, dict) and (pod := _id_in(row))), ("", {}))
+    return next(((pod, row) for row in rows if isinstance(row, dict) and (pod := first_id(row, *ID_KEYS))), ("", {}))
 
 
 def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
@@ -153,31 +154,20 @@ def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudErro
 
 
 def after_terminate(reply: Reply, pod: str, *confidences: Confidence) -> CloudError:
-    problem = problem_of(reply)
-    words = problem.words(*confidences) if problem else "nothing that can be read"
-    match reply.status:
-        case 429:
-            return busy(reply)
-        case 401 | 403 if problem:
-            return KeyRefused(f"RunPod's key may not end pod {pod}: {words}")
-        case 400 | 409 | 422 if problem:
-            return OrderRefused(f"RunPod does not end pod {pod}: {words}")
-        case status:
-            return OutcomeUnknown(f"RunPod answered the end of pod {pod} with {status}: {words}")
+    if reply.status == 429:
+        return busy(reply)
+    return answering.after_end(reply, FACTS.title, f"pod {pod}", _words(reply, *confidences), (400, 409, 422))
 
 
 def after_look(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
+    if reply.status == 429:
+        return busy(reply)
+    return answering.after_look(reply, FACTS.title, what, _words(reply, *confidences))
+
+
+def _words(reply: Reply, *confidences: Confidence) -> str | None:
     problem = problem_of(reply)
-    words = problem.words(*confidences) if problem else "nothing that can be read"
-    match reply.status:
-        case 429:
-            return busy(reply)
-        case 401 | 403 if problem:
-            return KeyRefused(f"RunPod does not accept the key for {what}: {words}")
-        case status if status >= 500:
-            return CloudBusy(f"RunPod answered {status} to {what}")
-        case status:
-            return CannotTell(f"RunPod answered {status} to {what}: {words}")
+    return problem.words(*confidences) if problem else None
 
 
 def busy(reply: Reply) -> CloudBusy:
@@ -190,13 +180,6 @@ def _window(reply: Reply) -> timedelta | None:
     return min(max(waits), LONGEST_WINDOW) if waits else None
 
 
-def _body(reply: Reply) -> Any:
-    try:
-        return reply.json()
-    except Unreadable:
-        return None
-
-
 def _search(value: Any, depth: int) -> str:
     if depth == 0:
         return ""
@@ -204,18 +187,9 @@ def _search(value: Any, depth: int) -> str:
         return next((inner for each in value[:ID_ROWS] if (inner := _search(each, depth - 1))), "")
     if not isinstance(value, dict):
         return ""
-    if found := _id_in(value):
+    if found := first_id(value, *ID_KEYS):
         return found
     instance = value.get("instance")  # RFC 9457: a URI of what the problem is about
     if isinstance(instance, str) and (path := POD_PATH.search(instance)) and ID.match(path[1]):
         return path[1]
     return next((inner for each in value.values() if (inner := _search(each, depth - 1))), "")
-
-
-def _id_in(row: dict[str, Any]) -> str:
-    for key in ID_KEYS:
-        try:
-            return identifier(row.get(key))
-        except Odd:
-            continue
-    return ""

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 from urllib.parse import quote
 
+from tgp.adapters.clouds.ending import ABOUT_ORDERS, not_ended
 from tgp.adapters.clouds.reading import (
     Odd,
     address,
@@ -277,7 +278,10 @@ def read_terminate(reply: Reply) -> None:
     body = _whatever_came(reply)
     if (reply.status == 202 and _named_machine(body)) or (reply.status == 404 and _code(body) == "no_such_machine"):
         return
-    _raise_refusal(reply, body, "the end of a machine")
+    try:
+        _raise_refusal(reply, body, "the end of a machine")
+    except ABOUT_ORDERS as error:
+        raise not_ended(error) from error
     raise OutcomeUnknown(f"{WHO} answered the end of a machine with {reply.status}")
 
 

@@ -19,7 +19,6 @@ from tgp.ports.http import Reply, Unreadable
 
 TITLE = FACTS.title
 TROUBLE_PAUSE = timedelta(seconds=10)
-NOT_NOW_PAUSE = timedelta(minutes=1)  # of a machine that cannot be destroyed yet
 BAD_REQUEST, STRANGER, FORBIDDEN, MISSING, BUSY = 400, 401, 403, 404, 429
 MALFORMED = frozenset({BAD_REQUEST, MISSING})  # documented: the request was not understood, or names what is not there
 

@@ -10,9 +10,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from tgp.adapters.clouds.reading import Odd, address, identifier, moment, shown
+from tgp.adapters.clouds.owning import Owned, read_owned
+from tgp.adapters.clouds.reading import Odd, address, moment, shown
 from tgp.adapters.clouds.vultr.facts import FACTS
-from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import TOKEN_PREFIX
 
@@ -42,27 +42,16 @@ def read_machines(rows: list[Any]) -> tuple[Instance, ...]:
 
 def read_machine(row: Any) -> Instance | None:
     """None: it is surely somebody else's, and cannot be read."""
-    try:
-        if not isinstance(row, dict):
-            raise Odd("a machine is no object")  # noqa: TRY301 - one answer to everything that is odd about a row
-        tags = _tags(row)
-        token = _token(row, tags)
-    except Odd as error:
-        raise CannotTell(f"{FACTS.title} lists a machine that cannot be read, and it may be ours: {error}") from error
-    try:
-        machine_id = identifier(row.get("id"))
-    except Odd as error:
-        if token and not token.startswith(TOKEN_PREFIX):
-            return None
-        raise CannotTell(f"{FACTS.title} lists a machine without a usable id, and it may be ours: {error}") from error
-    return _machine(row, machine_id, token, tags)
+    owned = read_owned(row, FACTS.title, _tags, _token)
+    return None if owned is None else _machine(owned)
 
 
-def _machine(row: dict[str, Any], machine_id: str, token: str, tags: list[str]) -> Instance:
+def _machine(owned: Owned[list[str]]) -> Instance:
+    row = owned.row
     words = [shown(row[name]) for name in ("status", "power_status", "server_status") if row.get(name)]
     return Instance(
-        machine_id,
-        token,
+        owned.id,
+        owned.token,
         _state(row),
         said=shown("/".join(words)),
         sku=_word(row, "plan"),
@@ -71,7 +60,7 @@ def _machine(row: dict[str, Any], machine_id: str, token: str, tags: list[str]) 
         public_ip=address(row.get("main_ip")),
         private_ip=address(row.get("internal_ip")),
         progress=shown("/".join(words)),
-        tags=dict(tag.partition(TAG_SEPARATOR)[::2] for tag in tags),
+        tags=dict(tag.partition(TAG_SEPARATOR)[::2] for tag in owned.tags),
     )
 
 

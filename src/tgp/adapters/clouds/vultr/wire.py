@@ -6,12 +6,13 @@ from typing import Any
 from urllib.parse import quote
 
 from tgp.adapters.clouds.discreet import Confidence
+from tgp.adapters.clouds.ending import not_ended
 from tgp.adapters.clouds.reading import Odd, identifier, mapping_of
-from tgp.adapters.clouds.vultr.errors import BAD_REQUEST, MISSING, NOT_NOW_PAUSE, look_failed, refusal, said_in
+from tgp.adapters.clouds.vultr.errors import MISSING, look_failed, refusal, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.machines import TAG_SEPARATOR, read_machine
 from tgp.adapters.clouds.vultr.paging import Pages
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OrderRefused, OutcomeUnknown
+from tgp.core.model.cloud_errors import CannotTell, CloudError, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import TOKEN_PREFIX, LaunchOrder
 from tgp.ports.http import Call, Reply, Unreadable, json_call
@@ -173,6 +174,4 @@ def read_terminate(reply: Reply, *confidences: Confidence) -> None:
 
 def _not_terminated(reply: Reply, *confidences: Confidence) -> CloudError:
     refused = refusal(reply, "terminate", *confidences)
-    if refused is not None and reply.status == BAD_REQUEST:  # a machine that is locked or too young to be destroyed
-        return CloudBusy(str(refused), NOT_NOW_PAUSE)
-    return refused or OutcomeUnknown(f"{TITLE} answered terminate with {reply.status}")
+    return not_ended(refused) if refused else OutcomeUnknown(f"{TITLE} answered terminate with {reply.status}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.ending import ABOUT_ORDERS, not_ended
 from tgp.adapters.clouds.sending import Sender
 from tgp.adapters.clouds.webhook import wire
 from tgp.adapters.clouds.webhook.checking import Visit, report
@@ -199,6 +200,12 @@ class WebhookCloud:
     # -- ending --------------------------------------------------------------------------------------------------------
 
     async def terminate(self, instance_id: str) -> None:
+        try:
+            await self._switch_off(instance_id)
+        except ABOUT_ORDERS as error:
+            raise not_ended(error) from error
+
+    async def _switch_off(self, instance_id: str) -> None:
         name, token = wire.parted(instance_id)
         machine = self._machines.get(name)
         if machine is None:

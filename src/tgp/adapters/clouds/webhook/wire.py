@@ -135,10 +135,7 @@ def read_switched_off(reply: Reply, who: str) -> None:
     told = _told(reply)
     if 400 <= reply.status < 500 and told is not None and told.power is Power.OFF:
         return  # it is off already, says the refusal
-    try:
-        _refuse(reply, who, told)
-    except OrderRefused as error:  # it is on, and stays the bill's: to be asked again once the address is right
-        raise CannotTell(str(error)) from error
+    _refuse(reply, who, told)
 
 
 def _refuse(reply: Reply, who: str, told: Reading | None) -> None:
