@@ -1,7 +1,5 @@
 """The one way to pay. Every order and every end passes here, while this replica can prove that it leads."""
 
-from dataclasses import replace
-
 from tgp.core.model.instance import Instance
 from tgp.ports.cloud import Cloud, LaunchOrder
 from tgp.ports.leadership import Fence, NotLeading
@@ -19,17 +17,19 @@ class Gate:
         return self._fence.epoch() if self._fence is not None else otherwise
 
     async def launch(self, cloud: Cloud, order: LaunchOrder) -> Instance:
-        """Raises NotLeading when nothing was sent for want of leadership; else as the port says."""
-        return await cloud.launch(replace(order, not_after=self._deadline()))
+        """Raises NotLeading when nothing was sent for want of leadership; else as the port says.
+
+        An order may wait in line for a slow provider, so its last moment is set where its bytes leave: by the dial.
+        """
+        self._check()
+        return await cloud.launch(order)
 
     async def terminate(self, cloud: Cloud, instance_id: str) -> None:
-        self._deadline()
+        self._check()
         await cloud.terminate(instance_id)
 
-    def _deadline(self) -> float | None:
+    def _check(self) -> None:
         if self._observing:
             raise NotLeading("a replica that only looks orders nothing and ends nothing")
-        if self._fence is None:
-            return None
-        self._fence.check()
-        return self._fence.deadline()
+        if self._fence is not None:
+            self._fence.check()
