@@ -62,7 +62,7 @@ class OwnUid(Checker):
     def claimed(self, before: Claim | None, after: Claim | None) -> None:
         if after is None or not _is_ready(after) or (before is not None and _is_ready(before)):
             return
-        if not after.marked:
+        if after.copied:
             return  # a restored copy says what its original said
         node = self.witness.world.api.backstage.get(NODE, "", after.node)
         told = str(((node or {}).get("spec") or {}).get("providerID") or "")

@@ -45,6 +45,11 @@ class Claim:
         return plain_uid(noted) == self.uid
 
     @property
+    def copied(self) -> bool:
+        """Does it carry the uid of another object, from a backup?"""
+        return UID_ANNOTATION in (self.obj["metadata"].get("annotations") or {}) and not self.marked
+
+    @property
     def node_class(self) -> str:
         """Pinned when money was reserved; empty: not yet."""
         return str(self._status.get("nodeClass") or "")
