@@ -125,7 +125,7 @@ class Purchasing:
         self.leftover_nodes = LeftoverNodes(
             nodes=shelves.nodes,
             requests=shelves.requests,
-            classes=kit.classes,
+            classes=kit.every_class,
             rosters=self.rosters,
             cluster_id=self.cluster_id,
             cluster=kit.cluster,

@@ -17,7 +17,7 @@ from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.record import uid_text
-from tgp.core.model.till import till_of
+from tgp.core.model.till import tills_of
 from tgp.core.model.token import Token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.collector import owners
@@ -93,11 +93,12 @@ class LeftoverNodes:
 
     def _tills(self, provider: str) -> set[str]:
         return {
-            till_of(source).name
+            till.name
             for record in self._classes.values()
             if record.object is not None
             for source in sources_of(record.object).values()
             if source.provider == provider
+            for till in tills_of(source)
         }
 
     def _later(self) -> datetime:
