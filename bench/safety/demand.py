@@ -7,6 +7,7 @@ from random import Random
 MARKETS = 8  # different ones; each is also lived through once without faults, as the measure of waste
 PLACES = (5, 7)  # requests alive at any time: one per place, the next when the last was deleted
 LIVES = (12 * 60, 36 * 60)  # seconds that a machine is wanted for
+GPUS = ("RTX4090", "T4", "L4")
 GIVEN_UP = 0.25  # of the requests are deleted while their machine is in use; the others end by themselves first
 PATIENCE = 6 * 60  # seconds beyond its life after which somebody clears a request away
 
@@ -41,5 +42,5 @@ def _of_place(seed: int, place: int, seconds: float) -> Iterator[Wish]:
     while at < seconds:
         life = luck.randint(*LIVES)
         lasts = luck.uniform(0.4, 0.9) * life + 240 if luck.random() < GIVEN_UP else life + PATIENCE
-        yield Wish(f"want-{place}-{number}", at, at + lasts, life, luck.choice(("RTX4090", "T4", "L4")))
+        yield Wish(f"want-{place}-{number}", at, at + lasts, life, luck.choice(GPUS))
         at, number = at + lasts + 1.0, number + 1

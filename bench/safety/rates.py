@@ -18,7 +18,7 @@ class Rate:
     why: str
 
 
-# Chances per call, stream or watch; of processes counts per process and hour.
+# Chances per call, stream or watch (of which each lasts two minutes); of processes counts per process and hour.
 WEATHER: dict[Fault, Rate] = {
     Fault.REFUSED: Rate(0.005, "a rolling restart behind a load balancer; the easy case: nothing happened"),
     Fault.LOST: Rate(0.005, "nothing happened, and nobody can know: every such order has to be settled"),
@@ -29,9 +29,9 @@ WEATHER: dict[Fault, Rate] = {
     Fault.BUSY: Rate(0.01, "providers allow a call or two a second"),
     Fault.ERROR: Rate(0.005, "5xx before anything happened"),
     Fault.ERROR_AFTER: Rate(0.005, "5xx after it happened"),
-    Fault.SILENT: Rate(0.02, "half-open watches: an old view for a minute"),
-    Fault.CUT: Rate(0.05, "a watch is cut about once an hour behind most proxies"),
-    Fault.TRUNCATED: Rate(0.02, "the same, in the middle of a line"),
+    Fault.SILENT: Rate(0.03, "half-open watches: an old view for two minutes"),
+    Fault.CUT: Rate(0.07, "a watch is cut about once an hour behind most proxies"),
+    Fault.TRUNCATED: Rate(0.03, "the same, in the middle of a line"),
     Fault.LAGGING: Rate(0.05, "an API server under load shows the world up to 20 s late"),
     Fault.API_CONFLICT: Rate(0.02, "somebody else wrote the object in between"),
     Fault.API_BUSY: Rate(0.005, "API priority and fairness sends clients away"),
@@ -40,8 +40,8 @@ WEATHER: dict[Fault, Rate] = {
     Fault.API_TIMEOUT_AFTER: Rate(0.005, "504, and it was written"),
     Fault.WATCH_LAG: Rate(0.05, "the watch cache is behind"),
     Fault.WATCH_COALESCE: Rate(0.05, "changes between two looks are one change"),
-    Fault.WATCH_GONE: Rate(0.02, "410: the history was compacted; everything is listed again"),
-    Fault.WATCH_DROP: Rate(0.02, "the server ends a watch when it likes"),
+    Fault.WATCH_GONE: Rate(0.07, "410: the history was compacted; everything is listed again"),
+    Fault.WATCH_DROP: Rate(0.07, "the server ends a watch when it likes"),
     Fault.STALE_LIST: Rate(0.02, "a list from a cache that is behind"),
     Fault.CRASH: Rate(0.5, "a node drain, an out-of-memory kill: a replica of two every hour"),
     Fault.PAUSE: Rate(0.5, "a suspended or throttled machine, up to a minute and a half: beyond every lease"),

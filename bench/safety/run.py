@@ -5,12 +5,11 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from functools import cache
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
 
 from bench.safety.demand import market_of
-from bench.safety.stage import Stage, people, stage, start
+from bench.safety.stage import REPLICAS, Stage, people, stage, start
 from tgp.sim.checkers.objects import loose_ends
 from tgp.sim.checkers.witness import Violation
 from tgp.sim.world import WentWrong
@@ -25,6 +24,17 @@ DUPLICATES, OVERRUNS = ("I1:", "I6:"), ("I3:", "I4:", "I7:")  # whose accusation
 
 
 @dataclass(frozen=True, slots=True)
+class Fair:
+    """What the wishes of a market cost where nothing breaks: lived through once, for all storms over it."""
+
+    paid_s: float
+    cpu_s: float
+
+
+UNKNOWN = Fair(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What one world showed."""
 
@@ -34,9 +44,13 @@ class Verdict:
     handovers: int = 0
     orphan_s: float = 0.0
     paid_s: float = 0.0
-    fair_paid_s: float = 0.0  # of the same wishes where nothing breaks
     cpu_s: float = 0.0
+    fair: Fair = UNKNOWN
     trouble: str = ""  # empty: every promise was kept
+
+    @property
+    def market(self) -> tuple[int, float]:
+        return market_of(self.seed), self.hours
 
 
 def main(options: list[str]) -> int:
@@ -61,25 +75,29 @@ def _plan(seed: int, hours: float) -> Iterator[tuple[int, float]]:
 
 
 def _verdicts(worlds: list[tuple[int, float]], workers: int) -> Iterator[Verdict]:
-    if len(worlds) == 1 or workers == 1:
-        yield from (run_world(*world) for world in worlds)
+    """Each storm beside its market in fair weather."""
+    markets = dict.fromkeys((market_of(seed), hours) for seed, hours in worlds)
+    if workers == 1:  # in this very process, for profilers and debuggers
+        lived = {market: fair_world(*market) for market in markets}
+        for verdict in (run_world(*world) for world in worlds):
+            yield replace(verdict, fair=lived[verdict.market])
         return
     told, done = time.perf_counter(), 0.0
     fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=fresh) as pool:
+    with ProcessPoolExecutor(min(workers, len(worlds) + len(markets)), mp_context=fresh) as pool:
+        fair: dict[tuple[int, float], Future[Fair]] = {market: pool.submit(fair_world, *market) for market in markets}
         for future in as_completed([pool.submit(run_world, *world) for world in worlds]):
             verdict = future.result()
             done += verdict.hours
-            yield verdict
+            yield replace(verdict, fair=fair[verdict.market].result())
             if time.perf_counter() - told > PROGRESS_EVERY:
                 told = time.perf_counter()
                 print(f"{done:g} of {sum(hours for _, hours in worlds):g} hours", file=sys.stderr, flush=True)
 
 
 def run_world(seed: int, hours: float) -> Verdict:
-    """One seed: the storm, the calm after it, and the bill beside that of a world where nothing breaks."""
+    """One seed: the storm and the calm after it."""
     cpu = time.process_time()
-    fair = fair_seconds(market_of(seed), hours)
     with stage(seed, faulty=True) as here:
         trouble = ""
         try:
@@ -93,22 +111,21 @@ def run_world(seed: int, hours: float) -> Verdict:
             handovers=here.leader.hand_overs,
             orphan_s=here.orphans.oldest,
             paid_s=here.paid_seconds(),
-            fair_paid_s=fair,
             cpu_s=time.process_time() - cpu,
             trouble=trouble,
         )
 
 
-@cache
-def fair_seconds(market: int, hours: float) -> float:
-    """What the wishes of this market cost in seconds of machines where nothing breaks: once for all storms over it."""
+def fair_world(market: int, hours: float) -> Fair:
+    """The same wishes in fair weather."""
+    cpu = time.process_time()
     with stage(market, faulty=False) as here:
         _live(here, market, hours, faulty=False)
-        return here.paid_seconds()
+        return Fair(here.paid_seconds(), time.process_time() - cpu)
 
 
 def _live(here: Stage, seed: int, hours: float, *, faulty: bool) -> None:
-    start(here.world)
+    start(here.world, REPLICAS if faulty else REPLICAS[:1])  # where nothing breaks, nobody takes over
     people(here, seed, hours * 3600, meddle=faulty)
     here.world.run(hours=hours)
     here.calm()
@@ -123,10 +140,11 @@ def _report(verdicts: list[Verdict], took: float) -> int:
     duplicates = sum(line.startswith(DUPLICATES) for line in lines)
     overruns = sum(line.startswith(OVERRUNS) for line in lines)
     hours = sum(one.hours for one in verdicts)
-    fair = sum(one.fair_paid_s for one in good)
+    fair = sum(one.fair.paid_s for one in good)
     waste = (sum(one.paid_s for one in good) / fair - 1) if fair else 0.0
     orphan = max((one.orphan_s for one in verdicts), default=0.0)
-    cpu = sum(one.cpu_s for one in verdicts)
+    lived = {one.market: one.fair.cpu_s for one in verdicts}
+    cpu = sum(one.cpu_s for one in verdicts) + sum(lived.values())
     print(f"{len(verdicts)} worlds, {len(verdicts) - len(good)} of them with troubles")
     print(
         f"{took:.0f} s, {cpu:.0f} s of CPU: {hours / took:.2f} simulated hours a second, {hours / cpu:.2f} a CPU second"

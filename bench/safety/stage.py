@@ -8,7 +8,8 @@ from random import Random
 from typing import Any
 
 from bench.safety import rates
-from bench.safety.demand import Wish, market_of, places, wishes
+from bench.safety.demand import GPUS, Wish, market_of, places, wishes
+from tgp.adapters.kube.watch import WatchTimes
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.app.clouds import facts_of
@@ -35,14 +36,18 @@ HOME = "tgp-system"
 CLASS = "rented"
 PLENTY = 50  # of everything in stock: whoever waits waits for us
 MOST_HOURLY = 0.60  # dollars per place: above what any of the wishes costs
-# A Lease renewed every eight seconds rather than two: most calls of a quiet hour are renewals, and they are not what is
-# measured. Hand-overs take four times as long for it: what is said of orphans is said of a slower operator than ours.
+# A Lease renewed every twelve seconds rather than two, watches of two minutes rather than half a one, and a look at
+# turns that hang every ten seconds: most of what a quiet hour does is that, and it is not what is measured. Hand-overs
+# and half-open watches last four times as long for it: what is said of orphans is said of a slower operator than ours.
 SETTINGS = Settings(
     lease_duration=timedelta(seconds=60),
-    renew_deadline=timedelta(seconds=40),
-    retry_period=timedelta(seconds=8),
+    renew_deadline=timedelta(seconds=52),
+    retry_period=timedelta(seconds=12),
     require_device_plugin=False,
 )
+WATCHES = WatchTimes(at_least=110, at_most=130, silence=timedelta(seconds=135))
+TICK = 10.0  # seconds
+REPLICAS = ("one", "two")
 
 
 @dataclass
@@ -103,8 +108,8 @@ def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
                 at += luck.expovariate(row.rate / 3600)
 
 
-def start(world: World) -> None:
-    """Two replicas."""
+def start(world: World, replicas: tuple[str, ...] = REPLICAS) -> None:
+    """The operator, as often as there are names."""
 
     async def main(host: Host) -> None:
         outside = Outside(
@@ -115,13 +120,15 @@ def start(world: World) -> None:
             HOME,
             dial=Dialler(world.network, host.clock, host),
             resolver=host.resolver,
+            watches=WATCHES,
+            tick=TICK,
         )
         try:
             await Operator(SETTINGS, outside).run()
         except LeadershipLost:
             await host.exit()
 
-    for name in ("one", "two"):
+    for name in replicas:
         world.process(name, main)
 
 
@@ -138,8 +145,10 @@ def _furnish(world: World, seed: int) -> None:
 def _shop(world: World, seed: int) -> Simulator:
     shop = pretend(PROVIDER, world.clock, market_of(seed))
     shop.fleet.habits = replace(shop.fleet.habits, moves=False)
-    for stand in shop.fleet.stands.values():
+    for name, stand in list(shop.fleet.stands.items()):
         stand.stock = PLENTY
+        if stand.shelf.gpu not in GPUS:  # a catalogue is read twice a minute, and nobody here wants the rest of it
+            del shop.fleet.stands[name]
     world.mount(_place(), shop.handle)
     return shop
 

@@ -7,7 +7,7 @@ from bench.safety.demand import MARKETS, wishes
 from bench.safety.run import main
 from tgp.sim.faults import Fault
 
-HOURS = 20  # two worlds; the full number by `python -m bench safety --hours 5000`
+HOURS = 10  # one world; the full number by `python -m bench safety --hours 5000`
 
 
 @pytest.mark.parametrize("market", range(MARKETS))

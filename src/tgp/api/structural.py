@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+import msgspec
+
+from tgp.api.schema_traits import traits_of
+
 META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})  # kept at the root whatever the schema says
 METADATA_FIELDS = frozenset(  # of metav1.ObjectMeta; the API server knows these and drops the rest
     {
@@ -45,12 +49,16 @@ def child_schema(schema: Mapping[str, Any], key: str) -> Mapping[str, Any] | Non
 
 def prune(schema: Mapping[str, Any], obj: Any) -> Any:
     """The object without the fields its schema does not know; of the root's metadata, without what no object has."""
+    if _knows(schema, obj):
+        return msgspec.to_builtins(obj)
     kept, _ = _pruned_root(schema, obj)
     return kept
 
 
 def unknown_fields(schema: Mapping[str, Any], obj: Any) -> list[str]:
     """Paths of the fields that `prune` removes, sorted; the API server's words are `unknown field "spec.foo"`."""
+    if _knows(schema, obj):
+        return []
     _, unknown = _pruned_root(schema, obj)
     return sorted(unknown)
 
@@ -60,6 +68,8 @@ def default(schema: Mapping[str, Any], obj: Any) -> Any:
 
     A null where none is allowed counts as absent: it takes the default, or goes away where there is none.
     """
+    if b"null" not in msgspec.json.encode(obj):  # nearly always
+        return _defaulted(schema, msgspec.to_builtins(obj))
     return _defaulted(schema, _without_nulls(schema, obj))
 
 
@@ -70,6 +80,30 @@ def _pruned_root(schema: Mapping[str, Any], obj: Any) -> tuple[Any, list[str]]:
         kept["metadata"] = {key: value for key, value in metadata.items() if key in METADATA_FIELDS}
         unknown += [f"metadata.{key}" for key in metadata if key not in METADATA_FIELDS]
     return kept, unknown
+
+
+def _knows(schema: Mapping[str, Any], obj: Any) -> bool:
+    """A quick yes to "is every field declared"; the slow look is for the others."""
+    if not isinstance(obj, dict):
+        return False
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict) and not METADATA_FIELDS.issuperset(metadata):
+        return False
+    return all(key in META_FIELDS or _known(child_schema(schema, key), member) for key, member in obj.items())
+
+
+def _known(schema: Mapping[str, Any] | None, value: Any) -> bool:
+    if schema is None:
+        return False
+    if isinstance(value, dict):
+        for key, member in value.items():
+            inner = child_schema(schema, key)
+            if inner is None or (isinstance(member, dict | list) and not _known(inner, member)):
+                return False
+    elif isinstance(value, list):
+        items = schema.get("items")
+        return items is not None and all(_known(items, item) for item in value)
+    return True
 
 
 def _pruned(schema: Mapping[str, Any] | None, value: Any, path: str) -> tuple[Any, list[str]]:
@@ -122,7 +156,7 @@ def _without_nulls(schema: Mapping[str, Any] | None, value: Any) -> Any:
 
 
 def _defaulted(schema: Mapping[str, Any] | None, value: Any) -> Any:
-    if schema is None:
+    if schema is None or not traits_of(schema).defaults:
         return value
     if isinstance(value, list):
         return [_filled(schema.get("items"), item) for item in value]

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from tgp.api.pattern import matches
 from tgp.api.problem import Problem, Reason
+from tgp.api.schema_traits import traits_of
 from tgp.api.structural import child_schema, default, prune, unknown_fields
 from tgp.api.values import is_rfc3339
 
@@ -44,8 +45,9 @@ def validate(schema: Schema, obj: Any, old: Any = None, twins: Mapping[str, Twin
     was wrong before and has not changed is let be, as Kubernetes does since 1.30 when a CRD has become stricter.
     """
     problems = list(_schema_problems(schema, obj, "", old))
-    if old is None or not any(_duplicates(schema, old, "")):
-        problems += _duplicates(schema, obj, "")
+    twice = list(_duplicates(schema, obj, ""))
+    if twice and (old is None or not any(_duplicates(schema, old, ""))):
+        problems += twice
     if any(problem.blocks_rules for problem in problems):
         # The API server says this line only where there are rules to be left out.
         return [*problems, Problem("", Reason.INVALID, UNCHECKED, "null")] if _has_rules(schema) else problems
@@ -142,17 +144,16 @@ def _wrong_type(schema: Schema, kind: str, path: str) -> Problem:
 
 
 def _of_string(schema: Schema, value: str, path: str) -> Iterator[Problem]:
-    shown = _shown(value)
     if len(value) > schema.get("maxLength", len(value)):  # of length and pattern the first that fails is told
         limit = schema["maxLength"]  # counted in characters, whatever the API server calls them
         yield Problem(path, Reason.TOO_LONG, f"may not be more than {limit} {'byte' if limit == 1 else 'bytes'}")
     elif len(value) < schema.get("minLength", 0):
         limit = schema["minLength"]
-        yield Problem(path, Reason.INVALID, f"{path} in body should be at least {limit} chars long", shown)
+        yield Problem(path, Reason.INVALID, f"{path} in body should be at least {limit} chars long", _shown(value))
     elif "pattern" in schema and not _matches(value, schema["pattern"]):
-        yield Problem(path, Reason.INVALID, f"{path} in body should match '{schema['pattern']}'", shown)
+        yield Problem(path, Reason.INVALID, f"{path} in body should match '{schema['pattern']}'", _shown(value))
     if schema.get("format") in {"date-time", "datetime"} and not is_rfc3339(value):
-        yield Problem(path, Reason.INVALID, f'{path} in body must be of type date-time: "{value}"', shown)
+        yield Problem(path, Reason.INVALID, f'{path} in body must be of type date-time: "{value}"', _shown(value))
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -266,6 +267,8 @@ def _same(left: Any, right: Any) -> bool:
 
 
 def _duplicates(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
+    if not traits_of(schema).unique_lists:
+        return
     if isinstance(value, dict):
         for key, member in value.items():
             inner = child_schema(schema, key)
@@ -305,7 +308,7 @@ def list_key(schema: Schema, item: Any) -> dict[str, Any]:
 
 
 def _broken_rules(schema: Schema, value: Any, old: Any, path: str, twins: Mapping[str, Twin]) -> Iterator[Problem]:
-    if value is None:
+    if value is None or not traits_of(schema).rules:
         return
     for rule in schema.get("x-kubernetes-validations", ()):
         twin = twins.get(rule["rule"])

@@ -29,10 +29,11 @@ from tgp.adapters.kube.records.kinds import daemon_sets, disruption_budgets, nam
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.redacting import RedactingCluster
 from tgp.adapters.kube.reflector import Reflector, State
-from tgp.adapters.kube.runtime import House, Runtime
+from tgp.adapters.kube.runtime import TICK, House, Runtime
 from tgp.adapters.kube.server_clock import ServerClock, timing
 from tgp.adapters.kube.store import Store
 from tgp.adapters.kube.vault import KubeVault
+from tgp.adapters.kube.watch import USUAL, WatchTimes
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.market import BookCollector, CloudMeter
 from tgp.adapters.telemetry.meter import MetricsMeter
@@ -107,6 +108,8 @@ class Outside:
     """Starts whatever ends the process when leadership lapses; gives back how to call it off."""
     lost: Callable[[LeadershipLost], None] = field(default=lambda _error: None)
     """Ends the process at once: another replica may act already, so nothing may be tidied up."""
+    watches: WatchTimes = USUAL
+    tick: float = TICK  # seconds between two looks at turns that take too long
 
 
 class Operator:
@@ -147,7 +150,7 @@ class Operator:
             *self._reflectors_of_purchases(),
             *(() if settings.observe else self.twins.reflectors(self._reflector)),
         )
-        house = House(self.clock, outside.entropy, self.journal, MetricsMeter(self.metrics))
+        house = House(self.clock, outside.entropy, self.journal, MetricsMeter(self.metrics), outside.tick)
         self.runtime = Runtime(self.reflectors, self._controllers(), house)
 
     # -- what it is made of ------------------------------------------------------------------------------------------
@@ -283,8 +286,8 @@ class Operator:
         self.journal.note(LeaseTroubled(lease, why) if why else LeaseReached(lease))
 
     def _reflector(self, projection: Projection[Any], store: Store[Any], *, optional: bool = False) -> Reflector[Any]:
-        entropy = self._outside.entropy
-        return Reflector(self._http, Listed(projection), store, entropy, self.journal, optional=optional)
+        entropy, times = self._outside.entropy, self._outside.watches
+        return Reflector(self._http, Listed(projection), store, entropy, self.journal, optional=optional, times=times)
 
     def _controllers(self) -> tuple[Controller, ...]:
         settings, clock = self.settings, self.clock

@@ -11,7 +11,7 @@ from tgp.adapters.kube.vault import KubeVault
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest
-from tgp.api.resource import DAEMON_SET, GPU_NODE_CLASS, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET, Resource
+from tgp.api.resource import DAEMON_SET, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET, Resource
 from tgp.controllers.gate import Gate
 from tgp.controllers.holds import BY_SECRET, ClassHolds, SecretHolds, by_secret
 from tgp.controllers.implicit_class import KEY as IMPLICIT_KEY
@@ -51,6 +51,7 @@ from tgp.ports.journal import Journal
 
 TILL = Resource("tgp.io", "v1", "tills", "Till", namespaced=False)  # never served: a board of our own
 ERRAND = Resource("tgp.io", "v1", "errands", "Errand", namespaced=False)  # neither
+UNWRITTEN = Resource("tgp.io", "v1", "unwrittenclasses", "UnwrittenClass", namespaced=False)  # nor this
 FEWEST_WORKERS = 16  # a turn may wait half a minute for a provider's answer
 ROUNDS_AT_ONCE = 16
 
@@ -69,7 +70,7 @@ class Shelves:
         self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
         self.budgets: Store[DisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
         self.tills: Board[Metadata] = Board(TILL)  # what was seen at each
-        self.implicit: Board[Typed[GPUNodeClass]] = Board(GPU_NODE_CLASS)  # the class that nobody wrote
+        self.implicit: Board[Typed[GPUNodeClass]] = Board(UNWRITTEN)  # the class that nobody wrote
         self.errands: Board[Metadata] = Board(ERRAND)  # tills that somebody wants looked at now
 
 
@@ -193,7 +194,10 @@ class Purchasing:
             Controller(
                 "leftover-nodes",
                 self.leftover_nodes,
-                sources=(Source(shelves.nodes), Source(shelves.requests, self.leftover_nodes.of_request)),
+                sources=(
+                    Source(shelves.nodes, self.leftover_nodes.of_node),
+                    Source(shelves.requests, self.leftover_nodes.of_request),
+                ),
                 also_reads=(kit.classes, kit.namespaces),
             ),
             Controller(

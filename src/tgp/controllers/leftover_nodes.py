@@ -75,6 +75,11 @@ class LeftoverNodes:
         self._named.pop(str(token), None)
         return None
 
+    def of_node(self, old: Node | None, new: Node | None) -> Iterable[Key]:
+        node = new or old
+        assert node is not None, "a change has a before or an after"
+        return () if new is not None and new.repeats(old) else (node.key,)
+
     def of_request(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
         """The Node of a machine that it does not own any more."""
         before, after = (_open_token(record) for record in (old, new))

@@ -33,7 +33,7 @@ from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Namespace
 from tgp.core.rules.beyond_crd import request_against_class, request_problems
-from tgp.core.rules.default_class import Chosen, Why, class_for
+from tgp.core.rules.default_class import IMPLICIT, Chosen, Why, class_for
 from tgp.core.rules.device_plugin import plugin_for
 from tgp.core.rules.drain import Drain, drain
 from tgp.core.rules.lifecycle import LAUNCHED, NO_USE, PROGRESS_STEP
@@ -119,8 +119,9 @@ class Lookout:
             strays=self._strays(uid, attempt),
             keep_finished=self._policy.keep_finished,
         )
+        memory.wiped |= bare.enrolled and not attempts and not memory.blank and not bare.waited
         if attempt is None:
-            return self._without_machine(bare, memory)
+            return self._without_machine(replace(bare, wiped=memory.wiped and not attempts), memory)
         return self._with_machine(bare, attempt, memory)
 
     def epoch(self) -> str:
@@ -407,7 +408,9 @@ class Lookout:
 def _invalid(record: Typed[GPURequest], chosen: Chosen) -> Stay | None:
     """What the CRD could not refuse."""
     assert record.object is not None, "an unreadable request gets no turn"
-    problems = [*request_problems(record.object), *request_against_class(record.object, chosen.object)]
+    problems = request_problems(record.object)
+    if chosen.name != IMPLICIT:  # which nobody wrote: there is no administrator's word to keep within
+        problems += request_against_class(record.object, chosen.object)
     return Stay("InvalidSpec", listed(problems)) if problems else None
 
 

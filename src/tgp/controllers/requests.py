@@ -609,6 +609,8 @@ class RequestReconciler:
     def of_node(self, old: Node | None, new: Node | None) -> Iterable[Key]:
         node = new or old
         assert node is not None, "a change has a before or an after"
+        if new is not None and new.repeats(old):
+            return ()
         return [record.key for record in self._views.requests.having(BY_NODE, node.name)]
 
     def of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[Key]:
@@ -616,17 +618,27 @@ class RequestReconciler:
         return [record.key for name in sorted(names) for record in self._views.requests.having(BY_NODE, name)]
 
     def of_class(self, old: Typed[GPUNodeClass] | None, new: Typed[GPUNodeClass] | None) -> Iterable[Key]:
-        """Its own, and whoever waits without a class of its own."""
+        """Its own, and whoever waits without a class of its own.
+
+        What its status counts changes with every machine of it: no news for a machine that is there.
+        """
         changed = new or old
         assert changed is not None, "a change has a before or an after"
+        if old is not None and new is not None and _means(old) == _means(new):
+            return self._waiting()
         own = {record.key for record in self._views.requests.having(BY_NODE_CLASS, changed.key.name)}
         return sorted(own | set(self._waiting()))
 
     def of_till(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
-        """Whose machine is there, and whoever waits for a provider that can be asked."""
+        """Of whose machine something new was seen there, and whoever waits for a provider that can be asked."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
-        there = {record.key for record in self._views.requests.having(BY_TILL, changed.key.name)}
+        news = self._rosters.news(changed.key.name)
+        there = {
+            record.key
+            for record in self._views.requests.having(BY_TILL, changed.key.name)
+            if news is None or plain_uid(record.uid_text) in news
+        }
         return sorted(there | set(self._waiting()))
 
     def whoever_waits(self, _old: object, _new: object) -> Iterable[Key]:
@@ -669,6 +681,14 @@ _OUTCOMES: dict[type[CloudError], str] = {
 def _with(sight: Sight, changed: Attempt) -> Sight:
     attempts = tuple(changed if each.number == changed.number else each for each in sight.attempts)
     return replace(sight, attempts=attempts)
+
+
+def _means(record: Typed[GPUNodeClass]) -> tuple[object, ...]:
+    """All of a class that a request looks at: of its status only whether it is ready."""
+    if record.object is None:
+        return (record.uid, record.unreadable)
+    ready = next((each for each in record.object.status.conditions if each.type == "Ready"), None)
+    return record.uid, record.object.spec, ready, record.deleting, record.generation, record.labels, record.annotations
 
 
 def _is_ready(node: dict[str, Any]) -> bool:

@@ -70,6 +70,7 @@ class Rosters:
         self.ask_soon = ask_soon  # wakes the rounds of a till
         self._accounts: dict[str, _Account] = {}
         self._watched: dict[str, _Watched] = {}
+        self._news: dict[str, frozenset[str] | None] = {}  # by till, what `news` gives
         self._highest: dict[str, int] = {}  # by request uid (32 digits): the highest attempt seen anywhere
 
     # -- for whoever decides ------------------------------------------------------------------------------------------
@@ -142,6 +143,10 @@ class Rosters:
             if (read := read_token(token)) is not None and read.uid == uid
         ]
 
+    def news(self, till: str) -> frozenset[str] | None:
+        """Requests (by uid, as in tokens) of whom the last look said something new; None: it may concern everybody."""
+        return self._news.get(till)
+
     def listed_since(self, till: str, moment: float) -> bool:
         """Was a complete list begun after this moment (Clock.boottime)?"""
         known = self._accounts.get(till)
@@ -160,13 +165,22 @@ class Rosters:
             if (token := read_token(instance.token)) is not None:
                 self._remember(token.uid, token.attempt)
         self._accounts[till] = _Account(roster, None, "", by_token)
-        return self._counted(till, roster, by_token) or before is None or _differs(before, roster)
+        counted = self._counted(till, roster, by_token)
+        if before is None or _differs(before, roster):
+            self._news[till] = None
+            return True
+        shown = before.by_token
+        changed = {token for token in {*shown, *by_token} if shown.get(token) != by_token.get(token)}
+        uids = (read.uid for token in changed | counted if (read := read_token(token)) is not None)
+        self._news[till] = frozenset(uids)
+        return bool(changed or counted)
 
     def fail(self, till: str, trouble: Trouble, why: str) -> bool:
         """It could not be listed. What was counted stays: absences need not be seen without a pause.
 
         Is that news?
         """
+        self._news[till] = None
         known = self._accounts.setdefault(till, _Account())
         self._accounts[till] = replace(known, trouble=trouble, why=why)
         return (known.trouble, known.why) != (trouble, why)
@@ -174,6 +188,7 @@ class Rosters:
     def drop(self, till: str) -> None:
         """Nobody needs it any more."""
         self._accounts.pop(till, None)
+        self._news.pop(till, None)
 
     def tills(self) -> Iterable[str]:
         return tuple(self._accounts)
@@ -197,13 +212,14 @@ class Rosters:
         watched = self._watched.get(token)
         return max(0.0, self._boottime() - watched.since) if watched is not None else 0.0
 
-    def _counted(self, till: str, roster: Roster, by_token: Mapping[str, tuple[Instance, ...]]) -> bool:
-        """Whether some absence counted for one more."""
-        now, counted = self._boottime(), False
+    def _counted(self, till: str, roster: Roster, by_token: Mapping[str, tuple[Instance, ...]]) -> set[str]:
+        """Tokens whose absence counted for one more."""
+        now, counted = self._boottime(), set()
         for token, watched in list(self._watched.items()):
             if watched.till != till:
                 continue
-            counted |= _count(token, watched, roster, by_token.get(token, ()))
+            if _count(token, watched, roster, by_token.get(token, ())):
+                counted.add(token)
             if now - watched.asked_at > FORGOTTEN_AFTER:
                 del self._watched[token]
         return counted
@@ -228,13 +244,12 @@ def _count(token: str, watched: _Watched, roster: Roster, shown: tuple[Instance,
 
 
 def _differs(before: _Account, roster: Roster) -> bool:
-    """From what those who decide have seen."""
+    """From what those who decide have seen, in more than its machines."""
     seen = before.roster
     if before.trouble is not None or seen is None:
         return True
-    return (seen.account, seen.instances, seen.doubts, seen.gap, seen.lied) != (
+    return (seen.account, seen.doubts, seen.gap, seen.lied) != (
         roster.account,
-        roster.instances,
         roster.doubts,
         roster.gap,
         roster.lied,

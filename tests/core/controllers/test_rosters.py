@@ -7,6 +7,7 @@ import pytest
 from tests.core.controllers.tills import a_machine, a_token
 from tgp.controllers.rosters import FORGOTTEN_AFTER, Roster, Rosters
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
+from tgp.core.model.token import read_token
 
 TOKEN = a_token(1)
 
@@ -175,3 +176,30 @@ def test_a_token_nobody_asks_for_is_forgotten(rosters, clock):
     rosters.put("till", a_roster(clock.now))
 
     assert rosters.expected("till") == []
+
+
+def test_news_of_one_machine_is_no_news_for_the_others(rosters):
+    """Of a thousand machines at a provider one changes: one request needs a turn."""
+    rosters.put("till", a_roster(101.0, a_machine(1), a_machine(2)))
+    assert rosters.news("till") is None
+
+    assert not rosters.put("till", a_roster(130.0, a_machine(1), a_machine(2)))
+    assert rosters.put("till", a_roster(160.0, a_machine(1)))
+    assert rosters.news("till") == {read_token(a_token(2)).uid}
+
+
+def test_an_absence_that_counts_for_one_more_is_news_of_its_request(rosters):
+    rosters.put("till", a_roster(100.0, a_machine(2)))
+    presence(rosters)
+
+    assert rosters.put("till", a_roster(130.0, a_machine(2)))
+    assert rosters.news("till") == {read_token(TOKEN).uid}
+
+
+def test_what_may_concern_every_machine_is_news_for_everybody(rosters):
+    rosters.put("till", a_roster(101.0, a_machine(1)))
+    rosters.put("till", a_roster(130.0, a_machine(1), gap="a page is missing"))
+    assert rosters.news("till") is None
+
+    rosters.fail("till", Trouble.UNREACHABLE, "no answer")
+    assert rosters.news("till") is None

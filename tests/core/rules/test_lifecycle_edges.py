@@ -1,5 +1,9 @@
 """What is done about a request after the operator was away, or after somebody else's hand was in it."""
 
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
 import pytest
 
 from tests.core.rules.a_sight import (
@@ -13,8 +17,9 @@ from tests.core.rules.a_sight import (
     listed,
     over,
 )
+from tests.core.rules.test_lifecycle import BUY
 from tgp.api.request import ATTEMPTS_KEPT
-from tgp.core.rules.lifecycle import Adopt, Begin, End, Finish, Rest, Return, next_step
+from tgp.core.rules.lifecycle import Adopt, Begin, End, Finish, Reserve, Rest, Return, next_step
 from tgp.core.rules.lifecycle_words import kept
 from tgp.core.rules.purchase import Stay
 
@@ -92,3 +97,14 @@ def test_an_attempt_in_doubt_is_settled_without_our_finalizer_too():
     step = next_step(a_sight(an_attempt(), presence=listed(), **STRIPPED))
 
     assert isinstance(step, Adopt)
+
+
+def test_a_wiped_request_never_uses_a_number_twice_whoever_leads():
+    """A leader that never saw its machines cannot know how far its numbers went; time tells how far they can have."""
+    sight = a_sight(choice=BUY, wiped=True)
+    record = msgspec.structs.replace(sight.record, created_at=NOW - timedelta(minutes=30))
+    step = next_step(replace(sight, record=record))
+
+    assert isinstance(step, Reserve)
+    assert step.number > 30 * 60 // 5
+    assert next_step(replace(sight, record=record, wiped=False)) == Reserve(BUY, 1)

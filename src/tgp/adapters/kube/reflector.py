@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from tgp.adapters.kube.backoff import Backoff
 from tgp.adapters.kube.list import Listed, NotStreamed, Subject, paged, streamed
 from tgp.adapters.kube.store import Store
-from tgp.adapters.kube.watch import Damaged, Watch
+from tgp.adapters.kube.watch import USUAL, Damaged, Watch, WatchTimes
 from tgp.core.model import facts
 from tgp.core.model.facts import ObjectUnreadable, WatchRecovered, WatchTroubled
 from tgp.core.model.record import Record, uid_text
@@ -61,13 +61,14 @@ class Reflector(Generic[R]):
         *,
         streaming: bool = True,  # False: never by stream, for kinds the watch cache does not hold (Events)
         optional: bool = False,  # a kind that need not be installed: meanwhile there is nothing of it, and no trouble
+        times: WatchTimes = USUAL,
     ) -> None:
         self._http = http
         self._subject = subject
         self._store = store
         self._entropy = entropy
         self._journal = journal
-        self._watch = Watch(http, subject, store)
+        self._watch = Watch(http, subject, store, times)
         subject.projection.on_unreadable = self._note_unreadable
         self._streaming = streaming
         self._optional = optional

@@ -43,6 +43,7 @@ class House:
     entropy: Entropy
     journal: Journal
     meter: Meter = field(default_factory=Unmetered)
+    tick: float = TICK
 
 
 @dataclass(slots=True)
@@ -234,10 +235,10 @@ class Runtime:
         await asyncio.wait([led])
 
     async def _tick(self) -> None:
-        loop = asyncio.get_running_loop()
+        loop, tick = asyncio.get_running_loop(), self._house.tick
         while True:
-            due = loop.time() + TICK
-            await asyncio.sleep(TICK)
+            due = loop.time() + tick
+            await asyncio.sleep(tick)
             now = loop.time()
             self._house.meter.lag(max(0.0, now - due))
             for lane in self._lanes:

@@ -7,6 +7,7 @@ that is silent beyond that is dead. A quiet kind costs one small request every 3
 """
 
 import asyncio
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -19,9 +20,17 @@ from tgp.ports.http import Http, Reply, Unreadable
 
 R = TypeVar("R", bound=Record)
 
-LASTS_AT_LEAST = 30  # seconds that one watch is asked to last
-LASTS_AT_MOST = 40
-SILENCE = timedelta(seconds=45)  # longer than any watch lasts; with HEADERS_WITHIN for the next one below a minute
+
+@dataclass(frozen=True, slots=True)
+class WatchTimes:
+    """How long a watch lasts, in seconds, and when a dead one is noticed. Shorter costs calls, longer an old view."""
+
+    at_least: int = 30
+    at_most: int = 40
+    silence: timedelta = timedelta(seconds=45)  # beyond any watch; with HEADERS_WITHIN for the next below a minute
+
+
+USUAL = WatchTimes()
 
 
 class Damaged(Exception):
@@ -29,10 +38,11 @@ class Damaged(Exception):
 
 
 class Watch(Generic[R]):
-    def __init__(self, http: Http, subject: Subject[R], store: Store[R]) -> None:
+    def __init__(self, http: Http, subject: Subject[R], store: Store[R], times: WatchTimes = USUAL) -> None:
         self._http = http
         self._subject = subject
         self._store = store
+        self._times = times
         self._damage = ""  # the last line could not be read. Harmless if it was cut short by the end of the stream.
         self.lines = 0  # heard in all
 
@@ -41,7 +51,7 @@ class Watch(Generic[R]):
 
         Raises Expired for a version that is compacted (in either form), Damaged, other ClusterErrors, HttpError.
         """
-        lasts = LASTS_AT_LEAST + int(spread * (LASTS_AT_MOST - LASTS_AT_LEAST))
+        lasts = self._times.at_least + int(spread * (self._times.at_most - self._times.at_least))
         query = (
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
@@ -51,7 +61,7 @@ class Watch(Generic[R]):
         call = self._subject.call(query, accept=self._subject.projection.accept, timeout=HEADERS_WITHIN)
         self._damage = ""
         self._subject.projection.tend()
-        async with self._http.stream(call, idle=SILENCE) as stream:
+        async with self._http.stream(call, idle=self._times.silence) as stream:
             if stream.status != 200:
                 reply = Reply(stream.status, await stream.rest(), stream.headers)
                 raise error_for(reply, f"watch {self._subject.name}", changes=False)

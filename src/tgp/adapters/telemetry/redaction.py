@@ -43,7 +43,9 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         # Nearly every text has no such place, and is told so quickly.
-        if self._forms.keys().isdisjoint(text[place : place + SHORTEST] for place in range(len(text) - SHORTEST + 1)):
+        if not self._forms or self._forms.keys().isdisjoint(
+            text[place : place + SHORTEST] for place in range(len(text) - SHORTEST + 1)
+        ):
             return text
         clean: list[str] = []
         start = place = 0

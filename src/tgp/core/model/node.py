@@ -44,3 +44,7 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def name(self) -> str:
         return self.key.name
+
+    def repeats(self, before: "Node | None") -> bool:
+        """Nothing that is looked at here has changed: a kubelet says every few minutes that all is as it was."""
+        return before is not None and msgspec.structs.replace(before, resource_version=self.resource_version) == self

@@ -55,6 +55,7 @@ class Sight:
     may_order: bool = False  # reserved by this process, in this term, and not sent
     order_not_before: datetime | None = None  # the provider asked for a pause
     blank: bool = False  # enrolled by this process and never ordered for: nothing can exist anywhere
+    wiped: bool = False  # its status was found empty although it was enrolled: what it had is not on record
     settled: bool = True  # no provider can hold anything that is not in the attempts
     strays: tuple[str, ...] = ()  # machines under this request's uid that no attempt explains
     choice: Choice = NOT_LOOKED_FOR

@@ -2,16 +2,14 @@
 
 from typing import Any, TypeAlias
 
+import msgspec
+
 Json: TypeAlias = dict[str, Any]
 
 
 def copied(value: Any) -> Any:
-    """A deep copy of plain JSON, several times faster than `copy.deepcopy`."""
-    if isinstance(value, dict):
-        return {key: copied(item) if isinstance(item, (dict, list)) else item for key, item in value.items()}
-    if isinstance(value, list):
-        return [copied(item) if isinstance(item, (dict, list)) else item for item in value]
-    return value
+    """A deep copy of plain JSON, many times faster than `copy.deepcopy`."""
+    return msgspec.to_builtins(value)
 
 
 def same(one: Any, other: Any) -> bool:
