@@ -262,7 +262,7 @@ def _pause_until(sight: Sight) -> datetime | None:
 
 def _next_number(sight: Sight) -> int:
     known = max([sight.highest, *(attempt.number for attempt in sight.attempts)])
-    if sight.wiped and sight.record.created_at is not None:
+    if sight.wiped and not known and sight.record.created_at is not None:
         # Perhaps nobody who lives saw its machines: beyond every number that can have been used since its creation.
         known = max(known, min((sight.now - sight.record.created_at) // FIRST_PAUSE, MOST_ATTEMPTS // 2))
     return 1 + known
