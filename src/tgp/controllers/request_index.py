@@ -5,6 +5,7 @@ from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.till import till_of_attempt
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
+from tgp.core.rules.costs import class_of
 
 BY_NODE_CLASS = "nodeClass"
 BY_NODE = "node"
@@ -16,11 +17,7 @@ YES = "yes"
 
 def by_node_class(record: Typed[GPURequest]) -> tuple[str, ...]:
     """The class it was reserved by; of one without a reservation the class it names."""
-    if record.object is None:
-        said = record.status.get("nodeClass")
-        return (said,) if isinstance(said, str) else ()
-    ref = record.object.spec.node_class_ref
-    name = record.object.status.node_class or (ref.name if ref is not None else None)
+    name = class_of(record)
     return (name,) if name else ()
 
 

@@ -37,5 +37,6 @@ KILLS: dict[str, Kill] = {
     "stopped-is-gone": Kill("outbid", "I9"),
     "unknown-is-refusal": Kill("lost-answer", "I9"),
     "user-tag-wins": Kill("tagged-like-ours", "I6"),
+    "wall-clock-trusted": Kill("another-day", "I20"),
     "wiped-status-buys": Kill("wiped-while-it-is-ordered", "I1"),
 }
