@@ -1,0 +1,1 @@
+"""The private networks: one adapter each behind the `Mesh` port."""

@@ -1,0 +1,1 @@
+"""Which mesh a machine joins by, and whether it has."""

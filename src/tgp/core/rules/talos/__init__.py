@@ -1,0 +1,1 @@
+"""Machine configs that Talos accepts: made, converted, checked."""
