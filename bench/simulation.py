@@ -16,6 +16,7 @@ from tgp.api.resource import (
     Resource,
 )
 from tgp.app.operator import Operator, Outside
+from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
@@ -83,5 +84,5 @@ def _pass(world: World, minutes: int) -> None:
 
 
 async def _operator(host: Host) -> None:
-    outside = Outside(host.http(KUBERNETES), host.clock, host.entropy, host.name, OPERATOR_NAMESPACE)
+    outside = Outside(host.http(KUBERNETES), host.clock, host.entropy, host.name, OPERATOR_NAMESPACE, boot=PlainBoot())
     await Operator(Settings(), outside).run()

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-MARKETS = 8  # different ones; each is also lived through once without faults, as the measure of waste
-PLACES = (5, 7)  # requests alive at any time: one per place, the next when the last was deleted
-LIVES = (12 * 60, 36 * 60)  # seconds that a machine is wanted for
+MARKETS = 4  # different ones; each is also lived through once without faults, as the measure of waste
+PLACES = (5, 6)  # requests alive at any time: one per place, the next when the last was deleted
+PER_HOUR = 9.5  # requests that are made in an hour, at all places together; what is refused or lost is ordered again
+LIVES = (0.6, 1.3)  # of the mean, that a machine is wanted for
 GPUS = ("RTX4090", "T4", "L4")
 GIVEN_UP = 0.25  # of the requests are deleted while their machine is in use; the others end by themselves first
+USED, START = (0.4, 0.9), 240  # of its life such a machine is used for, besides the seconds that a start takes
 PATIENCE = 6 * 60  # seconds beyond its life after which somebody clears a request away
 
 
@@ -38,9 +40,16 @@ def wishes(seed: int, seconds: float) -> Iterator[Wish]:
 
 def _of_place(seed: int, place: int, seconds: float) -> Iterator[Wish]:
     luck = Random(f"{market_of(seed)}/place/{place}")
-    at, number = luck.uniform(0, 300), 0
+    at, number, usual = luck.uniform(0, 300), 0, _usual_life(places(seed))
     while at < seconds:
-        life = luck.randint(*LIVES)
-        lasts = luck.uniform(0.4, 0.9) * life + 240 if luck.random() < GIVEN_UP else life + PATIENCE
+        life = round(usual * luck.uniform(*LIVES))
+        lasts = luck.uniform(*USED) * life + START if luck.random() < GIVEN_UP else life + PATIENCE
         yield Wish(f"want-{place}-{number}", at, at + lasts, life, luck.choice(GPUS))
         at, number = at + lasts + 1.0, number + 1
+
+
+def _usual_life(count: int) -> float:
+    """Seconds, so that so many places together make `PER_HOUR` requests: more places, longer lives."""
+    each = 3600 * count / PER_HOUR  # from one request of a place to the next
+    share = 1 - GIVEN_UP + GIVEN_UP * sum(USED) / 2
+    return (each - (1 - GIVEN_UP) * PATIENCE - GIVEN_UP * START) / share

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from tgp.sim.clouds.mishaps import Mishap
 from tgp.sim.estate import Ailment
 from tgp.sim.faults import Fault, Faults
+from tgp.sim.lean.views import Weather
+from tgp.sim.lean.world import Aims
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,23 @@ WEATHER: dict[Fault, Rate] = {
     Fault.PARTITION: Rate(0.5, "up to four minutes without the API server, or without a provider"),
     Fault.CLOCK: Rate(0.1, "a wall clock that jumps or stands: moments may be read from the API server only"),
 }
+
+# Of the lean world, where a watch is no stream of calls: the same per hour and kind that changes, with shipped watches.
+VIEWS = Weather(
+    silent=0.9,  # half-open: an old view until it is noticed, three quarters of a minute at most
+    broken=5.0,  # cut, truncated or ended: the next watch goes on where this one was
+    gone=2.0,  # 410: everything is listed again
+    late=3.0,  # up to 20 s behind, for two minutes
+    coalesced=1.5,  # the same, and of several changes only the last is told
+)
+# Of the lean world, chances per call that changes something, at the API server or at the provider. Faults at random
+# moments hardly ever meet the one call that pays; these do.
+AIMS = Aims(
+    crash_before=0.001,  # the power goes as the call is about to leave
+    crash_after=0.001,  # it happened, and nobody is left to hear of it
+    pause=0.0015,  # three quarters of a minute before it leaves: another leads by then
+    freeze=0.001,  # from here on an old view, for as long
+)
 
 # Chances per call of the verb that each befalls.
 PROVIDER: dict[Mishap, Rate] = {

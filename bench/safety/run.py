@@ -1,4 +1,4 @@
-"""`python -m bench safety`: worlds of a few hours, two at a time, each with its own seed."""
+"""`python -m bench safety`: worlds of a day, two at a time, each with its own seed."""
 
 import argparse
 import multiprocessing
@@ -6,21 +6,43 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from bench.safety.demand import market_of
-from bench.safety.stage import REPLICAS, Stage, people, stage, start
+from bench.safety.lean import lean_stage
+from bench.safety.stage import Stage, people, stage
 from tgp.sim.checkers.objects import loose_ends
 from tgp.sim.checkers.witness import Violation
 from tgp.sim.world import WentWrong
 
 HOURS = 200
-PER_WORLD = 10  # hours of storm in one world: long enough for leaders, prices and marks to grow old
+PER_WORLD = 25  # hours of storm in one world: long enough for leaders, prices and marks to grow old
+WHOLE_PER_WORLD = 10  # the same, of the whole program: it takes fifteen times as long
 CALM = 1.0  # hours of fair weather after it: then nothing may be left
 WORKERS = 2
 WANTED_ORPHAN_S, WANTED_WASTE = 300.0, 0.03
-PROGRESS_EVERY = 20.0  # seconds
+PROGRESS_EVERY = 15.0  # seconds
 DUPLICATES, OVERRUNS = ("I1:", "I6:"), ("I3:", "I4:", "I7:")  # whose accusations count as which
+REPLICAS = ("one", "two")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One world."""
+
+    seed: int
+    hours: float
+    whole: bool = False  # the whole program, over the pretend network; else its controllers straight on their ports
+
+    @property
+    def market(self) -> "Plan":
+        """The same wishes in fair weather: equal for all storms over one market."""
+        return replace(self, seed=market_of(self.seed))
+
+    @property
+    def command(self) -> str:
+        return f"python -m bench safety --hours {self.hours:g} --seed {self.seed}{' --whole' if self.whole else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +60,7 @@ UNKNOWN = Fair(0.0, 0.0)
 class Verdict:
     """What one world showed."""
 
-    seed: int
-    hours: float
+    plan: Plan
     launches: int = 0
     handovers: int = 0
     orphan_s: float = 0.0
@@ -48,65 +69,82 @@ class Verdict:
     fair: Fair = UNKNOWN
     trouble: str = ""  # empty: every promise was kept
 
-    @property
-    def market(self) -> tuple[int, float]:
-        return market_of(self.seed), self.hours
-
 
 def main(options: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench safety", description=__doc__)
     parser.add_argument("--hours", type=float, default=HOURS, help=f"of storm, simulated (default: {HOURS})")
     parser.add_argument("--seed", type=int, default=1, help="of the first world; the others count on (default: 1)")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default: {WORKERS})")
+    parser.add_argument("--whole", action="store_true", help="the whole program over the pretend network; far slower")
     asked = parser.parse_args(options)
-    began = time.perf_counter()
+    plans = list(_plans(asked.seed, asked.hours, whole=asked.whole))
+    progress = _Progress(asked.hours)
     verdicts = []
-    for verdict in _verdicts(list(_plan(asked.seed, asked.hours)), asked.workers):
+    for verdict in _verdicts(plans, asked.workers):
         verdicts.append(verdict)
         if verdict.trouble:
-            print(f"{verdict.trouble}\nagain: python -m bench safety --hours {verdict.hours:g} --seed {verdict.seed}")
-    return _report(sorted(verdicts, key=lambda one: one.seed), time.perf_counter() - began)
+            print(f"{verdict.trouble}\nagain: {verdict.plan.command}", flush=True)
+        progress.tell(verdict)
+    return _report(sorted(verdicts, key=lambda one: one.plan.seed), progress.took)
 
 
-def _plan(seed: int, hours: float) -> Iterator[tuple[int, float]]:
+def _plans(seed: int, hours: float, *, whole: bool) -> Iterator[Plan]:
+    most = WHOLE_PER_WORLD if whole else PER_WORLD
     while hours > 0:
-        yield seed, min(hours, PER_WORLD)
-        seed, hours = seed + 1, hours - PER_WORLD
+        yield Plan(seed, min(hours, most), whole)
+        seed, hours = seed + 1, hours - most
 
 
-def _verdicts(worlds: list[tuple[int, float]], workers: int) -> Iterator[Verdict]:
+def _verdicts(plans: list[Plan], workers: int) -> Iterator[Verdict]:
     """Each storm beside its market in fair weather."""
-    markets = dict.fromkeys((market_of(seed), hours) for seed, hours in worlds)
+    markets = dict.fromkeys(plan.market for plan in plans)
     if workers == 1:  # in this very process, for profilers and debuggers
-        lived = {market: fair_world(*market) for market in markets}
-        for verdict in (run_world(*world) for world in worlds):
-            yield replace(verdict, fair=lived[verdict.market])
+        lived = {market: fair_world(market) for market in markets}
+        for plan in plans:
+            yield replace(run_world(plan), fair=lived[plan.market])
         return
-    told, done = time.perf_counter(), 0.0
     fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(worlds) + len(markets)), mp_context=fresh) as pool:
-        fair: dict[tuple[int, float], Future[Fair]] = {market: pool.submit(fair_world, *market) for market in markets}
-        for future in as_completed([pool.submit(run_world, *world) for world in worlds]):
+    with ProcessPoolExecutor(min(workers, len(plans) + len(markets)), mp_context=fresh) as pool:
+        fair: dict[Plan, Future[Fair]] = {market: pool.submit(fair_world, market) for market in markets}
+        for future in as_completed([pool.submit(run_world, plan) for plan in plans]):
             verdict = future.result()
-            done += verdict.hours
-            yield replace(verdict, fair=fair[verdict.market].result())
-            if time.perf_counter() - told > PROGRESS_EVERY:
-                told = time.perf_counter()
-                print(f"{done:g} of {sum(hours for _, hours in worlds):g} hours", file=sys.stderr, flush=True)
+            yield replace(verdict, fair=fair[verdict.plan.market].result())
 
 
-def run_world(seed: int, hours: float) -> Verdict:
+class _Progress:
+    """A line now and then, on the other channel: how far it is, and what was found."""
+
+    def __init__(self, hours: float) -> None:
+        self._hours = hours
+        self._began = self._told = time.perf_counter()
+        self._done, self._launches, self._troubles = 0.0, 0, 0
+
+    @property
+    def took(self) -> float:
+        return time.perf_counter() - self._began
+
+    def tell(self, verdict: Verdict) -> None:
+        self._done += verdict.plan.hours
+        self._launches += verdict.launches
+        self._troubles += bool(verdict.trouble)
+        if time.perf_counter() - self._told > PROGRESS_EVERY:
+            self._told = time.perf_counter()
+            left = self.took / self._done * (self._hours - self._done)
+            said = f"{self._done:g} of {self._hours:g} hours, {self._launches} launches, {self._troubles} troubles"
+            print(f"{said}; about {left:.0f} s to go", file=sys.stderr, flush=True)
+
+
+def run_world(plan: Plan) -> Verdict:
     """One seed: the storm and the calm after it."""
     cpu = time.process_time()
-    with stage(seed, faulty=True) as here:
+    with _stage(plan, faulty=True) as here:
         trouble = ""
         try:
-            _live(here, seed, hours, faulty=True)
+            _live(here, plan, faulty=True)
         except (Violation, WentWrong, AssertionError) as error:
             trouble = str(error) or repr(error)
         return Verdict(
-            seed,
-            hours,
+            plan,
             launches=here.orders.orders,
             handovers=here.leader.hand_overs,
             orphan_s=here.orphans.oldest,
@@ -116,18 +154,22 @@ def run_world(seed: int, hours: float) -> Verdict:
         )
 
 
-def fair_world(market: int, hours: float) -> Fair:
-    """The same wishes in fair weather."""
+def fair_world(plan: Plan) -> Fair:
+    """The same wishes in fair weather, and one replica: where nothing breaks, nobody takes over."""
     cpu = time.process_time()
-    with stage(market, faulty=False) as here:
-        _live(here, market, hours, faulty=False)
+    with _stage(plan, faulty=False) as here:
+        _live(here, plan, faulty=False)
         return Fair(here.paid_seconds(), time.process_time() - cpu)
 
 
-def _live(here: Stage, seed: int, hours: float, *, faulty: bool) -> None:
-    start(here.world, REPLICAS if faulty else REPLICAS[:1])  # where nothing breaks, nobody takes over
-    people(here, seed, hours * 3600, meddle=faulty)
-    here.world.run(hours=hours)
+def _stage(plan: Plan, *, faulty: bool) -> AbstractContextManager[Stage]:
+    build = stage if plan.whole else lean_stage
+    return build(plan.seed, faulty=faulty, replicas=REPLICAS if faulty else REPLICAS[:1])
+
+
+def _live(here: Stage, plan: Plan, *, faulty: bool) -> None:
+    people(here, plan.seed, plan.hours * 3600, meddle=faulty)
+    here.world.run(hours=plan.hours)
     here.calm()
     here.world.run(hours=CALM)
     left = [*loose_ends(here.witness), *(f"{one.name} is still on the bill" for one in here.machines() if one.alive)]
@@ -139,11 +181,11 @@ def _report(verdicts: list[Verdict], took: float) -> int:
     lines = [line for one in verdicts for line in one.trouble.splitlines()]
     duplicates = sum(line.startswith(DUPLICATES) for line in lines)
     overruns = sum(line.startswith(OVERRUNS) for line in lines)
-    hours = sum(one.hours for one in verdicts)
+    hours = sum(one.plan.hours for one in verdicts)
     fair = sum(one.fair.paid_s for one in good)
     waste = (sum(one.paid_s for one in good) / fair - 1) if fair else 0.0
     orphan = max((one.orphan_s for one in verdicts), default=0.0)
-    lived = {one.market: one.fair.cpu_s for one in verdicts}
+    lived = {one.plan.market: one.fair.cpu_s for one in verdicts}
     cpu = sum(one.cpu_s for one in verdicts) + sum(lived.values())
     print(f"{len(verdicts)} worlds, {len(verdicts) - len(good)} of them with troubles")
     print(

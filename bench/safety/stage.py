@@ -1,5 +1,6 @@
 """One world of the bench: a provider, two replicas of the operator, people with wishes, and a witness to it all."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.app.clouds import facts_of
 from tgp.app.operator import Operator, Outside
+from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.token import plain_uid
@@ -34,6 +36,7 @@ from tgp.sim.world import KUBERNETES, World
 PROVIDER = "simulated"
 HOME = "tgp-system"
 CLASS = "rented"
+STANDS = 3  # of each GPU: whoever finds one sold out has others to go to
 PLENTY = 50  # of everything in stock: whoever waits waits for us
 MOST_HOURLY = 0.60  # dollars per place: above what any of the wishes costs
 # A Lease renewed every twelve seconds rather than two, watches of two minutes rather than half a one, and a look at
@@ -47,7 +50,6 @@ SETTINGS = Settings(
 )
 WATCHES = WatchTimes(at_least=110, at_most=130, silence=timedelta(seconds=135))
 TICK = 10.0  # seconds
-REPLICAS = ("one", "two")
 
 
 @dataclass
@@ -75,22 +77,32 @@ class Stage:
 
 
 @contextmanager
-def stage(seed: int, *, faulty: bool) -> Iterator[Stage]:
+def stage(seed: int, *, faulty: bool, replicas: tuple[str, ...]) -> Iterator[Stage]:
+    """The whole program, over the pretend network."""
     with World(seed, faults=rates.WEATHER_FAULTS if faulty else NONE) as world:
-        _furnish(world, seed)
+        for crd in crds():
+            world.api.backstage.create(CUSTOM_RESOURCE_DEFINITION, crd)
+        furnish(world, places(seed))
         estate = Estate(world.cluster, world.loop, world.clock, seed)
-        witness = Witness(world)
-        leader = witness.add(OneLeader(witness, SETTINGS.renew_deadline.total_seconds()))
-        orphans, orders = witness.add(NoOrphan(witness)), witness.add(OneOrderPerAttempt(witness))
-        witness.call(*(kind for kind in INVARIANTS if kind not in (OneLeader, NoOrphan, OneOrderPerAttempt)))
-        shop = _shop(world, seed)
-        estate.adopt(shop)
-        witness.adopt(shop, _place())
-        if faulty:
-            shop.mishaps.chances.update({mishap: row.rate for mishap, row in rates.PROVIDER.items()})
-            estate.ailments.chances.update({ailment: row.rate for ailment, row in rates.KUBELETS.items()})
-        yield Stage(world, estate, shop, witness, leader, orphans, orders)
+        shop = shop_of(world, seed)
+        here = witnessed(world, estate, shop, SETTINGS.renew_deadline.total_seconds(), faulty=faulty)
+        start(world, replicas)
+        yield here
         estate.close()
+
+
+def witnessed(world: World, estate: Estate, shop: Simulator, term: float, *, faulty: bool) -> Stage:
+    """Every invariant is watched, and what may go wrong at the provider goes wrong."""
+    witness = Witness(world)
+    leader = witness.add(OneLeader(witness, term))
+    orphans, orders = witness.add(NoOrphan(witness)), witness.add(OneOrderPerAttempt(witness))
+    witness.call(*(kind for kind in INVARIANTS if kind not in (OneLeader, NoOrphan, OneOrderPerAttempt)))
+    estate.adopt(shop)
+    witness.adopt(shop, place())
+    if faulty:
+        shop.mishaps.chances.update({mishap: row.rate for mishap, row in rates.PROVIDER.items()})
+        estate.ailments.chances.update({ailment: row.rate for ailment, row in rates.KUBELETS.items()})
+    return Stage(world, estate, shop, witness, leader, orphans, orders)
 
 
 def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
@@ -108,7 +120,7 @@ def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
                 at += luck.expovariate(row.rate / 3600)
 
 
-def start(world: World, replicas: tuple[str, ...] = REPLICAS) -> None:
+def start(world: World, replicas: tuple[str, ...]) -> None:
     """The operator, as often as there are names."""
 
     async def main(host: Host) -> None:
@@ -122,6 +134,7 @@ def start(world: World, replicas: tuple[str, ...] = REPLICAS) -> None:
             resolver=host.resolver,
             watches=WATCHES,
             tick=TICK,
+            boot=PlainBoot(),
         )
         try:
             await Operator(SETTINGS, outside).run()
@@ -132,28 +145,29 @@ def start(world: World, replicas: tuple[str, ...] = REPLICAS) -> None:
         world.process(name, main)
 
 
-def _furnish(world: World, seed: int) -> None:
-    backstage, most = world.api.backstage, places(seed)
-    for crd in crds():
-        backstage.create(CUSTOM_RESOURCE_DEFINITION, crd)
+def furnish(world: World, most: int) -> None:
+    backstage = world.api.backstage
     backstage.create(NAMESPACE, {"metadata": {"name": HOME}})
     limits = {"maxNodes": most, "maxHourlyCost": f"{most * MOST_HOURLY:.2f}"}
     spec = {"providers": [{"name": PROVIDER}], "networking": {"backend": "none"}, "limits": limits}
     backstage.create(GPU_NODE_CLASS, {"metadata": {"name": CLASS}, "spec": spec})
 
 
-def _shop(world: World, seed: int) -> Simulator:
+def shop_of(world: World, seed: int) -> Simulator:
     shop = pretend(PROVIDER, world.clock, market_of(seed))
     shop.fleet.habits = replace(shop.fleet.habits, moves=False)
+    kept: Counter[str] = Counter()
     for name, stand in list(shop.fleet.stands.items()):
         stand.stock = PLENTY
-        if stand.shelf.gpu not in GPUS:  # a catalogue is read twice a minute, and nobody here wants the rest of it
+        kept[stand.shelf.gpu] += 1
+        # A catalogue is read every other minute, and nobody here wants the rest of it.
+        if stand.shelf.gpu not in GPUS or stand.shelf.gpu_count > 1 or kept[stand.shelf.gpu] > STANDS:
             del shop.fleet.stands[name]
-    world.mount(_place(), shop.handle)
+    world.mount(place(), shop.handle)
     return shop
 
 
-def _place() -> str:
+def place() -> str:
     return origin_of(facts_of(PROVIDER).endpoint)
 
 

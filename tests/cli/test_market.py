@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 BOUND_S = 120
+WORLD_S = 3600  # it is ended with the last test; this is for a test run that was killed
 KEYS = ("VAST_API_KEY", "RUNPOD_API_KEY", "LAMBDA_LABS_API_KEY", "PAPERSPACE_API_KEY", "VULTR_API_KEY")
 
 
@@ -24,7 +25,7 @@ def tgp(*words: str, world: str = "", **environment: str) -> subprocess.Complete
 @pytest.fixture(scope="module")
 def world() -> Iterator[str]:
     """The address of a pretend market that runs in a terminal of its own."""
-    command = [sys.executable, "-m", "tgp", "sim", "--port", "18010", "--for", f"{BOUND_S}s"]
+    command = [sys.executable, "-m", "tgp", "sim", "--port", "18010", "--for", f"{WORLD_S}s"]
     env = {name: value for name, value in os.environ.items() if name != "TGP_WORLD"} | {"PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
     with process:

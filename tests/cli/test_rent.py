@@ -538,7 +538,8 @@ def test_a_person_is_asked_and_no_is_the_default(cluster: Mounted, tmp_path: Pat
 @pytest.fixture(scope="module")
 def world() -> Iterator[str]:
     """The address of a pretend market that runs in a terminal of its own."""
-    command = [sys.executable, "-m", "tgp", "sim", "--port", "18610", "--for", "120s"]
+    # Ended with the last test; the hour is for a test run that was killed.
+    command = [sys.executable, "-m", "tgp", "sim", "--port", "18610", "--for", "3600s"]
     env = {name: value for name, value in os.environ.items() if name != "TGP_WORLD"} | {"PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
     with process:

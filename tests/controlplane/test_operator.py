@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,9 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+  - level: Metadata
+    verbs: [get]
+    resources: [{group: coordination.k8s.io, resources: [leases]}]
   - level: None
     verbs: [get, list, watch]
   - level: Metadata
@@ -113,10 +118,10 @@ def ready(admin: Kubectl, what: str) -> str:
     return admin("get", what, "-o", 'jsonpath={.status.conditions[?(@.type=="Ready")].reason}').strip()
 
 
-def acts(admin: Kubectl, name: str) -> float:
-    """Seconds until somebody judges a class made just now."""
+def acts(admin: Kubectl, name: str) -> None:
+    """Wait until somebody has judged a class made just now."""
     apply(admin, NODE_CLASS.format(name=name))
-    return until(lambda: ready(admin, f"gpunodeclass/{name}") == "Valid")
+    until(lambda: ready(admin, f"gpunodeclass/{name}") == "Valid")
 
 
 def test_it_judges_classes_and_pools_and_leaves_gracefully(admin, start):
@@ -172,13 +177,18 @@ def test_another_replica_acts_within_twenty_seconds_and_no_two_write_at_once(pla
     first = start(f"first-{blow.name.lower()}")
     until(lambda: holder(admin).startswith(f"first-{blow.name.lower()}_"))
     acts(admin, f"before-{blow.name.lower()}")
+    known = {call.who for call in _calls(plane.audit_log)}
     second = start(f"second-{blow.name.lower()}")
-    time.sleep(1)  # let it look at the Lease once, as a replica that stood by for long has done
+    # It counts from its first look at the Lease, and a replica that stood by for long has had that.
+    until(lambda: {call.who for call in _calls(plane.audit_log) if call.resource == "leases"} - known != set())
 
+    struck_at = datetime.now(UTC)
     first.send_signal(blow)
-    waited = acts(admin, f"after-{blow.name.lower()}")
+    acts(admin, f"after-{blow.name.lower()}")
 
-    assert waited < TAKEOVER_S
+    # By the API server's own notes: how long a kubectl takes to start on a busy machine is not the operator's affair.
+    acted_at = next(write.at for write in _writes(plane.audit_log) if write.who not in known)
+    assert (acted_at - struck_at).total_seconds() < TAKEOVER_S
     if blow == signal.SIGSTOP:
         first.send_signal(signal.SIGCONT)
         # The watchdog's thread and the timer behind it are both overdue when the process goes on: either may be first.
@@ -186,21 +196,36 @@ def test_another_replica_acts_within_twenty_seconds_and_no_two_write_at_once(pla
     acts(admin, f"later-{blow.name.lower()}")
     second.terminate()
     assert second.wait(PATIENCE_S) == 0
-    writers = [writer for writer, _ in _writes(plane.audit_log)]
+    writers = [write.who for write in _writes(plane.audit_log)]
     assert len(_runs(writers)) == len(set(writers)), f"replicas wrote in turns: {_runs(writers)}"
 
 
-def _writes(log: Path) -> list[tuple[str, str]]:
-    """Who changed what, in order: the operator's accepted writes but for Leases and Events."""
+@dataclass(frozen=True, slots=True, order=True)
+class Called:
+    at: datetime
+    who: str  # the credential of one replica
+    verb: str
+    resource: str
+
+
+def _calls(log: Path) -> list[Called]:
+    """What the operator asked for and was given, in order: changes, and looks at the Lease."""
     found = []
-    for line in log.read_text().splitlines():
+    for line in log.read_text().splitlines(keepends=True):
+        if not line.endswith("\n"):
+            break  # it is being written
         event = json.loads(line)
-        resource = event.get("objectRef", {}).get("resource", "")
         ours = event["user"]["username"] == "system:serviceaccount:tgp-system:tgp-operator"
-        if ours and resource not in {"leases", "events"} and event["responseStatus"]["code"] < 300:
-            credential = event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0]
-            found.append((event["stageTimestamp"], credential, event["requestURI"]))
-    return [(credential, uri) for _, credential, uri in sorted(found)]
+        if ours and event["responseStatus"]["code"] < 300:
+            who = event["user"]["extra"]["authentication.kubernetes.io/credential-id"][0]
+            at = datetime.fromisoformat(event["stageTimestamp"])
+            found.append(Called(at, who, event["verb"], event.get("objectRef", {}).get("resource", "")))
+    return sorted(found)
+
+
+def _writes(log: Path) -> list[Called]:
+    """Changes but for Leases and Events."""
+    return [call for call in _calls(log) if call.verb != "get" and call.resource not in {"leases", "events"}]
 
 
 def _runs(names: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from tools.toolbox import GoUnavailable, ToolUnavailable, find, find_all, golang
 from tools.toolbox.build import wrapper_module
 from tools.toolbox.golang import numbers
-from tools.toolbox.pins import ETCD_SERVER, EVERYDAY, KUBE_APISERVER, KUBECTL, OLDEST_KUBE_APISERVER, Tool
+from tools.toolbox.pins import ETCD_SERVER, EVERYDAY, KUBE_APISERVER, KUBECTL, MESH, OLDEST_KUBE_APISERVER, Tool
 
 HOUSE = Path(__file__).parents[2]
 TOOL = Tool("hammer", "1.2.3", "example.org/hammer", "example.org/hammer/cmd", variable="TGP_HAMMER", minutes=1)
@@ -29,6 +29,7 @@ build)
   eval "${PRETEND_BUILD:-true}" || exit 1
   printf '#!/bin/sh\\necho hammer %s\\n' "${PRETEND_SAYS:-v1.2.3}" > "$6"
   chmod +x "$6" ;;
+version) printf '%s: go1.26.8\\n\\tdep\\texample.org/hammer\\t%s\\n' "$3" "${PRETEND_SAYS:-v1.2.3}" ;;
 esac
 """
 
@@ -161,6 +162,14 @@ def test_a_program_that_calls_itself_something_else_is_not_kept(environ):
     assert find(TOOL, environ, lambda _: None).is_file()
 
 
+def test_a_program_that_cannot_be_asked_is_looked_into_by_go(environ):
+    silent = replace(TOOL, asks=())
+    with pytest.raises(ToolUnavailable, match=r"calls itself .*v9\.9\.9"):
+        find(silent, {**environ, "PRETEND_SAYS": "v9.9.9"}, lambda _: None)
+
+    assert find(silent, environ, lambda _: None).is_file()
+
+
 def test_a_cache_that_cannot_be_written_is_named(environ, tmp_path):
     (tmp_path / "cache").write_text("a file where a directory should be")
 
@@ -210,7 +219,7 @@ def test_sister_modules_are_named_at_their_published_versions():
 
 
 def test_every_recipe_has_its_own_place_and_variable():
-    tools = (*EVERYDAY, OLDEST_KUBE_APISERVER)
+    tools = (*EVERYDAY, *MESH, OLDEST_KUBE_APISERVER)
 
     assert len({tool.key for tool in tools}) == len({tool.variable for tool in tools}) == len(tools)
     assert replace(ETCD_SERVER, version="9.9.9").key != ETCD_SERVER.key

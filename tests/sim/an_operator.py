@@ -8,6 +8,7 @@ from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, SECRET, Resource
 from tgp.app.clouds import facts_of
 from tgp.app.operator import Operator, Outside
+from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.clouds.dialling import Dialler, origin_of
@@ -31,6 +32,7 @@ def operator_main(settings: Settings | None = None):
             namespace=NAMESPACE_NAME,
             dial=dial_of(host),
             resolver=host.process.doors.resolver,
+            boot=PlainBoot(),
         )
         try:
             await Operator(settings or Settings(), outside).run()

@@ -11,6 +11,7 @@ from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, dial_of, furn
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, LEASE
 from tgp.app.operator import STALE_AFTER, Operator, Outside
+from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.core.model.key import Key
 from tgp.ports.http import Call, Http, Reply, Stream
@@ -59,6 +60,7 @@ class Replica:
             NAMESPACE_NAME,
             dial=dial_of(host),
             resolver=host.process.doors.resolver,
+            boot=PlainBoot(),
         )
         self.operator = operator = Operator(self.settings, outside)
         beside = asyncio.create_task(self.before(host, operator)) if self.before else None
@@ -175,7 +177,7 @@ def test_a_helper_that_dies_is_loud():
         furnish(world)
 
         async def scenario() -> None:
-            outside = Outside(world.visitor(KUBERNETES), world.clock, _Luck(), "test", NAMESPACE_NAME)
+            outside = Outside(world.visitor(KUBERNETES), world.clock, _Luck(), "test", NAMESPACE_NAME, boot=PlainBoot())
             operator = Operator(Settings(), outside)
 
             async def broken() -> None:

@@ -25,6 +25,7 @@ from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SERVICE_ACCO
 from tgp.api.values import usd
 from tgp.app.embedded.stock import place, resource_of
 from tgp.app.operator import Operator, Outside
+from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.identity import cluster_id
@@ -108,7 +109,16 @@ class Town:
         assert account is not None, "the shipped rights name it"
         token, _ = self.server.authentication.issue(account, TOKEN_LASTS, ())
         async with ways.serve(self.server.handle) as way:
-            outside = Outside(way(token), ways.clock, ways.entropy, NAME, OURS, dial=ways.dial, resolver=ways.resolver)
+            outside = Outside(
+                way(token),
+                ways.clock,
+                ways.entropy,
+                NAME,
+                OURS,
+                dial=ways.dial,
+                resolver=ways.resolver,
+                boot=PlainBoot(),
+            )
             operator = Operator(Settings(namespace=OURS, listen=""), outside)
             self._operator = asyncio.create_task(operator.run())
             try:

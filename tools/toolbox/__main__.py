@@ -4,25 +4,31 @@ import argparse
 import sys
 
 from tools.toolbox.find import find_all
-from tools.toolbox.pins import EVERYDAY, OLDEST_KUBE_APISERVER, Tool
+from tools.toolbox.pins import EVERYDAY, MESH, OLDEST_KUBE_APISERVER, Tool
 from tools.toolbox.trouble import ToolboxError
 
 INTERRUPTED = 130  # what shells answer for a program ended by Ctrl-C
 
 
 def main() -> int:
-    names = sorted(tool.name for tool in EVERYDAY)
+    names = sorted(tool.name for tool in (*EVERYDAY, *MESH))
     parser = argparse.ArgumentParser(
         prog="python -m tools.toolbox", description="Build what is missing, print where everything is."
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(names)} (default: all)")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"only these: {', '.join(names)} (default: all of a control plane)"
+    )
+    parser.add_argument("--mesh", action="store_true", help="also what a real mesh is made of")
     parser.add_argument(
         "--oldest", action="store_true", help=f"also {OLDEST_KUBE_APISERVER.title}, the oldest supported"
     )
     asked = parser.parse_args()
     if unknown := [name for name in asked.names if name not in names]:
         parser.error(f"there is no {', '.join(unknown)}; choose from {', '.join(names)}")
-    wanted = [tool for tool in EVERYDAY if not asked.names or tool.name in asked.names]
+    if asked.names:
+        wanted = [tool for tool in (*EVERYDAY, *MESH) if tool.name in asked.names]
+    else:
+        wanted = [*EVERYDAY, *(MESH if asked.mesh else ())]
     if asked.oldest:
         wanted.append(OLDEST_KUBE_APISERVER)
     return _find_and_print(wanted)

@@ -58,6 +58,8 @@ class _Build:
         self._out.mkdir()
         self._log.unlink(missing_ok=True)
         (self._module / "go.mod").write_text(wrapper_module(self._tool, self._required_go_mod()))
+        for path in self._tool.own_files:
+            shutil.copy(path, self._module)
         program = self._out / self._tool.name
         options = ("-trimpath", "-ldflags", self._tool.ldflags, "-o", str(program))
         self._run(("build", *options, self._tool.package), say)
@@ -110,14 +112,20 @@ class _Build:
         return f"{what_happened}; the end of {self._log}:\n{last_lines(self._log)}"
 
     def _prove(self, program: Path) -> None:
+        """By its own word, or where it has none by what Go finds written in it."""
         tool = self._tool
+        question: tuple[str | Path, ...] = (program, *tool.asks)
+        wanted = tool.version
+        if not tool.asks:
+            question = (self._go.program, "version", "-m", program)
+            wanted = f"\t{tool.module}\tv{tool.version}"
         try:
             said = subprocess.run(
-                [program, *tool.asks], capture_output=True, text=True, timeout=ASK_BOUND_S, check=False
+                question, env=self._env, capture_output=True, text=True, timeout=ASK_BOUND_S, check=False
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise ToolUnavailable(tool, f"it was built but does not start: {error}") from error
-        if tool.version not in said.stdout:
+        if wanted not in said.stdout:
             raise ToolUnavailable(tool, f"it was built but calls itself {said.stdout.strip()[:200]!r}")
 
 
@@ -125,7 +133,7 @@ def wrapper_module(tool: Tool, required: str) -> str:
     """A go.mod that builds `tool` as a stranger's dependency, given the go.mod of its own module.
 
     Kubernetes' module asks for its sister modules by paths inside its own repository, which count only there;
-    a stranger has to name the published version of each.
+    a stranger has to name the published version of each. Where it replaces others' modules by forks, the same holds.
     """
     go_line = re.search(r"^go (\S+)$", required, re.MULTILINE)
     assert go_line, f"{tool.module} has no go line"
@@ -133,6 +141,7 @@ def wrapper_module(tool: Tool, required: str) -> str:
     if tool.siblings:
         siblings = re.findall(r"^\s*(k8s\.io/\S+) => \./staging/", required, re.MULTILINE)
         lines += [f"replace {sibling} => {sibling} v{tool.siblings}" for sibling in siblings]
+    lines += [f"replace {replacement}" for replacement in tool.replaces]
     return "\n\n".join(lines) + "\n"
 
 

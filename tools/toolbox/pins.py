@@ -6,11 +6,17 @@ small generated module.
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 KUBERNETES = "1.36.3"
 OLDEST_KUBERNETES = "1.28.15"  # the oldest API server our kinds are tried on
 ETCD = "3.7.3"
 KWOK = "0.8.0"
+HEADSCALE = "0.29.3"
+TAILSCALE = "1.102.3"
+TALOS = ("1.13.9", "1.14.0-alpha.2", "1.12.5", "1.11.5", "1.10.6")  # one of each minor: the newest that is published
+OTHER_TALOS = ("1.13.0", "1.12.0", "1.11.0", "1.10.4")  # of 1.14 nothing later than that alpha can be had as a module
+WIREGUARD = "0.0.0-20260522210424-ecfc5a8d5446"  # it has no releases in the module proxy, only commits
 
 RECIPE = 1  # counts up when the way of building changes, so that older results are not found again
 STRIPPED = ("-s", "-w")  # no symbol tables: a third of the size, and nobody debugs these here
@@ -20,6 +26,7 @@ KUBERNETES_MINUTES = {  # built in this order, each with what the ones before it
     "kube-controller-manager": 1,
     "kube-scheduler": 0.5,
 }
+HOUSE = Path(__file__).parents[2]
 VERSION_STAMP = "k8s.io/component-base/version"
 
 
@@ -35,8 +42,10 @@ class Tool:
     minutes: float  # with empty caches on two cores, as measured; only for telling people how long
     siblings: str = ""  # the version of the k8s.io modules that the main one asks for as v0.0.0; empty: there are none
     stamps: tuple[str, ...] = ()  # linker values `import/path.name=value`
-    asks: tuple[str, ...] = ("--version",)  # arguments that make it print its version
+    asks: tuple[str, ...] = ("--version",)  # arguments that make it print its version; empty: Go reads it from the file
     go: str = "1.26.0"  # the least Go that compiles it: the `go` line of its go.mod
+    source: str = ""  # a folder of this repository with our own Go files on top of the module; the package is then "."
+    replaces: tuple[str, ...] = ()  # `module => other version`, as the module's own go.mod has them
 
     @property
     def title(self) -> str:
@@ -45,9 +54,15 @@ class Tool:
     @property
     def key(self) -> str:
         """Names the cached result: equal keys mean the same source built in the same way."""
-        recipe = (RECIPE, self.module, self.version, self.package, self.siblings, self.ldflags)
+        recipe: tuple[object, ...] = (RECIPE, self.module, self.version, self.package, self.siblings, self.ldflags)
+        if self.source:
+            recipe += (self.replaces, *(path.read_text() for path in self.own_files))
         digest = hashlib.sha256(repr(recipe).encode()).hexdigest()
         return f"{self.name}-{self.version}-{digest[:8]}"
+
+    @property
+    def own_files(self) -> tuple[Path, ...]:
+        return tuple(sorted((HOUSE / self.source).glob("*.go"))) if self.source else ()
 
     @property
     def ldflags(self) -> str:
@@ -84,5 +99,70 @@ KUBE_CONTROLLER_MANAGER = kubernetes_program("kube-controller-manager")
 KUBE_SCHEDULER = kubernetes_program("kube-scheduler")
 KWOK_CONTROLLER = Tool("kwok", KWOK, "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", variable="TGP_KWOK", minutes=2)
 OLDEST_KUBE_APISERVER = kubernetes_program("kube-apiserver", OLDEST_KUBERNETES)
+HEADSCALE_SERVER = Tool(
+    "headscale",
+    HEADSCALE,
+    "github.com/juanfont/headscale",
+    "github.com/juanfont/headscale/cmd/headscale",
+    variable="TGP_HEADSCALE",
+    minutes=3,
+    asks=(),  # it knows its version only from a checkout's tags
+    go="1.26.5",
+)
+
+
+def tailscale_program(name: str, minutes: float) -> Tool:
+    """A program of Tailscale's module. containerboot cannot be asked who it is: started at all, it begins to work."""
+    return Tool(
+        name=name,
+        version=TAILSCALE,
+        module="tailscale.com",
+        package=f"tailscale.com/cmd/{name}",
+        variable=f"TGP_{name.upper()}",
+        minutes=minutes,
+        asks=(),
+        go="1.26.6",
+    )
+
+
+TAILSCALED = tailscale_program("tailscaled", 3)
+TAILSCALE_CLI = tailscale_program("tailscale", 1)
+CONTAINERBOOT = tailscale_program("containerboot", 1)
+WIREGUARD_GO = Tool(
+    "wireguard-go",
+    WIREGUARD,
+    "golang.zx2c4.com/wireguard",
+    "golang.zx2c4.com/wireguard",
+    variable="TGP_WIREGUARD_GO",
+    minutes=0.2,
+    asks=(),
+    go="1.23.1",
+)
+
+
+YAML_FORK = "gopkg.in/yaml.v3 => github.com/unix4ever/yaml v0.0.0-20220527175918-f17b0f05cf2c"
+# Of 1.14 the module asks for v0.6.0-sidero, which is not published; only names of link speeds come from there.
+ETHTOOL_FORK = "github.com/mdlayher/ethtool => github.com/siderolabs/ethtool v0.4.0-sidero"
+
+
+def talos_judge(version: str) -> Tool:
+    """Talos's own reader and validator of machine configs, of that release."""
+    numbered = version.replace(".", "_").replace("-", "_").upper()
+    return Tool(
+        name="talos-judge",
+        version=version,
+        module="github.com/siderolabs/talos/pkg/machinery",
+        package=".",
+        variable=f"TGP_TALOS_JUDGE_{numbered}",
+        minutes=1,
+        source="tools/judge/program",
+        replaces=(ETHTOOL_FORK,) if numbered >= "1_12" else (ETHTOOL_FORK, YAML_FORK),
+        go="1.26.4",
+    )
+
+
+JUDGES = tuple(talos_judge(version) for version in TALOS)
+OTHER_JUDGES = tuple(talos_judge(version) for version in OTHER_TALOS)
 
 EVERYDAY = (ETCD_SERVER, KUBE_APISERVER, KUBECTL, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KWOK_CONTROLLER)
+MESH = (WIREGUARD_GO, TAILSCALED, TAILSCALE_CLI, CONTAINERBOOT, HEADSCALE_SERVER)

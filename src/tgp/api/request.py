@@ -277,6 +277,9 @@ class ChosenOffer(Wire, frozen=True, kw_only=True):
     boot_mode: Annotated[str | None, Field(doc="How it becomes a node: native, takeover or power.", max_length=16)] = (
         None
     )
+    untrusted: Annotated[
+        bool, Field(doc="Does somebody else than the provider own the host? Whoever does can read what runs there.")
+    ] = False
     spot: Annotated[bool, Field(doc="May the provider take it back?")] = False
     hourly_price: Annotated[
         str | None,

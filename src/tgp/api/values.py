@@ -143,6 +143,7 @@ def is_rfc3339(text: str) -> bool:
     return True
 
 
+@lru_cache(maxsize=READINGS_KEPT)
 def rfc3339(moment: datetime) -> str:
     """A moment as metav1.Time writes it: UTC, whole seconds."""
     assert moment.tzinfo is not None, "moments are aware"

@@ -4,6 +4,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address
 
+from tgp.ports.boot import Birth, BootRefused, Luggage
 from tgp.ports.http import Call, Http, NeverLeft, Reply, Stream
 from tgp.ports.resolver import UnknownHost
 
@@ -26,3 +27,13 @@ def nowhere(base_url: str, *, address: str = "") -> Http:  # noqa: ARG001
 class NobodyKnows:
     async def resolve(self, host: str) -> tuple[IPv4Address | IPv6Address, ...]:
         raise UnknownHost(f"{host}: nobody knows names here")
+
+
+class NoBoot:
+    """Implements `Boot` where nothing is ever bought."""
+
+    async def pack(self, birth: Birth) -> Luggage:
+        raise BootRefused("Observing", f"{birth.node_name} is not started: the operator only looks")
+
+    async def discard(self, token: str) -> None:
+        """Nothing was made."""

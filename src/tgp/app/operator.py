@@ -8,7 +8,7 @@ released, and waiting Events are written.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
 from typing import Any
@@ -45,10 +45,10 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE, Resource
 from tgp.api.values import NEVER
+from tgp.app.booting import Booting, BootKit
 from tgp.app.clouds import AllClouds, titled
 from tgp.app.fenced import fenced
-from tgp.app.nowhere import NobodyKnows, nowhere
-from tgp.app.plain_boot import PlainBoot
+from tgp.app.nowhere import NobodyKnows, NoBoot, nowhere
 from tgp.app.purchasing import Kit, Purchasing, Shelves
 from tgp.app.settings import Settings
 from tgp.app.twins import TwinDesk
@@ -70,11 +70,13 @@ from tgp.core.model.facts import (
 )
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.key import Key
+from tgp.core.model.record import uid_text
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata as Announced
 from tgp.core.model.workload import Namespace
 from tgp.core.rules import nodeclass, nodepool
 from tgp.core.rules.power_hosts import Address, HostRules
+from tgp.ports.boot import Boot
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterError
 from tgp.ports.entropy import Entropy
@@ -84,6 +86,7 @@ from tgp.ports.resolver import Resolver
 
 NAMING_PAUSE = timedelta(seconds=2)  # between two tries to learn the cluster's name
 STALE_AFTER = 120.0  # seconds; twice what a half-open watch may take to be noticed
+BOOT_WORKERS = 16  # a turn may wait half a minute for a mesh
 MARKET_WORKERS = 16  # sources asked at once; a slow provider keeps one of them
 LAST_EVENTS_WITHIN = 3.0  # seconds, at the end, for Events still waiting
 
@@ -101,6 +104,7 @@ class Outside:
     host: str  # this machine's name, for the Lease
     namespace: str  # where we live, unless the settings say otherwise
     dial: Dial = nowhere  # the ways to providers
+    boot: Boot | None = None  # how machines are started where they join by themselves; None: as Talos
     resolver: Resolver = field(default_factory=NobodyKnows)
     api_server: tuple[Address, ...] = ()  # its addresses: no machine's switch is there
     redactor: Redactor = field(default_factory=Redactor)  # shared with the log
@@ -140,6 +144,7 @@ class Operator:
         self.sources: Board[Announced] = Board(SOURCE)
         self._tell_of_the_market()
         self.clouds = self._make_clouds()
+        self.booting = self._make_booting() if outside.boot is None and not settings.observe else None
         self.purchasing = self._make_purchasing()
         self.reflectors: tuple[Filler, ...] = (
             self._reflector(typed(GPU_NODE_CLASS, GPUNodeClass), self.classes),
@@ -148,6 +153,7 @@ class Operator:
             self.sources,
             self._reflector(namespaces(), self.namespaces),
             *self._reflectors_of_purchases(),
+            *(self.booting.fillers(self._reflector) if self.booting is not None else ()),
             *(() if settings.observe else self.twins.reflectors(self._reflector)),
         )
         house = House(self.clock, outside.entropy, self.journal, MetricsMeter(self.metrics), outside.tick)
@@ -211,6 +217,7 @@ class Operator:
             settings.require_device_plugin,
             None if settings.keep_finished is NEVER else settings.keep_finished,
             settings.observe,
+            settings.networking_backend,
         )
         kit = Kit(
             classes=self.classes,
@@ -221,7 +228,7 @@ class Operator:
             market=self.market,
             clouds=self.clouds,
             vault=self.vault,
-            boot=PlainBoot(),
+            boot=self.booting.boot if self.booting is not None else outside.boot or NoBoot(),
             gate=Gate(fence, observing=settings.observe),
             cluster=self.writer,
             journal=self.journal,
@@ -231,7 +238,39 @@ class Operator:
             default_backend=settings.networking_backend,
             workers=settings.workers,
         )
+        if self.booting is not None:
+            kit = replace(kit, stand=self.booting.stands.of)
         return Purchasing(self.shelves, kit)
+
+    def _make_booting(self) -> Booting:
+        settings, outside = self.settings, self._outside
+        dial = fenced(outside.dial, self.elector.fence if self.elector is not None else None)
+        return Booting(
+            BootKit(
+                shelves=self.shelves,
+                classes=self.classes,
+                every_class=self.every_class,
+                clouds=self.clouds,
+                vault=self.vault,
+                cluster=self.writer,
+                dial=dial,
+                journal=self.journal,
+                clock=self.clock,
+                entropy=outside.entropy,
+                learn=outside.redactor.learn,
+                cluster_id=self._cluster_id,
+                namespace=self.namespace,
+                default_backend=settings.networking_backend,
+                talos_version=settings.talos_version,
+                factory_url=settings.factory_url,
+                tailscale_url=settings.tailscale_url,
+                workers=max(settings.workers, BOOT_WORKERS),
+            )
+        )
+
+    def _cluster_id(self) -> str:
+        home = self.namespaces.get(Key("", "kube-system"))
+        return cluster_id(uid_text(home.uid)) if home is not None and home.uid else ""
 
     def _reflectors_of_purchases(self) -> tuple[Filler, ...]:
         shelves = self.shelves
@@ -248,6 +287,7 @@ class Operator:
             self._reflector(disruption_budgets(), shelves.budgets),
             shelves.tills,
             shelves.errands,
+            shelves.in_mesh,
             shelves.implicit,
         )
 
@@ -315,6 +355,7 @@ class Operator:
             time_zones=zones,
             requests=None if settings.observe else self.shelves.requests,
             halted=lambda: self.purchasing.rounds.halted,
+            inspector=self.booting.inspector if self.booting is not None else None,
         )
         of_pools = NodePoolReconciler(
             self.pools,
@@ -362,6 +403,7 @@ class Operator:
                 workers=settings.workers,
             ),
             *(() if settings.observe else self.purchasing.controllers()),
+            *(self.booting.controllers() if self.booting is not None else ()),
             *(() if settings.observe else (self.twins.controller(cluster, self.journal, clock, settings.workers),)),
         )
 

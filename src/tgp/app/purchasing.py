@@ -1,11 +1,10 @@
 """The part of the operator that buys and gives back: requests, the rounds at the providers, what they hold on to."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tgp.adapters.kube.board import Board, Filler
 from tgp.adapters.kube.controller import Controller, Source
-from tgp.adapters.kube.reflector import Reflector
 from tgp.adapters.kube.store import Store
 from tgp.adapters.kube.vault import KubeVault
 from tgp.api.nodeclass import GPUNodeClass
@@ -30,6 +29,7 @@ from tgp.controllers.verdicts import Scribe
 from tgp.core.model.cloud_errors import KeyRefused
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.key import Key
+from tgp.core.model.mesh import CONNECTED_WITHOUT, MeshStand
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
@@ -52,6 +52,7 @@ from tgp.ports.journal import Journal
 TILL = Resource("tgp.io", "v1", "tills", "Till", namespaced=False)  # never served: a board of our own
 ERRAND = Resource("tgp.io", "v1", "errands", "Errand", namespaced=False)  # neither
 UNWRITTEN = Resource("tgp.io", "v1", "unwrittenclasses", "UnwrittenClass", namespaced=False)  # nor this
+IN_MESH = Resource("tgp.io", "v1", "inmesh", "InMesh", namespaced=True)  # nor this
 FEWEST_WORKERS = 16  # a turn may wait half a minute for a provider's answer
 ROUNDS_AT_ONCE = 16
 
@@ -71,6 +72,7 @@ class Shelves:
         self.budgets: Store[DisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
         self.tills: Board[Metadata] = Board(TILL)  # what was seen at each
         self.implicit: Board[Typed[GPUNodeClass]] = Board(UNWRITTEN)  # the class that nobody wrote
+        self.in_mesh: Board[Metadata] = Board(IN_MESH)  # requests of whose machine something new was seen there
         self.errands: Board[Metadata] = Board(ERRAND)  # tills that somebody wants looked at now
 
 
@@ -95,6 +97,7 @@ class Kit:
     policy: Policy
     default_backend: str
     workers: int
+    stand: Callable[[str, Node | None], MeshStand] = lambda _token, _node: CONNECTED_WITHOUT  # in its mesh
 
 
 class Purchasing:
@@ -141,15 +144,13 @@ class Purchasing:
             default_backend=kit.default_backend,
             show=self._show_implicit,
         )
-        self._reflector: Reflector[Typed[GPURequest]] | None = None
-        self._of_pods: Reflector[Pod] | None = None
+        self._reflector: Filler | None = None
+        self._of_pods: Filler | None = None
 
     def watch_by(self, of_requests: Filler, of_pods: Filler) -> None:
         """Who fills these stores: they are asked for a fresh list before anything is ended for want of an owner or
         of use.
         """
-        assert isinstance(of_requests, Reflector)
-        assert isinstance(of_pods, Reflector)
         self._reflector, self._of_pods = of_requests, of_pods
 
     def cluster_id(self) -> str:
@@ -183,6 +184,7 @@ class Purchasing:
                     Source(kit.classes, self.requests.of_class),
                     Source(shelves.implicit.store, self.requests.of_class),
                     Source(shelves.tills.store, self.requests.of_till),
+                    Source(shelves.in_mesh.store),
                     Source(kit.sources.store, self.requests.whoever_waits),
                     Source(shelves.daemon_sets, self.requests.whoever_waits),
                     Source(kit.namespaces, self.requests.whoever_waits),
@@ -247,6 +249,7 @@ class Purchasing:
             clouds=kit.clouds,
             gate=kit.gate,
             clock=kit.clock,
+            stand=kit.stand,
         )
         return RequestReconciler(
             views,
@@ -276,6 +279,8 @@ class Purchasing:
         """Machines that no request owns count against every class that buys where they are."""
         ghosts = {ghost.uid: ghost for ghost in self.ghosts.of(node_class)}
         yield from ghosts.values()
+        if not self.rounds.any_orphans:
+            return
         record = self._kit.every_class.get(Key("", node_class))
         if record is None or record.object is None:
             return

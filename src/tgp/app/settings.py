@@ -77,6 +77,17 @@ class Settings:
         key="networking.backend",
         choices=("", *BACKENDS),
     )
+    talos_version: str = _setting(
+        "", "Talos of rented machines, such as v1.13.0, where neither their class nor the cluster's own nodes say"
+    )
+    factory_url: str = _setting(
+        "https://factory.talos.dev",
+        "where Talos images come from: Sidero's image factory, or your own",
+        key="factory.url",
+    )
+    tailscale_url: str = _setting(
+        "", "Tailscale's API, where it is reached by another address than its own", key="networking.tailscaleUrl"
+    )
     power_allowed_hosts: tuple[str, ...] = _setting(
         (),
         "hosts that machines' power may be switched by: names, *.domain, addresses, networks; none given: any that a "

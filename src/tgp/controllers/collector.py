@@ -86,6 +86,10 @@ class Collector:
         """Till → why nothing is given back there before a person has looked."""
         return {till: _halted(*held.halted) for till, held in sorted(self._bins.items()) if held.halted is not None}
 
+    @property
+    def any_orphans(self) -> bool:
+        return any(held.orphans or held.ending for held in self._bins.values())
+
     def orphans_of(self, till: str) -> tuple[Orphan, ...]:
         """Nobody's now, and not shown to be gone: they may cost. `why` ends with what keeps one from ending."""
         held = self._bins.get(till)

@@ -13,6 +13,7 @@ from tgp.api.request import GPURequest
 from tgp.controllers.request_index import BY_NODE_CLASS, by_node_class
 from tgp.controllers.rosters import Rosters
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.key import Key
 from tgp.core.model.till import till_of_attempt
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
@@ -37,12 +38,13 @@ class Ledger:
         self._requests = requests
         self._strays = strays  # machines of a class that no request owns, and that are not gone yet
         self._noted: dict[str, Noted] = {}  # by uid
+        self._read: dict[Key, tuple[Typed[GPURequest], Holding | None]] = {}  # of records as they were last read
 
     def held(self, node_class: str) -> list[Holding]:
         """Everything that counts against a class now, each request once."""
         holdings = {each.uid: each for each in self._strays(node_class)}
         for record in self._requests.having(BY_NODE_CLASS, node_class):
-            if (holding := _holding(record)) is not None:
+            if (holding := self._holding(record)) is not None:
                 holdings[holding.uid] = holding
         for uid, noted in self._noted.items():
             if noted.node_class == node_class:
@@ -61,10 +63,18 @@ class Ledger:
         """A handler of the requests' store: who is gone reserves nothing any more."""
         if old is not None and new is None:
             self.seen(old.uid_text)
+            self._read.pop(old.key, None)
 
     def seen(self, uid: str) -> None:
         """The view shows this request at least as new as our last write: from now on what stands there counts."""
         self._noted.pop(plain_uid(uid), None)
+
+    def _holding(self, record: Typed[GPURequest]) -> Holding | None:
+        """Records are frozen, and every turn counts them all."""
+        known = self._read.get(record.key)
+        if known is None or known[0] is not record:
+            known = self._read[record.key] = (record, _holding(record))
+        return known[1]
 
 
 def _holding(record: Typed[GPURequest]) -> Holding | None:

@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
+from tgp.controllers.boot.inspection import ClassInspector
 from tgp.controllers.market import Market
 from tgp.controllers.request_index import BY_NODE_CLASS
 from tgp.controllers.verdicts import Scribe, condition_of, generation_of
 from tgp.core.model.conditions import Verdict
+from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.key import Key
 from tgp.core.model.till import tills_of
 from tgp.core.model.typed import Typed
@@ -64,6 +66,7 @@ class NodeClassReconciler:
         time_zones: frozenset[str],
         requests: View[Typed[GPURequest]] | None = None,  # None: nothing is told of what a class holds
         halted: Callable[[], Mapping[str, str]] = dict,  # tills where the collector stopped and asks, each with why
+        inspector: ClassInspector | None = None,  # None: its machines join by themselves
     ) -> None:
         self._classes = classes
         self._vault = vault
@@ -75,6 +78,7 @@ class NodeClassReconciler:
         self._time_zones = time_zones
         self._requests = requests
         self._halted = halted
+        self._inspector = inspector
         self._earlier: dict[str, int] = {}  # by class: micro-dollars spent by requests that are gone
 
     async def reconcile(self, key: Key) -> datetime | None:
@@ -98,6 +102,7 @@ class NodeClassReconciler:
         for verdict in self._of_the_market(record, standings, ranking, asked=asked):
             if verdict.type != "CredentialsValid" or could_ask(sight):  # a key that is missing comes first
                 judged[verdict.type] = verdict
+        await self._inspect(record.object, judged)
         if judged["Ready"].status and (unsold := nobody_sells(standings)) is not None:
             judged["Ready"] = unsold
         status, providers = record.status, [each.name for each in standings]
@@ -113,6 +118,16 @@ class NodeClassReconciler:
         await self._scribe.write(record, judged.values(), {**(parts if worth else {}), **sums} or None)
         again = now + LOOK_AGAIN_AFTER
         return min(again, judged_again_at(standings, now) or again)
+
+    async def _inspect(self, node_class: GPUNodeClass, judged: dict[str, Verdict]) -> None:
+        """Could its machines boot and join? What comes before that is said first."""
+        if self._inspector is None:
+            return
+        found = await self._inspector.inspect(node_class)
+        if found.converted is not None:
+            judged[found.converted.type] = found.converted
+        if found.trouble is not None and judged["Ready"].status:
+            judged["Ready"] = found.trouble
 
     async def _leave(self, record: Typed[GPUNodeClass], machines: ClassHoldings) -> None:
         """While its machines keep it: what it waits for, beside what was said last of everything else."""
@@ -191,7 +206,8 @@ class NodeClassReconciler:
             if record.object is None:
                 continue
             wanted = wanted_by(record.object, backend_of(record.object, self._default_backend))
-            if changed.key.name in names(wanted):
+            joining = self._inspector is not None and changed.key.name == JOIN_SECRET
+            if joining or changed.key.name in names(wanted):
                 yield record.key
 
     def holding(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:

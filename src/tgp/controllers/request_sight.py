@@ -1,5 +1,6 @@
 """Gathers what one turn about a request may look at: views, rosters, the price book, and this process's memory."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,6 +24,7 @@ from tgp.core.model.gpus import resource_name
 from tgp.core.model.hold import hold_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.key import Key
+from tgp.core.model.mesh import CONNECTED_WITHOUT, MeshStand
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
@@ -38,11 +40,12 @@ from tgp.core.rules.device_plugin import plugin_for
 from tgp.core.rules.drain import Drain, drain
 from tgp.core.rules.lifecycle import LAUNCHED, NO_USE, PROGRESS_STEP
 from tgp.core.rules.limits import headroom_microusd, holding_of, shortage
+from tgp.core.rules.mesh.drift import drift
 from tgp.core.rules.node_dress import Dress, dress_of, future_node, mend, pool_name, undress
 from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
 from tgp.core.rules.nodeclass import listed
 from tgp.core.rules.patience import patience_for
-from tgp.core.rules.purchase import Choice, Shop, Stay, choose, own_marks
+from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose, offer_of, own_marks
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
 from tgp.core.rules.sources import lacking, sources_of
 from tgp.ports.clock import Clock
@@ -81,6 +84,7 @@ class Policy:
     device_plugin_required: bool = True
     keep_finished: timedelta | None = timedelta(days=7)
     observing: bool = False
+    default_backend: str = ""  # the operator's own mesh; empty: it names none
 
 
 class Lookout:
@@ -95,6 +99,7 @@ class Lookout:
         clouds: Clouds,
         gate: Gate,
         clock: Clock,
+        stand: Callable[[str, Node | None], MeshStand],
     ) -> None:
         self._views = views
         self._policy = policy
@@ -104,6 +109,7 @@ class Lookout:
         self._clouds = clouds
         self._gate = gate
         self._clock = clock
+        self._stand = stand  # of the machine under a token, in its mesh
 
     def see(self, record: Typed[GPURequest], memory: Memory) -> Sight:
         now = self._clock.now().replace(microsecond=0)
@@ -211,8 +217,13 @@ class Lookout:
                 uid=uid,
                 now=sight.now,
                 unlisted=self._unlisted(chosen),
+                untrusted_allowed=self._untrusted_allowed(record),
             )
         )
+
+    def _untrusted_allowed(self, record: Typed[GPURequest]) -> bool:
+        home = self._views.namespaces.get(Key("", record.key.namespace))
+        return home is not None and home.labels.get(ALLOW_UNTRUSTED) == "true"
 
     def _unlisted(self, chosen: Chosen) -> tuple[str, ...]:
         states = ((name, self._market.book.state(each.name)) for name, each in sources_of(chosen.object).items())
@@ -276,16 +287,20 @@ class Lookout:
                 overdrawn=self._overdrawn(sight, attempt, node_class),
             ),
             attempt,
+            node_class,
         )
 
     def _overdrawn(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None) -> str:
         """A provider may bill more than was reserved: not at the cost of the class's limit."""
         if node_class is None or not isinstance(sight.presence, Found):
             return ""
+        billed = sight.presence.instance.hourly_microusd or 0
+        if attempt.offer is None or billed <= offer_of(attempt.offer).hourly_microusd:
+            return ""  # no more than was reserved, and counted then
         uid = plain_uid(sight.record.uid_text)
-        billed = next((each for each in sight.attempts if each.number == attempt.number), attempt)
+        dearer = next((each for each in sight.attempts if each.number == attempt.number), attempt)
         others = [each for each in self._ledger.held(sight.status.node_class or "") if each.uid != uid]
-        return shortage(node_class.spec.limits, others, holding_of(uid, billed))
+        return shortage(node_class.spec.limits, others, holding_of(uid, dearer))
 
     def _many_unseen(self, node: Node | None) -> str:
         """Where more Nodes of ours are silent at once than machines break down, the way to them is broken."""
@@ -333,7 +348,7 @@ class Lookout:
         memory.progress = said
         return _with(sight.attempts, replace_attempt(attempt, **changes)) if changes else sight.attempts
 
-    def _with_node(self, sight: Sight, attempt: Attempt) -> Sight:
+    def _with_node(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None) -> Sight:
         name = sight.status.node_name or ""
         node = self._views.nodes.get(Key("", name))
         power = attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
@@ -348,9 +363,12 @@ class Lookout:
             seen = replace(seen, leftover=node if change is not None else None, undress=change)
         if ours and node is not None and dress is not None:
             seen = self._dressed(sight, replace(seen, node=node), dress, attempt, pods)
+        stand = self._stand(attempt.token, seen.node) if not power else CONNECTED_WITHOUT
         return replace(
             sight,
             node=seen,
+            mesh=stand,
+            drifted=drift(stand, node_class, provider, sight.record.object, self._policy.default_backend),
             many_unseen=self._many_unseen(node),
             drain=self._drain(sight, node if ours else None, pods),
         )

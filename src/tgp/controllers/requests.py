@@ -48,6 +48,7 @@ from tgp.core.model.facts import (
     MachineOrdered,
     MachineReady,
     MachineReturned,
+    MeshJoined,
     NodeInitialized,
     NodeRegistered,
     Subject,
@@ -96,6 +97,7 @@ from tgp.core.rules.lifecycle import (
 )
 from tgp.core.rules.lifecycle_words import Story, spent_words, tell
 from tgp.core.rules.node_dress import dress_of
+from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import Buy, chosen, holding, life_of, offer_of
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.sources import sources_of
@@ -114,7 +116,10 @@ WORDS_EVERY = 300.0  # seconds between two writes that change nothing but words
 REFRESHED_WITHIN = 20.0  # seconds; an API server that takes longer is asked in a later turn
 UNSURE_FOR = 60.0  # seconds after which a write without an answer will not happen any more
 MESSAGE_KEPT = 512  # characters of what a provider said
-UNTOLD = frozenset({"Launched", "Registered", "Initialized", "Ready", "Drained", "Terminating", "Ended", "ExpiresSoon"})
+UNTOLD = frozenset(
+    {"Launched", "Registered", "Initialized", "Connected", "Ready", "Drained", "Terminating", "Ended", "ExpiresSoon"}
+)
+ON_ITS_WAY = frozenset({"DeviceMissing", "NodeMissing", "NotJoined", "NoAddress"})  # reasons of a mesh that only waits
 NO_NEWS = frozenset({"Ordering", "BackingOff", "Waiting", "Settling", "ProviderBusy", "Undecided"})
 TOLD_AS_FAILURE = NO_MACHINE - {"Withdrawn"}  # by another fact, in better words
 
@@ -184,7 +189,7 @@ class RequestReconciler:
         match step:
             case Rest(_, _, until):
                 await self._tell(sight, step, memory)
-                return until
+                return _whole(until)
             case Enrol():
                 await self._enrol(sight, memory)
             case Reserve(buy, number):
@@ -203,12 +208,14 @@ class RequestReconciler:
                 await self._begin(sight, step, end, message, memory)
             case Mend(node, change):
                 await self._cluster.patch(NODE, node.key, change, resource_version=str(node.resource_version))
+                await self._views.nodes.caught_up(node.key)  # or the next turn would do the same again
             case Empty(drain):
                 return await self._drain(sight, step, drain, memory)
             case Return(attempt, instance_id):
                 return await self._give_back(sight, attempt, instance_id, memory)
             case RemoveNode(node):
                 await self._cluster.delete(NODE, node.key, uid=uid_text(node.uid))
+                await self._views.nodes.caught_up(node.key)
             case Close():
                 await self._close(sight, step, memory)
             case Finish():
@@ -289,6 +296,10 @@ class RequestReconciler:
             match (verdict.type, verdict.status):
                 case ("Registered", True):
                     yield NodeRegistered(subject, provider, node, after)
+                case ("Connected", True):
+                    yield MeshJoined(subject, verdict.message, after)
+                case ("Connected", False) if verdict.reason not in ON_ITS_WAY:
+                    yield ConditionChanged(subject, "Connected", verdict.word, verdict.reason, verdict.message, False)
                 case ("Initialized", True):
                     yield NodeInitialized(subject, provider, node, after)
                 case ("Ready", True) if sight.status.ready_at is None:
@@ -370,7 +381,10 @@ class RequestReconciler:
         dress = dress_of(record, attempt, self._lookout.pool_of(record))
         assert dress is not None, "what is ordered has an offer"
         subject, what = self._subject(record), _words(attempt)
-        papers = Papers(record, self._class_of(sight)[1], sight.status.node_name or "", dress)
+        node_class = self._class_of(sight)[1]
+        patience = patience_for(node_class, attempt.offer)
+        expires = self._clock.now() + patience.launch + patience.join
+        papers = Papers(record, node_class, sight.status.node_name or "", dress, expires)
         try:
             await self._hold(self._class_of(sight)[0], attempt)
             cloud, order = await self._desk.prepare(attempt, papers)
@@ -699,6 +713,13 @@ def _is_ready(node: dict[str, Any]) -> bool:
 def _since(attempt: Attempt | None, now: datetime) -> timedelta:
     began = attempt.reserved_at if attempt is not None else None
     return max(now - began, timedelta(0)) if began is not None else timedelta(0)
+
+
+def _whole(moment: datetime | None) -> datetime | None:
+    """The first whole second from then on: turns see whole seconds, and one within a second would see the last."""
+    if moment is None or not moment.microsecond:
+        return moment
+    return moment.replace(microsecond=0) + timedelta(seconds=1)
 
 
 def _between(earliest: datetime, told: datetime, latest: datetime) -> datetime:

@@ -123,6 +123,10 @@ class Rounds:
         """Till → why the collector stopped and asks."""
         return self._collector.halted
 
+    @property
+    def any_orphans(self) -> bool:
+        return self._collector.any_orphans
+
     def orphans_of(self, till: str) -> tuple[Orphan, ...]:
         """Machines there that nobody owns and that are not shown to be gone: they may cost, so limits count them."""
         return self._collector.orphans_of(till)

@@ -1,6 +1,7 @@
 """The counter where machines are ordered and given back: an attempt on one side, a provider on the other."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 
 from tgp.api.nodeclass import GPUNodeClass
@@ -14,7 +15,7 @@ from tgp.core.model.source import Source
 from tgp.core.model.till import till_of_attempt
 from tgp.core.model.typed import Typed
 from tgp.core.rules.lifecycle import LITTLE_DEARER
-from tgp.core.rules.node_dress import Dress
+from tgp.core.rules.node_dress import Dress, pool_name
 from tgp.core.rules.node_state import provider_id_of
 from tgp.core.rules.purchase import offer_of, price_cap
 from tgp.core.rules.sources import sources_of
@@ -39,6 +40,7 @@ class Papers:
     node_class: GPUNodeClass
     node_name: str
     dress: Dress
+    expires_at: datetime  # the machine is given up then, as things stand
 
 
 class TillDesk:
@@ -97,6 +99,8 @@ class TillDesk:
             attempt.token,
             papers.node_name,
             provider_id_of(offer.provider, attempt.token),
+            papers.expires_at,
+            pool_name(record),
             papers.dress.labels,
             (*papers.dress.taints, *papers.dress.startup_taints),
         )

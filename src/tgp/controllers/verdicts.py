@@ -23,6 +23,7 @@ BAD_WHEN_TRUE = frozenset(
         "AccountChanged",
         "Restored",
         "SweepHalted",
+        "Drifted",
     }
 )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from tgp.api.nodeclass import GPUNodeClass
@@ -31,6 +32,8 @@ class Birth:
     token: str
     node_name: str
     provider_id: str  # tgp://<provider>/<token>
+    expires_at: datetime  # it is given up then, as things stand; what lets it join is no use any more
+    pool: str = ""  # that wrote the request; empty: a person did
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 
@@ -50,5 +53,8 @@ class Boot(Protocol):
         ...
 
     async def discard(self, token: str) -> None:
-        """The machine under this token is gone, or never came: remove what was made for it. Repeatable."""
+        """The machine under this token is gone, or never came: remove what was made for it. Repeatable.
+
+        What cannot be removed now is on record, and is removed later: nobody has to wait for it.
+        """
         ...

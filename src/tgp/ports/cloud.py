@@ -36,7 +36,7 @@ price without its offer could not be bought. It had no `find` and no `owned`: it
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import BootMode, Offer
@@ -166,3 +166,15 @@ class Cloud(Protocol):
     async def check(self) -> KeyReport: ...
 
     async def identity(self) -> Account: ...
+
+
+@runtime_checkable
+class Tidies(Protocol):
+    """A provider with which something is left that is no machine: a start-up script, say, with join secrets in it."""
+
+    async def tidy(self, token: str) -> None:
+        """The machine of this token, and of earlier attempts, is gone or never came: remove what was left for it.
+
+        Repeatable. Raises CloudError: it may still be there.
+        """
+        ...

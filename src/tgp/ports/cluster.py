@@ -136,3 +136,17 @@ class Cluster(Protocol):
     async def evict(self, pod: Key, *, uid: str, grace: timedelta | None = None) -> None:
         """The Eviction API: PodDisruptionBudgets hold (Blocked). None: the pod's own grace. Gone is a success."""
         ...
+
+    async def approve(
+        self, name: str, *, uid: str, resource_version: str, approved: bool, reason: str, message: str
+    ) -> Written:
+        """Approve a CertificateSigningRequest, or deny it (`approved` False): for good, neither can be taken back.
+
+        The version says that it was seen without a verdict (Conflict if it has changed since; Refused if another
+        verdict stands there).
+        """
+        ...
+
+    async def version(self) -> str:
+        """The API server's release, as it says itself: v1.36.3."""
+        ...

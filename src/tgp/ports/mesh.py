@@ -16,7 +16,7 @@ and remove devices?
 """
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from tgp.core.model.mesh import Device, MeshJoin, MeshReport, MeshSettings, Network, Secrets, Trace
@@ -31,7 +31,11 @@ class MeshRefused(MeshError):
 
 
 class MeshBusy(MeshError):
-    """Nothing that matters happened: ask again later."""
+    """Nothing that matters happened: ask again later. `retry_after`: when the mesh itself said so."""
+
+    def __init__(self, why: str, retry_after: timedelta | None = None) -> None:
+        super().__init__(why)
+        self.retry_after = retry_after
 
 
 @dataclass(frozen=True, slots=True)

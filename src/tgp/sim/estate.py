@@ -1,8 +1,9 @@
 """Rented machines become Nodes: the kubelets of everything that runs at the pretend providers.
 
-A machine is told its Node's name and provider id in what it was ordered with (`{"node": …, "providerID": …}` somewhere
-in its user data, script or environment). Once it runs, its kubelet registers that Node by itself; once it stops running
-the kubelet falls silent and the Node stays, as in life. A box of one's own is the Node of its name.
+A machine finds a Talos machine config in what it was ordered with (user data, script or environment), joins the tailnet
+it names, and its kubelet asks to be let in with its bootstrap token. Or it is told no more than its Node's name and
+provider id (`{"node": …, "providerID": …}`): then its kubelet registers that Node by itself. Once it stops running the
+kubelet falls silent and the Node stays, as in life. A box of one's own is the Node of its name.
 
 Fleets have no tasks: timers here bring them up to date when something is due with one of their machines, so machines
 boot, and are lost, without being asked. A market that nobody rents in wakes nobody.
@@ -12,7 +13,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -27,6 +28,8 @@ from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.cluster import machines as hardware
 from tgp.sim.cluster.control_plane import ControlPlane
 from tgp.sim.entropy import stream
+from tgp.sim.mesh.tailnet import JoinRefused, Tailnet
+from tgp.sim.talos_guest import TalosGuest, guest_in
 
 GPU = "nvidia.com/gpu"
 POWER = "webhook"  # the provider whose machines are Nodes already
@@ -34,6 +37,8 @@ PODS = 110
 TEN_YEARS = 3e8  # seconds: never, for a timer
 LATE_BY = (600.0, 1500.0)  # seconds: past most deadlines, before the last
 AILS_AFTER = (120.0, 1800.0)  # seconds from the registration to what befalls a running kubelet
+LOOKS_AGAIN = 15.0  # seconds: a driver that waits for its kubelet
+MESH_FIRST = 0.5  # of the time from running to a Node: then Talos has booted, and joins its mesh
 ROOM_FOR_PODS = 0.9  # of a machine's memory: the rest is the system's
 _PLATE = re.compile(r'\{[^{}]*"node"[^{}]*\}')
 
@@ -49,6 +54,9 @@ class Ailment(StrEnum):
     NEVER_READY = "never-ready"
     FALLS_SILENT = "falls-silent"  # after a while: the machine runs on, its Node is NotReady
     NODE_DELETED = "node-deleted"  # after a while, by somebody
+    NEVER_MESHED = "never-meshed"  # of machines that join a tailnet: its client does not get through
+    WRONG_ADDRESS = "wrong-address"  # its kubelet takes the address of another network card
+    MESH_LOST = "mesh-lost"  # after a while: somebody removes its device
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,7 @@ class Plate:
 
     node: str
     provider_id: str = ""
+    guest: TalosGuest | None = None  # None: it is told no more than that
 
 
 class Estate:
@@ -112,8 +121,10 @@ class Estate:
         seed: int | str,
         *,
         kubelets: Kubelets = Kubelets(),  # noqa: B008 - frozen
+        tailnets: Mapping[str, Tailnet] | None = None,  # by the login server of their clients; "": Tailscale's own
     ) -> None:
         self.kubelets = kubelets
+        self.tailnets = dict(tailnets or {})
         self.ailments = Ailments()
         self.simulators: dict[str, Simulator] = {}
         self._cluster = cluster
@@ -123,6 +134,7 @@ class Estate:
         self._drivers: list[_Driver] = []
         self._on: dict[str, tuple[str, str]] = {}  # by Node name: the (provider, machine) whose kubelet has it
         self._nodes: dict[tuple[str, str], str] = {}  # and the other way round
+        self._devices: dict[tuple[str, str], tuple[Tailnet, str]] = {}  # what each machine is in its tailnet
 
     def adopt(self, simulator: Simulator) -> Simulator:
         """From now on what runs there has a kubelet."""
@@ -176,16 +188,45 @@ class Estate:
             registers += luck.uniform(*LATE_BY)
         if ailment is Ailment.NEVER_READY:
             ready = TEN_YEARS
-        self._cluster.power_on(_hardware(machine, plate, registers, ready))
         place = self._on[plate.node]
+        if plate.guest is None:
+            self._cluster.power_on(_hardware(machine, plate, registers, ready))
+        else:
+            joins = registers * MESH_FIRST
+            rest = _hardware(machine, plate, registers - joins, ready)
+            self._later(joins, lambda _node: self._join(place, rest, plate, ailment), plate.node, place)
         if not times.plugin and ailment not in (Ailment.NO_GPUS, Ailment.NEVER_READY):
             self._later(registers + ready + gpus, self._provide, plate.node, place)
         if ailment is Ailment.FALLS_SILENT:
             self._later(registers + ails_after, self.fall_silent, plate.node, place)
+        if ailment is Ailment.MESH_LOST:
+            self._later(registers + ails_after, lambda _node: self._lose(place), plate.node, place)
         if ailment is Ailment.NODE_DELETED:
             self._later(registers + ails_after, self._delete_node, plate.node, place)
 
+    def _join(self, place: tuple[str, str], machine: hardware.Machine, plate: Plate, ailment: Ailment | None) -> None:
+        """Talos has booted: first the tailnet, then the kubelet, which waits for an address there."""
+        guest = plate.guest
+        assert guest is not None, "whoever boots Talos has a config"
+        address = guest.address
+        if guest.auth_key:
+            tailnet = self.tailnets.get(guest.login_server)
+            if tailnet is None or ailment is Ailment.NEVER_MESHED:
+                return
+            try:
+                device = tailnet.join(guest.auth_key, guest.hostname)
+            except JoinRefused:
+                return
+            self._devices[place] = tailnet, device.id
+            address = device.addresses[0]
+        if ailment is Ailment.WRONG_ADDRESS:
+            address = ""
+        self._cluster.power_on(replace(machine, address=address))
+
     def _stop(self, provider: str, machine: Machine) -> None:
+        tailnet, device = self._devices.pop((provider, machine.id), (None, ""))
+        if tailnet is not None:
+            tailnet.go_offline(device)  # nobody logs out on a machine that is taken away
         node = self._nodes.pop((provider, machine.id), None)
         if node is not None:
             del self._on[node]
@@ -211,6 +252,16 @@ class Estate:
     def _provide(self, node: str) -> None:
         if self._cluster.machines.is_up(node):
             self._cluster.machines.provide(node, GPU)
+        elif self._waits_to_be_let_in(node):
+            self._later(LOOKS_AGAIN, self._provide, node, self._on[node])
+
+    def _waits_to_be_let_in(self, node: str) -> bool:
+        return node in self._cluster.machines.names()
+
+    def _lose(self, place: tuple[str, str]) -> None:
+        tailnet, device = self._devices.get(place, (None, ""))
+        if tailnet is not None:
+            tailnet.remove(device)
 
     def _delete_node(self, node: str) -> None:
         desk = self._cluster.machines.desk
@@ -270,6 +321,10 @@ def plate_of(provider: str, machine: Machine) -> Plate | None:
             except msgspec.DecodeError:
                 continue
             return Plate(str(told["node"]), str(told.get("providerID", "")))
+    for blob in (machine.user_data, *(text.encode() for text in _texts(machine.detail))):
+        guest = guest_in(blob)
+        if guest is not None:
+            return Plate(guest.node, guest.provider_id, guest)
     return None
 
 
@@ -288,15 +343,16 @@ def _texts(value: Any) -> Iterator[str]:
 def _misread(plate: Plate, machine: Machine, ailment: Ailment | None) -> Plate:
     match ailment:
         case Ailment.WRONG_NAME:
-            return Plate(f"ip-{machine.private_ip.replace('.', '-')}-{machine.id[-6:].lower()}", plate.provider_id)
+            name = f"ip-{machine.private_ip.replace('.', '-')}-{machine.id[-6:].lower()}"
+            return Plate(name, plate.provider_id, plate.guest)
         case Ailment.WRONG_PROVIDER_ID:
-            return Plate(plate.node, f"vendor://{machine.id}")
+            return Plate(plate.node, f"vendor://{machine.id}", plate.guest)
         case _:
             return plate
 
 
 def _hardware(machine: Machine, plate: Plate, registers: float, ready: float) -> hardware.Machine:
-    shelf = machine.shelf
+    shelf, guest = machine.shelf, plate.guest
     return hardware.Machine(
         plate.node,
         cpu=str(shelf.vcpus),
@@ -306,6 +362,10 @@ def _hardware(machine: Machine, plate: Plate, registers: float, ready: float) ->
         devices={GPU: shelf.gpu_count},
         needs_plugin=True,
         provider_id=plate.provider_id,
+        labels=guest.labels if guest is not None else {},
+        taints=guest.taints if guest is not None else (),
+        bootstrap_token=guest.token if guest is not None else "",
+        kept_on=machine.id,
         registers_after=registers,
         ready_after=ready,
     )

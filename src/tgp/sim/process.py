@@ -146,6 +146,8 @@ class Process:
         self.lives = 0
         self.restarts = True
         self.on_failure: Callable[[str, BaseException], None] | None = None
+        self.on_standstill: Callable[[], None] = lambda: None
+        """Told when it stands still, goes on, or is gone."""
         self._main = main
         self._loop = loop
         self._seed = seed
@@ -210,6 +212,7 @@ class Process:
         self._trace.note(self.name, "pauses", f"{seconds:.3f}")
         host.pause()
         self._waking = self._loop.call_later(seconds, self.resume, context=Context())
+        self.on_standstill()
 
     def resume(self) -> None:
         host = self._host
@@ -218,6 +221,7 @@ class Process:
         self._cancel_timers()
         self._trace.note(self.name, "resumes")
         self._loop.requeue(host.resume())
+        self.on_standstill()
 
     def _leave(self, host: Host) -> None:
         self._cancel_timers()
@@ -225,6 +229,7 @@ class Process:
         host.cut()
         # Not here: it may be this process's own step that we are called from.
         self._loop.call_soon(host.bury, self._loop, context=Context())
+        self.on_standstill()
 
     def _cancel_timers(self) -> None:
         for timer in (self._waking, self._comeback):

@@ -6,7 +6,7 @@ whether or not anybody is still there to hear it.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass
@@ -99,6 +99,10 @@ class Network:
     def __init__(self, loop: VirtualLoop, trace: Trace, seed: int | str) -> None:
         self.faults: Faults = NONE
         self.plan: Plan | None = None
+        self.aim: Callable[[Host], Act | None] = lambda _host: None
+        """Draws what strikes exactly at a side effect of this process, where no plan is meant for one."""
+        self.on_partition: Callable[[], None] = lambda: None
+        """Told when somebody is cut off, or is back."""
         self.effects: list[Effect] = []
         self.taps: list[Tap] = []
         self._loop = loop
@@ -131,11 +135,13 @@ class Network:
         for pipe, ends in self._pipes.items():
             if ends == (process, endpoint):
                 pipe.silence()
+        self.on_partition()
 
     def heal(self, process: str, endpoint: str) -> None:
         if (process, endpoint) in self._cut_off:
             self.trace.note(process, "healed", endpoint)
             self._cut_off.discard((process, endpoint))
+            self.on_partition()
 
     def heal_all(self) -> None:
         for process, endpoint in sorted(self._cut_off):
@@ -167,7 +173,11 @@ class Network:
         if self.plan is not None and (self.plan.process, self.plan.number) == (host.name, number):
             self.trace.note(host.name, "aimed", self.plan.act, number)
             return self.plan
-        return None
+        act = self.aim(host)
+        if act is None:
+            return None
+        self.trace.note(host.name, "aimed", act, number)
+        return Plan(host.name, number, act)
 
     def transmit(self, exchange: Exchange) -> None:
         """The bytes are written. From here on it happens without its sender."""
@@ -344,7 +354,7 @@ class RoutedHttp:
         self._check_deadline(call)
         plan = network.count_effect(host, self._endpoint, call) if host is not None and call.changes_things else None
         if plan is not None and host is not None:
-            await self._begin(plan, host)
+            await begin(plan, host)
         endpoint = network.endpoint(self._endpoint)
         fault = self._fault(plan)
         if endpoint is None or fault is Fault.REFUSED:
@@ -360,19 +370,6 @@ class RoutedHttp:
         network.transmit(exchange)
         return exchange
 
-    async def _begin(self, plan: Plan, host: Host) -> None:
-        match plan.act:
-            case Act.CRASH_BEFORE:
-                host.process.crash()
-                await host.for_ever()
-            case Act.PAUSE:
-                host.process.pause(PAUSE_AT_EFFECT)
-                await asyncio.sleep(0)  # comes back when the process does
-            case Act.FREEZE:
-                host.frozen_until = asyncio.get_running_loop().time() + FREEZE_AT_EFFECT
-            case Act.CRASH_AFTER | Act.LOST_ANSWER:
-                pass  # the network does these, once it happened
-
     def _fault(self, plan: Plan | None) -> Fault | None:
         if self._host is None:
             return None
@@ -383,6 +380,21 @@ class RoutedHttp:
     def _check_deadline(self, call: Call) -> None:
         if call.not_after is not None and self._clock.boottime() > call.not_after:
             raise NeverLeft(f"too late to send {call.method} to {self._endpoint}")
+
+
+async def begin(plan: Plan, host: Host) -> None:
+    """What a plan does to the process whose call is about to leave."""
+    match plan.act:
+        case Act.CRASH_BEFORE:
+            host.process.crash()
+            await host.for_ever()
+        case Act.PAUSE:
+            host.process.pause(PAUSE_AT_EFFECT)
+            await asyncio.sleep(0)  # comes back when the process does
+        case Act.FREEZE:
+            host.frozen_until = asyncio.get_running_loop().time() + FREEZE_AT_EFFECT
+        case Act.CRASH_AFTER | Act.LOST_ANSWER:
+            pass  # the network does these, once it happened
 
 
 def _as_stream(reply: Reply) -> Streaming:

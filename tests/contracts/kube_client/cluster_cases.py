@@ -1,16 +1,27 @@
 """What the Cluster port promises, tried on an API server: the pretend one, and the real one."""
 
 import asyncio
+import re
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from tests.contracts.apiserver.cases.certificates import ASKED
 from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.elector import LeaseElector
 from tgp.adapters.kube.events import CORE_EVENT, EventRecorder
-from tgp.api.resource import CONFIG_MAP, LEASE, NAMESPACE, POD, POD_DISRUPTION_BUDGET, Resource
+from tgp.api.resource import (
+    CERTIFICATE_SIGNING_REQUEST,
+    CONFIG_MAP,
+    LEASE,
+    NAMESPACE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    Resource,
+)
 from tgp.core.model.facts import Subject
 from tgp.core.model.key import Key
 from tgp.ports.clock import Clock
@@ -286,6 +297,66 @@ async def evicting_a_pod_whose_name_another_bears_spares_the_other(ground: Groun
     assert await ground.cluster.read(POD, key)
 
 
+# Certificate requests
+
+
+async def a_signing_request(ground: Ground) -> tuple[str, str, str]:
+    """A kubelet's: its name, uid and version."""
+    name = f"{ground.home}.csr"
+    spec = {
+        "request": b64encode(ASKED).decode(),
+        "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+        "usages": ["digital signature", "client auth"],
+    }
+    made = await ground.cluster.create(CERTIFICATE_SIGNING_REQUEST, {"metadata": {"name": name}, "spec": spec})
+    return name, made.uid, made.resource_version
+
+
+async def a_certificate_request_is_approved_for_good(ground: Ground) -> None:
+    name, uid, version = await a_signing_request(ground)
+
+    written = await ground.cluster.approve(
+        name, uid=uid, resource_version=version, approved=True, reason="TokenOfThisNode", message="for Node a"
+    )
+
+    (said,) = (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, Key("", name)))["status"]["conditions"]
+    assert (said["type"], said["status"]) == ("Approved", "True")
+    assert (said["reason"], said["message"]) == ("TokenOfThisNode", "for Node a")
+    assert written.changed
+    with pytest.raises(Refused):
+        await ground.cluster.approve(
+            name, uid=uid, resource_version=written.resource_version, approved=False, reason="No", message="no"
+        )
+
+
+async def a_certificate_request_is_denied(ground: Ground) -> None:
+    name, uid, version = await a_signing_request(ground)
+
+    await ground.cluster.approve(
+        name, uid=uid, resource_version=version, approved=False, reason="WrongName", message="not its node"
+    )
+
+    (said,) = (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, Key("", name)))["status"]["conditions"]
+    assert (said["type"], said["reason"]) == ("Denied", "WrongName")
+
+
+async def a_verdict_about_something_else_than_was_seen_is_a_conflict(ground: Ground) -> None:
+    name, uid, version = await a_signing_request(ground)
+    verdict = {"approved": True, "reason": "TokenOfThisNode", "message": "for Node a"}
+
+    with pytest.raises(Conflict):
+        await ground.cluster.approve(name, uid=NOBODY, resource_version=version, **verdict)
+    with pytest.raises(Conflict):
+        await ground.cluster.approve(name, uid=uid, resource_version="1", **verdict)
+    with pytest.raises(NotFound):
+        await ground.cluster.approve(f"{name}.other", uid=uid, resource_version=version, **verdict)
+    assert not (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, Key("", name))).get("status")
+
+
+async def a_server_says_of_which_release_it_is(ground: Ground) -> None:
+    assert re.fullmatch(r"v1\.\d+\.\d+", await ground.cluster.version())
+
+
 # Election and events
 
 
@@ -351,6 +422,10 @@ CASES: tuple[Case, ...] = (
     two_budgets_on_one_pod_are_refused,
     evicting_what_is_gone_is_a_success,
     evicting_a_pod_whose_name_another_bears_spares_the_other,
+    a_certificate_request_is_approved_for_good,
+    a_certificate_request_is_denied,
+    a_verdict_about_something_else_than_was_seen_is_a_conflict,
+    a_server_says_of_which_release_it_is,
     a_lease_is_won_renewed_and_given_back,
     events_are_counted_on_their_object,
 )

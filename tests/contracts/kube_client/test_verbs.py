@@ -50,7 +50,13 @@ async def evict(cluster: KubeCluster) -> Any:
     return await cluster.evict(TRAIN, uid="u-1", grace=timedelta(seconds=30))
 
 
-CHANGES = (create, patch, apply, write_status, delete, evict)
+async def approve(cluster: KubeCluster) -> Any:
+    return await cluster.approve(
+        "node-csr-a", uid="u-1", resource_version="11", approved=True, reason="TokenOfThisNode", message="for Node a"
+    )
+
+
+CHANGES = (create, patch, apply, write_status, delete, evict, approve)
 Verb = Callable[[KubeCluster], Awaitable[Any]]
 every_change = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 
@@ -116,6 +122,23 @@ every_change = pytest.mark.parametrize("change", CHANGES, ids=lambda change: cha
                 "kind": "Eviction",
                 "metadata": {"namespace": "ml", "name": "train-7"},
                 "deleteOptions": {"preconditions": {"uid": "u-1"}, "gracePeriodSeconds": 30},
+            },
+        ),
+        (
+            approve,
+            (
+                "PATCH",
+                "/apis/certificates.k8s.io/v1/certificatesigningrequests/node-csr-a/approval",
+                "fieldManager=tgp-operator",
+                "application/merge-patch+json",
+            ),
+            {
+                "metadata": {"uid": "u-1", "resourceVersion": "11"},
+                "status": {
+                    "conditions": [
+                        {"type": "Approved", "status": "True", "reason": "TokenOfThisNode", "message": "for Node a"}
+                    ]
+                },
             },
         ),
     ],

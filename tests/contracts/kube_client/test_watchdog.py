@@ -90,7 +90,7 @@ def test_a_process_that_was_stopped_ends_when_it_is_continued(begin):
     assert process.poll() is None
     os.kill(process.pid, signal.SIGCONT)
 
-    assert process.wait(2) == LEASE_LOST_EXIT_CODE
+    assert process.wait(20) == LEASE_LOST_EXIT_CODE
 
 
 def test_the_last_resort_ends_a_process_whose_threads_are_all_running(begin):

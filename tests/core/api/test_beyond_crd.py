@@ -11,7 +11,6 @@ from tgp.api.request import GPURequest
 from tgp.api.values import Version
 from tgp.core.rules.beyond_crd import (
     RULES,
-    TEMPLATE_VARIABLES,
     class_problems,
     deprecated_in,
     kubelet_problems,
@@ -22,6 +21,7 @@ from tgp.core.rules.beyond_crd import (
     unknown_variables,
 )
 from tgp.core.rules.cron import NotASchedule, read_schedule
+from tgp.core.rules.talos.variables import VARIABLES
 
 
 def a_class(**spec):
@@ -87,7 +87,7 @@ def test_an_unknown_gpu_is_noticed_wherever_one_can_be_named():
     ]
 
 
-@pytest.mark.parametrize("name", TEMPLATE_VARIABLES)
+@pytest.mark.parametrize("name", VARIABLES)
 def test_every_documented_variable_is_known(name):
     assert list(unknown_variables(f"a: {{{{.{name}}}}}\nb: {{{{ .{name} }}}}", "x")) == []
 

@@ -1,16 +1,18 @@
 """Nodes, DaemonSets, budgets, namespaces, name plates, and our own kinds."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tgp.adapters.kube.list import Subject
 from tgp.adapters.kube.records.kinds import (
     daemon_sets,
     disruption_budgets,
     metadata_of,
     namespaces,
     nodes,
+    signing_requests,
     typed,
 )
 from tgp.api.nodepool import GPUNodePool
@@ -18,6 +20,7 @@ from tgp.api.resource import GPU_NODE_POOL, SECRET
 from tgp.core.model.amounts import Amounts
 from tgp.core.model.key import Key
 from tgp.core.model.record import pack_uid, uid_text
+from tgp.core.model.signing import KUBELET_SIGNER, TOKEN_GROUP, Answer
 from tgp.core.model.taints import Taint, Toleration
 
 T0 = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
@@ -177,3 +180,56 @@ def test_one_of_our_own_that_cannot_be_read_is_still_there():
 )
 def test_a_uid_comes_back_as_it_was(text):
     assert uid_text(pack_uid(text)) == text
+
+
+SIGNING = {
+    "request": "aGVsbG8=",
+    "signerName": KUBELET_SIGNER,
+    "usages": ["digital signature", "client auth"],
+    "username": "system:bootstrap:abc123",
+    "groups": ["system:bootstrappers", TOKEN_GROUP],
+}
+
+
+def test_a_signing_request():
+    asked = read(signing_requests(), {"metadata": {"name": "node-csr-1"}, "spec": SIGNING, "status": {}})
+
+    assert (asked.username, asked.signer, asked.document) == ("system:bootstrap:abc123", KUBELET_SIGNER, b"hello")
+    assert asked.usages == ("digital signature", "client auth")
+    assert asked.ours
+    assert asked.answer is None
+
+
+@pytest.mark.parametrize(
+    ("conditions", "answer"),
+    [
+        ([{"type": "Approved", "status": "True", "reason": "AutoApproved"}], Answer("Approved", "AutoApproved")),
+        ([{"type": "Denied", "status": "True"}], Answer("Denied")),
+        ([{"type": "Approved"}, {"type": "Failed", "reason": "X"}], Answer("Failed", "X")),
+        ([{"type": "SomethingNew", "status": "True"}], None),
+        (None, None),
+    ],
+)
+def test_a_signing_request_that_was_answered(conditions, answer):
+    asked = read(signing_requests(), {"spec": SIGNING, "status": {"conditions": conditions}})
+
+    assert asked.answer == answer
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"groups": None},
+        {"groups": ["system:bootstrappers:nodes"]},
+        {"signerName": "kubernetes.io/kubelet-serving"},
+        {"groups": 7},  # cannot be read: whatever it is, it is not ours
+    ],
+)
+def test_a_signing_request_of_others(change):
+    assert not read(signing_requests(), {"spec": SIGNING | change}).ours
+
+
+def test_only_requests_to_our_signer_are_asked_for():
+    call = Subject(signing_requests()).call((), accept="*/*", timeout=timedelta(seconds=1))
+
+    assert ("fieldSelector", f"spec.signerName={KUBELET_SIGNER}") in call.query

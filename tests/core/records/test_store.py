@@ -8,7 +8,7 @@ from tests.contracts.reflector.served import in_virtual_time
 from tgp.adapters.kube.index import by_label, by_node, by_owner
 from tgp.adapters.kube.noting import NotingCluster
 from tgp.adapters.kube.store import CATCH_UP_WITHIN, Store
-from tgp.api.resource import GPU_REQUEST, POD
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, GPU_REQUEST, POD
 from tgp.core.model.key import Key
 from tgp.core.model.pod import Owner, Pod
 from tgp.ports.cluster import ClusterBusy, Conflict, Written
@@ -184,11 +184,17 @@ class Writer:
     async def evict(self, *_asked, **_more):
         return None
 
+    async def approve(self, *_asked, **_more):
+        return Written("30", "u", 1, changed=True)
+
 
 def test_what_went_through_the_writer_is_noted_in_the_view(store):
     async def scenario():
         requests: Store = Store(GPU_REQUEST)
-        cluster = NotingCluster(Writer(), {GPU_REQUEST: (requests,), POD: (store,)})
+        asked: Store = Store(CERTIFICATE_SIGNING_REQUEST)
+        cluster = NotingCluster(
+            Writer(), {GPU_REQUEST: (requests,), POD: (store,), CERTIFICATE_SIGNING_REQUEST: (asked,)}
+        )
         store.put(a_pod(version=5, uid="1"))
         with pytest.raises(Conflict):
             await cluster.patch(GPU_REQUEST, A, {})
@@ -197,8 +203,10 @@ def test_what_went_through_the_writer_is_noted_in_the_view(store):
         await cluster.write_status(GPU_REQUEST, B, uid="u", seen={}, status={})
         await cluster.create(GPU_REQUEST, {"metadata": {"generateName": "x-"}})
         await cluster.evict(A, uid="1")
+        await cluster.approve("csr", uid="u", resource_version="1", approved=True, reason="Yes", message="yes")
 
         assert requests.behind(A)
+        assert asked.behind(Key("", "csr"))
         assert requests.behind(B)
         assert store.behind(A)
 

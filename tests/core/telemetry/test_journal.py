@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from tgp.adapters.telemetry.journal import LiveJournal
+from tgp.adapters.telemetry.journal import BY_OTHERS, LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.request import ChosenOffer
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, Resource
@@ -84,6 +84,24 @@ TABLE = [
         None,
     ),
     (facts.ProviderRecovered("simulated"), "INFO", None, None),
+    (
+        facts.JoinApproved(TRAIN, "gpu-1", "node-csr-a"),
+        "INFO",
+        ("tgp_joins_total", {"answer": "Approved"}, 1),
+        (False, "JoinApproved", "Node gpu-1 may join: approved its certificate request node-csr-a"),
+    ),
+    (
+        facts.JoinDenied(TRAIN, "node-csr-b", "TokenUsed", "it was used before"),
+        "WARNING",
+        ("tgp_joins_total", {"answer": "TokenUsed"}, 1),
+        (True, "JoinDenied", "denied certificate request node-csr-b (TokenUsed): it was used before"),
+    ),
+    (
+        facts.JoinApprovedByOthers(SUBJECT, "AutoApproved"),
+        "WARNING",
+        ("tgp_joins_total", {"answer": "ApprovedByOthers"}, 1),
+        (True, "ApprovedByOthers", BY_OTHERS),
+    ),
     (
         facts.MachineOrdered(TRAIN, "vast", OFFER, 410_000, TOKEN, 1),
         "INFO",

@@ -32,6 +32,9 @@ class Paper:
     async def create(self, _resource: Any, manifest: Any) -> None:
         self.written = manifest
 
+    async def approve(self, *_: Any, reason: Any, message: Any, **__: Any) -> None:
+        self.written = (reason, message)
+
 
 def written_with(*secrets: str) -> Any:
     redactor, paper = Redactor(), Paper()
@@ -108,3 +111,17 @@ def test_no_secret_is_left_in_any_text(secrets, before, after):
         assert secret not in redactor(f"{before}{secret}{after}")
     if not secrets:
         assert redactor(before) == before
+
+
+def test_a_verdict_on_a_certificate_request_is_read_by_people_too():
+    redactor, paper = Redactor(), Paper()
+    redactor.learn(Secret("default-password"))
+    cluster = RedactingCluster(paper, redactor)  # type: ignore[arg-type] # the verbs that are used here
+
+    asyncio.run(
+        cluster.approve(
+            "csr", uid="u", resource_version="1", approved=False, reason="WrongName", message="a default-password"
+        )
+    )
+
+    assert paper.written == ("WrongName", "a ***")

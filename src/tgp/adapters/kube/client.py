@@ -1,10 +1,10 @@
 """The `Cluster` port over the Kubernetes API: one method, one request."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,7 +12,7 @@ from tgp.adapters.kube.client_pace import Pace, TokenBucket
 from tgp.adapters.kube.errors import error_for, meant_another_object
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.patch import difference
-from tgp.api.resource import EVENT, LEASE, POD, Resource
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, EVENT, LEASE, POD, Resource
 from tgp.core.model.key import Key
 from tgp.ports.cluster import ClusterBusy, Conflict, NotFound, WriteUnknown, Written
 from tgp.ports.entropy import Entropy
@@ -27,6 +27,9 @@ READ_TRIES = 3
 FIRST_PAUSE = timedelta(milliseconds=250)  # between tries, doubled, with jitter
 LONGEST_PAUSE = timedelta(seconds=5)  # a server that asks for more gets its say through ClusterBusy.retry_after
 
+T = TypeVar("T")
+
+_AS_JSON: Pairs = (("Accept", "application/json"),)
 _MANAGED: Pairs = (("fieldManager", FIELD_MANAGER),)
 
 # A candidate writes the first, and telling what happened is always allowed.
@@ -51,16 +54,8 @@ class KubeCluster:
         self._bucket = TokenBucket(pace)
 
     async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
-        call = Call("GET", resource.path(*key), headers=(("Accept", "application/json"),))
-        what = f"reading {resource.kind} {key}"
-        for attempt in range(READ_TRIES - 1):
-            try:
-                return await self._read_once(resource, call, what)
-            except ClusterBusy as error:
-                if error.retry_after is not None and error.retry_after > LONGEST_PAUSE:
-                    raise
-                await asyncio.sleep(self._pause(attempt, error.retry_after))
-        return await self._read_once(resource, call, what)
+        call = Call("GET", resource.path(*key), headers=_AS_JSON)
+        return await self._read(resource, call, f"reading {resource.kind} {key}", _object)
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Written:
         metadata = manifest.get("metadata", {})
@@ -134,7 +129,34 @@ class KubeCluster:
             if not meant_another_object(error):
                 raise
 
-    async def _read_once(self, resource: Resource, call: Call, what: str) -> dict[str, Any]:
+    async def approve(
+        self, name: str, *, uid: str, resource_version: str, approved: bool, reason: str, message: str
+    ) -> Written:
+        assert uid, "a verdict is about one request"
+        assert resource_version, "a verdict is about what was seen of a request"
+        kind = "Approved" if approved else "Denied"
+        condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+        body = _expecting({"status": {"conditions": [condition]}}, resource_version, uid)
+        resource = CERTIFICATE_SIGNING_REQUEST
+        call = _changing("PATCH", resource.path("", name, "approval"), body, MERGE_PATCH, _MANAGED)
+        what = f"{'approving' if approved else 'denying'} {resource.kind} {name}"
+        return await self._write(resource, call, what)
+
+    async def version(self) -> str:
+        call = Call("GET", "/version", headers=_AS_JSON)
+        return await self._read(None, call, "asking for the API server's version", _git_version)
+
+    async def _read(self, resource: Resource | None, call: Call, what: str, read: Callable[[Reply], T]) -> T:
+        for attempt in range(READ_TRIES - 1):
+            try:
+                return await self._read_once(resource, call, what, read)
+            except ClusterBusy as error:
+                if error.retry_after is not None and error.retry_after > LONGEST_PAUSE:
+                    raise
+                await asyncio.sleep(self._pause(attempt, error.retry_after))
+        return await self._read_once(resource, call, what, read)
+
+    async def _read_once(self, resource: Resource | None, call: Call, what: str, read: Callable[[Reply], T]) -> T:
         await self._in_turn(resource)
         try:
             reply = await self._http.send(call)
@@ -143,7 +165,7 @@ class KubeCluster:
         if not reply.ok:
             raise error_for(reply, what, changes=False)
         try:
-            return _object(reply)
+            return read(reply)
         except Unreadable as error:
             raise ClusterBusy(f"{what}: answered {reply.status}, but {error}") from error
 
@@ -173,7 +195,7 @@ class KubeCluster:
             raise error_for(reply, what, changes=True)
         return reply
 
-    async def _in_turn(self, resource: Resource) -> None:
+    async def _in_turn(self, resource: Resource | None) -> None:
         if resource not in UNPACED:
             await self._bucket.take()
 
@@ -212,6 +234,14 @@ def _object(reply: Reply) -> dict[str, Any]:
     if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
         raise Unreadable("the body is not a Kubernetes object")
     return body
+
+
+def _git_version(reply: Reply) -> str:
+    body = reply.json()
+    found = body.get("gitVersion") if isinstance(body, dict) else None
+    if not isinstance(found, str) or not found:
+        raise Unreadable("the body names no version")
+    return found
 
 
 def _written(stored: Mapping[str, Any]) -> Written:

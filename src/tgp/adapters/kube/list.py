@@ -52,7 +52,8 @@ class Subject(Generic[R]):
         return self.projection.resource.plural
 
     def call(self, query: Pairs, *, accept: str, timeout: timedelta, max_bytes: int = PAGE_MAX_BYTES) -> Call:
-        selectors = (("labelSelector", self.label_selector), ("fieldSelector", self.field_selector))
+        fields = ",".join(each for each in (self.projection.field_selector, self.field_selector) if each)
+        selectors = (("labelSelector", self.label_selector), ("fieldSelector", fields))
         return Call(
             "GET",
             self.projection.resource.path(self.namespace),

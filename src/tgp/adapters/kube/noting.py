@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Protocol
 
-from tgp.api.resource import POD, Resource
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, POD, Resource
 from tgp.core.model.key import Key
 from tgp.ports.cluster import Cluster, Written
 
@@ -61,6 +61,17 @@ class NotingCluster:
     async def evict(self, pod: Key, *, uid: str, grace: timedelta | None = None) -> None:
         await self._inner.evict(pod, uid=uid, grace=grace)
         self._noted_end(POD, pod, uid)
+
+    async def approve(
+        self, name: str, *, uid: str, resource_version: str, approved: bool, reason: str, message: str
+    ) -> Written:
+        written = await self._inner.approve(
+            name, uid=uid, resource_version=resource_version, approved=approved, reason=reason, message=message
+        )
+        return self._noted(CERTIFICATE_SIGNING_REQUEST, Key("", name), written)
+
+    async def version(self) -> str:
+        return await self._inner.version()
 
     def _noted(self, resource: Resource, key: Key | None, written: Written) -> Written:
         if key is not None:

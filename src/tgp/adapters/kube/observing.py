@@ -49,6 +49,12 @@ class ObservingCluster:
     async def evict(self, *_what: object, **_how: object) -> None:
         self._drop()
 
+    async def approve(self, *_what: object, **_how: object) -> Written:
+        return self._drop()
+
+    async def version(self) -> str:
+        return await self._inner.version()
+
     def _drop(self) -> Written:
         self.dropped += 1
         return NOT_SENT

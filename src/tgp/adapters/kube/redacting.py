@@ -58,6 +58,17 @@ class RedactingCluster:
     async def evict(self, pod: Key, *, uid: str, grace: timedelta | None = None) -> None:
         await self._inner.evict(pod, uid=uid, grace=grace)
 
+    async def approve(
+        self, name: str, *, uid: str, resource_version: str, approved: bool, reason: str, message: str
+    ) -> Written:
+        clean = self._redact(message)
+        return await self._inner.approve(
+            name, uid=uid, resource_version=resource_version, approved=approved, reason=reason, message=clean
+        )
+
+    async def version(self) -> str:
+        return await self._inner.version()
+
     def _clean(self, resource: Resource, value: Mapping[str, Any]) -> Mapping[str, Any]:
         if resource.group not in READABLE_GROUPS and resource.kind != "Event":
             return value

@@ -12,6 +12,9 @@ from tgp.core.model.facts import (
     ConditionChanged,
     ExpiresSoon,
     Fact,
+    JoinApproved,
+    JoinApprovedByOthers,
+    JoinDenied,
     KeyAccepted,
     KeyWasRefused,
     LaunchFailed,
@@ -28,6 +31,7 @@ from tgp.core.model.facts import (
     MachineOrdered,
     MachineReady,
     MachineReturned,
+    MeshJoined,
     NodeInitialized,
     NodeRegistered,
     ObjectUnreadable,
@@ -49,6 +53,10 @@ from tgp.ports.events import Events
 
 # Conditions of a request that turn True together with a fact: the fact's Event says it better, and once is enough.
 TOLD_BY_A_FACT = frozenset({"Launched", "Registered", "Initialized", "Ready", "Terminating", "ExpiresSoon"})
+BY_OTHERS = (
+    "approved by somebody else, though it came with a token of tgp: a binding lets every bootstrap token become any "
+    "node. Look for what grants certificatesigningrequests/nodeclient to the group system:bootstrappers"
+)
 MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "Withdrawn"})  # nobody's fault, and the next offer follows
 
 
@@ -90,6 +98,17 @@ class LiveJournal:
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()
                 self._events.emit(fact.subject, warning=True, reason="Unreadable", message=fact.why)
+            case JoinApproved():
+                self._metrics.joins.labels("Approved").inc()
+                message = f"Node {fact.node} may join: approved its certificate request {fact.signing_request}"
+                self._events.emit(fact.subject, warning=False, reason="JoinApproved", message=message)
+            case JoinDenied():
+                self._metrics.joins.labels(fact.reason).inc()
+                message = f"denied certificate request {fact.signing_request} ({fact.reason}): {fact.why}"
+                self._events.emit(fact.subject, warning=True, reason="JoinDenied", message=message)
+            case JoinApprovedByOthers():
+                self._metrics.joins.labels("ApprovedByOthers").inc()
+                self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
             case OrphanFound():
                 self._metrics.orphans_found.labels(_provider(fact.till)).inc()
             case OrphanReturned():
@@ -131,8 +150,8 @@ class LiveJournal:
                 metrics.protection_holds.inc()
             case TerminationFailing():
                 metrics.termination_troubles.labels(fact.provider).inc()
-            case ExpiresSoon():
-                pass  # the condition of the same name is counted
+            case ExpiresSoon() | MeshJoined():
+                pass  # the condition of the same kind is counted
             case _:
                 assert_never(fact)
 
@@ -157,6 +176,8 @@ def _level(fact: Fact) -> int:
             | KeyWasRefused()
             | ProviderTroubled()
             | MachineLost()
+            | JoinDenied()
+            | JoinApprovedByOthers()
             | OrphanFound()
             | SweepHalted()
             | TerminationFailing()

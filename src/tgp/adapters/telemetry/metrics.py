@@ -96,6 +96,12 @@ class Metrics:
             buckets=PHASE_BUCKETS,
             registry=of,
         )
+        self.joins = Counter(
+            "tgp_joins_total",
+            "Certificate requests under tokens of ours, by how they were answered",
+            ["answer"],
+            registry=of,
+        )
         self.endings = Counter(
             "tgp_endings_total", "Machines that began to be given back", ["provider", "reason"], registry=of
         )

@@ -17,6 +17,7 @@ from tgp.core.model.facts import (
     MachineOrdered,
     MachineReady,
     MachineReturned,
+    MeshJoined,
     NodeInitialized,
     NodeRegistered,
     ProtectionHolds,
@@ -46,6 +47,8 @@ def sentence(fact: MachineFact, titled: Callable[[str], str]) -> Sentence:
             return _failure(fact, f"{fact.offer} from {titled(fact.provider)}")
         case NodeRegistered():
             return Sentence("Registered", f"Node {fact.node} registered {_since(fact.after)}")
+        case MeshJoined():
+            return Sentence("Connected", f"{fact.words}, {_since(fact.after)}")
         case NodeInitialized():
             return Sentence("Initialized", f"Node {fact.node} has its GPUs, {_since(fact.after)}")
         case MachineReady():

@@ -44,7 +44,12 @@ class EmbeddedWorld:
         self._cluster = ControlPlane(self.server.core, Random(f"{seed}/machines"), asyncio.get_running_loop())
         # GPUs count once the device plugin runs there, as on a real machine.
         self._estate = Estate(
-            self._cluster, asyncio.get_running_loop(), clock, f"{seed}/estate", kubelets=Kubelets(plugin=True)
+            self._cluster,
+            asyncio.get_running_loop(),
+            clock,
+            f"{seed}/estate",
+            kubelets=Kubelets(plugin=True),
+            tailnets={"": self.market.tailscale.tailnet},
         )
         for provider, simulator in self.market.desk.simulators.items():
             if provider != OWNED:  # the boxes in the cellar are on already

@@ -1,6 +1,6 @@
 """The attempts of a request, read from its status as it stands: also from one that a newer version wrote."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -16,13 +16,18 @@ UID_ANNOTATION = "tgp.io/uid"  # written with the finalizer: a copy restored und
 def attempts_of(record: Typed[GPURequest]) -> tuple[Attempt, ...]:
     """In the order of their numbers. Of an object we cannot read, at least the tokens: it still owns its machines."""
     if record.object is not None:
-        return tuple(sorted(record.object.status.attempts, key=lambda attempt: attempt.number))
-    return tuple(sorted(_salvaged(record.status.get("attempts")), key=lambda attempt: attempt.number))
+        return in_order(record.object.status.attempts)
+    return in_order(tuple(_salvaged(record.status.get("attempts"))))
 
 
-def open_attempt(attempts: Iterable[Attempt]) -> Attempt | None:
+def in_order(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
+    """Most requests have one attempt, and are asked for it dozens of times in a turn."""
+    return attempts if len(attempts) < 2 else tuple(sorted(attempts, key=lambda attempt: attempt.number))
+
+
+def open_attempt(attempts: tuple[Attempt, ...]) -> Attempt | None:
     """The one that may have a machine: the newest, unless it is over."""
-    newest = max(attempts, key=lambda attempt: attempt.number, default=None)
+    newest = attempts[0] if len(attempts) == 1 else max(attempts, key=lambda attempt: attempt.number, default=None)
     return newest if newest is not None and newest.ended_at is None else None
 
 

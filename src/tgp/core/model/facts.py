@@ -142,6 +142,33 @@ class ProviderRecovered:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class JoinApproved:
+    """A machine's kubelet may become its Node. About its request."""
+
+    subject: Subject
+    node: str
+    signing_request: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinDenied:
+    """Somebody came with a token of our group and asked for what it is not for. About its request, where it has one."""
+
+    subject: Subject
+    signing_request: str
+    reason: str  # few words
+    why: str  # may quote what was asked for, shortened
+
+
+@dataclass(frozen=True, slots=True)
+class JoinApprovedByOthers:
+    """A certificate request under a token of ours was approved, and not by us: some rule lets it become any node."""
+
+    subject: Subject
+    reason: str
+
+
 # -- the life of a machine -----------------------------------------------------------------------------------------
 # `provider` is its short name, `offer` what `offer_words` says of it, `after` counts from the order.
 
@@ -197,6 +224,15 @@ class NodeRegistered:
     provider: str
     node: str
     after: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class MeshJoined:
+    """The mesh knows the machine, and its Node is on the mesh's address."""
+
+    subject: Subject
+    words: str
+    after: timedelta  # since it was ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +352,7 @@ MachineFact: TypeAlias = (
     | MachineLaunched
     | LaunchFailed
     | NodeRegistered
+    | MeshJoined
     | NodeInitialized
     | MachineReady
     | MachineEnding
@@ -344,6 +381,9 @@ Fact: TypeAlias = (
     | KeyWasRefused
     | ProviderTroubled
     | ProviderRecovered
+    | JoinApproved
+    | JoinDenied
+    | JoinApprovedByOthers
     | MachineFact
     | OrphanFound
     | OrphanReturned

@@ -166,9 +166,11 @@ class MeshStand:
     message: str
     hostname: str = ""  # by which others reach it
     address: str = ""
+    backend: str = ""  # by which it joined; empty: nobody knows
 
 
-CONNECTED_WITHOUT = MeshStand(True, "NoMesh", "its class uses no mesh")
+NO_MESH = "NoMesh"  # the reason of a machine that joined by none
+CONNECTED_WITHOUT = MeshStand(True, NO_MESH, "it joined by no mesh")
 
 
 @dataclass(frozen=True, slots=True)

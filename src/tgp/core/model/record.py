@@ -5,9 +5,12 @@ cheap to hold by the hundred thousand. Sub-values (labels, tolerations, requests
 must be treated as frozen too.
 """
 
+from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 from tgp.core.model.key import Key
+
+UIDS_KEPT = 65_536  # whose text is remembered: one is asked for dozens of times in a turn
 
 Uid: TypeAlias = bytes | str  # 16 bytes when it is a canonical UUID, as the API server makes them; else its text
 
@@ -44,7 +47,10 @@ def pack_uid(text: str) -> Uid:
 
 def uid_text(uid: Uid) -> str:
     """The uid as the API server writes it."""
-    if isinstance(uid, str):
-        return uid
+    return uid if isinstance(uid, str) else _unpacked(uid)
+
+
+@lru_cache(maxsize=UIDS_KEPT)
+def _unpacked(uid: bytes) -> str:
     digits = uid.hex()
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -24,7 +24,7 @@ class TalosVersion:
 
 def read_version(text: str) -> TalosVersion | None:
     """Of `v1.10.5`, of an image that ends in it, or of what a node reports: `Talos (v1.10.5)`. None: of nothing."""
-    bare = text.strip().removesuffix(")").rpartition("(")[2].rpartition(":")[2]
+    bare = text.strip().partition("@")[0].removesuffix(")").rpartition("(")[2].rpartition(":")[2]
     found = _VERSION.match(bare)
     if found is None or found[1] != "1":
         return None

@@ -4,13 +4,15 @@ Two sources that differ in what they buy (a margin, an image) are one till: they
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 
 from tgp.api.nodeclass import ProviderSettings
 from tgp.api.request import Attempt
 from tgp.core.model.source import PLAIN, Source, source_of
+
+TILLS_KEPT = 1024  # read from records: 64 classes of 16 providers
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,14 @@ def till_of_attempt(attempt: Attempt) -> Till | None:
     """From the record alone, whatever became of the class. None: the record does not say where."""
     if attempt.offer is None:
         return None
-    secret, _, key = (attempt.credentials or "").partition("/")
+    return _till(attempt.offer.provider, attempt.credentials or "", attempt.settings or "", attempt.endpoint)
+
+
+@lru_cache(maxsize=TILLS_KEPT)
+def _till(provider: str, credentials: str, written_settings: str, endpoint: str | None) -> Till:
+    secret, _, key = credentials.partition("/")
     try:
-        settings = msgspec.json.decode(attempt.settings, type=ProviderSettings) if attempt.settings else PLAIN
+        settings = msgspec.json.decode(written_settings, type=ProviderSettings) if written_settings else PLAIN
     except msgspec.DecodeError:
-        settings = ProviderSettings(endpoint=attempt.endpoint)
-    return Till(attempt.offer.provider, secret, key, settings)
+        settings = ProviderSettings(endpoint=endpoint)
+    return Till(provider, secret, key, settings)

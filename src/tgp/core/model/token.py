@@ -2,10 +2,12 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tgp.core.model.identity import CLUSTER_DIGITS
 
 MOST_ATTEMPTS = 9999  # of one request: more digits would not fit every provider's name field
+KEPT = 65_536  # texts whose reading is remembered: every look at a provider reads every token there
 _FORM = re.compile(rf"tgp-([0-9a-f]{{{CLUSTER_DIGITS}}})-([0-9a-f]{{32}})-([1-9][0-9]{{0,3}})")
 
 
@@ -25,6 +27,7 @@ def token_for(cluster: str, uid: str, attempt: int) -> str:
     return str(Token(cluster, plain_uid(uid), attempt))
 
 
+@lru_cache(maxsize=KEPT)
 def read_token(text: str) -> Token | None:
     """None: not one of ours, of whatever cluster."""
     found = _FORM.fullmatch(text)
@@ -36,6 +39,7 @@ def cluster_prefix(cluster: str) -> str:
     return f"tgp-{cluster}-"
 
 
+@lru_cache(maxsize=KEPT)
 def plain_uid(uid: str) -> str:
     """As it stands in a token."""
     return uid.replace("-", "").lower()

@@ -7,7 +7,6 @@ second object or the cluster, and name who judges them.
 
 import ipaddress
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,29 +23,9 @@ from tgp.api.talos import TalosConfig, WireGuardConfig
 from tgp.api.values import Version, talos_version
 from tgp.core.model import gpus
 from tgp.core.rules.cron import NotASchedule, read_schedule
+from tgp.core.rules.talos.variables import foreign_actions
 
 OLDEST_TALOS, NEWEST_TALOS = (1, 10), (1, 14)
-TEMPLATE_VARIABLES = (
-    "MachineToken",
-    "MachineCA",
-    "ClusterCA",
-    "ClusterID",
-    "ClusterSecret",
-    "ClusterToken",
-    "ControlPlaneEndpoint",
-    "ClusterName",
-    "TailscaleAuthKey",
-    "AuthKey",
-    "NodeName",
-    "Hostname",
-    "NodePool",
-    "NodeIndex",
-    "PodSubnets",
-    "ServiceSubnets",
-    "DNSDomain",
-)
-_ACTION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
-_VARIABLE = re.compile(r"\s*\.([A-Za-z][A-Za-z0-9_]*)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,21 +189,8 @@ def _of_talos(config: TalosConfig, path: str) -> Iterator[Problem]:
 
 def unknown_variables(template: str, path: str) -> Iterator[Problem]:
     """Each {{…}} that is not one of the closed list: there is no template engine behind it."""
-    seen: set[str] = set()
-    for found in _ACTION.finditer(template):
-        inside = found[1]
-        variable = _VARIABLE.fullmatch(inside)
-        if variable is not None and variable[1] in TEMPLATE_VARIABLES:
-            continue
-        if inside not in seen:
-            seen.add(inside)
-            line = template.count("\n", 0, found.start()) + 1
-            close = get_close_matches(inside.strip().lstrip("."), TEMPLATE_VARIABLES, n=1)
-            hint = _hint([f"{{{{.{name}}}}}" for name in close])
-            shown = f"{{{{{inside[:64]}}}}}"
-            yield Problem(
-                path, Reason.INVALID, f"line {line}: {shown} is no variable of templates{hint}", _quoted(shown)
-            )
+    for action in foreign_actions(template):
+        yield Problem(path, Reason.INVALID, f"line {action.line}: {action.message}", _quoted(action.shown))
 
 
 def _of_version(image: str, path: str) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.rules.drain import Drain
 from tgp.core.rules.purchase import Buy, life_of, offer_of, price_cap
 from tgp.core.rules.ranking_words import about
-from tgp.core.rules.sight import Sight
+from tgp.core.rules.sight import Patience, Sight
 
 LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
 FAILURES_MAX = 5  # launches that came to nothing, or to a machine that was no use
@@ -48,10 +48,11 @@ class End(StrEnum):
     TOO_DEAR = "TooDear"
     LOST = "Lost"  # taken back, outbid, or its host is gone
     NODE_LOST = "NodeLost"  # the cluster does not see it any more
+    MESH_LOST = "MeshLost"  # the mesh does not know it any more
 
 
 NO_USE = frozenset({End.NEVER_STARTED, End.NEVER_JOINED, End.NEVER_INITIALIZED, End.BROKEN, End.TOO_DEAR})
-LOSSES = frozenset({End.LOST, End.NODE_LOST})
+LOSSES = frozenset({End.LOST, End.NODE_LOST, End.MESH_LOST})
 NO_MACHINE = frozenset({"SoldOut", "Refused", "KeyRefused", "Exhausted", "Busy", "Withdrawn", "Absent"})
 COUNTED = frozenset({"Refused", "Absent", "Failed"})  # as failed launches; nobody is to blame for the others
 PAUSED_AFTER = COUNTED | {"Busy", "SoldOut", "Withdrawn"}  # the rest close a provider for a while
@@ -378,7 +379,10 @@ def _late(sight: Sight, attempt: Attempt) -> Begin | None:
 def _unnoticed(sight: Sight) -> bool:
     """It got on while nobody looked, and that is not on paper yet: an operator that was away ends nothing for it."""
     node = sight.node.node
-    return node is not None and (sight.holds("Registered") is None or (sight.node.initialized and node.ready is True))
+    if node is None:
+        return False
+    complete = sight.node.initialized and node.ready is True and sight.mesh.ok is not False
+    return sight.holds("Registered") is None or complete
 
 
 def _unused(sight: Sight, _attempt: Attempt) -> Begin | None:
@@ -387,6 +391,10 @@ def _unused(sight: Sight, _attempt: Attempt) -> Begin | None:
         if sight.now >= since + NODE_LOST_AFTER and not sight.many_unseen:
             what = "its Node is gone" if node is None else "its Node is not ready"
             return Begin(End.NODE_LOST, f"{what} since {since:%H:%M:%S}Z")
+        return None
+    if (since := disconnected_since(sight)) is not None and not sight.many_unseen:
+        if sight.now >= since + NODE_LOST_AFTER:
+            return Begin(End.MESH_LOST, f"{sight.mesh.message}; so since {since:%H:%M:%S}Z")
         return None
     idle, length = idle_since(sight), idle_timeout(sight)
     if idle is None or length is None or sight.node.idle is not True or sight.node.protected:
@@ -411,14 +419,24 @@ def next_deadline(sight: Sight, attempt: Attempt) -> Deadline | None:
     registered = sight.holds("Registered")
     if registered is not None and registered.last_transition_time is not None:
         at = registered.last_transition_time + patience.initialize
-        return Deadline(at, End.NEVER_INITIALIZED, f"{sight.node.words or 'its GPUs were not allocatable'}")
+        words = sight.node.words or "its GPUs were not allocatable"
+        if sight.node.initialized and sight.mesh.ok is False:
+            words = sight.mesh.message
+        return Deadline(at, End.NEVER_INITIALIZED, words)
     presence = sight.presence
     starting = isinstance(presence, Found) and presence.instance.state is InstanceState.STARTING
     if starting:
         at = attempt.launched_at + _extended(patience.launch, attempt)
         return Deadline(at, End.NEVER_STARTED, f"{_where(attempt)} did not start it")
-    at = attempt.launched_at + _extended(patience.launch + patience.join, attempt)
-    return Deadline(at, End.NEVER_JOINED, "no Node registered")
+    words = "no Node registered" if sight.mesh.ok is not False else f"no Node registered ({sight.mesh.message})"
+    return Deadline(joins_by(attempt, patience) or sight.now, End.NEVER_JOINED, words)
+
+
+def joins_by(attempt: Attempt, patience: Patience) -> datetime | None:
+    """Until when its Node may come; None: it was not launched yet."""
+    if attempt.launched_at is None:
+        return None
+    return attempt.launched_at + _extended(patience.launch + patience.join, attempt)
 
 
 def _extended(length: timedelta, attempt: Attempt) -> timedelta:
@@ -441,6 +459,7 @@ def _next_look(sight: Sight, attempt: Attempt) -> datetime | None:
         moments.append(deadline.at if deadline is not None else None)
     else:
         since, idle, length = unseen_since(sight), idle_since(sight), idle_timeout(sight)
+        since = since or disconnected_since(sight)
         moments.append(since + NODE_LOST_AFTER if since is not None else None)
         moments.append(idle + length if idle is not None and length is not None else None)
     return min((moment for moment in moments if moment is not None and moment > sight.now), default=None)
@@ -535,6 +554,15 @@ def unseen_since(sight: Sight) -> datetime | None:
     if node.ready is True:
         return None
     return node.ready_since or sight.now
+
+
+def disconnected_since(sight: Sight) -> datetime | None:
+    """Since when the mesh has not known a machine that was ready once; None: it knows it, or nobody can tell."""
+    if sight.mesh.ok is not False:
+        return None
+    noted = sight.condition("Connected")
+    noticed = noted is not None and noted.status == "False"
+    return (noted.last_transition_time if noticed and noted is not None else None) or sight.now
 
 
 def _power(attempt: Attempt) -> bool:

@@ -14,6 +14,7 @@ from tgp.api.values import rfc3339, usd
 from tgp.core.model.conditions import Verdict
 from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
+from tgp.core.model.mesh import NO_MESH
 from tgp.core.model.presence import Found, Unknown
 from tgp.core.rules.costs import hourly_of, spent
 from tgp.core.rules.lifecycle import (
@@ -38,6 +39,7 @@ OWNED = frozenset(
         "Launched",
         "Registered",
         "Initialized",
+        "Connected",
         "Ready",
         "Drained",
         "Terminating",
@@ -45,6 +47,7 @@ OWNED = frozenset(
         "Restored",
         "ProviderReachable",
         "ExpiresSoon",
+        "Drifted",
     }
 )
 
@@ -116,6 +119,8 @@ def _machine(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
         assert expires is not None, "a life with four fifths has an end"
         yield Verdict("ExpiresSoon", True, "LifeNearlyOver", f"it is given back at {rfc3339(expires)}")
     yield from _joining(sight, attempt)
+    if sight.drifted:
+        yield Verdict("Drifted", True, "NetworkingChanged", sight.drifted)
     ending = sight.holds("Terminating")
     if ending is not None:
         yield from _ending(sight, ending.reason, ending.message)
@@ -134,6 +139,17 @@ def _joining(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
     if node is not None:
         reason = "Initialized" if sight.node.initialized else "NotInitialized"
         yield Verdict("Initialized", sight.node.initialized, reason, sight.node.words)
+    yield from _connected(sight)
+
+
+def _connected(sight: Sight) -> Iterator[Verdict]:
+    stand, before = sight.mesh, sight.condition("Connected")
+    if stand.reason == NO_MESH:
+        return
+    if stand.ok is None and before is not None and before.status != "Unknown":  # nobody can tell: as it was
+        yield Verdict("Connected", before.status == "True", before.reason, before.message)
+    else:
+        yield Verdict("Connected", stand.ok, stand.reason, stand.message)
 
 
 def _ready(sight: Sight, attempt: Attempt) -> Verdict:
@@ -146,6 +162,8 @@ def _ready(sight: Sight, attempt: Attempt) -> Verdict:
         return _not_ready("NodeNotReady", f"{why}; {sight.many_unseen}" if sight.many_unseen else why)
     if not sight.node.initialized:
         return _not_ready("NotInitialized", sight.node.words)
+    if sight.mesh.ok is False or (sight.mesh.ok is None and sight.status.ready_at is None):
+        return _not_ready(sight.mesh.reason, sight.mesh.message)
     length = idle_timeout(sight)
     until = "" if length is None else f"; given back after {_length(length)} without a pod that uses a GPU"
     return Verdict("Ready", True, "Ready", f"Node {node.name} is ready at {_price_words(attempt)}{until}")
@@ -236,8 +254,11 @@ def _parts(sight: Sight, phase: str) -> dict[str, Any]:
         parts["privateIp"] = sight.presence.instance.private_ip or None
     elif attempt is None:
         parts.update(publicIp=None, privateIp=None, idleSince=None, terminationScheduledAt=None)
+        parts.update(meshHostname=None, meshAddress=None)
     if living:
         parts.update(_moments(sight, phase))
+        if sight.mesh.address:
+            parts.update(meshHostname=sight.mesh.hostname, meshAddress=sight.mesh.address)
     elif attempt is None and phase == "Pending":
         parts.update(readyAt=None, nodeName=None)
     if status.node_name is None and "nodeName" not in parts:

@@ -9,6 +9,7 @@ machine you own can be undressed when its request is over.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from tgp.api.common import REQUIREMENT_KEYS
@@ -26,7 +27,7 @@ from tgp.core.model.typed import Typed
 from tgp.core.rules.device_plugin import EPHEMERAL, FutureNode
 from tgp.core.rules.drain import CORDONED, DISRUPTED, written
 from tgp.core.rules.node_state import provider_id_of
-from tgp.core.rules.purchase import offer_of
+from tgp.core.rules.purchase import offer_of, untrusted
 
 REQUEST_UID = "tgp.io/request-uid"
 GPU_PRESENT = "nvidia.com/gpu.present"
@@ -35,14 +36,18 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 PRICE_LABEL = "eks-node-viewer/instance-price"
 PRICE = "tgp.io/hourly-price"
 MESH_HOSTNAME = "tgp.io/mesh-hostname"
+MESH_ADDRESS = "tgp.io/mesh-address"
+UNTRUSTED = Taint("tgp.io/untrusted", "NoSchedule")  # somebody else owns the host, and can read what runs there
 REMEMBERED = "tgp.io/labels"  # the names of the labels we put there, sorted, between commas
 RAW = "-raw"  # tgp.io/region-raw: what a label would say if label values could
 
 # Ours alone, whether or not this Node has them: nobody joins a pool, or another's request, by a label of their own.
 RESERVED = frozenset(key for key in REQUIREMENT_KEYS if not key.startswith(("kubernetes.io/", "topology.")))
+CLAIMED = frozenset(name for name in RESERVED if name.startswith("tgp.io/"))
 KUBELETS_OWN = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})  # it knows best, and says it once
 FOUND_THERE = frozenset({REGION, INSTANCE_TYPE, GPU_PRESENT})  # a machine you own may have them from somebody else
 LONGEST_LABEL = 63
+FITTING_KEPT = 4096  # texts of which it is remembered whether they fit: a Node's are looked at in every turn
 _NO_LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -96,6 +101,8 @@ def mend(node: Node, dress: Dress, *, initialized: bool) -> dict[str, Any] | Non
             spec |= _freed(node)
         if taints != node.taints:
             spec["taints"] = written(taints)
+    elif UNTRUSTED in dress.taints and UNTRUSTED not in node.taints:  # nobody lifts this one
+        spec["taints"] = written((*node.taints, UNTRUSTED))
     return _changes(metadata=metadata, spec=spec) or None
 
 
@@ -140,9 +147,13 @@ def _dress(record: Typed[GPURequest], request: GPURequest, offer: Offer, price: 
     ephemeral = template.spec.ephemeral_taint if template is not None else None
     if ephemeral if ephemeral is not None else not owned:
         taints = (EPHEMERAL, *taints)
+    if not owned and untrusted(offer):
+        taints = (*taints, UNTRUSTED)
     annotations = {**raw, PRICE: price}
     if request.status.mesh_hostname:
         annotations[MESH_HOSTNAME] = request.status.mesh_hostname
+    if request.status.mesh_address:
+        annotations[MESH_ADDRESS] = request.status.mesh_address
     first = given.annotations if given is not None else {}
     return Dress(
         labels={name: value for name, value in theirs.items() if name not in RESERVED} | ours,
@@ -180,6 +191,7 @@ def _ours(record: Typed[GPURequest], offer: Offer, price: str) -> tuple[dict[str
     return {name: value for name, value in labels.items() if value}, raw
 
 
+@lru_cache(maxsize=FITTING_KEPT)
 def _fits(text: str) -> bool:
     return len(text) <= LONGEST_LABEL and matches(text, LABEL_VALUE_PATTERN)
 
@@ -199,8 +211,7 @@ def _label_changes(node: Node, dress: Dress) -> dict[str, str | None]:
     before = _remembered(node)
     wanted = _worn(node, dress)
     # A machine's own kubelet may write labels: what says whose it is stands there by our word or not at all.
-    claimed = {name for name in RESERVED if name.startswith("tgp.io/")}
-    gone = sorted(((before | claimed) - wanted.keys()) & node.labels.keys())
+    gone = sorted(name for name in node.labels if (name in before or name in CLAIMED) and name not in wanted)
     return dict.fromkeys(gone) | {name: text for name, text in wanted.items() if node.labels.get(name) != text}
 
 
@@ -219,13 +230,20 @@ def _annotation_changes(node: Node, dress: Dress, *, first: bool) -> dict[str, s
 
 
 def _our_annotation(name: str) -> bool:
-    return name in (PRICE, MESH_HOSTNAME, REMEMBERED, CORDONED) or (name.startswith("tgp.io/") and name.endswith(RAW))
+    return name in (PRICE, MESH_HOSTNAME, MESH_ADDRESS, REMEMBERED, CORDONED) or (
+        name.startswith("tgp.io/") and name.endswith(RAW)
+    )
 
 
 def _remembered(node: Node) -> frozenset[str]:
     """Labels we put there before. A kubelet can write its Node's annotations: only what could be ours is believed."""
-    names = node.annotations.get(REMEMBERED, "").split(",")
-    return frozenset(name for name in names if name and (name in RESERVED or OPEN_DOMAINS.holds((name,), None)))
+    return _believed(node.annotations.get(REMEMBERED, ""))
+
+
+@lru_cache(maxsize=FITTING_KEPT)
+def _believed(names: str) -> frozenset[str]:
+    every = names.split(",")
+    return frozenset(name for name in every if name and (name in RESERVED or OPEN_DOMAINS.holds((name,), None)))
 
 
 def _freed(node: Node) -> dict[str, Any]:

@@ -16,6 +16,7 @@ OWNED = frozenset(
         "CredentialsValid",
         "OffersFresh",
         "SpotInert",
+        "TemplateConverted",
         "DeprecatedFields",
         "LimitReached",
         "AccountChanged",

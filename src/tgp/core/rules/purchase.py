@@ -12,7 +12,7 @@ from tgp.api.values import NEVER, microusd, span, usd
 from tgp.core.model.book import PriceBook, Row
 from tgp.core.model.gpus import members, resource_name
 from tgp.core.model.marks import Marks
-from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.offer import BootMode, Offer, Trust
 from tgp.core.model.wish import Kinds, PassedOver, Wish
 from tgp.core.rules import benching
 from tgp.core.rules.bids import DEFAULT_MARGIN, bid
@@ -21,6 +21,7 @@ from tgp.core.rules.ranking import Ranking, rank
 from tgp.core.rules.ranking_words import machine
 from tgp.core.rules.wishes import class_wish
 
+ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on hosts that anybody may own
 CANDIDATES = 40  # looked at one by one; all of them unsuitable means a pattern, not bad luck
 USUAL_LIFE = timedelta(hours=24)
 FAILED = frozenset({"Refused", "SoldOut", "Absent", "Failed", "Busy"})  # outcomes that are held against an offer
@@ -63,6 +64,7 @@ class Shop:
     shortage: Callable[[Holding], str]  # why it does not fit the class's limits; empty: it does
     uid: str
     now: datetime
+    untrusted_allowed: bool = True  # may its namespace use hosts that anybody may own?
     unlisted: tuple[str, ...] = ()  # providers of the class that have not told their offers yet
 
 
@@ -85,7 +87,7 @@ def choose(shop: Shop) -> Choice:
         return Stay(reason, message)
     if shop.unlisted:
         return Stay("OffersNotSeen", f"{', '.join(shop.unlisted)}: offers are not listed yet; nothing else fits")
-    return _nothing_fits(ranking)
+    return _nothing_fits(ranking, shop)
 
 
 def request_wish(shop: Shop) -> Wish:
@@ -105,10 +107,16 @@ def request_wish(shop: Shop) -> Wish:
         kinds=Kinds.SPOT if spec.spot else Kinds.ON_DEMAND,
         provider=provider,
         instance_type=pinned.instance_type if pinned is not None else "",
+        min_trust=wish.min_trust if shop.untrusted_allowed else Trust.DATACENTER,
         max_hourly_microusd=price_cap(spec),
         headroom_microusd=shop.headroom_microusd,
         lasting=life_of(spec) or USUAL_LIFE,
     )
+
+
+def untrusted(offer: Offer) -> bool:
+    """Whether somebody else than the provider owns the host: it gets a taint, and no secret that others share."""
+    return offer.trust < Trust.DATACENTER
 
 
 def price_cap(spec: GPURequestSpec) -> int | None:
@@ -150,6 +158,7 @@ def chosen(buy: Buy) -> ChosenOffer:
         vcpus=offer.vcpus or None,
         memory_gib=offer.memory_gib or None,
         boot_mode=offer.boot.value,
+        untrusted=untrusted(offer),
         spot=offer.spot,
         hourly_price=usd(buy.hourly_microusd),
     )
@@ -173,6 +182,7 @@ def offer_of(written: ChosenOffer) -> Offer:
         spot=written.spot,
         hourly_microusd=microusd(written.hourly_price or "0", "offer.hourlyPrice"),
         boot=BootMode(written.boot_mode or BootMode.NATIVE.value),
+        trust=Trust.ANY if written.untrusted else Trust.DATACENTER,
     )
 
 
@@ -201,13 +211,16 @@ def _consider(shop: Shop, row: Row) -> "Buy | str":
     return buy
 
 
-def _nothing_fits(ranking: Ranking) -> Stay:
+def _nothing_fits(ranking: Ranking, shop: Shop) -> Stay:
     reason = "NoOfferFits"
     if ranking.passed and set(ranking.passed) & {PassedOver.OVER_LIMIT} and not len(ranking):
         nearest = ranking.nearest(1)
         if nearest and nearest[0].reason is PassedOver.OVER_LIMIT:
             reason = "LimitReached"
-    return Stay(reason, "; ".join(ranking.explain()))
+    words = list(ranking.explain())
+    if PassedOver.LOW_TRUST in ranking.passed and not shop.untrusted_allowed:
+        words.append(f"for hosts of marketplaces label its namespace {ALLOW_UNTRUSTED}=true")
+    return Stay(reason, "; ".join(words))
 
 
 def _models(spec: GPURequestSpec, node_class: GPUNodeClass) -> tuple[str, ...]:

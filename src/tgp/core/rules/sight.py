@@ -8,6 +8,7 @@ from typing import Any
 from tgp.api.common import Condition
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.core.model.attempts import FINALIZER, copied, open_attempt
+from tgp.core.model.mesh import CONNECTED_WITHOUT, MeshStand
 from tgp.core.model.node import Node
 from tgp.core.model.presence import Presence
 from tgp.core.model.spend import INSTANT
@@ -61,6 +62,8 @@ class Sight:
     choice: Choice = NOT_LOOKED_FOR
     stopped: Stay | None = None  # why nothing may be ordered, whatever was reserved
     node: NodeSight = NodeSight()
+    mesh: MeshStand = CONNECTED_WITHOUT
+    drifted: str = ""  # how its class has changed since it was made; empty: it has not
     patience: Patience = Patience()
     drain: Drain | None = None  # None: there is nothing to drain
     asked_to_end: int = 0  # how often this process asked the provider for the end

@@ -53,9 +53,18 @@ class OneLeader(Checker):
             self.blame(f"{what}, {self.witness.now - self._renewed_at:.1f} s after its last renewal")
 
     def leased(self, lease: Json) -> None:
-        holder = str(lease["spec"].get("holderIdentity") or "")
+        self.held(str(lease["spec"].get("holderIdentity") or ""))
+
+    def held(self, holder: str, host: Host | None = None, renewed_at: float | None = None) -> None:
+        """The Lease was written in this name; `host`: whose name that is, where no call told of it.
+
+        `renewed_at`: when, in loop time; None: now.
+        """
+        if host is not None:
+            self._identities[holder] = host
         self.hand_overs += self._holder is not None and holder not in ("", self._holder)
-        self._holder, self._renewed_at = holder, self.witness.now
+        self._holder = holder
+        self._renewed_at = self.witness.now if renewed_at is None else renewed_at
 
     def _learn(self, host: Host, body: bytes) -> None:
         try:

@@ -12,6 +12,7 @@ from tgp.sim.router import Exchange
 from tgp.sim.world import KUBERNETES
 
 SECRETS = "secrets"
+TOKEN_SECRET = "bootstrap-token-"  # noqa: S105 - how the names of such Secrets begin
 
 
 class NoCanary(Checker):
@@ -59,7 +60,10 @@ class _Ears(logging.Handler):
 
 
 class OwnSecretsOnly(Checker):
-    """I22: Secrets are read from the operator's own namespace, by name or there; from nowhere else."""
+    """I22: Secrets are read from the operator's own namespace, by name or there; from nowhere else.
+
+    But for bootstrap tokens, which have their only place in kube-system: made there, and touched by their name.
+    """
 
     invariant = "I22"
 
@@ -69,6 +73,10 @@ class OwnSecretsOnly(Checker):
         parts = call.path.strip("/").split("/")
         if parts[:2] != ["api", "v1"] or SECRETS not in (parts[2], *parts[4:5]):
             return
+        if parts[2:4] == ["namespaces", "kube-system"]:
+            named = len(parts) > 5 and parts[5].startswith(TOKEN_SECRET)
+            if named or (call.method == "POST" and len(parts) == 5):
+                return
         if parts[2:4] != ["namespaces", self.witness.namespace]:
             self.blame(f"{host.name}/{host.number} asked for {call.method} {call.path}")
 

@@ -13,6 +13,7 @@ from tgp.core.model.key import Key
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.registry import Served
+from tgp.sim.cluster.bootstrap import Bootstraps
 from tgp.sim.cluster.controller import Commit, Controller
 from tgp.sim.cluster.daemonsets import DaemonSets
 from tgp.sim.cluster.deployments import Deployments
@@ -26,20 +27,28 @@ from tgp.sim.cluster.namespaces import Namespaces
 from tgp.sim.cluster.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
 from tgp.sim.cluster.replicasets import ReplicaSets
 from tgp.sim.cluster.scheduler import Scheduler
+from tgp.sim.cluster.signer import Signer
+from tgp.sim.cluster.token_cleaner import TokenCleaner
 
+LET_IN = 1.0  # seconds from a kubelet's certificate to its registration, at most
 EVENTS_KEPT_FOR = 3600.0  # seconds, the API server's --event-ttl
 
 
 class ControlPlane:
     def __init__(self, core: Core, luck: Random, loop: asyncio.AbstractEventLoop) -> None:
-        self.machines = Machines(core, loop, luck)
+        self.bootstraps = Bootstraps(core, loop)
+        self.machines = Machines(core, loop, luck, self.bootstraps)
         self.kubelets = Kubelets(core, loop, self.machines, luck)
+        self.machines.let_in = lambda machine: self._wake_after(LET_IN + machine.ready_after, machine)
         self.node_lifecycle = NodeLifecycle(core, loop, self.machines.is_up)
         self.scheduler = Scheduler(core, loop)
         self._core = core
         self._loop = loop
         self._controllers: tuple[Controller, ...] = (
+            self.bootstraps,
             self.machines,
+            Signer(core, loop),
+            TokenCleaner(core, loop),
             Namespaces(core, loop),
             Deployments(core, loop),
             ReplicaSets(core, loop),
@@ -67,9 +76,10 @@ class ControlPlane:
     def power_on(self, machine: Machine) -> None:
         """It boots, registers its Node, becomes ready, and runs what is bound to it."""
         self.machines.power_on(machine)
-        self._loop.call_later(
-            machine.registers_after + machine.ready_after, self.kubelets.wake, machine.name, context=Context()
-        )
+        self._wake_after(machine.registers_after + machine.ready_after, machine)
+
+    def _wake_after(self, seconds: float, machine: Machine) -> None:
+        self._loop.call_later(seconds, self.kubelets.wake, machine.name, context=Context())
 
     def power_off(self, name: str) -> None:
         """It is gone with everything on it. Its Node stays until somebody deletes it."""

@@ -1,7 +1,7 @@
 """Machines and their Node objects: they boot, register, become ready, report sparsely, and may vanish in silence."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
@@ -10,15 +10,17 @@ from tgp.api.resource import LEASE, NODE
 from tgp.core.model.key import Key
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json, copied
+from tgp.sim.cluster.bootstrap import Bootstraps
 from tgp.sim.cluster.controller import Commit, Controller
 from tgp.sim.cluster.desk import HEARTBEAT, set_condition
 
 LEASES = "kube-node-lease"
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 HEARTBEAT_EVERY = 300.0  # seconds: a kubelet reports an unchanged status this often (nodeStatusReportFrequency)
-LEASE_EVERY = 600.0  # seconds: real kubelets say 10; here nothing measures it, and every renewal costs a write
-LEASE_SECONDS = 40
+LEASE_EVERY = 600.0  # seconds: real kubelets say 10, and 40 below; here every renewal costs a write
+LEASE_SECONDS = 700
 VERSION = "v1.36.0"
+TALOS = "v1.13.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,9 @@ class Machine:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Json, ...] = ()
     provider_id: str = ""
+    address: str = ""  # of its Node; empty: one of the local network
+    bootstrap_token: str = field(default="", repr=False)  # its kubelet asks with it; empty: it is let in already
+    kept_on: str = ""  # the disk with its certificate: whoever is switched on with it again need not ask again
     registers_after: float = 15.0  # seconds from power on
     ready_after: float = 10.0  # seconds from its registration
 
@@ -45,6 +50,7 @@ class Powered:
     address: str
     ready_at: float
     registered: bool = False
+    certified: bool = False  # it may speak for its Node
     uid: str = ""
 
 
@@ -54,9 +60,11 @@ class Machines(Controller):
     name = "kubelet"
     watched = (NODE,)
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, luck: Random) -> None:
+    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, luck: Random, bootstraps: Bootstraps) -> None:
         super().__init__(core, loop)
         self._luck = luck
+        self._bootstraps = bootstraps
+        self.let_in: Callable[[Machine], None] = _nobody  # told of a machine whose kubelet got its certificate
         self._up: dict[str, Powered] = {}
         self._number = 0
         self._provided: dict[str, dict[str, None]] = {}
@@ -67,13 +75,14 @@ class Machines(Controller):
         assert machine.name not in self._up, f"{machine.name} is on"
         self._number += 1
         address = f"10.{self._number >> 16 & 255}.{self._number >> 8 & 255}.{self._number & 255}"
-        self._up[machine.name] = Powered(machine, address, 0.0)
+        self._up[machine.name] = Powered(machine, machine.address or address, 0.0)
         self.look_at(Key("", machine.name), machine.registers_after)
 
     def power_off(self, name: str) -> None:
         """It is gone, and nobody tells the cluster; its Node stays until somebody notices."""
         self._up.pop(name, None)
         self._provided.pop(name, None)
+        self._bootstraps.give_up(name)
         self.call_off(Key("", name))  # were it switched on again, it would register too early
 
     def is_up(self, name: str) -> bool:
@@ -114,7 +123,7 @@ class Machines(Controller):
             return None
         node = self.desk.get(NODE, "", key.name)
         if not found.uid:
-            return self._register(found, node)
+            return self._register(found, node) if self._is_certified(found) else None
         if node is None or node["metadata"]["uid"] != found.uid:
             return None
         if not self._beat(found, node):
@@ -122,6 +131,21 @@ class Machines(Controller):
         self._renew_lease(found)
         remaining = found.ready_at - self._loop.time()
         return remaining if remaining > 0 else HEARTBEAT_EVERY
+
+    def _is_certified(self, found: Powered) -> bool:
+        """False: it has asked, and goes on once it is let in."""
+        machine = found.machine
+
+        def let_in() -> None:
+            if self._up.get(machine.name) is found:
+                found.certified = True
+                self.look_at(Key("", machine.name))
+                self.let_in(machine)
+
+        if not found.certified and machine.bootstrap_token:
+            self._bootstraps.begin(machine.name, machine.bootstrap_token, machine.kept_on or machine.name, let_in)
+            return False
+        return True
 
     def _register(self, found: Powered, node: Json | None) -> float:
         machine = found.machine
@@ -168,6 +192,10 @@ class Machines(Controller):
         due = (now.timestamp() - _stamp(renewed)) >= LEASE_EVERY if renewed else True
         if due:
             self.desk.beat(LEASE, lease, spec={**lease["spec"], **spec})
+
+
+def _nobody(_machine: Machine) -> None:
+    pass
 
 
 def _without_beats(status: Json) -> Json:
@@ -259,6 +287,6 @@ def _node_info(name: str) -> Json:
         "kubeletVersion": VERSION,
         "machineID": name,
         "operatingSystem": "linux",
-        "osImage": "Talos",
+        "osImage": f"Talos ({TALOS})",
         "systemUUID": name,
     }

@@ -80,6 +80,71 @@ async def _grant(api: Api, role: Json) -> None:
 
 
 @case(Area.CERTIFICATE)
+async def an_answer_needs_leave_from_the_signer_too(api: Api) -> None:
+    """Who may write to the door of approvals may still approve nothing, or one signer's only."""
+    doors = ["certificatesigningrequests/approval", "certificatesigningrequests/status"]
+    both: list[Json] = [
+        {"apiGroups": ["certificates.k8s.io"], "resources": doors, "verbs": ["patch", "update"]},
+        {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["get"]},
+        {
+            "apiGroups": ["certificates.k8s.io"],
+            "resources": ["signers"],
+            "resourceNames": [SIGNER, "wild.tgp.io/*"],
+            "verbs": ["approve"],
+        },
+    ]
+    await _grant(api, {"rules": both})
+    somebody = api.acting_as("system:bootstrap:abcdef", TOKEN_GROUP)
+    for name, signer, allowed in (
+        ("a", SIGNER, True),
+        ("b", "kubernetes.io/kube-apiserver-client", False),
+        ("c", "wild.tgp.io/any", True),
+    ):
+        made = await api.create(REQUEST, _request(api, name, signerName=signer))
+        expected: Json = {"resourceVersion": made["metadata.resourceVersion"], "uid": made["metadata.uid"]}
+        for verdict in ("Denied",) if name == "c" else ("Approved", "Denied"):
+            said: Json = {"metadata": expected, "status": {"conditions": [_condition(verdict)]}}
+            answer = await somebody.patch(REQUEST, _name(api, name), said, "approval")
+            assert answer.status == (403 if not allowed else 200 if verdict == "Approved" or name == "c" else 409)
+        standing = (await api.quiet.get(REQUEST, _name(api, name))).body["status"].get("conditions", [])
+        failed: Json = {"status": {"conditions": [*standing, _condition("Failed")]}}
+        assert (await somebody.patch(REQUEST, _name(api, name), failed, "status")).status == 403
+        seen: Json = {"metadata": {"labels": {"seen": "yes"}}}
+        assert (await somebody.patch(REQUEST, _name(api, name), seen, "status")).status == 200
+
+
+@case(Area.CERTIFICATE)
+async def a_verdict_comes_and_goes_through_no_other_door(api: Api) -> None:
+    await api.create(REQUEST, _request(api, signerName="contract.tgp.io/mine"))
+    sneaked: Json = {"status": {"conditions": [_condition("Approved")]}}
+    assert (await api.patch(REQUEST, _name(api), sneaked, "status")).status == 422
+    assert (await api.patch(REQUEST, _name(api), sneaked, "approval")).status == 200
+    lost: Json = {"status": {"conditions": [_condition("Failed")]}}
+    assert (await api.patch(REQUEST, _name(api), lost, "status")).status == 422
+    kept: Json = {"status": {"conditions": [_condition("Approved"), _condition("Failed")]}}
+    assert (await api.patch(REQUEST, _name(api), kept, "status")).status == 200
+    assert (await api.patch(REQUEST, _name(api), {"status": {"conditions": None}}, "approval")).status == 422
+
+
+@case(Area.CERTIFICATE)
+async def a_verdict_is_about_the_request_that_was_seen(api: Api) -> None:
+    """As our client says it: a patch of the approval that names version and uid."""
+    made = await api.create(REQUEST, _request(api))
+    verdict: Json = {"conditions": [_condition("Approved")]}
+    seen: Json = {"resourceVersion": made["metadata.resourceVersion"], "uid": made["metadata.uid"]}
+    for wrong in ({"uid": "00000000-0000-0000-0000-000000000000"}, {"resourceVersion": "1"}):
+        answer = await api.patch(REQUEST, _name(api), {"metadata": {**seen, **wrong}, "status": verdict}, "approval")
+        assert answer.status == (409 if "resourceVersion" in wrong else 422)
+    said: Json = {"metadata": seen, "status": verdict}
+    first = await api.patch(REQUEST, _name(api), said, "approval")
+    assert first.status == 200
+    assert (await api.patch(REQUEST, _name(api), said, "approval")).status == 409
+    seen = {"resourceVersion": first["metadata.resourceVersion"]}
+    other: Json = {"metadata": seen, "status": {"conditions": [_condition("Denied")]}}
+    assert (await api.patch(REQUEST, _name(api), other, "approval")).status == 422
+
+
+@case(Area.CERTIFICATE)
 async def a_request_is_approved_through_its_own_door(api: Api) -> None:
     made = await api.create(REQUEST, _request(api))
     approved: Json = {**made.body, "status": {"conditions": [_condition("Approved")]}}

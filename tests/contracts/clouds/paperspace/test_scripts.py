@@ -7,11 +7,16 @@ import pytest
 
 from tests.contracts.clouds.paperspace.answers import REQUEST, TOKEN
 from tests.contracts.clouds.providers.paperspace import PROVIDER
+from tests.contracts.clouds.providers.vultr import PROVIDER as VULTR
 from tests.contracts.clouds.stage import USER_DATA, Stage, play
+from tgp.adapters.clouds.around.guarded import guarded
+from tgp.adapters.clouds.around.turnstile import Turnstiles
 from tgp.adapters.clouds.paperspace import scripts
 from tgp.core.model.cloud_errors import CloudBusy, OrderRefused, OutcomeUnknown, SoldOut
+from tgp.ports.cloud import Tidies
 from tgp.ports.http import Call, json_call
 from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.entropy import SeededEntropy
 
 NOW = datetime(2026, 6, 2, 12, tzinfo=UTC)
 OTHER_REQUEST = "f" * 32
@@ -150,6 +155,68 @@ def test_a_script_whose_answer_was_lost_is_found_by_its_name_and_removed():
         assert stage.count(Verb.LAUNCH) == 0
 
     play(PROVIDER, script)
+
+
+async def cut_off_before_the_machine(stage: Stage, token: str) -> None:
+    """The operator's power fails between the two calls of an order: the script is written, nobody orders a machine."""
+    order = await stage.order(token)
+    call = scripts.create(order)
+    headers = (*call.headers, ("Authorization", f"Bearer {stage.key}"))
+    assert (await stage.simulator.handle(replace(call, headers=headers))).ok
+    assert names(stage) == [token]
+
+
+def test_what_a_crash_between_script_and_machine_left_is_tidied_up():
+    """Whoever settles that no machine came says so, and its secrets leave the provider."""
+
+    async def script(stage: Stage) -> None:
+        await cut_off_before_the_machine(stage, stage.token(1, 1))
+        assert await stage.cloud.find(stage.token(1, 1)) == ()
+        cloud = guarded(stage.cloud_of(stage.key), source="x", turnstiles=Turnstiles(), entropy=SeededEntropy(1, "x"))
+        assert isinstance(cloud, Tidies)
+        await cloud.tidy(stage.token(1, 1))
+        await cloud.tidy(stage.token(1, 1))
+
+        assert names(stage) == []
+
+    play(PROVIDER, script)
+
+
+def test_tidying_up_after_one_request_touches_no_other():
+    async def script(stage: Stage) -> None:
+        await stage.launched(stage.token(2, 1))
+        assert isinstance(stage.cloud, Tidies)
+        await stage.cloud.tidy(stage.token(1, 1))
+
+        assert names(stage) == [stage.token(2, 1)]
+
+    play(PROVIDER, script)
+
+
+@pytest.mark.parametrize("status", [403, 500, 503])
+def test_a_script_that_stays_is_told_of(status: int):
+    async def script(stage: Stage) -> None:
+        await cut_off_before_the_machine(stage, stage.token(1, 1))
+        listed = await stage.simulator.handle(
+            Call("GET", scripts.SCRIPTS, headers=(("Authorization", f"Bearer {stage.key}"),))
+        )
+        stage.instead(Verb.OTHER, 200, listed.content)
+        stage.instead(Verb.OTHER, status, b"{}")
+        assert isinstance(stage.cloud, Tidies)
+        await stage.raises(CloudBusy, stage.cloud.tidy(stage.token(1, 1)))
+
+    play(PROVIDER, script)
+
+
+def test_providers_without_leftovers_are_asked_nothing():
+    async def script(stage: Stage) -> None:
+        cloud = guarded(stage.cloud, source="x", turnstiles=Turnstiles(), entropy=SeededEntropy(1, "x"))
+        assert isinstance(cloud, Tidies)
+        await cloud.tidy(stage.token(1, 1))
+
+        assert stage.calls == []
+
+    play(VULTR, script)
 
 
 def test_user_data_that_is_no_text_is_refused_before_anything_is_sent():

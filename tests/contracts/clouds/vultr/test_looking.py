@@ -237,9 +237,9 @@ def test_rights_are_read_from_the_account():
     weak = report(an_account(acls=["billing"]), image="")
     silent = report(an_account(acls=None), image="")
 
-    assert [right.held for right in weak.rights] == [False, False, False, True]
+    assert [right.held for right in weak.rights] == [False, False, False]
     assert not weak.can_buy
-    assert [right.held for right in silent.rights] == [None, None, None, True]
+    assert [right.held for right in silent.rights] == [None, None, None]
     assert silent.can_buy
 
 

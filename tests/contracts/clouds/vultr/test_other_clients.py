@@ -1,6 +1,6 @@
 """The simulator under clients that write differently: govultr's nulls, curl's mistakes, a browser's methods."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -162,6 +162,7 @@ async def test_what_is_not_there_is_said_in_the_envelope(simulator: VultrSimulat
 async def test_an_image_is_imported_by_its_address_and_can_be_booted(simulator: VultrSimulator):
     """The way a Talos image with NVIDIA extensions comes to Vultr."""
     url = {"url": "https://factory.example/image/vultr-amd64.raw", "description": "Talos"}
+    simulator.importing = timedelta()
     reply = await ask(simulator, "POST", "snapshots/create-from-url", url)
     snapshot = msgspec.json.decode(reply.content)["snapshot"]
 

@@ -71,7 +71,7 @@ def test_a_plan_may_be_silent_about_what_is_optional(field: str):
     assert len(read_plans([a_plan(**{field: None, "brand_new": 1})], {}).offers) == 2
 
 
-def test_a_check_says_what_vultrs_own_image_lacks():
+def test_a_check_says_how_an_image_with_drivers_will_come_there():
     """Said before money is spent: a GPU without a driver is no GPU to Kubernetes."""
 
     async def script(stage: Stage) -> None:

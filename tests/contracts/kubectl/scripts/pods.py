@@ -138,7 +138,7 @@ PODS = (
                     run("delete pod idle --wait=false", says="deleted"),
                 ),
                 starts_with=2,
-                lines=5,
+                lines=6,  # a deletion is two: it is asked for, and then it is gone
             ),
             Meanwhile(
                 run("get pods -w -o wide --output-watch-events -l app=train"),

@@ -4,11 +4,12 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, Cloud, CloudFacts, KeyReport, LaunchOrder, Listing
+from tgp.ports.cloud import Account, Cloud, CloudFacts, KeyReport, LaunchOrder, Listing, Tidies
 
 T = TypeVar("T")
 
 LAUNCH = "launch"
+TIDY = "tidy"
 SAFE_VERBS = ("offers", "find", "status", "owned", "check", "identity")  # asking twice is asking, not buying or ending
 VERBS = (*SAFE_VERBS, LAUNCH, "terminate")
 
@@ -46,6 +47,12 @@ class Wrapped:
 
     async def identity(self) -> Account:
         return await self._through("identity", self._cloud.identity)
+
+    async def tidy(self, token: str) -> None:
+        """Where nothing is ever left behind, nobody is asked."""
+        inner = self._cloud
+        if isinstance(inner, Tidies):
+            await self._through(TIDY, lambda: inner.tidy(token))
 
     async def _through(self, verb: str, ask: Callable[[], Awaitable[T]]) -> T:
         """`ask` sends the verb on; each call of it is one call of the provider."""

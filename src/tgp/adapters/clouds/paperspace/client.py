@@ -148,14 +148,25 @@ class PaperspaceCloud:
             raise failure
         await self._tidy_up(token=wire.name_in(reply), machine=instance_id)
 
+    async def tidy(self, token: str) -> None:
+        """What a run that ended between a script and its machine left behind is found by its name, too."""
+        await self._remove_scripts(token=token)
+
     async def _tidy_up(self, *, token: str = "", machine: str = "") -> None:
         """Remove scripts that are of no use. What fails now is found by its name at the next order or end."""
         try:
-            found = scripts.read(await self._all(scripts.SCRIPTS))
-            for script in scripts.removable(found, self._clock.now(), token=token, machine=machine):
-                await self._sender.change(scripts.delete(script))
+            await self._remove_scripts(token=token, machine=machine)
         except CloudError:
             return
+
+    async def _remove_scripts(self, *, token: str = "", machine: str = "") -> None:
+        found = scripts.read(await self._all(scripts.SCRIPTS))
+        refused = 0
+        for script in scripts.removable(found, self._clock.now(), token=token, machine=machine):
+            reply = await self._sender.change(scripts.delete(script))
+            refused = refused if reply.ok or reply.status == 404 else reply.status
+        if refused:
+            raise CloudBusy(f"Paperspace answered {refused} to the end of a start-up script")
 
     # -- the account ---------------------------------------------------------------------------------------------------
 

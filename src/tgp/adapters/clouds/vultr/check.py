@@ -36,8 +36,8 @@ def identity(account: dict[str, Any]) -> Account:
     return Account(f"account:{digest}", shown(name))
 
 
-def report(account: dict[str, Any], *, image: str, notes: tuple[str, ...] = ()) -> KeyReport:
-    """`image`: why no Talos image can be booted; empty: one can."""
+def report(account: dict[str, Any], *, image: str) -> KeyReport:
+    """`image`: how a Talos image will come there; empty: one is there already."""
     told = account.get("acls")
     rights = [right for right in told if isinstance(right, str)] if isinstance(told, list) else None
     launches = _right("launch", LAUNCHES, rights)
@@ -49,11 +49,10 @@ def report(account: dict[str, Any], *, image: str, notes: tuple[str, ...] = ()) 
             _right("see machines", SEES, rights),
             launches,
             _right("terminate", ENDS, rights),
-            Right("Talos image", not image, image),
         ),
         balance_microusd=credit if credit is not None and credit > 0 else None,
         can_buy=launches.held is not False,
-        notes=(*owed, *notes, *((image,) if image else ())),
+        notes=(*owed, *((image,) if image else ())),
     )
 
 

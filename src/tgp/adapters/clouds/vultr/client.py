@@ -59,11 +59,7 @@ class VultrCloud:
 
     async def check(self) -> KeyReport:
         account = await self._account("check")
-        if self._snapshot_id:
-            return report(account, image="")
-        if wire.talos_system(await self._all(wire.systems(), "check")) is None:
-            return report(account, image=str(wire.no_image()))
-        return report(account, image="", notes=(wire.STOCK_IMAGE,))
+        return report(account, image="" if self._snapshot_id else wire.FETCHED)
 
     async def identity(self) -> Account:
         return identity(await self._account("identity"))

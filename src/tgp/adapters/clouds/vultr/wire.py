@@ -22,9 +22,9 @@ ACCOUNT = Call("GET", "/account")
 LONGEST_TAG = 128  # not documented; names and labels of others stay below it
 LIKE_A_MACHINE = re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])")  # ids are UUIDs
 TALOS = "talos"
-STOCK_IMAGE = (
-    f"{TITLE}'s own Talos image has no NVIDIA extensions: Kubernetes sees no GPU until it is upgraded to one that has "
-    "them; or import an image with them as a snapshot and name it in settings.snapshotId"
+FETCHED = (
+    "a snapshot of Talos with the NVIDIA extensions is made from the image factory's disk image, once, when the first "
+    "machine is wanted; settings.snapshotId names one of your own instead"
 )
 DEEPEST = 8  # levels of an answer that are searched for ids
 

@@ -5,6 +5,7 @@ from typing import TypeVar
 from tgp.adapters.kube.records.node import NodeReader
 from tgp.adapters.kube.records.pod import PodReader
 from tgp.adapters.kube.records.projection import Projection
+from tgp.adapters.kube.records.signing import SigningReader
 from tgp.adapters.kube.records.typed import TypedReader
 from tgp.adapters.kube.records.workloads import (
     METADATA_LIST_ONLY,
@@ -14,9 +15,18 @@ from tgp.adapters.kube.records.workloads import (
     MetadataReader,
     NamespaceReader,
 )
-from tgp.api.resource import DAEMON_SET, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET, Resource
+from tgp.api.resource import (
+    CERTIFICATE_SIGNING_REQUEST,
+    DAEMON_SET,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    Resource,
+)
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
+from tgp.core.model.signing import KUBELET_SIGNER, SigningRequest
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
 
@@ -46,6 +56,13 @@ def daemon_sets() -> Projection[DaemonSet]:
 def disruption_budgets() -> Projection[DisruptionBudget]:
     reader = DisruptionBudgetReader()
     return Projection(POD_DISRUPTION_BUDGET, reader, pools=reader.pools)
+
+
+def signing_requests() -> Projection[SigningRequest]:
+    """Those to the one signer that we speak to."""
+    reader = SigningReader()
+    selector = f"spec.signerName={KUBELET_SIGNER}"
+    return Projection(CERTIFICATE_SIGNING_REQUEST, reader, pools=reader.pools, field_selector=selector)
 
 
 def metadata_of(resource: Resource) -> Projection[Metadata]:

@@ -62,8 +62,10 @@ class Projection(Generic[R]):
         pools: tuple[Pool[Any, Any], ...] = (),  # what its records share
         accept: str = JSON,
         accept_list: str = JSON,
+        field_selector: str = "",  # what is not selected is none of our business, and never crosses the wire
     ) -> None:
         self.resource = resource
+        self.field_selector = field_selector
         self.accept = accept
         self.accept_list = accept_list
         self.on_unreadable: Callable[[R, str], None] = _nobody

@@ -10,6 +10,7 @@ from tgp.sim.apiserver.problems import forbidden_field, invalid_value, not_suppo
 from tgp.sim.apiserver.status_errors import Cause
 
 VERDICTS = ("Approved", "Denied")
+FOR_GOOD = (*VERDICTS, "Failed")
 PEM_HEAD = b"-----BEGIN CERTIFICATE REQUEST-----"
 CERTIFICATE_HEAD = b"-----BEGIN CERTIFICATE-----"
 USAGES = (
@@ -65,8 +66,6 @@ class SigningStrategy(Strategy):
                 status["certificate"] = before["certificate"]
             else:
                 status.pop("certificate", None)
-        elif write.subresource == "status":
-            status["conditions"] = _with_verdicts_of(before, status)
         _stamp(write.core.now_text(), before, status)
         if not status.get("conditions"):
             status.pop("conditions", None)
@@ -101,10 +100,16 @@ class SigningStrategy(Strategy):
         had = _verdicts(old)
         has = _verdicts(obj)
         found: list[Cause] = []
-        for name in had:
-            if name not in has:
+        remaining = _kinds(obj)
+        for name in _kinds(old):
+            if name in FOR_GOOD and name not in remaining:
                 why = "updates may not remove a condition of type " + f'"{name}"'
                 found.append(forbidden_field("status.conditions", why))
+        if write.subresource != "approval":
+            for name in has:
+                if name not in had:
+                    why = "updates may not add a condition of type " + f'"{name}"'
+                    found.append(forbidden_field("status.conditions", why))
         if len(has) > 1:
             why = "Approved and Denied conditions are mutually exclusive"
             found.append(invalid_value("status.conditions", has[-1], why))
@@ -124,13 +129,12 @@ def _is_pem(text: object, head: bytes) -> bool:
         return False
 
 
+def _kinds(obj: Json) -> list[str]:
+    return [row.get("type", "") for row in list_at(obj, "status", "conditions")]
+
+
 def _verdicts(obj: Json) -> list[str]:
-    return [row["type"] for row in list_at(obj, "status", "conditions") if row.get("type") in VERDICTS]
-
-
-def _with_verdicts_of(before: Json, status: Json) -> list[Json]:
-    kept = [row for row in list_at(before, "conditions") if row.get("type") in VERDICTS]
-    return kept + [row for row in list_at(status, "conditions") if row.get("type") not in VERDICTS]
+    return [kind for kind in _kinds(obj) if kind in VERDICTS]
 
 
 def _stamp(now: str, before: Json, status: Json) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tgp.sim.apiserver.admission.gate import admit_update
 from tgp.sim.apiserver.core import Write
 from tgp.sim.apiserver.field_manager import forget_new_times, own_after_update
 from tgp.sim.apiserver.json_value import Json, copied
@@ -69,6 +70,7 @@ def change(write: Write, make: Make, *, uid: str = "", may_create: bool = False)
     sent_version = obj["metadata"].get("resourceVersion", "")
     core.semantics.check_resource_version(served, write.name, sent_version, old["metadata"]["resourceVersion"])
     finish(write, old, obj)
+    admit_update(write, obj, old)
     if core.semantics.ends_with_update(served, old, obj):
         if write.options.dry_run:
             return Outcome(Record(obj, existing.revision), deleted=True)

@@ -50,6 +50,16 @@ EMPTY = {  # what clients list beside machines, and nobody has any of here: path
     "vpcs": "vpcs",
 }
 NO_SUCH = "Invalid instance-id."
+IMPORTING = timedelta(minutes=4)
+PACKED = (".xz", ".zst", ".gz", ".bz2", ".zip")  # a raw image, or none: Vultr unpacks nothing
+FOR_AN_IMPORT = frozenset({"url", "description", "uefi"})
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    description: str
+    begun_at: datetime
+    done_at: datetime
 
 
 @dataclass(slots=True)
@@ -75,7 +85,8 @@ class VultrSimulator(Simulator):
         self.limits = Limits()
         self.systems = dict(SYSTEMS)
         self.snapshots: dict[str, list[str]] = {"account-1": [SNAPSHOT_ID]}
-        self._imported: dict[str, str] = {}  # snapshots that came by their address → how they are described
+        self.importing = IMPORTING  # that an image takes to be fetched
+        self._imported: dict[str, Imported] = {}  # snapshots that came by their address
         self._luck = Random(f"{seed}/vultr snapshots")
         self._clock = clock
         self.fleet.accounts.open(Tenant("account-1", "Simulated"), self.key)
@@ -205,7 +216,8 @@ class VultrSimulator(Simulator):
             return "Invalid plan chosen."
         if "os_id" in body and body["os_id"] not in self.systems:
             return "Invalid OS chosen."
-        if "snapshot_id" in body and body["snapshot_id"] not in self.snapshots.get(tenant.id, ()):
+        snapshot_id = body.get("snapshot_id")
+        if snapshot_id and (snapshot_id not in self._snapshots_of(tenant) or not self._is_ready(snapshot_id)):
             return "Invalid snapshot chosen."
         return ""
 
@@ -273,10 +285,12 @@ class VultrSimulator(Simulator):
     def _import(self, tenant: Tenant, body: Any) -> Reply:
         """A raw disk from somewhere else, which is how an image with extensions of one's own comes here."""
         url = body.get("url") if isinstance(body, dict) else None
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")) or set(body) - FOR_AN_IMPORT:
             return answers.error(400, "Invalid url")
-        snapshot_id = new_id(self._luck)
-        self._imported[snapshot_id] = str(body.get("description") or "")
+        if url.endswith(PACKED):
+            return answers.error(400, f"Expected a raw disk image, but found: {url.rpartition('.')[2]} compressed data")
+        snapshot_id, now = new_id(self._luck), self._clock.now()
+        self._imported[snapshot_id] = Imported(str(body.get("description") or ""), now, now + self.importing)
         self._snapshots_of(tenant).append(snapshot_id)
         return answers.answer(201, {"snapshot": self._snapshot(snapshot_id)})
 
@@ -289,7 +303,15 @@ class VultrSimulator(Simulator):
         return answers.answer(200, {"snapshot": self._snapshot(snapshot_id)})
 
     def _snapshot(self, snapshot_id: str) -> dict[str, Any]:
-        return _snapshot(snapshot_id, self._imported.get(snapshot_id, "Talos with NVIDIA extensions"))
+        imported = self._imported.get(snapshot_id)
+        if imported is None:
+            return _snapshot(snapshot_id, "Talos with NVIDIA extensions", "2025-12-01T00:00:00+00:00")
+        begun = imported.begun_at.replace(microsecond=0).isoformat()
+        return _snapshot(snapshot_id, imported.description, begun, done=self._is_ready(snapshot_id))
+
+    def _is_ready(self, snapshot_id: str) -> bool:
+        imported = self._imported.get(snapshot_id)
+        return imported is None or imported.done_at <= self._clock.now()
 
     # -- prices --------------------------------------------------------------------------------------------------------
 
@@ -335,14 +357,14 @@ def _json(call: Call) -> Any:
         return None
 
 
-def _snapshot(snapshot_id: str, description: str) -> dict[str, Any]:
+def _snapshot(snapshot_id: str, description: str, created: str, *, done: bool = True) -> dict[str, Any]:
     return {
         "id": snapshot_id,
-        "date_created": "2025-12-01T00:00:00+00:00",
+        "date_created": created,
         "description": description,
-        "size": 10737418240,
-        "compressed_size": 949678560,
-        "status": "complete",
+        "size": 10737418240 if done else 0,
+        "compressed_size": 949678560 if done else 0,
+        "status": "complete" if done else "pending",
         "os_id": 164,
         "app_id": 0,
     }

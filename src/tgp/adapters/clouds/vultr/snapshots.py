@@ -1,0 +1,98 @@
+"""Vultr's shelf of images: snapshots made from the address of a raw disk. Implements `ImageShelf`."""
+
+from typing import Any
+from urllib.parse import quote
+
+from tgp.adapters.clouds.discreet import Confidence
+from tgp.adapters.clouds.ending import not_ended
+from tgp.adapters.clouds.reading import ID, Odd, identifier, moment
+from tgp.adapters.clouds.sending import Sender
+from tgp.adapters.clouds.vultr.errors import MISSING, refusal, said_in
+from tgp.adapters.clouds.vultr.facts import FACTS
+from tgp.adapters.clouds.vultr.paging import MOST_PAGES, Pages
+from tgp.core.model.cloud_errors import CannotTell, OutcomeUnknown
+from tgp.core.model.secret import Secret
+from tgp.ports.http import Call, Http, Reply, Unreadable, json_call
+from tgp.ports.images import Shelved
+
+READY, GONE = "complete", "deleted"
+
+
+class VultrShelf:
+    def __init__(self, http: Http, key: Secret | None = None) -> None:
+        self._sender = Sender(http, FACTS.title)
+        self._key = key  # `http` sends it; here it is only kept out of errors
+
+    @property
+    def title(self) -> str:
+        return FACTS.title
+
+    async def list(self) -> tuple[Shelved, ...]:
+        pages = Pages("/snapshots", "snapshots")
+        for _ in range(MOST_PAGES):
+            if not pages.take(await self._sender.look(pages.call()), "list snapshots", self._key):
+                break
+        return read_snapshots(pages.rows)
+
+    async def make(self, mark: str, url: str) -> Shelved:
+        body = {"url": url, "description": mark}
+        reply = await self._sender.change(json_call("POST", "/snapshots/create-from-url", body))
+        return read_made(reply, self._key)
+
+    async def remove(self, image_id: str) -> None:
+        if not ID.match(image_id):
+            raise CannotTell(f"{FACTS.title} has no ids such as {image_id[:64]!r}")
+        reply = await self._sender.change(Call("DELETE", f"/snapshots/{quote(image_id, safe='')}"))
+        read_removed(reply, self._key)
+
+
+def read_snapshots(rows: list[Any]) -> tuple[Shelved, ...]:
+    """By id. A row without one makes the list worthless: it could be the image that is looked for."""
+    found = {image.id: image for row in rows if (image := _snapshot(row)) is not None}
+    return tuple(found[each] for each in sorted(found))
+
+
+def _snapshot(row: Any) -> Shelved | None:
+    """None: it is listed as gone."""
+    if not isinstance(row, dict):
+        raise CannotTell(f"{FACTS.title} lists a snapshot that is none")
+    mark, status = row.get("description"), row.get("status")
+    try:
+        image_id, made_at = identifier(row.get("id")), moment(row.get("date_created"), "date_created")
+    except Odd as error:
+        raise CannotTell(f"{FACTS.title} lists a snapshot that cannot be read: {error}") from error
+    if status == GONE:
+        return None
+    return Shelved(image_id, mark if isinstance(mark, str) else "", status == READY, made_at)
+
+
+def read_made(reply: Reply, *confidences: Confidence) -> Shelved:
+    row = _made(reply)
+    if row is not None:
+        try:
+            image = _snapshot(row)
+        except CannotTell:
+            image = None
+        if reply.ok and image is not None:
+            return image
+        raise OutcomeUnknown(f"{FACTS.title} answered the import of an image with {reply.status} and a snapshot")
+    refused = None if reply.ok else refusal(reply, "the import of an image", *confidences)
+    raise refused or OutcomeUnknown(f"{FACTS.title} answered the import of an image with {reply.status}")
+
+
+def _made(reply: Reply) -> Any:
+    """What an answer says was made, an error's too; None: nothing."""
+    try:
+        body = reply.json()
+    except Unreadable:
+        return None
+    return body.get("snapshot") if isinstance(body, dict) else None
+
+
+def read_removed(reply: Reply, *confidences: Confidence) -> None:
+    if reply.status == 204 or (reply.status == MISSING and said_in(reply) is not None):
+        return
+    refused = refusal(reply, "the end of a snapshot", *confidences)
+    if refused is None:
+        raise OutcomeUnknown(f"{FACTS.title} answered the end of a snapshot with {reply.status}")
+    raise not_ended(refused)

@@ -1,0 +1,88 @@
+"""The only sender to the Image Factory. What never changes is asked once."""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+from tgp.adapters.factory import wire
+from tgp.core.model.talos import TalosVersion
+from tgp.ports.factory import FactoryError, FactoryRefused, Schematic
+from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Reply, TooLarge
+
+PATIENCE = timedelta(seconds=60)  # it may have to fetch a release's list first
+K = TypeVar("K")
+V = TypeVar("V")
+REMEMBERED = 256  # schematics; and versions
+
+
+class FactoryClient:
+    """Implements `Factory`. `http` leads to `base_url`, which also stands in the addresses that are handed out.
+
+    A schematic has one id for ever, and a release its extensions: both are kept once they were told. Refusals are not.
+    """
+
+    def __init__(self, http: Http, base_url: str = wire.DEFAULT_URL) -> None:
+        self._http = http
+        self._base_url = base_url
+        self._ids: OrderedDict[Schematic, str] = OrderedDict()
+        self._extensions: OrderedDict[TalosVersion, frozenset[str]] = OrderedDict()
+        self._turn = asyncio.Lock()  # whoever waits finds the answer of whoever asked
+
+    async def schematic(self, schematic: Schematic) -> str:
+        async with self._turn:
+            found = self._ids.get(schematic)
+            if found is None:
+                found = wire.read_create(await self._send(wire.create(schematic)))
+                _keep(self._ids, schematic, found)
+            return found
+
+    async def extensions(self, version: TalosVersion) -> frozenset[str]:
+        async with self._turn:
+            found = self._extensions.get(version)
+            if found is None:
+                found = await self._ask_for_extensions(version)
+                _keep(self._extensions, version, found)
+            return found
+
+    async def versions(self) -> frozenset[TalosVersion]:
+        return wire.read_versions(await self._send(wire.versions()))
+
+    def image(self, schematic: str, version: TalosVersion, asset: str) -> str:
+        return wire.image(self._base_url, schematic, version, asset)
+
+    def installer(self, schematic: str, version: TalosVersion, platform: str = "metal") -> str:
+        return wire.installer(self._base_url, schematic, version, platform)
+
+    async def _ask_for_extensions(self, version: TalosVersion) -> frozenset[str]:
+        try:
+            return wire.read_extensions(await self._send(wire.extensions(version)), version)
+        except FactoryRefused as error:
+            known = await self._known()
+            if known and version not in known:
+                raise wire.no_version(version, known) from error
+            raise
+
+    async def _known(self) -> frozenset[TalosVersion]:
+        """For the words of a refusal alone: that they cannot be had changes nothing."""
+        try:
+            return await self.versions()
+        except FactoryError:
+            return frozenset()
+
+    async def _send(self, call: Call) -> Reply:
+        try:
+            return await self._http.send(replace(call, timeout=PATIENCE))
+        except NeverLeft as error:
+            raise FactoryError(f"{wire.TITLE} cannot be reached: {error}") from error
+        except TooLarge as error:
+            raise FactoryError(f"{wire.TITLE} answered {call.method} {call.path} with too much to read") from error
+        except NoAnswer as error:
+            raise FactoryError(f"{wire.TITLE} did not answer {call.method} {call.path}") from error
+
+
+def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:
+    kept[key] = value
+    if len(kept) > REMEMBERED:
+        kept.popitem(last=False)

@@ -1,0 +1,34 @@
+"""What can be learned of credentials without changing anything. Pure."""
+
+from tgp.adapters.mesh.controlled import Findings
+from tgp.adapters.mesh.tailscale.dialect import AUTH_KEYS, DEVICES, Dialect
+from tgp.adapters.mesh.tailscale.tokens import Grant
+
+ALL = "all"
+ENOUGH = {  # any of these; `devices` is the older, broader scope that clients may still have
+    AUTH_KEYS: frozenset({AUTH_KEYS, "devices", ALL}),
+    DEVICES: frozenset({DEVICES, "devices", ALL}),
+}
+USES = {AUTH_KEYS: "make and revoke auth keys", DEVICES: "see and remove devices"}
+
+
+def judged(grant: Grant, tags: tuple[str, ...], dialect: Dialect) -> Findings:
+    """Scopes are told with a token, and so are the client's tags; which tags those own is not."""
+    if grant.scopes is None:
+        note = f"{dialect.title} does not tell the scopes of {dialect.credentials}: it was only tried for reading"
+        return Findings(notes=(note, *_about_tags(grant, tags, dialect)))
+    problems = tuple(
+        f"{dialect.credentials} cannot {use}: it needs the scope {scope}, with write, and has "
+        f"{', '.join(sorted(grant.scopes))}"
+        for scope, use in USES.items()
+        if not grant.scopes & ENOUGH[scope]
+    )
+    return Findings(problems, _about_tags(grant, tags, dialect))
+
+
+def _about_tags(grant: Grant, tags: tuple[str, ...], dialect: Dialect) -> tuple[str, ...]:
+    if grant.tags is None or grant.tags == set(tags) or not tags or ALL in (grant.scopes or ()):
+        return ()
+    theirs, ours = ", ".join(sorted(grant.tags)), ", ".join(tags)
+    doubt = f"unless its tags own these, no key will be made ({dialect.tag_advice})"
+    return (f"{dialect.credentials} has {theirs}, and machines get {ours}: {doubt}",)

@@ -1,0 +1,128 @@
+"""The only sender to Tailscale's API, or to a server that speaks it. What it asks and how it reads stands in `wire`."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from tgp.adapters.mesh.answers import mapping_of, rows_of, words_of
+from tgp.adapters.mesh.controlled import ControlledMesh, Findings, Minted, secret_of
+from tgp.adapters.mesh.line import ANSWER_BYTES, LIST_BYTES, Line
+from tgp.adapters.mesh.membership import Member
+from tgp.adapters.mesh.tailscale import wire
+from tgp.adapters.mesh.tailscale.check import judged
+from tgp.adapters.mesh.tailscale.dialect import TAILSCALE_API, Dialect, tailscale
+from tgp.adapters.mesh.tailscale.errors import Verb, failure
+from tgp.adapters.mesh.tailscale.tokens import Passes, Tokens
+from tgp.core.model.mesh import MeshSettings, Secrets
+from tgp.core.model.secret import Secret
+from tgp.ports.clock import Clock
+from tgp.ports.http import Call, Dial, Http, Reply
+from tgp.ports.mesh import MeshBusy, MeshError, MeshRefused, Ticket
+
+WANTED = "tailscale needs an OAuth client (tailscaleConfig.oauthCredentialsSecretRef), or a fixed auth key"
+
+
+class V2Control:
+    """Implements `Control` in Tailscale's API v2."""
+
+    def __init__(self, http: Http, passes: Passes, settings: MeshSettings, dialect: Dialect) -> None:
+        self._line = Line(http, dialect.title)
+        self._passes = passes
+        self._settings = settings
+        self._dialect = dialect
+
+    @property
+    def title(self) -> str:
+        return self._dialect.title
+
+    @property
+    def ids_are_its_own(self) -> bool:
+        return self._dialect.ids_are_its_own
+
+    async def mint(self, ticket: Ticket, lasts: timedelta) -> Minted:
+        tags = self._settings.tags
+        reply = await self._send(wire.mint(ticket, lasts, ephemeral=self._settings.ephemeral, tags=tags))
+        if not reply.ok:
+            raise self._failure(reply, Verb.MINT)
+        return wire.read_key(reply, self.title)
+
+    async def members(self) -> tuple[Member, ...]:
+        reply = await self._send(wire.devices(), max_bytes=LIST_BYTES)
+        if reply.status != 200:
+            raise self._failure(reply, Verb.LIST)
+        return wire.read_devices(reply, self.title)
+
+    async def delete(self, device_id: str) -> None:
+        reply = await self._send(wire.delete_device(device_id))
+        if reply.status == 501 and words_of(reply) is not None:
+            raise MeshRefused(
+                f"device {device_id} belongs to another tailnet than {self._dialect.credentials}: were the credentials "
+                "exchanged? Remove the device by hand, or bring the old credentials back"
+            )
+        if not reply.ok and not _is_gone(reply):
+            raise self._failure(reply, Verb.DELETE)
+
+    async def revoke(self, key_id: str) -> None:
+        reply = await self._send(wire.delete_key(key_id))
+        if not reply.ok and not _is_gone(reply):
+            raise self._failure(reply, Verb.REVOKE)
+
+    async def forget(self, key_id: str) -> None:
+        """A revoked key is forgotten by the server itself."""
+
+    async def findings(self) -> Findings:
+        """Two harmless looks first: the token may be exchanged by them, and what is told of it with it."""
+        refused: list[str] = []
+        for call, verb, name in ((wire.devices(), Verb.LIST, "devices"), (wire.keys(), Verb.KEYS, "keys")):
+            reply = await self._send(call, max_bytes=LIST_BYTES)
+            if reply.status == 200:
+                rows_of(mapping_of(reply, self.title, verb), name, self.title)
+                continue
+            error = self._failure(reply, verb)
+            if not isinstance(error, MeshRefused):
+                raise error
+            refused.append(str(error))
+        grant = await self._passes.grant()
+        found = judged(grant, self._settings.tags, self._dialect) if grant is not None else Findings()
+        return Findings(found.problems or tuple(refused), found.notes)
+
+    async def _send(self, call: Call, *, max_bytes: int = ANSWER_BYTES) -> Reply:
+        """With a token; a token that is refused is exchanged once, since it may have been revoked before its time."""
+        token, is_new = await self._passes.current()
+        reply = await self._line.send(keyed(call, token), max_bytes=max_bytes)
+        if reply.status == 401 and not is_new:
+            self._passes.forget(token)
+            token, _ = await self._passes.current()
+            reply = await self._line.send(keyed(call, token), max_bytes=max_bytes)
+        if reply.status == 401 and not self._passes.made_to_last:
+            self._passes.forget(token)
+            raise MeshBusy(f"{self.title} does not accept the token that it has just given out")
+        return reply
+
+    def _failure(self, reply: Reply, verb: Verb) -> MeshError:
+        return failure(reply, verb, self._dialect, self._passes.confidences, self._settings.tags)
+
+
+class TailscaleMesh(ControlledMesh):
+    """Behind the `Mesh` port. Raises MeshRefused where a secret that its settings name is missing."""
+
+    def __init__(
+        self, settings: MeshSettings, secrets: Secrets, dial: Dial, clock: Clock, *, base_url: str = TAILSCALE_API
+    ) -> None:
+        fixed_key = secret_of(secrets, settings.auth_key)
+        client_id = secret_of(secrets, settings.client_id)
+        client_secret = secret_of(secrets, settings.client_secret)
+        control = None
+        if client_id is not None and client_secret is not None:
+            dialect = tailscale(settings)
+            http = dial(base_url)
+            control = V2Control(http, Tokens(http, dialect, client_id, client_secret, clock), settings, dialect)
+        super().__init__(settings, control, fixed_key, clock, wanted=WANTED)
+
+
+def keyed(call: Call, token: Secret) -> Call:
+    return replace(call, headers=(("Authorization", f"Bearer {token.reveal()}"), *call.headers))
+
+
+def _is_gone(reply: Reply) -> bool:
+    """In its own words: not the page of a proxy that has lost its server."""
+    return reply.status == 404 and words_of(reply) is not None

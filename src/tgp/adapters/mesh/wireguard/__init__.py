@@ -1,0 +1,5 @@
+"""A plain WireGuard tunnel to one server: deprecated, and still carried."""
+
+from tgp.adapters.mesh.wireguard.client import WireGuardMesh
+
+__all__ = ["WireGuardMesh"]

@@ -1,0 +1,26 @@
+"""The shelves of images at providers: at present Vultr alone boots from one."""
+
+from dataclasses import dataclass, field
+
+from tgp.adapters.clouds.keyed import KeyedHttp
+from tgp.core.model.secret import Secret
+from tgp.core.model.source import Source
+from tgp.ports.http import Dial
+from tgp.ports.images import ImageShelf
+
+
+@dataclass(slots=True)
+class AllShelves:
+    """Implements `ImageShelves`."""
+
+    dial: Dial = field(repr=False)
+
+    def open(self, source: Source, key: Secret | None) -> ImageShelf | None:
+        if source.provider != "vultr":
+            return None
+        from tgp.adapters.clouds.vultr.facts import FACTS
+        from tgp.adapters.clouds.vultr.snapshots import VultrShelf
+
+        plain = self.dial(source.settings.endpoint or FACTS.endpoint)
+        http = KeyedHttp(plain, (("Authorization", f"Bearer {key.reveal()}"),)) if key is not None else plain
+        return VultrShelf(http, key)

@@ -1,0 +1,168 @@
+"""Which image a machine boots, and whether it can be had: extensions that exist, a snapshot where one is needed.
+
+Asked before anything is paid for. What is fetched on a machine's behalf (a snapshot at Vultr) is fetched once for all.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from tgp.api.common import canonical_provider
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.talos import TalosConfig
+from tgp.controllers.boot.shelf import PREPARING, ShelfKeeper
+from tgp.controllers.keys import keys_for
+from tgp.core.model import gpus
+from tgp.core.model.boot_image import BootImage
+from tgp.core.model.image_mark import ImageMark
+from tgp.core.model.mesh import Backend
+from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.source import Source
+from tgp.core.model.talos import TalosVersion
+from tgp.core.rules.sources import sources_of
+from tgp.core.rules.talos.assets import asset_for, platform_for
+from tgp.core.rules.talos.extensions import wanted_extensions
+from tgp.ports.boot import BootRefused
+from tgp.ports.factory import Factory, FactoryRefused, Schematic
+from tgp.ports.images import ImageShelf, ImageShelves
+from tgp.ports.vault import Vault
+
+IN_A_TAILNET = frozenset({Backend.TAILSCALE, Backend.HEADSCALE})
+COUNTS = (1, 8)  # of GPUs: by the second a machine may have switches between them
+ARCH = "amd64"  # of what is kept at providers: nobody who boots from a shelf sells another
+
+
+@dataclass(frozen=True, slots=True)
+class ImageNeed:
+    """What machines of one class may need at one provider."""
+
+    node_class: GPUNodeClass
+    provider: str
+    version: TalosVersion
+    config: TalosConfig
+    backend: Backend
+
+
+class ImageDesk:
+    def __init__(
+        self,
+        factory: Factory,
+        shelves: ImageShelves,
+        vault: Vault,
+        keeper: ShelfKeeper,
+        cluster_id: Callable[[], str],  # empty: not known yet
+    ) -> None:
+        self._factory = factory
+        self._shelves = shelves
+        self._vault = vault
+        self._keeper = keeper
+        self._cluster_id = cluster_id
+        self._sources: dict[str, Source] = {}  # whose shelves this run has had in hand
+
+    async def for_machine(
+        self,
+        version: TalosVersion,
+        config: TalosConfig,
+        offer: Offer,
+        backend: Backend,
+        *,
+        node_class: GPUNodeClass,
+        nvidia: bool,  # noqa: ARG002 - whoever calls knows it by the resource; here the model says more
+    ) -> BootImage:
+        """Raises FactoryRefused, FactoryError, BootRefused, CloudError or ClusterError: nothing was ordered."""
+        if offer.boot in (BootMode.CONTAINER, BootMode.POWER):
+            return BootImage(version, "", "", arch=offer.arch)
+        schematic = await self.checked_schematic(version, config, backend, offer.gpu, offer.gpu_count)
+        installer = self._factory.installer(schematic, version, platform_for(offer.boot, offer.provider))
+        asset = asset_for(offer.boot, offer.provider, offer.arch)
+        url = self._factory.image(schematic, version, asset) if asset else ""
+        if offer.boot is BootMode.TAKEOVER:
+            return BootImage(version, schematic, installer, raw_url=url, arch=offer.arch)
+        source = _source(node_class, offer.provider)
+        if source is None or not url or source.settings.snapshot_id:
+            own = source.settings.snapshot_id if source is not None else None
+            return BootImage(version, schematic, installer, image=own or "", arch=offer.arch)
+        image = await self._fetched(source, version, offer.arch, schematic, url)
+        return BootImage(version, schematic, installer, image=image, arch=offer.arch)
+
+    async def checked_schematic(
+        self, version: TalosVersion, config: TalosConfig, backend: Backend, model: str = "", count: int = 0
+    ) -> str:
+        """The id of the class's own schematic, else of one with all that is needed, every extension of which exists."""
+        if config.schematic:
+            return config.schematic
+        wanted = wanted_extensions(
+            version, tailscale=backend in IN_A_TAILNET, model=model, count=count, own=config.extensions
+        )
+        if wanted:
+            there = await self._factory.extensions(version)
+            if missing := [name for name in wanted if name not in there]:
+                names = " and ".join(missing)
+                raise FactoryRefused(f"Talos {version} has no extension {names}: see talosConfig.extensions and image")
+        return await self._factory.schematic(Schematic(wanted))
+
+    # -- what is kept at providers -------------------------------------------------------------------------------------
+
+    async def _fetched(self, source: Source, version: TalosVersion, arch: str, schematic: str, url: str) -> str:
+        cluster = self._cluster_id()
+        if not cluster:
+            raise BootRefused(PREPARING, "this cluster's own name is not known yet: in a moment")
+        mark = ImageMark(cluster, version, arch, schematic)
+        return await self._keeper.image(await self._open(source), mark, url)
+
+    async def sweep(self, needs: Iterable[ImageNeed]) -> tuple[str, ...]:
+        """Give up the images that no class needs any more; the marks of what went.
+
+        Raises FactoryError, CloudError, ClusterError: then nobody can tell what is needed, and nothing more goes.
+        """
+        cluster = self._cluster_id()
+        if not cluster:
+            return ()
+        needed: set[ImageMark] = set()
+        for need in needs:
+            source = _source(need.node_class, need.provider)
+            if source is None or source.settings.snapshot_id or not asset_for(BootMode.NATIVE, need.provider):
+                continue
+            self._sources[source.name] = source
+            needed |= {ImageMark(cluster, need.version, ARCH, each) for each in await self._schematics(need)}
+        gone: list[str] = []
+        for source in tuple(self._sources.values()):
+            try:
+                shelf = await self._open(source)
+            except BootRefused:  # its key is gone, and with it the way there
+                del self._sources[source.name]
+                continue
+            gone += await self._keeper.sweep(shelf, cluster, needed)
+        return tuple(gone)
+
+    async def _schematics(self, need: ImageNeed) -> set[str]:
+        """Of every machine the class could buy there: few, since most GPUs need the same extensions."""
+        if need.config.schematic:
+            return {need.config.schematic}
+        wanted = {
+            wanted_extensions(
+                need.version,
+                tailscale=need.backend in IN_A_TAILNET,
+                model=model,
+                count=count,
+                own=need.config.extensions,
+            )
+            for model in gpus.catalogue().gpus
+            for count in COUNTS
+        }
+        return {await self._factory.schematic(Schematic(each)) for each in wanted}
+
+    async def _open(self, source: Source) -> ImageShelf:
+        keys = await keys_for(source, self._vault)
+        if keys.missing:
+            raise BootRefused("KeyMissing", keys.missing)
+        shelf = self._shelves.open(source, keys.own)
+        assert shelf is not None, "only providers with a shelf have an asset to keep there"
+        self._sources[source.name] = source
+        return shelf
+
+
+def _source(node_class: GPUNodeClass, provider: str) -> Source | None:
+    """Where the class buys from this provider; the first, where it names several keys."""
+    return next(
+        (source for name, source in sources_of(node_class).items() if canonical_provider(name) == provider), None
+    )

@@ -1,0 +1,104 @@
+"""Whether machines of a class could boot and join, looked at before money is spent: its template, the join values, the
+mesh's credentials.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+
+from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.controllers.boot.mesh_desk import MeshDesk
+from tgp.controllers.boot.papers import BootPapers, PaperDesk
+from tgp.core.model.conditions import Verdict
+from tgp.core.model.machine_config import Conversion, Finding, Severity
+from tgp.core.model.mesh import Backend, MeshReport, MeshSettings
+from tgp.core.model.offer import BootMode
+from tgp.core.model.talos import TalosVersion
+from tgp.core.rules.mesh.choice import mesh_of
+from tgp.core.rules.talos.render import inspect
+from tgp.ports.boot import BootRefused
+from tgp.ports.clock import Clock
+from tgp.ports.clouds import Clouds
+from tgp.ports.mesh import MeshError, MeshRefused
+
+CHECKED_FOR = timedelta(minutes=15)  # a mesh is not asked about the same credentials more often
+REMEMBERED = 128  # inspections of templates
+SHOWN = 12  # conversions that a condition lists; the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    trouble: Verdict | None = None  # why it is not ready; None: nothing was found
+    converted: Verdict | None = None  # what became of an old template; None: nothing had to
+
+
+class ClassInspector:
+    def __init__(self, papers: PaperDesk, meshes: MeshDesk, clouds: Clouds, clock: Clock, default_backend: str) -> None:
+        self._papers = papers
+        self._meshes = meshes
+        self._clouds = clouds
+        self._clock = clock
+        self._default_backend = default_backend
+        self._reports: dict[MeshSettings, tuple[float, MeshReport]] = {}
+
+    async def inspect(self, node_class: GPUNodeClass) -> Inspection:
+        """Raises ClusterError where the API server does not say."""
+        conversions: dict[Conversion, None] = {}
+        trouble = None
+        for provider in self._booted(node_class):
+            try:
+                papers = await self._papers.papers(node_class, provider)
+                settings = mesh_of(node_class, provider, None, self._default_backend)
+                conversions |= dict.fromkeys(self._template(papers, settings))
+                await self._mesh(settings)
+            except BootRefused as error:
+                trouble = trouble or Verdict("Ready", False, error.reason, str(error))
+        return Inspection(trouble, _converted(conversions))
+
+    def _booted(self, node_class: GPUNodeClass) -> Iterable[str]:
+        """Its providers whose machines are booted, rather than switched on."""
+        for entry in node_class.spec.providers:
+            name = canonical_provider(entry.name)
+            if entry.enabled and name in PROVIDERS and set(self._clouds.facts(name).boot) != {BootMode.POWER}:
+                yield name
+
+    def _template(self, papers: BootPapers, settings: MeshSettings) -> tuple[Conversion, ...]:
+        conversions, findings = _inspected(papers.template, papers.version, settings.backend, papers.kubelet_image)
+        errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+        if errors:
+            more = f"; and {len(errors) - 1} more" if errors[1:] else ""
+            raise BootRefused("TemplateRefused", f"the machine config template: {errors[0]}{more}; see tgp talos check")
+        return conversions
+
+    async def _mesh(self, settings: MeshSettings) -> None:
+        now = self._clock.boottime()
+        found = self._reports.get(settings)
+        if found is None or now - found[0] > CHECKED_FOR.total_seconds():
+            try:
+                report = await (await self._meshes.open(settings)).check()
+            except MeshRefused as error:
+                raise BootRefused("MeshRefused", str(error)) from error
+            except MeshError:
+                return  # it does not answer just now: nothing is known, so nothing is said
+            found = self._reports[settings] = now, report
+        if not found[1].usable:
+            del self._reports[settings]  # asked again at the next look: somebody mends it
+            raise BootRefused("MeshRefused", "; ".join(found[1].problems) or "the mesh refuses the credentials")
+
+
+@lru_cache(REMEMBERED)
+def _inspected(
+    template: str | None, version: TalosVersion, backend: Backend, kubelet_image: str
+) -> tuple[tuple[Conversion, ...], tuple[Finding, ...]]:
+    """Of what does not change between two looks."""
+    return inspect(template, version, backend=backend, kubelet_image=kubelet_image)
+
+
+def _converted(conversions: Iterable[Conversion]) -> Verdict | None:
+    listed = [str(each) for each in conversions]
+    if not listed:
+        return None
+    rest = f"; and {len(listed) - SHOWN} more: tgp talos check shows all" if listed[SHOWN:] else ""
+    return Verdict("TemplateConverted", True, "OldTemplate", "; ".join(listed[:SHOWN]) + rest)

@@ -1,0 +1,89 @@
+"""What the cluster and a class say about a machine's config: version, kubelet, template, join values. Only read."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
+from tgp.api.talos import TalosConfig
+from tgp.core.model.join import JOIN_SECRET, NEEDED, JoinValues
+from tgp.core.model.node import Node
+from tgp.core.model.secret import Secret
+from tgp.core.model.talos import TalosVersion, read_version
+from tgp.core.rules.talos.join_values import read_join
+from tgp.core.rules.talos.releases import USUAL, kubelet_for, running
+from tgp.core.rules.talos.settings import talos_of
+from tgp.ports.boot import BootRefused
+from tgp.ports.cluster import Cluster, Forbidden
+from tgp.ports.vault import Vault
+
+MAKE_JOIN_SECRET = "make it with: tgp talos join-secret"  # noqa: S105 - a command, not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class BootPapers:
+    config: TalosConfig
+    version: TalosVersion
+    kubelet_image: str
+    template: str | None = field(repr=False)  # None: one is generated
+    join: JoinValues
+
+
+class PaperDesk:
+    """Raises BootRefused with the reason of a condition, and ClusterError where the API server does not say."""
+
+    def __init__(
+        self, vault: Vault, cluster: Cluster, nodes: Callable[[], Iterable[Node]], *, talos_version: str = ""
+    ) -> None:
+        self._vault = vault
+        self._cluster = cluster
+        self._nodes = nodes
+        self._talos_version = talos_version  # the operator's own; empty: it names none
+
+    async def papers(self, node_class: GPUNodeClass, provider: str, request: GPURequest | None = None) -> BootPapers:
+        config = talos_of(node_class, provider)
+        version = self.version(config, request)
+        kubelet, why = kubelet_for(config.kubelet_image, await self._cluster.version(), version)
+        if why:
+            raise BootRefused("KubeletUnsupported", why)
+        return BootPapers(config, version, kubelet, await self.template(config), await self.join())
+
+    def version(self, config: TalosConfig, request: GPURequest | None = None) -> TalosVersion:
+        talos = request.spec.talos_config if request is not None else None
+        said = (talos.image if talos is not None else None) or config.image
+        found = read_version(said) if said else running(self._nodes()) or read_version(self._talos_version or USUAL)
+        if found is None or not found.supported:
+            raise BootRefused(
+                "TalosVersionUnsupported", f"{said or self._talos_version} is not a Talos of v1.10 to v1.14"
+            )
+        return found
+
+    async def template(self, config: TalosConfig) -> str | None:
+        ref = config.machine_config_secret_ref
+        if ref is None:
+            return config.machine_config_template
+        values = await self._read(ref.name)
+        value = values.get(ref.key)
+        if value is None:
+            raise BootRefused("TemplateMissing", f"Secret {ref.name} has no key {ref.key}, the machine config template")
+        return value.reveal()
+
+    async def join(self) -> JoinValues:
+        values = await self._read(JOIN_SECRET)
+        read = read_join(values)
+        if isinstance(read, JoinValues):
+            return read
+        raise BootRefused("JoinSecretMissing", f"Secret {JOIN_SECRET}: {'; '.join(read)}; {MAKE_JOIN_SECRET}")
+
+    async def _read(self, name: str) -> Mapping[str, Secret]:
+        try:
+            values = await self._vault.read(name)
+        except Forbidden:
+            why = f"the operator may not read Secret {name}: let its Role get that Secret"
+            raise BootRefused("SecretForbidden", why) from None
+        if values is not None:
+            return values
+        if name == JOIN_SECRET:
+            keys = ", ".join(NEEDED)
+            raise BootRefused("JoinSecretMissing", f"there is no Secret {name} (keys {keys}); {MAKE_JOIN_SECRET}")
+        raise BootRefused("TemplateMissing", f"there is no Secret {name} with the machine config template")

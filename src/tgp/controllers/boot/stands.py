@@ -1,0 +1,67 @@
+"""What was last seen of each machine in its mesh; requests read it, the keeper fills it."""
+
+from dataclasses import dataclass, replace
+
+from tgp.core.model.mesh import CONNECTED_WITHOUT, Backend, Device, MeshStand, Network
+from tgp.core.model.node import Node
+from tgp.core.rules.mesh.stand import stand_of
+
+TITLES = {
+    Backend.TAILSCALE: "tailnet",
+    Backend.HEADSCALE: "tailnet",
+    Backend.WIREGUARD: "WireGuard tunnel",
+    Backend.KUBESPAN: "KubeSpan mesh",
+    Backend.NONE: "network",
+}
+NOT_ASKED = MeshStand(None, "NotAskedYet", "the mesh was not asked yet")
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    backend: Backend
+    hostname: str
+    ranges: tuple[Network, ...] = ()
+    has_devices: bool = False
+    device: Device | None = None
+    silent: str = ""  # how its kubelet's Lease shows that it is not there; empty: it is
+    trouble: str = ""  # why it cannot be told; empty: it was
+
+
+class Stands:
+    def __init__(self) -> None:
+        self._by_token: dict[str, Sighting] = {}
+
+    def of(self, token: str, node: Node | None) -> MeshStand:
+        seen = self._by_token.get(token)
+        if seen is None:
+            return NOT_ASKED
+        backend = seen.backend.value if seen.hostname else ""
+        if seen.backend is Backend.NONE:
+            if seen.silent:
+                return MeshStand(False, "LeaseStale", seen.silent, backend=backend)
+            return replace(CONNECTED_WITHOUT, backend=backend)
+        if seen.trouble:
+            return MeshStand(None, "MeshUnreachable", seen.trouble, backend=backend)
+        found = stand_of(
+            TITLES[seen.backend],
+            seen.hostname,
+            node,
+            seen.device,
+            ranges=seen.ranges,
+            has_devices=seen.has_devices,
+        )
+        if found.ok and seen.silent:
+            return replace(found, ok=False, reason="LeaseStale", message=seen.silent, backend=backend)
+        return replace(found, backend=backend)
+
+    def put(self, token: str, seen: Sighting) -> bool:
+        """Whether it is news."""
+        before = self._by_token.get(token)
+        self._by_token[token] = seen
+        return before != seen
+
+    def forget(self, token: str) -> None:
+        self._by_token.pop(token, None)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._by_token

@@ -1,0 +1,194 @@
+"""May this machine become a Node? One certificate per bootstrap token, for the name that was reserved, and no other.
+
+A token travels in user data, which a provider keeps and the owner of a marketplace's host can read. So whatever bears
+one is taken for hostile: it may become the one Node that it was made for, once, or nothing.
+"""
+
+import re
+import warnings
+from base64 import b64decode
+from binascii import Error as NotBase64
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
+
+from tgp.core.model.record import uid_text
+from tgp.core.model.signing import SigningRequest
+
+NODES_GROUP = "system:nodes"
+NODE_PREFIX = "system:node:"
+MOST_BYTES = 16 << 10  # of a request: a kubelet's has less than one KiB
+RSA_BITS = (2048, 8192)
+LEAST_EXPONENT = 65537
+SEEN_WITHIN = timedelta(seconds=60)  # our view of requests may lag behind a machine; it never boots within seconds
+SHOWN = 120  # characters of what a stranger wrote
+
+# What kubelets ask for: with an elliptic key, and with an RSA key or of old.
+USAGES = (
+    frozenset({"digital signature", "client auth"}),
+    frozenset({"digital signature", "key encipherment", "client auth"}),
+)
+
+_BEARER = re.compile(r"system:bootstrap:([a-z0-9]{6})")
+# One block and nothing around it: two readers of anything else may see two different requests.
+_PEM = re.compile(
+    rb"-----BEGIN CERTIFICATE REQUEST-----\r?\n([A-Za-z0-9+/=\r\n]+?)\r?\n-----END CERTIFICATE REQUEST-----\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bearer:
+    """A bootstrap token of ours, as its Secret says."""
+
+    id: str
+    token: str  # of the attempt that it was made for
+    node: str  # the only one it may become
+    expires_at: datetime
+    used_by: str = ""  # the uid of the request that it was used for; empty: not yet
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The attempt that the token was made for, as its GPURequest has it."""
+
+    waits: bool  # it is open, and its machine is wanted
+    node: str  # the name reserved
+    taken: bool = False  # a Node of that name is there, and is not this machine's
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """None of our business, or answered already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Not to be told yet: look again then."""
+
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """For good. `why` is for people and may quote the asker, shortened."""
+
+    reason: str
+    why: str
+
+
+Judgement: TypeAlias = Leave | Later | Approve | Deny
+
+
+def token_id_of(username: str) -> str:
+    """The id of the bootstrap token that somebody came with; empty: with none."""
+    found = _BEARER.fullmatch(username)
+    return found[1] if found else ""
+
+
+def judge_csr(asked: SigningRequest, bearer: Bearer | None, claim: Claim | None, now: datetime) -> Judgement:
+    """`bearer` None: no such token of ours is there (any more). `claim` None: no request is seen that made it."""
+    if not asked.ours or asked.answer is not None or asked.deleting:
+        return Leave()
+    if not token_id_of(asked.username):
+        return Deny("NoToken", f"{_quoted(asked.username)} is no bootstrap token")
+    if bearer is None:
+        return Deny("UnknownToken", "the bootstrap token is none of this operator's, or was withdrawn")
+    if now >= bearer.expires_at:
+        return Deny("TokenExpired", f"the bootstrap token of Node {bearer.node} has expired")
+    if bearer.used_by not in ("", uid_text(asked.uid)):
+        return Deny("TokenUsed", f"the bootstrap token of Node {bearer.node} was used before: it is good for one")
+    return _wrong_with(asked, bearer.node) or _judge_claim(asked, bearer, claim, now)
+
+
+def _judge_claim(asked: SigningRequest, bearer: Bearer, claim: Claim | None, now: datetime) -> Judgement:
+    if claim is None:
+        until = (asked.created_at or now) + SEEN_WITHIN
+        if now < until:
+            return Later(until)
+        return Deny("NotExpected", f"no GPURequest waits for Node {bearer.node}")
+    if not claim.waits:
+        return Deny("NotExpected", f"the GPURequest of Node {bearer.node} waits for no machine any more")
+    if claim.node != bearer.node:
+        return Deny("NotExpected", f"the name reserved is {claim.node}, not {bearer.node}")
+    if claim.taken:
+        return Deny("NameTaken", f"there is a Node {bearer.node}, and it is another machine's")
+    return Approve(bearer.node)
+
+
+def _wrong_with(asked: SigningRequest, node: str) -> Deny | None:
+    """What a kubelet of that Node would not ask for; None: nothing."""
+    if frozenset(asked.usages) not in USAGES or len(set(asked.usages)) != len(asked.usages):
+        return Deny(
+            "WrongUsages", f"a kubelet asks for a client certificate, not for {_quoted(', '.join(asked.usages))}"
+        )
+    try:
+        return _wrong_with_document(asked.document, node)
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
+        return Deny("Unreadable", "the certificate request cannot be read")
+
+
+def _wrong_with_document(document: bytes, node: str) -> Deny | None:
+    block = _PEM.fullmatch(document) if len(document) <= MOST_BYTES else None
+    if block is None:
+        return Deny("Unreadable", "the request is not one PEM block of a certificate request and nothing else")
+    request = x509.load_der_x509_csr(_decoded(block[1]))
+    if why := _wrong_name(_subject(request), node):
+        return Deny("WrongName", why)
+    if len(request.attributes):  # extensions, alternative names among them, are one of these
+        return Deny("ExtraNames", "a kubelet's request has a subject and no further names, extensions or attributes")
+    if why := _weak(request.public_key()):
+        return Deny("WeakKey", why)
+    if not request.is_signature_valid:
+        return Deny("Unreadable", "the request is not signed by the key that it is for")
+    return None
+
+
+def _decoded(block: bytes) -> bytes:
+    try:
+        return b64decode(b"".join(block.split()), validate=True)
+    except NotBase64 as error:
+        raise ValueError("not base64") from error
+
+
+def _subject(request: x509.CertificateSigningRequest) -> x509.Name:
+    """Without the reader's warning about common names beyond 64 bytes: Node names are longer, and Kubernetes agrees."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return request.subject
+
+
+def _wrong_name(subject: x509.Name, node: str) -> str:
+    """Exactly the group of nodes and this Node's name, each once and on its own: whoever reads it reads the same."""
+    parts = [[(part.oid, part.value) for part in rdn] for rdn in subject.rdns]
+    group, name = [(NameOID.ORGANIZATION_NAME, NODES_GROUP)], [(NameOID.COMMON_NAME, f"{NODE_PREFIX}{node}")]
+    if parts in ([group, name], [name, group]):
+        return ""
+    return f"it asks to be {_quoted(subject.rfc4514_string())}; its token can become Node {node} only"
+
+
+def _weak(key: object) -> str:
+    match key:
+        case ec.EllipticCurvePublicKey(curve=ec.SECP256R1() | ec.SECP384R1() | ec.SECP521R1()):
+            return ""
+        case rsa.RSAPublicKey():
+            least, most = RSA_BITS
+            sound = least <= key.key_size <= most and key.public_numbers().e >= LEAST_EXPONENT
+            return "" if sound else f"an RSA key of {key.key_size} bits is not what a kubelet makes"
+        case _:
+            return "its key is of a kind that no kubelet makes"
+
+
+def _quoted(text: str) -> str:
+    """As a stranger wrote it, on one line, with nothing in it that a terminal or a log would act on."""
+    shown = ascii(text)
+    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…"

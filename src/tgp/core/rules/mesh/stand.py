@@ -1,0 +1,83 @@
+"""Whether a machine is connected: its Node on an address of the mesh, and the mesh knowing the machine."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from tgp.core.model.mesh import Device, MeshStand, Network
+from tgp.core.model.node import Node
+
+INTERNAL_IP = "InternalIP"
+
+
+def stand_of(
+    title: str,  # of the mesh, for people: tailnet
+    hostname: str,
+    node: Node | None,
+    device: Device | None,
+    *,
+    ranges: tuple[Network, ...],
+    has_devices: bool,
+) -> MeshStand:
+    name, address = (device.name or device.hostname, _inside(device.addresses, ranges)) if device else ("", "")
+    if node is None:
+        if not has_devices:
+            return MeshStand(False, "NotJoined", f"no Node has come through the {title} yet")
+        if device is None:
+            return MeshStand(False, "DeviceMissing", f"the {title} does not know {hostname} yet")
+        came = f"{hostname} is in the {title} as {address or 'a device without an address'}; its Node is not here yet"
+        return MeshStand(False, "NodeMissing", came, name, address)
+    reported = addresses_of(node)
+    if not reported:
+        return MeshStand(False, "NoAddress", f"Node {node.name} reports no InternalIP yet", name, address)
+    at = _inside(reported, ranges)
+    if not at:
+        wanted = " or ".join(str(network) for network in ranges)
+        wrong = (
+            f"Node {node.name} registered with {', '.join(reported)}, not with an address of the {title} ({wanted}): "
+            "see machine.kubelet.nodeIP.validSubnets in the machine config"
+        )
+        return MeshStand(False, "WrongAddress", wrong, name, address)
+    if has_devices and device is None:
+        lost = f"Node {node.name} has {at}, but the {title} does not list {hostname}: was its device removed?"
+        return MeshStand(False, "DeviceUnknown", lost, "", at)
+    if device is not None and device.addresses and at not in device.addresses:
+        other = f"Node {node.name} has {at}, but {hostname} is {', '.join(device.addresses)} in the {title}"
+        return MeshStand(False, "WrongAddress", other, name, at)
+    return MeshStand(True, "Connected", f"{name or node.name} is {at} in the {title}", name or hostname, at)
+
+
+def addresses_of(node: Node) -> tuple[str, ...]:
+    return tuple(address for kind, address in node.addresses if kind == INTERNAL_IP)
+
+
+def lease_trouble(node: str, lease: Mapping[str, Any], now: datetime) -> str:
+    """How a kubelet's Lease shows that it is silent; empty: it was renewed within the time it lasts."""
+    said, lasts = lease.get("renewTime"), lease.get("leaseDurationSeconds")
+    if not isinstance(said, str) or not isinstance(lasts, int):
+        return f"the kubelet of Node {node} has not renewed its Lease yet"
+    try:
+        renewed = datetime.fromisoformat(said)
+    except ValueError:
+        return f"the Lease of Node {node} cannot be read"
+    if now - renewed > timedelta(seconds=lasts):
+        return f"the kubelet of Node {node} renewed its Lease at {renewed:%H:%M:%S}Z for the last time: is it running?"
+    return ""
+
+
+def own_address(address: str) -> tuple[Network, ...]:
+    """The network of one host, where a mesh gives addresses beforehand: 10.8.0.7/24 is 10.8.0.7/32."""
+    return (ip_network(ip_address(address.partition("/")[0])),)
+
+
+def _inside(addresses: Iterable[str], ranges: tuple[Network, ...]) -> str:
+    """The first that lies in the mesh; empty: none does."""
+    for text in addresses:
+        try:
+            address = ip_address(text)
+        except ValueError:
+            continue
+        if not ranges or any(address in network for network in ranges if network.version == address.version):
+            return text
+    return ""

@@ -1,0 +1,96 @@
+"""Is this a machine config with which a rented machine becomes a worker of its cluster? Every reason why not, by line.
+
+Three kinds of reasons: what Talos's loader refuses, what its validator refuses, and what nobody would notice before a
+machine was paid for. Values are never quoted: they may be secrets.
+"""
+
+from itertools import chain
+
+from tgp.core.model.machine_config import Finding
+from tgp.core.model.talos import TalosVersion
+from tgp.core.rules.talos import (
+    checks_documents,
+    checks_expected,
+    checks_join,
+    checks_loader,
+    checks_machine,
+    checks_network,
+    checks_node,
+)
+from tgp.core.rules.talos.keys import CLASSIC_KIND
+from tgp.core.rules.talos.pages import Check, Config, Expectations, Page, as_text
+from tgp.core.rules.talos.stream import Document, Unreadable, read_stream
+
+__all__ = ["CHECKS", "Expectations", "check", "pages_of"]
+
+CHECKS: tuple[Check, ...] = (
+    checks_loader.check_kinds,
+    checks_loader.check_once,
+    checks_loader.check_keys,
+    checks_join.check_sections,
+    checks_join.check_type,
+    checks_join.check_persist,
+    checks_join.check_certificates,
+    checks_join.check_tokens,
+    checks_join.check_endpoint,
+    checks_join.check_cluster_network,
+    checks_join.check_discovery,
+    checks_join.check_control_plane_only,
+    checks_node.check_labels,
+    checks_node.check_annotations,
+    checks_node.check_taints,
+    checks_node.check_kubelet,
+    checks_node.check_kubelet_image,
+    checks_machine.check_files,
+    checks_machine.check_features,
+    checks_machine.check_install,
+    checks_machine.check_disks,
+    checks_machine.check_logging,
+    checks_machine.check_registries,
+    checks_network.check_interfaces,
+    checks_network.check_tunnel_documents,
+    checks_network.check_kubespan,
+    checks_documents.check_extension_services,
+    checks_documents.check_hostname,
+    checks_documents.check_addresses,
+    checks_documents.check_rules,
+    checks_documents.check_runtime,
+    checks_documents.check_volumes,
+    checks_documents.check_discovery_service,
+    checks_documents.check_parameters,
+    checks_documents.check_resolvers,
+    checks_expected.check_placeholders,
+    checks_expected.check_size,
+    checks_expected.check_identity,
+    checks_expected.check_node_address,
+    checks_expected.check_tailscale,
+    checks_expected.check_nvidia,
+    checks_expected.check_installer,
+)
+
+
+def check(text: str, version: TalosVersion, *, expects: Expectations | None = None) -> tuple[Finding, ...]:
+    """Everything that is wrong with it, in the order of its lines; empty: nothing."""
+    if not version.supported:
+        return (Finding(0, "", f"is for Talos {version}, of which nothing is known here"),)
+    try:
+        pages = pages_of(text)
+    except Unreadable as error:
+        return (error.finding,)
+    if not pages:
+        return (Finding(0, "", "is empty"),)
+    config = Config(text, version, expects or Expectations(), pages)
+    return tuple(sorted(set(chain.from_iterable(one(config) for one in CHECKS))))
+
+
+def pages_of(text: str) -> tuple[Page, ...]:
+    """Its documents, without empty ones. Raises Unreadable."""
+    return tuple(_page(document) for document in read_stream(text) if document.data is not None)
+
+
+def _page(document: Document) -> Page:
+    data = document.data if isinstance(document.data, dict) else {}
+    kind, name = as_text(data.get("kind")), as_text(data.get("name"))
+    if not kind:
+        return Page(CLASSIC_KIND, "", document)
+    return Page(kind, name, document, f"{kind}/{name}" if name else kind)

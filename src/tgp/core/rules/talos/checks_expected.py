@@ -1,0 +1,140 @@
+"""What nobody else can check: whether this config makes the node that was meant, on the machine that was meant."""
+
+import re
+from collections.abc import Iterator
+from ipaddress import ip_network
+from typing import Any
+
+from tgp.core.model.machine_config import Finding
+from tgp.core.model.mesh import Network
+from tgp.core.rules.talos import nvidia
+from tgp.core.rules.talos.pages import Config, Page, as_text
+from tgp.core.rules.talos.stream import Path
+
+PLACEHOLDER = re.compile(r"\{\{\s*-?\s*\.?[A-Za-z][^{}\n]{0,80}\}\}")
+TAILSCALE = "tailscale"
+_STOCK_INSTALLER = "ghcr.io/siderolabs/installer"
+
+
+def check_placeholders(config: Config) -> Iterator[Finding]:
+    for page in config.pages:
+        for path, text in _texts(page.document.data, ()):
+            if PLACEHOLDER.search(text):
+                yield page.error(path, "holds a {{…}} that was not filled in")
+
+
+def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if PLACEHOLDER.search(key):
+                yield path, key
+            yield from _texts(item, (*path, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _texts(item, (*path, index))
+    elif isinstance(value, str):
+        yield path, value
+
+
+def check_size(config: Config) -> Iterator[Finding]:
+    limit, size = config.expects.user_data_bytes, len(config.text.encode())
+    if limit and size > limit:
+        yield Finding(0, "", f"is {size} bytes long, and the provider takes {limit}: make it shorter")
+
+
+def check_identity(config: Config) -> Iterator[Finding]:
+    """The node's name and provider id are how its machine is found again, and given back."""
+    page = config.classic
+    if page is None:
+        return
+    name, provider_id = config.expects.node_name, config.expects.provider_id
+    named = [(page, ("machine", "network", "hostname"), page.text("machine", "network", "hostname"))]
+    named += [(document, ("hostname",), document.text("hostname")) for document in config.of_kind("HostnameConfig")]
+    if name and not any(said == name for _, _, said in named):
+        yield page.error(("machine", "network", "hostname"), f"must be {name}, in the form that this release reads")
+    for where, path, said in named:
+        if name and said and said != name:
+            yield where.error(path, f"must be {name}")
+    path = ("machine", "kubelet", "extraConfig", "providerID")
+    if provider_id and page.text(*path) != provider_id:
+        yield page.error(path, f"must be {provider_id}")
+
+
+def check_node_address(config: Config) -> Iterator[Finding]:
+    """The kubelet waits for an address in these networks, and so for the mesh."""
+    page, ranges = config.classic, config.expects.ranges
+    if page is None or not ranges:
+        return
+    path = ("machine", "kubelet", "nodeIP", "validSubnets")
+    subnets = [as_text(subnet) for subnet in page.items(*path)]
+    wanted = [network for text in subnets if not text.startswith("!") if (network := _network(text)) is not None]
+    listed = ", ".join(str(each) for each in ranges)
+    if not any(_overlap(network, each) for network in wanted for each in ranges):
+        yield page.error(path, f"must hold the mesh's network ({listed}): otherwise the kubelet starts before it")
+    for index, text in enumerate(subnets):
+        network = None if text.startswith("!") else _network(text)
+        if network is not None and not any(_overlap(network, each) for each in ranges):
+            yield page.warning((*path, index), f"is not of the mesh ({listed}): the node may get an address outside it")
+
+
+def _network(text: str) -> Network | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def _overlap(one: Network, other: Network) -> bool:
+    return one.version == other.version and one.overlaps(other)
+
+
+def check_tailscale(config: Config) -> Iterator[Finding]:
+    pages = [page for page in config.of_kind("ExtensionServiceConfig") if page.name == TAILSCALE]
+    if config.expects.tailscale and not pages:
+        yield Finding(0, "ExtensionServiceConfig", "named tailscale is missing: without it the extension never starts")
+    for page in pages:
+        said = environment(page)
+        if config.expects.tailscale and not said.get("TS_AUTHKEY") and not said.get("TS_CLIENT_ID"):
+            yield page.error(("environment",), "has no TS_AUTHKEY: the node cannot join the tailnet")
+        if said.get("TS_AUTHKEY") and said.get("TS_CLIENT_ID"):
+            yield page.error(("environment",), "has both TS_AUTHKEY and TS_CLIENT_ID: keep the key")
+        if config.expects.single_use and said.get("TS_AUTH_ONCE", "").lower() not in {"true", "1", "t"}:
+            yield page.error(
+                ("environment",), "needs TS_AUTH_ONCE=true: the key works once, and would be tried at every start"
+            )
+
+
+def environment(page: Page) -> dict[str, str]:
+    lines = (as_text(line).partition("=") for line in page.items("environment"))
+    return {name: value for name, _, value in lines}
+
+
+def check_nvidia(config: Config) -> Iterator[Finding]:
+    page = config.classic
+    if page is None or not config.expects.nvidia:
+        return
+    listed = {as_text(module.get("name")) for module in page.items("machine", "kernel", "modules") if _is_map(module)}
+    listed |= {each.name for each in config.of_kind("KernelModuleConfig")}
+    if missing := [module for module in nvidia.MODULES if module not in listed]:
+        path = ("machine", "kernel", "modules")
+        yield page.error(path, f"lacks {', '.join(missing)}: the driver's extension loads no module by itself")
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def check_installer(config: Config) -> Iterator[Finding]:
+    """What is installed must hold the extensions that the machine was booted with, or they are gone afterwards."""
+    page, schematic = config.classic, config.expects.schematic
+    if page is None:
+        return
+    path = ("machine", "install", "image")
+    image = page.text(*path)
+    if schematic and image and schematic not in image:
+        yield page.error(path, f"must be the installer of schematic {schematic}: this one lacks its extensions")
+    elif image.startswith(_STOCK_INSTALLER) and (config.expects.nvidia or config.expects.tailscale):
+        yield page.error(path, "is the stock installer, which has no extensions: use the image factory's")
+    tag = image.partition("@")[0].rpartition(":")[2]
+    if image and re.match(r"v\d+\.\d+\.\d+", tag) and not tag.startswith(f"v1.{config.version.minor}."):
+        yield page.warning(path, f"is of another release than the machine boots with, {config.version}")

@@ -1,0 +1,240 @@
+"""What Talos's loader refuses: kinds and keys it does not know, values of another form, documents given twice."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from ipaddress import ip_address, ip_interface
+from typing import Any
+
+from tgp.core.model.machine_config import Finding
+from tgp.core.rules.talos.keys import CLASSIC_KIND, Form, Shape, control_plane_kinds, first_minor, kinds
+from tgp.core.rules.talos.pages import Config, Page, as_text, as_truth
+from tgp.core.rules.talos.stream import Path
+
+API_VERSION = "v1alpha1"
+MANY = 20  # findings of one kind: whoever has more reads these first
+_MARKS_CLASSIC = ("machine", "cluster", "debug", "persist")  # by which Talos knows the document without a kind
+_LINKS = frozenset(
+    ("LinkConfig", "WireguardConfig", "BridgeConfig", "BondConfig", "VLANConfig", "VRFConfig", "DummyLinkConfig")
+)
+_VOLUMES = frozenset(("UserVolumeConfig", "ExistingVolumeConfig"))
+_DURATION = re.compile(r"[-+]?(?:0|(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+\Z")
+_SIZE = re.compile(r"[0-9][0-9,]*(?:\.[0-9]*)?\s*(?:[kmgtpe]i?)?b?\s*\Z", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\{\{[^{}\n]{0,80}\}\}")
+
+
+def is_classic(data: dict[str, Any]) -> bool:
+    return "kind" not in data and any(mark in data for mark in _MARKS_CLASSIC)
+
+
+def check_kinds(config: Config) -> Iterator[Finding]:
+    minor = config.version.minor
+    known, others = kinds(minor), control_plane_kinds(minor)
+    for page in config.pages:
+        data = page.document.data
+        if not isinstance(data, dict):
+            yield page.error((), "is no mapping: a document begins with `apiVersion` and `kind`, or with `version`")
+        elif page.kind == CLASSIC_KIND and not is_classic(data):
+            yield page.error((), "has no kind, and no machine or cluster section either")
+        elif page.kind in others:
+            yield page.error(("kind",), "is for control planes only: a worker must not have it")
+        elif page.kind not in known:
+            yield page.error(("kind",), _unknown_kind(page.kind, minor, known))
+        elif page.kind != CLASSIC_KIND and page.text("apiVersion") != API_VERSION:
+            yield page.error(("apiVersion",), f"must be {API_VERSION}")
+
+
+def _unknown_kind(kind: str, minor: int, known: Any) -> str:
+    since = first_minor(kind)
+    if since is not None and since > minor:
+        return f"is a kind that Talos has since 1.{since}, and this is 1.{minor}"
+    near = get_close_matches(kind, known, 1)
+    return f"is no kind that Talos 1.{minor} knows" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def check_once(config: Config) -> Iterator[Finding]:
+    """Talos takes each document once, and one document for each network link."""
+    seen: dict[tuple[str, str], Page] = {}
+    claimed: dict[tuple[str, str], Page] = {}
+    for page in config.pages:
+        group = "link" if page.kind in _LINKS else "volume" if page.kind in _VOLUMES else ""
+        if (page.kind, page.name) in seen:
+            yield page.error((), f"stands there twice, first in line {seen[page.kind, page.name].document.line}")
+        elif group and (group, page.name) in claimed:
+            yield page.error(("name",), f"is the {group} of another document too: {claimed[group, page.name].prefix}")
+        seen.setdefault((page.kind, page.name), page)
+        claimed.setdefault((group, page.name), page)
+
+
+def check_keys(config: Config) -> Iterator[Finding]:
+    known = kinds(config.version.minor)
+    for page in config.pages:
+        shape = known.get(page.kind)
+        if shape is not None and isinstance(page.document.data, dict):
+            data = dict(page.document.data)
+            if page.kind != CLASSIC_KIND:
+                data.pop("apiVersion", None)
+                data.pop("kind", None)
+            for count, finding in enumerate(_compare(page, (), data, shape, config.version.minor)):
+                if count == MANY:
+                    break
+                yield finding
+
+
+def _compare(page: Page, path: Path, value: Any, shape: Shape, minor: int) -> Iterator[Finding]:
+    if value is None or shape.form is Form.ANYTHING:
+        return
+    match shape.form:
+        case Form.SECTION:
+            if isinstance(value, dict):
+                yield from _section(page, path, value, shape, minor)
+            else:
+                yield page.error(path, f"must be a mapping with keys of its own, such as {_some(shape)}")
+        case Form.LIST:
+            if isinstance(value, list):
+                for index, item in enumerate(value):
+                    yield from _compare(page, (*path, index), item, shape.of or shape, minor)
+            else:
+                yield page.error(path, "must be a list")
+        case Form.MAPPING:
+            if isinstance(value, dict):
+                for key, item in value.items():
+                    yield from _compare(page, (*path, key), item, shape.of or shape, minor)
+            else:
+                yield page.error(path, "must be a mapping")
+        case Form.TEXTS if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _compare(page, (*path, index), item, Shape(Form.TEXT), minor)
+        case _:
+            if (wanted := _wanted(value, shape.form)) is not None:
+                yield page.error(path, f"must be {wanted}")
+
+
+def _section(page: Page, path: Path, value: dict[str, Any], shape: Shape, minor: int) -> Iterator[Finding]:
+    for key, item in value.items():
+        inner = shape.keys.get(key)
+        if inner is not None:
+            yield from _compare(page, (*path, key), item, inner, minor)
+        elif "*" not in shape.keys:
+            near = get_close_matches(key, shape.keys, 1)
+            hint = f"; did you mean {near[0]}?" if near else "; remove it"
+            yield page.error((*path, key), f"is a key that Talos 1.{minor} does not know{hint}")
+
+
+def _some(shape: Shape) -> str:
+    return ", ".join(list(shape.keys)[:3]) or "none"
+
+
+def _wanted(value: Any, form: Form) -> str | None:
+    """What it should have been; None: it is."""
+    if isinstance(value, dict | list):
+        return "one value, not a " + ("list" if isinstance(value, list) else "mapping")
+    text = as_text(value)
+    if _PLACEHOLDER.search(text):  # said once, by the check for placeholders
+        return None
+    test, words = _TESTS.get(form, (None, ""))
+    return None if test is None or test(value, text) else words
+
+
+def _is_number(value: Any, _text: str) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any, _text: str) -> bool:
+    return _is_number(value, "") and 0 <= value < 2**32
+
+
+def _is_duration(value: Any, text: str) -> bool:
+    return isinstance(value, str) and _DURATION.match(text) is not None
+
+
+def _is_size(_value: Any, text: str) -> bool:
+    return _SIZE.match(text) is not None
+
+
+def _are_sizes(_value: Any, text: str) -> bool:
+    return _SIZE.match(re.sub(r"\A\s*(?:>=|<=|>|<|==)?\s*", "", text)) is not None
+
+
+def _is_space(_value: Any, text: str) -> bool:
+    """Of a disk: bytes, a part of it, or (negative) what shall stay free."""
+    return not text or re.match(r"-?[0-9.]+%\Z", text) is not None or _SIZE.match(text.removeprefix("-")) is not None
+
+
+def _is_table(_value: Any, text: str) -> bool:
+    return text in {"main", "local", "default", "unspec"} or (text.isdecimal() and 1 <= int(text) <= 252)
+
+
+def _one_of(*words: str) -> tuple[Callable[[Any, str], bool], str]:
+    return lambda _value, text: text in words, f"one of {', '.join(words)}"
+
+
+def _reads(reader: Callable[[str], object]) -> Callable[[Any, str], bool]:
+    def test(_value: Any, text: str) -> bool:
+        try:
+            reader(text)
+        except (ValueError, binascii.Error):
+            return False
+        return True
+
+    return test
+
+
+def _cidr(text: str) -> None:
+    if text and "/" not in text:
+        raise ValueError
+    ip_interface(text or "0.0.0.0/0")
+
+
+def _address(text: str) -> None:
+    ip_address(text or "0.0.0.0")  # noqa: S104 - stands for an empty text, which Talos takes for unset
+
+
+def _address_port(text: str) -> None:
+    address, colon, port = text.rpartition(":")
+    if text and not (colon and port.isdecimal() and int(port) < 65536):
+        raise ValueError
+    _address(address.strip("[]"))
+
+
+def _base64(text: str) -> None:
+    base64.b64decode("".join(text.split("\n")), validate=True)
+
+
+def _url(text: str) -> None:
+    """As strict as Go: a port is a number, and what stands before the first colon is a scheme."""
+    found = re.match(r"(?:([A-Za-z][A-Za-z0-9+.-]*):)?([^\x00-\x1f\x7f]*)\Z", text)
+    if found is None or (found[1] is None and ":" in found[2].partition("/")[0]):
+        raise ValueError
+    if found[2].startswith("//"):
+        host = re.split(r"[/?#]", found[2][2:], maxsplit=1)[0].rpartition("@")[2]
+        port = host.rpartition("]")[2].partition(":")[2]
+        if " " in host or (port and not port.isdecimal()):
+            raise ValueError
+
+
+_TESTS: dict[Form, tuple[Callable[[Any, str], bool], str]] = {
+    Form.TRUTH: (lambda value, _text: as_truth(value) is not None, "true or false"),
+    Form.NUMBER: (_is_number, "a number"),
+    Form.COUNT: (_is_count, "a number that is not negative"),
+    Form.DURATION: (_is_duration, "a length of time, such as 30s or 1h30m"),
+    Form.ADDRESS: (_reads(_address), "an IP address"),
+    Form.CIDR: (_reads(_cidr), "a network in CIDR form, such as 10.0.0.0/24"),
+    Form.HOST_PORT: (_reads(_address_port), "an IP address and a port, such as 192.0.2.1:51820"),
+    Form.URL: (_reads(_url), "a URL"),
+    Form.BASE64: (_reads(_base64), "base64"),
+    Form.SIZE: (_is_size, "a size, such as 100GB"),
+    Form.SIZES: (_are_sizes, "a size, such as >= 100GB"),
+    Form.SPACE: (_is_space, "a size, such as 100GB or 50%"),
+    Form.ACTION: _one_of("accept", "block"),
+    Form.DNS: _one_of("Do53", "DoT", "DoH"),
+    Form.TABLE: (_is_table, "main, local, default, unspec, or a number from 1 to 252"),
+    Form.AUTO: _one_of("stable", "off", "talos-addr"),
+    Form.ENCRYPTION: _one_of("luks2", "none"),
+    Form.FILESYSTEM: _one_of("xfs", "ext4", "vfat", "iso9660", "swap", "none", "virtiofs"),
+    Form.IDENTIFIER: _one_of("mac", "duid", "none"),
+    Form.PROTOCOL: _one_of("tcp", "udp", "icmp", "icmpv6"),
+    Form.VOLUME: _one_of("partition", "disk", "directory", "tmpfs", "symlink", "overlay", "external"),
+}

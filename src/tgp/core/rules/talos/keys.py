@@ -1,0 +1,128 @@
+"""Which keys a Talos release reads, in which documents, and of what form. What it does not know, it refuses.
+
+The tables are written in a short notation. An indented line holds keys that hold values; a line that ends with a colon
+is a key that holds what stands below it.
+
+    name[]      a list of texts        name{}      a mapping of any names to texts
+    name?       true or false          name#       a whole number, name+ one that is not negative
+    name~       a length of time       name|       a text, or a list of texts
+    name*       anything               name=cidr   a text of that form, or one of its words
+    name@12+    since 1.12             name@-11    up to 1.11            name@12-13  from 1.12 to 1.13
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from tgp.core.rules.talos.key_table import CLASSIC, CONTROL_PLANE_KINDS, DOCUMENTS, UNSEEN_KINDS
+
+CLASSIC_KIND = "v1alpha1"  # what Talos calls the document that has no kind
+
+
+class Form(StrEnum):
+    TEXT = ""
+    TRUTH = "?"
+    NUMBER = "#"
+    COUNT = "+"
+    DURATION = "~"
+    TEXTS = "|"
+    ANYTHING = "*"
+    SECTION = ":"
+    LIST = "[]"
+    MAPPING = "{}"
+    ADDRESS = "=address"
+    CIDR = "=cidr"
+    HOST_PORT = "=addressport"
+    URL = "=url"
+    BASE64 = "=base64"
+    SIZE = "=size"
+    SIZES = "=sizes"
+    SPACE = "=space"
+    ACTION = "=action"
+    AUTO = "=auto"
+    DNS = "=dns"
+    ENCRYPTION = "=encryption"
+    FILESYSTEM = "=filesystem"
+    IDENTIFIER = "=identifier"
+    PROTOCOL = "=protocol"
+    TABLE = "=table"
+    VOLUME = "=volume"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    form: Form
+    keys: Mapping[str, "Shape"] = field(default_factory=dict)  # of a section
+    of: "Shape | None" = None  # of a list or a mapping: what it holds
+
+
+_WORD = re.compile(
+    r"(?P<name>\*|[A-Za-z0-9_-]+)(?P<around>(?:\[\]|\{\})*)(?P<form>[?#+~|*]|=[a-z0-9]+)?"
+    r"(?:@(?P<since>\d*)(?P<range>[+-])(?P<until>\d*))?(?P<section>:)?\Z"
+)
+
+
+@cache
+def kinds(minor: int) -> Mapping[str, Shape]:
+    """Every kind of document that a worker of this release may have, and what it may hold."""
+    return {**parsed(CLASSIC, minor), **parsed(DOCUMENTS, minor), **parsed(UNSEEN_KINDS, minor)}
+
+
+@cache
+def control_plane_kinds(minor: int) -> frozenset[str]:
+    """Kinds that this release knows and only a control plane has a use for."""
+    return frozenset(parsed(CONTROL_PLANE_KINDS, minor))
+
+
+def first_minor(kind: str) -> int | None:
+    """The release that brought a kind; None: no release that is known."""
+    for word in (*DOCUMENTS.split(), *UNSEEN_KINDS.split(), *CONTROL_PLANE_KINDS.split()):
+        found = _WORD.match(word)
+        if found and found["name"] == kind:
+            return int(found["since"] or 0)
+    return None
+
+
+def parsed(table: str, minor: int) -> dict[str, Shape]:
+    """What the table says of one release."""
+    lines = [line for line in table.splitlines() if line.strip()]
+    keys, rest = _block(lines, 0, minor)
+    assert not rest, f"wrongly indented: {rest[0]!r}"
+    return keys
+
+
+def _block(lines: list[str], depth: int, minor: int) -> tuple[dict[str, Shape], list[str]]:
+    keys: dict[str, Shape] = {}
+    while lines and _depth(lines[0]) == depth:
+        line, *lines = lines
+        within: dict[str, Shape] = {}
+        if line.endswith(":"):
+            within, lines = _block(lines, depth + 1, minor)
+        for name, shape in _words(line, minor, within):
+            assert name not in keys, f"{name} stands there twice"
+            keys[name] = shape
+    return keys, lines
+
+
+def _depth(line: str) -> int:
+    return (len(line) - len(line.lstrip())) // 2
+
+
+def _words(line: str, minor: int, within: dict[str, Shape]) -> Iterator[tuple[str, Shape]]:
+    for word in line.split():
+        found = _WORD.match(word)
+        assert found, f"no key: {word!r}"
+        if not _holds(found, minor):
+            continue
+        shape = Shape(Form.SECTION, within) if found["section"] else Shape(Form(found["form"] or ""))
+        for around in reversed(re.findall(r"\[\]|\{\}", found["around"])):
+            shape = Shape(Form(around), of=shape)
+        yield found["name"], shape
+
+
+def _holds(found: re.Match[str], minor: int) -> bool:
+    since = int(found["since"] or 0)
+    until = int(found["until"] or 99)
+    return since <= minor <= until

@@ -1,0 +1,242 @@
+"""From a node's plan, the cluster's join values and the class's template to the config its machine is handed.
+
+Read the template, convert what is old in it, put the values in, fill in what it leaves out, write it, and read it back:
+what leaves here has the structure of the template whatever the values hold, and no finding of the checker.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from tgp.core.model.join import JoinValues
+from tgp.core.model.machine_config import Conversion, Finding, Rendered, Severity, TemplateRefused
+from tgp.core.model.mesh import Backend, KubeSpanJoin, TailscaleJoin, TunnelJoin
+from tgp.core.model.talos import TalosVersion
+from tgp.core.rules.talos.check import check
+from tgp.core.rules.talos.convert import convert
+from tgp.core.rules.talos.draft import Draft, prefix_of
+from tgp.core.rules.talos.generate import generate
+from tgp.core.rules.talos.inert import inert_join, inert_plan
+from tgp.core.rules.talos.overlay import overlay
+from tgp.core.rules.talos.pages import Expectations
+from tgp.core.rules.talos.plan import NodePlan
+from tgp.core.rules.talos.stream import Document, read_stream, spell, write_stream
+from tgp.core.rules.talos.template import read_template, shape
+from tgp.core.rules.talos.variables import LISTS, VARIABLES, Values, fill, used
+
+SHARED = ("MachineToken", "ClusterID", "ClusterSecret")  # of the whole cluster: not for hosts that nobody vouches for
+TEMPLATES_REMEMBERED = 16  # read once, not for each machine
+_HALF = re.compile("[\ud800-\udfff]")  # of a character: no text can carry it
+_MAGIC_DNS = re.compile(r"\.ts\.net(?::|/|\Z)")
+_MISSING = {
+    "TailscaleAuthKey": "is used here, but the class's mesh is not Tailscale: there is no such key",
+    **dict.fromkeys(SHARED, "is a secret of the whole cluster, and is not given to hosts that nobody vouches for"),
+}
+# What a whole template of the old kind leaves out and cannot do without.
+_ADDED = {
+    ("machine", "type"): "was missing: it is worker",
+    ("machine", "ca"): "was missing: Talos's own CA was added",
+    ("machine", "token"): "was missing: it was added, for the certificate of the Talos API",
+    ("machine", "kubelet", "image"): "was missing: the cluster's version was added, the default may be newer",
+    ("machine", "kubelet", "nodeIP"): "was missing: the kubelet now waits for an address in the mesh",
+    ("machine", "features"): "was missing: KubePrism and host DNS were switched on, as in the rest of a cluster",
+    ("cluster", "ca"): "was missing: without the Kubernetes CA no kubelet joins, it was added",
+    ("cluster", "token"): "was missing: without it no kubelet joins, each node gets one of its own",
+    ("cluster", "network"): "was missing: the cluster's subnets and domain were added",
+    ("cluster", "discovery"): "was missing: it was switched on, the default is off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """A config that nobody has checked yet. It holds join secrets, so it shows nothing."""
+
+    text: str = field(repr=False)
+    documents: list[dict[str, Any]] = field(repr=False)
+    conversions: tuple[Conversion, ...] = ()
+    findings: tuple[Finding, ...] = ()  # warnings
+    lines: dict[str, int] | None = None  # by path, in the template; None: there is none
+
+
+def render(plan: NodePlan, join: JoinValues, template: str | None, *, expects: Expectations | None = None) -> Rendered:
+    """Raises TemplateRefused. `expects`: more than the plan itself says, such as the provider's size limit."""
+    made = compose(plan, join, template)
+    checked = check(made.text, plan.version, expects=expects or Expectations.of(plan))
+    findings = (*made.findings, *_placed((*_unresolvable(made.documents[0], plan), *checked), made.lines))
+    errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
+    if errors:
+        raise TemplateRefused(errors)
+    return Rendered(made.text, made.conversions, findings)
+
+
+def inspect(
+    template: str | None,
+    version: TalosVersion,
+    *,
+    backend: Backend = Backend.TAILSCALE,
+    nvidia: bool = True,
+    kubelet_image: str = "",
+) -> tuple[tuple[Conversion, ...], tuple[Finding, ...]]:
+    """What would be converted, and what is wrong, without any secret: every value is an inert one."""
+    plan = inert_plan(version, backend, nvidia=nvidia, kubelet_image=kubelet_image)
+    try:
+        rendered = render(plan, inert_join(), template)
+    except TemplateRefused as refusal:
+        return _conversions_alone(template, plan), refusal.findings
+    return rendered.conversions, rendered.warnings
+
+
+def values_of(plan: NodePlan, join: JoinValues) -> Values:
+    """What each variable stands for, for this node. A variable that is missing cannot be given to it."""
+    values: dict[str, str | tuple[str, ...]] = {
+        "MachineToken": join.machine_token.reveal(),
+        "MachineCA": join.machine_ca,
+        "ClusterCA": join.cluster_ca,
+        "ClusterID": join.cluster_id.reveal(),
+        "ClusterSecret": join.cluster_secret.reveal(),
+        "ClusterToken": plan.bootstrap_token.reveal(),
+        "ControlPlaneEndpoint": join.endpoint,
+        "ClusterName": join.cluster_name,
+        "NodeName": plan.node_name,
+        "NodePool": plan.pool,
+        "NodeIndex": str(plan.index),
+        "PodSubnets": join.pod_subnets,
+        "ServiceSubnets": join.service_subnets,
+        "DNSDomain": join.dns_domain,
+    }
+    if isinstance(plan.mesh, TailscaleJoin):
+        values["TailscaleAuthKey"] = plan.mesh.auth_key.reveal()
+    if not plan.shared_secrets:
+        for name in SHARED:
+            del values[name]
+    return values
+
+
+def compose(plan: NodePlan, join: JoinValues, template: str | None) -> Composed:
+    """The config, before it is checked: its structure is the template's, whatever the values hold."""
+    if not plan.shared_secrets and isinstance(plan.mesh, KubeSpanJoin):
+        why = "KubeSpan needs the discovery secret of the whole cluster, which hosts that nobody vouches for do not get"
+        raise TemplateRefused((Finding(0, "networking.backend", why),))
+    values = values_of(plan, join)
+    _refuse_halves(values)
+    generated = generate(plan, join)
+    if template is None:
+        return Composed(_written(generated), generated)
+    draft = _converted(_read(template), plan)
+    if not plan.shared_secrets:
+        _keep_at_home(draft)
+    _refuse(finding for finding in draft.findings if finding.severity is Severity.ERROR)
+    parts = [draft.config, *draft.others]
+    _refuse(_unfillable(draft, parts, values))
+    documents = overlay(generated, [fill(part, values) for part in parts])
+    inert = {name: _inert(name, values.get(name, "")) for name in VARIABLES}
+    calm = overlay(generated, [fill(part, inert) for part in parts])
+    assert shape(documents) == shape(calm), "a value became structure"  # a mistake of ours: stop at once
+    conversions = tuple(sorted((*draft.conversions, *_additions(draft, generated[0]))))
+    return Composed(_written(documents), documents, conversions, tuple(draft.findings), draft.lines())
+
+
+# ---- making
+
+
+@lru_cache(TEMPLATES_REMEMBERED)
+def _read(template: str) -> tuple[Document, ...]:
+    if _HALF.search(template):
+        raise TemplateRefused((Finding(0, "", "holds half a character: it is no Unicode text"),))
+    if template.startswith("#!"):
+        why = "is a script, and Talos has no shell: write a machine config, or leave the template out"
+        raise TemplateRefused((Finding(1, "", why),))
+    return read_template(template)
+
+
+def _converted(documents: tuple[Document, ...], plan: NodePlan) -> Draft:
+    tailscale, tunnel = isinstance(plan.mesh, TailscaleJoin), isinstance(plan.mesh, TunnelJoin)
+    return convert(documents, plan.version, tailscale=tailscale, tunnel=tunnel)
+
+
+def _conversions_alone(template: str | None, plan: NodePlan) -> tuple[Conversion, ...]:
+    """Of a template that is refused for something else."""
+    if template is None:
+        return ()
+    try:
+        return tuple(sorted(_converted(_read(template), plan).conversions))
+    except TemplateRefused:
+        return ()
+
+
+def _keep_at_home(draft: Draft) -> None:
+    """Discovery tells who knows the cluster's secret where every node is: a stranger's host must not know it."""
+    for path in (("machine", "token"), ("cluster", "id"), ("cluster", "secret"), ("cluster", "discovery")):
+        if draft.get(*path) is not None:
+            draft.told(path, "nobody vouches for this host: it does not get what the whole cluster shares")
+            draft.drop(*path)
+    if draft.get("machine", "network", "kubespan") is not None or draft.other("KubeSpanConfig") is not None:
+        draft.refused(("machine", "network", "kubespan"), "needs the cluster's secret, which this host does not get")
+
+
+def _unfillable(draft: Draft, parts: list[dict[str, Any]], values: Values) -> Iterator[Finding]:
+    lines = draft.lines()
+    for part in parts:
+        prefix = prefix_of(part)
+        for name, path in used(part):
+            if name not in values:
+                where = f"{prefix}.{spell(path)}" if prefix else spell(path)
+                yield Finding(lines.get(where, 0), where, f"{{{{.{name}}}}} {_MISSING[name]}")
+
+
+def _additions(draft: Draft, generated: dict[str, Any]) -> Iterator[Conversion]:
+    """Told of whole configs only: who writes a few keys knows that the rest is filled in."""
+    if "machine" not in draft.written or "cluster" not in draft.written:
+        return
+    for path, message in _ADDED.items():
+        if _stands(generated, path) and not _stands(draft.written, path):
+            yield Conversion(draft.line(path), spell(path), message)
+
+
+def _stands(data: Any, path: tuple[str, ...]) -> bool:
+    for step in path:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data is not None
+
+
+def _unresolvable(config: dict[str, Any], plan: NodePlan) -> Iterator[Finding]:
+    cluster = config.get("cluster")
+    control_plane = cluster.get("controlPlane") if isinstance(cluster, dict) else None
+    endpoint = control_plane.get("endpoint") if isinstance(control_plane, dict) else None
+    if isinstance(plan.mesh, TailscaleJoin) and isinstance(endpoint, str) and _MAGIC_DNS.search(endpoint):
+        why = "is a MagicDNS name, which Talos does not resolve: name a control plane by its address in the tailnet"
+        yield Finding(0, "cluster.controlPlane.endpoint", why, Severity.WARNING)
+
+
+# ---- proving
+
+
+def _refuse(findings: Iterable[Finding]) -> None:
+    listed = tuple(findings)
+    if listed:
+        raise TemplateRefused(listed)
+
+
+def _refuse_halves(values: Values) -> None:
+    for name, value in values.items():
+        if _HALF.search(value if isinstance(value, str) else "".join(value)):
+            raise TemplateRefused((Finding(0, "", f"the value of {name} is no Unicode text"),))
+
+
+def _inert(name: str, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    return tuple("inert" for _ in value) if name in LISTS else "inert"
+
+
+def _written(documents: list[dict[str, Any]]) -> str:
+    text = write_stream(documents)
+    again = [document.data for document in read_stream(text)]
+    assert write_stream(again) == text, "what was written is read as something else"
+    return text
+
+
+def _placed(findings: Iterable[Finding], lines: dict[str, int] | None) -> Iterator[Finding]:
+    """By the template's lines where there is one: nobody sees those of the result."""
+    for finding in findings:
+        yield finding if lines is None else replace(finding, line=lines.get(finding.path, 0))

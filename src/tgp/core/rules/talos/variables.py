@@ -1,0 +1,129 @@
+"""The variables of templates: a closed list, and values that stay values.
+
+There is no template engine. A template is read as YAML with inert words in place of its `{{.Name}}`; values are put
+into the strings of what was read. So a value is one string, or a part of one, whatever it holds: a line break, a quote
+or another `{{` cannot become structure. Two variables are lists: alone in their place they become the list (among the
+items of a list they become further items), inside a longer text they are joined by commas.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+VARIABLES = (
+    "MachineToken",
+    "MachineCA",
+    "ClusterCA",
+    "ClusterID",
+    "ClusterSecret",
+    "ClusterToken",
+    "ControlPlaneEndpoint",
+    "ClusterName",
+    "TailscaleAuthKey",
+    "AuthKey",
+    "NodeName",
+    "Hostname",
+    "NodePool",
+    "NodeIndex",
+    "PodSubnets",
+    "ServiceSubnets",
+    "DNSDomain",
+)
+ALIASES = {"AuthKey": "TailscaleAuthKey", "Hostname": "NodeName"}
+LISTS = frozenset(("PodSubnets", "ServiceSubnets"))
+
+Path: TypeAlias = tuple[str | int, ...]
+Values: TypeAlias = Mapping[str, str | tuple[str, ...]]  # by canonical name; a missing one cannot be given to this node
+
+ACTION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+VARIABLE = re.compile(r"[ \t]*\.([A-Za-z][A-Za-z0-9_]*)[ \t]*")
+_CANONICAL = re.compile(r"\{\{\.([A-Za-z]+)\}\}")
+_SHOWN = 64  # characters of an action that is quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """An action that is none of ours."""
+
+    line: int
+    shown: str  # {{.NodeNam}}
+    message: str
+
+
+def foreign_actions(template: str) -> Iterator[Foreign]:
+    """Each of them once, with the nearest name or what to write instead."""
+    seen: set[str] = set()
+    end = 0
+    for found in ACTION.finditer(template):
+        end = found.end()
+        inside = found[1]
+        variable = VARIABLE.fullmatch(inside)
+        if (variable is not None and variable[1] in VARIABLES) or inside in seen:
+            continue
+        seen.add(inside)
+        shown = f"{{{{{inside[:_SHOWN]}}}}}"
+        yield Foreign(_line(template, found.start()), shown, _why(shown, inside))
+    if (start := template.find("{{", end)) >= 0:
+        yield Foreign(_line(template, start), "{{", "{{ is never closed: a variable is written {{.NodeName}}")
+
+
+def fill(data: Any, values: Values) -> Any:
+    """The data with every variable replaced. KeyError: a variable without a value; ask `used` first."""
+    if isinstance(data, dict):
+        return {key: fill(item, values) for key, item in data.items()}
+    if isinstance(data, list):
+        items: list[Any] = []
+        for item in data:
+            filled = fill(item, values)
+            if isinstance(item, str) and isinstance(filled, list):
+                items += filled
+            else:
+                items.append(filled)
+        return items
+    if isinstance(data, str):
+        return _filled(data, values)
+    return data
+
+
+def used(data: Any, path: Path = ()) -> Iterator[tuple[str, Path]]:
+    """Every variable in it, and where."""
+    if isinstance(data, dict):
+        for key, item in data.items():
+            yield from used(item, (*path, key))
+    elif isinstance(data, list):
+        for place, item in enumerate(data):
+            yield from used(item, (*path, place))
+    elif isinstance(data, str):
+        for found in _CANONICAL.finditer(data):
+            if found[1] in VARIABLES:
+                yield found[1], path
+
+
+def _why(shown: str, inside: str) -> str:
+    name = inside.strip().lstrip(".")
+    if re.fullmatch(r"\s*\.?[A-Za-z][A-Za-z0-9_]*\s*", inside) and name not in {"end", "else"}:
+        close = get_close_matches(name, VARIABLES, n=1)
+        hint = f"; did you mean {{{{.{close[0]}}}}}?" if close else ""
+        return f"{shown} is no variable of templates{hint}"
+    return f"{shown} is no variable of templates: only {{{{.Name}}}} is replaced, there are no conditions or functions"
+
+
+def _filled(text: str, values: Values) -> str | list[str]:
+    alone = _CANONICAL.fullmatch(text)
+    if alone is not None and alone[1] in VARIABLES:
+        value = values[alone[1]]
+        return value if isinstance(value, str) else list(value)
+    return _CANONICAL.sub(lambda found: _spelled(found, values), text)
+
+
+def _spelled(found: re.Match[str], values: Values) -> str:
+    if found[1] not in VARIABLES:
+        return found[0]
+    value = values[found[1]]
+    return value if isinstance(value, str) else ",".join(value)
+
+
+def _line(text: str, offset: int) -> int:
+    return text.count("\n", 0, offset) + 1

@@ -1,0 +1,30 @@
+"""Answering a CertificateSigningRequest, or signing it, needs leave from its signer as well."""
+
+from tgp.sim.apiserver.core import Write
+from tgp.sim.apiserver.json_value import Json, mapping_at, same
+from tgp.sim.apiserver.rbac import Attempt, authorize
+from tgp.sim.apiserver.status_errors import forbidden
+
+GROUP = "certificates.k8s.io"
+REQUESTS = "certificatesigningrequests"
+
+
+def check_signer_allows(write: Write, obj: Json, old: Json) -> None:
+    """By the name that the stored object has: nobody gets round it by sending another."""
+    if (write.served.group, write.served.plural) != (GROUP, REQUESTS):
+        return
+    before, after = mapping_at(old, "status"), mapping_at(obj, "status")
+    if write.subresource == "approval":
+        _check(write, old, "approve")
+    elif write.subresource == "status" and not same(before, after):
+        _check(write, old, "sign")
+
+
+def _check(write: Write, old: Json, verb: str) -> None:
+    signer = str(mapping_at(old, "spec").get("signerName", ""))
+    domain = signer.partition("/")[0]
+    for name in (signer, f"{domain}/*"):
+        if authorize(write.core, write.ask.user, Attempt(verb, GROUP, "signers", "", name)).allowed:
+            return
+    why = f'user not permitted to {verb} requests with signerName "{signer}"'
+    raise forbidden(GROUP, REQUESTS, old["metadata"]["name"], why)

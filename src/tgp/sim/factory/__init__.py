@@ -1,0 +1,5 @@
+"""A pretend Image Factory."""
+
+from tgp.sim.factory.simulator import FactorySimulator, Mood
+
+__all__ = ["FactorySimulator", "Mood"]

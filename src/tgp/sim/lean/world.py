@@ -1,0 +1,142 @@
+"""The lean world: a `World` whose Kubernetes has no wire."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from tgp.api.resource import Resource
+from tgp.core.model.key import Key
+from tgp.ports.http import Call, HangUp, Reply
+from tgp.sim.apiserver.json_value import Json
+from tgp.sim.faults import NONE, Fault, Faults
+from tgp.sim.lean.dice import Dice
+from tgp.sim.lean.nodes import Nodes
+from tgp.sim.lean.objects import Commit, Objects
+from tgp.sim.plans import Act
+from tgp.sim.process import Host, Main, Process
+from tgp.sim.world import KUBERNETES, World
+
+
+@dataclass(frozen=True, slots=True)
+class Aims:
+    """Chances per call that changes something: a fault that strikes exactly there."""
+
+    crash_before: float = 0.0
+    crash_after: float = 0.0
+    pause: float = 0.0
+    freeze: float = 0.0
+
+    def draw(self, luck: Random) -> Act | None:
+        dice = luck.random()
+        for act, chance in (
+            (Act.CRASH_BEFORE, self.crash_before),
+            (Act.CRASH_AFTER, self.crash_after),
+            (Act.PAUSE, self.pause),
+            (Act.FREEZE, self.freeze),
+        ):
+            dice -= chance
+            if dice < 0:
+                return act
+        return None
+
+
+NO_AIMS = Aims()
+
+
+class LeanWorld(World):
+    def __init__(self, seed: int | str, *, faults: Faults = NONE, aims: Aims = NO_AIMS) -> None:
+        super().__init__(seed, faults=faults)
+        self.objects = Objects(self.clock, seed)
+        self.nodes = Nodes(self.objects, self.loop, self.clock)
+        self._api = _Api(self.objects)
+        self._aims = aims
+        self._aimed = self.luck("aims")
+        self.network.aim = self._aim
+        self.on_lease: Callable[[Host, str, float], None] = lambda _host, _identity, _renewed_at: None
+        """Told of renewals: whose, under which identity, and when."""
+        self.on_standstill: Callable[[], None] = lambda: None
+        """Told when a process stands still, goes on, is gone, cut off, or back."""
+        self.network.on_partition = self._stand_still
+        self.mount(KUBERNETES, _nobody)  # so that it can be cut off; nothing is ever sent there
+        self.objects.listen(None, self._note)
+
+    @property
+    def api(self) -> Any:
+        """The few words of an API server that witnesses use."""
+        return self._api
+
+    @property
+    def cluster(self) -> Any:
+        return self.nodes
+
+    def dice(self, kinds: Iterable[Fault]) -> Dice[Fault]:
+        """For whoever draws often; in fair weather nobody draws."""
+        return Dice({kind: self.faults.rate(kind) for kind in kinds})
+
+    @property
+    def calm_now(self) -> bool:
+        return not self._storm.raging
+
+    def calm(self) -> None:
+        self._aims = NO_AIMS
+        super().calm()
+
+    def process(self, name: str, main: Main, *, restarts: bool = True) -> Process:
+        process = super().process(name, main, restarts=restarts)
+        process.on_standstill = self._stand_still
+        return process
+
+    def _stand_still(self) -> None:
+        self.on_standstill()
+
+    def _aim(self, _host: Host) -> Act | None:
+        return self._aims.draw(self._aimed) if self._aims is not NO_AIMS else None
+
+    def _note(self, commit: Commit) -> None:
+        stored = "gone" if commit.after is None else commit.version
+        self.trace.note("api", "commits", commit.resource.plural, commit.key, stored)
+
+
+async def _nobody(_call: Call) -> Reply:
+    raise HangUp
+
+
+class _Api:
+    """Witnesses ask for a registry, hooks and a backstage: here all three are the objects themselves."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self.core = self
+        self.registry = self
+        self.backstage = self
+        self.hooks: list[Callable[[Any, Json | None, Json | None], None]] = []
+        objects.listen(None, self._committed)
+
+    def of(self, resource: Resource) -> "_Served":
+        return _Served(resource.plural)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Json | None:
+        return self._objects.get(resource, Key(namespace, name))
+
+    def objects(self, resource: Resource) -> list[Json]:
+        return self._objects.all(resource)
+
+    def create(self, resource: Resource, manifest: Json) -> Json:
+        return self._objects.create(resource, manifest)
+
+    def delete(self, resource: Resource, namespace: str, name: str) -> None:
+        self._objects.delete(resource, Key(namespace, name))
+
+    def merge_patch(self, resource: Resource, namespace: str, name: str, change: Json, part: str = "") -> Json:
+        return self._objects.patch(resource, Key(namespace, name), change, status=part == "status")
+
+    def _committed(self, commit: Commit) -> None:
+        served = _Served(commit.resource.plural)
+        for hook in self.hooks:
+            hook(served, commit.before, commit.after)
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    storage: str

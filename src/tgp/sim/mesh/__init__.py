@@ -1,0 +1,1 @@
+"""Pretend control servers of private networks, and the machines' side of them."""

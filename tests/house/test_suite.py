@@ -1,0 +1,195 @@
+"""`make test` in parts: nothing is left out, nothing runs twice, and one failure anywhere is the failure of all."""
+
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.lanes import LANES, Run, side_by_side, width
+from tools.parts import PARTS, Part, step
+from tools.screen import said, summary
+from tools.steps import Step
+from tools.told import Over
+
+HOUSE = Path(__file__).resolve().parents[2]
+FILES = sorted(str(path.relative_to(HOUSE)) for path in (HOUSE / "tests").rglob("test_*.py"))
+
+
+class Seen:
+    """A screen that remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.at_once = 0
+
+    def failed(self, run: Run, test: Over) -> None:
+        self.lines.append(f"{test.test} failed in {run.step.name}")
+
+    def ended(self, run: Run) -> None:
+        self.lines.append(f"{run.step.name} ended")
+
+    def under_way(self, runs, _waiting: int) -> None:
+        self.at_once = max(self.at_once, len(runs))
+
+
+def a_part(path: Path, code: str) -> Step:
+    """A part with one file of tests in it, beside the house's own."""
+    (path / "pytest.ini").write_text("[pytest]\n")
+    file = path / "test_it.py"
+    file.write_text(textwrap.dedent(code))
+    command = (
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "tools.told",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:asyncio",
+        "-c",
+    )
+    return Step(path.name, (*command, str(path / "pytest.ini"), str(file)))
+
+
+@pytest.fixture
+def room(tmp_path) -> Iterator[Path]:
+    place = tmp_path / "room"
+    place.mkdir()
+    return place
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def runs_in(file: str, part: Part) -> bool:
+    words = step(part).command
+    path = HOUSE / file
+    left_out = [HOUSE / word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")]
+    named = [HOUSE / word for word in words if word.startswith("tests")]
+    return any(path.is_relative_to(one) for one in named) and not any(path.is_relative_to(one) for one in left_out)
+
+
+def test_every_file_of_tests_is_in_exactly_one_part():
+    homes = {file: [part.name for part in PARTS if runs_in(file, part)] for file in FILES}
+
+    assert len(homes) > 200
+    assert {file: names for file, names in homes.items() if len(names) != 1} == {}
+
+
+def test_every_part_names_what_exists():
+    """A part without a test would fail, but only after a quarter of an hour."""
+    assert [path for part in PARTS for path in part.paths if not (HOUSE / path).exists()] == []
+    assert len({part.name for part in PARTS}) == len(PARTS)
+
+
+def test_a_new_folder_is_in_a_part_without_a_word():
+    found = [part.name for part in PARTS if runs_in("tests/brand_new/test_it.py", part)]
+
+    assert found == ["the rest"]
+
+
+# -- side by side ------------------------------------------------------------------------------------------------------
+
+
+def test_what_failed_is_named_with_the_command_that_tries_it_alone(room):
+    parts = [a_part(room, "def test_good(): pass\ndef test_bad(): assert 1 == 2\n"), Step("quiet", ("true",))]
+    screen = Seen()
+
+    runs = side_by_side(parts, screen, 2)
+    told = "\n".join(summary(runs, 61.0))
+
+    bad = next(run for run in runs if run.step.name == "room")
+    assert [test.outcome for test in bad.tests] == ["passed", "failed"]
+    assert "assert 1 == 2" in "\n".join(said(bad))
+    assert any("test_bad failed in room" in line for line in screen.lines)
+    assert "2 tests: 1 passed, 1 failed, in 1:01" in told
+    assert "✗ room: 1 failed" in told
+    assert f"-m pytest {bad.failed()[0].test}" in told
+    assert "quiet" not in told
+    assert 0 < bad.cpu_seconds < 60
+
+
+def test_a_part_that_breaks_down_is_a_failure_although_no_test_failed(room):
+    """Killed for want of memory, for one: it says nothing, and the tests it had run all passed."""
+    code = """
+        import os, signal
+        def test_good(): pass
+        def test_last(): os.kill(os.getpid(), signal.SIGKILL)
+        """
+    (run,) = side_by_side([a_part(room, code)], Seen(), 1)
+    told = "\n".join(summary([run], 1.0))
+
+    assert not run.good
+    assert run.failed() == []
+    assert "✗ room ended with -9" in told
+    assert "test_last ran" in told
+
+
+@pytest.mark.parametrize("code", ["import nothing_of_this_name\n", "def test_it(nobody): pass\n", ""])
+def test_what_cannot_even_begin_is_a_failure(room, code):
+    """An import that fails, a fixture that nobody made, no test at all."""
+    (run,) = side_by_side([a_part(room, code)], Seen(), 1)
+
+    assert not run.good
+    assert "✗ room" in "\n".join(summary([run], 1.0))
+
+
+def test_a_good_part_shows_what_it_had_to_tell_and_no_dots(room):
+    code = """
+        def test_tally(capsys):
+            with capsys.disabled():
+                print("\\n8 of 8 caught")
+        """
+    (run,) = side_by_side([a_part(room, code)], Seen(), 1)
+
+    assert run.good
+    assert list(said(run)) == ["8 of 8 caught"]
+
+
+def test_as_many_run_at_a_time_as_there_are_lanes():
+    steps = [Step(f"step {number}", ("sleep", "0.2")) for number in range(4)]
+    screen, alone = Seen(), Seen()
+
+    side_by_side(steps, screen, 2)
+    side_by_side(steps[:2], alone, 1)
+
+    assert screen.at_once == 2
+    assert alone.at_once == 1
+
+
+def test_ctrl_c_ends_all_of_them_and_lets_them_tidy_up(room):
+    class Impatient(Seen):
+        def under_way(self, runs, _waiting: int) -> None:
+            if any(run.now for run in runs):
+                raise KeyboardInterrupt
+
+    code = f"""
+        import time
+        def test_long():
+            try:
+                time.sleep(600)
+            finally:
+                open({str(room / "tidied")!r}, "w").close()
+        """
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side([a_part(room, code)], Impatient(), 1)
+
+    assert (room / "tidied").exists()
+    assert time.monotonic() - began < 60
+
+
+def test_the_machine_decides_how_many_and_a_variable_overrules_it(monkeypatch):
+    monkeypatch.delenv(LANES, raising=False)
+    assert width() == len(os.sched_getaffinity(0))
+    monkeypatch.setenv(LANES, "3")
+    assert width() == 3
+    monkeypatch.setenv(LANES, "none")
+    with pytest.raises(SystemExit, match="TGP_LANES=none"):
+        width()

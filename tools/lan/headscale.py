@@ -1,0 +1,86 @@
+"""A Headscale on one computer: its own relay, its own files, an API key for whoever is to use it."""
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from tools.lan.host import Host, wait_for
+
+PORT = 8080
+RELAY_PORT = 3478
+START_BOUND_S = 30.0
+ANSWER_BOUND_S = 10.0
+
+
+class HeadscaleServer:
+    """Listening, and with the API key of an administrator."""
+
+    def __init__(self, host: Host, program: Path, tags: tuple[str, ...] = ("tag:gpu",)) -> None:
+        self.host = host
+        self._tags = tags
+        self.url = f"http://{host.address}:{PORT}"
+        self._config = host.folder / "headscale.yaml"
+        self._policy = host.folder / "policy.json"
+        owners = {tag: ["tgp@"] for tag in tags}
+        everything = {"action": "accept", "src": ["*"], "dst": ["*:*"]}
+        self._policy.write_text(json.dumps({"tagOwners": owners, "acls": [everything]}))
+        self._config.write_text(json.dumps(self._settings()))  # JSON is YAML
+        self._program = host.start("headscale", [str(program), "serve", "--config", str(self._config)])
+        wait_for(self._is_up, START_BOUND_S, lambda: f"Headscale did not answer. {self._program.tail()}")
+        asked = (str(program), "apikeys", "create", "--config", str(self._config), "--output", "json")
+        self.api_key: str = json.loads(host.run(*asked))
+
+    def a_key(self) -> str:
+        """One that lets one machine in, minted without any client of ours."""
+        body = {"reusable": False, "ephemeral": True, "aclTags": list(self._tags), "expiration": "2100-01-01T00:00:00Z"}
+        asked = urllib.request.Request(  # noqa: S310 - our own address
+            f"{self.url}/api/v1/preauthkey",
+            json.dumps(body).encode(),
+            {"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"},
+        )
+        with self.host.inside(), urllib.request.urlopen(asked, timeout=ANSWER_BOUND_S) as reply:  # noqa: S310 - our own address
+            key: str = json.load(reply)["preAuthKey"]["key"]
+        return key
+
+    def _is_up(self) -> bool:
+        self._program.must_live()
+        with self.host.inside():
+            try:
+                with urllib.request.urlopen(f"{self.url}/health", timeout=1) as reply:  # noqa: S310 - our own address
+                    return bool(reply.status == 200)
+            except (urllib.error.URLError, OSError):
+                return False
+
+    def _settings(self) -> dict[str, object]:
+        own = self.host.folder
+        return {
+            "server_url": self.url,
+            "listen_addr": f"0.0.0.0:{PORT}",
+            "metrics_listen_addr": "127.0.0.1:9090",
+            "grpc_listen_addr": "127.0.0.1:50443",
+            "unix_socket": "/run/headscale.sock",
+            "unix_socket_permission": "0770",
+            "noise": {"private_key_path": str(own / "noise.key")},
+            "prefixes": {"v4": "100.64.0.0/10", "v6": "fd7a:115c:a1e0::/48", "allocation": "sequential"},
+            "database": {"type": "sqlite", "sqlite": {"path": str(own / "headscale.sqlite")}},
+            "dns": {"magic_dns": False, "override_local_dns": False, "base_domain": "lan.example"},
+            "policy": {"mode": "file", "path": str(self._policy)},
+            "disable_check_updates": True,
+            "logtail": {"enabled": False},
+            "derp": {
+                "urls": [],
+                "paths": [],
+                "auto_update_enabled": False,
+                "server": {
+                    "enabled": True,
+                    "region_id": 999,
+                    "region_code": "lan",
+                    "region_name": "lan",
+                    "stun_listen_addr": f"0.0.0.0:{RELAY_PORT}",
+                    "private_key_path": str(own / "relay.key"),
+                    "automatically_add_embedded_derp_region": True,
+                    "ipv4": self.host.address,
+                },
+            },
+        }

@@ -1,0 +1,67 @@
+"""A Tailscale client on one computer, started by containerboot as Talos's extension starts it."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.lan.host import Host, LanFailed, Program, wait_for
+from tools.toolbox.debian import SEARCHED
+
+JOIN_BOUND_S = 60.0
+SOCKET = "/run/tailscale/tailscaled.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    containerboot: Path
+    tailscaled: Path
+    tailscale: Path
+
+
+class TailscaleClient:
+    """`environment` is what the extension's config carries; what the service says of itself comes on top."""
+
+    def __init__(
+        self, host: Host, programs: Programs, environment: Mapping[str, str], state: Path | None = None
+    ) -> None:
+        self.host = host
+        self._programs = programs
+        folders = {str(path.parent) for path in (programs.tailscaled, programs.tailscale)}
+        own = {
+            "TS_USERSPACE": "false",
+            "TS_STATE_DIR": str(state or host.folder / "state"),
+            "TS_SOCKET": SOCKET,
+            "PATH": os.pathsep.join([*sorted(folders), SEARCHED]),
+        }
+        host.run("mkdir", "-p", os.path.dirname(SOCKET))  # noqa: PTH120 - a path over there
+        self.program: Program = host.start("containerboot", [str(programs.containerboot)], {**environment, **own})
+
+    def joined(self) -> str:
+        """Its address, once it has one."""
+        wait_for(self._is_running, JOIN_BOUND_S, lambda: f"{self.host.name} did not join. {self.program.tail()}")
+        addresses: list[str] = self.status()["Self"]["TailscaleIPs"]
+        return addresses[0]
+
+    def status(self) -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(self._ask("status", "--json"))
+        return told
+
+    def ping(self, address: str) -> str:
+        """How it is reached: directly, once a way was found."""
+        return self._ask("ping", "--until-direct", "--timeout=2s", "-c", "10", address)
+
+    def stop(self) -> None:
+        self.program.stop()
+
+    def _is_running(self) -> bool:
+        self.program.must_live()
+        try:
+            return bool(self.status()["BackendState"] == "Running")
+        except LanFailed:
+            return False
+
+    def _ask(self, *question: str) -> str:
+        return self.host.run(str(self._programs.tailscale), f"--socket={SOCKET}", *question)

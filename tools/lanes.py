@@ -1,0 +1,138 @@
+"""Steps side by side, as many at a time as the machine has cores; what each one says is kept and shown in one piece."""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from tools.steps import HOUSE, Step
+from tools.told import VARIABLE, Began, Collected, Over, Reader, Spent
+from tools.toolbox import tether
+
+POLL_S = 0.1
+PATIENCE_S = 20.0  # after Ctrl-C: a control plane wants to be ended, too
+LANES = "TGP_LANES"
+
+
+@dataclass(slots=True)
+class Run:
+    """One step: while it runs, and what came of it."""
+
+    step: Step
+    seconds: float = 0.0
+    code: int | None = None  # None: it runs still
+    output: str = ""  # once it has ended
+    collected: int = 0
+    now: str = ""  # the test under way
+    tests: list[Over] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        return self.code == 0
+
+    def failed(self) -> list[Over]:
+        return [test for test in self.tests if test.outcome == "failed"]
+
+
+class Screen(Protocol):
+    """Where people see it."""
+
+    def failed(self, run: Run, test: Over) -> None: ...
+
+    def ended(self, run: Run) -> None: ...
+
+    def under_way(self, runs: Sequence[Run], waiting: int) -> None: ...
+
+
+def width() -> int:
+    """As many as there are cores for us, or what `TGP_LANES` says."""
+    said = os.environ.get(LANES, "")
+    if not said:
+        return len(os.sched_getaffinity(0))
+    if not said.isdecimal() or int(said) < 1:
+        sys.exit(f"✗ {LANES}={said}: a number of processes is wanted, 1 or more")
+    return int(said)
+
+
+def side_by_side(steps: Sequence[Step], screen: Screen, lanes: int) -> list[Run]:
+    """All of them, begun in this order where there is room, also after one failed; as they ended."""
+    waiting, running, over = list(steps), list[_Lane](), list[Run]()
+    with tempfile.TemporaryDirectory(prefix="tgp-lanes-") as folder:
+        try:
+            while waiting or running:
+                while step := next((step for step in waiting if _has_room(step, running, lanes)), None):
+                    waiting.remove(step)
+                    running.append(_Lane(step, Path(folder), len(over) + len(running)))
+                for lane in list(running):
+                    if lane.look(screen):
+                        running.remove(lane)
+                        over.append(lane.run)
+                        screen.ended(lane.run)
+                screen.under_way([lane.run for lane in running], len(waiting))
+                time.sleep(POLL_S)
+        finally:
+            _end(running)
+    return over
+
+
+def _has_room(step: Step, running: Sequence["_Lane"], lanes: int) -> bool:
+    """On one core, one at a time."""
+    busy = sum(lane.run.step.cores for lane in running)
+    return not running or (lanes > 1 and busy + step.cores <= lanes)
+
+
+def _end(running: Sequence["_Lane"]) -> None:
+    """First a Ctrl-C, so that tests can tidy up; nobody outlives us in any case."""
+    for lane in running:
+        lane.interrupt()
+    give_up_at = time.monotonic() + PATIENCE_S
+    for lane in running:
+        lane.wait(max(0.0, give_up_at - time.monotonic()))
+
+
+class _Lane:
+    def __init__(self, step: Step, folder: Path, number: int) -> None:
+        self.run = Run(step)
+        self._log = folder / f"{number}.log"
+        told = folder / f"{number}.told"
+        self._news = Reader(told)
+        self._began = time.monotonic()
+        self._process = tether.spawn(step.command, self._log, {**os.environ, VARIABLE: str(told)}, HOUSE)
+
+    def look(self, screen: Screen) -> bool:
+        """True once it has ended."""
+        code = self._process.poll()  # first: what it told before its end is then all read
+        self.run.seconds = time.monotonic() - self._began
+        for told in self._news.news():
+            match told:
+                case Collected(tests):
+                    self.run.collected = tests
+                case Began(test):
+                    self.run.now = test
+                case Over():
+                    self.run.tests.append(told)
+                    if told.outcome == "failed":
+                        screen.failed(self.run, told)
+                case Spent(cpu_seconds):
+                    self.run.cpu_seconds = cpu_seconds
+        if code is None:
+            return False
+        self.run.code = code
+        self.run.output = self._log.read_text(errors="replace")
+        return True
+
+    def interrupt(self) -> None:
+        if self._process.poll() is None:
+            os.kill(self._process.pid, signal.SIGINT)
+
+    def wait(self, patience_s: float) -> None:
+        give_up_at = time.monotonic() + patience_s
+        while self._process.poll() is None and time.monotonic() < give_up_at:
+            time.sleep(POLL_S)
+        tether.stop(self._process, 1.0)
