@@ -82,7 +82,9 @@ def _two_computers() -> Iterator[tuple[Host, Host, list[Way]]]:
     with Lan() as lan:
         server = HeadscaleServer(lan.host("server"), found[toolbox.HEADSCALE_SERVER])
         sender, receiver = lan.host("sender"), lan.host("receiver")
-        clients = [TailscaleClient(host, programs, _environment(server, host)) for host in (sender, receiver)]
+        clients = [
+            TailscaleClient(host, programs, _environment(server, host), server.authority) for host in (sender, receiver)
+        ]
         _tunnel(sender, receiver, found[toolbox.WIREGUARD_GO])
         _, tailnet = (client.joined() for client in clients)
         clients[0].ping(tailnet)  # until it goes directly

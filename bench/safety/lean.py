@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from bench.safety import rates
 from bench.safety.demand import places
@@ -21,8 +22,9 @@ from tgp.sim.process import Host
 
 @contextmanager
 def lean_stage(seed: int, *, faulty: bool, replicas: tuple[str, ...]) -> Iterator[Stage]:
-    faults, aims = (rates.WEATHER_FAULTS, rates.AIMS) if faulty else (NONE, NO_AIMS)
-    with LeanWorld(seed, faults=faults, aims=aims) as world:
+    faults = rates.WEATHER_FAULTS if faulty else NONE
+    aims, elsewhere = (rates.AIMS, rates.AIMS_AT_PROVIDER) if faulty else (NO_AIMS, NO_AIMS)
+    with LeanWorld(seed, faults=faults, aims=aims, aims_elsewhere=elsewhere) as world:
         world.objects.readers = readers()
         world.objects.create(NAMESPACE, {"metadata": {"name": "kube-system"}})
         world.objects.create(NAMESPACE, {"metadata": {"name": "default"}})
@@ -30,6 +32,8 @@ def lean_stage(seed: int, *, faulty: bool, replicas: tuple[str, ...]) -> Iterato
         _look_at_class(world)
         estate = Estate(world.cluster, world.loop, world.clock, seed)
         shop = shop_of(world, seed)
+        shop.fleet.habits = replace(shop.fleet.habits, list_lag=rates.LISTED_AFTER)
+        world.mount(place(), shop.handle, rates.AT_THE_COUNTER)
         here = witnessed(world, estate, shop, SHIPPED.renew_within, faulty=faulty)
         world.on_lease = lambda host, identity, renewed_at: here.leader.held(identity, host, renewed_at)
         lease, stall = LeanLease(world), Stall(shop, place())

@@ -12,6 +12,7 @@ from tgp.sim.estate import Ailment
 from tgp.sim.faults import Fault, Faults
 from tgp.sim.lean.views import Weather
 from tgp.sim.lean.world import Aims
+from tgp.sim.router import Latency
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +60,19 @@ VIEWS = Weather(
     late=3.0,  # up to 20 s behind, for two minutes
     coalesced=1.5,  # the same, and of several changes only the last is told
 )
-# Of the lean world, chances per call that changes something, at the API server or at the provider. Faults at random
-# moments hardly ever meet the one call that pays; these do.
+# Of the lean world, chances per call that changes something: at the API server, and ten times as often at the provider.
+# Faults at random moments hardly ever meet the one call that pays; these do.
 AIMS = Aims(
-    crash_before=0.001,  # the power goes as the call is about to leave
-    crash_after=0.001,  # it happened, and nobody is left to hear of it
-    pause=0.0015,  # three quarters of a minute before it leaves: another leads by then
+    crash_before=0.0005,  # the power goes as the call is about to leave
+    crash_after=0.0005,  # it happened, and nobody is left to hear of it
+    pause=0.001,  # three quarters of a minute before it leaves: another leads by then
     freeze=0.001,  # from here on an old view, for as long
 )
+AIMS_AT_PROVIDER = Aims(crash_before=0.005, crash_after=0.01, pause=0.01, freeze=0.01)
+# Of the lean world, seconds: a provider takes its time over an order, so that crashes and pauses meet orders on their
+# way; and lists machines as late as it promises to at most (10 s), not twice as soon.
+AT_THE_COUNTER = Latency(0.05, 6.0)
+LISTED_AFTER = (0.0, 9.5)
 
 # Chances per call of the verb that each befalls.
 PROVIDER: dict[Mishap, Rate] = {

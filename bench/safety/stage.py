@@ -36,7 +36,7 @@ from tgp.sim.world import KUBERNETES, World
 PROVIDER = "simulated"
 HOME = "tgp-system"
 CLASS = "rented"
-STANDS = 3  # of each GPU: whoever finds one sold out has others to go to
+STANDS = 2  # of each GPU: whoever finds one sold out has another to go to
 PLENTY = 50  # of everything in stock: whoever waits waits for us
 MOST_HOURLY = 0.60  # dollars per place: above what any of the wishes costs
 # A Lease renewed every twelve seconds rather than two, watches of two minutes rather than half a one, and a look at

@@ -1,36 +1,23 @@
 """Between pretend providers and a real cluster: a machine that runs becomes a Node, one that is gone falls silent.
 
-A machine is told its Node's name by whoever ordered it: in its user data, or in a variable of its container. Owned
-machines know their own name. KWOK plays the kubelets.
+A machine boots with the Talos config it was ordered with, joins the tailnet it names, and registers the Node it tells.
+Owned machines know their own name. KWOK plays the kubelets.
 """
 
-import json
-import re
 import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.village import Village
 from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.estate import Plate, plate_of
 from tools.controlplane.client import AdminClient, Refused
 from tools.controlplane.nodes import FAKE, fake_node
 
 POLL_S = 0.25
 STOP_BOUND_S = 30
 GPU = "nvidia.com/gpu"
-PLATE = re.compile(r'\{"node":"[^"]+","providerID":"[^"]+"\}')
-POWERED = "webhook"
 SILENT = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "the kubelet is silent"}]
-
-
-@dataclass(frozen=True, slots=True)
-class Plate:
-    """Who a machine shall be."""
-
-    node: str
-    provider_id: str = ""  # empty: an owned machine's kubelet says nothing of the kind
 
 
 class Estate:
@@ -79,7 +66,7 @@ class Estate:
             del self._awake[machine.id]
 
     def _wake(self, plate: Plate, machine: Machine) -> None:
-        node = node_of(plate, machine)
+        node = node_of(plate, machine, self._village.joins(plate.guest) if plate.guest is not None else "")
         try:
             self._admin.call("POST", "/api/v1/nodes", node)
         except Refused as error:
@@ -98,28 +85,13 @@ class Estate:
                 raise
 
 
-def node_of(plate: Plate, machine: Machine) -> dict[str, Any]:
+def node_of(plate: Plate, machine: Machine, address: str = "") -> dict[str, Any]:
     """As a kubelet registers it, its GPUs counted already."""
     shelf = machine.shelf
     capacity = {GPU: str(shelf.gpu_count), "cpu": str(shelf.vcpus or 4), "memory": f"{shelf.memory_gib or 16}Gi"}
     node = fake_node(plate.node, capacity)
     if plate.provider_id:
         node["spec"] = {"providerID": plate.provider_id}
+    if address:
+        node["status"]["addresses"] = [{"type": "InternalIP", "address": address}]
     return node
-
-
-def plate_of(provider: str, machine: Machine) -> Plate | None:
-    """None: nobody told it."""
-    if provider == POWERED:
-        return Plate(machine.shelf.sku)
-    for text in _told(machine):
-        if (found := PLATE.search(text)) is not None:
-            told = json.loads(found[0])
-            return Plate(told["node"], told["providerID"])
-    return None
-
-
-def _told(machine: Machine) -> Iterator[str]:
-    yield machine.user_data.decode(errors="replace")
-    variables = dict(machine.detail.get("env", ()))
-    yield from (str(value) for value in variables.values())

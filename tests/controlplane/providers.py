@@ -11,6 +11,7 @@ from tgp.app.clouds import facts_of
 from tgp.core.model.offer import BootMode
 from tgp.sim.clouds.everyone import SIMULATORS
 from tgp.sim.clouds.lambdalabs import SSH_KEY_NAME
+from tgp.sim.clouds.vultr.simulator import SNAPSHOT_ID
 from tgp.sim.clouds.webhook import settings_at
 
 
@@ -44,6 +45,8 @@ def settings_of(provider: str, url: str) -> ProviderSettings:
             return ProviderSettings(endpoint=url, ssh_key_name=SSH_KEY_NAME)
         case "gcp":
             return ProviderSettings(endpoint=url, image="talos-1-11")
+        case "vultr":
+            return ProviderSettings(endpoint=url, snapshot_id=SNAPSHOT_ID)
         case "webhook":
             return settings_at(f"http://{POWER_HOST}", BOXES_NAMED)
         case _:

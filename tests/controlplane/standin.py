@@ -79,8 +79,9 @@ class Line:
 
 
 class StandIn:
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Told, token: str) -> None:
         self.told = told
+        self.token = token  # the mark of the launch: what the machine is called at its provider
 
     @asynccontextmanager
     async def bearing_the_token(self) -> AsyncIterator[Line]:
@@ -131,7 +132,6 @@ class StandIn:
             "metadata": {"name": name},
             "spec": spec,
         }
-
         status = 0
         for _ in range(LOOKS // 4):  # a token that was just made is not known yet, nor is a role
             status, _answer = await line.call("POST", CERTIFICATE_SIGNING_REQUEST.path(), body)

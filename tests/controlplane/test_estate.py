@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.controlplane.estate import GPU, Estate, plate_of
+from tests.controlplane.estate import GPU, Estate
 from tests.controlplane.providers import PROVIDERS, settings_of
 from tests.controlplane.village import Village
 from tgp.adapters.clock import SystemClock
@@ -23,6 +23,7 @@ from tgp.core.rules.secrets import DEFAULT_KEYS
 from tgp.ports.cloud import LaunchOrder
 from tgp.sim.clouds.fleet import Fleet
 from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.estate import plate_of
 
 TOKEN = "tgp-0123456789-0123456789abcdef0123456789abcdef-1"
 NODE = "tgp-node-1"

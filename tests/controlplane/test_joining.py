@@ -43,6 +43,7 @@ from tgp.core.rules.node_state import provider_id_of
 from tgp.core.rules.talos.plan import NodePlan
 from tgp.core.rules.talos.render import render
 from tgp.ports.cluster import Cluster, Forbidden, NotFound, Refused
+from tools.controlplane.certificates import Authority, signing_request
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import ControlPlane, Wanted
@@ -106,14 +107,10 @@ class Office:
             "ghcr.io/siderolabs/kubelet:v1.36.3",
             bootstrap,
         )
-        standin = StandIn(read_config(render(plan, self._join(), None).text))
-        standin.token = token
-        return standin
+        return StandIn(read_config(render(plan, self._join(), None).text), token)
 
     def _join(self) -> JoinValues:
         """Of this cluster; Talos's own part is anybody's."""
-        from tools.controlplane.certificates import Authority
-
         authority = b64encode(self._plane.ca_file.read_bytes()).decode()
         return JoinValues(
             machine_token=Secret("abcdef.0123456789abcdef"),
@@ -410,7 +407,7 @@ async def test_a_node_cannot_give_itself_labels_that_are_not_its_own(office: Off
 async def test_the_operator_may_not_do_more_than_that(office: Office):
     """Other signers' requests, Secrets elsewhere, a list of Secrets: under the shipped role."""
     spec = {
-        "request": b64encode(_any_request()).decode(),
+        "request": b64encode(signing_request("somebody", ()).certificate).decode(),
         "signerName": "kubernetes.io/kube-apiserver-client",
         "usages": ["digital signature", "client auth"],
     }
@@ -424,9 +421,3 @@ async def test_the_operator_may_not_do_more_than_that(office: Office):
     with pytest.raises(Forbidden):
         await office.cluster.read(SECRET, Key("default", "any"))
     assert (await office.cluster.version()).startswith("v1.")
-
-
-def _any_request() -> bytes:
-    from tools.controlplane.certificates import signing_request
-
-    return signing_request("somebody", ()).certificate

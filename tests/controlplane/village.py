@@ -10,13 +10,17 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from tgp.adapters.clock import SystemClock
+from tgp.adapters.factory.wire import DEFAULT_URL as FACTORY_URL
 from tgp.adapters.http.serve import listen
+from tgp.adapters.mesh.tailscale.dialect import TAILSCALE_API
 from tgp.app.clouds import facts_of, path_of
+from tgp.app.embedded.market import OPERATORS_TAG, TAGS
 from tgp.core.rules.secrets import DEFAULT_KEYS
 from tgp.ports.http import Call, Handler, Reply, Streaming
 from tgp.sim.clouds.desk import Desk
@@ -24,6 +28,9 @@ from tgp.sim.clouds.everyone import SIMULATORS, pretend
 from tgp.sim.clouds.fleet import Fleet
 from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.factory.simulator import FactorySimulator
+from tgp.sim.mesh.v2 import TailscaleSimulator
+from tgp.sim.talos_guest import TalosGuest
 
 T = TypeVar("T")
 START_BOUND_S = 30
@@ -64,6 +71,10 @@ class Village:
         self._ports = AsyncExitStack()
         self._held: list[Held] = []
         self._desk = Desk({})
+        self.tailscale = TailscaleSimulator(SystemClock(), seed)
+        self.tailscale.client.tags = (OPERATORS_TAG,)
+        self.tailscale.tag_owners = {OPERATORS_TAG: set(), **{tag: {OPERATORS_TAG} for tag in TAGS}}
+        self._beside: dict[str, str] = {}  # from names that are no provider's to their ports here
 
     # -- coming and going --------------------------------------------------------------------------------------------
 
@@ -90,6 +101,13 @@ class Village:
             listening = await listen(self._door(provider))
             self._ports.push_async_callback(listening.stop)
             self._desk.urls[provider] = listening.url + path_of(provider)
+        for known, handler in (
+            (TAILSCALE_API, self.tailscale.handle),
+            (FACTORY_URL, FactorySimulator(clock, timedelta(seconds=1)).handle),
+        ):
+            listening = await listen(handler)
+            self._ports.push_async_callback(listening.stop)
+            self._beside[urlsplit(known).netloc] = listening.url
 
     def _door(self, provider: str) -> Handler:
         inside = self._desk.beside(provider)
@@ -150,16 +168,26 @@ class Village:
     def keys(self) -> dict[str, str]:
         """As people keep them in the operator's Secret."""
         return self.look(
-            lambda desk: {
-                variable: desk.simulators[name].key_at(desk.urls[name]) for name, variable in DEFAULT_KEYS.items()
-            }
+            lambda desk: (
+                {variable: desk.simulators[name].key_at(desk.urls[name]) for name, variable in DEFAULT_KEYS.items()}
+                | {"client-id": self.tailscale.client.id, "client-secret": self.tailscale.client.secret}
+            )
         )
+
+    def joins(self, guest: TalosGuest) -> str:
+        """A machine logs in to the tailnet: its address there; empty: it has none to log in to."""
+        if not guest.auth_key:
+            return ""
+        return self.look(lambda _desk: self.tailscale.tailnet.join(guest.auth_key, guest.hostname)).addresses[0]
+
+    def devices(self) -> list[str]:
+        return self.look(lambda _desk: [seat.hostname for seat in self.tailscale.tailnet.devices()])
 
     def signposts(self) -> str:
         """From the names that everybody knows to the ports here, for a replica whose class names no endpoint."""
         known = {urlsplit(facts_of(name).endpoint).netloc: name for name in DEFAULT_KEYS} | {POWER_HOST: "webhook"}
         origins = {name: "{0.scheme}://{0.netloc}".format(urlsplit(url)) for name, url in self.urls().items()}
-        return json.dumps({host: origins[name] for host, name in known.items()})
+        return json.dumps({host: origins[name] for host, name in known.items()} | self._beside)
 
 
 def _hurry(fleet: Fleet) -> None:

@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import pytest
 
 from tests.realmesh.machine import documents, environment_of
 from tests.realmesh.traffic import carried, silent, soon_carried
 from tgp.adapters.clock import SystemClock
+from tgp.adapters.http.client import HttpClient
 from tgp.adapters.mesh.headscale import HeadscaleMesh
-from tgp.app.dialling import switchboard
 from tgp.core.model.mesh import Backend, Device, MeshReport, MeshSettings, Ref, TailscaleJoin, Trace
 from tgp.core.model.secret import Secret
 from tgp.ports.mesh import Enrolment, Ticket
-from tools.lan import LanFailed
+from tools.lan import Host
 from tools.lan.headscale import HeadscaleServer
 from tools.lan.host import wait_for
 from tools.lan.tailscale import Programs, TailscaleClient
@@ -23,7 +23,9 @@ from tools.toolbox import CONTAINERBOOT, HEADSCALE_SERVER, TAILSCALE_CLI, TAILSC
 
 API_KEY = Ref("headscale", "api-key")
 TAGS = ("tag:gpu",)
+REFUSALS = ("invalid pre auth key", "authkey already used", "authkey expired")  # Headscale's own words
 T = TypeVar("T")
+Start: TypeAlias = "Callable[[str | Host, Enrolment], TailscaleClient]"
 
 
 class Office:
@@ -31,6 +33,7 @@ class Office:
 
     def __init__(self, lan, server: HeadscaleServer) -> None:
         self._host = lan.host("office")
+        self._server = server
         self._key = Secret(server.api_key)
         self._settings = MeshSettings(Backend.HEADSCALE, login_server=server.url, tags=TAGS, api_key=API_KEY)
         self.began = SystemClock().now() - timedelta(seconds=1)
@@ -51,11 +54,25 @@ class Office:
     def _ask(self, question: Callable[[HeadscaleMesh], Awaitable[T]]) -> T:
         async def asked() -> T:
             clock = SystemClock()
-            async with switchboard(clock) as dial:
-                return await question(HeadscaleMesh(self._settings, {API_KEY: self._key}, dial, clock))
+            http = HttpClient(self._server.url, clock, tls=self._server.trusting())
+            try:
+                mesh = HeadscaleMesh(self._settings, {API_KEY: self._key}, lambda *_, **__: http, clock)
+                return await question(mesh)
+            finally:
+                await http.close()
+                await _said_goodbye()
 
         with self._host.inside():
             return asyncio.run(asked())
+
+
+async def _said_goodbye() -> None:
+    """A TLS connection that is closed still says so to the other side; only then is its socket free."""
+    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]  # nobody else knows what is open
+    for _ in range(500):
+        if len(selector.get_map()) <= 1:  # the loop's own, by which threads wake it
+            return
+        await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -69,22 +86,24 @@ def office(lan, server) -> Office:
 
 
 @pytest.fixture
-def programs(program_of) -> Programs:
-    return Programs(program_of(CONTAINERBOOT), program_of(TAILSCALED), program_of(TAILSCALE_CLI))
+def start(lan, server, program_of) -> Start:
+    """A machine that was given these papers: its config is rendered, read back from its text, and started by."""
+    programs = Programs(program_of(CONTAINERBOOT), program_of(TAILSCALED), program_of(TAILSCALE_CLI))
+
+    def started(where: str | Host, papers: Enrolment) -> TailscaleClient:
+        assert isinstance(papers.join, TailscaleJoin)
+        host = lan.host(where) if isinstance(where, str) else where
+        return TailscaleClient(host, programs, environment_of(documents(papers.join)), server.authority)
+
+    return started
 
 
-def environment(enrolment: Enrolment) -> dict[str, str]:
-    """As it stands in the machine config, read back from its text."""
-    assert isinstance(enrolment.join, TailscaleJoin)
-    return environment_of(documents(enrolment.join))
-
-
-def test_a_machine_joins_by_our_config_is_found_reached_and_removed_for_good(lan, office, programs):
+def test_a_machine_joins_by_our_config_is_found_reached_and_removed_for_good(office, start):
     assert office.check().usable
     papers = {name: office.enrol(name) for name in ("train-1", "train-2")}
     assert office.find("train-1") is None, "a key is not a machine"
 
-    clients = {name: TailscaleClient(lan.host(name), programs, environment(papers[name])) for name in papers}
+    clients = {name: start(name, papers[name]) for name in papers}
     addresses = {name: client.joined() for name, client in clients.items()}
 
     # Found as what it is.
@@ -94,7 +113,9 @@ def test_a_machine_joins_by_our_config_is_found_reached_and_removed_for_good(lan
     assert addresses["train-1"] in device.addresses
     assert device.tags == TAGS
     assert office.find("train") is None
-    assert office.find("anything", device_id=device.id) == device
+    again = office.find("train-1", device_id=device.id)
+    assert again is not None
+    assert again.id == device.id
 
     # Reached by TCP, both ways.
     first, second = (clients[name].host for name in ("train-1", "train-2"))
@@ -109,38 +130,30 @@ def test_a_machine_joins_by_our_config_is_found_reached_and_removed_for_good(lan
     assert office.find("train-2") is not None
     office.remove("train-1", key_id=papers["train-1"].key_id, device_id=device.id)  # gone is a success
 
-    # It cannot come back: not with its state, not with its key.
+    # It cannot come back: not with what it remembers, not afresh with its key.
     clients["train-1"].stop()
-    again = TailscaleClient(first, programs, environment(papers["train-1"]), state=first.folder / "state")
-    afresh = TailscaleClient(lan.host("afresh"), programs, environment(papers["train-1"]))
-    for client in (again, afresh):
-        with pytest.raises(LanFailed):
-            client.joined()
+    assert start(first, papers["train-1"]).refused() in REFUSALS
+    assert start("afresh", papers["train-1"]).refused() in REFUSALS
     assert office.find("train-1") is None
 
 
-def test_a_key_is_good_once_and_the_machine_itself_may_restart(lan, office, programs):
+def test_a_key_is_good_once_and_the_machine_itself_may_restart(office, start):
     papers = office.enrol("train-1")
-    client = TailscaleClient(lan.host("train-1"), programs, environment(papers))
+    client = start("train-1", papers)
     address = client.joined()
 
     client.stop()
-    same = TailscaleClient(client.host, programs, environment(papers))
-    assert same.joined() == address
+    assert start(client.host, papers).joined() == address
 
-    thief = TailscaleClient(lan.host("thief"), programs, environment(papers))
-    with pytest.raises(LanFailed):
-        thief.joined()
+    assert start("thief", papers).refused() in REFUSALS
     device = office.find("train-1")
     assert device is not None
     assert address in device.addresses
 
 
-def test_a_key_that_was_revoked_before_its_machine_came_lets_nobody_in(lan, office, programs):
+def test_a_key_that_was_revoked_before_its_machine_came_lets_nobody_in(office, start):
     papers = office.enrol("train-1")
     office.remove("train-1", key_id=papers.key_id)
-    late = TailscaleClient(lan.host("train-1"), programs, environment(papers))
 
-    with pytest.raises(LanFailed):
-        late.joined()
+    assert start("train-1", papers).refused() in REFUSALS
     assert office.find("train-1") is None

@@ -51,7 +51,6 @@ class Rig:
     backing: Path  # the file behind the disk
     disk: Path  # the loop device
     environment: dict[str, str] = field(default_factory=dict)
-    user: int | None = None
 
     def __post_init__(self) -> None:
         self.place.mkdir(parents=True)
@@ -134,9 +133,7 @@ class Rig:
         inside = 'mount --bind "$0/run" /run && exec "$@"'
         whole = ["unshare", "--mount", "--propagation", "private", "sh", "-c", inside, self.root, *command]
         with self._kernel():
-            return subprocess.run(
-                whole, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False, user=self.user
-            )
+            return subprocess.run(whole, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False)
 
     @contextmanager
     def _kernel(self) -> Iterator[None]:
@@ -159,13 +156,17 @@ class Rig:
 
 
 @contextmanager
-def a_machine(folder: Path, mib: int = 32, **changes: Any) -> Iterator[Rig]:
+def a_machine(folder: Path, mib: int = 32, breaks_at: int = 0) -> Iterator[Rig]:
+    """`breaks_at`: so many bytes of its disk can be written, and not one more."""
     backing = folder / "disk"
     backing.write_bytes(b"the vendor's Linux\n" * 1000)
     os.truncate(backing, mib * MIB)
-    made = subprocess.run(["losetup", "--find", "--show", backing], capture_output=True, text=True, check=True)
+    limit = ("--sizelimit", str(breaks_at)) if breaks_at else ()
+    made = subprocess.run(["losetup", "--find", "--show", *limit, backing], capture_output=True, text=True, check=True)
     disk = Path(made.stdout.strip())
+    held = os.open(disk, os.O_RDONLY)
     try:
-        yield Rig(folder / "machine", backing, disk, **changes)
+        subprocess.run(["losetup", "--detach", disk], check=True)  # once nobody holds it: also if we are killed
+        yield Rig(folder / "machine", backing, disk)
     finally:
-        subprocess.run(["losetup", "--detach", disk], check=True)
+        os.close(held)

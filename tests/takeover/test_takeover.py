@@ -15,6 +15,8 @@ from tests.takeover.rig import CLOUD_INIT, EFIVAR, IMAGE_MIB, MIB, SECTOR, Rig, 
 from tgp.core.model.boot_image import BootImage
 from tgp.core.model.talos import TalosVersion
 from tgp.core.rules.talos import takeover
+from tools.toolbox.find import find
+from tools.toolbox.pins import DISK_READERS, Tool
 
 pytestmark = pytest.mark.root
 
@@ -108,6 +110,18 @@ def test_cloud_init_writes_talos_and_its_config_over_the_disk(machine: Rig, fact
 
     took_over(machine, done)
     check_disk(machine, raw)
+
+
+@pytest.mark.parametrize("reader", DISK_READERS, ids=lambda tool: tool.version)
+def test_talos_itself_would_find_its_config_there(machine: Rig, factory: Counter, reader: Tool):
+    """It looks for a filesystem it knows, on a volume or partition of that label."""
+    took_over(machine, by_cloud_init(machine, factory))
+    told = subprocess.run([find(reader), machine.backing], capture_output=True, text=True, check=True)
+    seen = msgspec.json.decode(told.stdout)
+    volumes = [(part["PartitionLabel"], part["Name"], part["Label"]) for part in seen["Parts"] if part["Name"]]
+
+    assert seen["Name"] == "gpt"
+    assert volumes == [("cidata", "vfat", "cidata")]
 
 
 def test_a_start_up_script_does_the_same_and_leaves_nothing_of_itself(machine: Rig, factory: Counter, raw: bytes):
@@ -317,15 +331,13 @@ def test_filesystems_that_go_on_being_written_stop_it(machine: Rig, factory: Cou
     assert (machine.sysrq, machine.digest()) == ("su", before)
 
 
-def test_a_disk_that_breaks_while_it_is_written_is_told_of(machine: Rig, factory: Counter):
+def test_a_disk_that_breaks_while_it_is_written_is_told_of(tmp_path: Path, factory: Counter):
     """Nothing can be saved any more: the machine goes off, and its provider shows it so."""
-    half = 4 * MIB
-    subprocess.run(["losetup", "--detach", machine.disk], check=True)
-    subprocess.run(["losetup", "--sizelimit", str(half), machine.disk, machine.backing], check=True)
-    by_cloud_init(machine, factory)
+    with a_machine(tmp_path, breaks_at=4 * MIB) as machine:
+        by_cloud_init(machine, factory)
 
-    assert "stopped at 8/9: the disk cannot be written" in machine.console
-    assert machine.sysrq == "suo"
+        assert "stopped at 8/9: the disk cannot be written" in machine.console
+        assert machine.sysrq == "suo"
 
 
 def test_nobody_but_root_touches_anything(tmp_path: Path, factory: Counter):

@@ -57,10 +57,10 @@ class Authority:
         )
         self.pair = Pair(certificate.public_bytes(serialization.Encoding.PEM), _pem(self._key))
 
-    def serving(self) -> Pair:
-        """For the API server, under every name that a client on this machine may use."""
+    def serving(self, *more: str) -> Pair:
+        """For the API server, under every name that a client on this machine may use, and at `more` addresses."""
         names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
-        addresses = ("127.0.0.1", "::1", SERVICE_IP)
+        addresses = ("127.0.0.1", "::1", SERVICE_IP, *more)
         return self._issue(
             x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")]),
             ExtendedKeyUsageOID.SERVER_AUTH,

@@ -5,6 +5,7 @@ import copy
 import datetime
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeAlias
 
 from cryptography import x509
@@ -26,7 +27,12 @@ _ED25519 = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
 def good(version: TalosVersion, backend: Backend = Backend.TAILSCALE) -> Paper:
-    """What we would hand a machine."""
+    """What we would hand a machine; a copy of its own for each who asks."""
+    return copy.deepcopy(_good(version, backend))
+
+
+@cache
+def _good(version: TalosVersion, backend: Backend) -> Paper:
     text = compose(inert_plan(version, backend), inert_join(), None).text
     return [document.data for document in read_stream(text)]
 

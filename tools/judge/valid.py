@@ -27,7 +27,7 @@ ADDITIONS: tuple[Addition, ...] = (
     Addition("a static pod", put("machine.files", [{"path": "/etc/kubernetes/manifests/a.yaml", "op": "create", "content": "a"}])),
     Addition("extra mounts", put("machine.kubelet.extraMounts", [{"destination": "/var/mnt/x", "type": "bind", "source": "/var/mnt/x", "options": ["bind", "rw"]}])),
     Addition("kubelet's arguments", put("machine.kubelet.extraArgs", {"rotate-server-certificates": "true"})),
-    Addition("kubelet's arguments as lists", put("machine.kubelet.extraArgs", {"feature-gates": ["A=true", "B=false"]}), since=13),
+    Addition("kubelet's arguments as lists", put("machine.kubelet.extraArgs", {"feature-gates": ["A=true", "B=false"]}), since=13, until=13),  # 1.14's alpha stumbles over it
     Addition("kubelet's configuration", put("machine.kubelet.extraConfig", {"maxPods": 250, "providerID": "tgp://inert/inert", "systemReserved": {"cpu": "100m"}})),
     Addition("cluster DNS", put("machine.kubelet.clusterDNS", ["10.96.0.10"])),
     Addition("switches in words", put("machine.features.kubePrism.enabled", "yes")),

@@ -1,13 +1,23 @@
-"""A Headscale on one computer: its own relay, its own files, an API key for whoever is to use it."""
+"""A Headscale on one computer: its own relay, its own files, an API key for whoever is to use it.
+
+It speaks TLS, and on the usual port. A client that was cut off lately takes port 443 whatever the server's URL says, so
+without it a machine that restarts would be kept out for the wrong reason.
+"""
 
 import json
+import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.client import HTTPResponse
 from pathlib import Path
 
+from tools.controlplane.certificates import Authority
 from tools.lan.host import Host, wait_for
 
-PORT = 8080
+PORT = 443
 RELAY_PORT = 3478
 START_BOUND_S = 30.0
 ANSWER_BOUND_S = 10.0
@@ -19,7 +29,14 @@ class HeadscaleServer:
     def __init__(self, host: Host, program: Path, tags: tuple[str, ...] = ("tag:gpu",)) -> None:
         self.host = host
         self._tags = tags
-        self.url = f"http://{host.address}:{PORT}"
+        self.url = f"https://{host.address}"
+        authority = Authority()
+        self.authority = host.folder / "authority.pem"  # whom clients have to trust
+        self.authority.write_bytes(authority.pair.certificate)
+        self._serving = host.folder / "serving.pem", host.folder / "serving.key"
+        pair = authority.serving(host.address)
+        for path, content in zip(self._serving, (pair.certificate, pair.key), strict=True):
+            path.write_bytes(content)
         self._config = host.folder / "headscale.yaml"
         self._policy = host.folder / "policy.json"
         owners = {tag: ["tgp@"] for tag in tags}
@@ -39,24 +56,36 @@ class HeadscaleServer:
             json.dumps(body).encode(),
             {"Authorization": f"Bearer {self.api_key}", "Content-Type": "application/json"},
         )
-        with self.host.inside(), urllib.request.urlopen(asked, timeout=ANSWER_BOUND_S) as reply:  # noqa: S310 - our own address
+        with self._opened(asked, ANSWER_BOUND_S) as reply:
             key: str = json.load(reply)["preAuthKey"]["key"]
         return key
 
+    def trusting(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(self.authority))
+
+    @contextmanager
+    def _opened(self, asked: urllib.request.Request | str, bound_s: float) -> Iterator[HTTPResponse]:
+        with (
+            self.host.inside(),
+            urllib.request.urlopen(asked, timeout=bound_s, context=self.trusting()) as reply,  # noqa: S310 - our own
+        ):
+            yield reply
+
     def _is_up(self) -> bool:
         self._program.must_live()
-        with self.host.inside():
-            try:
-                with urllib.request.urlopen(f"{self.url}/health", timeout=1) as reply:  # noqa: S310 - our own address
-                    return bool(reply.status == 200)
-            except (urllib.error.URLError, OSError):
-                return False
+        try:
+            with self._opened(f"{self.url}/health", 1.0) as reply:
+                return reply.status == HTTPStatus.OK
+        except (urllib.error.URLError, OSError):
+            return False
 
     def _settings(self) -> dict[str, object]:
         own = self.host.folder
         return {
             "server_url": self.url,
             "listen_addr": f"0.0.0.0:{PORT}",
+            "tls_cert_path": str(self._serving[0]),
+            "tls_key_path": str(self._serving[1]),
             "metrics_listen_addr": "127.0.0.1:9090",
             "grpc_listen_addr": "127.0.0.1:50443",
             "unix_socket": "/run/headscale.sock",

@@ -106,6 +106,7 @@ class Program:
     def __init__(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
         self.name = name
         self.log = log
+        self._begins_at = log.stat().st_size if log.exists() else 0  # what an earlier one said stands above
         self._process = tether.spawn(argv, log, env=env)
 
     @property
@@ -116,11 +117,11 @@ class Program:
         if not self.alive:
             raise LanFailed(f"{self.name} ended with {self._process.returncode}. {self.tail()}")
 
-    def said(self, words: str) -> bool:
-        return words in self.log.read_text(errors="replace")
+    def said_since_start(self) -> list[str]:
+        return self.log.read_bytes()[self._begins_at :].decode(errors="replace").splitlines()
 
     def tail(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        lines = self.said_since_start()[-LAST_LINES:]
         return f"The end of {self.log}:\n" + "\n".join(f"    {line}" for line in lines)
 
     def stop(self) -> None:

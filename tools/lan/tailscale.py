@@ -11,6 +11,7 @@ from tools.lan.host import Host, LanFailed, Program, wait_for
 from tools.toolbox.debian import SEARCHED
 
 JOIN_BOUND_S = 60.0
+REFUSED_BOUND_S = 90.0  # containerboot itself gives up after a minute
 SOCKET = "/run/tailscale/tailscaled.sock"
 
 
@@ -24,16 +25,16 @@ class Programs:
 class TailscaleClient:
     """`environment` is what the extension's config carries; what the service says of itself comes on top."""
 
-    def __init__(
-        self, host: Host, programs: Programs, environment: Mapping[str, str], state: Path | None = None
-    ) -> None:
+    def __init__(self, host: Host, programs: Programs, environment: Mapping[str, str], authority: Path) -> None:
+        """`authority`: who signs for the control server; on Talos it would be a TrustedRootsConfig."""
         self.host = host
         self._programs = programs
         folders = {str(path.parent) for path in (programs.tailscaled, programs.tailscale)}
         own = {
             "TS_USERSPACE": "false",
-            "TS_STATE_DIR": str(state or host.folder / "state"),
+            "TS_STATE_DIR": str(host.folder / "state"),
             "TS_SOCKET": SOCKET,
+            "SSL_CERT_FILE": str(authority),
             "PATH": os.pathsep.join([*sorted(folders), SEARCHED]),
         }
         host.run("mkdir", "-p", os.path.dirname(SOCKET))  # noqa: PTH120 - a path over there
@@ -44,6 +45,16 @@ class TailscaleClient:
         wait_for(self._is_running, JOIN_BOUND_S, lambda: f"{self.host.name} did not join. {self.program.tail()}")
         addresses: list[str] = self.status()["Self"]["TailscaleIPs"]
         return addresses[0]
+
+    def refused(self) -> str:
+        """What it was told instead: it gives up, and so does containerboot."""
+        wait_for(
+            lambda: not self.program.alive,
+            REFUSED_BOUND_S,
+            lambda: f"{self.host.name} was not refused. {self.program.tail()}",
+        )
+        words = [line.partition("backend error: ")[2] for line in self.program.said_since_start()]
+        return next((each for each in reversed(words) if each), "nothing")
 
     def status(self) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(self._ask("status", "--json"))

@@ -14,8 +14,10 @@ ETCD = "3.7.3"
 KWOK = "0.8.0"
 HEADSCALE = "0.29.3"
 TAILSCALE = "1.102.3"
+TAILSCALE_CLIENT = "2.9.0"  # of its API
 TALOS = ("1.13.9", "1.14.0-alpha.2", "1.12.5", "1.11.5", "1.10.6")  # one of each minor: the newest that is published
 OTHER_TALOS = ("1.13.0", "1.12.0", "1.11.0", "1.10.4")  # of 1.14 nothing later than that alpha can be had as a module
+TALOS_DISKS = ("2.0.16", "2.0.23")  # an early and a late one of those that read labels of FAT
 WIREGUARD = "0.0.0-20260522210424-ecfc5a8d5446"  # it has no releases in the module proxy, only commits
 
 RECIPE = 1  # counts up when the way of building changes, so that older results are not found again
@@ -139,6 +141,35 @@ WIREGUARD_GO = Tool(
     go="1.23.1",
 )
 
+TAILNET_WALK = Tool(
+    "tailnet-walk",
+    TAILSCALE_CLIENT,
+    "tailscale.com/client/tailscale/v2",
+    ".",
+    variable="TGP_TAILNET_WALK",
+    minutes=0.5,
+    asks=(),
+    go="1.24.0",
+    source="tests/clients/tailscale/program",
+)
+
+
+def talos_disks(version: str) -> Tool:
+    """The library by which Talos finds its volumes, at one of the versions that Talos has used."""
+    return Tool(
+        "talos-disks",
+        version,
+        "github.com/siderolabs/go-blockdevice/v2",
+        ".",
+        variable=f"TGP_TALOS_DISKS_{version.replace('.', '_')}",
+        minutes=0.3,
+        asks=(),
+        go="1.24.0",
+        source="tests/takeover/program",
+    )
+
+
+DISK_READERS = tuple(talos_disks(version) for version in TALOS_DISKS)
 
 YAML_FORK = "gopkg.in/yaml.v3 => github.com/unix4ever/yaml v0.0.0-20220527175918-f17b0f05cf2c"
 # Of 1.14 the module asks for v0.6.0-sidero, which is not published; only names of link speeds come from there.

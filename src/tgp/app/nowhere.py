@@ -4,6 +4,8 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address
 
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.core.model.offer import Offer
 from tgp.ports.boot import Birth, BootRefused, Luggage
 from tgp.ports.http import Call, Http, NeverLeft, Reply, Stream
 from tgp.ports.resolver import UnknownHost
@@ -31,6 +33,9 @@ class NobodyKnows:
 
 class NoBoot:
     """Implements `Boot` where nothing is ever bought."""
+
+    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:  # noqa: ARG002 - it looks at nothing
+        return ""
 
     async def pack(self, birth: Birth) -> Luggage:
         raise BootRefused("Observing", f"{birth.node_name} is not started: the operator only looks")

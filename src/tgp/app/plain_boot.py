@@ -5,7 +5,8 @@ For the pretend providers and machines whose image knows how to join. Nothing in
 
 import msgspec
 
-from tgp.core.model.offer import BootMode
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.core.model.offer import BootMode, Offer
 from tgp.ports.boot import Birth, Luggage
 from tgp.ports.cloud import Container
 
@@ -15,6 +16,9 @@ IMAGE = "ghcr.io/tgp-operator/joiner:latest"
 
 class PlainBoot:
     """Implements `Boot`."""
+
+    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:  # noqa: ARG002 - it looks at nothing
+        return ""
 
     async def pack(self, birth: Birth) -> Luggage:
         plate = msgspec.json.encode({"node": birth.node_name, "providerID": birth.provider_id})

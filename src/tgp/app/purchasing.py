@@ -250,6 +250,7 @@ class Purchasing:
             gate=kit.gate,
             clock=kit.clock,
             stand=kit.stand,
+            refuses=kit.boot.refuses,
         )
         return RequestReconciler(
             views,

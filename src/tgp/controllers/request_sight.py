@@ -100,6 +100,7 @@ class Lookout:
         gate: Gate,
         clock: Clock,
         stand: Callable[[str, Node | None], MeshStand],
+        refuses: Callable[[Offer, GPUNodeClass], str],
     ) -> None:
         self._views = views
         self._policy = policy
@@ -110,6 +111,7 @@ class Lookout:
         self._gate = gate
         self._clock = clock
         self._stand = stand  # of the machine under a token, in its mesh
+        self._refuses = refuses  # why a machine of an offer could never be started; empty: it could
 
     def see(self, record: Typed[GPURequest], memory: Memory) -> Sight:
         now = self._clock.now().replace(microsecond=0)
@@ -234,7 +236,7 @@ class Lookout:
         source = next((each for each in sources_of(chosen.object).values() if each.name == row.source), None)
         if source is None:
             return "the class does not buy there"
-        if missing := lacking(source):
+        if missing := lacking(source) or self._refuses(row.offer, chosen.object):
             return missing
         seller = self._market.sellers.get(row.source)
         if seller is not None and (seller.key.valid is False or seller.key.exhausted):

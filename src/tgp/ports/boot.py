@@ -48,6 +48,10 @@ class Luggage:
 
 
 class Boot(Protocol):
+    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:
+        """Why no machine of this offer could ever be started so, known before anything is reserved; empty: it might."""
+        ...
+
     async def pack(self, birth: Birth) -> Luggage:
         """Made anew for each attempt, before anything is paid. Raises BootRefused, or ClusterError: ask again."""
         ...

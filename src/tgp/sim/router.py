@@ -99,8 +99,8 @@ class Network:
     def __init__(self, loop: VirtualLoop, trace: Trace, seed: int | str) -> None:
         self.faults: Faults = NONE
         self.plan: Plan | None = None
-        self.aim: Callable[[Host], Act | None] = lambda _host: None
-        """Draws what strikes exactly at a side effect of this process, where no plan is meant for one."""
+        self.aim: Callable[[str], Act | None] = lambda _endpoint: None
+        """Draws what strikes exactly at a side effect there, where no plan is meant for one."""
         self.on_partition: Callable[[], None] = lambda: None
         """Told when somebody is cut off, or is back."""
         self.effects: list[Effect] = []
@@ -173,7 +173,7 @@ class Network:
         if self.plan is not None and (self.plan.process, self.plan.number) == (host.name, number):
             self.trace.note(host.name, "aimed", self.plan.act, number)
             return self.plan
-        act = self.aim(host)
+        act = self.aim(endpoint)
         if act is None:
             return None
         self.trace.note(host.name, "aimed", act, number)

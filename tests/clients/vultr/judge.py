@@ -18,6 +18,7 @@ from vultr_python_client.apis.tags.instances_api import InstancesApi
 from vultr_python_client.apis.tags.os_api import OsApi
 from vultr_python_client.apis.tags.plans_api import PlansApi
 from vultr_python_client.apis.tags.region_api import RegionApi
+from vultr_python_client.apis.tags.snapshot_api import SnapshotApi
 from vultr_python_client.exceptions import ApiException, ApiTypeError, ApiValueError
 
 URL, KEY, SCENE, *REST = sys.argv[1:]
@@ -97,8 +98,22 @@ def bare(client: ApiClient) -> Any:
     return InstancesApi(client).create_instance(body={"region": "ewr", "plan": "vcg-a16-6c-64g-16vram"}).body
 
 
+def fetch(client: ApiClient) -> Any:
+    body = {"url": REST[0], "description": "judged"}
+    return SnapshotApi(client).create_snapshot_create_from_url(body=body).body["snapshot"]
+
+
+def images(client: ApiClient) -> Any:
+    return SnapshotApi(client).list_snapshots(query_params={"per_page": 500}).body
+
+
+def forget(client: ApiClient) -> Any:
+    return SnapshotApi(client).delete_snapshot(path_params={"snapshot-id": REST[0]}).response.status
+
+
 SCENES: dict[str, Callable[[ApiClient], Any]] = {
-    each.__name__: each for each in (search, launch, listed, status, userdata, halt, destroy, bare)
+    each.__name__: each
+    for each in (search, launch, listed, status, userdata, halt, destroy, bare, fetch, images, forget)
 }
 
 

@@ -12,6 +12,7 @@ from tests.clients.vultr.shop import BROKEN, NAME, REFUSED, REQUIREMENT, Shop, o
 from tgp.adapters.clouds.vultr import FACTS
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.machine import Phase
+from tgp.sim.clouds.vultr import SNAPSHOT_ID
 from tools.clients import client_environment
 
 
@@ -64,6 +65,23 @@ async def test_a_machine_lives_from_launch_to_destroy(shop: Shop):
     shop.watch.skip(60)
     assert (await shop.play("listed"))["instances"] == []
     assert (await shop.play("destroy", made["id"], ends=REFUSED))["refused"] == 404
+
+
+async def test_an_image_lives_from_its_import_to_its_end(shop: Shop):
+    made = await shop.play("fetch", "https://factory.example/image/vultr-amd64.raw")
+    assert (made["status"], made["description"]) == ("pending", "judged")
+    shop.watch.skip(600)
+    listed = await shop.play("images")
+    assert {row["id"]: row["status"] for row in listed["snapshots"]} == {
+        SNAPSHOT_ID: "complete",
+        made["id"]: "complete",
+    }
+    assert listed["meta"]["total"] == 2
+
+    assert await shop.play("forget", made["id"]) == 204
+    assert (await shop.play("forget", made["id"], ends=REFUSED))["refused"] == 404
+    packed = await shop.play("fetch", "https://factory.example/image/vultr-amd64.raw.xz", ends=REFUSED)
+    assert packed["refused"] == 400
 
 
 async def test_refusals_reach_the_customer(shop: Shop):

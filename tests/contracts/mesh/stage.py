@@ -41,7 +41,6 @@ class Kind:
     backend: Backend
     by_oauth: bool
     tells_keys: bool = False  # of a device, by which key it joined
-    calls_to_look: int = 1  # before anything is remembered: a token, a probe
 
     def settings(self, **changes: Any) -> MeshSettings:
         base = MeshSettings(
@@ -65,10 +64,10 @@ def _headscale(minor: int) -> Callable[[Clock, int | str], V2Server]:
 
 
 KINDS = (
-    Kind("tailscale", TailscaleSimulator, Backend.TAILSCALE, by_oauth=True, calls_to_look=2),
-    Kind("headscale-0.29", _headscale(29), Backend.HEADSCALE, by_oauth=False, tells_keys=True, calls_to_look=2),
-    Kind("headscale-0.30", _headscale(30), Backend.HEADSCALE, by_oauth=False, calls_to_look=2),
-    Kind("headscale-0.30-oauth", _headscale(30), Backend.HEADSCALE, by_oauth=True, calls_to_look=2),
+    Kind("tailscale", TailscaleSimulator, Backend.TAILSCALE, by_oauth=True),
+    Kind("headscale-0.29", _headscale(29), Backend.HEADSCALE, by_oauth=False, tells_keys=True),
+    Kind("headscale-0.30", _headscale(30), Backend.HEADSCALE, by_oauth=False),
+    Kind("headscale-0.30-oauth", _headscale(30), Backend.HEADSCALE, by_oauth=True),
 )
 
 

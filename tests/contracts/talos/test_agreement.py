@@ -1,14 +1,13 @@
 """Our checks and Talos's own: whatever it refuses, we refuse; whatever is good, neither refuses."""
 
 import os
-from dataclasses import fields, replace
 from itertools import islice
 
 import pytest
 
 from tgp.core.model.machine_config import Severity
 from tgp.core.model.mesh import Backend
-from tgp.core.rules.talos.check import check
+from tgp.core.rules.talos.check import check, pages_of
 from tgp.core.rules.talos.checks_loader import check_keys, check_kinds, check_once
 from tgp.core.rules.talos.pages import Config, Expectations
 from tests.core.talos.a_plan import a_join, a_plan, early_template
@@ -16,6 +15,7 @@ from tgp.core.rules.talos.render import render
 from tools.judge import Question
 from tools.judge.broken import BROKEN
 from tools.judge.mutants import mutants
+from tools.judge.page import sheet
 from tools.judge.paper import expected, good, written
 from tools.judge.valid import ADDITIONS, generated
 
@@ -65,17 +65,6 @@ def test_whatever_we_render_is_accepted_strictly_and_without_a_warning(judge, ve
 
 
 # ---- what is broken
-
-
-def sheet(case, version):
-    """Its text, and what was expected of it."""
-    expects = expected(version)
-    if case.expects is not None:
-        given = {one.name: getattr(case.expects, one.name) for one in fields(Expectations)}
-        default = Expectations()
-        changed = {name: value for name, value in given.items() if value != getattr(default, name)}
-        expects = replace(expects, **changed)
-    return written(case.change(good(version))), expects
 
 
 def test_there_are_many_ways_to_be_wrong():
@@ -147,8 +136,6 @@ def test_what_talos_refuses_of_random_changes_we_refuse_too(judge, version):
 
 
 def loader_findings(text, version):
-    from tgp.core.rules.talos.check import pages_of
-
     config = Config(text, version, Expectations(), pages_of(text))
     found = [finding for one in (check_kinds, check_keys, check_once) for finding in one(config)]
     return [str(finding) for finding in found]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.core.boot.test_choice import msgspec_class
+from tgp.adapters.clouds.vultr import FACTS
 from tgp.adapters.factory import FactoryClient
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.talos import TalosConfig
@@ -36,6 +37,7 @@ FACTORY, VULTR = "https://factory.test", "https://vultr.test"
 V1_13 = TalosVersion(13, 0)
 CLUSTER = "c0ffee0123"
 MINUTE = 60
+MAXIMAL_BOOT = 45 * MINUTE  # the slowest machines known took 25 minutes to start
 
 
 def an_offer(provider: str = "vultr", boot: BootMode = BootMode.NATIVE, **changes: Any) -> Offer:
@@ -392,6 +394,11 @@ def test_an_image_that_is_needed_stays_and_so_does_one_that_machines_were_just_o
     play(script)
 
 
+def test_what_machines_may_still_start_from_is_kept_long_enough():
+    assert FACTS.listing_lag.total_seconds() <= LISTING_LAG
+    assert KEPT_FOR >= MAXIMAL_BOOT
+
+
 def test_a_class_that_comes_back_in_time_keeps_its_image():
     async def script(house: House) -> None:
         await house.ready()
@@ -433,6 +440,28 @@ def test_of_two_with_one_mark_the_older_one_stays():
         await house.desk.sweep((house.need(),))
 
         assert house.kept == [image.image]
+
+    play(script)
+
+
+def test_one_that_is_still_being_fetched_does_not_push_out_one_that_is_ready():
+    async def script(house: House) -> None:
+        house.vultr.importing = STUCK_AFTER * 9
+        await house.preparing()
+        await asyncio.sleep(LISTING_LAG)
+        await house.preparing()
+        (begun,) = house.vultr._imported.values()
+        house.vultr.importing = STUCK_AFTER * 0
+        body = b'{"url": "https://x.test/a.raw", "description": "%s"}' % begun.description.encode()
+        headers = (("Authorization", f"Bearer {house.vultr.key}"),)
+        await asyncio.sleep(MINUTE)
+        await house.vultr.handle(Call("POST", "/v2/snapshots/create-from-url", headers=headers, body=body))
+        image = await house.boot()
+        for _ in range(3):
+            await house.desk.sweep((house.need(),))
+            await asyncio.sleep(KEPT_FOR)
+
+        assert image.image in house.kept
 
     play(script)
 

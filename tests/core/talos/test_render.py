@@ -274,6 +274,14 @@ def test_looking_at_a_template_needs_no_secret():
     assert inspect(None, version("v1.12.5")) == ((), ())
 
 
+def test_a_template_can_be_looked_at_as_a_strangers_host_would_get_it():
+    template = "machine:\n  nodeAnnotations:\n    a: {{.ClusterSecret}}\n"
+
+    assert inspect(template, version("v1.13.0")) == ((), ())
+    _, findings = inspect(template, version("v1.13.0"), shared_secrets=False)
+    assert [finding.line for finding in findings] == [3]
+
+
 def test_a_magic_name_of_the_control_plane_is_warned_about():
     template = "cluster:\n  controlPlane:\n    endpoint: https://k8s-api.tailnet.ts.net:6443\n"
     rendered = render(a_plan(), a_join(), template)
@@ -299,14 +307,15 @@ def test_what_leaves_here_has_no_finding(talos, backend, template):
 # ---- templates that make no sense
 
 KEYS = (
-    "machine cluster version persist debug kind name apiVersion type token ca crt certSANs kubelet extraConfig extraArgs "
-    "files path content op permissions systemd services nodeLabels nodeTaints install image extensions network hostname "
-    "interfaces interface cidr addresses kubespan kernel modules features environment controlPlane endpoint discovery id "
-    "secret write_files nodeIP"
+    "machine cluster version persist debug kind name apiVersion type token ca crt certSANs kubelet extraConfig "
+    "extraArgs files path content op permissions systemd services nodeLabels nodeTaints install image extensions "
+    "network hostname interfaces interface cidr addresses kubespan kernel modules features environment "
+    "controlPlane endpoint discovery id secret write_files nodeIP"
 )
 WORDS = (
-    "worker v1alpha1 tailscale ExtensionServiceConfig HostnameConfig KubeSpanConfig TS_EXTRA_ARGS=--ssh /etc/tailscale/a "
-    "/etc/systemd/system/tailscaled.service /etc/cri/conf.d/20-nvidia.part {{.NodeName}} {{.PodSubnets}} {{.ClusterCA}}"
+    "worker v1alpha1 tailscale ExtensionServiceConfig HostnameConfig KubeSpanConfig TS_EXTRA_ARGS=--ssh "
+    "/etc/tailscale/a /etc/systemd/system/tailscaled.service /etc/cri/conf.d/20-nvidia.part {{.NodeName}} "
+    "{{.PodSubnets}} {{.ClusterCA}}"
 )
 leaves = st.sampled_from(WORDS.split()) | st.booleans() | st.none() | st.integers(-1, 3) | st.just("[a]\nb = 1\n")
 nonsense = st.recursive(
@@ -316,7 +325,7 @@ nonsense = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(
     st.lists(nonsense, max_size=3),
     st.sampled_from(list(Backend)),
@@ -339,7 +348,7 @@ def the_machine(inside):
     return write_stream([{"machine": inside}])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=50)
 @given(st.dictionaries(st.sampled_from(KEYS.split()), nonsense, max_size=5), st.sampled_from(list(Backend)))
 def test_nor_does_one_that_begins_well(inside, backend):
     plan = a_plan("v1.13.0", backend)

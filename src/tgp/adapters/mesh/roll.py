@@ -24,6 +24,7 @@ class Roll:
         self._clock = clock
         self._kept: _Taken | None = None
         self._fetching: asyncio.Task[Members] | None = None
+        self._changes = 0  # counted: a list that was begun before one is not kept after it
 
     async def lately(self) -> Members:
         """Not older than a few seconds. A failed look fails everybody who waits for it."""
@@ -38,15 +39,16 @@ class Roll:
 
     async def afresh(self) -> Members:
         """Begun after this was asked: before anything is removed by it."""
-        began = self._clock.boottime()
+        began, changes = self._clock.boottime(), self._changes
         members = await self._fetch()
-        if self._kept is None or began >= self._kept.began:
+        if changes == self._changes and (self._kept is None or began >= self._kept.began):
             self._kept = _Taken(members, began)
         return members
 
     def forget(self) -> None:
         """Something was changed over there."""
         self._kept = None
+        self._changes += 1
 
     def _done(self, fetch: "asyncio.Task[Members]") -> None:
         self._fetching = None

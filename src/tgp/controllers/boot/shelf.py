@@ -18,7 +18,7 @@ from tgp.ports.images import ImageShelf, Shelved
 
 # Seconds on this process's own clock.
 LISTING_LAG = 60.0  # an image that was made may be missing from lists for so long
-KEPT_FOR = 1.0  # after the last order that named it, and after the last class that needed it: machines start from it
+KEPT_FOR = 3600.0  # after the last order that named it, and after the last class that needed it: machines start from it
 STUCK_AFTER = timedelta(hours=3)  # an import that takes longer will not end; by the provider's own dates
 
 NEVER = datetime.max.replace(tzinfo=UTC)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from tgp.api.nodeclass import GPUNodeClass
 from tgp.controllers.boot.book import BootBook
 from tgp.controllers.boot.images import ImageDesk
 from tgp.controllers.boot.mesh_desk import MeshDesk
@@ -18,7 +19,7 @@ from tgp.core.model.boot_book import Entry, note_of, trace_of
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.machine_config import TemplateRefused
 from tgp.core.model.mesh import Backend, MeshSettings, TailscaleJoin, TunnelJoin
-from tgp.core.model.offer import BootMode
+from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.secret import Secret
 from tgp.core.rules.mesh.choice import hostname_for, mesh_of
 from tgp.core.rules.purchase import untrusted
@@ -34,6 +35,7 @@ from tgp.ports.factory import FactoryError, FactoryRefused
 from tgp.ports.mesh import Enrolment, Mesh, MeshError, MeshRefused, Ticket
 
 NVIDIA = "nvidia.com/gpu"
+LEAST_CONFIG = 2048  # bytes: no machine config that joins is smaller, packed as it may be
 
 
 class TalosBoot:
@@ -64,14 +66,25 @@ class TalosBoot:
         self._default_backend = default_backend
         self._learn = learn  # what must never pass a log
 
+    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:
+        facts = self._clouds.facts(offer.provider)
+        if offer.boot is BootMode.CONTAINER and 0 < facts.variable_bytes < LEAST_CONFIG:
+            return (
+                f"Talos in a container reads its config from an environment variable, and {facts.title} takes no more "
+                f"than {facts.variable_bytes} characters in one"
+            )
+        settings = mesh_of(node_class, offer.provider, None, self._default_backend)
+        if settings.backend is Backend.KUBESPAN and untrusted(offer):
+            return "KubeSpan lets in whoever holds the cluster's secret, and the host is not the provider's own"
+        return ""
+
     async def pack(self, birth: Birth) -> Luggage:
         offer = birth.offer
         if offer.boot is BootMode.POWER:
             return Luggage()  # it is a member of the cluster already
         settings = mesh_of(birth.node_class, offer.provider, birth.spec, self._default_backend)
-        if settings.backend is Backend.KUBESPAN and untrusted(offer):
-            why = "KubeSpan lets in whoever holds the cluster's secret, and this host is not the provider's own"
-            raise BootRefused("UntrustedHost", why)
+        if why := self.refuses(offer, birth.node_class):
+            raise BootRefused("CannotBoot", why)
         papers = await self._papers.papers(birth.node_class, offer.provider, birth.spec)
         nvidia = resource_name(offer.gpu) == NVIDIA
         try:

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from tgp.api.resource import GPU_REQUEST, LEASE, NAMESPACE, POD
 from tgp.core.model.identity import cluster_id
+from tgp.core.model.token import plain_uid
 from tgp.ports.http import Call, Reply, Streaming
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.registry import Served
@@ -276,7 +277,7 @@ class Witness(Tap):
             tell(before, after)
 
     def _claim(self, before: Json | None, after: Json | None) -> None:
-        was = claim_of(before) if before is not None else None
+        was = self._known(before) if before is not None else None
         is_now = claim_of(after) if after is not None else None
         if was is not None:
             self.claims.pop(was.uid, None)
@@ -284,6 +285,10 @@ class Witness(Tap):
             self.claims[is_now.uid] = is_now
         for hear in self._told_claimed:
             hear(was, is_now)
+
+    def _known(self, before: Json) -> Claim:
+        known = self.claims.get(plain_uid(before["metadata"]["uid"]))
+        return known if known is not None and known.obj is before else claim_of(before)
 
     def _lease(self, _before: Json | None, after: Json | None) -> None:
         if after is not None and after["metadata"]["namespace"] == self.namespace:

@@ -45,12 +45,14 @@ NO_AIMS = Aims()
 
 
 class LeanWorld(World):
-    def __init__(self, seed: int | str, *, faults: Faults = NONE, aims: Aims = NO_AIMS) -> None:
+    def __init__(
+        self, seed: int | str, *, faults: Faults = NONE, aims: Aims = NO_AIMS, aims_elsewhere: Aims = NO_AIMS
+    ) -> None:
         super().__init__(seed, faults=faults)
         self.objects = Objects(self.clock, seed)
         self.nodes = Nodes(self.objects, self.loop, self.clock)
         self._api = _Api(self.objects)
-        self._aims = aims
+        self._aims, self._aims_elsewhere = aims, aims_elsewhere  # at the API server, and at providers
         self._aimed = self.luck("aims")
         self.network.aim = self._aim
         self.on_lease: Callable[[Host, str, float], None] = lambda _host, _identity, _renewed_at: None
@@ -79,7 +81,7 @@ class LeanWorld(World):
         return not self._storm.raging
 
     def calm(self) -> None:
-        self._aims = NO_AIMS
+        self._aims = self._aims_elsewhere = NO_AIMS
         super().calm()
 
     def process(self, name: str, main: Main, *, restarts: bool = True) -> Process:
@@ -90,8 +92,9 @@ class LeanWorld(World):
     def _stand_still(self) -> None:
         self.on_standstill()
 
-    def _aim(self, _host: Host) -> Act | None:
-        return self._aims.draw(self._aimed) if self._aims is not NO_AIMS else None
+    def _aim(self, endpoint: str) -> Act | None:
+        aims = self._aims if endpoint == KUBERNETES else self._aims_elsewhere
+        return aims.draw(self._aimed) if aims is not NO_AIMS else None
 
     def _note(self, commit: Commit) -> None:
         stored = "gone" if commit.after is None else commit.version

@@ -160,7 +160,6 @@ class HeadscaleSimulator(V2Server):
             "givenName": seat.label,
             "user": {"id": "2147455555", "name": "tagged-devices"},
             "lastSeen": _stamp(seat.last_seen or self.clock.now()),
-            "expiry": None,
             "preAuthKey": self._pre_auth_key(key) if key is not None else None,
             "createdAt": _stamp(seat.created_at),
             "registerMethod": "REGISTER_METHOD_AUTH_KEY",

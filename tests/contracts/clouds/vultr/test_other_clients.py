@@ -166,7 +166,7 @@ async def test_an_image_is_imported_by_its_address_and_can_be_booted(simulator: 
     reply = await ask(simulator, "POST", "snapshots/create-from-url", url)
     snapshot = msgspec.json.decode(reply.content)["snapshot"]
 
-    assert (reply.status, snapshot["description"]) == (201, "Talos")
+    assert (reply.status, snapshot["description"]) == (202, "Talos")
     assert (await ask(simulator, "GET", f"snapshots/{snapshot['id']}")).status == 200
     order = {"region": "ewr", "plan": GOOD["plan"], "snapshot_id": snapshot["id"]}
     assert (await ask(simulator, "POST", "instances", order)).status == 202

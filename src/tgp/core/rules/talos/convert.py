@@ -128,9 +128,9 @@ def _machine_type(draft: Draft) -> None:
     if not isinstance(machine, dict):
         return
     kind = machine.get("type")
-    if kind in {"", "join"}:
+    if kind in ("", "join"):
         draft.told(("machine", "type"), "join is the old word: it is worker")
-    elif kind not in {None, "worker"}:
+    elif kind not in (None, "worker"):
         draft.refused(("machine", "type"), "must be worker: rented machines never become control planes")
         return
     machine.pop("type", None)
@@ -143,7 +143,7 @@ def _certificates(draft: Draft) -> None:
         message = "{{.ClusterCA}} is the Kubernetes CA: here it is {{.MachineCA}}, Talos's own; the other is cluster.ca"
         draft.told(path, message)
     sans = draft.get("machine", "certSANs")
-    if isinstance(sans, list) and all(each in {"127.0.0.1", "localhost", "::1"} for each in sans):
+    if isinstance(sans, list) and all(each in ("127.0.0.1", "localhost", "::1") for each in sans):
         draft.told(("machine", "certSANs"), "a worker's certificate names itself already: left out")
         draft.drop("machine", "certSANs")
 

@@ -54,7 +54,7 @@ def _add_up(merged: dict[str, Any], generated: dict[str, Any], path: tuple[str, 
     ours, theirs = _at(generated, path), _at(merged, path)
     if not isinstance(ours, list) or not isinstance(theirs, list) or theirs is ours:
         return
-    named = {each.get(by) for each in theirs if isinstance(each, dict)}
+    named = [each.get(by) for each in theirs if isinstance(each, dict)]
     _at(merged, path[:-1])[path[-1]] = theirs + [each for each in ours if each[by] not in named]
 
 

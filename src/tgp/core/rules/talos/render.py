@@ -78,9 +78,11 @@ def inspect(
     backend: Backend = Backend.TAILSCALE,
     nvidia: bool = True,
     kubelet_image: str = "",
+    shared_secrets: bool = True,
 ) -> tuple[tuple[Conversion, ...], tuple[Finding, ...]]:
     """What would be converted, and what is wrong, without any secret: every value is an inert one."""
     plan = inert_plan(version, backend, nvidia=nvidia, kubelet_image=kubelet_image)
+    plan = replace(plan, shared_secrets=shared_secrets)
     try:
         rendered = render(plan, inert_join(), template)
     except TemplateRefused as refusal:

@@ -292,7 +292,7 @@ class VultrSimulator(Simulator):
         snapshot_id, now = new_id(self._luck), self._clock.now()
         self._imported[snapshot_id] = Imported(str(body.get("description") or ""), now, now + self.importing)
         self._snapshots_of(tenant).append(snapshot_id)
-        return answers.answer(201, {"snapshot": self._snapshot(snapshot_id)})
+        return answers.answer(202, {"snapshot": self._snapshot(snapshot_id)})
 
     def _one_snapshot(self, call: Call, tenant: Tenant, snapshot_id: str) -> Reply:
         if snapshot_id not in self._snapshots_of(tenant):
