@@ -16,8 +16,8 @@ from tgp.api.resource import (
     Resource,
 )
 from tgp.app.operator import Operator, Outside
-from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
+from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
 

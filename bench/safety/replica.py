@@ -26,7 +26,6 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE, Resource
 from tgp.app.fenced import fenced
 from tgp.app.operator import SOURCE
-from tgp.app.plain_boot import PlainBoot
 from tgp.app.purchasing import Kit, Purchasing, Shelves
 from tgp.app.settings import Settings
 from tgp.controllers.gate import Gate
@@ -48,6 +47,7 @@ from tgp.sim.lean.looks import LeanCloud, Stall
 from tgp.sim.lean.objects import Reader
 from tgp.sim.lean.views import FAIR, LeanView
 from tgp.sim.lean.world import LeanWorld
+from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host
 
 HOME = "tgp-system"

@@ -15,7 +15,6 @@ from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.app.clouds import facts_of
 from tgp.app.operator import Operator, Outside
-from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.token import plain_uid
@@ -30,6 +29,7 @@ from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.estate import Estate
 from tgp.sim.faults import NONE
+from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
 

@@ -1,4 +1,4 @@
-"""A stand-in for a kubelet: from the machine config that it is handed to a Node of its own, over the real API.
+"""A stand-in for a kubelet: from the machine config in its user data to a Node of its own, over the real API.
 
 It knows nothing but that config. Honest ones do as a kubelet does; whoever is not says what else he wants to be.
 """
@@ -7,20 +7,19 @@ import asyncio
 import ssl
 import tempfile
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 import msgspec
-from ruamel.yaml import YAML
 
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.http.client import HttpClient
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, NODE
 from tgp.core.model.signing import KUBELET_SIGNER
 from tgp.ports.http import Call, Reply, json_call
+from tgp.sim.talos_guest import TalosGuest
 from tools.controlplane.certificates import Pair, signing_request
 from tools.controlplane.nodes import fake_node
 
@@ -31,35 +30,6 @@ USAGES = ("digital signature", "client auth")
 
 class Denied(Exception):
     """The certificate request was denied: the words of its condition."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a machine config says of joining."""
-
-    name: str
-    provider_id: str
-    token: str
-    endpoint: str
-    authority: bytes  # PEM
-    taints: tuple[dict[str, Any], ...] = ()
-
-
-def read_config(text: str) -> Told:
-    """As Talos would: one document has the cluster, and perhaps another the name."""
-    documents = list(YAML(typ="safe", pure=True).load_all(text))
-    whole = next(document for document in documents if "cluster" in document)
-    named = next((document for document in documents if document.get("kind") == "HostnameConfig"), {})
-    machine, cluster = whole["machine"], whole["cluster"]
-    kubelet = machine["kubelet"].get("extraConfig", {})
-    return Told(
-        named.get("hostname") or machine["network"]["hostname"],
-        kubelet.get("providerID", ""),
-        cluster["token"],
-        cluster["controlPlane"]["endpoint"],
-        b64decode(cluster["ca"]["crt"]),
-        tuple(kubelet.get("registerWithTaints", ())),
-    )
 
 
 class Line:
@@ -79,9 +49,8 @@ class Line:
 
 
 class StandIn:
-    def __init__(self, told: Told, token: str) -> None:
+    def __init__(self, told: TalosGuest) -> None:
         self.told = told
-        self.token = token  # the mark of the launch: what the machine is called at its provider
 
     @asynccontextmanager
     async def bearing_the_token(self) -> AsyncIterator[Line]:
@@ -117,7 +86,7 @@ class StandIn:
         usages: tuple[str, ...] = USAGES,
     ) -> Pair:
         """A certificate, and the key that it is for. Raises Denied; PermissionError where the token opens nothing."""
-        asked = signing_request(user or f"system:node:{self.told.name}", groups, names)
+        asked = signing_request(user or f"system:node:{self.told.node}", groups, names)
         request = f"node-csr-{sha256(asked.certificate).hexdigest()[:32]}"
         async with self.bearing_the_token() as line:
             await self._ask(line, request, asked, usages)
@@ -154,17 +123,12 @@ class StandIn:
             await asyncio.sleep(STEP_S)
         raise AssertionError(f"nobody answered {name}")
 
-    async def registers(self, line: Line, **labels: str) -> tuple[int, Any]:
+    async def registers(
+        self, line: Line, capacity: Mapping[str, str] | None = None, address: str = "", **labels: str
+    ) -> tuple[int, Any]:
         """As a kubelet does; by the annotation KWOK knows whom to keep alive."""
-        node = fake_node(self.told.name, labels=labels)
+        node = fake_node(self.told.node, capacity, self.told.labels | labels)
         node["spec"] = {"providerID": self.told.provider_id, "taints": list(self.told.taints)}
+        if address:
+            node["status"]["addresses"] = [{"type": "InternalIP", "address": address}]
         return await line.call("POST", NODE.path(), node)
-
-
-async def eventually(holds: Callable[[], Any], what: str) -> None:
-    """`holds` may be asked again and again; it is given some seconds."""
-    for _ in range(LOOKS):
-        if await holds():
-            return
-        await asyncio.sleep(STEP_S)
-    raise AssertionError(f"not in time: {what}")

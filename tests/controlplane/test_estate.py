@@ -14,7 +14,6 @@ from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.resolver import SystemResolver
 from tgp.app.clouds import AllClouds
 from tgp.app.dialling import switchboard
-from tgp.app.plain_boot import PlainBoot
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import BootMode, Stock
 from tgp.core.model.secret import Secret
@@ -24,6 +23,7 @@ from tgp.ports.cloud import LaunchOrder
 from tgp.sim.clouds.fleet import Fleet
 from tgp.sim.clouds.mishaps import Verb
 from tgp.sim.estate import plate_of
+from tgp.sim.plain_boot import PlainBoot
 
 TOKEN = "tgp-0123456789-0123456789abcdef0123456789abcdef-1"
 NODE = "tgp-node-1"

@@ -1,214 +1,329 @@
-"""A token that can become one node: real API server, real signer, the shipped roles, a kubelet that reads its config.
+"""A rented machine joins a real cluster: the shipped operator lets it in, and nobody else by what it was given.
 
-The operator's part runs here by itself, as its ServiceAccount and nothing more.
+A stand-in kubelet takes the user data that the machine was ordered with, finds the machine config in it, and goes by
+that alone: into the mesh, with its bootstrap token to the real API server, to a certificate by the real signer, to a
+Node that KWOK keeps alive. Others try what else could be had with the same token.
 """
 
 import asyncio
-from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from cryptography import x509
 
-from tests.controlplane.standin import Denied, StandIn, eventually, read_config
+from tests.controlplane.crew import Crew
+from tests.controlplane.providers import settings_of, written
+from tests.controlplane.standin import Denied, StandIn
 from tests.controlplane.test_kube_client import reaching
+from tests.controlplane.test_lives import (
+    a_request,
+    a_secret,
+    condition,
+    ever_made,
+    request_path,
+    seen,
+    status_of,
+    uid_of,
+)
+from tests.controlplane.village import HEADSCALE_URL, Village
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.config_files import find_target
-from tgp.adapters.kube.controller import Controller, Source
-from tgp.adapters.kube.list import Subject as Listed
-from tgp.adapters.kube.records.kinds import nodes, signing_requests, typed
-from tgp.adapters.kube.reflector import Reflector
-from tgp.adapters.kube.runtime import House, Runtime
-from tgp.adapters.kube.server_clock import ServerClock, timing
-from tgp.adapters.kube.store import Store
-from tgp.api.request import GPURequest
-from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, GPU_REQUEST, NODE, SECRET
-from tgp.controllers.boot.csrs import SigningRequests
+from tgp.adapters.mesh.wireguard.record import CONF, PEERS, name_of
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, SECRET
+from tgp.app.embedded.stock import join_secret
 from tgp.controllers.boot.tokens import BootstrapTokens, ids_of
-from tgp.controllers.request_index import INDEXES
-from tgp.core.model.facts import Fact, JoinApproved, JoinApprovedByOthers, JoinDenied
-from tgp.core.model.join import JoinValues
+from tgp.core.model.boot_book import BOOK
 from tgp.core.model.key import Key
-from tgp.core.model.secret import Secret
-from tgp.core.model.talos import TalosVersion
 from tgp.core.model.token import token_for
-from tgp.core.rules.node_state import provider_id_of
-from tgp.core.rules.talos.plan import NodePlan
-from tgp.core.rules.talos.render import render
-from tgp.ports.cluster import Cluster, Forbidden, NotFound, Refused
-from tools.controlplane.certificates import Authority, signing_request
+from tgp.core.rules.node_state import read_provider_id
+from tgp.ports.cluster import Forbidden, Refused
+from tgp.sim.clouds.machine import Machine
+from tgp.sim.estate import plate_of
+from tgp.sim.talos_guest import TalosGuest
+from tools.controlplane.certificates import Pair, signing_request
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
-from tools.controlplane.plane import ControlPlane, Wanted
+from tools.controlplane.plane import RELEASES, ControlPlane, Wanted
 
+T = TypeVar("T")
 HOUSE = Path(__file__).parents[2]
-CLUSTER_ID = "0123456789"
-FOR = timedelta(minutes=10)
+OURS = "tgp-system"
+PROVIDER = "simulated"
+GPU = "nvidia.com/gpu"
+SERVER_KEY = b64encode(b"the public key of a tunnel's end").decode()
+POOL = "10.8.0.0/24"
+MESHES = ("tailscale", "headscale", "wireguard")  # a class of that name for each
+PLAIN = "none"  # and one whose machines join by no mesh
 ANSWERED_S = 3.0  # the controller manager takes milliseconds for those of its groups
 GOODBYE_S = 0.25  # what closing TLS takes
-ENTROPY = SystemEntropy()
+FULL_LIFE_S = 120.0
+STEPS = ("Ordering", "Rented", "JoinApproved", "Registered", "Connected", "Initialized", "Ready")
 NUMBER = count(1)
+
+
+def do(deed: Coroutine[Any, Any, T]) -> T:
+    """Connections that were closed say so to the other side before the loop ends."""
+
+    async def whole() -> T:
+        try:
+            return await deed
+        finally:
+            await asyncio.sleep(GOODBYE_S)
+
+    return asyncio.run(whole())
+
+
+# -- the town ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Town:
+    plane: ControlPlane
+    village: Village
+    crew: Crew
+    admin: Kubectl
+
+    def asks(self, name: str, node_class: str = PLAIN) -> None:
+        self.admin.apply(a_request(name, PROVIDER, node_class))
+
+    def machine_of(self, name: str) -> Machine:
+        """Of a request of that name, as soon as it was ordered."""
+        uid = uid_of(self.plane, name)
+        self.crew.until(
+            lambda: bool(ever_made(self.village, uid)), lambda: f"{name} is ordered: {status_of(self.plane, name)}"
+        )
+        (machine,) = ever_made(self.village, uid)
+        return machine
+
+    def kubelet_of(self, name: str) -> StandIn:
+        """What runs there is told no more than its user data."""
+        plate = plate_of(PROVIDER, self.machine_of(name))
+        assert plate is not None
+        assert plate.guest is not None, "it was given a machine config"
+        return StandIn(plate.guest)
+
+    @contextmanager
+    def kubelet(self, node_class: str = PLAIN) -> Iterator[StandIn]:
+        """Of a request of its own, which is deleted afterwards; nobody waits for that."""
+        name = f"joins-{next(NUMBER)}"
+        self.asks(name, node_class)
+        try:
+            yield self.kubelet_of(name)
+        finally:
+            self.plane.admin.call("DELETE", request_path(name))
+
+    def comes(self, name: str) -> "Arrived":
+        """The whole way, as an honest machine goes it."""
+        kubelet = self.kubelet_of(name)
+        address = self.village.joins(kubelet.told)
+        capacity = {GPU: str(self.machine_of(name).shelf.gpu_count)}
+
+        async def bootstraps_and_registers() -> tuple[Pair, int, Any]:
+            pair = await kubelet.bootstraps()
+            async with kubelet.certified(pair) as line:
+                return pair, *await kubelet.registers(line, capacity, address)
+
+        pair, status, node = do(bootstraps_and_registers())
+        assert status == 201, node
+        return Arrived(name, kubelet, pair, address, node)
+
+    def token_secret(self, told: TalosGuest) -> dict[str, Any] | None:
+        name = f"bootstrap-token-{told.token.partition('.')[0]}"
+        return seen(self.plane, f"/api/v1/namespaces/kube-system/secrets/{name}")
+
+    def token_secrets(self) -> list[str]:
+        found = self.plane.admin.call("GET", "/api/v1/namespaces/kube-system/secrets")["items"]
+        return [each["metadata"]["name"] for each in found if each["type"] == "bootstrap.kubernetes.io/token"]
+
+    def book(self) -> list[str]:
+        """Its lines: the launch tokens of machines for which something was made."""
+        found = seen(self.plane, f"/api/v1/namespaces/{OURS}/configmaps/{BOOK}") or {}
+        return [str(json.loads(line)["token"]) for line in (found.get("data") or {}).values()]
+
+    def peers(self) -> dict[str, Any]:
+        """By host name: whom the tunnel's server is told of."""
+        return json.loads(self._tunnel(PEERS) or '{"peers": {}}')["peers"]
+
+    def wg_conf(self) -> str:
+        return self._tunnel(CONF)
+
+    def _tunnel(self, key: str) -> str:
+        found = seen(self.plane, f"/api/v1/namespaces/{OURS}/secrets/{name_of(SERVER_KEY)}") or {}
+        return b64decode((found.get("data") or {}).get(key, "")).decode()
+
+    def events(self, kind: str, name: str) -> list[dict[str, Any]]:
+        """The first first."""
+        found = self.plane.admin.call("GET", "/api/v1/namespaces/default/events")["items"]
+        about = [
+            each for each in found if (each["involvedObject"]["kind"], each["involvedObject"]["name"]) == (kind, name)
+        ]
+        return sorted(
+            about, key=lambda each: (each.get("eventTime") or each["firstTimestamp"], each["metadata"]["name"])
+        )
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A machine that became a Node."""
+
+    request: str
+    kubelet: StandIn
+    pair: Pair
+    address: str
+    node: dict[str, Any]  # as the API server took it
 
 
 @pytest.fixture(scope="module")
 def plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """Controllers to sign and to clean up, and KWOK; nobody schedules anything."""
-    with a_control_plane(pytestconfig, Wanted(controllers=True, kwok=True)) as running:
+    wanted = Wanted(version=pytestconfig.getoption("--kubernetes"), controllers=True, kwok=True)
+    with a_control_plane(pytestconfig, wanted) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def admin(plane: ControlPlane, kubectl_program: Path) -> Kubectl:
-    run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
-    run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
-    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
-    return run
-
-
-class Office:
-    """What the operator does about joins, and no more of it."""
-
-    def __init__(self, plane: ControlPlane, cluster: Cluster, tokens: BootstrapTokens, admin: Cluster) -> None:
-        self._plane = plane
-        self.cluster = cluster
-        self.tokens = tokens
-        self.admin = admin
-        self.facts: list[Fact] = []
-
-    def note(self, fact: Fact) -> None:
-        self.facts.append(fact)
-
-    def of(self, kind: type[Fact]) -> list[Any]:
-        return [fact for fact in self.facts if isinstance(fact, kind)]
-
-    async def orders(self, lasts: timedelta = FOR) -> StandIn:
-        """A request with an open attempt, and the machine that was handed the config rendered for it."""
-        number = next(NUMBER)
-        name = f"train-{number}"
-        made = await self.admin.create(
-            GPU_REQUEST, {"metadata": {"namespace": "default", "name": name}, "spec": {"gpuType": "A100"}}
-        )
-        token, node = token_for(CLUSTER_ID, made.uid, 1), f"{name}-0a1b2c3d"
-        status = {"phase": "Booting", "nodeName": node, "attempts": [{"number": 1, "token": token}]}
-        await self.admin.write_status(GPU_REQUEST, Key("default", name), uid=made.uid, seen={}, status=status)
-        bootstrap = await self.tokens.mint(token, node, datetime.now(UTC) + lasts)
-        plan = NodePlan(
-            TalosVersion(13, 0),
-            node,
-            provider_id_of("vultr", token),
-            "ghcr.io/siderolabs/kubelet:v1.36.3",
-            bootstrap,
-        )
-        return StandIn(read_config(render(plan, self._join(), None).text), token)
-
-    def _join(self) -> JoinValues:
-        """Of this cluster; Talos's own part is anybody's."""
-        authority = b64encode(self._plane.ca_file.read_bytes()).decode()
-        return JoinValues(
-            machine_token=Secret("abcdef.0123456789abcdef"),
-            machine_ca=b64encode(Authority().pair.certificate).decode(),
-            cluster_ca=authority,
-            cluster_id=Secret(b64encode(b"i" * 32).decode()),
-            cluster_secret=Secret(b64encode(b"s" * 32).decode()),
-            endpoint=self._plane.url,
-            cluster_name="plane",
-        )
-
-
-@asynccontextmanager
-async def an_office(plane: ControlPlane) -> AsyncIterator[Office]:
-    account = find_target(str(plane.kubeconfig_for_service_account("tgp-system", "tgp-operator")))
-    async with reaching(account) as own, reaching(find_target(str(plane.kubeconfig))) as theirs:
-        clock = ServerClock(SystemClock())
-        http = timing(own, clock)
-        cluster = KubeCluster(http, ENTROPY)
-        tokens = BootstrapTokens(cluster, ENTROPY, clock)
-        office = Office(plane, cluster, tokens, KubeCluster(theirs, ENTROPY))
-        asked, machines = Store(CERTIFICATE_SIGNING_REQUEST), Store(NODE)
-        requests: Store[Any] = Store(GPU_REQUEST, INDEXES)
-        reflectors = [
-            Reflector(http, Listed(projection), store, ENTROPY, office)
-            for projection, store in (
-                (signing_requests(), asked),
-                (nodes(), machines),
-                (typed(GPU_REQUEST, GPURequest), requests),
-            )
-        ]
-        judge = SigningRequests(
-            asked=asked,
-            requests=requests,
-            nodes=machines,
-            tokens=tokens,
-            cluster=cluster,
-            journal=office,
-            clock=clock,
-        )
-        sources = (Source(asked),)
-        controller = Controller("signing-requests", judge, sources=sources, also_reads=(requests, machines))
-        runtime = Runtime(reflectors, [controller], House(clock, ENTROPY, office))
-        running = asyncio.ensure_future(runtime.run(asyncio.sleep(0)))
+def town(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    """A cluster whose join Secret tells the truth, with a class for each mesh; the operator under the shipped roles."""
+    admin = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
+    admin("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+    admin("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    admin("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+    with Village("joining") as village:
+        classes = [a_class(village, name) for name in (PLAIN, *MESHES)]
+        admin.apply(a_secret(village), true_join_secret(plane), *classes)
+        crew = Crew(plane, village.signposts(), tmp_path_factory.mktemp("replicas"))
+        crew.start("first")
         try:
-            yield office
+            yield Town(plane, village, crew, admin)
         finally:
-            runtime.stop()
-            await running
+            crew.leave()
 
 
-@pytest.fixture
-async def goodbye() -> AsyncIterator[None]:
-    """Connections that were closed say so to the other side before the loop ends."""
-    yield
-    await asyncio.sleep(GOODBYE_S)
+def true_join_secret(plane: ControlPlane) -> dict[str, Any]:
+    """Of this cluster; Talos's own part is anybody's."""
+    secret = join_secret()
+    secret["stringData"] |= {
+        "cluster-ca.crt": b64encode(plane.ca_file.read_bytes()).decode(),
+        "endpoint": plane.url,
+    }
+    return secret
 
 
-@pytest.fixture
-async def office(plane: ControlPlane, admin: Kubectl, goodbye: None) -> AsyncIterator[Office]:
-    async with an_office(plane) as open_now:
-        yield open_now
+def a_class(village: Village, mesh: str) -> dict[str, Any]:
+    settings = written(settings_of(PROVIDER, village.urls()[PROVIDER]))
+    spec: dict[str, Any] = {"providers": [{"name": PROVIDER, "settings": settings}], "networking": {"backend": mesh}}
+    match mesh:
+        case "tailscale":
+            spec["tailscaleConfig"] = {"tags": ["tag:tgp-gpu"]}
+        case "headscale":
+            key = {"name": "tgp-operator-secret", "key": "headscale"}
+            spec["tailscaleConfig"] = {"tags": ["tag:gpu"], "loginServer": HEADSCALE_URL, "apiKeySecretRef": key}
+        case "wireguard":
+            tunnel = {"publicKey": SERVER_KEY, "serverEndpoint": "203.0.113.7:51820", "addressPool": POOL}
+            spec["talosConfig"] = {"wireGuardConfig": tunnel}
+    return {"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass", "metadata": {"name": mesh}, "spec": spec}
 
 
-# Becoming a node
+# -- becoming a node, over every mesh ----------------------------------------------------------------------------------
 
 
-async def test_a_machine_becomes_the_node_it_was_made_for_and_lives(office: Office):
-    kubelet = await office.orders()
+@pytest.fixture(scope="module")
+def arrived(town: Town) -> dict[str, Arrived]:
+    """One machine for each mesh, all of them asked for at once."""
+    for mesh in MESHES:
+        town.asks(mesh, mesh)
+    return {mesh: town.comes(mesh) for mesh in MESHES}
 
-    pair = await kubelet.bootstraps()
 
-    assert (
-        f"system:node:{kubelet.told.name}" in x509.load_pem_x509_certificate(pair.certificate).subject.rfc4514_string()
+def is_ready(town: Town, name: str) -> None:
+    town.crew.until(
+        lambda: status_of(town.plane, name).get("phase") == "Ready",
+        lambda: f"{name} is Ready: {status_of(town.plane, name)}",
     )
-    async with kubelet.certified(pair) as line:
-        status, made = await kubelet.registers(line)
-        assert status == 201, made
-
-        async def is_ready() -> bool:
-            _, node = await line.call("GET", NODE.path("", kubelet.told.name))
-            return any(
-                row["type"] == "Ready" and row["status"] == "True" for row in node["status"].get("conditions", ())
-            )
-
-        await eventually(is_ready, "KWOK keeps it alive")
-    (fact,) = office.of(JoinApproved)
-    assert fact.node == kubelet.told.name
-    assert made["spec"]["providerID"] == provider_id_of("vultr", kubelet.token)
 
 
-async def test_it_cannot_become_itself_twice(office: Office):
-    kubelet = await office.orders()
-    await kubelet.bootstraps()
+@pytest.mark.parametrize("mesh", MESHES)
+def test_a_machine_becomes_the_node_it_was_made_for_and_lives(town: Town, arrived: dict[str, Arrived], mesh: str):
+    came = arrived[mesh]
+    is_ready(town, mesh)
 
-    with pytest.raises(Denied, match="TokenUsed"):
-        await kubelet.bootstraps()
-    assert len(office.of(JoinApproved)) == 1
+    status, told = status_of(town.plane, mesh), came.kubelet.told
+    node = seen(town.plane, f"/api/v1/nodes/{told.node}")
+    assert node is not None
+    assert status["nodeName"] == told.node
+    subject = x509.load_pem_x509_certificate(came.pair.certificate).subject.rfc4514_string()
+    assert f"system:node:{told.node}" in subject
+    marked = read_provider_id(node["spec"]["providerID"])
+    assert marked is not None
+    assert str(marked[1]) == status["attempts"][-1]["token"]
+    assert came.node["spec"]["taints"], "it is nobody's from its first moment on"
+    assert told.labels.items() <= node["metadata"]["labels"].items()
+    assert came.address in [each["address"] for each in node["status"]["addresses"]]
+    assert condition(status, "Connected")["status"] == "True"
+    assert came.address in condition(status, "Connected")["message"]
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_its_token_is_gone_once_it_has_joined(town: Town, arrived: dict[str, Arrived], mesh: str):
+    kubelet = arrived[mesh].kubelet
+    town.crew.until(lambda: town.token_secret(kubelet.told) is None, f"the bootstrap token of {mesh} is gone")
+
+    with pytest.raises((PermissionError, Denied)):  # the API server remembers a token for some seconds
+        do(kubelet.bootstraps())
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_kubectl_describe_tells_every_step_once_and_in_its_order(town: Town, arrived: dict[str, Arrived], mesh: str):
+    is_ready(town, mesh)
+    town.crew.until(lambda: "Ready" in reasons(town, mesh), lambda: f"it is told: {reasons(town, mesh)}")
+
+    told = reasons(town, mesh)
+    assert sorted(told, key=STEPS.index) == told, told
+    assert tuple(told) == STEPS
+    assert all(
+        step in town.admin("describe", "gr", mesh, "--namespace=default").partition("Events:")[2] for step in STEPS
+    )
+
+
+def reasons(town: Town, name: str) -> list[str]:
+    return [each["reason"] for each in town.events("GPURequest", name)]
+
+
+def test_the_server_of_a_tunnel_is_told_of_the_node(town: Town, arrived: dict[str, Arrived]):
+    came = arrived["wireguard"]
+
+    assert town.peers()[came.kubelet.told.node]["address"] == came.address
+    assert f"AllowedIPs = {came.address}/32" in town.wg_conf()
+
+
+@pytest.fixture(scope="module")
+def given_back(town: Town, arrived: dict[str, Arrived]) -> dict[str, str]:
+    """Nobody waits for the end here. Gives the launch tokens."""
+    tokens = {mesh: str(status_of(town.plane, mesh)["attempts"][-1]["token"]) for mesh in MESHES}
+    for mesh in MESHES:
+        is_ready(town, mesh)
+    town.admin("delete", "gr", "--namespace=default", "--wait=false", *MESHES)
+    return tokens
+
+
+# -- what else could be had with its token -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def suspect(town: Town) -> Iterator[StandIn]:
+    """A machine that could join and tries everything else first."""
+    with town.kubelet() as kubelet:
+        yield kubelet
 
 
 @pytest.mark.parametrize(
@@ -226,44 +341,15 @@ async def test_it_cannot_become_itself_twice(office: Office):
     ],
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
 )
-async def test_with_its_token_it_cannot_become_anybody_else(office: Office, reason: str, wish: dict[str, Any]):
-    kubelet = await office.orders()
-
-    with pytest.raises(Denied, match=reason):
-        await kubelet.bootstraps(**wish)
-
-    assert not office.of(JoinApproved)
-    assert [fact.reason for fact in office.of(JoinDenied)] == [reason]
-    assert await kubelet.bootstraps(), "and its own node can still join"
-
-
-async def test_of_many_at_once_one_is_let_in(office: Office):
-    kubelet = await office.orders()
-
-    answers = await asyncio.gather(*(kubelet.bootstraps() for _ in range(6)), return_exceptions=True)
-
-    assert sorted(type(answer).__name__ for answer in answers) == ["Denied"] * 5 + ["Pair"]
-
-
-async def test_one_that_was_let_in_stays_the_only_one_after_a_change_of_leaders(
-    plane: ControlPlane, admin: Kubectl, goodbye: None
+def test_with_its_token_it_cannot_become_anybody_else(
+    town: Town, given_back: dict[str, str], suspect: StandIn, reason: str, wish: dict[str, Any]
 ):
-    async with an_office(plane) as first:
-        kubelet = await first.orders()
-        await kubelet.bootstraps()
-    async with an_office(plane) as second:
-        with pytest.raises(Denied, match="TokenUsed"):
-            await kubelet.bootstraps()
-        assert not second.of(JoinApproved)
+    with pytest.raises(Denied, match=reason):
+        do(suspect.bootstraps(**wish))
 
 
-# What a token is good for
-
-
-async def test_a_token_opens_certificate_requests_and_nothing_else(office: Office):
-    kubelet = await office.orders()
-    await kubelet.bootstraps()
-    token_id = ids_of(kubelet.token)[0]
+def test_a_token_opens_certificate_requests_and_nothing_else(suspect: StandIn):
+    token_id = suspect.told.token.partition(".")[0]
     closed = [
         ("GET", "/api/v1/nodes"),
         ("POST", "/api/v1/nodes"),
@@ -277,147 +363,245 @@ async def test_a_token_opens_certificate_requests_and_nothing_else(office: Offic
         ("PATCH", "/apis/certificates.k8s.io/v1/certificatesigningrequests/any/approval"),
         ("DELETE", "/apis/certificates.k8s.io/v1/certificatesigningrequests/any"),
     ]
-    async with kubelet.bearing_the_token() as line:
-        for method, path in closed:
-            status, answer = await line.call(method, path, None if method in ("GET", "DELETE") else {})
-            assert status == 403, (method, path, answer)
+
+    async def answers() -> list[tuple[str, str, int]]:
+        async with suspect.bearing_the_token() as line:
+            return [
+                (method, path, (await line.call(method, path, None if method in ("GET", "DELETE") else {}))[0])
+                for method, path in closed
+            ]
+
+    assert do(answers()) == [(method, path, 403) for method, path in closed]
 
 
-async def test_nobody_else_answers_for_us(plane: ControlPlane, admin: Kubectl, goodbye: None):
+def test_after_all_that_it_can_become_itself_once(town: Town, suspect: StandIn):
+    """Not twice, and not after a change of leaders either."""
+    assert do(suspect.bootstraps())
+
+    with pytest.raises(Denied, match="TokenUsed"):
+        do(suspect.bootstraps())
+    town.crew.kill("first")
+    town.crew.start("first")
+    with pytest.raises(Denied, match="TokenUsed"):
+        do(suspect.bootstraps())
+
+
+def test_of_many_at_once_one_is_let_in(town: Town):
+    async def all_of_them(kubelet: StandIn) -> list[Any]:
+        return await asyncio.gather(*(kubelet.bootstraps() for _ in range(6)), return_exceptions=True)
+
+    with town.kubelet() as kubelet:
+        answers = do(all_of_them(kubelet))
+
+    assert sorted(type(answer).__name__ for answer in answers) == ["Denied"] * 5 + ["Pair"]
+
+
+def test_nobody_else_answers_for_us(town: Town):
     """The controller manager approves for its own groups only: while the operator is away, a request waits for it."""
-    async with an_office(plane) as first:
-        kubelet = await first.orders()
-    joining = asyncio.ensure_future(kubelet.bootstraps())
-    await asyncio.sleep(ANSWERED_S)
-    assert not joining.done()
-    async with an_office(plane) as second:
-        assert await joining
-        assert len(second.of(JoinApproved)) == 1
+
+    async def waits(kubelet: StandIn) -> Pair:
+        joining = asyncio.ensure_future(kubelet.bootstraps())
+        await asyncio.sleep(ANSWERED_S)
+        assert not joining.done()
+        town.crew.start("first")
+        return await joining
+
+    with town.kubelet() as kubelet:
+        assert town.crew.stop("first") == 0
+        assert do(waits(kubelet))
 
 
-async def test_an_approval_by_others_is_noticed(office: Office, admin: Kubectl):
+def test_an_approval_by_others_is_noticed(town: Town):
     """A binding for every bootstrap token, as some clusters have it: then no rule of ours holds, and it is said."""
-    kubelet = await office.orders()
     role = "--clusterrole=system:certificates.k8s.io:certificatesigningrequests:nodeclient"
-    admin("create", "clusterrolebinding", "too-wide", role, "--group=system:bootstrappers")
+    town.admin("create", "clusterrolebinding", "too-wide", role, "--group=system:bootstrappers")
+
+    def is_noticed() -> bool:
+        found = town.plane.admin.call("GET", "/api/v1/namespaces/default/events")["items"]
+        return any(each["reason"] == "ApprovedByOthers" for each in found)
+
     try:
-        for attempt in range(10):  # who is faster is luck: somebody else's name is not for us to approve
-            try:
-                await kubelet.bootstraps(user=f"system:node:somebody-else-{attempt}")
-                break
-            except Denied:
-                continue
-
-        async def is_noticed() -> bool:
-            return bool(office.of(JoinApprovedByOthers))
-
-        await eventually(is_noticed, "an approval by somebody else is noticed")
+        with town.kubelet() as kubelet:
+            for attempt in range(10):  # who is faster is luck: somebody else's name is not for us to approve
+                try:
+                    do(kubelet.bootstraps(user=f"system:node:somebody-else-{attempt}"))
+                    break
+                except Denied:
+                    continue
+            town.crew.until(is_noticed, "an approval by somebody else is noticed")
     finally:
-        admin("delete", "clusterrolebinding", "too-wide")
+        town.admin("delete", "clusterrolebinding", "too-wide")
 
 
-async def test_an_expired_token_is_refused_and_cleaned_away(office: Office):
-    kubelet = await office.orders(lasts=timedelta(seconds=1))
-    await asyncio.sleep(2)
-
-    with pytest.raises(PermissionError, match="401"):
-        await kubelet.bootstraps()
-
-    async def is_gone() -> bool:
+def test_the_name_of_another_node_is_not_given_away(town: Town):
+    with town.kubelet() as kubelet:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": kubelet.told.node}}
+        town.plane.admin.call("POST", "/api/v1/nodes", node)
         try:
-            await office.admin.read(SECRET, Key("kube-system", f"bootstrap-token-{ids_of(kubelet.token)[0]}"))
-        except NotFound:
-            return True
-        return False
-
-    await eventually(is_gone, "the cluster's own cleaner removes it")
+            with pytest.raises(Denied, match="NameTaken"):
+                do(kubelet.bootstraps())
+        finally:
+            town.plane.admin.call("DELETE", f"/api/v1/nodes/{kubelet.told.node}")
 
 
-async def test_an_extended_token_is_good_for_longer(office: Office):
-    kubelet = await office.orders(lasts=timedelta(seconds=3))
-    assert await office.tokens.extend(kubelet.token, datetime.now(UTC) + FOR)
-    await asyncio.sleep(4)
-
-    assert await kubelet.bootstraps()
-
-
-async def test_a_removed_token_is_refused(office: Office):
-    kubelet = await office.orders()
-    await office.tokens.remove(kubelet.token)
-    await office.tokens.remove(kubelet.token)
-
-    with pytest.raises((PermissionError, Denied)):  # the API server remembers a token for some seconds
-        await kubelet.bootstraps()
-    assert not office.of(JoinApproved)
+def test_a_machine_that_nobody_waits_for_any_more_is_not_let_in(town: Town):
+    with town.kubelet() as kubelet:
+        pass
+    with pytest.raises((PermissionError, Denied), match=r"401|NotExpected|TokenUnknown"):
+        do(kubelet.bootstraps())
 
 
-async def test_a_machine_that_nobody_waits_for_any_more_is_not_let_in(office: Office):
-    kubelet = await office.orders()
-    name = kubelet.told.name.rpartition("-")[0]
-    found = await office.admin.read(GPU_REQUEST, Key("default", name))
-    status = {**found["status"], "phase": "Terminating"}
-    await office.admin.write_status(
-        GPU_REQUEST, Key("default", name), uid=found["metadata"]["uid"], seen=found["status"], status=status
-    )
-    await asyncio.sleep(1)  # our view shows it: a machine takes minutes
-
-    with pytest.raises(Denied, match="NotExpected"):
-        await kubelet.bootstraps()
+# -- what a token is, for the API server -------------------------------------------------------------------------------
 
 
-async def test_the_name_of_another_node_is_not_given_away(office: Office):
-    kubelet = await office.orders()
-    await office.admin.create(NODE, {"metadata": {"name": kubelet.told.name}})
-    await asyncio.sleep(1)
+@dataclass(frozen=True)
+class Mint:
+    """As the operator's ServiceAccount makes tokens, for machines that nobody ordered."""
 
-    with pytest.raises(Denied, match="NameTaken"):
-        await kubelet.bootstraps()
+    plane: ControlPlane
+
+    async def opens(self, lasts: timedelta, then: str = "", sleeps_s: float = 0.0) -> int:
+        """What the API server answers to whoever shows such a token: 403 to one that is good, and 401."""
+        token = token_for("0123456789", f"00000000-0000-4000-8000-{next(NUMBER):012}", 1)
+        account = find_target(str(self.plane.kubeconfig_for_service_account(OURS, "tgp-operator")))
+        async with reaching(account) as http:
+            tokens = BootstrapTokens(KubeCluster(http, SystemEntropy()), SystemEntropy(), SystemClock())
+            shown = await tokens.mint(token, "anybody", datetime.now(UTC) + lasts)
+            try:
+                match then:
+                    case "extend":
+                        assert await tokens.extend(token, datetime.now(UTC) + timedelta(minutes=10))
+                    case "remove":
+                        await tokens.remove(token)
+                        await tokens.remove(token)
+                await asyncio.sleep(sleeps_s)
+                told = TalosGuest(
+                    "anybody",
+                    token=shown.reveal(),
+                    endpoint=self.plane.url,
+                    authority=self.plane.ca_file.read_bytes(),
+                )
+                async with StandIn(told).bearing_the_token() as line:
+                    status = (await line.call("GET", "/api/v1/nodes"))[0]
+                if then == "lapse":
+                    await self._is_cleaned_away(ids_of(token)[0])
+                return status
+            finally:
+                await tokens.remove(token)
+
+    async def _is_cleaned_away(self, token_id: str) -> None:
+        for _ in range(200):
+            if seen(self.plane, f"/api/v1/namespaces/kube-system/secrets/bootstrap-token-{token_id}") is None:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError("the cluster's own cleaner did not remove it")
 
 
-# What a node is good for
+@pytest.mark.parametrize(
+    ("answer", "lasts_s", "then", "sleeps_s"),
+    [(403, 600, "", 1), (401, 1, "lapse", 2), (403, 3, "extend", 4), (401, 600, "remove", 0)],
+    ids=["good", "expired", "extended", "removed"],
+)
+def test_a_token_is_good_until_it_ends(town: Town, answer: int, lasts_s: int, then: str, sleeps_s: float):
+    assert do(Mint(town.plane).opens(timedelta(seconds=lasts_s), then, sleeps_s)) == answer
 
 
-async def test_a_node_cannot_give_itself_labels_that_are_not_its_own(office: Office):
+# -- what a node is good for -------------------------------------------------------------------------------------------
+
+
+def test_a_node_cannot_give_itself_labels_that_are_not_its_own(town: Town):
     """NodeRestriction: of a taken machine the attacker has one node, and can pretend to be no other kind of it."""
-    kubelet = await office.orders()
-    pair = await kubelet.bootstraps()
-    own, other = kubelet.told.name, "control-plane-1"
-    async with kubelet.certified(pair) as line:
-        refused = await kubelet.registers(line, **{"node-restriction.kubernetes.io/trusted": "yes"})
-        assert refused[0] == 403, refused[1]
-        refused = await kubelet.registers(line, **{"node-role.kubernetes.io/control-plane": ""})
-        assert refused[0] == 403, refused[1]
-        assert (await kubelet.registers(line))[0] == 201
-        for label in ("node-restriction.kubernetes.io/trusted", "node-role.kubernetes.io/control-plane"):
-            change = {"metadata": {"labels": {label: "yes"}}}
-            status, answer = await line.call("PATCH", NODE.path("", own), change)
-            assert status == 403, answer
-        status, answer = await line.call("PATCH", NODE.path("", own), {"metadata": {"labels": {"mine": "yes"}}})
-        assert status == 200, answer
-        await office.admin.create(NODE, {"metadata": {"name": other}})
-        status, answer = await line.call("PATCH", NODE.path("", other), {"metadata": {"labels": {"mine": "yes"}}})
-        assert status == 403, answer
-        status, answer = await line.call("DELETE", NODE.path("", own))
-        assert status == 403, answer
+    other = "control-plane-1"
+    town.plane.admin.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": other}})
+    foreign = ("node-restriction.kubernetes.io/trusted", "node-role.kubernetes.io/control-plane")
+
+    async def tries(kubelet: StandIn) -> None:
+        own = f"/api/v1/nodes/{kubelet.told.node}"
+        mine = {"metadata": {"labels": {"mine": "yes"}}}
+        async with kubelet.certified(await kubelet.bootstraps()) as line:
+            for label in foreign:
+                assert (await kubelet.registers(line, **{label: "yes"}))[0] == 403, label
+            assert (await kubelet.registers(line))[0] == 201
+            for label in foreign:
+                assert (await line.call("PATCH", own, {"metadata": {"labels": {label: "yes"}}}))[0] == 403, label
+            assert (await line.call("PATCH", own, mine))[0] == 200
+            assert (await line.call("PATCH", f"/api/v1/nodes/{other}", mine))[0] == 403
+            assert (await line.call("DELETE", own))[0] == 403
+
+    with town.kubelet() as kubelet:
+        do(tries(kubelet))
 
 
-# What the operator may
+# -- what the operator may ---------------------------------------------------------------------------------------------
 
 
-async def test_the_operator_may_not_do_more_than_that(office: Office):
-    """Other signers' requests, Secrets elsewhere, a list of Secrets: under the shipped role."""
-    spec = {
-        "request": b64encode(signing_request("somebody", ()).certificate).decode(),
-        "signerName": "kubernetes.io/kube-apiserver-client",
-        "usages": ["digital signature", "client auth"],
+def test_the_operator_may_not_do_more_than_that(town: Town):
+    """Other signers' requests, Secrets elsewhere: under the shipped role."""
+    asked = {
+        "apiVersion": CERTIFICATE_SIGNING_REQUEST.api_version,
+        "kind": CERTIFICATE_SIGNING_REQUEST.kind,
+        "metadata": {"name": "somebodys-client"},
+        "spec": {
+            "request": b64encode(signing_request("somebody", ()).certificate).decode(),
+            "signerName": "kubernetes.io/kube-apiserver-client",
+            "usages": ["digital signature", "client auth"],
+        },
     }
-    name = f"client-{next(NUMBER)}"
-    made = await office.admin.create(CERTIFICATE_SIGNING_REQUEST, {"metadata": {"name": name}, "spec": spec})
+    made = town.plane.admin.call("POST", CERTIFICATE_SIGNING_REQUEST.path(), asked)["metadata"]
 
-    with pytest.raises(Refused, match="not permitted to approve requests with signerName"):
-        await office.cluster.approve(
-            name, uid=made.uid, resource_version=made.resource_version, approved=True, reason="Eve", message="eve"
-        )
-    with pytest.raises(Forbidden):
-        await office.cluster.read(SECRET, Key("default", "any"))
-    assert (await office.cluster.version()).startswith("v1.")
+    async def tries() -> None:
+        account = find_target(str(town.plane.kubeconfig_for_service_account(OURS, "tgp-operator")))
+        async with reaching(account) as http:
+            cluster = KubeCluster(http, SystemEntropy())
+            with pytest.raises(Refused, match="not permitted to approve requests with signerName"):
+                await cluster.approve(
+                    made["name"],
+                    uid=made["uid"],
+                    resource_version=made["resourceVersion"],
+                    approved=True,
+                    reason="Eve",
+                    message="eve",
+                )
+            with pytest.raises(Forbidden):
+                await cluster.read(SECRET, Key("default", "any"))
+            assert (await cluster.version()).startswith(f"v{RELEASES[town.plane.wanted.version]}")
+
+    do(tries())
+
+
+# -- and back ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mesh", MESHES)
+def test_of_a_machine_that_was_given_back_nothing_is_left_to_join_by(
+    town: Town, arrived: dict[str, Arrived], given_back: dict[str, str], mesh: str
+):
+    told = arrived[mesh].kubelet.told
+    town.crew.until(lambda: seen(town.plane, request_path(mesh)) is None, f"{mesh} is gone", FULL_LIFE_S)
+
+    town.crew.until(lambda: given_back[mesh] not in town.book(), "its line in the book is gone")
+    assert seen(town.plane, f"/api/v1/nodes/{told.node}") is None
+    assert town.token_secret(told) is None
+    assert told.node not in town.village.devices()
+    assert told.node not in town.peers()
+    assert told.node not in town.wg_conf()
+
+
+def test_in_the_end_there_is_nothing_by_which_anybody_could_come(town: Town, given_back: dict[str, str]):
+    """Also of those who came as somebody else, or never."""
+
+    def left() -> dict[str, list[str]]:
+        return {
+            "requests": [
+                each["metadata"]["name"]
+                for each in town.plane.admin.call("GET", "/apis/tgp.io/v1/gpurequests")["items"]
+            ],
+            "machines": [machine.id for _, machine in town.village.machines() if machine.alive and not machine.foreign],
+            "tokens": town.token_secrets(),
+            "book": town.book(),
+            "devices": town.village.devices(),
+            "keys": town.village.open_keys(),
+            "peers": list(town.peers()),
+        }
+
+    town.crew.until(lambda: not any(left().values()), lambda: f"nothing is left: {left()}", FULL_LIFE_S)

@@ -29,6 +29,8 @@ from tgp.sim.clouds.fleet import Fleet
 from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.mishaps import Verb
 from tgp.sim.factory.simulator import FactorySimulator
+from tgp.sim.mesh.headscale import HeadscaleSimulator
+from tgp.sim.mesh.tailnet import Tailnet
 from tgp.sim.mesh.v2 import TailscaleSimulator
 from tgp.sim.talos_guest import TalosGuest
 
@@ -38,6 +40,7 @@ BOOT_S = 2.0
 LIST_LAG_S = (0.0, 1.0)
 ENDING_S = (0.5, 1.5)
 PLENTY = 4  # of everything, so that no test meets an empty shelf by luck
+HEADSCALE_URL = "https://headscale.cellar.internal"
 POWER_HOST = "power.cellar.internal"  # what the switches of owned machines hang on: loopback may never be called
 
 
@@ -74,6 +77,7 @@ class Village:
         self.tailscale = TailscaleSimulator(SystemClock(), seed)
         self.tailscale.client.tags = (OPERATORS_TAG,)
         self.tailscale.tag_owners = {OPERATORS_TAG: set(), **{tag: {OPERATORS_TAG} for tag in TAGS}}
+        self.headscale = HeadscaleSimulator(SystemClock(), seed)
         self._beside: dict[str, str] = {}  # from names that are no provider's to their ports here
 
     # -- coming and going --------------------------------------------------------------------------------------------
@@ -103,6 +107,7 @@ class Village:
             self._desk.urls[provider] = listening.url + path_of(provider)
         for known, handler in (
             (TAILSCALE_API, self.tailscale.handle),
+            (HEADSCALE_URL, self.headscale.handle),
             (FACTORY_URL, FactorySimulator(clock, timedelta(seconds=1)).handle),
         ):
             listening = await listen(handler)
@@ -171,17 +176,31 @@ class Village:
             lambda desk: (
                 {variable: desk.simulators[name].key_at(desk.urls[name]) for name, variable in DEFAULT_KEYS.items()}
                 | {"client-id": self.tailscale.client.id, "client-secret": self.tailscale.client.secret}
+                | {"headscale": self.headscale.api_key}
             )
         )
 
     def joins(self, guest: TalosGuest) -> str:
-        """A machine logs in to the tailnet: its address there; empty: it has none to log in to."""
+        """A machine goes into its mesh: its address there; empty: it was told of none."""
         if not guest.auth_key:
-            return ""
-        return self.look(lambda _desk: self.tailscale.tailnet.join(guest.auth_key, guest.hostname)).addresses[0]
+            return guest.address
+        tailnet = self.tailnets[guest.login_server]
+        return self.look(lambda _desk: tailnet.join(guest.auth_key, guest.hostname)).addresses[0]
+
+    @property
+    def tailnets(self) -> dict[str, Tailnet]:
+        """By the login server of their clients."""
+        return {"": self.tailscale.tailnet, HEADSCALE_URL: self.headscale.tailnet}
 
     def devices(self) -> list[str]:
-        return self.look(lambda _desk: [seat.hostname for seat in self.tailscale.tailnet.devices()])
+        """In whichever tailnet."""
+        nets = self.tailnets.values()
+        return self.look(lambda _desk: [seat.hostname for net in nets for seat in net.devices()])
+
+    def open_keys(self) -> list[str]:
+        """Auth keys by which somebody could still come in."""
+        nets = self.tailnets.values()
+        return self.look(lambda _desk: [key.id for net in nets for key in net.keys.values() if net.is_valid(key)])
 
     def signposts(self) -> str:
         """From the names that everybody knows to the ports here, for a replica whose class names no endpoint."""

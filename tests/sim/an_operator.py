@@ -8,12 +8,12 @@ from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, SECRET, Resource
 from tgp.app.clouds import facts_of
 from tgp.app.operator import Operator, Outside
-from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.clouds.dialling import Dialler, origin_of
 from tgp.sim.clouds.everyone import pretend
 from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
 

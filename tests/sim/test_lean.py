@@ -13,12 +13,15 @@ from tgp.adapters.kube.store import Store
 from tgp.api.resource import CONFIG_MAP, NAMESPACE, NODE
 from tgp.controllers.requests import RequestReconciler
 from tgp.core.model.key import Key
+from tgp.core.model.token import token_for
 from tgp.ports.cluster import AlreadyExists, Conflict, NotFound, WriteUnknown
 from tgp.ports.leadership import NotLeading
+from tgp.sim.checkers.witness import Violation
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.dialling import Dialler
 from tgp.sim.clouds.fleet import Wanted
 from tgp.sim.clouds.machine import Phase
+from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.sim.faults import Fault, Faults
 from tgp.sim.lean.cluster import LeanCluster
 from tgp.sim.lean.lease import SHIPPED, LeanLease
@@ -353,3 +356,21 @@ def test_a_node_is_not_deleted_in_circles_while_the_view_shows_it_on(monkeypatch
     )
     assert len(deletes) >= 5
     assert max(deletes.values()) <= 10
+
+
+def test_nobody_is_late_with_a_machine_that_its_provider_hides():
+    """A launch was hidden for four minutes, and called forgotten a minute after anybody could see it."""
+    with lean_stage(1, faulty=False, replicas=()) as here:
+        shop, token = here.shop, token_for(here.witness.cluster, "a" * 32, 1)
+        shop.mishap, shop.verb = Mishap.LIST_LAGS, Verb.LAUNCH
+        shop.fleet.rent(shop.fleet.accounts.of(""), Wanted(next(iter(shop.fleet.stands)), token), Mishap.LIST_LAGS)
+        shop.mishap = shop.verb = None
+        for _ in range(24):
+            here.world.trace.note("nobody", "looks")
+            here.world.run(seconds=10)
+        assert here.orphans.oldest <= 10
+
+        with pytest.raises(Violation, match="I2"):
+            for _ in range(32):
+                here.world.trace.note("nobody", "looks")
+                here.world.run(seconds=10)

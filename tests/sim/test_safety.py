@@ -1,12 +1,17 @@
 """The safety bench: its demand is what it says it is, it notices broken protocols, and days of it lose no money."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from bench.safety import rates
 from bench.safety.demand import MARKETS, wishes
 from bench.safety.run import CALM, Plan, fair_world, main, run_world
+from tests.sim.mutants.storms import NOTICED, WORLDS, try_on
 from tgp.sim.faults import Fault
 
+SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"
 HOURS = 200  # the full number by `python -m bench safety --hours 5000`
 
 
@@ -46,6 +51,21 @@ LEFT_OUT = {
     Fault.WATCH_SILENT,  # half-open streams are drawn by the network already
     Fault.WATCH_GONE_INSIDE,  # the other form of a 410
 }
+
+
+@pytest.mark.parametrize("name", sorted(NOTICED))
+def test_a_storm_notices_a_broken_protocol(name):
+    """A clean score counts only since these have none."""
+    death = try_on(name)
+
+    assert death is not None, f"{name} survives {WORLDS} worlds"
+    assert death.promise in NOTICED[name], death.said
+
+
+def test_the_page_names_what_storms_notice():
+    rows = SAFETY.read_text().partition("## What storms notice")[2].partition("\n## ")[0]
+
+    assert sorted(re.findall(r"^\| ([a-z-]+) \|", rows, re.MULTILINE)) == sorted(["mutant", *NOTICED])
 
 
 def test_equal_seeds_give_equal_worlds():

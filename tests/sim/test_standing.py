@@ -11,11 +11,11 @@ from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, dial_of, furn
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, LEASE
 from tgp.app.operator import STALE_AFTER, Operator, Outside
-from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.core.model.key import Key
 from tgp.ports.http import Call, Http, Reply, Stream
 from tgp.ports.leadership import LeadershipLost
+from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
 

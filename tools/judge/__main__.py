@@ -1,4 +1,4 @@
-"""`python -m tools.judge page` writes docs/talos-judge.md; `keys` prints what the judges read; `FILE …` judges files."""
+"""`python -m tools.judge page` writes docs/talos-judge.md, `keys` prints what they read, `FILE …` judges files."""
 
 import argparse
 import sys

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from tools.toolbox.find import find, find_all
 from tools.toolbox.pins import JUDGES, OTHER_JUDGES
@@ -30,6 +30,7 @@ class Verdict:
     verdict: str  # accepted, unreadable or invalid
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the machine, as Talos read it
 
     @property
     def accepted(self) -> bool:
@@ -60,12 +61,15 @@ class Judge:
 
     def verdicts(self, questions: Iterable[Question]) -> list[Verdict]:
         """In the order of the questions."""
-        told = self._ask((asdict(question) for question in questions))
-        return [Verdict(one["name"], one["verdict"], tuple(one["errors"]), tuple(one["warnings"])) for one in told]
+        told = self._ask(asdict(question) for question in questions)
+        return [
+            Verdict(one["name"], one["verdict"], tuple(one["errors"]), tuple(one["warnings"]), one["environment"] or {})
+            for one in told
+        ]
 
     def keys(self, kinds: Iterable[str]) -> dict[str, Any]:
         """What it reads in documents of these kinds; None for a kind it does not know."""
-        return cast("dict[str, Any]", self._run(("--keys", *kinds))[0])
+        return self._run(("--keys", *kinds))[0]
 
     def workers(self, wishes: Iterable[Wish]) -> dict[str, str]:
         """What `talosctl gen config` would write, by the wishes' names."""
@@ -77,11 +81,16 @@ class Judge:
 
     def _run(self, arguments: tuple[str, ...], asked: str = "") -> list[dict[str, Any]]:
         done = subprocess.run(
-            [self._program, *arguments], input=asked, capture_output=True, text=True, timeout=BOUND_S, check=False
+            [self._program, *arguments],
+            input=asked,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=BOUND_S,
+            check=False,
         )
         if done.returncode:
             raise RuntimeError(f"the judge of Talos {self.version} stopped: {done.stderr[-2000:]}")
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return [json.loads(line) for line in done.stdout.split("\n") if line]
 
 
 def judge(version: str) -> Judge:

@@ -102,7 +102,7 @@ def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
         at = next((each for each in paper if each.get("kind") == kind), None)
         if at is None:
             at = {"apiVersion": "v1alpha1", "kind": kind}
-            if "name" in shape.keys:  # noqa: SIM118 - the keys of a shape, not of a dict
+            if "name" in shape.keys:
                 at["name"] = luck.choice(("a", "10.0.0.1", "STATE", ""))
             paper.append(at)
             if luck.random() < 0.7:

@@ -16,12 +16,14 @@ from tools.judge.valid import ADDITIONS
 PAGE = Path(__file__).parents[2] / "docs" / "talos-judge.md"
 _HEAD = """# What Talos says, and what we say
 
-Written by `python -m tools.judge page`, and held against the judges by a test. A judge is Talos's own reader and validator (its Go module
-`pkg/machinery`) of one release, asked strictly, in the mode that clouds boot in, with what a running node checks besides. Our own check
-(`src/tgp/core/rules/talos/check.py`) runs before anything is paid for: it refuses all that Talos refuses here, and what nobody else would notice.
+Written by `python -m tools.judge page`, and held against the judges by a test. A judge is Talos's own reader and
+validator (its Go module `pkg/machinery`) of one release, asked strictly, in the mode that clouds boot in, with what a
+running node checks besides. Our own check (`src/tgp/core/rules/talos/check.py`) runs before anything is paid for: it
+refuses all that Talos refuses here, and what nobody else would notice.
 
-Releases asked: {releases}. Of 1.14 only an alpha is published as a module: later kinds of documents are known by name alone, and what its
-final release warns of can not be asked yet. `·` means that it cannot be said in that release.
+Releases asked: {releases}. Of 1.14 only an alpha is published as a module: later kinds
+of documents are known by name alone, and what its final release warns of cannot be asked yet. `·` means that
+it cannot be said in that release.
 
 | sign | Talos | we |
 |---|---|---|

@@ -2,10 +2,11 @@
 
 import base64
 import copy
-import datetime
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from cryptography import x509
@@ -51,7 +52,7 @@ def put(path: str, value: Any) -> Change:
     def change(paper: Paper) -> Paper:
         document, *steps = _found(paper, path)
         at = document
-        for step, following in zip(steps, steps[1:], strict=False):
+        for step, following in pairwise(steps):
             if isinstance(at, dict) and not isinstance(at.get(step), dict | list):
                 at[step] = [] if isinstance(following, int) else {}
             if isinstance(at, list) and len(at) <= step:
@@ -110,8 +111,8 @@ def pem(*, authority: bool = True, name: str = "other") -> str:
         .issuer_name(subject)
         .public_key(_ED25519.public_key())
         .serial_number(7)
-        .not_valid_before(datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
-        .not_valid_after(datetime.datetime(2099, 1, 1, tzinfo=datetime.UTC))
+        .not_valid_before(datetime(2026, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2099, 1, 1, tzinfo=UTC))
         .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
         .sign(_ED25519, None)
     )
@@ -126,7 +127,7 @@ def private_key() -> str:
 
 
 def _found(paper: Paper, path: str) -> list[Any]:
-    kind, colon, within = path.rpartition(":") if path.split(":")[0].endswith("Config") else ("", "", path)
+    kind, colon, within = path.rpartition(":") if path.partition(":")[0].endswith("Config") else ("", "", path)
     steps = [int(index) if index else word for word, index in _STEP.findall(within)]
     if not colon:
         return [paper[0], *steps]

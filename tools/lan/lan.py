@@ -41,7 +41,8 @@ class Lan:
             _ip("link", "set", plug, "master", "br0", "up")
         host.address = f"{NETWORK}.{number}"
         host.run("ip", "addr", "add", f"{host.address}/24", "dev", "eth0")
-        host.run("ip", "link", "set", "eth0", "up")
+        # No address of its own making: it would come a second later, and look like another network to a mesh's client.
+        host.run("ip", "link", "set", "eth0", "addrgenmode", "none", "up")
         return host
 
     def __exit__(

@@ -60,12 +60,27 @@ class TailscaleClient:
         told: dict[str, Any] = json.loads(self._ask("status", "--json"))
         return told
 
-    def ping(self, address: str) -> str:
-        """How it is reached: directly, once a way was found."""
-        return self._ask("ping", "--until-direct", "--timeout=2s", "-c", "10", address)
+    def directly(self, address: str) -> str:
+        """The other end's endpoint, once a way was found that needs no relay."""
+        wait_for(lambda: self._pinged(address), JOIN_BOUND_S, lambda: f"no way to {address}. {self.program.tail()}")
+        return self.way_to(address)
+
+    def way_to(self, address: str) -> str:
+        """The other end's endpoint; empty: by the relay, or not at all."""
+        peers = self.status()["Peer"] or {}
+        found: str = next(peer["CurAddr"] for peer in peers.values() if address in peer["TailscaleIPs"])
+        return found
 
     def stop(self) -> None:
         self.program.stop()
+
+    def _pinged(self, address: str) -> bool:
+        """Who has just come is not known to everybody yet."""
+        try:
+            self._ask("ping", "--until-direct", "--timeout=2s", "-c", "5", address)
+        except LanFailed:
+            return False
+        return True
 
     def _is_running(self) -> bool:
         self.program.must_live()

@@ -51,7 +51,7 @@ class WireGuardEnd:
 
     def up(self, address: str, mtu: int = 1420, routes: Iterable[str] = ()) -> None:
         self.host.run("ip", "addr", "add", address, "dev", self.interface)
-        self.host.run("ip", "link", "set", self.interface, "mtu", str(mtu), "up")
+        self.host.run("ip", "link", "set", self.interface, "mtu", str(mtu), "addrgenmode", "none", "up")
         for route in routes:
             self.host.run("ip", "route", "add", route, "dev", self.interface)
 

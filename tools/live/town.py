@@ -25,7 +25,6 @@ from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SERVICE_ACCO
 from tgp.api.values import usd
 from tgp.app.embedded.stock import place, resource_of
 from tgp.app.operator import Operator, Outside
-from tgp.app.plain_boot import PlainBoot
 from tgp.app.settings import Settings
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.identity import cluster_id
@@ -40,6 +39,7 @@ from tgp.ports.resolver import Resolver
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.cluster.control_plane import ControlPlane
 from tgp.sim.cluster.machines import Machine
+from tgp.sim.plain_boot import PlainBoot
 from tools.live.asked import Asked
 
 RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "operator.yaml"

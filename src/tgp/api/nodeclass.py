@@ -117,7 +117,15 @@ class ProviderSettings(Wire, frozen=True, kw_only=True):
     ] = None
     snapshot_id: Annotated[
         str | None,
-        Field(doc="vultr: the snapshot of a Talos image to boot.", min_length=1, max_length=64, rules=(_TEXT,)),
+        Field(
+            doc=(
+                "vultr: the snapshot of a Talos image to boot. Default: one is made from the Image Factory's, once, "
+                "and removed when no class needs it."
+            ),
+            min_length=1,
+            max_length=64,
+            rules=(_TEXT,),
+        ),
     ] = None
     min_reliability: Annotated[
         float | None,

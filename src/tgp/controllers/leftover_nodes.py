@@ -2,6 +2,10 @@
 
 A request removes its own Node on its way out. This is for those it could not see to the end: its finalizer was taken
 away by force, its status was wiped, or a kubelet registered after the machine was given up.
+
+A Node that is Ready while its machine is gone is worse than left over: somebody kept the certificate, and speaks for
+it. Pods are sent away and new ones kept off first, by a taint that no kubelet may lift; then it goes, too. Whoever has
+the certificate may register it again: then it is gone again at the next look.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.request import GPURequest
+from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import NODE
 from tgp.controllers.request_index import BY_UID
 from tgp.controllers.rosters import Rosters
@@ -17,17 +21,23 @@ from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.record import uid_text
-from tgp.core.model.till import tills_of
+from tgp.core.model.taints import Taint
+from tgp.core.model.till import Till, till_of_attempt, tills_of
 from tgp.core.model.token import Token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.collector import owners
+from tgp.core.rules.drain import written
 from tgp.core.rules.node_state import read_provider_id
 from tgp.core.rules.sources import sources_of
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Cluster, NotFound, View
+from tgp.ports.cluster import Cluster, Conflict, NotFound, View
 
 GONE_AFTER = 120.0  # seconds: longer than an order is late and a list lags
 LOOK_AGAIN = timedelta(seconds=60)
+CLEARED_FOR = 30.0  # seconds between the taint and the end of a Node that is alive: pods hear of it
+ABANDONED = Taint("tgp.io/machine-gone", "NoExecute")
+POWER = "webhook"  # the provider whose machines sleep, rather than go
+MOST_REMEMBERED = 1000  # tokens whose machines were shown to be gone; the oldest is forgotten first
 
 
 class LeftoverNodes:
@@ -50,7 +60,9 @@ class LeftoverNodes:
         self._cluster = cluster
         self._clock = clock
         self._since: dict[str, float] = {}  # by Node uid: Clock.boottime at which nobody owned it first
+        self._cleared: dict[str, float] = {}  # by Node uid: Clock.boottime at which its pods were sent away
         self._named: dict[str, Key] = {}  # by token: the Node, whatever name its kubelet took
+        self._over: dict[str, None] = {}  # tokens whose Nodes went as they were alive: if one comes back, nobody waits
 
     async def reconcile(self, key: Key) -> datetime | None:
         node = self._nodes.get(key)
@@ -58,6 +70,8 @@ class LeftoverNodes:
         if node is None or marked is None or node.deleting:
             return None
         provider, token = marked
+        if provider == POWER:  # nobody was rented: it is the cluster's own, asleep or awake
+            return None
         self._named[str(token)] = key
         cluster = self._cluster_id()
         if token.cluster != cluster:
@@ -67,13 +81,36 @@ class LeftoverNodes:
             self._since.pop(uid, None)
             return None
         since = self._since.setdefault(uid, self._clock.boottime())
-        if node.ready is True or not self._gone(provider, token, since):
+        if not self._gone(provider, token, since, alive=node.ready is True):
             return self._later()
+        try:
+            return await self._remove(node, token)
+        except Conflict:  # it changed since: another look
+            return self._later()
+
+    async def _remove(self, node: Node, token: Token) -> datetime | None:
+        uid = uid_text(node.uid)
+        if node.ready is True:
+            if ABANDONED not in node.taints or not node.cordoned:
+                await self._clear(node, uid)
+            cleared = self._cleared.setdefault(uid, self._clock.boottime())
+            if (left := CLEARED_FOR - (self._clock.boottime() - cleared)) > 0:
+                return self._clock.now() + timedelta(seconds=left)
+            self._over[str(token)] = None
+            while len(self._over) > MOST_REMEMBERED:
+                del self._over[next(iter(self._over))]
         with suppress(NotFound):  # somebody was quicker
-            await self._cluster.delete(NODE, key, uid=uid)
+            await self._cluster.delete(NODE, node.key, uid=uid)
         self._since.pop(uid, None)
+        self._cleared.pop(uid, None)
         self._named.pop(str(token), None)
         return None
+
+    async def _clear(self, node: Node, uid: str) -> None:
+        taints = (*(taint for taint in node.taints if taint.key != ABANDONED.key), ABANDONED)
+        change = {"spec": {"unschedulable": True, "taints": written(taints)}}
+        with suppress(NotFound):
+            await self._cluster.patch(NODE, node.key, change, resource_version=str(node.resource_version), uid=uid)
 
     def of_node(self, old: Node | None, new: Node | None) -> Iterable[Key]:
         node = new or old
@@ -90,11 +127,31 @@ class LeftoverNodes:
         owner = owners(self._requests.having(BY_UID, token.uid)).get(token.uid)
         return owner is not None and (owner.everything or owner.token == str(token))
 
-    def _gone(self, provider: str, token: Token, since: float) -> bool:
-        """Not listed, in complete lists of every till where it may be, for longer than it could be hidden."""
+    def _gone(self, provider: str, token: Token, since: float, *, alive: bool) -> bool:
+        """Not listed, in complete lists of every till where it may be, for longer than it could be hidden.
+
+        Of a Node that is alive more is asked: that there is a till at all, and of the account it was rented in.
+        """
         if any(machine.token == str(token) for _, machine in self._rosters.of_request(token.uid)):
             return False
-        return all(self._rosters.listed_since(till, since + GONE_AFTER) for till in self._tills(provider))
+        tills = self._tills(provider)
+        if alive:
+            attempt = self._attempt(token)
+            till = till_of_attempt(attempt) if attempt is not None else None
+            tills |= {till.name} if till is not None else set()
+            if not tills or (till is not None and attempt is not None and self._is_another(till, attempt)):
+                return False
+        from_then = since if str(token) in self._over else since + GONE_AFTER
+        return all(self._rosters.listed_since(name, from_then) for name in tills)
+
+    def _attempt(self, token: Token) -> Attempt | None:
+        """None: nobody knows more of it. Then it is nobody's, and would be given back if it were listed."""
+        rows = (row for record in self._requests.having(BY_UID, token.uid) for row in attempts_of(record))
+        return next((row for row in rows if row.token == str(token)), None)
+
+    def _is_another(self, till: Till, attempt: Attempt) -> bool:
+        """Is another account listed there now than it was rented in? Then nothing follows from the lists."""
+        return bool(attempt.account) and self._rosters.account(till.name) != attempt.account
 
     def _tills(self, provider: str) -> set[str]:
         return {

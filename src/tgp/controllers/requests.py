@@ -96,6 +96,7 @@ from tgp.core.rules.lifecycle import (
     next_step,
 )
 from tgp.core.rules.lifecycle_words import Story, spent_words, tell
+from tgp.core.rules.mesh.stand import NO_LEASE
 from tgp.core.rules.node_dress import dress_of
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import Buy, chosen, holding, life_of, offer_of
@@ -119,7 +120,7 @@ MESSAGE_KEPT = 512  # characters of what a provider said
 UNTOLD = frozenset(
     {"Launched", "Registered", "Initialized", "Connected", "Ready", "Drained", "Terminating", "Ended", "ExpiresSoon"}
 )
-ON_ITS_WAY = frozenset({"DeviceMissing", "NodeMissing", "NotJoined", "NoAddress"})  # reasons of a mesh that only waits
+ON_ITS_WAY = frozenset({"DeviceMissing", "NodeMissing", "NotJoined", "NoAddress", NO_LEASE})  # whoever only waits
 NO_NEWS = frozenset({"Ordering", "BackingOff", "Waiting", "Settling", "ProviderBusy", "Undecided"})
 TOLD_AS_FAILURE = NO_MACHINE - {"Withdrawn"}  # by another fact, in better words
 
@@ -486,7 +487,7 @@ class RequestReconciler:
         """There is no machine: on paper, and held against the offer where it was the offer's fault."""
         now = self._clock.now().replace(microsecond=0)
         over = replace_attempt(attempt, ended_at=now, outcome=outcome, message=_short(message))
-        await self._desk.discard(attempt.token)
+        await self._desk.discard(attempt)
         await self._tell(replace(_with(sight, over), now=now), Rest(outcome, _short(message)), memory)
         self._rosters.forget(attempt.token)
         memory.sent.discard(attempt.token)
@@ -591,7 +592,7 @@ class RequestReconciler:
         attempt, outcome, message, finished = step.attempt, step.outcome, step.message, step.finished
         over = replace_attempt(attempt, ended_at=sight.now, outcome=outcome, message=_short(message))
         over = replace_attempt(over, spent=usd(cost_of(over, sight.now, sight.billing_step)))
-        await self._desk.discard(attempt.token)
+        await self._desk.discard(attempt)
         if (entry := entry_of(sight.record, over, sight.billing_step)) is not None:
             await self._books.enter(entry)
         ended = _with(sight, over)

@@ -1,5 +1,6 @@
 """The counter where machines are ordered and given back: an attempt on one side, a provider on the other."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -20,7 +21,7 @@ from tgp.core.rules.node_state import provider_id_of
 from tgp.core.rules.purchase import offer_of, price_cap
 from tgp.core.rules.sources import sources_of
 from tgp.ports.boot import Birth, Boot
-from tgp.ports.cloud import Cloud, LaunchOrder
+from tgp.ports.cloud import Cloud, LaunchOrder, Tidies
 from tgp.ports.clouds import Clouds
 from tgp.ports.vault import Vault
 
@@ -79,8 +80,16 @@ class TillDesk:
         assert till is not None, "what is given back was bought somewhere"
         await self._gate.terminate(await self._open(till.source), instance_id)
 
-    async def discard(self, token: str) -> None:
-        await self._boot.discard(token)
+    async def discard(self, attempt: Attempt) -> None:
+        """There is no machine any more, or there never was: what was made for it goes, here and at its provider."""
+        await self._boot.discard(attempt.token)
+        till = till_of_attempt(attempt)
+        if till is None or till.settings.machines:
+            return
+        with suppress(CloudError):  # nobody waits for it: its provider's client tidies up with the next order, too
+            cloud = await self._open(till.source)
+            if isinstance(cloud, Tidies):
+                await cloud.tidy(attempt.token)
 
     async def _open(self, source: Source) -> Cloud:
         keys = await keys_for(source, self._vault)

@@ -35,6 +35,8 @@ class TalosGuest:
     hostname: str = ""
     login_server: str = ""
     address: str = ""  # in a WireGuard tunnel
+    endpoint: str = ""  # of the control plane
+    authority: bytes = b""  # PEM: whom it believes to be that
 
 
 def guest_in(blob: bytes) -> TalosGuest | None:
@@ -89,7 +91,17 @@ def _guest(documents: list[Any]) -> TalosGuest | None:
         environment.get("TS_HOSTNAME", ""),
         login[1] if login is not None else "",
         _tunnel_address(config, others),
+        str(_at(config, "cluster", "controlPlane", "endpoint") or ""),
+        _plain(_at(config, "cluster", "ca", "crt")),
     )
+
+
+def _plain(packed: Any) -> bytes:
+    """Empty: it is not base64."""
+    try:
+        return base64.b64decode(packed, validate=True) if isinstance(packed, str) else b""
+    except binascii.Error:
+        return b""
 
 
 def _environment(documents: list[dict[str, Any]]) -> dict[str, str]:

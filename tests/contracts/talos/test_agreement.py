@@ -5,12 +5,12 @@ from itertools import islice
 
 import pytest
 
+from tests.core.talos.a_plan import a_join, a_plan, early_template
 from tgp.core.model.machine_config import Severity
 from tgp.core.model.mesh import Backend
 from tgp.core.rules.talos.check import check, pages_of
 from tgp.core.rules.talos.checks_loader import check_keys, check_kinds, check_once
 from tgp.core.rules.talos.pages import Config, Expectations
-from tests.core.talos.a_plan import a_join, a_plan, early_template
 from tgp.core.rules.talos.render import render
 from tools.judge import Question
 from tools.judge.broken import BROKEN

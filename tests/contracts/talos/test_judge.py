@@ -3,7 +3,8 @@
 import pytest
 
 from tests.core.talos.a_plan import early_template
-from tools.judge import Question, judge as of_release
+from tools.judge import Question
+from tools.judge import judge as of_release
 from tools.judge.paper import good, written
 
 

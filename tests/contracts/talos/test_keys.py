@@ -33,7 +33,12 @@ def test_kinds_of_control_planes_are_kinds(judge):
 
 
 def test_each_kind_has_the_release_it_came_with():
-    assert [first_minor(kind) for kind in ("VolumeConfig", "ZswapConfig", "HostnameConfig", "KubeSpanConfig")] == [0, 11, 12, 13]
+    assert [first_minor(kind) for kind in ("VolumeConfig", "ZswapConfig", "HostnameConfig", "KubeSpanConfig")] == [
+        0,
+        11,
+        12,
+        13,
+    ]
     assert first_minor("EtcFileConfig") == 14
     assert first_minor("TailscaleConfig") is None
 

@@ -3,17 +3,20 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from tests.core.controllers.tills import CLUSTER, VULTR, a_class, a_machine, a_record, a_token, an_attempt
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NODE
-from tgp.controllers.leftover_nodes import GONE_AFTER, LeftoverNodes
+from tgp.controllers.leftover_nodes import ABANDONED, CLEARED_FOR, GONE_AFTER, LeftoverNodes
 from tgp.controllers.request_index import INDEXES
 from tgp.controllers.rosters import Roster, Rosters
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
+from tgp.core.model.taints import Taint
 from tgp.core.rules.node_state import provider_id_of
+from tgp.ports.cluster import Conflict
 
 AT = Key("", "train-1-abc")
 
@@ -37,6 +40,7 @@ class Stage:
         mark = provider_id or provider_id_of("vultr", a_token(1))
         self.nodes.put(Node(key=AT, uid="n-1", resource_version=1, provider_id=mark, ready=ready))
         self.removed: list[Key] = []
+        self.changes: list[dict] = []
         self.keeper = LeftoverNodes(
             nodes=self.nodes,
             requests=self.requests,
@@ -51,17 +55,27 @@ class Stage:
         assert (resource, uid) == (NODE, "n-1")
         self.removed.append(key)
 
-    def listed(self, *machines, began: float) -> None:
-        self.rosters.put(VULTR.name, Roster("account", began, machines))
+    async def patch(self, resource, key, change, *, resource_version="", uid="") -> None:
+        assert (resource, key, uid) == (NODE, AT, "n-1")
+        node = self.nodes.get(AT)
+        if resource_version != str(node.resource_version):
+            raise Conflict("it changed")
+        self.changes.append(change)
+        taints = tuple(Taint(row["key"], row["effect"], row.get("value", "")) for row in change["spec"]["taints"])
+        changed = {"taints": taints, "cordoned": change["spec"]["unschedulable"]}
+        self.nodes.put(msgspec.structs.replace(node, resource_version=node.resource_version + 1, **changed))
+
+    def listed(self, *machines, began: float, **rest) -> None:
+        self.rosters.put(VULTR.name, Roster("account", began, machines, **rest))
 
     def turn(self) -> datetime | None:
         return asyncio.run(self.keeper.reconcile(AT))
 
-    def passes(self, *machines) -> list[Key]:
+    def passes(self, *machines, **rest) -> list[Key]:
         """Nobody owned it for long, and the provider was listed after that."""
         self.turn()
         self.clock.at += GONE_AFTER + 10
-        self.listed(*machines, began=self.clock.at - 1)
+        self.listed(*machines, began=self.clock.at - 1, **rest)
         self.turn()
         return self.removed
 
@@ -104,12 +118,16 @@ def test_of_an_earlier_attempt_it_goes():
         {"provider_id": "aws:///us-east-1a/i-1"},
         {"provider_id": provider_id_of("vultr", a_token(1, cluster="fedcba9876"))},
         {"cluster": ""},
-        {"ready": True},
+        {"provider_id": provider_id_of("webhook", a_token(1))},
+        {"provider_id": provider_id_of("webhook", a_token(1)), "ready": True},
     ],
-    ids=["a stranger's", "another cluster's", "cluster not known yet", "alive"],
+    ids=["a stranger's", "another cluster's", "cluster not known yet", "a sleeping machine's", "a box of one's own"],
 )
-def test_what_is_not_surely_ours_and_dead_stays(other):
-    assert Stage(**other).passes() == []
+def test_what_is_not_surely_ours_stays(other):
+    stage = Stage(**other)
+
+    assert stage.passes() == []
+    assert stage.changes == []
 
 
 def test_an_unreadable_request_owns_whatever_bears_its_uid():
@@ -117,3 +135,97 @@ def test_an_unreadable_request_owns_whatever_bears_its_uid():
     stage.requests.put(a_record(1, an_attempt(1), unreadable=True))
 
     assert stage.passes() == []
+
+
+# -- somebody kept the certificate: the machine is gone, and its Node is Ready -----------------------------------------
+
+
+def test_a_node_that_is_alive_without_its_machine_is_cleared_first_and_then_goes():
+    """Its pods hear of it, nothing new comes, and its own taints stay."""
+    stage = Stage(ready=True)
+    own = Taint("dedicated", "NoSchedule", "ml")
+    stage.nodes.put(msgspec.structs.replace(stage.nodes.get(AT), taints=(own,), resource_version=2))
+
+    assert stage.passes() == []
+    assert stage.nodes.get(AT).taints == (own, ABANDONED)
+    assert stage.nodes.get(AT).cordoned
+    assert stage.turn() == stage.clock.now() + timedelta(seconds=CLEARED_FOR)
+    stage.clock.at += CLEARED_FOR
+    assert stage.turn() is None
+    assert stage.removed == [AT]
+    assert len(stage.changes) == 1
+
+
+def test_a_node_that_changed_since_we_looked_is_looked_at_again():
+    stage = Stage(ready=True)
+    found, stage.nodes.get = stage.nodes.get, lambda key: msgspec.structs.replace(found(key), resource_version=0)
+
+    async def patch(*_args, **_rest) -> None:
+        raise Conflict("it changed")
+
+    stage.patch = patch
+
+    assert stage.passes() == []
+    assert stage.turn() is not None
+
+
+def test_a_node_that_comes_back_with_the_old_certificate_goes_without_another_wait():
+    stage = Stage(ready=True)
+    stage.passes()
+    stage.clock.at += CLEARED_FOR
+    stage.turn()
+    again = Node(key=AT, uid="n-1", resource_version=9, provider_id=provider_id_of("vultr", a_token(1)), ready=True)
+    stage.nodes.put(again)
+    stage.clock.at += 5
+    stage.turn()
+    stage.clock.at += 15
+    stage.listed(began=stage.clock.at - 1)
+    stage.turn()
+    stage.clock.at += CLEARED_FOR
+    stage.turn()
+
+    assert stage.removed == [AT, AT]
+
+
+@pytest.mark.parametrize(
+    ("doubt", "listing"),
+    [
+        ("listed", {"machines": (a_machine(1),)}),
+        ("an incomplete list", {"gap": "the second page did not come"}),
+        ("another account", {}),
+        ("nobody sells there any more", {}),
+    ],
+)
+def test_a_node_that_is_alive_stays_while_there_is_a_doubt(doubt, listing):
+    stage = Stage(ready=True)
+    if doubt == "another account":
+        ended = an_attempt(1, account="the old one", endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+        stage.requests.put(a_record(1, ended))
+    if doubt == "nobody sells there any more":
+        stage.classes.put(a_class({"name": "simulated"}, version=2))
+
+    assert stage.passes(*listing.pop("machines", ()), **listing) == []
+    stage.clock.at += CLEARED_FOR
+    stage.turn()
+    assert (stage.removed, stage.changes) == ([], [])
+
+
+def test_a_node_that_is_alive_goes_once_its_own_account_does_not_show_its_machine():
+    stage = Stage(ready=True)
+    ended = an_attempt(1, account="account", endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+    stage.requests.put(a_record(1, ended))
+    stage.passes()
+    stage.clock.at += CLEARED_FOR
+    stage.turn()
+
+    assert stage.removed == [AT]
+
+
+def test_the_till_it_was_rented_at_counts_although_no_class_names_it_any_more():
+    """Another key of the same provider shows nothing of it: that proves nothing."""
+    stage = Stage(ready=True)
+    ended = an_attempt(1, credentials="others/VULTR", endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+    stage.requests.put(a_record(1, ended))
+
+    assert stage.passes() == []
+    assert stage.changes == []

@@ -137,6 +137,12 @@ TABLE = [
         (False, "Registered", "Node gpu-1 registered 3m20s after the order"),
     ),
     (
+        facts.MeshJoined(TRAIN, "gpu-1.tail.ts.net is 100.64.0.7 in the tailnet", AFTER),
+        "INFO",
+        None,
+        (False, "Connected", "gpu-1.tail.ts.net is 100.64.0.7 in the tailnet, 3m20s after the order"),
+    ),
+    (
         facts.NodeInitialized(TRAIN, "vast", "gpu-1", AFTER),
         "INFO",
         ("tgp_phase_seconds_count", VAST | {"phase": "initialized"}, 1),

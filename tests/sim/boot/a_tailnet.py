@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ from tgp.app.operator import Operator, Outside
 from tgp.app.settings import Settings
 from tgp.core.model.boot_book import BOOK, Entry, read_line
 from tgp.ports.leadership import LeadershipLost
+from tgp.sim.checkers.joining import (
+    JoinSecrets,
+    OneCertificate,
+    OneToken,
+    OutOfTheMesh,
+    ReadyIsConnected,
+    TokenGoes,
+)
 from tgp.sim.factory.simulator import FactorySimulator
 from tgp.sim.mesh.tailnet import Tailnet
 from tgp.sim.mesh.v2 import TailscaleSimulator
@@ -85,7 +94,8 @@ def talos_operator(settings: Settings | None = None):
 
 
 @contextmanager
-def joining(seed: int | str, *providers: str, **options: Any) -> Iterator[Joining]:
+def joining(seed: int | str, *providers: str, watched: bool = True, **options: Any) -> Iterator[Joining]:
+    """`watched`: also by the invariants about joining."""
     with lives(seed, *providers, keys=False, **options) as stage:
         world = stage.world
         tailscale, factory = TailscaleSimulator(world.clock, seed), FactorySimulator(world.clock)
@@ -98,7 +108,22 @@ def joining(seed: int | str, *providers: str, **options: Any) -> Iterator[Joinin
         place(world, join_secret())
         keys = {"client-id": tailscale.client.id, "client-secret": tailscale.client.secret}
         a_secret(world, "tgp-operator-secret", **keys)
-        yield Joining(stage.world, stage.estate, stage.witness, stage.shops, tailscale=tailscale, factory=factory)
+        shown = Joining(stage.world, stage.estate, stage.witness, stage.shops, tailscale=tailscale, factory=factory)
+        discreet = watch_joining(shown) if watched else None
+        try:
+            yield shown
+        finally:
+            if discreet is not None:
+                discreet.close()
+
+
+def watch_joining(stage: Joining, **bounds: float) -> JoinSecrets:
+    """Every invariant about joining. `bounds`: of bootstrap tokens, where a leader does not last."""
+    witness, tailnet = stage.witness, stage.tailnet
+    witness.call(OneToken, partial(TokenGoes, **bounds), OneCertificate)
+    witness.add(OutOfTheMesh(witness, tailnet, can_be_asked=lambda: not stage.tailscale.mishaps.chances))
+    witness.add(ReadyIsConnected(witness, tailnet))
+    return witness.add(JoinSecrets(witness, tailnet, (stage.tailscale.client.secret,)))
 
 
 def place(world: World, manifest: dict[str, Any]) -> None:

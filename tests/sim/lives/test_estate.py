@@ -12,7 +12,6 @@ from tests.sim.lives.an_estate import lives
 from tgp.api.nodeclass import GPUNodeClass, GPUNodeClassSpec, ProviderConfig
 from tgp.api.request import GPURequest, GPURequestSpec
 from tgp.api.resource import NODE
-from tgp.app.plain_boot import PlainBoot
 from tgp.core.model.key import Key
 from tgp.core.model.token import token_for
 from tgp.ports.boot import Birth
@@ -21,6 +20,7 @@ from tgp.sim.clouds.fleet import Wanted
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.clouds.mishaps import Mishap
 from tgp.sim.estate import GPU, Ailment, Estate, Kubelets
+from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.world import World
 
 TOKEN = token_for("c0ffee0123", "a" * 32, 1)
@@ -37,7 +37,9 @@ def test_a_machine_of_any_provider_becomes_the_node_it_was_told_to_be(provider):
         estate.adopt(stage.simulator)
         offer = cheapest(world.until(stage.cloud.offers()))
         provider_id = f"tgp://{provider.name}/{TOKEN}"
-        birth = Birth(Key("default", "train"), a_request(), a_node_class(), offer, TOKEN, NAME, provider_id)
+        birth = Birth(
+            Key("default", "train"), a_request(), a_node_class(), offer, TOKEN, NAME, provider_id, world.clock.now()
+        )
         luggage = world.until(PlainBoot().pack(birth))
         order = replace(an_order(provider, offer, TOKEN), user_data=luggage.user_data)
         if luggage.container is not None:

@@ -9,11 +9,11 @@ from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, operator_main
 from tests.sim.lives.an_estate import lives
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE
-from tgp.app.plain_boot import PlainBoot
 from tgp.controllers.till_desk import TillDesk
 from tgp.core.model.token import plain_uid
 from tgp.sim.checkers.objects import Quiet
 from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.plain_boot import PlainBoot
 
 
 def begin(stage, **spec):

@@ -35,6 +35,8 @@ type answer struct {
 	Verdict  string   `json:"verdict"` // accepted; unreadable: the loader refused it; invalid: the validator did
 	Errors   []string `json:"errors"`
 	Warnings []string `json:"warnings"`
+
+	Environment map[string]string `json:"environment"` // of the machine, as it was read
 }
 
 type mode string
@@ -128,6 +130,10 @@ func judge(asked question) (given answer) {
 		given.Errors = apart(err)
 
 		return given
+	}
+
+	if classic := config.RawV1Alpha1(); classic != nil && classic.MachineConfig != nil {
+		given.Environment = classic.MachineConfig.MachineEnv
 	}
 
 	var options []validation.Option

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import get_args
 
 from tgp.adapters.telemetry.logs import PLAIN, ROOT
-from tgp.core.model.facts import ConditionChanged, MachineFact
+from tgp.core.model.facts import ConditionChanged, JoinApproved, JoinApprovedByOthers, JoinDenied, MachineFact
 from tgp.ports.clock import Clock
 from tgp.surfaces.terminal.scene import Happening, label
 
 KEPT = 200  # lines; more than any screen shows
 DAILY = frozenset({"turn put off"})  # a write that somebody else's overtook is made again, and no news
-TOLD_BY_EVENTS = frozenset(fact.__name__ for fact in get_args(MachineFact))
+JOINS = (JoinApproved, JoinDenied, JoinApprovedByOthers)
+TOLD_BY_EVENTS = frozenset(fact.__name__ for fact in (*get_args(MachineFact), *JOINS))
 RESOURCES = {
     "gpunodeclass": "GPUNodeClass",
     "gpunodepool": "GPUNodePool",

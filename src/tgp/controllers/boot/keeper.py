@@ -7,6 +7,7 @@ also where whoever should have removed it was killed before, or could not.
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -24,7 +25,7 @@ from tgp.core.model.mesh import Backend
 from tgp.core.model.node import Node
 from tgp.core.model.typed import Typed
 from tgp.core.rules.lifecycle import LAUNCHED
-from tgp.core.rules.mesh.stand import addresses_of, lease_trouble, own_address
+from tgp.core.rules.mesh.stand import Silence, addresses_of, own_address, silence_of
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterError, NotFound, View
 from tgp.ports.mesh import MeshError
@@ -91,7 +92,7 @@ class BootKeeper:
     async def _look(self, entry: Entry, node: Node | None, request: Key) -> Entry:
         """Ask the mesh. What it says is read by the request's own turns."""
         note = entry.mesh
-        silent = await self._silence_of(node) if node is not None and not self._was_ready(request) else ""
+        silent = await self._silence_of(entry.node, node) if not self._was_ready(request) else None
         if note is None or note.backend == Backend.NONE:
             seen = Sighting(Backend.NONE, note.hostname if note is not None else "", silent=silent)
         else:
@@ -112,13 +113,15 @@ class BootKeeper:
             self._announce(request)
         return entry
 
-    async def _silence_of(self, node: Node) -> str:
+    async def _silence_of(self, name: str, node: Node | None) -> Silence | None:
         """Asked until it is ready for the first time: from then on the cluster watches over the Lease itself."""
-        try:
-            lease = (await self._cluster.read(LEASE, Key(NODE_LEASES, node.name))).get("spec") or {}
-        except NotFound:
-            return f"the kubelet of Node {node.name} has no Lease yet"
-        return lease_trouble(node.name, lease, self._clock.now())
+        lease: dict[str, Any] | None = None
+        if node is not None:  # before that nobody has heard of it, whatever Lease an earlier Node left
+            try:
+                lease = (await self._cluster.read(LEASE, Key(NODE_LEASES, name))).get("spec") or {}
+            except NotFound:
+                lease = None
+        return silence_of(name, lease, self._clock.now())
 
     def _was_ready(self, request: Key) -> bool:
         record = self._requests.get(request)

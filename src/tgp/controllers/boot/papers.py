@@ -25,6 +25,7 @@ class BootPapers:
     config: TalosConfig
     version: TalosVersion
     kubelet_image: str
+    server: str  # the API server's version, as it reports it
     template: str | None = field(repr=False)  # None: one is generated
     join: JoinValues
 
@@ -43,10 +44,11 @@ class PaperDesk:
     async def papers(self, node_class: GPUNodeClass, provider: str, request: GPURequest | None = None) -> BootPapers:
         config = talos_of(node_class, provider)
         version = self.version(config, request)
-        kubelet, why = kubelet_for(config.kubelet_image, await self._cluster.version(), version)
+        server = await self._cluster.version()
+        kubelet, why = kubelet_for(config.kubelet_image, server, version)
         if why:
             raise BootRefused("KubeletUnsupported", why)
-        return BootPapers(config, version, kubelet, await self.template(config), await self.join())
+        return BootPapers(config, version, kubelet, server, await self.template(config), await self.join())
 
     def version(self, config: TalosConfig, request: GPURequest | None = None) -> TalosVersion:
         talos = request.spec.talos_config if request is not None else None

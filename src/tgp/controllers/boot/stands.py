@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from tgp.core.model.mesh import CONNECTED_WITHOUT, Backend, Device, MeshStand, Network
 from tgp.core.model.node import Node
-from tgp.core.rules.mesh.stand import stand_of
+from tgp.core.rules.mesh.stand import Silence, stand_of
 
 TITLES = {
     Backend.TAILSCALE: "tailnet",
@@ -23,7 +23,7 @@ class Sighting:
     ranges: tuple[Network, ...] = ()
     has_devices: bool = False
     device: Device | None = None
-    silent: str = ""  # how its kubelet's Lease shows that it is not there; empty: it is
+    silent: Silence | None = None  # of its kubelet; None: it is heard of
     trouble: str = ""  # why it cannot be told; empty: it was
 
 
@@ -37,8 +37,8 @@ class Stands:
             return NOT_ASKED
         backend = seen.backend.value if seen.hostname else ""
         if seen.backend is Backend.NONE:
-            if seen.silent:
-                return MeshStand(False, "LeaseStale", seen.silent, backend=backend)
+            if seen.silent is not None and node is not None:
+                return MeshStand(False, seen.silent.reason, seen.silent.words, backend=backend)
             return replace(CONNECTED_WITHOUT, backend=backend)
         if seen.trouble:
             return MeshStand(None, "MeshUnreachable", seen.trouble, backend=backend)
@@ -50,8 +50,8 @@ class Stands:
             ranges=seen.ranges,
             has_devices=seen.has_devices,
         )
-        if found.ok and seen.silent:
-            return replace(found, ok=False, reason="LeaseStale", message=seen.silent, backend=backend)
+        if found.ok and seen.silent is not None:
+            return replace(found, ok=False, reason=seen.silent.reason, message=seen.silent.words, backend=backend)
         return replace(found, backend=backend)
 
     def put(self, token: str, seen: Sighting) -> bool:

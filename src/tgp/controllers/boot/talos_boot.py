@@ -5,6 +5,7 @@ and removed whatever happens in between.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -23,6 +24,7 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.secret import Secret
 from tgp.core.rules.mesh.choice import hostname_for, mesh_of
 from tgp.core.rules.purchase import untrusted
+from tgp.core.rules.talos.pages import Expectations
 from tgp.core.rules.talos.plan import NodePlan
 from tgp.core.rules.talos.render import render
 from tgp.core.rules.talos.wrapping import DoesNotFit, wrap
@@ -117,7 +119,9 @@ class TalosBoot:
             shared_secrets=not untrusted(offer),
         )
         try:
-            rendered = render(plan, papers.join, papers.template)
+            expects = Expectations.of(plan, api_server=papers.server, schematic=image.schematic)
+            expects = replace(expects, container=offer.boot is BootMode.CONTAINER)
+            rendered = render(plan, papers.join, papers.template, expects=expects)
             limit = self._clouds.facts(offer.provider).user_data_bytes
             wrapped = wrap(offer.boot, offer.provider, rendered.text, image, limit=limit, node_name=birth.node_name)
         except TemplateRefused as error:

@@ -89,7 +89,7 @@ class _Orphan:
 class NoOrphan(Checker):
     """I2: a machine that no request owns by token is given back within 300 s, and the time its provider takes.
 
-    The clock stands while the provider cannot be listed.
+    The clock stands while the provider cannot be listed, or hides the machine for longer than it ever does.
     """
 
     invariant = "I2"
@@ -119,12 +119,16 @@ class NoOrphan(Checker):
         passed, self._looked_at = now - self._looked_at, now
         for orphan in self._orphans.values():
             rented = orphan.rented
-            if rented.machine.phase is Phase.ENDING or not self.witness.can_be_listed(rented):
+            if rented.machine.phase is Phase.ENDING or not self.witness.can_be_listed(rented) or self._hidden(rented):
                 continue
             orphan.age += passed
             self.oldest = max(self.oldest, orphan.age)
             if orphan.age > self._within:
                 self.blame(f"nobody owns {rented}, for {orphan.age:.0f} s now")
+
+    def _hidden(self, rented: Rented) -> bool:
+        """By its provider, for longer than it ever does: while nobody can see it, nobody is late."""
+        return rented.excused and rented.machine.visible_at > self.witness.world.clock.now()
 
     def _consider_all(self, uid: str) -> None:
         for rented in self.witness.of_uid(uid):

@@ -22,9 +22,16 @@ class NoCanary(Checker):
 
     def __init__(self, witness: Witness, canaries: Iterable[str]) -> None:
         super().__init__(witness)
-        self._forms = {form.encode(): canary[:8] for canary in canaries for form in _spellings(canary)}
+        self._forms: dict[bytes, str] = {}
+        for canary in canaries:
+            self.learn(canary)
         self._ears = _Ears(self)
         logging.getLogger().addHandler(self._ears)
+
+    def learn(self, canary: str) -> None:
+        """One more, planted just now. What is empty is no secret."""
+        if canary:
+            self._forms |= {form.encode(): canary[:8] for form in _spellings(canary)}
 
     def close(self) -> None:
         logging.getLogger().removeHandler(self._ears)

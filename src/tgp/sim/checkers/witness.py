@@ -7,7 +7,15 @@ raised after the step in which it happened, so that the world they accuse is sti
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from tgp.api.resource import GPU_REQUEST, LEASE, NAMESPACE, POD
+from tgp.api.resource import (
+    CERTIFICATE_SIGNING_REQUEST,
+    GPU_REQUEST,
+    LEASE,
+    NAMESPACE,
+    NODE,
+    POD,
+    SECRET,
+)
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.token import plain_uid
 from tgp.ports.http import Call, Reply, Streaming
@@ -37,6 +45,9 @@ TELLINGS = (
     "tried",
     "leased",
     "worked",
+    "confided",
+    "registered",
+    "asked",
     "look",
 )  # what a checker can take up
 
@@ -86,6 +97,15 @@ class Checker:
     def worked(self, before: Json | None, after: Json | None) -> None:
         """A pod was written."""
 
+    def confided(self, before: Json | None, after: Json | None) -> None:
+        """A Secret was written."""
+
+    def registered(self, before: Json | None, after: Json | None) -> None:
+        """A Node was written; no `before`: its kubelet has come."""
+
+    def asked(self, before: Json | None, after: Json | None) -> None:
+        """A CertificateSigningRequest was written."""
+
     def look(self, now: float) -> None:
         """After each step in which something happened."""
 
@@ -117,12 +137,18 @@ class Witness(Tap):
         self._told_tried: list[Callable[[Host, str, Call], None]] = []
         self._told_leased: list[Callable[[Json], None]] = []
         self._told_worked: list[Callable[[Json | None, Json | None], None]] = []
+        self._told_confided: list[Callable[[Json | None, Json | None], None]] = []
+        self._told_registered: list[Callable[[Json | None, Json | None], None]] = []
+        self._told_asked: list[Callable[[Json | None, Json | None], None]] = []
         self._told_look: list[Callable[[float], None]] = []
         api = world.api
         self._storages = {
-            api.core.registry.of(POD).storage: self._pod,
+            api.core.registry.of(POD).storage: _teller(self._told_worked),
             api.core.registry.of(LEASE).storage: self._lease,
             api.core.registry.of(GPU_REQUEST).storage: self._claim,
+            api.core.registry.of(SECRET).storage: _teller(self._told_confided),
+            api.core.registry.of(NODE).storage: _teller(self._told_registered),
+            api.core.registry.of(CERTIFICATE_SIGNING_REQUEST).storage: _teller(self._told_asked),
         }
         for obj in api.backstage.objects(GPU_REQUEST):
             self._claim(None, obj)
@@ -295,12 +321,18 @@ class Witness(Tap):
             for hear in self._told_leased:
                 hear(after)
 
-    def _pod(self, before: Json | None, after: Json | None) -> None:
-        for hear in self._told_worked:
-            hear(before, after)
-
     def _look(self, _world: World) -> None:
         for look in self._told_look:
             look(self.now)
         if self._accusations:
             raise Violation("\n".join(self._accusations))
+
+
+def _teller(
+    ears: list[Callable[[Json | None, Json | None], None]],
+) -> Callable[[Json | None, Json | None], None]:
+    def tell(before: Json | None, after: Json | None) -> None:
+        for hear in ears:
+            hear(before, after)
+
+    return tell

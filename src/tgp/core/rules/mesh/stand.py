@@ -1,6 +1,7 @@
 """Whether a machine is connected: its Node on an address of the mesh, and the mesh knowing the machine."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any
@@ -9,6 +10,16 @@ from tgp.core.model.mesh import Device, MeshStand, Network
 from tgp.core.model.node import Node
 
 INTERNAL_IP = "InternalIP"
+NO_LEASE = "NoLease"  # its kubelet was not heard of yet
+LEASE_STALE = "LeaseStale"  # nor is any more
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How a kubelet's Lease shows that it is not there."""
+
+    reason: str
+    words: str
 
 
 def stand_of(
@@ -52,18 +63,21 @@ def addresses_of(node: Node) -> tuple[str, ...]:
     return tuple(address for kind, address in node.addresses if kind == INTERNAL_IP)
 
 
-def lease_trouble(node: str, lease: Mapping[str, Any], now: datetime) -> str:
-    """How a kubelet's Lease shows that it is silent; empty: it was renewed within the time it lasts."""
+def silence_of(node: str, lease: Mapping[str, Any] | None, now: datetime) -> Silence | None:
+    """`lease` None: there is none. None: it was renewed within the time it lasts."""
+    if lease is None:
+        return Silence(NO_LEASE, f"the kubelet of Node {node} has no Lease yet")
     said, lasts = lease.get("renewTime"), lease.get("leaseDurationSeconds")
     if not isinstance(said, str) or not isinstance(lasts, int):
-        return f"the kubelet of Node {node} has not renewed its Lease yet"
+        return Silence(NO_LEASE, f"the kubelet of Node {node} has not renewed its Lease yet")
     try:
         renewed = datetime.fromisoformat(said)
     except ValueError:
-        return f"the Lease of Node {node} cannot be read"
+        return Silence(LEASE_STALE, f"the Lease of Node {node} cannot be read")
     if now - renewed > timedelta(seconds=lasts):
-        return f"the kubelet of Node {node} renewed its Lease at {renewed:%H:%M:%S}Z for the last time: is it running?"
-    return ""
+        last = f"the kubelet of Node {node} renewed its Lease at {renewed:%H:%M:%S}Z for the last time: is it running?"
+        return Silence(LEASE_STALE, last)
+    return None
 
 
 def own_address(address: str) -> tuple[Network, ...]:

@@ -48,16 +48,17 @@ def check_identity(config: Config) -> Iterator[Finding]:
     if page is None:
         return
     name, provider_id = config.expects.node_name, config.expects.provider_id
-    named = [(page, ("machine", "network", "hostname"), page.text("machine", "network", "hostname"))]
+    old: Path = ("machine", "network", "hostname")
+    named: list[tuple[Page, Path, str]] = [(page, old, page.text(*old))]
     named += [(document, ("hostname",), document.text("hostname")) for document in config.of_kind("HostnameConfig")]
     if name and not any(said == name for _, _, said in named):
-        yield page.error(("machine", "network", "hostname"), f"must be {name}, in the form that this release reads")
+        yield page.error(old, f"must be {name}, in the form that this release reads")
     for where, path, said in named:
         if name and said and said != name:
             yield where.error(path, f"must be {name}")
-    path = ("machine", "kubelet", "extraConfig", "providerID")
-    if provider_id and page.text(*path) != provider_id:
-        yield page.error(path, f"must be {provider_id}")
+    said_id: Path = ("machine", "kubelet", "extraConfig", "providerID")
+    if provider_id and page.text(*said_id) != provider_id:
+        yield page.error(said_id, f"must be {provider_id}")
 
 
 def check_node_address(config: Config) -> Iterator[Finding]:

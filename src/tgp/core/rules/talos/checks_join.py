@@ -218,9 +218,9 @@ def check_discovery(config: Config) -> Iterator[Finding]:
     if (secret := page.text("cluster", "secret")) and not _is_base64(secret):
         yield page.error(("cluster", "secret"), "is no base64: copy it from a worker of the same cluster")
     if not config.expects.shared_secrets:
-        for path in (("cluster", "id"), ("cluster", "secret"), ("machine", "token")):
-            if page.text(*path):
-                yield page.error(path, "must not be given to an untrusted host: every node of the cluster shares it")
+        for shared in (("cluster", "id"), ("cluster", "secret"), ("machine", "token")):
+            if page.text(*shared):
+                yield page.error(shared, "must not be given to an untrusted host: every node of the cluster shares it")
 
 
 def _host_of(url: str) -> str:

@@ -15,7 +15,7 @@ _KEY_SOURCES = ("static", "nodeID", "kms", "tpm")
 
 
 def check_files(config: Config) -> Iterator[Finding]:
-    """Talos validates none of it. What it cannot write stops the boot before anything can be reached: a loop, paid for."""
+    """Talos validates none of it. What it cannot write stops the boot, before the machine can be reached."""
     page = config.classic
     if page is None:
         return

@@ -54,8 +54,10 @@ def read_join(values: Mapping[str, Secret]) -> JoinValues | tuple[str, ...]:
     return _values(said, {key: text for key, (text, _) in authorities.items()})
 
 
-def from_worker_config(text: str) -> dict[str, str]:
-    """The Secret's data, out of the machine config of a node of that cluster. Raises NotJoinable."""
+def from_worker_config(text: str, *, endpoint: str = "", cluster_name: str = "") -> dict[str, str]:
+    """The Secret's data, out of the machine config of a node of that cluster; what is told here counts before what
+    stands there. Raises NotJoinable.
+    """
     config = _one_mapping(text, "machine")
     machine, cluster = _inner(config, "machine"), _inner(config, "cluster")
     network = _inner(cluster, "network")
@@ -65,8 +67,8 @@ def from_worker_config(text: str) -> dict[str, str]:
         "cluster-ca.crt": _inner(cluster, "ca").get("crt"),
         "cluster-id": cluster.get("id"),
         "cluster-secret": cluster.get("secret"),
-        "endpoint": _inner(cluster, "controlPlane").get("endpoint"),
-        "cluster-name": cluster.get("clusterName"),
+        "endpoint": endpoint or _inner(cluster, "controlPlane").get("endpoint"),
+        "cluster-name": cluster_name or cluster.get("clusterName"),
         "pod-subnets": _listed(network.get("podSubnets")),
         "service-subnets": _listed(network.get("serviceSubnets")),
         "dns-domain": network.get("dnsDomain"),

@@ -1,4 +1,4 @@
-"""The keys themselves, in the notation of the reader beside: what a worker of Talos 1.10 to 1.14 may have in its config.
+"""The keys themselves, in the notation of the reader beside: what workers of Talos 1.10 to 1.14 may have in configs.
 
 Names of keys, seen in the releases themselves; the judge of each release is asked whether they are still right. What
 only control planes have is listed by its kind alone: a worker is told to leave it out.

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from tgp.core.model.machine_config import Finding, Severity
 from tgp.core.model.mesh import Network, NoMesh, TailscaleJoin
 from tgp.core.model.talos import TalosVersion
+from tgp.core.rules.talos.keys import CLASSIC_KIND, kinds
 from tgp.core.rules.talos.plan import NodePlan
 from tgp.core.rules.talos.stream import Document, Path, WrittenFloat, WrittenInt, spell
 
@@ -107,10 +108,12 @@ class Config:
 
     @property
     def classic(self) -> Page | None:
-        return next((page for page in self.pages if page.kind == "v1alpha1"), None)
+        return next((page for page in self.pages if page.kind == CLASSIC_KIND), None)
 
     def of_kind(self, kind: str) -> Iterator[Page]:
-        return (page for page in self.pages if page.kind == kind)
+        """None of a kind that this release does not know: more need not be said of it."""
+        known = kind in kinds(self.version.minor)
+        return (page for page in self.pages if known and page.kind == kind)
 
 
 Check: TypeAlias = Callable[[Config], Iterator[Finding]]

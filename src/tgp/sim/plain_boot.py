@@ -1,4 +1,4 @@
-"""The plainest way to start a machine: it is told its name, and joins the cluster by itself.
+"""The plainest way to start a pretend machine: it is told its name, and joins the cluster by itself.
 
 For the pretend providers and machines whose image knows how to join. Nothing in it is secret.
 """

@@ -1,0 +1,72 @@
+"""The templates of a class: one for all its providers, or several, each with the Talos it is meant for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.talos import TalosConfig
+from tgp.core.model.mesh import Backend
+from tgp.core.model.talos import TalosVersion, read_version
+from tgp.core.rules.nodeclass import backend_of
+from tgp.core.rules.talos.settings import talos_of
+
+SWITCHED = "webhook"  # machines that are switched on, and boot what is on their disks
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One template, and what it is for."""
+
+    title: str
+    version: TalosVersion
+    backend: Backend
+    template: str | None = field(default=None, repr=False)  # None: there is none, one is generated
+    kubelet_image: str = ""
+    source: str = ""  # the file it stands in; empty: it was read from the cluster
+    before: int | None = 0  # lines of that file before it; None: its lines are not the file's
+    unread: str = ""  # why nobody can look at it; empty: it is here
+
+
+def sheets_of(
+    node_class: GPUNodeClass,
+    *,
+    default_version: TalosVersion,
+    version: TalosVersion | None = None,
+    backend: Backend | None = None,
+    default_backend: str = Backend.TAILSCALE,
+    read: Callable[[TalosConfig], str | None] = lambda config: config.machine_config_template,
+) -> tuple[Sheet, ...]:
+    """Those that differ, each once. `version`, `backend`: whatever the class says. `read` raises Unread."""
+    by_config: dict[tuple[str, str | None, TalosVersion, str], list[str]] = {}
+    for provider, config in configs_of(node_class).items():
+        unread, template = "", None
+        try:
+            template = read(config)
+        except Unread as error:
+            unread = str(error)
+        said = version or (read_version(config.image) if config.image else None) or default_version
+        by_config.setdefault((unread, template, said, config.kubelet_image or ""), []).append(provider)
+    mesh = backend or Backend(backend_of(node_class, default_backend) or Backend.NONE)
+    name = node_class.metadata.name or "a class without a name"
+    return tuple(
+        Sheet(
+            name if len(by_config) == 1 else f"{name} at {', '.join(providers)}",
+            said,
+            mesh,
+            template,
+            kubelet,
+            unread=unread,
+        )
+        for (unread, template, said, kubelet), providers in by_config.items()
+    )
+
+
+class Unread(Exception):
+    """A template that is kept where nobody can look from here."""
+
+
+def configs_of(node_class: GPUNodeClass) -> Mapping[str, TalosConfig]:
+    """What the class says about Talos, by provider whose machines are booted."""
+    names = (canonical_provider(each.name) for each in node_class.spec.providers if each.enabled)
+    return {name: talos_of(node_class, name) for name in names if name in PROVIDERS and name != SWITCHED}

@@ -1,0 +1,46 @@
+"""A template's line on a screen: variables and structure are seen, what may be a secret is not."""
+
+import pytest
+
+from tgp.core.rules.talos.source_line import shown
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        ("  token: abcdef.0123456789abcdef", "  token: ***"),
+        ('  "token": "abc"', '  "token": ***'),
+        ("  id: c2hvcnQ=", "  id: ***"),
+        ("    privateKey: 'x'", "    privateKey: ***"),
+        ("    content: hunter2", "    content: ***"),
+        ("  - TS_AUTHKEY=tskey-auth-k", "  - TS_AUTHKEY=***"),
+        ("tailscale up --authkey tskey-1 --hostname=x", "tailscale up --authkey *** --hostname=x"),
+        ("machine: {ca: {key: abc}, token: b}", "machine: {ca: {key: ***}, token: ***}"),
+        ("  image: https://me:pass@example.org/x", "  image: https://***@example.org/x"),
+        ("  crt: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t", "  crt: ***"),
+        ("word abcdef.0123456789abcdef word", "word *** word"),
+    ],
+)
+def test_what_may_be_a_secret_is_hidden(line, seen):
+    assert shown(line) == seen
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  token: {{.MachineToken}}",
+        "    content: |",
+        "  - path: /etc/systemd/system/tailscaled.service",
+        "ExecStartPost=/usr/bin/tailscale up --authkey-file=/etc/tailscale/authkey --hostname={{.NodeName}}",
+        'node.kubernetes.io/instance-type: "gpu"',
+        "  systemd:",
+        "    endpoint: {{.ControlPlaneEndpoint}}",
+        "  - {path: /etc/tailscale/authkey, content: {{ .TailscaleAuthKey }}}",
+    ],
+)
+def test_what_helps_to_find_the_place_is_seen(line):
+    assert shown(line) == line
+
+
+def test_no_line_is_endless():
+    assert len(shown("a " * 10_000)) < 500

@@ -1,0 +1,84 @@
+"""`python -m tests.sim.mutants.storms [NAME …]`: which broken protocols the safety bench notices by itself.
+
+Histories aim at their moment; storms do not know what they look for. A mutant that a storm kills tells that a clean
+score of the bench means something.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.safety.run import PER_WORLD, Plan, run_world
+from tests.sim.mutants.mutant import ROOT, make
+
+WORLDS = 3  # of a day each, before a mutant counts as alive
+# The promise that each breaks first. Where several stand there, it is a matter of luck which.
+NOTICED: dict[str, tuple[str, ...]] = {
+    "end-believed-at-once": ("I9",),
+    "finalizer-early": ("I13",),
+    "limit-outside-the-ledger": ("I3",),
+    "no-collector": ("I2", "I1"),
+    "no-compare-and-swap": ("I14",),
+    "no-fence": ("I19",),
+    "no-finalizer": ("I13",),
+    "one-list-is-enough": ("I9", "I1"),
+    "orders-again-at-once": ("I6",),
+    "orders-for-another-epoch": ("I6", "I19"),
+    "unknown-is-refusal": ("I9", "I1"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    seed: int
+    said: str  # the first accusation
+
+    @property
+    def promise(self) -> str:
+        return self.said.partition(":")[0]
+
+    @property
+    def command(self) -> str:
+        return Plan(self.seed, PER_WORLD).command
+
+
+def try_on(name: str, worlds: int = WORLDS) -> Death | None:
+    """Let storms happen to a mutant, each in a process of its own; None: it survives them all."""
+    with tempfile.TemporaryDirectory() as place:
+        package = make(name, Path(place))
+        path = os.pathsep.join((str(package), str(ROOT)))
+        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        for seed in range(1, worlds + 1):
+            done = subprocess.run(
+                [sys.executable, "-m", "tests.sim.mutants.storms", "--world", str(seed)],
+                cwd=ROOT,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if said := done.stdout.strip() or done.stderr.strip()[-600:]:
+                return Death(seed, said)
+    return None
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--world"]:
+        print(run_world(Plan(int(arguments[1]), PER_WORLD)).trouble)
+        return 0
+    alive = 0
+    print("| mutant | seed | first accusation |\n|---|---|---|")
+    for name in arguments or sorted(NOTICED):
+        death = try_on(name)
+        alive += death is None
+        print(
+            f"| {name} | {death.seed} | {death.said.splitlines()[0][:120]} |" if death else f"| {name} | survived | |"
+        )
+    return 1 if alive else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
