@@ -37,9 +37,9 @@ class Way:
 
 def main(options: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench mesh", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7, help="rounds, each over every way (default: 7)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of traffic per round and way (default: 3)")
-    parser.add_argument("--throws", type=int, default=2_000, help="there and back, per round and way (default: 2000)")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds, each over every way (default: 15)")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of traffic per round and way (default: 1.5)")
+    parser.add_argument("--throws", type=int, default=1_000, help="there and back, per round and way (default: 1000)")
     asked = parser.parse_args(options)
     if wanted := missing():
         print(f"a mesh cannot be measured here, for want of {wanted}", file=sys.stderr)

@@ -109,7 +109,7 @@ def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
     """Everything that people do, at its moment."""
     loop, began = stage.world.loop, stage.world.loop.time()
     for wish in wishes(seed, seconds):
-        loop.call_at(began + wish.at, _apply, stage, wish)
+        loop.call_at(began + wish.at, apply, stage, wish)
         loop.call_at(began + wish.until, _drop, stage, wish.name)
     if meddle:
         luck = Random(f"{seed}/meddlers")
@@ -174,7 +174,7 @@ def place() -> str:
 # -- what people do ----------------------------------------------------------------------------------------------------
 
 
-def _apply(stage: Stage, wish: Wish) -> None:
+def apply(stage: Stage, wish: Wish) -> None:
     spec = {
         "nodeClassRef": {"name": CLASS},
         "gpuType": wish.gpu,

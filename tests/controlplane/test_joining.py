@@ -24,6 +24,7 @@ from tests.controlplane.providers import settings_of, written
 from tests.controlplane.standin import Denied, StandIn
 from tests.controlplane.test_kube_client import reaching
 from tests.controlplane.test_lives import (
+    a_device_plugin,
     a_request,
     a_secret,
     condition,
@@ -67,6 +68,7 @@ PLAIN = "none"  # and one whose machines join by no mesh
 ANSWERED_S = 3.0  # the controller manager takes milliseconds for those of its groups
 GOODBYE_S = 0.25  # what closing TLS takes
 FULL_LIFE_S = 120.0
+ORDERED_S = 60.0
 STEPS = ("Ordering", "Rented", "JoinApproved", "Registered", "Connected", "Initialized", "Ready")
 NUMBER = count(1)
 
@@ -100,7 +102,9 @@ class Town:
         """Of a request of that name, as soon as it was ordered."""
         uid = uid_of(self.plane, name)
         self.crew.until(
-            lambda: bool(ever_made(self.village, uid)), lambda: f"{name} is ordered: {status_of(self.plane, name)}"
+            lambda: bool(ever_made(self.village, uid)),
+            lambda: f"{name} is ordered: {status_of(self.plane, name)}",
+            ORDERED_S,
         )
         (machine,) = ever_made(self.village, uid)
         return machine
@@ -200,7 +204,7 @@ def town(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.Te
     admin("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
     with Village("joining") as village:
         classes = [a_class(village, name) for name in (PLAIN, *MESHES)]
-        admin.apply(a_secret(village), true_join_secret(plane), *classes)
+        admin.apply(a_secret(village), true_join_secret(plane), a_device_plugin(), *classes)
         crew = Crew(plane, village.signposts(), tmp_path_factory.mktemp("replicas"))
         crew.start("first")
         try:

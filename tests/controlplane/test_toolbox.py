@@ -12,7 +12,17 @@ import pytest
 from tools.toolbox import GoUnavailable, ToolUnavailable, find, find_all, golang
 from tools.toolbox.build import wrapper_module
 from tools.toolbox.golang import numbers
-from tools.toolbox.pins import ETCD_SERVER, EVERYDAY, KUBE_APISERVER, KUBECTL, MESH, OLDEST_KUBE_APISERVER, Tool
+from tools.toolbox.pins import (
+    ETCD_SERVER,
+    EVERYDAY,
+    JUDGES,
+    KUBE_APISERVER,
+    KUBECTL,
+    MESH,
+    OLDEST_KUBE_APISERVER,
+    OTHER_JUDGES,
+    Tool,
+)
 
 HOUSE = Path(__file__).parents[2]
 TOOL = Tool("hammer", "1.2.3", "example.org/hammer", "example.org/hammer/cmd", variable="TGP_HAMMER", minutes=1)
@@ -218,8 +228,29 @@ def test_sister_modules_are_named_at_their_published_versions():
     ]
 
 
+def test_forks_that_a_module_counts_on_are_named_again():
+    assert wrapper_module(JUDGES[0], "go 1.26.1\n").splitlines()[4:] == [
+        f"require github.com/siderolabs/talos/pkg/machinery v{JUDGES[0].version}",
+        "",
+        "replace github.com/mdlayher/ethtool => github.com/siderolabs/ethtool v0.4.0-sidero",
+    ]
+
+
+def test_our_own_source_is_part_of_what_is_built(environ, said, tmp_path):
+    """What stands in the folder is compiled, and another text is another program."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "main.go").write_text("package main\n")
+    tool = replace(TOOL, source=str(source), package=".")
+    find(tool, {**environ, "PRETEND_BUILD": "test -f main.go"}, said.append)
+    before = tool.key
+    (source / "main.go").write_text("package main // another\n")
+
+    assert tool.key != before
+
+
 def test_every_recipe_has_its_own_place_and_variable():
-    tools = (*EVERYDAY, *MESH, OLDEST_KUBE_APISERVER)
+    tools = (*EVERYDAY, *MESH, *JUDGES, *OTHER_JUDGES, OLDEST_KUBE_APISERVER)
 
     assert len({tool.key for tool in tools}) == len({tool.variable for tool in tools}) == len(tools)
     assert replace(ETCD_SERVER, version="9.9.9").key != ETCD_SERVER.key

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.realmesh.traffic import carried
-from tools.lan import Lan, LanFailed
+from tools.lan import Lan, LanFailed, missing
 from tools.lan.wireguard import Peer, peers_of
 
 HOUSE = Path(__file__).parents[2]
@@ -94,6 +94,12 @@ def _are_gone(made: set[str]) -> None:
     while left := made & networks():
         assert time.monotonic() < give_up_at, f"{left} are still there"
         time.sleep(0.05)
+
+
+def test_who_is_not_root_is_told_what_is_missing(monkeypatch):
+    assert missing() == ""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert missing() == "root, who may make network namespaces"
 
 
 def test_what_wg_would_not_read_is_not_read_here_either():

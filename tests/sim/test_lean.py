@@ -4,14 +4,16 @@ from collections import Counter
 
 import pytest
 
+from bench.safety.demand import Wish
 from bench.safety.lean import lean_stage
 from bench.safety.replica import readers
-from bench.safety.stage import people, place, shop_of
+from bench.safety.stage import HOME, apply, people, place, shop_of
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.reflector import State
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import CONFIG_MAP, NAMESPACE, NODE
+from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, NAMESPACE, NODE
 from tgp.controllers.requests import RequestReconciler
+from tgp.core.model.hold import HOLD
 from tgp.core.model.key import Key
 from tgp.core.model.token import token_for
 from tgp.ports.cluster import AlreadyExists, Conflict, NotFound, WriteUnknown
@@ -374,3 +376,27 @@ def test_nobody_is_late_with_a_machine_that_its_provider_hides():
             for _ in range(32):
                 here.world.trace.note("nobody", "looks")
                 here.world.run(seconds=10)
+
+
+def test_a_lost_record_stays_lost_when_another_replica_takes_over():
+    """Status wiped, leader gone while it waited: the next one read "only ever waited", and numbered from 1 again."""
+    with lean_stage(1, faulty=False, replicas=("one", "two")) as here:
+        backstage = here.world.api.backstage
+        apply(here, Wish("train", 0.0, FOR_EVER, 7200, "T4"))
+        here.world.run(minutes=20)
+        status = backstage.get(GPU_REQUEST, "default", "train")["status"]
+        assert status["phase"] == "Ready"
+        backstage.merge_patch(NAMESPACE, "", HOME, {"metadata": {"annotations": {HOLD: "a test"}}})
+        backstage.merge_patch(GPU_REQUEST, "default", "train", {"status": dict.fromkeys(status)}, "status")
+        here.world.run(minutes=20)
+        waits = backstage.get(GPU_REQUEST, "default", "train")["status"]
+        assert (waits["phase"], waits.get("attempts")) == ("Pending", None)
+        for process in here.world.processes.values():
+            process.crash()
+        here.world.run(minutes=2)
+        backstage.merge_patch(NAMESPACE, "", HOME, {"metadata": {"annotations": {HOLD: None}}})
+        here.world.run(minutes=20)  # whoever orders under a number that was used is accused
+        numbers = [row["number"] for row in backstage.get(GPU_REQUEST, "default", "train")["status"]["attempts"]]
+
+    assert numbers
+    assert min(numbers) > 1

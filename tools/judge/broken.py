@@ -76,6 +76,8 @@ BROKEN: tuple[Broken, ...] = (
     Broken(
         "two links of one name", add(document("LinkConfig", name="a"), document("DummyLinkConfig", name="a")), since=12
     ),
+    Broken("arguments as lists", put("machine.kubelet.extraArgs", {"v": ["1", "2"]}), until=12),
+    Broken("arguments as lists in the alpha", put("machine.kubelet.extraArgs", {"v": ["1", "2"]}), since=14),
     # what the validator refuses
     Broken("no machine", drop("machine"), where="machine"),
     Broken("no cluster", drop("cluster"), where="cluster"),

@@ -57,7 +57,7 @@ def _column(judge: Judge) -> dict[str, str]:
     assert version is not None
     texts: dict[str, tuple[str, Expectations]] = {}
     for addition in ADDITIONS:
-        if addition.since <= judge.minor <= addition.until:
+        if addition.sayable(version):
             texts[addition.name] = (written(addition.change(good(version))), expected(version))
     for case in BROKEN:
         if case.since <= judge.minor <= case.until:

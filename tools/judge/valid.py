@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tgp.core.model.talos import TalosVersion
 from tools.judge.bench import Judge, Wish
 from tools.judge.paper import Change, add, document, pem, put
 
@@ -17,6 +18,12 @@ class Addition:
     change: Change
     since: int = 10
     until: int = 14
+    patch: int = 0  # the first of the minor it came with
+
+    def sayable(self, version: TalosVersion) -> bool:
+        """In that release."""
+        early = version.minor == self.since and version.patch < self.patch
+        return self.since <= version.minor <= self.until and not early
 
 
 _KEY = "A" * 43 + "="
@@ -52,8 +59,9 @@ ADDITIONS: tuple[Addition, ...] = (
         "kubelet's arguments as lists",
         put("machine.kubelet.extraArgs", {"feature-gates": ["A=true", "B=false"]}),
         since=13,
-        until=13,
-    ),  # 1.14's alpha stumbles over it
+        until=13,  # 1.14's alpha stumbles over it, as 1.13 did in the beginning
+        patch=6,
+    ),
     Addition(
         "kubelet's configuration",
         put(

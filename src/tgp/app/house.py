@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # these bring the clients of eight providers along, and `tgp 
     from tgp.app.premises import Premises
     from tgp.app.requests_desk import RequestsDesk
     from tgp.app.shop import Shop
+    from tgp.app.talos_desk import TalosDesk
     from tgp.surfaces.cli.breakeven import Prices
     from tgp.surfaces.cli.check import Report
 
@@ -48,6 +49,20 @@ class House:
 
         try:
             async with premises(kubeconfig, context, namespace) as found:
+                yield found
+        except (ConfigInvalid, ClusterError, HttpError, Unreadable) as error:
+            raise NoWay(str(error)) from error
+
+    @asynccontextmanager
+    async def talos(self, kubeconfig: str, context: str, namespace: str) -> "AsyncIterator[TalosDesk]":
+        """A cluster as far as machine configs are concerned, for as long as the block lasts."""
+        from tgp.adapters.kube.config_field import ConfigInvalid
+        from tgp.app.talos_desk import talos_desk
+        from tgp.ports.cluster import ClusterError
+        from tgp.ports.http import HttpError, Unreadable
+
+        try:
+            async with talos_desk(kubeconfig, context, namespace) as found:
                 yield found
         except (ConfigInvalid, ClusterError, HttpError, Unreadable) as error:
             raise NoWay(str(error)) from error

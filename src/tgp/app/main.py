@@ -26,6 +26,8 @@ COMMANDS = {  # name: where it lives, what it does
     "release": ("tgp.surfaces.cli.hold:release", "Let purchases go on, after saying what will buy."),
     "sim": ("tgp.app.commands.sim:sim", "Serve a pretend market: every provider's API on a local port."),
     "operator": ("tgp.app.commands.operator:operator", "Run the operator in, or against, a cluster."),
+    "mesh": ("tgp.surfaces.cli.mesh:mesh", "Print the access rules that a class needs in its tailnet."),
+    "talos": ("tgp.surfaces.cli.talos:talos", "Check templates, see a node's config, make the join Secret."),
     "watch": ("tgp.surfaces.cli.watch:watch", "Follow one machine from plan to ready to gone, with times and money."),
     "why": ("tgp.surfaces.cli.why:why", "Say what a request waits for, and what would change it."),
 }

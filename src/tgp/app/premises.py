@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
@@ -21,8 +22,10 @@ from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQU
 from tgp.app.clouds import AllClouds
 from tgp.app.connect import Connection, connect
 from tgp.app.dialling import switchboard
+from tgp.app.meshes import AllMeshes
 from tgp.app.patrol import Patrol
 from tgp.app.shop import A_PERSONS
+from tgp.app.way_finder import WayFinder
 from tgp.core.model.hold import HOLD, Hold, hold_of
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.instance import Instance
@@ -33,11 +36,13 @@ from tgp.core.model.spend import SPEND_LABEL, Entry, entries, unreadable
 from tgp.core.model.survey import Inspection, Survey
 from tgp.core.model.typed import Typed
 from tgp.core.rules.holdings import expected
+from tgp.core.rules.mesh.way import Target, Way
 from tgp.core.rules.power_hosts import HostRules
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import Cluster, ClusterBusy, NotFound
 from tgp.ports.http import Call, Dial, Http, HttpError, Unreadable
+from tgp.ports.mesh import Meshes
 from tgp.ports.resolver import Resolver
 from tgp.surfaces.cli.confirming import Confirmed
 
@@ -57,6 +62,7 @@ class Premises:
         namespace: str,
         context: str,
         identity: str,  # the cluster id
+        meshes: Meshes | None = None,  # None: no mesh can be asked from here
     ) -> None:
         self._http = http
         self._cluster = cluster
@@ -64,7 +70,9 @@ class Premises:
         self._namespace = namespace
         self._context = context
         self._identity = identity
-        self._patrol = Patrol(identity, clouds, KubeVault(cluster, namespace))
+        vault = KubeVault(cluster, namespace)
+        self._patrol = Patrol(identity, clouds, vault)
+        self._way_finder = WayFinder(http, cluster, meshes, vault, namespace)
 
     @property
     def title(self) -> str:
@@ -105,6 +113,9 @@ class Premises:
         except (HttpError, ValueError):  # no answer, or one without a date
             return self._clock.now()
         return told if told.tzinfo is not None else told.replace(tzinfo=UTC)
+
+    async def way(self, target: Target) -> Way:
+        return replace(await self._way_finder.look(target), seen_at=await self.now())
 
     async def spend(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
         found = await self._config_maps()
@@ -184,15 +195,18 @@ async def premises(kubeconfig: str, context: str, namespace: str) -> AsyncIterat
             patience=A_PERSONS,
             hosts=HostRules(api_server=connection.addresses),
         )
+        own = namespace or connection.namespace
+        meshes = AllMeshes(dial, connection.clock, connection.entropy, connection.cluster, namespace=own)
         found = await connection.cluster.read(NAMESPACE, Key("", "kube-system"))
         yield Premises(
             connection.http,
             connection.cluster,
             connection.clock,
             clouds,
-            namespace=namespace or connection.namespace,
+            namespace=own,
             context=connection.context,
             identity=cluster_id(str(found["metadata"].get("uid", ""))),
+            meshes=meshes,
         )
 
 

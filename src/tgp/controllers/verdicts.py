@@ -22,6 +22,7 @@ BAD_WHEN_TRUE = frozenset(
         "LimitReached",
         "AccountChanged",
         "Restored",
+        "RecordLost",
         "SweepHalted",
         "Drifted",
     }

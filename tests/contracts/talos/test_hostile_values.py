@@ -13,7 +13,7 @@ READ_AS_MORE = {
     "ClusterCA": a_join().cluster_ca,
     "ControlPlaneEndpoint": a_join().endpoint,
 }
-RENDERINGS = int(os.environ.get("TGP_FUZZ", "600")) // VALUES_PER_RENDERING
+RENDERINGS = int(os.environ.get("TGP_FUZZ", "5000")) // VALUES_PER_RENDERING // 10
 
 
 def test_hostile_values_are_the_same_to_talos(judge, version):

@@ -1,6 +1,6 @@
 """Builders for worlds whose machines boot Talos and join by a tailnet, with the operator as it is shipped."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from tgp.sim.checkers.joining import (
     JoinSecrets,
     OneCertificate,
     OneToken,
+    OnPaperFirst,
     OutOfTheMesh,
     ReadyIsConnected,
     TokenGoes,
@@ -94,8 +95,10 @@ def talos_operator(settings: Settings | None = None):
 
 
 @contextmanager
-def joining(seed: int | str, *providers: str, watched: bool = True, **options: Any) -> Iterator[Joining]:
-    """`watched`: also by the invariants about joining."""
+def joining(
+    seed: int | str, *providers: str, bounds: Mapping[str, float] | None = None, **options: Any
+) -> Iterator[Joining]:
+    """Watched by the invariants about joining, too. `bounds`: of bootstrap tokens, where a leader does not last."""
     with lives(seed, *providers, keys=False, **options) as stage:
         world = stage.world
         tailscale, factory = TailscaleSimulator(world.clock, seed), FactorySimulator(world.clock)
@@ -109,20 +112,20 @@ def joining(seed: int | str, *providers: str, watched: bool = True, **options: A
         keys = {"client-id": tailscale.client.id, "client-secret": tailscale.client.secret}
         a_secret(world, "tgp-operator-secret", **keys)
         shown = Joining(stage.world, stage.estate, stage.witness, stage.shops, tailscale=tailscale, factory=factory)
-        discreet = watch_joining(shown) if watched else None
+        discreet = watch_joining(shown, **(bounds or {}))
         try:
             yield shown
         finally:
-            if discreet is not None:
-                discreet.close()
+            discreet.close()
 
 
 def watch_joining(stage: Joining, **bounds: float) -> JoinSecrets:
-    """Every invariant about joining. `bounds`: of bootstrap tokens, where a leader does not last."""
+    """Whoever is given it closes it: it listens to the log."""
     witness, tailnet = stage.witness, stage.tailnet
     witness.call(OneToken, partial(TokenGoes, **bounds), OneCertificate)
     witness.add(OutOfTheMesh(witness, tailnet, can_be_asked=lambda: not stage.tailscale.mishaps.chances))
     witness.add(ReadyIsConnected(witness, tailnet))
+    witness.add(OnPaperFirst(witness, TAILSCALE_API))
     return witness.add(JoinSecrets(witness, tailnet, (stage.tailscale.client.secret,)))
 
 

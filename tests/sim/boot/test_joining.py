@@ -135,9 +135,10 @@ def test_what_somebody_forced_away_leaves_the_tailnet_all_the_same():
 
 def test_another_device_of_that_name_is_nobody_of_ours():
     with joining("names") as stage:
-        on_stage(stage)
-        stage.wants(talosConfig={"tailscaleConfig": {"hostname": "trainer"}})
         stranger = stage.tailnet.add("trainer", (TAG,))
+        on_stage(stage)
+        stage.world.run(seconds=60)
+        stage.wants(talosConfig={"tailscaleConfig": {"hostname": "trainer"}})
         ready(stage)
         assert stage.hostnames() == ["trainer", "trainer"]
         assert (stage.request() or {})["status"]["meshHostname"].startswith("trainer-1.")

@@ -105,11 +105,13 @@ def run_life(
     quiet: float | Callable[[Plan | None], float] = 60.0,  # minutes
     invariants: tuple[Any, ...] = INVARIANTS,
     forks: Forks | None = None,  # tries plans from the moment each strikes, instead of `plan`
+    stages: Callable[..., Any] = lives,  # where it is played
+    replica: Callable[[Settings], Any] = operator_main,
 ) -> Outcome:
     """Safety, then liveness, then quiet. Raises what an invariant has to say, with the seed and the plan."""
     chosen = story or Crowd(seed)
     try:
-        with lives(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as stage:
+        with stages(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as stage:
             said = settings or (Settings() if faults != NONE else BRISK)
             if forks is not None:
                 forks.install(stage.world.network)
@@ -122,6 +124,7 @@ def run_life(
                 invariants,
                 restarts=restarts,
                 quiet=lambda: length(forks.plan if forks is not None else plan),
+                replica=replica,
             )
     except BaseException as error:
         struck = forks.plan if forks is not None else plan
@@ -138,6 +141,7 @@ def _run(
     *,
     restarts: bool,
     quiet: Callable[[], float],
+    replica: Callable[[Settings], Any],
 ) -> Outcome:
     world = stage.world
     checkers = {type(checker): checker for checker in (stage.witness.add(kind(stage.witness)) for kind in invariants)}
@@ -146,7 +150,7 @@ def _run(
     stage.estate.ailments.chances.update(weather.ailments)
     story.begin(stage)
     for number in range(story.replicas):
-        world.process(f"tgp-{number}", operator_main(settings))
+        world.process(f"tgp-{number}", replica(settings))
     world.run(minutes=1)
     story.play(stage)
     fair_weather(stage)

@@ -16,6 +16,7 @@ from typing import Any
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
 from tests.sim.lives.an_estate import Lives, lives
 from tests.sim.lives.reference import QUICK
+from tests.sim.mutants.joining_histories import JOINING
 from tgp.api.resource import GPU_REQUEST, NAMESPACE, NODE
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.hold import HOLD
@@ -449,6 +450,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         another_day,
         tagged_like_ours,
         everybody_stripped,
+        *JOINING,
     )
 }
 

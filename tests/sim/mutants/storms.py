@@ -19,7 +19,6 @@ WORLDS = 3  # of a day each, before a mutant counts as alive
 NOTICED: dict[str, tuple[str, ...]] = {
     "end-believed-at-once": ("I9",),
     "finalizer-early": ("I13",),
-    "limit-outside-the-ledger": ("I3",),
     "no-collector": ("I2", "I1"),
     "no-compare-and-swap": ("I14",),
     "no-fence": ("I19",),

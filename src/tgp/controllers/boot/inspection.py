@@ -25,7 +25,8 @@ from tgp.ports.mesh import MeshError, MeshRefused
 
 CHECKED_FOR = timedelta(minutes=15)  # a mesh is not asked about the same credentials more often
 REMEMBERED = 128  # inspections of templates
-SHOWN = 12  # conversions that a condition lists; the rest is counted
+SHOWN = 64  # conversions that a condition lists; the rest is counted
+LONGEST = 16_384  # characters of that list
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +102,4 @@ def _converted(conversions: Iterable[Conversion]) -> Verdict | None:
     if not listed:
         return None
     rest = f"; and {len(listed) - SHOWN} more: tgp talos check shows all" if listed[SHOWN:] else ""
-    return Verdict("TemplateConverted", True, "OldTemplate", "; ".join(listed[:SHOWN]) + rest)
+    return Verdict("TemplateConverted", True, "OldTemplate", "; ".join(listed[:SHOWN]) + rest, longest=LONGEST)

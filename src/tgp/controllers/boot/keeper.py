@@ -32,8 +32,8 @@ from tgp.ports.mesh import MeshError
 
 LOOK_BEFORE_READY = timedelta(seconds=15)
 LOOK_AFTER_READY = timedelta(minutes=2)  # all machines at the same moments: one list serves them all
-SWEEP_EVERY = timedelta(minutes=1)  # while there is something to sweep
-LOOK_FOR_LEFTOVERS = timedelta(minutes=30)
+SWEEP_EVERY = timedelta(minutes=1)  # while anything is in the book: what is given up is swept soon, and a look is free
+LOOK_FOR_LEFTOVERS = timedelta(minutes=5)
 SWEPT_AFTER = timedelta(minutes=10)  # an entry younger than that may belong to an order whose write is not seen yet
 EXTENDED_BY = timedelta(minutes=1)  # smaller changes of a deadline are not worth a write
 NODE_LEASES = "kube-node-lease"
@@ -103,7 +103,7 @@ class BootKeeper:
                 assert trace is not None, "what has a note has a trace"
                 device = await mesh.find(trace) if mesh.has_devices else None
                 ranges = mesh.ranges if not note.address else own_address(note.address)
-                seen = Sighting(backend, hostname, ranges, mesh.has_devices, device, silent)
+                seen = Sighting(backend, hostname, ranges, mesh.has_devices, device, bool(note.device_id), silent)
             except MeshError as error:
                 seen = Sighting(backend, hostname, trouble=str(error))
         if seen.device is not None and note is not None and note.device_id != seen.device.id:
@@ -152,11 +152,12 @@ class BootKeeper:
     async def _sweep(self) -> datetime:
         now = self._clock.now()
         owned = {attempt.token for record in self._requests.values() for attempt in _open(record)}
-        left = [entry for entry in (await self._book.entries()).values() if entry.token not in owned]
-        for entry in left:
-            if now - entry.since >= SWEPT_AFTER and not await self._still_owned(entry):
+        entries = list((await self._book.entries()).values())
+        for entry in entries:
+            old = now - entry.since >= SWEPT_AFTER
+            if entry.token not in owned and old and not await self._still_owned(entry):
                 await self._discard(entry.token)
-        return now + (SWEEP_EVERY if left else LOOK_FOR_LEFTOVERS)
+        return now + (SWEEP_EVERY if entries else LOOK_FOR_LEFTOVERS)
 
     async def _still_owned(self, entry: Entry) -> bool:
         """Asked by its name before anything of it is removed: a list may have left it out."""

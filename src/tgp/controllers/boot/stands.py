@@ -23,6 +23,7 @@ class Sighting:
     ranges: tuple[Network, ...] = ()
     has_devices: bool = False
     device: Device | None = None
+    known: bool = False  # whether there was a device before
     silent: Silence | None = None  # of its kubelet; None: it is heard of
     trouble: str = ""  # why it cannot be told; empty: it was
 
@@ -49,6 +50,7 @@ class Stands:
             seen.device,
             ranges=seen.ranges,
             has_devices=seen.has_devices,
+            known=seen.known,
         )
         if found.ok and seen.silent is not None:
             return replace(found, ok=False, reason=seen.silent.reason, message=seen.silent.words, backend=backend)

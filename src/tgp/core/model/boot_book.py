@@ -3,7 +3,7 @@
 One line per launch token in a ConfigMap of the operator's namespace. It names Secrets, and holds none.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -11,6 +11,7 @@ from tgp.core.model.key import Key
 from tgp.core.model.mesh import Backend, MeshSettings, Ref, Trace, TunnelSettings
 
 BOOK = "tgp-boot"  # the ConfigMap
+LEEWAY = timedelta(minutes=1)  # by which the mesh's clock may be behind the cluster's
 
 
 class MeshNote(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -97,7 +98,7 @@ def trace_of(entry: Entry, addresses: tuple[str, ...] = ()) -> Trace | None:
     if note is None:
         return None
     known = (note.address.partition("/")[0],) if note.address else ()
-    return Trace(note.hostname, entry.since, note.key_id, note.device_id, (*addresses, *known))
+    return Trace(note.hostname, entry.since - LEEWAY, note.key_id, note.device_id, (*addresses, *known))
 
 
 def _ref(text: str) -> Ref | None:

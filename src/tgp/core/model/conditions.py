@@ -17,6 +17,7 @@ class Verdict:
     status: bool | None  # None: Unknown
     reason: str
     message: str
+    longest: int = MAX_MESSAGE  # characters of the message; more only where it is a list that has to be whole
 
     @property
     def word(self) -> str:
@@ -53,7 +54,7 @@ def _settled(before: dict[str, object] | None, verdict: Verdict, generation: int
         "type": verdict.type,
         "status": verdict.word,
         "reason": verdict.reason,
-        "message": shortened(verdict.message),
+        "message": shortened(verdict.message, verdict.longest),
         "lastTransitionTime": since,
         "observedGeneration": generation,
     }

@@ -32,7 +32,7 @@ from tgp.core.rules.lifecycle import (
 )
 from tgp.core.rules.lifecycle import idle_since as noted_idle_since
 from tgp.core.rules.ranking_words import about
-from tgp.core.rules.sight import Sight
+from tgp.core.rules.sight import RECORD_LOST, Sight
 
 OWNED = frozenset(
     {
@@ -45,11 +45,14 @@ OWNED = frozenset(
         "Terminating",
         "Ended",
         "Restored",
+        RECORD_LOST,
         "ProviderReachable",
         "ExpiresSoon",
         "Drifted",
     }
 )
+
+RECORD_LOST_WORDS = "its status was lost: what it bought before is not on record, so attempts are numbered on from it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ def _chapter(sight: Sight, step: Step, finish: Finish | None) -> tuple[str, list
     attempt = sight.attempt
     if attempt is None:
         reason, message = _why_waiting(step)
-        return "Pending", [Verdict("Launched", False, reason, message), _not_ready(reason, message)]
+        lost = [Verdict(RECORD_LOST, True, "StatusWiped", RECORD_LOST_WORDS)] if sight.wiped else []
+        return "Pending", [*lost, Verdict("Launched", False, reason, message), _not_ready(reason, message)]
     if attempt.outcome != LAUNCHED:
         return "Provisioning", list(_ordering(sight, step, attempt))
     verdicts = list(_machine(sight, attempt))

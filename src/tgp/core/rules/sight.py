@@ -17,6 +17,7 @@ from tgp.core.rules.drain import Drain
 from tgp.core.rules.purchase import Choice, Stay
 
 IN_DOUBT = frozenset({"Settling", "Strays"})  # reasons of one whose record is known to be incomplete
+RECORD_LOST = "RecordLost"  # the condition of one whose status was wiped, until it has an attempt again
 NOT_LOOKED_FOR = Stay("Undecided", "nothing was looked for")
 
 
@@ -101,9 +102,12 @@ class Sight:
 
     @property
     def waited(self) -> bool:
-        """By its own record it has only ever waited for something to buy. A status that was wiped does not say so."""
+        """By its own record it has only ever waited for something to buy.
+
+        A status that was wiped does not say so, nor does what was written there since: also to whoever leads next.
+        """
         launched = self.condition("Launched")
-        if self.attempts or self.status.phase != "Pending" or launched is None:
+        if self.attempts or self.status.phase != "Pending" or launched is None or self.holds(RECORD_LOST):
             return False
         return launched.status == "False" and launched.reason not in IN_DOUBT
 

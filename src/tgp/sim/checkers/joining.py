@@ -1,4 +1,4 @@
-"""The invariants about joining: J1 to J5. What lets a machine in is made for one attempt, and does not outlive it.
+"""The invariants about joining: J1 to J6. What lets a machine in is made for one attempt, and does not outlive it.
 
 Which key and token a machine has is read out of what it was ordered with, as the machine itself would: nothing is taken
 from what the operator wrote down about it.
@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from tgp.api.resource import NODE, SECRET
+import msgspec
+
+from tgp.api.resource import CONFIG_MAP, NODE, SECRET
+from tgp.core.model.boot_book import BOOK, Entry, read_line
 from tgp.core.model.signing import APPROVED, KUBELET_SIGNER, TOKEN_GROUP
 from tgp.core.model.token import read_token
 from tgp.sim.apiserver.json_value import Json
@@ -252,6 +255,36 @@ class ReadyIsConnected(Checker):
             reached = {row["address"] for row in (node.get("status") or {}).get("addresses", ())}
             if not any(reached & set(seat.addresses) for seat in seats):
                 self.blame(f"{after.name} is called Ready, and {after.node} is not reached in the tailnet")
+
+
+class OnPaperFirst(Checker):
+    """J6: a mesh's key, and a bootstrap token, is made only for a machine that is in the book already.
+
+    Whoever dies over it is followed by somebody who reads the book, and knows under which name to look.
+    """
+
+    invariant = "J6"
+
+    def __init__(self, witness: Witness, control: str) -> None:
+        super().__init__(witness)
+        self._control = control  # the endpoint at which keys are made
+
+    def changing(self, exchange: Exchange) -> None:
+        call = exchange.call
+        if exchange.endpoint.name == self._control and call.method == "POST" and call.path.endswith("/keys"):
+            named = msgspec.json.decode(call.body).get("description", "")
+            if not any(named in (entry.node, entry.token) for entry in self._book()):
+                self.blame(f"{exchange.who} had a key made for {named}, which is not in the book")
+
+    def confided(self, before: Json | None, after: Json | None) -> None:
+        made = standing_of(after) if before is None and after is not None else None
+        if made is not None and not any(entry.token == made.token for entry in self._book()):
+            self.blame(f"{made.name} was made for {made.token}, which is not in the book")
+
+    def _book(self) -> list[Entry]:
+        page = self.witness.world.api.backstage.get(CONFIG_MAP, self.witness.namespace, BOOK) or {}
+        entries = (read_line(line) for line in (page.get("data") or {}).values())
+        return [entry for entry in entries if entry is not None]
 
 
 class JoinSecrets(NoCanary):

@@ -101,7 +101,7 @@ class Bootstraps(Controller):
             return AGAIN
         write = Write(self._core, self._core.registry.of(CERTIFICATE_SIGNING_REQUEST), Ask(user))
         try:
-            create(write, _manifest(asking.request, signing_request(node, f"{asking.disk}\n{asking.token}")))
+            create(write, manifest(asking.request, signing_request(node, f"{asking.disk}\n{asking.token}")))
         except Failure:
             self.refused += 1
         return AGAIN
@@ -121,7 +121,7 @@ def _key(luck: str) -> ec.EllipticCurvePrivateKey:
     return ec.derive_private_key(int.from_bytes(sha256(luck.encode()).digest()[:31], "big") + 1, ec.SECP256R1())
 
 
-def _manifest(name: str, document: bytes) -> Json:
+def manifest(name: str, document: bytes) -> Json:
     spec = {
         "request": b64encode(document).decode(),
         "signerName": KUBELET_SIGNER,

@@ -1,4 +1,7 @@
-"""`tgp doctor`: is there a machine that nobody wants, or a request without one? It asks the providers, not a cache."""
+"""`tgp doctor`: is there a machine that nobody wants, or a request without one? It asks the providers, not a cache.
+
+`tgp doctor node/NAME`, or `request/NAME`: one machine, link by link, to the way from the API server to its kubelet.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,6 +13,7 @@ from tgp.core.model.survey import Survey
 from tgp.core.rules.checkup import DeleteNode, EndMachine, Finding, findings
 from tgp.ports.cluster import ClusterError
 from tgp.surfaces.cli.confirming import Confirmed, agreed, confirmed, interactive
+from tgp.surfaces.cli.doctor_one import examine
 from tgp.surfaces.cli.doctor_view import Report, as_document, exit_code, render
 from tgp.surfaces.cli.output import dollars, show, terminal_width, waiting, write
 from tgp.surfaces.cli.premises import Hallway, Premises, cluster_options
@@ -19,6 +23,7 @@ LOOK_EVERY = 5.0
 
 
 @click.command()
+@click.argument("what", default="", metavar="[node/NAME|request/NAME]")
 @click.option("--orphans", is_flag=True, help="Only machines that no request owns.")
 @click.option("--fix", is_flag=True, help="Mend what can be mended by a command, after a question.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
@@ -28,6 +33,7 @@ LOOK_EVERY = 5.0
 def doctor(
     hallway: Hallway,
     *,
+    what: str,
     orphans: bool,
     fix: bool,
     yes: bool,
@@ -38,8 +44,14 @@ def doctor(
 ) -> None:
     """Compare what the providers list with what the cluster knows, and offer to mend it.
 
+    With a Node or a request: that one machine, link by link, from its request to the way to its kubelet.
+
     Ends with 0: all is well; 1: something is left to mend; 2: somebody could not be asked, and unknown is not none.
     """
+    if what:
+        if orphans or fix:
+            raise click.UsageError("--orphans and --fix are for the whole cluster.")
+        raise SystemExit(examine(hallway, (kubeconfig, context, namespace), what, how))
     if yes and not fix:
         raise click.UsageError("--yes is for --fix.")
     if fix and not yes and not interactive():

@@ -14,6 +14,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.spend import Entry
 from tgp.core.model.survey import Survey
 from tgp.core.model.typed import Typed
+from tgp.core.rules.mesh.way import Target, Way
 from tgp.surfaces.cli.confirming import Confirmed
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -43,6 +44,10 @@ class Premises(Protocol):
 
     async def end(self, till: str, instance: Instance, agreed: Confirmed) -> None:
         """Ask the provider itself for its end. Raises CloudError; whatever it raises, the machine may cost on."""
+        ...
+
+    async def way(self, target: Target) -> Way:
+        """What can be seen of the way to one machine, with the rights of whoever asks."""
         ...
 
     async def spend(self) -> tuple[tuple[Entry, ...], tuple[str, ...]]:

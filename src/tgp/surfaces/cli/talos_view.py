@@ -67,7 +67,7 @@ def summary(each: Examined) -> str:
     if sheet.template is None:
         return f"There is no template: a whole config is generated, and it boots{warned}."
     if converted:
-        return f"It boots{warned}. {_count(converted, 'line')} of an older kind {_become(converted)} what Talos has today."
+        return f"It boots{warned}. {_count(converted, 'thing')} of an older kind {_become(converted)} what Talos has today."
     return f"It boots as it is written{warned}."
 
 
@@ -84,10 +84,7 @@ def _of(each: Examined, width: int) -> Iterator[Text]:
     title.append(plain(sheet.title), "bold")
     title.append(f"  Talos {sheet.version}, joining by {sheet.backend}", "dim")
     yield title
-    remarks = sorted(
-        (remark.line, number, remark)
-        for number, remark in enumerate((*each.findings, *each.conversions))
-    )
+    remarks = sorted((remark.line, number, remark) for number, remark in enumerate((*each.findings, *each.conversions)))
     source = sheet.template.splitlines() if sheet.template is not None else []
     gutter = len(str(max((_line(sheet, line) for line, _, _ in remarks), default=0)))
     before = -1
@@ -110,7 +107,8 @@ def _line(sheet: Sheet, line: int) -> int:
 def _source(text: str, line: int, gutter: int, width: int) -> Text:
     shown_line = Text(no_wrap=True, overflow="ellipsis")
     shown_line.append(f"{line:>{gutter}} {RULE} ", "dim")
-    shown_line.append(plain(shown(text).expandtabs()))
+    seen = shown(text).expandtabs()
+    shown_line.append(" " * (len(seen) - len(seen.lstrip())) + plain(seen))  # a place is known by its indentation
     shown_line.truncate(width, overflow="ellipsis")
     return shown_line
 

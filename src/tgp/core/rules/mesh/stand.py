@@ -30,6 +30,7 @@ def stand_of(
     *,
     ranges: tuple[Network, ...],
     has_devices: bool,
+    known: bool = True,  # whether the mesh has listed the machine before
 ) -> MeshStand:
     name, address = (device.name or device.hostname, _inside(device.addresses, ranges)) if device else ("", "")
     if node is None:
@@ -50,6 +51,8 @@ def stand_of(
             "see machine.kubelet.nodeIP.validSubnets in the machine config"
         )
         return MeshStand(False, "WrongAddress", wrong, name, address)
+    if has_devices and device is None and not known:
+        return MeshStand(False, "DeviceMissing", f"Node {node.name} has {at}; the {title} does not list it yet", "", at)
     if has_devices and device is None:
         lost = f"Node {node.name} has {at}, but the {title} does not list {hostname}: was its device removed?"
         return MeshStand(False, "DeviceUnknown", lost, "", at)

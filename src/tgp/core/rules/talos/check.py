@@ -27,6 +27,7 @@ CHECKS: tuple[Check, ...] = (
     checks_loader.check_kinds,
     checks_loader.check_once,
     checks_loader.check_keys,
+    checks_loader.check_young_keys,
     checks_join.check_sections,
     checks_join.check_type,
     checks_join.check_persist,

@@ -85,7 +85,7 @@ def check_addresses(config: Config) -> Iterator[Finding]:
     for page in config.of_kind("StaticHostConfig"):
         if not _is_address(page.name):
             yield page.error(("name",), "must be the IP address")
-        if not page.items("hostnames"):
+        if not any(as_text(name) for name in page.items("hostnames")):
             yield page.error(("hostnames",), "is missing: the names of that address")
 
 

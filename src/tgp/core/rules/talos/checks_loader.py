@@ -20,6 +20,13 @@ _LINKS = frozenset(
     ("LinkConfig", "WireguardConfig", "BridgeConfig", "BondConfig", "VLANConfig", "VRFConfig", "DummyLinkConfig")
 )
 _VOLUMES = frozenset(("UserVolumeConfig", "ExistingVolumeConfig"))
+# Keys that came with a patch release, and the first that was seen to have them.
+YOUNG_KEYS: dict[tuple[str, Path], tuple[int, int]] = {
+    (CLASSIC_KIND, ("machine", "network", "kubespan", "filters", "excludeAdvertisedNetworks")): (12, 4),
+    ("OOMConfig", ("strictCgroupClassOrdering",)): (13, 4),
+}
+# Arguments as lists can be written since 1.13, and are read since 1.13.6: what checks for unknown keys stumbled over it.
+_LISTS_OF_ARGUMENTS_SINCE = (13, 6)
 _DURATION = re.compile(r"[-+]?(?:0|(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+\Z")
 _SIZE = re.compile(r"[0-9][0-9,]*(?:\.[0-9]*)?\s*(?:[kmgtpe]i?)?b?\s*\Z", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"\{\{[^{}\n]{0,80}\}\}")
@@ -81,6 +88,21 @@ def check_keys(config: Config) -> Iterator[Finding]:
                 if count == MANY:
                     break
                 yield finding
+
+
+def check_young_keys(config: Config) -> Iterator[Finding]:
+    version = config.version
+    for page in config.pages:
+        for (kind, path), (minor, patch) in YOUNG_KEYS.items():
+            if page.kind == kind and version.minor == minor and version.patch < patch and page.at(*path) is not None:
+                yield page.error(path, f"is a key that Talos has since 1.{minor}.{patch}, and this is {version}")
+    page_read = config.classic
+    if page_read is None or ((version.minor, version.patch) >= _LISTS_OF_ARGUMENTS_SINCE and version.final):
+        return
+    for around in (("machine", "kubelet"), *(("cluster", part) for part in page_read.section("cluster"))):
+        for name, value in page_read.section(*around, "extraArgs").items():
+            if isinstance(value, list):
+                yield page_read.error((*around, "extraArgs", name), f"cannot be a list in {version}: write one text")
 
 
 def _compare(page: Page, path: Path, value: Any, shape: Shape, minor: int) -> Iterator[Finding]:

@@ -82,7 +82,9 @@ def take(text: str, *, endpoint: str = "", cluster_name: str = "") -> Taken:
     machine = config["machine"]
     control = isinstance(machine, dict) and machine.get("type") in {"controlplane", "init"}
     left = tuple(dict.fromkeys(_left(config, _OF_CONFIG)))
-    return Taken("a control plane's config" if control else "a worker's config", data, {**_FROM_CONFIG, **by_hand}, left)
+    return Taken(
+        "a control plane's config" if control else "a worker's config", data, {**_FROM_CONFIG, **by_hand}, left
+    )
 
 
 # ----
@@ -97,9 +99,7 @@ def _mappings(text: str) -> Iterator[dict[str, Any]]:
 
 
 def _of_bundle(text: str, bundle: dict[str, Any], told: Mapping[str, str], by_hand: Mapping[str, str]) -> Taken:
-    missing = tuple(
-        f"{key} is not in a secrets bundle: say {flag}" for key, flag in _TOLD.items() if key not in told
-    )
+    missing = tuple(f"{key} is not in a secrets bundle: say {flag}" for key, flag in _TOLD.items() if key not in told)
     if missing:
         raise NotJoinable(missing)
     data = from_secrets_bundle(text, endpoint=told["endpoint"], cluster_name=told["cluster-name"])

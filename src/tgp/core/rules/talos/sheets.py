@@ -1,6 +1,6 @@
 """The templates of a class: one for all its providers, or several, each with the Talos it is meant for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tgp.api.common import PROVIDERS, canonical_provider
@@ -12,6 +12,13 @@ from tgp.core.rules.nodeclass import backend_of
 from tgp.core.rules.talos.settings import talos_of
 
 SWITCHED = "webhook"  # machines that are switched on, and boot what is on their disks
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A template that is kept where nobody can look from here."""
+
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +42,15 @@ def sheets_of(
     version: TalosVersion | None = None,
     backend: Backend | None = None,
     default_backend: str = Backend.TAILSCALE,
-    read: Callable[[TalosConfig], str | None] = lambda config: config.machine_config_template,
+    templates: Mapping[str, str | Unread | None] | None = None,
 ) -> tuple[Sheet, ...]:
-    """Those that differ, each once. `version`, `backend`: whatever the class says. `read` raises Unread."""
+    """Those that differ, each once. `version`, `backend`: whatever the class says. `templates`: by provider, where
+    somebody has looked into their Secrets.
+    """
     by_config: dict[tuple[str, str | None, TalosVersion, str], list[str]] = {}
     for provider, config in configs_of(node_class).items():
-        unread, template = "", None
-        try:
-            template = read(config)
-        except Unread as error:
-            unread = str(error)
+        written = templates[provider] if templates is not None else template_of(config)
+        unread, template = (written.why, None) if isinstance(written, Unread) else ("", written)
         said = version or (read_version(config.image) if config.image else None) or default_version
         by_config.setdefault((unread, template, said, config.kubelet_image or ""), []).append(provider)
     mesh = backend or Backend(backend_of(node_class, default_backend) or Backend.NONE)
@@ -62,11 +68,15 @@ def sheets_of(
     )
 
 
-class Unread(Exception):
-    """A template that is kept where nobody can look from here."""
-
-
 def configs_of(node_class: GPUNodeClass) -> Mapping[str, TalosConfig]:
     """What the class says about Talos, by provider whose machines are booted."""
     names = (canonical_provider(each.name) for each in node_class.spec.providers if each.enabled)
     return {name: talos_of(node_class, name) for name in names if name in PROVIDERS and name != SWITCHED}
+
+
+def template_of(config: TalosConfig) -> str | Unread | None:
+    """As far as it stands in the class itself."""
+    ref = config.machine_config_secret_ref
+    if ref is not None:
+        return Unread(f"the template is in Secret {ref.name}, key {ref.key}: tgp talos check --class looks there")
+    return config.machine_config_template

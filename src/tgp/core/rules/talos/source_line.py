@@ -12,7 +12,9 @@ LONGEST = 400  # characters; a certificate on one line has thousands
 
 _HELD = "\x01"  # stands for a variable, which tells nothing
 _KEYED = re.compile(r"""^(\s*(?:-\s+)*)(["']?)([A-Za-z0-9_./-]+)\2(\s*:\s+)(\S.*)$""")
-_SECRET_KEY = re.compile(r"content|id|(?:.*[._-])?(?:key|auth)|.*(?:key|secret|token|pass(?:word|phrase)?)", re.IGNORECASE)
+_SECRET_KEY = re.compile(
+    r"content|id|(?:.*[._-])?(?:key|auth)|.*(?:key|secret|token|pass(?:word|phrase)?)", re.IGNORECASE
+)
 _BLOCK = re.compile(r"[|>][-+0-9]*")
 # TS_AUTHKEY=…, --auth-key=…, {token: …}: with a sign between name and value; or --authkey …, with none.
 _NAME = r"[A-Za-z0-9_-]*(?:key|secret|token|passw(?:or)?d|passphrase|auth)"

@@ -1,0 +1,129 @@
+"""The access rules that a class's machines need in their tailnet, and no more: for Tailscale as grants, for Headscale as
+ACLs, which every release of it reads.
+
+Written for people to paste into their own policy, so it explains itself; it never replaces what stands there.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tgp.core.model.mesh import MeshSettings
+
+OPERATOR_TAG = "tag:tgp-operator"
+GPU_TAG = "tag:tgp-gpu"
+CONTROL_PLANE_TAG = "tag:tgp-control-plane"
+NODE_TAG = "tag:tgp-node"
+
+API_SERVER, TRUSTD, APID, KUBELET = "tcp:6443", "tcp:50001", "tcp:50000", "tcp:10250"
+FLANNEL = "udp:4789"  # VXLAN, as Talos sets it up
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    why: str
+    src: tuple[str, ...]
+    dst: tuple[str, ...]
+    ports: tuple[str, ...]  # tcp:6443
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    tag_owners: tuple[tuple[str, tuple[str, ...]], ...]
+    grants: tuple[Grant, ...]
+    routes: tuple[tuple[str, tuple[str, ...]], ...] = ()  # that are approved by themselves
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the others in the tailnet are called."""
+
+    operator: str = OPERATOR_TAG  # of the OAuth client
+    control_plane: str = CONTROL_PLANE_TAG
+    nodes: str = NODE_TAG  # the cluster's other nodes
+
+
+def policy_for(settings: MeshSettings, names: Names = Names()) -> Policy:  # noqa: B008 - frozen
+    tags = settings.tags or (GPU_TAG,)
+    known = tuple(dict.fromkeys((names.control_plane, names.nodes)))
+    others = tuple(tag for tag in known if tag not in tags)
+    owners = {
+        names.operator: (),
+        **{tag: (names.operator,) for tag in tags if tag != names.operator},
+        **{tag: () for tag in others},
+    }
+    grants = (
+        Grant(
+            "the kubelet joins, and the node asks for its Talos certificate",
+            tags,
+            (names.control_plane,),
+            (API_SERVER, TRUSTD),
+        ),
+        Grant("logs, exec and metrics; talosctl", (names.control_plane,), tags, (KUBELET, APID)),
+        Grant("flannel: from pods on these machines to pods anywhere", tags, (*tags, *others), (FLANNEL,)),
+        Grant("flannel: and back", others, tags, (FLANNEL,)),
+    )
+    return Policy(
+        tuple(owners.items()),
+        grants,
+        tuple((route, tags) for route in settings.advertise_routes),
+        tuple(_notes(settings, names)),
+    )
+
+
+def as_grants(policy: Policy) -> str:
+    """Tailscale's form."""
+    return _written(policy, "grants", (_grant(grant) for grant in policy.grants))
+
+
+def as_acls(policy: Policy) -> str:
+    """Headscale's form: one rule per protocol, ports behind the destination."""
+    return _written(policy, "acls", (rule for grant in policy.grants for rule in _acls(grant)))
+
+
+# ----
+
+
+def _notes(settings: MeshSettings, names: Names) -> Iterator[str]:
+    if not settings.tags:
+        yield f"The class gives its machines no tags: set spec.tailscaleConfig.tags to [{GPU_TAG}]."
+    yield f"Control planes run Tailscale too, with the tag {names.control_plane}; other nodes that do have {names.nodes}."
+    if settings.accept_routes:
+        yield "The machines accept routes: add a grant from their tags to the networks behind those, with the same ports."
+    if any(tag == "tag:k8s" for tag in settings.tags):
+        yield "tag:k8s belongs to the Tailscale operator: a tag of its own keeps rented machines apart from its proxies."
+
+
+def _grant(grant: Grant) -> tuple[str, dict[str, object]]:
+    return grant.why, {"src": grant.src, "dst": grant.dst, "ip": grant.ports}
+
+
+def _acls(grant: Grant) -> Iterator[tuple[str, dict[str, object]]]:
+    by_protocol: dict[str, list[str]] = {}
+    for port in grant.ports:
+        protocol, _, number = port.partition(":")
+        by_protocol.setdefault(protocol, []).append(number)
+    for protocol, numbers in by_protocol.items():
+        dst = [f"{tag}:{','.join(numbers)}" for tag in grant.dst]
+        yield grant.why, {"action": "accept", "proto": protocol, "src": grant.src, "dst": dst}
+
+
+def _written(policy: Policy, rules: str, items: Iterator[tuple[str, dict[str, object]]]) -> str:
+    """JSON with comments and with commas behind the last items: a part is pasted without counting them."""
+    lines = [f"// {note}" for note in policy.notes]
+    lines += ["{", '  "tagOwners": {']
+    lines += [f"    {_json(tag)}: {_json(owners)}," for tag, owners in policy.tag_owners]
+    lines += ["  },", f'  "{rules}": [']
+    for why, rule in items:
+        lines += [f"    // {why}", f"    {_json(rule)},"]
+    lines.append("  ],")
+    if policy.routes:
+        lines += ['  "autoApprovers": {', '    "routes": {']
+        lines += [f"      {_json(route)}: {_json(tags)}," for route, tags in policy.routes]
+        lines += ["    },", "  },"]
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value)

@@ -1,0 +1,73 @@
+"""One machine, link by link: what holds, what is broken and how to mend it, and what cannot be told and why."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from tgp.core.rules.mesh.way import Link
+from tgp.surfaces.cli.output import document, wrapped
+from tgp.surfaces.terminal.scene import plain
+
+ALL_WELL, BROKEN, UNKNOWN = 0, 1, 2
+MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
+KINDS = {True: "ok", False: "broken", None: "unknown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    title: str  # of the cluster
+    name: str  # node/x
+    links: tuple[Link, ...]
+    following: str = ""  # where to read on
+
+
+def exit_code(examination: Examination) -> int:
+    """What is broken is known, so it comes before what is not."""
+    if any(link.ok is False for link in examination.links):
+        return BROKEN
+    return UNKNOWN if any(link.ok is None for link in examination.links) else ALL_WELL
+
+
+def render(examination: Examination, width: int) -> Group:
+    lines = [Text.assemble((plain(examination.name), "bold"), (f"  in cluster {plain(examination.title)}", "dim"))]
+    widest = max((len(link.name) for link in examination.links), default=0)
+    for link in examination.links:
+        mark, style = MARKS[link.ok]
+        start = f"{mark} {link.name:<{widest}}  "
+        for number, line in enumerate(wrapped(link.words, width, first=start, rest=" " * len(start))):
+            if number == 0:
+                line.stylize(style, 0, 1)
+                line.stylize("bold", 2, 2 + len(link.name))
+            lines.append(line)
+        if link.mend:
+            lines += wrapped(link.mend, width, first=" " * len(start) + "mend: ", rest=" " * (len(start) + 6))
+    lines += [Text(), *wrapped(summary(examination), width, style="bold")]
+    if examination.following:
+        lines.append(Text.assemble(("next: ", "dim"), (plain(examination.following), "bold")))
+    return Group(*lines)
+
+
+def summary(examination: Examination) -> str:
+    broken = next((link for link in examination.links if link.ok is False), None)
+    if broken is not None:
+        return f"Broken at the {broken.name}: {broken.words}."
+    unknown = [link.name for link in examination.links if link.ok is None]
+    if unknown:
+        return f"What could be seen is well; nobody can tell about: {', '.join(unknown)}."
+    return "All well, from the request to the kubelet."
+
+
+def as_document(examination: Examination) -> dict[str, Any]:
+    return document(
+        "WayReport",
+        cluster=examination.title,
+        about=examination.name,
+        links=[
+            {"name": link.name, "kind": KINDS[link.ok], "message": plain(link.words), "mend": link.mend or None}
+            for link in examination.links
+        ],
+        summary=plain(summary(examination)),
+        exitCode=exit_code(examination),
+    )

@@ -1,0 +1,61 @@
+"""What was taken for the join Secret, from where, what of it is new, and what stayed behind. No value is shown."""
+
+from collections.abc import Mapping
+
+from rich.console import Group
+from rich.text import Text
+
+from tgp.core.model.join import JOIN_SECRET, NEEDED, OPTIONAL
+from tgp.core.rules.talos.join_source import Taken
+from tgp.surfaces.cli.output import Column, table, wrapped
+from tgp.surfaces.terminal.scene import plain
+
+PUBLIC = frozenset({"endpoint", "cluster-name", "pod-subnets", "service-subnets", "dns-domain"})
+STYLES = {"new": "green", "other": "yellow", "gone": "yellow", "same": "dim"}
+
+
+def change_of(data: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """By key: new, other, gone. Keys that stay as they are, or that are none of ours, are not among them."""
+    changes = {key: "new" if key not in known else "other" for key in data if known.get(key) != data[key]}
+    return changes | {key: "gone" for key in (*NEEDED, *OPTIONAL) if key in known and key not in data}
+
+
+def render(taken: Taken, known: Mapping[str, str] | None, width: int, following: str = "") -> Group:
+    """`known`: what the cluster has; None: it was not asked."""
+    changes = change_of(taken.data, known) if known is not None else {}
+    keys = [*taken.data, *(key for key, what in changes.items() if what == "gone")]
+    columns = [
+        Column("KEY", tuple((key, "bold") for key in keys)),
+        Column("FROM", tuple((taken.places.get(key, "—") if key in taken.data else "—", "") for key in keys)),
+        Column(
+            "VALUE", tuple((_value(taken.data.get(key)) if key in PUBLIC else _hidden(taken, key), "") for key in keys)
+        ),
+    ]
+    if known is not None:
+        said = [changes.get(key, "same") for key in keys]
+        columns.insert(1, Column("", tuple((word, STYLES[word]) for word in said)))
+    lines = [
+        *wrapped(
+            f"Secret {JOIN_SECRET}, from {taken.source}. It holds what a worker needs, and no key of a CA.", width
+        ),
+        Text(),
+        *table(columns, width),
+    ]
+    if taken.left:
+        lines += [Text(), Text("left behind, in the file:", "dim")]
+        lines += [line for words in taken.left for line in wrapped(words, width, first="  · ", rest="    ")]
+    lines.append(Text())
+    if following:
+        lines.append(Text.assemble(("next: ", "dim"), (plain(following), "bold")))
+    return Group(*lines)
+
+
+def _value(value: str | None) -> str:
+    return value if value is not None else ""
+
+
+def _hidden(taken: Taken, key: str) -> str:
+    value = taken.data.get(key)
+    if value is None:
+        return ""
+    return "a certificate" if key.endswith(".crt") else f"*** ({len(value)} characters)"
