@@ -40,6 +40,9 @@ PARTS = (
     part("contracts/clouds"),
     part("sim/mutants"),
     part("takeover"),
+    part("realmesh", cores=WAITS),
+    part("contracts/mesh"),
+    part("contracts/talos"),
     part("core"),
     Part("the rest", ("tests",)),
 )

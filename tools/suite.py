@@ -11,7 +11,7 @@ from tools.parts import PARTS, step
 from tools.screen import LiveScreen, summary
 from tools.steps import STATIC, Step, run
 
-TOOLS = Step("tools", (sys.executable, "-m", "tools.toolbox"), loud=True)
+TOOLS = Step("tools", (sys.executable, "-m", "tools.toolbox", "--judges", "--mesh"), loud=True)
 
 
 def main(chosen: list[str]) -> int:

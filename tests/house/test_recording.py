@@ -27,6 +27,9 @@ def test_a_new_recording_tells_a_machine_from_apply_to_gone():
     text = "\n".join(recorded())
 
     assert places(text) == sorted(places(text))
+    assert " ! " not in text, "nothing in an ordinary life is a warning"
+    for step in ("JoinApproved: ", "Registered: ", "Connected: ", "Initialized: ", "Ready: "):
+        assert text.count(f"my-first-gpu: {step}") == 1, step
 
 
 def test_the_checked_in_recording_does_so_too():

@@ -3,7 +3,7 @@
 import binascii
 from base64 import b64decode
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -138,7 +138,9 @@ class TalosDesk:
         raise NotFound(f"there is no request {key}; see kubectl get gpurequests -A")
 
     async def _class_of(self, record: Typed[GPURequest] | None) -> str:
-        assert record is not None and record.object is not None, "one of the two is named"
+        assert record is not None, "a class or a request is named"
+        if record.object is None:
+            raise ClusterError(f"request {record.key} was written by a newer version: upgrade to look at it")
         classes = await self._all(typed(GPU_NODE_CLASS, GPUNodeClass))
         meant = record.object.status.node_class or class_name(record.object, classes)
         if not isinstance(meant, str):
@@ -181,10 +183,8 @@ class TalosDesk:
 
     async def _papers(self) -> PaperDesk:
         found: tuple[Node, ...] = ()
-        try:
+        with suppress(Forbidden):  # then the version is the class's, or the usual one
             found = tuple(await self._all(nodes()))
-        except Forbidden:
-            pass  # then the version is the class's, or the usual one
         return PaperDesk(self._vault, self._cluster, lambda: found)
 
     async def _all(self, projection: Projection[R], namespace: str = "") -> list[R]:

@@ -55,15 +55,16 @@ class WayFinder:
         return Way(next((entry for entry in entries if entry is not None and entry.token == token), None))
 
     async def _mesh(self, way: Way, node: Node | None) -> Way:
-        note = way.entry.mesh if way.entry is not None else None
-        if way.entry is None or note is None or note.backend == Backend.NONE:
+        entry = way.entry
+        note = entry.mesh if entry is not None else None
+        if entry is None or note is None or note.backend == Backend.NONE:
             return way
         backend = Backend(note.backend)
         ranges = own_address(note.address) if note.address else TAILNET if backend in IN_A_TAILNET else ()
         way = replace(way, ranges=ranges)
         if self._desk is None:
             return replace(way, mesh_trouble="the mesh cannot be asked from here")
-        trace = trace_of(way.entry, addresses_of(node) if node is not None else ())
+        trace = trace_of(entry, addresses_of(node) if node is not None else ())
         assert trace is not None, "what has a note has a trace"
         try:
             mesh = await self._desk.reopen(note)

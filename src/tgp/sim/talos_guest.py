@@ -41,15 +41,16 @@ class TalosGuest:
 
 def guest_in(blob: bytes) -> TalosGuest | None:
     """None: there is no machine config in it that Talos would take."""
+    return next((guest for documents in documents_in(blob) if (guest := _guest(documents)) is not None), None)
+
+
+def documents_in(blob: bytes) -> Iterator[list[Any]]:
+    """Every machine config in it, as its documents."""
     for found in _configs(blob):
         try:
-            documents = [document.data for document in read_stream(found.decode())]
+            yield [document.data for document in read_stream(found.decode())]
         except (TemplateRefused, UnicodeDecodeError):
             continue
-        guest = _guest(documents)
-        if guest is not None:
-            return guest
-    return None
 
 
 def _configs(blob: bytes, depth: int = 2) -> Iterator[bytes]:

@@ -54,3 +54,9 @@ def test_everything_else_stays_as_it_is():
     assert config["machine"]["kubelet"] == composed.documents[0]["machine"]["kubelet"]
     assert config["machine"]["token"] == "*** (23 characters)"
     assert tailscale["environment"] == ["TS_AUTHKEY=*** (9 characters)", "TS_HOSTNAME=inert", "TS_AUTH_ONCE=true"]
+
+
+def test_the_key_of_a_taint_opens_nothing():
+    text = "machine:\n  kubelet:\n    extraConfig:\n      registerWithTaints:\n        - key: tgp.io/ephemeral\n"
+
+    assert "tgp.io/ephemeral" in masked(text)

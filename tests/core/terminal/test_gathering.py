@@ -15,7 +15,7 @@ from tgp.app.view.ears import Ears
 from tgp.app.view.scene import newest
 from tgp.core.model.amounts import Amounts
 from tgp.core.model.event import Event
-from tgp.core.model.facts import ConditionChanged, LeadershipWon, MachineReady, Subject
+from tgp.core.model.facts import ConditionChanged, JoinApproved, LeadershipWon, MachineReady, Subject
 from tgp.core.model.key import Key
 from tgp.core.model.pod import PENDING, RUNNING, SUCCEEDED, UNSCHEDULABLE, Pod
 from tgp.ports.http import Call, NeverLeft, Reply
@@ -161,9 +161,15 @@ async def test_nothing_that_changes_anything_passes_the_last_door(method):
     assert door.refused == 2
 
 
-def test_what_the_cluster_is_told_by_an_event_is_not_told_twice():
-    fact = MachineReady(Subject(GPU_REQUEST, Key("ml", "notebook"), "uid"), "vast", "node-1", timedelta(minutes=3))
+NOTEBOOK = Subject(GPU_REQUEST, Key("ml", "notebook"), "uid")
 
+
+@pytest.mark.parametrize(
+    "fact",
+    [MachineReady(NOTEBOOK, "vast", "node-1", timedelta(minutes=3)), JoinApproved(NOTEBOOK, "node-1", "node-csr-1")],
+    ids=lambda fact: type(fact).__name__,
+)
+def test_what_the_cluster_is_told_by_an_event_is_not_told_twice(fact):
     def heard(*, conditions: bool) -> list[str]:
         ears = Ears(Fixed(), conditions=conditions)
         with ears.listening():
@@ -171,7 +177,7 @@ def test_what_the_cluster_is_told_by_an_event_is_not_told_twice():
         return [one.reason for one in ears.heard]
 
     assert heard(conditions=False) == []
-    assert heard(conditions=True) == ["MachineReady"]
+    assert heard(conditions=True) == [type(fact).__name__]
 
 
 def test_a_turn_that_is_taken_again_is_no_news():

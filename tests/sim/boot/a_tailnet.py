@@ -21,6 +21,7 @@ from tgp.core.model.boot_book import BOOK, Entry, read_line
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.checkers.joining import (
     JoinSecrets,
+    NothingShared,
     OneCertificate,
     OneToken,
     OnPaperFirst,
@@ -122,7 +123,7 @@ def joining(
 def watch_joining(stage: Joining, **bounds: float) -> JoinSecrets:
     """Whoever is given it closes it: it listens to the log."""
     witness, tailnet = stage.witness, stage.tailnet
-    witness.call(OneToken, partial(TokenGoes, **bounds), OneCertificate)
+    witness.call(OneToken, partial(TokenGoes, **bounds), OneCertificate, NothingShared)
     witness.add(OutOfTheMesh(witness, tailnet, can_be_asked=lambda: not stage.tailscale.mishaps.chances))
     witness.add(ReadyIsConnected(witness, tailnet))
     witness.add(OnPaperFirst(witness, TAILSCALE_API))

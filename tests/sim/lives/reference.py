@@ -160,7 +160,7 @@ def _run(
     stage.until(_still(stage), minutes=CALM_WITHIN, step=60)
     loose = loose_ends(stage.witness)
     assert not loose, "\n".join([*loose, stage.told()])
-    with Quiet(world):
+    with Quiet(world, stage.witness):
         world.run(minutes=quiet())
     return Outcome(
         world.seed,

@@ -19,7 +19,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.problem import Invalid, Problem, Reason
 from tgp.api.request import GPURequest
 from tgp.api.schema import said_of
-from tgp.api.talos import TalosConfig, WireGuardConfig
+from tgp.api.talos import TailscaleConfig, TalosConfig, WireGuardConfig
 from tgp.api.values import Version, talos_version
 from tgp.core.model import gpus
 from tgp.core.rules.cron import NotASchedule, read_schedule
@@ -112,22 +112,24 @@ def request_against_class(request: GPURequest, node_class: GPUNodeClass) -> list
     said = talos.tailscale_config if talos is not None else None
     if said is None:
         return []
-    inner = node_class.spec.talos_config.tailscale_config if node_class.spec.talos_config else None
-    configs = [config for config in (node_class.spec.tailscale_config, inner) if config is not None]
+    places = _tailscale_places(node_class)
+    configs = [config for place in places for config in place]
     path = "spec.talosConfig.tailscaleConfig"
-    tags = tuple(tag for config in configs for tag in config.tags)
+    tags = tuple(dict.fromkeys(tag for config in configs for tag in config.tags))
     problems = [
         Problem(f"{path}.tags", Reason.FORBIDDEN, f"{tag} is not among the class's tags: {', '.join(tags) or 'none'}")
         for tag in said.tags
         if tag not in tags
     ]
-    ephemeral = next((config.ephemeral for config in configs if config.ephemeral is not None), True)
-    accepts = next((config.accept_routes for config in configs if config.accept_routes is not None), False)
     routes = {route for config in configs for route in config.advertise_routes}
-    if said.ephemeral not in (None, ephemeral):
-        problems.append(_contradicts(f"{path}.ephemeral", ephemeral))
-    if said.accept_routes not in (None, accepts):
-        problems.append(_contradicts(f"{path}.acceptRoutes", accepts))
+    ephemeral = {next((each.ephemeral for each in place if each.ephemeral is not None), True) for place in places}
+    accepts = {
+        next((each.accept_routes for each in place if each.accept_routes is not None), False) for place in places
+    }
+    if said.ephemeral is not None and said.ephemeral not in ephemeral:
+        problems.append(_contradicts(f"{path}.ephemeral", not said.ephemeral))
+    if said.accept_routes is not None and said.accept_routes not in accepts:
+        problems.append(_contradicts(f"{path}.acceptRoutes", not said.accept_routes))
     problems += [
         Problem(f"{path}.advertiseRoutes", Reason.FORBIDDEN, f"{route} is not among the class's routes")
         for route in said.advertise_routes
@@ -173,6 +175,17 @@ def kubelet_problems(node_class: GPUNodeClass, server: Version) -> list[Problem]
 def deprecated_in(thing: Wire) -> tuple[str, ...]:
     """Each deprecated field that is in use, with the release that drops it: `spec.ttl (until v2): …`."""
     return tuple(f"{path}: {doc} Dropped in {release}." for path, release, doc in _deprecated(thing, ""))
+
+
+def _tailscale_places(node_class: GPUNodeClass) -> list[list[TailscaleConfig]]:
+    """For each provider of a class: where it may say how machines join a tailnet, the place that counts first."""
+    spec = node_class.spec
+    inner = [config.tailscale_config for config in (spec.talos_config,) if config is not None]
+    places = [
+        (spec.tailscale_config, provider.talos_config.tailscale_config if provider.talos_config else None, *inner)
+        for provider in spec.providers
+    ]
+    return [[config for config in place if config is not None] for place in places]
 
 
 # ---- one object at a time

@@ -1,13 +1,15 @@
-"""The invariants about joining: J1 to J6. What lets a machine in is made for one attempt, and does not outlive it.
+"""The invariants about joining: J1 to J7. What lets a machine in is made for one attempt, and does not outlive it.
 
 Which key and token a machine has is read out of what it was ordered with, as the machine itself would: nothing is taken
 from what the operator wrote down about it.
 """
 
 import base64
-from collections.abc import Callable, Iterable
+import binascii
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -22,7 +24,7 @@ from tgp.sim.checkers.witness import Checker, Witness
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.mesh.tailnet import AuthKey, Tailnet
 from tgp.sim.router import Exchange
-from tgp.sim.talos_guest import TalosGuest, guest_in
+from tgp.sim.talos_guest import TalosGuest, documents_in, guest_in
 from tgp.sim.world import KUBERNETES
 
 TOKEN_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105 - a type of Secrets
@@ -32,6 +34,9 @@ AFTER_THE_END = 300.0  # and the attempt: a leader may have died over it
 OUT_OF_THE_MESH = 900.0  # seconds: entries are swept when they are ten minutes old, and a look is once a minute
 UNHEARD = 7200.0  # a key whose maker never heard of it ends by itself: nobody has it
 JOIN_SECRET = "tgp-join"  # noqa: S105 - the name of a Secret
+AUTHORITY_KEYS = {(name, "key") for name in ("ca", "aggregatorCA", "serviceAccount", "acceptedCAs")}
+ENCRYPTION_KEYS = {"secretboxEncryptionSecret", "aescbcEncryptionSecret"}  # of etcd
+SHARED_BY_ALL = {("cluster", "id"), ("cluster", "secret"), ("machine", "token")}
 PUBLIC = (
     "ca.crt",
     "endpoint",
@@ -285,6 +290,73 @@ class OnPaperFirst(Checker):
         page = self.witness.world.api.backstage.get(CONFIG_MAP, self.witness.namespace, BOOK) or {}
         entries = (read_line(line) for line in (page.get("data") or {}).values())
         return [entry for entry in entries if entry is not None]
+
+
+class NothingShared(Checker):
+    """J7: no machine is given an authority's key, or a token that is not its own; and hosts that somebody else may own
+    get nothing that other machines have, too.
+    """
+
+    invariant = "J7"
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        self._tokens: dict[str, str] = {}  # by the secret part: the launch token it was made for
+        self.configs = 0  # that were looked at
+
+    def confided(self, before: Json | None, after: Json | None) -> None:
+        made = standing_of(after) if before is None and after is not None else None
+        if made is not None and after is not None:
+            self._tokens[_plain(after, "token-secret")] = made.token
+
+    def made(self, rented: Rented) -> None:
+        for documents in documents_in(rented.machine.user_data):
+            self.configs += 1
+            for found in overshared(documents, shared=not self._is_untrusted(rented)):
+                self.blame(f"{found} is in what {rented} was ordered with")
+            for token in _bootstrap_tokens(documents):
+                if self._tokens.get(token.partition(".")[2]) != rented.text:
+                    self.blame(f"a bootstrap token that is not its own is in what {rented} was ordered with")
+
+    def _is_untrusted(self, rented: Rented) -> bool:
+        claim = self.witness.claims.get(rented.token.uid) if rented.token is not None else None
+        row = claim.rows.get(rented.text, {}) if claim is not None else {}
+        return bool((row.get("offer") or {}).get("untrusted"))
+
+
+def overshared(documents: Iterable[Any], *, shared: bool = True) -> Iterator[str]:
+    """Where a machine config says more than a worker needs. `shared`: it may have what every node has."""
+    for document in documents:
+        for path, value in _leaves(document):
+            of_authority = path[-2:] in AUTHORITY_KEYS or path[-1] in ENCRYPTION_KEYS or _is_private_key(str(value))
+            if value and (of_authority or (not shared and path in SHARED_BY_ALL)):
+                yield ".".join(path)
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves(inner, (*path, str(name)))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _leaves(inner, (*path, str(number)))
+    elif path:
+        yield path, value
+
+
+def _is_private_key(text: str) -> bool:
+    try:
+        plain = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        plain = b""
+    return b"PRIVATE KEY" in plain or "PRIVATE KEY" in text
+
+
+def _bootstrap_tokens(documents: Iterable[Any]) -> Iterator[str]:
+    for document in documents:
+        for path, value in _leaves(document):
+            if path == ("cluster", "token") and value:
+                yield str(value)
 
 
 class JoinSecrets(NoCanary):

@@ -195,13 +195,19 @@ class Witness(Tap):
         return self._cluster
 
     def owner(self, rented: Rented) -> Claim | None:
-        """Who owns it *by token*: a claim with that attempt open. Of twins the recorded, else the older."""
+        """Who owns it *by token*: a claim with that attempt open.
+
+        Of twins the recorded, else the older, as anybody can see: of the same moment the first by its id.
+        """
         if rented.token is None or not rented.ours:
             return None
         claim = self.claims.get(rented.token.uid)
         if claim is None or not claim.is_open(rented.text):
             return None
-        twins = [one for one in self.of_uid(rented.token.uid) if one.text == rented.text]
+        twins = sorted(
+            (one for one in self.of_uid(rented.token.uid) if one.text == rented.text),
+            key=lambda one: (one.machine.created_at, one.machine.id),
+        )
         noted = claim.rows[rented.text].get("instanceId")
         kept = next((one for one in twins if one.machine.id == noted), twins[0] if twins else rented)
         return claim if kept is rented else None

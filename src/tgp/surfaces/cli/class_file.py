@@ -9,8 +9,8 @@ import click
 from tgp.api.decoding import strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.problem import Invalid
-from tgp.core.rules.talos.stream import Document, Path, Unreadable, WrittenFloat, WrittenInt, read_stream
 from tgp.core.rules.talos.sheets import Sheet
+from tgp.core.rules.talos.stream import Document, Path, Unreadable, WrittenFloat, WrittenInt, read_stream
 
 STANDARD_INPUT = "-"
 KIND = "GPUNodeClass"

@@ -27,7 +27,7 @@ class Hallway(Protocol):
     def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[Desk]: ...
 
 
-class Tag(click.ParamType):
+class Tag(click.ParamType[str]):
     name = "tag"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:

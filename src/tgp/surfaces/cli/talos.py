@@ -72,7 +72,7 @@ class Hallway(Protocol):
     def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[Desk]: ...
 
 
-class Version(click.ParamType):
+class Version(click.ParamType[TalosVersion]):
     name = "version"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TalosVersion:
@@ -225,7 +225,7 @@ def render(
         with waiting("asking the cluster …"):
             spread = asyncio.run(_read_spread(hallway.talos(kubeconfig, context, namespace), wish))
     else:
-        spread = _from_files(class_file, join_file, name, backend, talos)
+        spread = _from_files(class_file, join_file, name, talos)
     materials = spread.materials
     if talos is not None:
         materials = replace(materials, version=talos)
@@ -261,12 +261,10 @@ def _print(materials: Materials, notes: tuple[str, ...], *, show_secrets: bool) 
     click.echo(made.text if show_secrets else masked(made.text), nl=False)
 
 
-def _from_files(
-    class_file: str, join_file: str, provider: str, backend: str | None, version: TalosVersion | None
-) -> Spread:
+def _from_files(class_file: str, join_file: str, provider: str, version: TalosVersion | None) -> Spread:
     usual = read_version(USUAL)
     assert usual is not None, "a constant of ours"
-    node_class = _class_from(class_file, provider or "simulated", backend)
+    node_class = _class_from(class_file, provider or "simulated")
     configs = configs_of(node_class)
     name = provider or next(iter(configs), "")
     if name not in configs:
@@ -284,7 +282,7 @@ def _from_files(
     return Spread(Materials(node_class, name, said, join, template, kubelet, schematic=schematic), notes)
 
 
-def _class_from(file: str, provider: str, backend: str | None) -> GPUNodeClass:
+def _class_from(file: str, provider: str) -> GPUNodeClass:
     """Of the file; around a bare template, or around nothing, the least that a class can be."""
     text = read_text(file) if file else ""
     found = classes_in(text, file)
@@ -294,7 +292,7 @@ def _class_from(file: str, provider: str, backend: str | None) -> GPUNodeClass:
     if found:
         return found[0].node_class
     talos = {"talosConfig": {"machineConfigTemplate": text}} if text else {}
-    spec = {"providers": [{"name": provider}], "networking": {"backend": backend or Backend.TAILSCALE.value}, **talos}
+    spec = {"providers": [{"name": provider}], "networking": {"backend": Backend.TAILSCALE.value}, **talos}
     metadata = {"name": "any"}
     made = strict({"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass", "metadata": metadata, "spec": spec})
     assert isinstance(made, GPUNodeClass), "its kind says so"

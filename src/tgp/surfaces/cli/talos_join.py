@@ -1,4 +1,4 @@
-"""`tgp talos join-secret FILE`: the Secret that lets rented machines join, made of what an administrator has at hand."""
+"""`tgp talos join-secret FILE`: the Secret that lets rented machines join, from what an administrator has at hand."""
 
 import asyncio
 from base64 import b64encode

@@ -67,7 +67,8 @@ def summary(each: Examined) -> str:
     if sheet.template is None:
         return f"There is no template: a whole config is generated, and it boots{warned}."
     if converted:
-        return f"It boots{warned}. {_count(converted, 'thing')} of an older kind {_become(converted)} what Talos has today."
+        old = f"{_count(converted, 'thing')} of an older kind {_become(converted)} what Talos has today"
+        return f"It boots{warned}. {old[:1].upper()}{old[1:]}."
     return f"It boots as it is written{warned}."
 
 
@@ -84,7 +85,8 @@ def _of(each: Examined, width: int) -> Iterator[Text]:
     title.append(plain(sheet.title), "bold")
     title.append(f"  Talos {sheet.version}, joining by {sheet.backend}", "dim")
     yield title
-    remarks = sorted((remark.line, number, remark) for number, remark in enumerate((*each.findings, *each.conversions)))
+    said: tuple[Finding | Conversion, ...] = (*each.findings, *each.conversions)
+    remarks = [(remark.line, number, remark) for number, remark in enumerate(said)]
     source = sheet.template.splitlines() if sheet.template is not None else []
     gutter = len(str(max((_line(sheet, line) for line, _, _ in remarks), default=0)))
     before = -1

@@ -1,5 +1,5 @@
-"""The access rules that a class's machines need in their tailnet, and no more: for Tailscale as grants, for Headscale as
-ACLs, which every release of it reads.
+"""The access rules that a class's machines need in their tailnet, and no more: for Tailscale as grants, for Headscale
+as ACLs, which every release of it reads.
 
 Written for people to paste into their own policy, so it explains itself; it never replaces what stands there.
 """
@@ -51,7 +51,7 @@ def policy_for(settings: MeshSettings, names: Names = Names()) -> Policy:  # noq
     owners = {
         names.operator: (),
         **{tag: (names.operator,) for tag in tags if tag != names.operator},
-        **{tag: () for tag in others},
+        **dict.fromkeys(others, ()),
     }
     grants = (
         Grant(
@@ -88,11 +88,11 @@ def as_acls(policy: Policy) -> str:
 def _notes(settings: MeshSettings, names: Names) -> Iterator[str]:
     if not settings.tags:
         yield f"The class gives its machines no tags: set spec.tailscaleConfig.tags to [{GPU_TAG}]."
-    yield f"Control planes run Tailscale too, with the tag {names.control_plane}; other nodes that do have {names.nodes}."
+    yield f"Control planes run Tailscale too, tagged {names.control_plane}; the cluster's other nodes: {names.nodes}."
     if settings.accept_routes:
-        yield "The machines accept routes: add a grant from their tags to the networks behind those, with the same ports."
+        yield "The machines accept routes: grant their tags the networks behind those as well, with the same ports."
     if any(tag == "tag:k8s" for tag in settings.tags):
-        yield "tag:k8s belongs to the Tailscale operator: a tag of its own keeps rented machines apart from its proxies."
+        yield "tag:k8s is the Tailscale operator's: a tag of their own keeps rented machines apart from its proxies."
 
 
 def _grant(grant: Grant) -> tuple[str, dict[str, object]]:

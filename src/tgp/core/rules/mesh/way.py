@@ -11,14 +11,15 @@ from typing import Any
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
-from tgp.core.model.boot_book import Entry
+from tgp.core.model.boot_book import Entry, MeshNote
 from tgp.core.model.key import Key
 from tgp.core.model.mesh import Backend, Device, MeshStand, Network
 from tgp.core.model.node import Node
 from tgp.core.model.survey import Survey
 from tgp.core.model.typed import Typed
 from tgp.core.rules.holdings import inspection_of, listed, same_account
-from tgp.core.rules.mesh.stand import addresses_of, lease_trouble, stand_of
+from tgp.core.rules.mesh.stand import addresses_of, silence_of, stand_of
+from tgp.core.rules.node_state import SCHEME
 
 REQUEST_UID = "tgp.io/request-uid"
 TITLES = {
@@ -30,7 +31,7 @@ TITLES = {
 }
 REPAIRS = {
     Backend.TAILSCALE: "run Tailscale on the control planes too, and grant them tcp:10250: tgp mesh policy",
-    Backend.HEADSCALE: "run Tailscale on the control planes too, and allow them tcp:10250: tgp mesh policy --for headscale",
+    Backend.HEADSCALE: "run Tailscale on the control planes too, and allow them tcp:10250: tgp mesh policy",
     Backend.WIREGUARD: "the control planes need a route to the tunnel's network, through its server",
     Backend.KUBESPAN: "KubeSpan must be on at the control planes, and UDP 51820 open at one end of each pair",
     Backend.NONE: "without a mesh the control planes must reach that address themselves",
@@ -70,7 +71,8 @@ class Probe:
 
     ok: bool | None
     words: str
-    forbidden: bool = False
+    forbidden: bool = False  # whoever asked may not
+    answered: bool = False  # somebody is there, and it is not the way that is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +130,12 @@ def read_probe(status: int, said: str, address: str) -> Probe:
     if status == 200:
         return Probe(True, f"the API server reaches {target}")
     if status in (401, 403) and "cannot get resource" in said:
-        return Probe(None, "you may not ask through the API server: it takes the right to get nodes/proxy", True)
-    if status in (401, 403):
-        return Probe(False, f"{target} answers, and refuses the API server ({status}): is its kubelet of this cluster?")
+        return Probe(
+            None, "you may not ask through the API server: it takes the right to get nodes/proxy", forbidden=True
+        )
+    if status in (401, 403):  # a kubelet's own words are no Status; nor are a proxy's
+        refused = f"at {target} somebody answers, and refuses the API server ({status})"
+        return Probe(False, f"{refused}: a kubelet of another cluster, or a proxy on the way", answered=True)
     if status == 404:
         return Probe(None, "the API server offers no way to kubelets (404)")
     if status in (500, 502, 503, 504):
@@ -144,7 +149,9 @@ def read_probe(status: int, said: str, address: str) -> Probe:
 def _request(target: Target) -> Link | None:
     record = target.request
     if record is None:
-        return Link("request", None, "no request has this Node: it was not rented here", "")
+        if target.node is not None and target.node.provider_id.startswith(SCHEME):
+            return Link("request", False, "no request has this Node any more, and it was rented", "tgp doctor")
+        return Link("request", True, "none: this Node was not rented")
     if record.object is None:
         return Link("request", None, f"{record.key} was written by a newer version", "upgrade tgp")
     if copied(record):
@@ -192,7 +199,7 @@ def _mesh(target: Target, way: Way) -> Iterator[Link]:
     if backend is Backend.NONE:
         yield Link("mesh", True, "it joined by no mesh")
         return
-    stand = _stand(target, way, backend, note.hostname)
+    stand = _stand(target, way, backend, note)
     yield Link("mesh" if not way.mesh_trouble else "address", stand.ok, stand.message, _mend_mesh(stand, backend))
     if way.device is not None and way.device.online is False:
         yield Link("device", False, f"{way.device.name or note.hostname} is offline in the {TITLES[backend]}", "")
@@ -204,9 +211,17 @@ def _without(way: Way) -> str:
     return "it joined by no mesh"
 
 
-def _stand(target: Target, way: Way, backend: Backend, hostname: str) -> MeshStand:
-    known = way.has_devices and way.asked and not way.mesh_trouble
-    return stand_of(TITLES[backend], hostname, target.node, way.device, ranges=way.ranges, has_devices=known)
+def _stand(target: Target, way: Way, backend: Backend, note: MeshNote) -> MeshStand:
+    listing = way.has_devices and way.asked and not way.mesh_trouble
+    return stand_of(
+        TITLES[backend],
+        note.hostname,
+        target.node,
+        way.device,
+        ranges=way.ranges,
+        has_devices=listing,
+        known=bool(note.device_id),
+    )
 
 
 def _mend_mesh(stand: MeshStand, backend: Backend) -> str:
@@ -247,15 +262,15 @@ def _kubelet(survey: Survey, target: Target, way: Way) -> Iterator[Link]:
         yield Link("Lease", None, way.lease_trouble)
     elif way.lease is None:
         yield Link("Lease", False, f"the kubelet of Node {node.name} has no Lease", "")
-    elif trouble := lease_trouble(node.name, way.lease, way.seen_at or survey.now):
-        yield Link("Lease", False, trouble, "")
+    elif silence := silence_of(node.name, way.lease, way.seen_at or survey.now):
+        yield Link("Lease", False, silence.words, "")
     else:
         yield Link("Lease", True, "renewed in time: the kubelet reaches the API server")
     if way.probe is None:
         return
     note = way.entry.mesh if way.entry is not None else None
     mend = ""
-    if way.probe.ok is False:
+    if way.probe.ok is False and not way.probe.answered:
         mend = REPAIRS[Backend(note.backend)] if note is not None else UNKNOWN_BACKEND
     elif way.probe.forbidden:
         mend = "kubectl auth can-i get nodes/proxy"

@@ -25,7 +25,7 @@ YOUNG_KEYS: dict[tuple[str, Path], tuple[int, int]] = {
     (CLASSIC_KIND, ("machine", "network", "kubespan", "filters", "excludeAdvertisedNetworks")): (12, 4),
     ("OOMConfig", ("strictCgroupClassOrdering",)): (13, 4),
 }
-# Arguments as lists can be written since 1.13, and are read since 1.13.6: what checks for unknown keys stumbled over it.
+# Arguments can be lists since 1.13, and are read as such since 1.13.6: the search for unknown keys stumbled over them.
 _LISTS_OF_ARGUMENTS_SINCE = (13, 6)
 _DURATION = re.compile(r"[-+]?(?:0|(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+\Z")
 _SIZE = re.compile(r"[0-9][0-9,]*(?:\.[0-9]*)?\s*(?:[kmgtpe]i?)?b?\s*\Z", re.IGNORECASE)

@@ -107,7 +107,7 @@ def _of_bundle(text: str, bundle: dict[str, Any], told: Mapping[str, str], by_ha
     return Taken("a secrets bundle", data, {**_FROM_BUNDLE, **by_hand}, left)
 
 
-def _of_secret(manifest: dict[str, Any], told: Mapping[str, str]) -> dict[str, str]:
+def _of_secret(manifest: dict[str, Any], told: dict[str, str]) -> dict[str, str]:
     said = {key: _decoded(value) for key, value in _strings(manifest.get("data"))} | dict(
         _strings(manifest.get("stringData"))
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tgp.core.model.node import Node
 from tgp.core.model.talos import NEWEST_MINOR, OLDEST_MINOR, TalosVersion, read_version
 
-USUAL = "v1.13.0"  # where neither a class nor the operator nor the cluster's nodes say
+USUAL = "v1.13.9"  # where neither a class nor the operator nor the cluster's nodes say
 KUBELET_IMAGE = "ghcr.io/siderolabs/kubelet"
 OLDER_BY = 3  # minors that a kubelet may be behind its API server
 SUPPORTS = 6  # minors of Kubernetes that one Talos runs, counted back from its newest

@@ -52,6 +52,8 @@ def sheets_of(
         written = templates[provider] if templates is not None else template_of(config)
         unread, template = (written.why, None) if isinstance(written, Unread) else ("", written)
         said = version or (read_version(config.image) if config.image else None) or default_version
+        if not said.supported:
+            unread = f"{config.image} is not a Talos of v1.10 to v1.14"
         by_config.setdefault((unread, template, said, config.kubelet_image or ""), []).append(provider)
     mesh = backend or Backend(backend_of(node_class, default_backend) or Backend.NONE)
     name = node_class.metadata.name or "a class without a name"

@@ -1,0 +1,97 @@
+"""Somebody at a terminal, in a world whose machines boot Talos and join by a tailnet."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.sim.an_operator import NAMESPACE_NAME
+from tgp.adapters.kube.client import KubeCluster
+from tgp.api.resource import NAMESPACE
+from tgp.app.clouds import AllClouds
+from tgp.app.house import NoWay
+from tgp.app.main import tgp
+from tgp.app.meshes import AllMeshes
+from tgp.app.premises import Premises
+from tgp.app.talos_desk import TalosDesk
+from tgp.core.model.identity import cluster_id
+from tgp.ports.cluster import ClusterError
+from tgp.ports.http import Call, Http, Reply
+from tgp.sim.clouds.dialling import Dialler
+from tgp.sim.entropy import SeededEntropy
+from tgp.sim.world import KUBERNETES, World
+
+PROXY = "/proxy/healthz"
+
+
+class Kubelets:
+    """The API server, and the way to kubelets that it has and the one in memory does not. May refuse reads, too."""
+
+    def __init__(self, http: Http, answer: Reply, forbidden: str) -> None:
+        self._http = http
+        self._answer = answer
+        self._forbidden = forbidden
+
+    async def send(self, call: Call) -> Reply:
+        if call.path.endswith(PROXY):
+            return self._answer
+        if self._forbidden and self._forbidden in call.path:
+            return refusal(403, f'User "ada" cannot get resource at {call.path}')
+        return await self._http.send(call)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._http, name)
+
+
+def refusal(status: int, message: str) -> Reply:
+    """As the API server writes one."""
+    body = {"kind": "Status", "code": status, "reason": "Forbidden", "message": message}
+    return Reply(status, json.dumps(body).encode())
+
+
+class Person:
+    """Stands where the hall would."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.kubelet = Reply(200, b"ok")  # what the API server says of the way to one
+        self.forbidden = ""  # a part of a path that may not be read
+
+    @asynccontextmanager
+    async def premises(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[Premises]:
+        clock, entropy, http = self.world.clock, SeededEntropy(self.world.seed, "person"), self._http()
+        cluster, dial = KubeCluster(http, entropy), Dialler(self.world.network, self.world.clock)
+        kube_system = self.world.api.backstage.get(NAMESPACE, "", "kube-system")
+        yield Premises(
+            http,
+            cluster,
+            clock,
+            AllClouds(dial, clock, entropy, self.world.resolver),
+            namespace=namespace or NAMESPACE_NAME,
+            context="cellar",
+            identity=cluster_id(kube_system["metadata"]["uid"]),
+            meshes=AllMeshes(dial, clock, entropy, cluster, namespace=NAMESPACE_NAME),
+        )
+
+    @asynccontextmanager
+    async def talos(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[TalosDesk]:
+        http = self._http()
+        try:
+            yield TalosDesk(http, KubeCluster(http, SeededEntropy(1, "person")), namespace or NAMESPACE_NAME)
+        except ClusterError as error:
+            raise NoWay(str(error)) from error
+
+    def _http(self) -> Http:
+        return Kubelets(self.world.visitor(KUBERNETES), self.kubelet, self.forbidden)
+
+    def tgp(self, *words: str, typed: str = "", given: str = "") -> Result:
+        """`typed`: answers to questions, on a terminal; `given`: standard input, without one."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncio, "run", self.world.until)
+            patch.setattr("tgp.app.house.House", lambda _world: self)
+            patch.setattr("tgp.surfaces.cli.confirming.interactive", lambda: bool(typed))
+            patch.setenv("COLUMNS", "160")
+            return CliRunner().invoke(tgp, words, input=typed or given)

@@ -1,0 +1,162 @@
+"""`tgp doctor node/NAME`: one machine link by link, with the rights of whoever asks, and nothing taken for granted."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.boot_world import Person, refusal
+from tests.sim.boot.a_tailnet import Joining, a_tailnet_class, joining
+from tgp.api.resource import LEASE, NODE, SECRET
+from tgp.ports.http import Reply
+
+ORDER = ["request", "machine", "mesh", "Node", "Lease", "kubelet"]
+
+
+@pytest.fixture
+def stage() -> Iterator[Joining]:
+    """With a machine that is ready."""
+    with joining("looked at") as found:
+        a_tailnet_class(found)
+        found.operate()
+        found.world.run(seconds=60)
+        found.wants()
+        found.until(lambda: found.phase() == "Ready")
+        yield found
+
+
+@pytest.fixture
+def node(stage: Joining) -> str:
+    return str((stage.request() or {})["status"]["nodeName"])
+
+
+@pytest.fixture
+def person(stage: Joining) -> Person:
+    return Person(stage.world)
+
+
+def links(person: Person, name: str) -> dict[str, tuple[str, str]]:
+    told = json.loads(person.tgp("doctor", name, "-o", "json").output)
+    return {link["name"]: (link["kind"], link["message"]) for link in told["links"]}
+
+
+def test_a_machine_that_is_well_is_well_link_by_link(person, stage, node):
+    result = person.tgp("doctor", f"node/{node}")
+    found = links(person, f"node/{node}")
+
+    assert result.exit_code == 0, result.output
+    assert "All well, from the request to the kubelet." in result.output
+    assert list(found) == ORDER
+    assert {kind for kind, _ in found.values()} == {"ok"}
+    assert stage.tailnet.devices()[0].addresses[0] in found["mesh"][1]
+
+
+def test_a_request_is_the_same_machine_by_another_name(person, node):
+    assert links(person, "request/default/train") == links(person, f"node/{node}") == links(person, "gr/train")
+
+
+def test_a_kubelet_that_the_api_server_cannot_reach_is_told_with_its_address_and_the_grants(person, node, stage):
+    person.kubelet = refusal(503, "error trying to reach service: dial tcp 100.64.0.7:10250: i/o timeout")
+    result = person.tgp("doctor", f"node/{node}")
+
+    assert result.exit_code == 1
+    assert f"cannot reach {stage.tailnet.devices()[0].addresses[0]}:10250" in result.output
+    assert "i/o timeout" in result.output
+    assert "tgp mesh policy" in result.output
+
+
+def test_who_may_not_ask_is_told_so_and_nothing_is_concluded(person, node):
+    person.kubelet = refusal(403, 'nodes "x" is forbidden: User "ada" cannot get resource "nodes/proxy"')
+    result = person.tgp("doctor", f"node/{node}")
+
+    assert result.exit_code == 2
+    assert "you may not ask through the API server" in result.output
+    assert "nobody can tell about: kubelet" in result.output
+
+
+def test_a_kubelet_of_another_cluster_is_no_question_of_rights(person, node):
+    person.kubelet = Reply(401, b"Unauthorized")
+
+    assert links(person, f"node/{node}")["kubelet"][0] == "broken"
+
+
+def test_without_the_secrets_the_mesh_is_not_asked_and_the_address_is_looked_at_all_the_same(person, node):
+    person.forbidden = "/secrets/tgp-operator-secret"
+    found = links(person, f"node/{node}")
+
+    assert found["mesh"] == ("unknown", "the mesh was not asked: you may not read Secret tgp-operator-secret")
+    assert found["address"][0] == "ok"
+
+
+def test_without_the_book_nobody_can_tell_how_it_joined(person, node):
+    person.forbidden = "/configmaps/tgp-boot"
+
+    assert links(person, f"node/{node}")["mesh"][0] == "unknown"
+
+
+def test_a_device_that_somebody_removed_is_named(person, node, stage):
+    for seat in stage.tailnet.devices():
+        stage.tailnet.remove(seat.id)
+    kind, words = links(person, f"node/{node}")["mesh"]
+
+    assert kind == "broken"
+    assert "was its device removed?" in words
+
+
+def test_a_silent_kubelet_is_told_by_its_lease(person, node, stage):
+    long_ago = {"spec": {"renewTime": "2020-01-01T00:00:00.000000Z", "leaseDurationSeconds": 40}}
+    stage.world.api.backstage.merge_patch(LEASE, "kube-node-lease", node, long_ago)
+    kind, words = links(person, f"node/{node}")["Lease"]
+
+    assert kind == "broken"
+    assert "for the last time" in words
+
+
+def test_a_node_that_was_not_rented_is_looked_at_as_far_as_it_goes(person, stage):
+    stage.world.api.backstage.create(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "cellar"}})
+    found = links(person, "node/cellar")
+
+    assert found["request"] == ("ok", "none: this Node was not rented")
+    assert set(found) == {"request", "Node", "Lease", "kubelet"}
+
+
+def test_a_rented_node_without_its_request_is_a_leftover(person, stage):
+    spec = {"providerID": "tgp://simulated/tgp-0123456789-0-1"}
+    stage.world.api.backstage.create(
+        NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "left"}, "spec": spec}
+    )
+
+    assert links(person, "node/left")["request"][0] == "broken"
+
+
+def test_a_name_that_nobody_has_comes_with_the_nearest(person, node):
+    result = person.tgp("doctor", f"node/{node[:-1]}")
+
+    assert result.exit_code == 2
+    assert f"did you mean node/{node}?" in result.output
+    assert person.tgp("doctor", "request/default/trian").exit_code == 2
+    assert person.tgp("doctor", "pod/x").exit_code == 2
+    assert person.tgp("doctor", f"node/{node}", "--fix").exit_code == 2
+
+
+def test_a_machine_on_its_way_tells_what_is_missing():
+    with joining("on its way") as stage:
+        a_tailnet_class(stage)
+        stage.operate()
+        stage.world.run(seconds=60)
+        stage.wants()
+        stage.until(lambda: bool(stage.book()), step=1)
+        found = links(Person(stage.world), "request/default/train")
+
+        assert found["mesh"][0] == "broken"
+        assert "does not know" in found["mesh"][1]
+        assert found["Node"][0] == "broken"
+        assert "kubelet" not in found
+
+
+def test_no_secret_is_told(person, node, stage):
+    told = person.tgp("doctor", f"node/{node}", "-o", "json").output
+    secrets = stage.world.api.backstage.objects(SECRET, "tgp-system")
+
+    assert stage.tailscale.client.secret not in told
+    assert all(value not in told for each in secrets for key, value in each["data"].items() if "secret" in key)
