@@ -63,6 +63,7 @@ PROVIDER = "simulated"
 GPU = "nvidia.com/gpu"
 SERVER_KEY = b64encode(b"the public key of a tunnel's end").decode()
 POOL = "10.8.0.0/24"
+TALOS = {"1.36": {}, "1.28": {"image": "v1.10.6"}}  # that runs a kubelet of that release; else the operator's own
 MESHES = ("tailscale", "headscale", "wireguard")  # a class of that name for each
 PLAIN = "none"  # and one whose machines join by no mesh
 ANSWERED_S = 3.0  # the controller manager takes milliseconds for those of its groups
@@ -209,7 +210,7 @@ def town(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.Te
     admin("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     admin("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
     with Village("joining") as village:
-        classes = [a_class(village, name) for name in (PLAIN, *MESHES)]
+        classes = [a_class(village, name, TALOS[plane.wanted.version]) for name in (PLAIN, *MESHES)]
         admin.apply(a_secret(village), true_join_secret(plane), a_device_plugin(), *classes)
         crew = Crew(plane, village.signposts(), tmp_path_factory.mktemp("replicas"))
         crew.start("first")
@@ -229,9 +230,13 @@ def true_join_secret(plane: ControlPlane) -> dict[str, Any]:
     return secret
 
 
-def a_class(village: Village, mesh: str) -> dict[str, Any]:
+def a_class(village: Village, mesh: str, talos: dict[str, str]) -> dict[str, Any]:
     settings = written(settings_of(PROVIDER, village.urls()[PROVIDER]))
-    spec: dict[str, Any] = {"providers": [{"name": PROVIDER, "settings": settings}], "networking": {"backend": mesh}}
+    spec: dict[str, Any] = {
+        "providers": [{"name": PROVIDER, "settings": settings}],
+        "networking": {"backend": mesh},
+        "talosConfig": dict(talos),
+    }
     match mesh:
         case "tailscale":
             spec["tailscaleConfig"] = {"tags": ["tag:tgp-gpu"]}
@@ -240,7 +245,7 @@ def a_class(village: Village, mesh: str) -> dict[str, Any]:
             spec["tailscaleConfig"] = {"tags": ["tag:gpu"], "loginServer": HEADSCALE_URL, "apiKeySecretRef": key}
         case "wireguard":
             tunnel = {"publicKey": SERVER_KEY, "serverEndpoint": "203.0.113.7:51820", "addressPool": POOL}
-            spec["talosConfig"] = {"wireGuardConfig": tunnel}
+            spec["talosConfig"]["wireGuardConfig"] = tunnel
     return {"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass", "metadata": {"name": mesh}, "spec": spec}
 
 

@@ -1,15 +1,23 @@
-"""The rules that `tgp mesh policy` prints, read by Headscale itself."""
+"""The rules that `tgp mesh policy` prints: Headscale reads them, and nothing gets through besides what they say."""
 
 import json
 import subprocess
 
 import pytest
 
-from tgp.core.model.mesh import Backend, MeshSettings
-from tgp.core.rules.mesh.policy import as_acls, as_grants, policy_for
-from tools.toolbox import HEADSCALE_SERVER
+from tests.realmesh.machine import documents, environment_of
+from tests.realmesh.traffic import carried, silent
+from tgp.core.model.mesh import Backend, MeshSettings, TailscaleJoin
+from tgp.core.model.secret import Secret
+from tgp.core.rules.mesh.policy import CONTROL_PLANE_TAG, as_acls, as_grants, policy_for
+from tools.lan.headscale import HeadscaleServer
+from tools.lan.host import wait_for
+from tools.lan.tailscale import Programs, TailscaleClient
+from tools.toolbox import CONTAINERBOOT, HEADSCALE_SERVER, TAILSCALE_CLI, TAILSCALED
 
 BOUND_S = 60
+GPU = "tag:gpu"
+API_SERVER, TRUSTD, KUBELET, APID, SSH = 6443, 50001, 10250, 50000, 22
 
 
 @pytest.mark.parametrize("form", [as_grants, as_acls])
@@ -31,6 +39,38 @@ def test_headscale_takes_either_form(form, program_of, tmp_path):
 
     assert good.returncode == 0, good.stdout + good.stderr
     assert bad.returncode != 0, "it does look: a tag that nobody owns is refused"
+
+
+@pytest.mark.parametrize("form", [as_grants, as_acls])
+def test_joining_gets_through_and_nothing_else_does(form, lan, program_of):
+    rules = form(policy_for(MeshSettings(Backend.HEADSCALE, tags=(GPU,))))
+    server = HeadscaleServer(lan.host("server"), program_of(HEADSCALE_SERVER), policy=rules)
+    programs = Programs(program_of(CONTAINERBOOT), program_of(TAILSCALED), program_of(TAILSCALE_CLI))
+
+    def joined(name: str, tag: str):
+        papers = TailscaleJoin(Secret(server.a_key(tag)), name, login_server=server.url)
+        client = TailscaleClient(lan.host(name), programs, environment_of(documents(papers)), server.authority)
+        return client.host, client.joined()
+
+    control, at_control = joined("control", CONTROL_PLANE_TAG)
+    train, at_train = joined("train", GPU)
+
+    wait_for(lambda: arrives(train, control, at_control, API_SERVER), BOUND_S, lambda: "no way to the API server")
+    wait_for(lambda: arrives(control, train, at_train, KUBELET), BOUND_S, lambda: "no way to the kubelet")
+    assert carried(train, control, at_control, TRUSTD)
+    assert carried(control, train, at_train, APID)
+    assert silent(train, at_control, SSH)
+    assert silent(train, at_control, KUBELET)
+    assert silent(control, at_train, SSH)
+    assert silent(control, at_train, API_SERVER)
+
+
+def arrives(sender, receiver, address: str, port: int) -> bool:
+    """While the way is being made nothing is told by a first failure."""
+    try:
+        return carried(sender, receiver, address, port)
+    except OSError:
+        return False
 
 
 def headscale_in(folder) -> dict:

@@ -26,7 +26,8 @@ ANSWER_BOUND_S = 10.0
 class HeadscaleServer:
     """Listening, and with the API key of an administrator."""
 
-    def __init__(self, host: Host, program: Path, tags: tuple[str, ...] = ("tag:gpu",)) -> None:
+    def __init__(self, host: Host, program: Path, tags: tuple[str, ...] = ("tag:gpu",), policy: str = "") -> None:
+        """`policy` empty: everybody may reach everybody."""
         self.host = host
         self._tags = tags
         self.url = f"https://{host.address}"
@@ -41,16 +42,17 @@ class HeadscaleServer:
         self._policy = host.folder / "policy.json"
         owners = {tag: ["tgp@"] for tag in tags}
         everything = {"action": "accept", "src": ["*"], "dst": ["*:*"]}
-        self._policy.write_text(json.dumps({"tagOwners": owners, "acls": [everything]}))
+        self._policy.write_text(policy or json.dumps({"tagOwners": owners, "acls": [everything]}))
         self._config.write_text(json.dumps(self._settings()))  # JSON is YAML
         self._program = host.start("headscale", [str(program), "serve", "--config", str(self._config)])
         wait_for(self._is_up, START_BOUND_S, lambda: f"Headscale did not answer. {self._program.tail()}")
         asked = (str(program), "apikeys", "create", "--config", str(self._config), "--output", "json")
         self.api_key: str = json.loads(host.run(*asked))
 
-    def a_key(self) -> str:
+    def a_key(self, *tags: str) -> str:
         """One that lets one machine in, minted without any client of ours."""
-        body = {"reusable": False, "ephemeral": True, "aclTags": list(self._tags), "expiration": "2100-01-01T00:00:00Z"}
+        given = list(tags or self._tags)
+        body = {"reusable": False, "ephemeral": True, "aclTags": given, "expiration": "2100-01-01T00:00:00Z"}
         asked = urllib.request.Request(  # noqa: S310 - our own address
             f"{self.url}/api/v1/preauthkey",
             json.dumps(body).encode(),

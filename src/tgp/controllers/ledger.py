@@ -95,7 +95,7 @@ class _Ghost:
 
 
 class Ghosts:
-    """Requests that vanished with a machine: somebody stripped the finalizer. They count until the machine is gone."""
+    """Requests that vanished with a machine, or whose record did: they count until the machine is gone."""
 
     def __init__(self, rosters: Rosters, boottime: Callable[[], float]) -> None:
         self._rosters = rosters
@@ -103,8 +103,8 @@ class Ghosts:
         self._ghosts: dict[str, _Ghost] = {}  # by uid
 
     def notice(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> None:
-        """A handler of the requests' store."""
-        if old is None or new is not None:
+        """A handler of the requests' store. A status that was wiped forgets its machine as well."""
+        if old is None or (new is not None and attempts_of(new)):
             return
         attempt = None if copied(old) else open_attempt(attempts_of(old))
         till = till_of_attempt(attempt) if attempt is not None else None

@@ -5,7 +5,7 @@ away by force, its status was wiped, or a kubelet registered after the machine w
 
 A Node that is Ready while its machine is gone is worse than left over: somebody kept the certificate, and speaks for
 it. Pods are sent away and new ones kept off first, by a taint that no kubelet may lift; then it goes, too. Whoever has
-the certificate may register it again: then it is gone again at the next look.
+the certificate may register it again: then it is cleared at once, and goes again.
 """
 
 from collections.abc import Callable, Iterable
@@ -134,6 +134,8 @@ class LeftoverNodes:
         """
         if any(machine.token == str(token) for _, machine in self._rosters.of_request(token.uid)):
             return False
+        if str(token) in self._over:  # that was proved before, and no machine is ever ordered under its token again
+            return True
         tills = self._tills(provider)
         if alive:
             attempt = self._attempt(token)
@@ -141,8 +143,7 @@ class LeftoverNodes:
             tills |= {till.name} if till is not None else set()
             if not tills or (till is not None and attempt is not None and self._is_another(till, attempt)):
                 return False
-        from_then = since if str(token) in self._over else since + GONE_AFTER
-        return all(self._rosters.listed_since(name, from_then) for name in tills)
+        return all(self._rosters.listed_since(name, since + GONE_AFTER) for name in tills)
 
     def _attempt(self, token: Token) -> Attempt | None:
         """None: nobody knows more of it. Then it is nobody's, and would be given back if it were listed."""

@@ -320,6 +320,22 @@ class Lookout:
             return ""
         return f"{silent} of {len(ours)} Nodes are not seen at once: the network's fault, not theirs; nothing is ended"
 
+    def _many_disconnected(self, stand: MeshStand, node: Node | None) -> str:
+        """Where the mesh knows so many no more whose Nodes are well, it is asked wrongly, or tells another's list."""
+        if stand.ok is not False or node is None or node.ready is not True:
+            return ""
+        stands = [
+            self._stand(attempt.token, self._views.nodes.get(Key("", record.object.status.node_name or "")))
+            for record in self._views.requests.values()
+            if record.object is not None
+            and record.object.status.ready_at is not None
+            and (attempt := open_attempt(attempts_of(record))) is not None
+        ]
+        lost = sum(each.ok is False for each in stands)
+        if lost <= max(FEW_SILENT, len(stands) // SHARE_SILENT):
+            return ""
+        return f"{lost} of {len(stands)} machines are lost to the mesh at once: its fault, not theirs; nothing is ended"
+
     def _presence(self, attempt: Attempt) -> Presence:
         till = till_of_attempt(attempt)
         if till is None:
@@ -371,7 +387,7 @@ class Lookout:
             node=seen,
             mesh=stand,
             drifted=drift(stand, node_class, provider, sight.record.object, self._policy.default_backend),
-            many_unseen=self._many_unseen(node),
+            many_unseen=self._many_unseen(node) or self._many_disconnected(stand, node),
             drain=self._drain(sight, node if ours else None, pods),
         )
 

@@ -99,7 +99,6 @@ OF_ITS_TUNNEL = (
     "machine.kubelet.nodeIP.validSubnets.",
     "machine.nodeAnnotations.flannel.alpha.coreos.com/public-ip-overwrite",
 )
-LONGEST_REFUSAL = 4096  # characters: what a status takes
 
 
 def hostile(luck: Random) -> str:
@@ -230,7 +229,6 @@ def test_a_tenants_words_stay_words(name: str):
             assert tuple(hall.vault.read_so_far) == plain.read, written
             assert set(hall.urls) <= set(plain.urls), written
         assert not [words for words in refusals if any(value in words for value in told(hall).values())]
-        assert max(map(len, refusals)) <= LONGEST_REFUSAL
         return rendered, len(refusals)
 
     rendered, refused = in_a_hall(tenants)

@@ -109,3 +109,14 @@ def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_sh
     assert len(ledger.held("rented")) == 1
     rosters.put(till.name, Roster("a-1", 1001.0 + BELIEVED_GONE_AFTER, ()))
     assert ledger.held("rented") == []
+
+
+def test_a_machine_counts_on_when_the_status_that_named_it_is_wiped():
+    """The next in line was let in while the forgotten machine was still on the bill."""
+    rosters = Rosters(lambda: 0.0)
+    ghosts = Ghosts(rosters, lambda: 0.0)
+    before = a_record(1, msgspec.structs.replace(a_machine(), token=token_for("abcdef0123", uid(1), 1), offer=OFFER))
+
+    ghosts.notice(before, a_record(1, version=2))
+
+    assert [each.uid for each in ghosts.of("rented")] == [plain_uid(uid(1))]

@@ -12,7 +12,12 @@ MAY_NOT = 'nodes "a" is forbidden: User "ada" cannot get resource "nodes/proxy" 
     [
         (200, "ok", True, "the API server reaches 100.64.0.7:10250"),
         (403, MAY_NOT, None, "you may not"),
-        (403, "Forbidden (user=kube-apiserver, verb=get)", False, "refuses the API server (403): a kubelet of another cluster"),
+        (
+            403,
+            "Forbidden (user=kube-apiserver, verb=get)",
+            False,
+            "refuses the API server (403): a kubelet of another cluster",
+        ),
         (401, "Unauthorized", False, "refuses the API server (401)"),
         (404, "the server could not find the requested resource", None, "no way to kubelets"),
         (502, "", False, "cannot reach 100.64.0.7:10250: it answers 502"),

@@ -1,6 +1,8 @@
 """A template's line on a screen: variables and structure are seen, what may be a secret is not."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tgp.core.rules.talos.source_line import shown
 
@@ -19,6 +21,8 @@ from tgp.core.rules.talos.source_line import shown
         ("  image: https://me:pass@example.org/x", "  image: https://***@example.org/x"),
         ("  crt: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t", "  crt: ***"),
         ("word abcdef.0123456789abcdef word", "word *** word"),
+        ("password hunter2 {{ if x }}", "password *** {{ if x }}"),
+        ("  - TS_AUTHKEY=/a8fK", "  - TS_AUTHKEY=***"),
     ],
 )
 def test_what_may_be_a_secret_is_hidden(line, seen):
@@ -40,6 +44,15 @@ def test_what_may_be_a_secret_is_hidden(line, seen):
 )
 def test_what_helps_to_find_the_place_is_seen(line):
     assert shown(line) == line
+
+
+@given(
+    key=st.sampled_from(("token", "key", "secret", "privateKey", "presharedKey", "password", "passphrase", "content")),
+    value=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=8).filter(lambda text: "{{" not in text),
+    around=st.sampled_from(("  {}: {}", "{}: '{}'", "- {}: {}", '"{}": "{}"', "    {}:   {}  # why")),
+)
+def test_no_value_of_a_secret_key_is_ever_shown(key, value, around):
+    assert value not in shown(around.format(key, value))
 
 
 def test_no_line_is_endless():

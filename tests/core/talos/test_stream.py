@@ -222,3 +222,11 @@ def test_no_text_makes_the_reader_stumble(text):
     except Unreadable:
         return
     assert isinstance(documents, tuple)
+
+
+@pytest.mark.parametrize("length", [999, 1000, 1023, 1025, 5000])
+def test_a_key_is_a_key_however_long_it_is(length):
+    """YAML looks for a colon within 1024 characters only."""
+    data = {"machine": {"nodeLabels": {"k" * length: "v", "after": "w"}, "pods": [{"k" * length: "v", "b": "c"}]}}
+
+    assert [document.data for document in read_stream(write_stream([data]))] == [data]

@@ -10,7 +10,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, dial_of
-from tests.sim.lives.an_estate import Lives, lives
+from tests.sim.lives.an_estate import Lives, keys_of, lives
 from tgp.adapters.factory.wire import DEFAULT_URL as FACTORY
 from tgp.adapters.mesh.tailscale.dialect import TAILSCALE_API
 from tgp.api.resource import CONFIG_MAP, SECRET
@@ -110,7 +110,7 @@ def joining(
             if manifest["metadata"]["name"] != NAMESPACE_NAME:
                 place(world, manifest)
         place(world, join_secret())
-        keys = {"client-id": tailscale.client.id, "client-secret": tailscale.client.secret}
+        keys = {"client-id": tailscale.client.id, "client-secret": tailscale.client.secret, **keys_of(stage.shops)}
         a_secret(world, "tgp-operator-secret", **keys)
         shown = Joining(stage.world, stage.estate, stage.witness, stage.shops, tailscale=tailscale, factory=factory)
         discreet = watch_joining(shown, **(bounds or {}))

@@ -152,8 +152,12 @@ def lives(
         yield Lives(world, estate, witness, shops)
 
 
+def keys_of(shops: Mapping[str, Simulator]) -> dict[str, str]:
+    return {DEFAULT_KEYS[name]: shop.key_at(_place(name)) for name, shop in shops.items() if name in DEFAULT_KEYS}
+
+
 def give_keys(world: World, shops: Mapping[str, Simulator]) -> None:
-    keys = {DEFAULT_KEYS[name]: shop.key_at(_place(name)) for name, shop in shops.items() if name in DEFAULT_KEYS}
+    keys = keys_of(shops)
     if keys:
         a_secret(world, "tgp-operator-secret", **keys)
 

@@ -5,7 +5,8 @@ from typing import Any
 
 from tests.sim.boot.a_tailnet import TAG, Joining, a_tailnet_class, joining, talos_operator
 from tests.sim.lives.reference import QUICK
-from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, NAMESPACE
+from tgp.core.rules.purchase import ALLOW_UNTRUSTED
 from tgp.sim.apiserver.authentication import Authentication
 from tgp.sim.apiserver.core import Ask, Write
 from tgp.sim.apiserver.verbs.create import create
@@ -127,6 +128,17 @@ def _number_of_the_token(seed: str) -> int:
         return made[0].number
 
 
+def a_marketplaces_host(seed: str) -> None:
+    """A machine of somebody who sells what he owns, in a namespace that allows it."""
+    community = [{"name": "runpod", "settings": {"cloud": "COMMUNITY"}}]
+    with joining(seed, "runpod", kubelets=QUICK) as stage:
+        change = {"metadata": {"labels": {ALLOW_UNTRUSTED: "true"}}}
+        stage.world.api.backstage.merge_patch(NAMESPACE, "", "default", change)
+        begin(stage, providers=community, bootPolicy="Any", instanceRequirements={"minTrust": "Any"})
+        stage.wants()
+        stage.until(is_ready(stage), minutes=30)
+
+
 JOINING: tuple[Callable[[str], None], ...] = (
     joins_a_tailnet,
     silent_tailnet,
@@ -134,4 +146,5 @@ JOINING: tuple[Callable[[str], None], ...] = (
     namesake,
     token_read_by_its_host,
     lost_answer_to_a_token,
+    a_marketplaces_host,
 )

@@ -38,6 +38,7 @@ KILLS: dict[str, Kill] = {
     "ready-without-the-mesh": Kill("wrong-address", "J5"),
     "restored-copy-buys": Kill("restored", "I13"),
     "settle-on-the-stored-clock": Kill("crash-after-a-late-order", "I9"),
+    "shared-with-everybody": Kill("a-marketplaces-host", "J7"),
     "short-settle": Kill("cut-off-while-it-orders", "I9"),
     "stopped-is-gone": Kill("outbid", "I9"),
     "token-kept-after-the-join": Kill("joins-a-tailnet", "J2"),

@@ -4,6 +4,7 @@ Nothing here is paid for. What is made (a bootstrap token, a key of the mesh) is
 and removed whatever happens in between.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -11,17 +12,18 @@ import msgspec
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.controllers.boot.book import BootBook
-from tgp.controllers.boot.images import ImageDesk
+from tgp.controllers.boot.images import IN_A_TAILNET, ImageDesk
 from tgp.controllers.boot.mesh_desk import MeshDesk
 from tgp.controllers.boot.papers import PaperDesk
 from tgp.controllers.boot.stands import Stands
 from tgp.controllers.boot.tokens import BootstrapTokens
-from tgp.core.model.boot_book import Entry, note_of, trace_of
+from tgp.core.model.boot_book import Entry, MeshNote, note_of, trace_of
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.machine_config import TemplateRefused
 from tgp.core.model.mesh import Backend, MeshSettings, TailscaleJoin, TunnelJoin
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.secret import Secret
+from tgp.core.model.token import read_token
 from tgp.core.rules.mesh.choice import hostname_for, mesh_of
 from tgp.core.rules.purchase import untrusted
 from tgp.core.rules.talos.pages import Expectations
@@ -67,6 +69,7 @@ class TalosBoot:
         self._clock = clock
         self._default_backend = default_backend
         self._learn = learn  # what must never pass a log
+        self._naming = asyncio.Lock()  # two that find a hostname free would both take it
 
     def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:
         facts = self._clouds.facts(offer.provider)
@@ -133,8 +136,9 @@ class TalosBoot:
 
     async def _enrol(self, birth: Birth, settings: MeshSettings) -> Enrolment:
         """On paper first: under this name something may be in the mesh from now on."""
-        offer = birth.offer
-        hostname = hostname_for(birth.node_class, offer.provider, birth.spec, birth.node_name)
+        hostname = birth.node_name
+        if settings.backend in IN_A_TAILNET:
+            hostname = hostname_for(birth.node_class, birth.offer.provider, birth.spec, birth.node_name)
         try:
             mesh = await self._meshes.open(settings)
             await self._let_go(birth.token)
@@ -146,7 +150,9 @@ class TalosBoot:
                 birth.expires_at.replace(microsecond=0),
                 note_of(settings, hostname),
             )
-            await self._book.write(entry)
+            async with self._naming:
+                await self._make_way(entry)
+                await self._book.write(entry)
             enrolment = await mesh.enrol(Ticket(hostname, birth.node_name, birth.token, birth.expires_at))
         except MeshRefused as error:
             raise BootRefused("MeshRefused", str(error)) from error
@@ -159,6 +165,19 @@ class TalosBoot:
         if note != entry.mesh:
             await self._book.write(msgspec.structs.replace(entry, mesh=note))
         return enrolment
+
+    async def _make_way(self, entry: Entry) -> None:
+        """A hostname may be all that tells which device is whose: two machines at once must not have the same."""
+        assert entry.mesh is not None, "it was written just now"
+        for other in list((await self._book.entries()).values()):
+            if other.token == entry.token or other.mesh is None or _place(other.mesh) != _place(entry.mesh):
+                continue
+            if not _of_one_request(other.token, entry.token):
+                raise BootRefused(
+                    "HostnameTaken", f"{entry.mesh.hostname} is Node {other.node} in the mesh: choose another hostname"
+                )
+            await self._let_go(other.token)  # an earlier attempt's, which is over
+            await self._book.drop(other.token)
 
     async def discard(self, token: str) -> None:
         await self._tokens.remove(token)
@@ -177,6 +196,15 @@ class TalosBoot:
             return
         mesh: Mesh = await self._meshes.reopen(entry.mesh)
         await mesh.remove(trace)
+
+
+def _place(note: MeshNote) -> tuple[str, str, str]:
+    return note.backend, note.login_server, note.hostname
+
+
+def _of_one_request(token: str, other: str) -> bool:
+    ours, theirs = read_token(token), read_token(other)
+    return ours is not None and theirs is not None and ours.uid == theirs.uid
 
 
 def _secrets_of(enrolment: Enrolment) -> Iterator[Secret]:

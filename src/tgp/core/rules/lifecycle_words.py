@@ -167,7 +167,8 @@ def _ready(sight: Sight, attempt: Attempt) -> Verdict:
     if not sight.node.initialized:
         return _not_ready("NotInitialized", sight.node.words)
     if sight.mesh.ok is False or (sight.mesh.ok is None and sight.status.ready_at is None):
-        return _not_ready(sight.mesh.reason, sight.mesh.message)
+        why = sight.mesh.message
+        return _not_ready(sight.mesh.reason, f"{why}; {sight.many_unseen}" if sight.many_unseen else why)
     length = idle_timeout(sight)
     until = "" if length is None else f"; given back after {_length(length)} without a pod that uses a GPU"
     return Verdict("Ready", True, "Ready", f"Node {node.name} is ready at {_price_words(attempt)}{until}")

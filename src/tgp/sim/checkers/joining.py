@@ -310,7 +310,7 @@ class NothingShared(Checker):
             self._tokens[_plain(after, "token-secret")] = made.token
 
     def made(self, rented: Rented) -> None:
-        for documents in documents_in(rented.machine.user_data):
+        for documents in (each for blob in _blobs(rented) for each in documents_in(blob)):
             self.configs += 1
             for found in overshared(documents, shared=not self._is_untrusted(rented)):
                 self.blame(f"{found} is in what {rented} was ordered with")
@@ -398,7 +398,15 @@ class JoinSecrets(NoCanary):
 
 def guest_of(rented: Rented) -> TalosGuest | None:
     """What a machine was told to become; None: nothing."""
-    return guest_in(rented.machine.user_data)
+    return next((guest for blob in _blobs(rented) if (guest := guest_in(blob)) is not None), None)
+
+
+def _blobs(rented: Rented) -> Iterator[bytes]:
+    """Every text that its provider keeps of its order."""
+    yield rented.machine.user_data
+    for _, value in _leaves(dict(rented.machine.detail)):
+        if isinstance(value, str):
+            yield value.encode()
 
 
 def _plain(secret: Json, name: str) -> str:

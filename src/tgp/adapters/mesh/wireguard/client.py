@@ -118,7 +118,14 @@ class WireGuardMesh:
         )
 
     async def remove(self, trace: Trace) -> None:
-        await self._change(lambda record: record.without(trace.hostname))
+        """By its key, where that is known: under its name another may be at work by now."""
+
+        def let_go(record: Record) -> Record:
+            peer = record.peers.get(trace.hostname)
+            others = peer is not None and trace.key_id not in ("", peer.public_key)
+            return record if others else record.without(trace.hostname)
+
+        await self._change(let_go)
 
     async def check(self) -> MeshReport:
         """Whether the settings are whole and the record can be read. That it can be written shows the first write."""

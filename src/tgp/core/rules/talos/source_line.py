@@ -16,14 +16,14 @@ _SECRET_KEY = re.compile(
     r"content|id|(?:.*[._-])?(?:key|auth)|.*(?:key|secret|token|pass(?:word|phrase)?)", re.IGNORECASE
 )
 _BLOCK = re.compile(r"[|>][-+0-9]*")
-# TS_AUTHKEY=…, --auth-key=…, {token: …}: with a sign between name and value; or --authkey …, with none.
+# TS_AUTHKEY=…, --auth-key=…, {token: …}: with a sign between name and value; or --authkey …, password …, with none.
 _NAME = r"[A-Za-z0-9_-]*(?:key|secret|token|passw(?:or)?d|passphrase|auth)"
 _SIGNED = re.compile(rf"""({_NAME}["']?\s*[=:]\s*)([^\s,}}\]]+)""", re.IGNORECASE)
-_FLAG = re.compile(rf"(--?{_NAME}\s+)(\S+)", re.IGNORECASE)
+_FOLLOWED = re.compile(rf"(?:^|(?<=\s))({_NAME}\s+)(\S+)", re.IGNORECASE)
 _IN_URL = re.compile(r"(?<=://)[^/@\s]+@")
 _TOKEN = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b")
 _LONG = re.compile(r"[A-Za-z0-9+/=_-]{20,}")
-_PLACE = re.compile(r"""["']?(?:file:)?/[a-z]""")  # where a secret lies is none itself
+_PLACE = re.compile(r"""["']?(?:file:)?/(?:etc|opt|run|system|tmp|usr|var)/""")  # where a secret lies is none itself
 
 
 def shown(line: str) -> str:
@@ -33,8 +33,9 @@ def shown(line: str) -> str:
     found = _KEYED.match(text)
     if found and _SECRET_KEY.fullmatch(found[3]) and not _harmless(found[5]):
         text = f"{text[: found.start(5)]}{HIDDEN}"
-    for named in (_SIGNED, _FLAG):
-        text = named.sub(_unnamed, text)
+    text = _SIGNED.sub(_unnamed, text)
+    if found is None:  # not of YAML: of a script, or of whatever a file holds
+        text = _FOLLOWED.sub(_unnamed, text)
     text = _TOKEN.sub(HIDDEN, _IN_URL.sub(f"{HIDDEN}@", text))
     text = _LONG.sub(lambda word: HIDDEN if _random(word[0]) else word[0], text)
     text = text if len(text) <= LONGEST else text[:LONGEST] + "…"

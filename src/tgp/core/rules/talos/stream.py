@@ -46,6 +46,7 @@ _GENERAL_TAGS = frozenset(
 _PLAIN = re.compile(r"[A-Za-z/](?:[A-Za-z0-9_./+@=,()-]|:(?=[A-Za-z0-9_./])| (?=[A-Za-z0-9_./+@=(-]))*\Z")
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf", "infinity"))
 _PLAIN_MAX = 200  # longer ones are quoted: nobody reads them, and quoting is the safer half
+_KEY_MAX = 1000  # YAML looks for the colon of a key within 1024 characters, unless it is told that one comes
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _UNPRINTABLE = re.compile(r'["\\]|[^\x20-\x7e]')
 _LITERAL = re.compile(r"[\x21-\x7e][\x20-\x7e]*(?:\n[\x20-\x7e]*)*\n?\Z")
@@ -342,7 +343,8 @@ def _block(value: Any, indent: int) -> Iterator[str]:
     margin = "  " * indent
     if isinstance(value, dict) and value:
         for key, item in value.items():
-            yield f"{margin}{_scalar(key)}:"
+            spelled = _scalar(key)
+            yield f"{margin}{spelled}:" if len(spelled) <= _KEY_MAX else f"{margin}? {spelled}\n{margin}:"
             yield from _after(item, indent)
     elif isinstance(value, list) and value:
         for item in value:
