@@ -70,8 +70,9 @@ AIMS = Aims(
 )
 AIMS_AT_PROVIDER = Aims(crash_before=0.005, crash_after=0.01, pause=0.01, freeze=0.01)
 # Of the lean world, seconds: a provider takes its time over an order, so that crashes and pauses meet orders on their
-# way; and lists machines as late as it promises to at most (10 s), not twice as soon.
-AT_THE_COUNTER = Latency(0.05, 6.0)
+# way; and lists machines as late as it promises to at most (10 s), not twice as soon. One order in fifty arrives when
+# its buyer has long been hung up on: within the half minute that a call may take, which is what doubt has to wait for.
+AT_THE_COUNTER = Latency(0.05, 6.0, held_up=0.02, latest=28.0)
 LISTED_AFTER = (0.0, 9.5)
 
 # Chances per call of the verb that each befalls.
@@ -83,13 +84,14 @@ PROVIDER: dict[Mishap, Rate] = {
     Mishap.BUSY_TEXT: Rate(0.005, "429 without a word of when to come back"),
     Mishap.HTML: Rate(0.005, "a page of a bot shield, with status 200"),
     Mishap.EMPTY_BODY: Rate(0.005, "200 and nothing: proves nothing"),
-    Mishap.LIST_NOTHING: Rate(0.01, "an empty list, though machines are there: believing it once forgets them all"),
+    Mishap.LIST_NOTHING: Rate(0.03, "an empty list, though machines are there; so often that two come in a row"),
     Mishap.LIST_PARTIAL: Rate(0.005, "the second page of a list fails"),
     Mishap.LIST_LAGS: Rate(0.002, "a launch is hidden for four minutes, far beyond the provider's known lag"),
     Mishap.SOLD_OUT: Rate(0.03, "sold between looking and buying"),
     Mishap.MADE_TWICE: Rate(0.003, "two machines for one order: the collector's daily bread"),
     Mishap.DEARER: Rate(0.002, "billed above the price that was quoted: given back at once"),
     Mishap.STUCK: Rate(0.001, "never starts; each one is paid for until its deadline, which is the provider's waste"),
+    Mishap.OUTBID: Rate(0.005, "somebody bids more: it stands still, is listed on, and its disk costs"),
     Mishap.OFFLINE: Rate(0.005, "a host is lost and its machine listed on"),
     Mishap.VANISHED: Rate(0.005, "a machine disappears from lists without a word"),
     Mishap.DELETE_UNKNOWN: Rate(0.02, "404 for a machine that is there"),
@@ -110,5 +112,9 @@ STRIPPED = Rate(
 )
 ENDED_AT_THE_CONSOLE = Rate(0.1, "somebody ends a machine in the provider's own console")
 WIPED = Rate(0.05, "a tool writes a request anew and loses its status")
+
+# Chances per request.
+WIPED_EARLY = Rate(0.02, "the tool that made it writes it anew at once: while its machine is ordered, and in no list")
+WIPED_WITHIN = (0.2, 15.0)  # seconds after it was made
 
 WEATHER_FAULTS = Faults({fault: row.rate for fault, row in WEATHER.items()}, shuffled=True)

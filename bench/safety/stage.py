@@ -113,6 +113,9 @@ def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
         loop.call_at(began + wish.until, _drop, stage, wish.name)
     if meddle:
         luck = Random(f"{seed}/meddlers")
+        early = [wish for wish in wishes(seed, seconds) if luck.random() < rates.WIPED_EARLY.rate]
+        for wish in early:
+            loop.call_at(began + wish.at + luck.uniform(*rates.WIPED_WITHIN), _wipe_one, stage, wish.name)
         for row, deed in ((rates.STRIPPED, _strip), (rates.ENDED_AT_THE_CONSOLE, _end), (rates.WIPED, _wipe)):
             at = luck.expovariate(row.rate / 3600)
             while at < seconds:
@@ -212,8 +215,14 @@ def _end(stage: Stage, luck: float) -> None:
 def _wipe(stage: Stage, luck: float) -> None:
     found = _one_of(sorted(stage.world.api.backstage.objects(GPU_REQUEST), key=_name), luck)
     if found is not None:
+        _wipe_one(stage, _name(found))
+
+
+def _wipe_one(stage: Stage, name: str) -> None:
+    found = stage.world.api.backstage.get(GPU_REQUEST, "default", name)
+    if found is not None:
         nothing = dict.fromkeys(found.get("status") or {})
-        stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", _name(found), {"status": nothing}, "status")
+        stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, {"status": nothing}, "status")
 
 
 def _one_of(things: list[Any], luck: float) -> Any:

@@ -30,12 +30,15 @@ from tgp.controllers.boot.stands import Stands
 from tgp.controllers.boot.talos_boot import TalosBoot
 from tgp.controllers.boot.tokens import BootstrapTokens
 from tgp.controllers.implicit_class import EveryClass
+from tgp.core.model.boot_book import Entry, note_of
 from tgp.core.model.key import Key
+from tgp.core.model.offer import BootMode
 from tgp.core.model.secret import Secret
 from tgp.core.model.signing import SigningRequest
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
 from tgp.core.rules.lifecycle import joins_by
+from tgp.core.rules.mesh.choice import mesh_of, name_in
 from tgp.core.rules.patience import patience_for
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
@@ -109,6 +112,7 @@ class Booting:
             clock=kit.clock,
             joins_by=self._joins_by,
             announce=self._announce,
+            recall=self._recall,
             discard=self.boot.discard,
         )
         self.signing = SigningRequests(
@@ -165,6 +169,26 @@ class Booting:
         name = record.object.status.node_class if record.object is not None else None
         found = self._kit.every_class.get(Key("", name or ""))
         return joins_by(attempt, patience_for(found.object if found is not None else None, attempt.offer))
+
+    def _recall(self, record: Typed[GPURequest], attempt: Attempt) -> Entry | None:
+        """What was written when the machine was ordered, as far as its class still tells."""
+        request, offer = record.object, attempt.offer
+        if request is None or offer is None or offer.boot_mode == BootMode.POWER.value or not request.status.node_name:
+            return None
+        found = self._kit.every_class.get(Key("", request.status.node_class or ""))
+        if found is None or found.object is None or attempt.reserved_at is None:
+            return None
+        settings = mesh_of(found.object, offer.provider, request, self._kit.default_backend)
+        hostname = name_in(settings, found.object, request, (offer.provider, request.status.node_name))
+        until = self._joins_by(record, attempt) or attempt.reserved_at
+        return Entry(
+            attempt.token,
+            str(record.key),
+            request.status.node_name,
+            attempt.reserved_at,
+            until,
+            note_of(settings, hostname),
+        )
 
     def _announce(self, request: Key) -> None:
         board = self._kit.shelves.in_mesh

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tgp.controllers.wardrobe import Wardrobe
+
 MOST = 20_000  # requests remembered; the longest unseen is forgotten first
 
 
@@ -23,6 +25,7 @@ class Memory:
     told_at: float = 0.0  # when the status was last written
     unsure_of: int | None = None  # a write conditional on this version got no answer
     unsure_since: float = 0.0
+    wardrobe: Wardrobe | None = None  # None: it has no machine
 
 
 class Memories:

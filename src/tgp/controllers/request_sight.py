@@ -1,11 +1,11 @@
 """Gathers what one turn about a request may look at: views, rosters, the price book, and this process's memory."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
@@ -18,6 +18,7 @@ from tgp.controllers.market import Market
 from tgp.controllers.memory import Memory
 from tgp.controllers.request_index import BY_TILL
 from tgp.controllers.rosters import Rosters
+from tgp.controllers.wardrobe import Wardrobe
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.book import Row
 from tgp.core.model.gpus import resource_name
@@ -41,7 +42,7 @@ from tgp.core.rules.drain import Drain, drain
 from tgp.core.rules.lifecycle import LAUNCHED, NO_USE, PROGRESS_STEP
 from tgp.core.rules.limits import headroom_microusd, holding_of, shortage
 from tgp.core.rules.mesh.drift import drift
-from tgp.core.rules.node_dress import Dress, dress_of, future_node, mend, pool_name, undress
+from tgp.core.rules.node_dress import dress_of, future_node, pool_name, undress
 from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
 from tgp.core.rules.nodeclass import listed
 from tgp.core.rules.patience import patience_for
@@ -129,6 +130,7 @@ class Lookout:
         )
         memory.wiped |= bare.enrolled and not attempts and not memory.blank and not bare.waited
         if attempt is None:
+            memory.wardrobe = None
             return self._without_machine(replace(bare, wiped=memory.wiped and not attempts), memory)
         return self._with_machine(bare, attempt, memory)
 
@@ -290,6 +292,7 @@ class Lookout:
             ),
             attempt,
             node_class,
+            memory,
         )
 
     def _overdrawn(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None) -> str:
@@ -366,21 +369,22 @@ class Lookout:
         memory.progress = said
         return _with(sight.attempts, replace_attempt(attempt, **changes)) if changes else sight.attempts
 
-    def _with_node(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None) -> Sight:
+    def _with_node(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None, memory: Memory) -> Sight:
         name = sight.status.node_name or ""
         node = self._views.nodes.get(Key("", name))
         power = attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
         provider = attempt.offer.provider if attempt.offer is not None else ""
         provider_id = "" if power else provider_id_of(provider, attempt.token)
         ours = registered(node, name, provider_id)
-        dress = dress_of(sight.record, attempt, self.pool_of(sight.record))
+        wardrobe = self._wardrobe(sight.record, attempt, memory)
+        dress = wardrobe.dress
         pods = tuple(self._views.pods.having(PODS_BY_NODE, name)) if name else ()
         seen = NodeSight(leftover=node if ours and not power else None)
         if power and node is not None:
             change = undress(node, sight.record.uid_text, dress)
             seen = replace(seen, leftover=node if change is not None else None, undress=change)
         if ours and node is not None and dress is not None:
-            seen = self._dressed(sight, replace(seen, node=node), dress, attempt, pods)
+            seen = self._dressed(sight, replace(seen, node=node), wardrobe, attempt, pods)
         stand = self._stand(attempt.token, seen.node) if not power else CONNECTED_WITHOUT
         return replace(
             sight,
@@ -391,17 +395,25 @@ class Lookout:
             drain=self._drain(sight, node if ours else None, pods),
         )
 
+    def _wardrobe(self, record: Typed[GPURequest], attempt: Attempt, memory: Memory) -> Wardrobe:
+        """Most turns come with the record of the last one, and so with what its Node shall wear."""
+        pool, held = self.pool_of(record), memory.wardrobe
+        if held is None or held.record is not record or held.pool is not pool:
+            held = memory.wardrobe = Wardrobe(record, pool, dress_of(record, attempt, pool))
+        return held
+
     def _dressed(
-        self, sight: Sight, seen: NodeSight, dress: Dress, attempt: Attempt, pods: tuple[Pod, ...]
+        self, sight: Sight, seen: NodeSight, wardrobe: Wardrobe, attempt: Attempt, pods: tuple[Pod, ...]
     ) -> NodeSight:
-        node, offer = seen.node, attempt.offer
+        node, offer, dress = seen.node, attempt.offer, wardrobe.dress
         assert node is not None, "a dress is for a Node"
+        assert dress is not None, "who has none is left as it is"
         assert offer is not None, "whose dress is known has an offer"
         resource = resource_name(offer.gpu_type or "")
         complete = initialized(node, resource, offer.gpu_count or 1, dress.startup_taints)
         was = sight.holds("Initialized") is not None
         asked = protected(sight.record, node, pods)
-        change = mend(node, dress, initialized=was)
+        change = wardrobe.mend(node, initialized=was)
         return replace(
             seen,
             initialized=(bool(complete) and change is None) or (was and node.ready is True),
@@ -451,7 +463,7 @@ def _invalid(record: Typed[GPURequest], chosen: Chosen) -> Stay | None:
 
 
 def replace_attempt(attempt: Attempt, **changes: Any) -> Attempt:
-    return msgspec.structs.replace(attempt, **changes)
+    return replace(attempt, **changes)
 
 
 def _with(attempts: tuple[Attempt, ...], changed: Attempt) -> tuple[Attempt, ...]:

@@ -8,9 +8,10 @@ lines: whatever was under way is found again by its token.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
+
+from msgspec.structs import replace
 
 from tgp.api.common import Condition
 from tgp.api.nodeclass import GPUNodeClass
@@ -266,8 +267,8 @@ class RequestReconciler:
 
     async def _tell(self, sight: Sight, step: Step, memory: Memory, *, finish: Finish | None = None) -> None:
         """Write the story, if it is news; and note what became true."""
-        story = tell(sight, step, finish=finish)
         held = sight.record.status
+        story = tell(sight, step, finish=finish, held=held)
         changed = {name for name, part in story.parts.items() if held.get(name) != part}
         conditions = [(each.type, each.word, each.reason) for each in story.verdicts]
         stand = [
@@ -279,7 +280,7 @@ class RequestReconciler:
         if only_words and self._clock.boottime() - memory.told_at < WORDS_EVERY:
             return
         parts = {**story.parts, "spent": spent_words(sight)} if changed else None
-        await self._scribe.write(sight.record, story.verdicts, parts)
+        await self._scribe.write(sight.record, story.verdicts, parts, held=held)
         memory.told_at = self._clock.boottime()
         for fact in self._news(sight, story):
             self._journal.note(fact)
@@ -397,6 +398,9 @@ class RequestReconciler:
             return self._clock.now() + SOON
         except CloudError as error:
             return await self._later(sight, attempt, error, memory)
+        except ClusterBusy as error:  # somebody whom joining needs does not answer: nobody shall have to guess who
+            await self._tell(sight, Rest("Preparing", f"nothing is ordered yet: {_short(str(error))}"), memory)
+            raise
         if not self._still_to_order(record, memory):  # all that took a while
             return self._clock.now() + SOON
         memory.sent.add(attempt.token)

@@ -246,7 +246,7 @@ class Rounds:
             # answers like this. The second empty list counts, the first of two a listing lag apart that it takes.
             return None
         shown = {instance.token for instance in seen.instances}
-        await self._know_account(visits, cloud, again=any(one.token not in shown for one in self._expected(name, lag)))
+        await self._know_account(visits, cloud, again=not self._tokens(name) <= shown)
         return Roster(
             visits.account,
             began,
@@ -266,11 +266,7 @@ class Rounds:
 
     def _expected(self, name: str, lag: float) -> list[Expected]:
         """Every token that somebody wants to know about there, by token."""
-        recorded = {
-            attempt.token: attempt.instance_id or ""
-            for record in self._requests.having(BY_TILL, name)
-            if (attempt := open_attempt(attempts_of(record))) is not None
-        }
+        recorded = self._recorded(name)
         return [
             Expected(
                 token,
@@ -280,6 +276,18 @@ class Rounds:
             for token in sorted({*recorded, *self._rosters.expected(name)})
         ]
 
+    def _tokens(self, name: str) -> set[str]:
+        """The same, for whoever need not know more of them."""
+        return {*self._recorded(name), *self._rosters.expected(name)}
+
+    def _recorded(self, name: str) -> dict[str, str]:
+        """Token → id of the machine, as requests have them on paper; empty: it was not seen yet."""
+        return {
+            attempt.token: attempt.instance_id or ""
+            for record in self._requests.having(BY_TILL, name)
+            if (attempt := open_attempt(attempts_of(record))) is not None
+        }
+
     def _failed(self, name: str, trouble: Trouble, why: str) -> None:
         if self._rosters.fail(name, trouble, why):
             self._announce(name)
@@ -288,8 +296,7 @@ class Rounds:
 
     def _pause(self, name: str, roster: Roster) -> float:
         states = {instance.token: instance.state for instance in roster.instances}
-        expected = self._expected(name, lag=0.0)
-        if roster.lied or any(states.get(one.token) is not InstanceState.RUNNING for one in expected):
+        if roster.lied or any(states.get(each) is not InstanceState.RUNNING for each in self._tokens(name)):
             pause = SOON
         else:
             pause = USUALLY if roster.instances else SELDOM
@@ -299,7 +306,7 @@ class Rounds:
     def _at_stake(self, name: str) -> bool:
         """Is a machine of ours there, or may there be one?"""
         roster = self._rosters.roster(name)
-        return bool(self._expected(name, lag=0.0)) or (roster is not None and bool(roster.instances))
+        return bool(self._tokens(name)) or (roster is not None and bool(roster.instances))
 
     def _backed_off(self, visits: _Visits, error: CloudError, first: float = SOON) -> float:
         """`first`, doubling to five minutes; longer where the provider asks for it, but no longer than that either."""

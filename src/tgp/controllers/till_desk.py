@@ -116,11 +116,14 @@ class TillDesk:
 
 
 def node_name_for(record: Typed[GPURequest], token: str, offer: Offer) -> str:
-    """Reserved before anything is bought: of a machine you own its own name, else one that no other attempt has."""
+    """Reserved before anything is bought: of a machine you own its own name, else one that no other attempt has.
+
+    Without dots: Talos takes what stands before the first for the host's name, and registers that.
+    """
     if offer.boot is BootMode.POWER:
         return offer.sku
     suffix = blake2b(token.encode(), digest_size=SUFFIX_BYTES).hexdigest()
-    return f"{record.key.name[:NAME_KEPT].rstrip('-.')}-{suffix}"
+    return f"{record.key.name.replace('.', '-')[:NAME_KEPT].rstrip('-')}-{suffix}"
 
 
 def _source(node_class: GPUNodeClass, attempt: Attempt) -> Source:

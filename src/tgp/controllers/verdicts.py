@@ -50,16 +50,21 @@ class Scribe:
         self._untold = untold  # of these other facts tell, in better words
 
     async def write(
-        self, record: Typed[T], verdicts: Iterable[Verdict], parts: Mapping[str, Any] | None = None
+        self,
+        record: Typed[T],
+        verdicts: Iterable[Verdict],
+        parts: Mapping[str, Any] | None = None,
+        *,
+        held: dict[str, Any] | None = None,
     ) -> None:
         """One status write at most. Facts are noted once the API server holds them.
 
-        `parts` replace what is held; a part that is None is taken out.
+        `parts` replace what is held; a part that is None is taken out. `held`: the record's status, of whoever read it.
         """
-        status = record.status
-        held = _conditions(status)
-        settled = settle(held, verdicts, record.generation, self._clock.now(), self._owned)
-        if settled == held and parts is None:
+        status = record.status if held is None else held
+        before = _conditions(status)
+        settled = settle(before, verdicts, record.generation, self._clock.now(), self._owned)
+        if settled == before and parts is None:
             return
         await self._cluster.write_status(
             self._resource,
@@ -73,7 +78,7 @@ class Scribe:
             },
             resource_version=str(record.resource_version),
         )
-        for fact in self._turned(record, held, settled):
+        for fact in self._turned(record, before, settled):
             self._journal.note(fact)
 
     def _turned(

@@ -262,6 +262,7 @@ class Estate:
         tailnet, device = self._devices.get(place, (None, ""))
         if tailnet is not None:
             tailnet.remove(device)
+            self.fall_silent(self._nodes[place])  # its way to the API server was through the tailnet
 
     def _delete_node(self, node: str) -> None:
         desk = self._cluster.machines.desk

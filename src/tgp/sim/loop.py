@@ -101,11 +101,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle = ready.popleft()
             if handle._cancelled:
                 continue
-            owner = handle._context.get(OWNER)  # type: ignore[attr-defined]  # get_context() came with 3.12
+            context = handle._context  # type: ignore[attr-defined]  # get_context() came with 3.12
+            owner = context.get(OWNER)
             if owner is None or not owner.holds(handle):
-                handle._run()
+                try:
+                    context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]  # what Handle._run runs
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:  # noqa: BLE001 - as asyncio: whatever a callback raises is reported
+                    self._report(handle, error)
         if self.after_turn is not None:
             self.after_turn()
+
+    def _report(self, handle: asyncio.Handle, error: BaseException) -> None:
+        message = f"Exception in callback {handle!r}"
+        self.call_exception_handler({"message": message, "exception": error, "handle": handle})
 
     def _discard_cancelled(self) -> None:
         """As asyncio does it: at once when they are most of the heap, else those that lie on top."""
@@ -165,6 +175,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._turns_at_instant = 0
 
     # What asyncio does, without what it does for debuggers and other threads: half of all that a simulation runs.
+
+    get_debug = bool  # never: every Handle asks, and a type is called without a frame
 
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None

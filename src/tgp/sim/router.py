@@ -50,6 +50,8 @@ class Latency:
 
     least: float = 0.001
     most: float = 0.010
+    held_up: float = 0.0  # in bad weather, the chance that a gateway hangs up on an order and hands it on later …
+    latest: float = 0.0  # … up to so many seconds after it left
 
     def draw(self, luck: Random) -> float:
         return self.least if self.least == self.most else luck.uniform(self.least, self.most)
@@ -182,10 +184,16 @@ class Network:
     def transmit(self, exchange: Exchange) -> None:
         """The bytes are written. From here on it happens without its sender."""
         luck = self.luck(exchange.who)
-        delay = exchange.endpoint.latency.draw(luck)
+        latency = exchange.endpoint.latency
+        delay = latency.draw(luck)
         if exchange.host is not None:
             for tap in self.taps:
                 tap.written(exchange)
+        stormy = latency.held_up > 0 and self.faults != NONE
+        if stormy and exchange.call.changes_things and luck.random() < latency.held_up:
+            delay = luck.uniform(latency.most, latency.latest)
+            self.trace.note(exchange.who, "held-up", _summary(exchange))
+            self._break(exchange)
         self._loop.call_later(delay, self._arrive, exchange, context=Context())
 
     def _tell_served(self, exchange: Exchange, answer: Reply | Streaming | None) -> None:

@@ -1,21 +1,293 @@
-"""Names, keys and papers of machines, where two of them, or two clocks, meet."""
+"""Names, keys and papers of machines, where two of them, two accounts or two clocks meet."""
 
 import asyncio
-from datetime import timedelta
+import json
+from base64 import b64decode
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.core.boot.packing import JOINS_WITHIN, WG_KEY, WG_SERVER, Packing, in_a_hall, pack
-from tests.core.controllers.tills import a_token
+from tests.core.boot.packing import JOINS_WITHIN, NODE, WG_SERVER, Packing, in_a_hall
+from tests.core.controllers.tills import a_record, a_token, an_attempt
 from tests.core.market.offers import an_offer
-from tgp.api.resource import CONFIG_MAP
+from tgp.adapters.kube.client import KubeCluster
+from tgp.api.resource import CONFIG_MAP, LEASE, SECRET
+from tgp.controllers.boot.keeper import NODE_LEASES, BootKeeper
 from tgp.controllers.boot.shelf import KEPT_FOR, ShelfKeeper
+from tgp.controllers.boot.stands import Stands
 from tgp.controllers.till_desk import node_name_for
 from tgp.core.model.boot_book import BOOK
 from tgp.core.model.image_mark import ImageMark
 from tgp.core.model.key import Key
+from tgp.core.model.node import Node
 from tgp.core.model.talos import TalosVersion
+from tgp.core.rules.mesh.stand import LEASE_STALE
+from tgp.core.rules.talos.up_flags import joined_arguments
 from tgp.ports.boot import BootRefused
 from tgp.ports.images import Shelved
+from tgp.sim.entropy import SeededEntropy
+
+TAG = "tag:tgp-gpu"
+TAILNET = {"networking": {"backend": "tailscale"}, "tailscaleConfig": {"tags": [TAG]}}
+TUNNEL = {
+    "networking": {"backend": "wireguard"},
+    "talosConfig": {
+        "wireGuardConfig": {
+            "publicKey": WG_SERVER,
+            "serverEndpoint": "203.0.113.7:51820",
+            "addressPool": "10.8.0.0/24",
+        }
+    },
+}
+NAMED = {"talosConfig": {"tailscaleConfig": {"hostname": "trainer"}}}
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["train.v2", "a.b.c", "x" * 60 + ".y", "train"])
+def test_a_nodes_name_has_no_dots_since_talos_would_register_the_part_before_the_first(name: str) -> None:
+    record = msgspec.structs.replace(a_record(1), key=Key("team", name))
+    made = node_name_for(record, a_token(1), an_offer(provider="simulated"))
+
+    assert "." not in made
+    assert len(made) <= 63
+    assert made[0].isalnum()
+    assert made != node_name_for(record, a_token(2), an_offer(provider="simulated"))
+
+
+def test_names_that_differ_in_a_dot_only_are_still_two() -> None:
+    offer = an_offer(provider="simulated")
+    one = node_name_for(msgspec.structs.replace(a_record(1), key=Key("team", "a.b")), a_token(1), offer)
+    two = node_name_for(msgspec.structs.replace(a_record(2), key=Key("team", "a-b")), a_token(2), offer)
+
+    assert one != two
+
+
+def test_a_hostname_that_another_machine_has_in_the_tailnet_is_refused() -> None:
+    async def script(hall: Packing) -> None:
+        await hall.pack(TAILNET, NAMED, token=a_token(1), node_name="first-3f2a91bc")
+        with pytest.raises(BootRefused, match="first-3f2a91bc") as caught:
+            await hall.pack(TAILNET, NAMED, token=a_token(2), node_name="second-3f2a91bc")
+        assert caught.value.reason == "HostnameTaken"
+        assert len(hall.tailscale.tailnet.keys) == 1
+
+    in_a_hall(script)
+
+
+def test_of_two_that_ask_for_one_hostname_at_once_one_gets_it() -> None:
+    async def script(hall: Packing) -> None:
+        both = (hall.pack(TAILNET, NAMED, token=a_token(number), node_name=f"n-{number}") for number in (1, 2))
+        found = await asyncio.gather(*both, return_exceptions=True)
+        assert sum(isinstance(each, BootRefused) for each in found) == 1
+
+    in_a_hall(script)
+
+
+def test_what_an_earlier_attempt_left_under_its_hostname_goes_before_the_next_has_it() -> None:
+    async def script(hall: Packing) -> None:
+        await hall.pack(TAILNET, NAMED, token=a_token(1, 1), node_name="train-1")
+        await hall.pack(TAILNET, NAMED, token=a_token(1, 2), node_name="train-2")
+        assert list(await hall.book.entries()) == [a_token(1, 2)]
+        tailnet = hall.tailscale.tailnet
+        assert [tailnet.is_valid(key) for key in tailnet.keys.values()] == [False, True]
+
+    in_a_hall(script)
+
+
+def test_two_requests_with_one_hostname_have_two_addresses_in_a_tunnel() -> None:
+    async def script(hall: Packing) -> None:
+        first = await hall.pack(TUNNEL, NAMED, token=a_token(1), node_name="first-3f2a91bc")
+        second = await hall.pack(TUNNEL, NAMED, token=a_token(2), node_name="second-3f2a91bc")
+        assert first.tunnel["addresses"] != second.tunnel["addresses"]
+        await hall.boot.discard(a_token(1))
+        (secret,) = (
+            each
+            for each in hall.court.server.backstage.objects(SECRET, "tgp-system")
+            if each["metadata"]["name"].startswith("tgp-wireguard-")
+        )
+        assert list(json.loads(b64decode(secret["data"]["peers.json"]))["peers"]) == ["second-3f2a91bc"]
+
+    in_a_hall(script)
+
+
+@pytest.mark.parametrize("address", ["10.8.0.1/24", "10.8.0.0/24", "10.8.0.255/24", "10.9.0.7/24", "fd00::7/64"])
+def test_a_tenant_does_not_get_the_tunnels_own_addresses_or_others_by_asking(address: str) -> None:
+    async def script(hall: Packing) -> None:
+        asked = {"talosConfig": {"wireGuardConfig": {"address": address}}}
+        with pytest.raises(BootRefused, match="not a node's to have") as caught:
+            await hall.pack(TUNNEL, asked)
+        assert caught.value.reason == "MeshRefused"
+        within = await hall.pack(TUNNEL, {"talosConfig": {"wireGuardConfig": {"address": "10.8.0.7/24"}}})
+        assert within.tunnel["addresses"] == ["10.8.0.7/24"]
+
+    in_a_hall(script)
+
+
+@pytest.mark.parametrize("flag", ["--hostname=other", "--hostname other", "-hostname other"])
+def test_a_template_does_not_rename_a_machine_in_the_tailnet_by_a_flag(flag: str) -> None:
+    assert joined_arguments("--accept-routes", f"{flag} --ssh") == "--accept-routes --ssh"
+
+
+# -- keys and papers ---------------------------------------------------------------------------------------------------
+
+
+def test_a_key_of_the_mesh_lasts_as_long_as_a_deadline_can_be_extended() -> None:
+    async def script(hall: Packing) -> None:
+        before = hall.court.now
+        await hall.pack(TAILNET)
+        (key,) = hall.tailscale.tailnet.keys.values()
+        assert key.expires_at >= before + 2 * JOINS_WITHIN
+
+    in_a_hall(script)
+
+
+def test_a_book_that_somebody_deleted_is_written_anew_with_all_that_was_in_it() -> None:
+    async def script(hall: Packing) -> None:
+        await hall.pack(TAILNET, token=a_token(1), node_name="one-3f2a91bc")
+        hall.court.server.backstage.delete(CONFIG_MAP, "tgp-system", BOOK)
+        await hall.pack(TAILNET, token=a_token(2), node_name="two-3f2a91bc")
+        assert set(await hall.book.entries()) == {a_token(1), a_token(2)}
+        found = hall.court.server.backstage.get(CONFIG_MAP, "tgp-system", BOOK)
+        assert found is not None
+        assert set(found["data"]) == {a_token(1), a_token(2)}
+
+    in_a_hall(script)
+
+
+class Account:
+    title = "Vultr"
+
+    def __init__(self, *images: Shelved) -> None:
+        self.images = list(images)
+
+    async def list(self) -> tuple[Shelved, ...]:
+        return tuple(self.images)
+
+    async def make(self, mark: str, url: str) -> Shelved:
+        raise NotImplementedError
+
+    async def remove(self, image_id: str) -> None:
+        self.images = [each for each in self.images if each.id != image_id]
+
+
+def test_images_that_nobody_needs_leave_each_of_several_accounts() -> None:
+    async def script(hall: Packing) -> None:
+        keeper = ShelfKeeper(hall.court.clock)
+        mark = str(ImageMark("c0ffee0123", TalosVersion(13, 0), "amd64", "ab" * 32))
+        accounts = [Account(Shelved(f"image-{number}", mark, ready=True)) for number in range(2)]
+        for _ in range(4):
+            for account in accounts:
+                await keeper.sweep(account, "c0ffee0123", ())
+            await asyncio.sleep(KEPT_FOR / 2)
+        assert [account.images for account in accounts] == [[], []]
+
+    in_a_hall(script)
+
+
+# -- whose device, and whether it lives --------------------------------------------------------------------------------
+
+
+class Porch:
+    """The keeper, before a hall in which one machine was packed."""
+
+    def __init__(self, hall: Packing) -> None:
+        self.hall = hall
+        self.stands = Stands()
+        cluster = KubeCluster(hall.court.line, SeededEntropy(5, "keeper"))
+        court = hall.court
+        self.keeper = BootKeeper(
+            court.requests,
+            court.nodes,
+            book=hall.book,
+            tokens=court.tokens,
+            meshes=hall.boot._meshes,
+            stands=self.stands,
+            cluster=cluster,
+            clock=court.clock,
+            joins_by=lambda _record, _attempt: None,
+            announce=lambda _key: None,
+            recall=lambda _record, _attempt: None,
+            discard=hall.boot.discard,
+        )
+        launched = an_attempt(1, outcome="Launched")
+        self.record = a_record(1, launched)
+        court.requests.put(self.record)
+
+    async def look(self, address: str = "") -> None:
+        if address:
+            node = Node(key=Key("", NODE), resource_version=1, ready=True, addresses=(("InternalIP", address),))
+            self.hall.court.nodes.put(node)
+        await self.keeper.reconcile(self.record.key)
+
+    async def device(self) -> str:
+        entry = await self.hall.book.get(a_token(1))
+        assert entry is not None
+        assert entry.mesh is not None
+        return entry.mesh.device_id
+
+
+def test_a_device_that_only_has_the_name_is_not_on_record_before_a_node_has_its_address() -> None:
+    """Whoever joins may call himself what he likes: a stranger's device must not be taken for the machine's."""
+
+    async def script(hall: Packing) -> None:
+        await hall.pack(TAILNET)
+        porch, tailnet = Porch(hall), hall.tailscale.tailnet
+        namesake = tailnet.add(NODE, (TAG,))
+        await porch.look()
+        assert await porch.device() == ""
+        (key,) = tailnet.keys.values()
+        machine = tailnet.join(key.secret, NODE)
+        await asyncio.sleep(10)
+        await porch.look(machine.addresses[0])
+        assert await porch.device() == machine.id != namesake.id
+
+    in_a_hall(script)
+
+
+def test_a_kubelet_that_claims_another_machines_address_does_not_get_its_device_removed() -> None:
+    async def script(hall: Packing) -> None:
+        await hall.pack(TAILNET)
+        porch, tailnet = Porch(hall), hall.tailscale.tailnet
+        victim = tailnet.add("another-3f2a91bc", (TAG,))
+        await porch.look(victim.addresses[0])
+        assert await porch.device() == ""
+        await hall.boot.discard(a_token(1))
+        assert [seat.id for seat in tailnet.devices()] == [victim.id]
+
+    in_a_hall(script)
+
+
+def test_a_kubelet_whose_clock_is_behind_is_heard_by_every_renewal() -> None:
+    async def script(hall: Packing) -> None:
+        await hall.pack({"networking": {"backend": "none"}})
+        porch = Porch(hall)
+        behind = timedelta(minutes=3)
+        renew(hall, hall.court.now - behind)
+        await porch.look("10.0.0.7")
+        node = hall.court.nodes.get(Key("", NODE))
+        assert porch.stands.of(a_token(1), node).reason == LEASE_STALE  # nobody can tell yet
+        await asyncio.sleep(15)
+        renew(hall, hall.court.now - behind)
+        await porch.look()
+        assert porch.stands.of(a_token(1), node).ok
+        await asyncio.sleep(60)
+        await porch.look()
+        assert porch.stands.of(a_token(1), node).reason == LEASE_STALE
+
+    in_a_hall(script)
+
+
+def renew(hall: Packing, moment: datetime) -> None:
+    spec: dict[str, Any] = {
+        "holderIdentity": NODE,
+        "leaseDurationSeconds": 40,
+        "renewTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+    }
+    backstage = hall.court.server.backstage
+    if backstage.get(LEASE, NODE_LEASES, NODE) is None:
+        backstage.create(LEASE, {"metadata": {"namespace": NODE_LEASES, "name": NODE}, "spec": spec})
+    else:
+        backstage.merge_patch(LEASE, NODE_LEASES, NODE, {"spec": spec})

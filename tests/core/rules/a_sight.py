@@ -1,10 +1,9 @@
 """Builders for what a turn about a request sees. Each states only what matters to its test."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from tgp.api.common import Condition
 from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec, GPURequestStatus
@@ -97,7 +96,7 @@ def a_node(**rest: Any) -> NodeSight:
     """Up, with all its GPUs, and used."""
     node = Node(key=Key("", "train-1"), uid="n-1", resource_version=3, ready=rest.pop("ready", True))
     if "ready_since" in rest:
-        node = msgspec.structs.replace(node, ready_since=rest.pop("ready_since"))
+        node = replace(node, ready_since=rest.pop("ready_since"))
     return replace(
         NodeSight(node=node, initialized=True, words="1 of 1 nvidia.com/gpu allocatable", idle=False), **rest
     )

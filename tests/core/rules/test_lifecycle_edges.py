@@ -1,10 +1,9 @@
 """What is done about a request after the operator was away, or after somebody else's hand was in it."""
 
-from dataclasses import replace
 from datetime import timedelta
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.core.rules.a_sight import (
     NOW,
@@ -102,7 +101,7 @@ def test_an_attempt_in_doubt_is_settled_without_our_finalizer_too():
 def test_a_wiped_request_never_uses_a_number_twice_whoever_leads():
     """A leader that never saw its machines cannot know how far its numbers went; time tells how far they can have."""
     sight = a_sight(choice=BUY, wiped=True)
-    record = msgspec.structs.replace(sight.record, created_at=NOW - timedelta(minutes=30))
+    record = replace(sight.record, created_at=NOW - timedelta(minutes=30))
     step = next_step(replace(sight, record=record))
 
     assert isinstance(step, Reserve)

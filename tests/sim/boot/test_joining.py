@@ -158,3 +158,33 @@ def test_a_class_without_its_join_secret_says_which_keys_are_missing_and_buys_no
         assert "JoinSecretMissing" in message
         assert "machine-token" in message
         assert "tgp talos join-secret" in message
+
+
+def test_a_book_that_was_lost_is_written_anew_and_the_device_still_leaves_with_its_machine():
+    with joining("lost book") as stage:
+        on_stage(stage)
+        stage.wants(idleTimeout="Never")
+        node = ready(stage)
+        assert stage.replica is not None
+        stage.replica.crash()
+        stage.world.api.backstage.delete(CONFIG_MAP, NAMESPACE_NAME, "tgp-boot")
+        stage.operate("next")
+        stage.until(lambda: node in stage.book(), minutes=10)
+        stage.world.run(seconds=600)
+        assert stage.condition("Connected")[0] == "True"
+        stage.drops()
+        stage.until(lambda: stage.phase() == "gone")
+        assert stage.nothing_is_left()
+
+
+def test_a_mesh_that_cannot_be_asked_delays_the_first_ready_and_not_for_ever():
+    with joining("mesh silent at first") as stage:
+        on_stage(stage, timeouts={"initialize": "5m"})
+        stage.wants()
+        stage.until(lambda: len(stage.living()) == 1)
+        stage.tailscale.mishaps.chances[MeshMishap.ERROR] = 1.0
+        stage.until(lambda: stage.condition("Connected")[1] == "MeshUnreachable")
+        stage.until(lambda: stage.condition("Terminating")[1] == "NeverInitialized", minutes=60)
+        stage.tailscale.mishaps.calm()
+        ready(stage)
+        assert stage.attempts()[0]["outcome"] == "Failed"

@@ -2,6 +2,7 @@
 
 from tests.sim.boot.a_tailnet import a_tailnet_class, joining
 from tests.sim.boot.test_joining import on_stage, ready
+from tgp.sim.mesh.mishaps import MeshMishap
 
 
 def test_of_two_requests_with_one_hostname_the_second_waits_and_takes_nothing_from_the_first():
@@ -39,3 +40,18 @@ def test_a_tailnet_that_knows_none_of_many_machines_ends_none_of_them():
         assert len(stage.living()) == 4
         assert {stage.attempts(name)[-1]["outcome"] for name in names} == {"Launched"}
         assert "nothing is ended" in stage.condition("Ready", names[0])[2]
+
+
+def test_an_order_that_waits_for_the_tailnet_says_so():
+    with joining("no answer") as stage:
+        on_stage(stage)
+        stage.tailscale.mishaps.chances[MeshMishap.ERROR] = 1.0
+        stage.wants()
+        stage.until(lambda: stage.condition("Launched")[1] == "Preparing", minutes=10)
+        assert "the mesh does not answer" in (stage.request() or {})["status"]["message"]
+        before = (stage.request() or {})["metadata"]["resourceVersion"]
+        stage.world.run(seconds=240)
+        assert (stage.request() or {})["metadata"]["resourceVersion"] == before  # said once
+        assert stage.living() == []
+        stage.tailscale.mishaps.calm()
+        ready(stage)

@@ -24,7 +24,7 @@ KILLS: dict[str, Kill] = {
     "hold-ignored": Kill("held", "a machine was rented while every purchase was stopped"),
     "identity-ignored": Kill("another-account", "I9"),
     "limit-outside-the-ledger": Kill("at-once", "I3"),
-    "no-collector": Kill("made-twice", "I2"),
+    "no-collector": Kill("made-twice", "I1"),
     "no-compare-and-swap": Kill("whole-life", "I14"),
     "no-fence": Kill("paused-at-the-order", "I19"),
     "no-finalizer": Kill("whole-life", "I13"),

@@ -59,21 +59,29 @@ class BootBook:
             held, self._held = self._held, None  # until the write is known to have happened
             assert held is not None, "it was read just now"
             try:
-                await self._put({token: line})
+                await self._put_or_restore(held, {token: line})
             except (Conflict, AlreadyExists, NotFound):
                 continue
             self._held = held
             return held
         raise ClusterBusy(f"ConfigMap {self._key} is being written by somebody else")
 
-    async def _put(self, data: dict[str, str | None]) -> None:
+    async def _put_or_restore(self, held: Mapping[str, Entry], change: dict[str, str | None]) -> None:
+        try:
+            await self._put(change)
+        except NotFound:  # somebody deleted it: what it said is known here, and nowhere else
+            self._uid = ""
+            await self._put({**{token: line_of(entry) for token, entry in held.items()}, **change})
+
+    async def _put(self, change: dict[str, str | None]) -> None:
         if not self._uid:
+            data = {token: line for token, line in change.items() if line is not None}
             labels = {"app.kubernetes.io/managed-by": "tgp-operator"}
             metadata = {"namespace": self._key.namespace, "name": self._key.name, "labels": labels}
             written = await self._cluster.create(CONFIG_MAP, {"metadata": metadata, "data": data})
         else:
             written = await self._cluster.patch(
-                CONFIG_MAP, self._key, {"data": data}, resource_version=self._version, uid=self._uid
+                CONFIG_MAP, self._key, {"data": change}, resource_version=self._version, uid=self._uid
             )
         self._version, self._uid = written.resource_version, written.uid
 

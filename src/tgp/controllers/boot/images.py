@@ -120,9 +120,11 @@ class ImageDesk:
         needed: set[ImageMark] = set()
         for need in needs:
             source = _source(need.node_class, need.provider)
-            if source is None or source.settings.snapshot_id or not asset_for(BootMode.NATIVE, need.provider):
+            if source is None or not asset_for(BootMode.NATIVE, need.provider):
                 continue
             self._sources[source.name] = source
+            if source.settings.snapshot_id:
+                continue  # it boots the administrator's; what was made before is given up
             needed |= {ImageMark(cluster, need.version, ARCH, each) for each in await self._schematics(need)}
         gone: list[str] = []
         for source in tuple(self._sources.values()):

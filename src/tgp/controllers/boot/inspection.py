@@ -24,6 +24,7 @@ from tgp.ports.clouds import Clouds
 from tgp.ports.mesh import MeshError, MeshRefused
 
 CHECKED_FOR = timedelta(minutes=15)  # a mesh is not asked about the same credentials more often
+NEVER_ASKED = float("-inf")
 REMEMBERED = 128  # inspections of templates
 SHOWN = 64  # conversions that a condition lists; the rest is counted
 LONGEST = 16_384  # characters of that list
@@ -82,10 +83,12 @@ class ClassInspector:
             except MeshRefused as error:
                 raise BootRefused("MeshRefused", str(error)) from error
             except MeshError:
-                return  # it does not answer just now: nothing is known, so nothing is said
-            found = self._reports[settings] = now, report
+                if found is None:
+                    return  # it does not answer just now: nothing is known, so nothing is said
+                report = found[1]  # what it said last stands
+            asked = now if report.usable else NEVER_ASKED  # somebody mends it: asked again at the next look
+            found = self._reports[settings] = asked, report
         if not found[1].usable:
-            del self._reports[settings]  # asked again at the next look: somebody mends it
             raise BootRefused("MeshRefused", "; ".join(found[1].problems) or "the mesh refuses the credentials")
 
 

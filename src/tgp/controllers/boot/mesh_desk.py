@@ -19,7 +19,11 @@ class MeshDesk:
         return self._meshes.open(settings, secrets)
 
     async def reopen(self, note: MeshNote) -> Mesh:
-        return await self.open(settings_of(note))
+        try:
+            settings = settings_of(note)
+        except ValueError:  # a newer version's
+            raise MeshRefused(f"nothing is known here of the mesh {note.backend[:32]}: update the operator") from None
+        return await self.open(settings)
 
     async def _value(self, ref: Ref) -> Secret:
         try:

@@ -77,14 +77,19 @@ class ShelfKeeper:
         async with self._turn:
             now = self._clock.boottime()
             removed = []
-            surplus = _surplus(await shelf.list(), cluster, needed)
-            self._unneeded_since = {image.id: self._unneeded_since.get(image.id, now) for image in surplus}
+            listed = await shelf.list()
+            surplus = _surplus(listed, cluster, needed)
+            unneeded = {image.id: self._unneeded_since.get(image.id, now) for image in surplus}
+            for image in listed:  # of this account alone: the others' have their own times
+                self._unneeded_since.pop(image.id, None)
+            self._unneeded_since |= unneeded
             for image in surplus:
-                since = max(self._unneeded_since[image.id], self._handed_out.get(image.id, float("-inf")))
+                since = max(unneeded[image.id], self._handed_out.get(image.id, float("-inf")))
                 if now - since >= KEPT_FOR:
                     await shelf.remove(image.id)
                     removed.append(image.mark)
                     self._handed_out.pop(image.id, None)
+                    self._unneeded_since.pop(image.id, None)
             return tuple(removed)
 
 

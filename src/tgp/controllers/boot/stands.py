@@ -31,6 +31,7 @@ class Sighting:
 class Stands:
     def __init__(self) -> None:
         self._by_token: dict[str, Sighting] = {}
+        self._renewals: dict[str, tuple[str, float | None]] = {}
 
     def of(self, token: str, node: Node | None) -> MeshStand:
         seen = self._by_token.get(token)
@@ -62,8 +63,15 @@ class Stands:
         self._by_token[token] = seen
         return before != seen
 
+    def heard(self, token: str, renewal: str, now: float) -> float | None:
+        """When this renewal of a kubelet's Lease was noticed, on our own clock; None: it may be as old as it says."""
+        before, since = self._renewals.get(token, (renewal, None))
+        self._renewals[token] = renewal, (since if before == renewal else now)
+        return self._renewals[token][1]
+
     def forget(self, token: str) -> None:
         self._by_token.pop(token, None)
+        self._renewals.pop(token, None)
 
     def __contains__(self, token: str) -> bool:
         return token in self._by_token

@@ -7,12 +7,13 @@ and removed whatever happens in between.
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import msgspec
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.controllers.boot.book import BootBook
-from tgp.controllers.boot.images import IN_A_TAILNET, ImageDesk
+from tgp.controllers.boot.images import ImageDesk
 from tgp.controllers.boot.mesh_desk import MeshDesk
 from tgp.controllers.boot.papers import PaperDesk
 from tgp.controllers.boot.stands import Stands
@@ -24,7 +25,7 @@ from tgp.core.model.mesh import Backend, MeshSettings, TailscaleJoin, TunnelJoin
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.secret import Secret
 from tgp.core.model.token import read_token
-from tgp.core.rules.mesh.choice import hostname_for, mesh_of
+from tgp.core.rules.mesh.choice import mesh_of, name_in
 from tgp.core.rules.purchase import untrusted
 from tgp.core.rules.talos.pages import Expectations
 from tgp.core.rules.talos.plan import NodePlan
@@ -136,9 +137,7 @@ class TalosBoot:
 
     async def _enrol(self, birth: Birth, settings: MeshSettings) -> Enrolment:
         """On paper first: under this name something may be in the mesh from now on."""
-        hostname = birth.node_name
-        if settings.backend in IN_A_TAILNET:
-            hostname = hostname_for(birth.node_class, birth.offer.provider, birth.spec, birth.node_name)
+        hostname = name_in(settings, birth.node_class, birth.spec, (birth.offer.provider, birth.node_name))
         try:
             mesh = await self._meshes.open(settings)
             await self._let_go(birth.token)
@@ -153,7 +152,7 @@ class TalosBoot:
             async with self._naming:
                 await self._make_way(entry)
                 await self._book.write(entry)
-            enrolment = await mesh.enrol(Ticket(hostname, birth.node_name, birth.token, birth.expires_at))
+            enrolment = await mesh.enrol(Ticket(hostname, birth.node_name, birth.token, self._latest(birth)))
         except MeshRefused as error:
             raise BootRefused("MeshRefused", str(error)) from error
         except MeshError as error:
@@ -165,6 +164,10 @@ class TalosBoot:
         if note != entry.mesh:
             await self._book.write(msgspec.structs.replace(entry, mesh=note))
         return enrolment
+
+    def _latest(self, birth: Birth) -> datetime:
+        """A key of the mesh cannot be made to last longer later on, and a deadline may be, to twice its time."""
+        return birth.expires_at + max(birth.expires_at - self._clock.now(), timedelta(0))
 
     async def _make_way(self, entry: Entry) -> None:
         """A hostname may be all that tells which device is whose: two machines at once must not have the same."""

@@ -106,12 +106,17 @@ class PriceBook:
         """The book after a source was read whole: its old offers are replaced by these."""
         offers, dropped = _shelved(listing)
         state = SourceState(source, len(offers), seen_at, dropped=dropped, priced_on=listing.priced_on)
+        before = self._shelves.get(source)
+        if before is not None and before.offers == offers:  # most looks show what the last one did
+            return self._restated(replace(before, state=state))
         return self._with(_Shelf(state, offers, columns_of(offers)))
 
     def with_failure(self, source: str, why: str, at: datetime) -> "PriceBook":
         """The book after a source could not be read: its offers stay, as old as they are."""
-        shelf = self._shelves.get(source) or _Shelf(SourceState(source), (), columns_of(()))
-        return self._with(replace(shelf, state=_failed(shelf.state, why, at)))
+        shelf = self._shelves.get(source)
+        if shelf is not None:
+            return self._restated(replace(shelf, state=_failed(shelf.state, why, at)))
+        return self._with(_Shelf(_failed(SourceState(source), why, at), (), columns_of(())))
 
     def without(self, source: str) -> "PriceBook":
         """The book when nobody uses a source any more."""
@@ -155,6 +160,16 @@ class PriceBook:
             for (provider, gpu, place, spot), price in zip(names, lowest, strict=True)
         }
         return MappingProxyType(dict(sorted(best.items())))
+
+    def _restated(self, shelf: _Shelf) -> "PriceBook":
+        """The same offers in the same order, of one source that is known better, or worse."""
+        name = shelf.state.source
+        return replace(
+            self,
+            number=self.number + 1,
+            sources=tuple(shelf.state if state.source == name else state for state in self.sources),
+            _shelves=MappingProxyType({**self._shelves, name: shelf}),
+        )
 
     def _with(self, shelf: _Shelf) -> "PriceBook":
         return _bound({**self._shelves, shelf.state.source: shelf}, self.number + 1)

@@ -5,6 +5,7 @@ Whatever bears no token of this cluster is none of our business, whoever it belo
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
@@ -14,6 +15,7 @@ from tgp.core.model.typed import Typed
 
 FEW = 2  # may always go at once
 SHARE = 5  # of the machines in a list, one in so many may go at once
+YOUNGEST = datetime.max.replace(tzinfo=UTC)  # whose age is not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,9 @@ def too_many(count: int, of: int) -> bool:
     return count > max(FEW, of // SHARE)
 
 
-def keepers_first(instance: Instance) -> tuple[str, str, str]:
+def keepers_first(instance: Instance) -> tuple[str, datetime, str]:
     """Of two machines under one token the older is kept: it is the one that was recorded, if any was."""
-    created = instance.created_at.isoformat() if instance.created_at is not None else "~"
-    return instance.token, created, instance.id
+    return instance.token, instance.created_at or YOUNGEST, instance.id
 
 
 def _kept(listed: list[Instance], owned: Mapping[str, Owner]) -> dict[str, str]:

@@ -27,6 +27,7 @@ LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
 FAILURES_MAX = 5  # launches that came to nothing, or to a machine that was no use
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 NODE_LOST_AFTER = timedelta(minutes=10)  # a Node that is not ready, or not there, is given up then
+MESH_LOST_AFTER = timedelta(hours=1)  # one that is ready, but that its mesh does not know: it may be at work
 WARNED_AT = 0.8  # of the life
 LITTLE_DEARER = 1.25  # times the reserved price: more than that is another machine's price
 NO_CEILING = 1 << 62
@@ -371,17 +372,19 @@ def _expired(sight: Sight) -> Begin | None:
 def _late(sight: Sight, attempt: Attempt) -> Begin | None:
     """Past its deadline we stop paying for a machine nobody can use."""
     deadline = next_deadline(sight, attempt)
-    if deadline is None or sight.now < deadline.at or _unnoticed(sight):
+    if deadline is None or sight.now < deadline.at or _unnoticed(sight, deadline.at):
         return None
     return Begin(deadline.end, f"{deadline.words} by {deadline.at:%H:%M:%S}Z")
 
 
-def _unnoticed(sight: Sight) -> bool:
+def _unnoticed(sight: Sight, deadline: datetime) -> bool:
     """It got on while nobody looked, and that is not on paper yet: an operator that was away ends nothing for it."""
     node = sight.node.node
     if node is None:
         return False
-    complete = sight.node.initialized and node.ready is True and sight.mesh.ok is not False
+    # A mesh that cannot be asked is waited for once more as long; not for as long as it pleases.
+    silent = sight.mesh.ok is None and sight.now < deadline + sight.patience.initialize
+    complete = sight.node.initialized and node.ready is True and (sight.mesh.ok is True or silent)
     return sight.holds("Registered") is None or complete
 
 
@@ -390,10 +393,11 @@ def _unused(sight: Sight, _attempt: Attempt) -> Begin | None:
     if (since := unseen_since(sight)) is not None:
         if sight.now >= since + NODE_LOST_AFTER and not sight.many_unseen:
             what = "its Node is gone" if node is None else "its Node is not ready"
-            return Begin(End.NODE_LOST, f"{what} since {since:%H:%M:%S}Z")
+            beside = f"; {sight.mesh.message}" if sight.mesh.ok is False else ""
+            return Begin(End.NODE_LOST, f"{what} since {since:%H:%M:%S}Z{beside}")
         return None
     if (since := disconnected_since(sight)) is not None and not sight.many_unseen:
-        if sight.now >= since + NODE_LOST_AFTER:
+        if sight.now >= since + MESH_LOST_AFTER:
             return Begin(End.MESH_LOST, f"{sight.mesh.message}; so since {since:%H:%M:%S}Z")
         return None
     idle, length = idle_since(sight), idle_timeout(sight)
@@ -420,7 +424,7 @@ def next_deadline(sight: Sight, attempt: Attempt) -> Deadline | None:
     if registered is not None and registered.last_transition_time is not None:
         at = registered.last_transition_time + patience.initialize
         words = sight.node.words or "its GPUs were not allocatable"
-        if sight.node.initialized and sight.mesh.ok is False:
+        if sight.node.initialized and sight.mesh.ok is not True:
             words = sight.mesh.message
         return Deadline(at, End.NEVER_INITIALIZED, words)
     presence = sight.presence
@@ -456,11 +460,13 @@ def _next_look(sight: Sight, attempt: Attempt) -> datetime | None:
     moments = [expires_at(sight), warned_at(sight)]
     if sight.status.ready_at is None:
         deadline = next_deadline(sight, attempt)
-        moments.append(deadline.at if deadline is not None else None)
+        if deadline is not None:
+            moments += [deadline.at, deadline.at + sight.patience.initialize]  # the second: of a mesh that is silent
     else:
         since, idle, length = unseen_since(sight), idle_since(sight), idle_timeout(sight)
-        since = since or disconnected_since(sight)
         moments.append(since + NODE_LOST_AFTER if since is not None else None)
+        since = disconnected_since(sight)
+        moments.append(since + MESH_LOST_AFTER if since is not None else None)
         moments.append(idle + length if idle is not None and length is not None else None)
     return min((moment for moment in moments if moment is not None and moment > sight.now), default=None)
 

@@ -63,14 +63,17 @@ class Story:
     parts: Mapping[str, Any]  # of the status; None: it is not there
 
 
-def tell(sight: Sight, step: Step, *, finish: Finish | None = None) -> Story:
-    """`sight` as it is once the step is on paper; `finish`: the request ends with it."""
+def tell(sight: Sight, step: Step, *, finish: Finish | None = None, held: Mapping[str, Any] | None = None) -> Story:
+    """`sight` as it is once the step is on paper; `finish`: the request ends with it.
+
+    `held`: the record's status, of whoever has read it already.
+    """
     phase, verdicts = _chapter(sight, step, finish)
     message = next((each.message for each in reversed(verdicts) if each.message and each.type != "Ready"), "")
     ready = next((each for each in verdicts if each.type == "Ready"), None)
     if ready is not None and ready.status:
         message = ready.message
-    parts = {"phase": phase, "message": message, **_parts(sight, phase)}
+    parts = {"phase": phase, "message": message, **_parts(sight, phase, sight.record.status if held is None else held)}
     return Story(phase, message, tuple(verdicts), parts)
 
 
@@ -150,8 +153,8 @@ def _connected(sight: Sight) -> Iterator[Verdict]:
     stand, before = sight.mesh, sight.condition("Connected")
     if stand.reason == NO_MESH:
         return
-    if stand.ok is None and before is not None and before.status != "Unknown":  # nobody can tell: as it was
-        yield Verdict("Connected", before.status == "True", before.reason, before.message)
+    if stand.ok is None and before is not None and before.status == "True":  # nobody can tell: as it was
+        yield Verdict("Connected", True, before.reason, before.message)
     else:
         yield Verdict("Connected", stand.ok, stand.reason, stand.message)
 
@@ -239,12 +242,12 @@ def _length(length: Any) -> str:
 # -- the rest of the status --------------------------------------------------------------------------------------------
 
 
-def _parts(sight: Sight, phase: str) -> dict[str, Any]:
+def _parts(sight: Sight, phase: str, held: Mapping[str, Any]) -> dict[str, Any]:
     attempt, status = sight.attempt, sight.status
     newest = sight.attempts[-1] if sight.attempts else None
     launched = [each.launched_at for each in sight.attempts if each.launched_at is not None]
     parts: dict[str, Any] = {
-        "attempts": _written(sight) or None,
+        "attempts": _written(sight, held.get("attempts")) or None,
         "offer": msgspec.to_builtins(newest.offer) if newest is not None and newest.offer is not None else None,
         "selectedProvider": newest.offer.provider if newest is not None and newest.offer is not None else None,
         "provisionedAt": rfc3339(min(launched)) if launched else None,
@@ -290,9 +293,8 @@ def _moments(sight: Sight, phase: str) -> dict[str, Any]:
     }
 
 
-def _written(sight: Sight) -> list[dict[str, Any]]:
+def _written(sight: Sight, held: Any) -> list[dict[str, Any]]:
     """Attempts as they go into the status: what a newer version wrote beside our fields stays."""
-    held = sight.record.status.get("attempts")
     rows = {row.get("number"): row for row in held if isinstance(row, dict)} if isinstance(held, list) else {}
     return [{**rows.get(each.number, {}), **msgspec.to_builtins(each)} for each in kept(sight.attempts)]
 

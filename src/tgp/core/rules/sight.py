@@ -1,9 +1,10 @@
 """All that one turn about a request may look at, gathered at one instant."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from tgp.api.common import Condition
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatus
@@ -21,8 +22,7 @@ RECORD_LOST = "RecordLost"  # the condition of one whose status was wiped, until
 NOT_LOOKED_FOR = Stay("Undecided", "nothing was looked for")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeSight:
+class NodeSight(msgspec.Struct, frozen=True):
     """What is seen of the Node a machine became, or shall become."""
 
     node: Node | None = None  # None: there is none of that name that is ours
@@ -36,8 +36,7 @@ class NodeSight:
     protected: str = ""  # who asks not to be disrupted; empty: nobody
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(msgspec.Struct, frozen=True):
     """How long each part of a start may take, before what the provider reports is added."""
 
     launch: timedelta = timedelta(minutes=10)  # from the order to running
@@ -45,8 +44,9 @@ class Patience:
     initialize: timedelta = timedelta(minutes=10)  # from a Node to all its GPUs
 
 
-@dataclass(frozen=True, slots=True)
-class Sight:
+class Sight(msgspec.Struct, frozen=True):
+    """A struct: several are made in each turn, and thirty fields take a frozen dataclass ten times as long."""
+
     record: Typed[GPURequest]
     attempts: tuple[Attempt, ...]
     now: datetime
@@ -75,7 +75,7 @@ class Sight:
     many_unseen: str = ""  # so many Nodes are unseen at once that it is the network's fault; empty: they are few
     highest: int = 0  # the highest attempt of this request that was seen anywhere
     decided: Condition | None = None  # goes on paper with this turn
-    parts: Mapping[str, Any] = field(default_factory=dict)  # of the status, that go on paper with this turn
+    parts: Mapping[str, Any] = msgspec.field(default_factory=dict)  # of the status, that go on paper with this turn
 
     @property
     def spec(self) -> GPURequestSpec:
@@ -112,7 +112,10 @@ class Sight:
         return launched.status == "False" and launched.reason not in IN_DOUBT
 
     def condition(self, name: str) -> Condition | None:
-        return next((each for each in self.status.conditions if each.type == name), None)
+        for each in self.status.conditions:  # asked ten times in a turn
+            if each.type == name:
+                return each
+        return None
 
     def holds(self, name: str) -> Condition | None:
         """The condition, if it is True, or becomes so with this turn."""

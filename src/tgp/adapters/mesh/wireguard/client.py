@@ -153,6 +153,11 @@ class WireGuardMesh:
                 "addressPool, to serve more"
             )
         if tunnel.own_address is not None:
+            if tunnel.pool is not None and not peers_record.may_have(tunnel.pool, tunnel.own_address.ip, tunnel.taken):
+                raise MeshRefused(
+                    f"{WHERE}.address {tunnel.own_address.ip} is not a node's to have: it is the server's, somebody "
+                    f"else's, or outside of addressPool {tunnel.pool}"
+                )
             if other := record.holder(hostname, address=tunnel.own_address.ip):
                 raise MeshRefused(
                     f"{WHERE}.address serves one node at a time, and {other} has it: give an addressPool to serve more"

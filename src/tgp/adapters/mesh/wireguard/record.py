@@ -65,6 +65,14 @@ def lowest_free(pool: IPv4Network | IPv6Network, taken: Iterable[Address]) -> Ad
     return next((address for address in _hosts(pool) if address not in used), None)
 
 
+def may_have(pool: IPv4Network | IPv6Network, address: Address, taken: Iterable[Address]) -> bool:
+    """Whether a node may ask for this one: the server would lead to it what is meant for others."""
+    if address.version != pool.version or address not in pool or address in frozenset(taken):
+        return False
+    first, last = int(pool.network_address) + 2, int(pool.broadcast_address)
+    return first <= int(address) < last + (pool.version == 6)
+
+
 def _hosts(pool: IPv4Network | IPv6Network) -> Iterator[Address]:
     """Without the network's own address, the broadcast, and the first, which is the server's."""
     first, last = int(pool.network_address) + 2, int(pool.broadcast_address)

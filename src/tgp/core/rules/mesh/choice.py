@@ -45,6 +45,19 @@ def hostname_for(node_class: GPUNodeClass, provider: str, request: GPURequest | 
     return whole[: LONGEST_HOSTNAME - SUFFIX_KEPT].rstrip("-") + whole[-SUFFIX_KEPT:]
 
 
+def name_in(
+    settings: MeshSettings, node_class: GPUNodeClass, request: GPURequest | None, where: tuple[str, str]
+) -> str:
+    """What a machine is called in its mesh; `where`: its provider, and its Node's name.
+
+    In a tailnet people choose names; a tunnel's are only ours, so that no two machines ever share one.
+    """
+    provider, node_name = where
+    if settings.backend in (Backend.TAILSCALE, Backend.HEADSCALE):
+        return hostname_for(node_class, provider, request, node_name)
+    return node_name
+
+
 def _tailnet(backend: Backend, node_class: GPUNodeClass, provider: str, request: GPURequest | None) -> MeshSettings:
     configs = list(_configs(node_class, provider))
     said = request.spec.talos_config.tailscale_config if request is not None and request.spec.talos_config else None

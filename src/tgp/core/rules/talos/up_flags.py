@@ -78,11 +78,14 @@ def _flags(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def joined_arguments(ours: str, theirs: str) -> str:
-    """Both, each flag once: the template's word counts, but for the server to log in to."""
-    flags: dict[str, str] = {}
-    for word in (*ours.split(), *theirs.split()):
-        name = word.partition("=")[0]
-        if name == "--login-server" and name in flags:
+    """Both, each flag once: the template's word counts, but for the server to log in to and the machine's name."""
+    flags = {word.partition("=")[0]: word for word in ours.split()}
+    said = iter(theirs.split())
+    for word in said:
+        name, equals, _ = word.partition("=")
+        if name in {"--hostname", "-hostname"} or (name == "--login-server" and name in flags):
+            if not equals:
+                next(said, "")  # its value
             continue
         flags[name] = word
     return " ".join(flags.values())
