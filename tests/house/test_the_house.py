@@ -46,14 +46,17 @@ def test_architecture_names_every_room():
 
 
 def test_one_broad_except_exists():
-    """The runtime's, around a whole turn. Everybody else catches what they can answer."""
+    """The runtime's, around a whole turn; and that of the pretend event loop, which does as asyncio's own does.
+
+    Everybody else catches what they can answer.
+    """
     broad = []
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ExceptHandler) and _is_broad(node.type):
                 broad.append(str(path.relative_to(SOURCE)))
 
-    assert broad == ["adapters/kube/runtime.py"]
+    assert sorted(broad) == ["adapters/kube/runtime.py", "sim/loop.py"]
 
 
 def _is_broad(caught: ast.expr | None) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from tgp.ports.http import Call, HttpError, NeverLeft, NoAnswer, Reply, Streaming, json_call
 from tgp.sim.faults import ALL, NONE, OF_API_CALLS, OF_API_READS, OF_CALLS, OF_PROCESSES, OF_STREAMS, Fault, swarm
 from tgp.sim.plans import Act, Plan
+from tgp.sim.router import Latency
 from tgp.sim.world import KUBERNETES, World
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -66,6 +67,39 @@ def test_a_fault_tells_the_caller_this_and_happens_so_often(fault):
 
     assert set(heard) == told
     assert len(happened) == times * len(heard) == times * 50
+
+
+ROUGH = NONE.having(proxy=0.001)
+
+
+@pytest.mark.parametrize(
+    ("method", "faults", "heard"), [("POST", ROUGH, NoAnswer), ("GET", ROUGH, 200), ("POST", NONE, 200)]
+)
+def test_an_order_is_held_up_while_its_sender_is_hung_up_on(method, faults, heard):
+    """Only what changes something, only in bad weather, and never for longer than was said."""
+    told, arrived = [], []
+
+    async def main(host):
+        try:
+            told.append((await host.http("counter").send(Call(method, "/", timeout=timedelta(seconds=5)))).status)
+        except HttpError as error:
+            told.append(type(error))
+        await asyncio.Event().wait()
+
+    with World("held-up", faults=faults) as world:
+
+        async def counter(_call):
+            arrived.append(world.loop.time())
+            return Reply(200)
+
+        world.mount("counter", counter, Latency(0.5, 0.5, held_up=1.0, latest=28.0))
+        world.process("operator", main)
+        world.run(minutes=1)
+
+    assert told == [heard]
+    assert len(arrived) == 1
+    assert (arrived[0] > 0.6) == (heard is NoAnswer)
+    assert arrived[0] < 29
 
 
 def test_a_rate_is_a_rate():

@@ -207,3 +207,18 @@ def test_a_large_book_is_bound_in_order():
     prices = a_book(*offers).columns.price
 
     assert np.all(prices[:-1] <= prices[1:])
+
+
+def test_a_source_that_shows_the_same_again_is_only_seen_later():
+    """Most looks do. Whatever is left undone then, the book is the one that was made from nothing."""
+    ours = AListing((an_offer("dear", hourly_microusd=3 * DOLLAR), an_offer("cheap")))
+    theirs = AListing((an_offer("between", hourly_microusd=2 * DOLLAR),))
+    before = PriceBook().with_listing("a", ours, NOW).with_listing("z", theirs, NOW)
+    again = before.with_listing("a", ours, LATER)
+    anew = PriceBook().with_listing("z", theirs, NOW).with_listing("a", ours, LATER)
+
+    assert again.number == before.number + 1
+    assert list(again.rows()) == list(anew.rows())
+    assert again.sources == anew.sources
+    assert again.state("a") == anew.state("a")
+    assert before.state("a").seen_at == NOW  # a book is never changed

@@ -55,6 +55,12 @@ def test_of_two_machines_under_one_token_the_older_is_kept_while_none_is_recorde
     assert nobodys(twins, a_record(1, an_attempt(1))) == ["i-a"]
 
 
+def test_a_machine_whose_age_is_not_told_is_the_younger():
+    twins = [a_machine(1, id="i-a"), a_machine(1, id="i-b", created_at=datetime(2026, 1, 2, tzinfo=UTC))]
+
+    assert nobodys(twins, a_record(1, an_attempt(1))) == ["i-a"]
+
+
 def test_a_recorded_machine_that_is_not_listed_lets_another_under_its_token_live():
     """There is one machine, and it bears the token of the open attempt: whoever reads the record takes it over."""
     assert nobodys([a_machine(1, id="i-b")], a_record(1, an_attempt(1, instanceId="i-a"))) == []

@@ -5,6 +5,7 @@ score of the bench means something.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,9 @@ WORLDS = 3  # of a day each, before a mutant counts as alive
 # The promise that each breaks first. Where several stand there, it is a matter of luck which.
 NOTICED: dict[str, tuple[str, ...]] = {
     "end-believed-at-once": ("I9",),
+    "empty-list-believed": ("I9",),
     "finalizer-early": ("I13",),
+    "limit-outside-the-ledger": ("I3",),
     "no-collector": ("I2", "I1"),
     "no-compare-and-swap": ("I14",),
     "no-fence": ("I19",),
@@ -26,7 +29,10 @@ NOTICED: dict[str, tuple[str, ...]] = {
     "one-list-is-enough": ("I9", "I1"),
     "orders-again-at-once": ("I6",),
     "orders-for-another-epoch": ("I6", "I19"),
+    "short-settle": ("I1", "I9"),
+    "stopped-is-gone": ("I9",),
     "unknown-is-refusal": ("I9", "I1"),
+    "wiped-status-buys": ("I1",),
 }
 
 
@@ -40,8 +46,13 @@ class Death:
         return self.said.partition(":")[0]
 
     @property
-    def command(self) -> str:
-        return Plan(self.seed, PER_WORLD).command
+    def when(self) -> str:
+        """How long the storm took; empty: the accusation names no moment."""
+        found = re.search(r"\[([0-9.]+) s\]", self.said)
+        if found is None:
+            return ""
+        minutes = round(float(found[1]) / 60)
+        return f"{minutes} min" if minutes < 60 else f"{round(minutes / 60)} h"
 
 
 def try_on(name: str, worlds: int = WORLDS) -> Death | None:
@@ -69,13 +80,11 @@ def main(arguments: list[str]) -> int:
         print(run_world(Plan(int(arguments[1]), PER_WORLD)).trouble)
         return 0
     alive = 0
-    print("| mutant | seed | first accusation |\n|---|---|---|")
+    print("| mutant | seed | promise, and when |\n|---|---|---|")
     for name in arguments or sorted(NOTICED):
         death = try_on(name)
         alive += death is None
-        print(
-            f"| {name} | {death.seed} | {death.said.splitlines()[0][:120]} |" if death else f"| {name} | survived | |"
-        )
+        print(f"| {name} | {death.seed} | {death.promise}, {death.when} |" if death else f"| {name} | survived | |")
     return 1 if alive else 0
 
 
