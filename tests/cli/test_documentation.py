@@ -231,7 +231,7 @@ def _led_to(vendor: Vendor, world: str, environment: dict[str, str], home: Path)
 
 def _quickly(command: str) -> str:
     """Shorter where a person would wait."""
-    return re.sub(r"FOR=\d+s", "FOR=3s", command)
+    return re.sub(r"--hours \d+", "--hours 1", re.sub(r"FOR=\d+s", "FOR=3s", command))
 
 
 def _run(words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
