@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tgp.app.embedded.stock import join_secret
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import ControlPlane, Wanted
@@ -160,6 +161,8 @@ spec: {nodeClassRef: {name: nowhere}}
         "tgp-system",
         "--from-literal=RUNPOD_API_KEY=nobody-sees-this",
     )
+    until(lambda: ready(admin, "gpunodeclass/rented") == "JoinSecretMissing")
+    apply(admin, json.dumps(join_secret()))
     until(lambda: ready(admin, "gpunodeclass/rented") == "Valid")
     until(lambda: ready(admin, "gpunodepool/workers") == "Valid")
     assert "CredentialsMissing" in admin("get", "events", "--field-selector=involvedObject.name=rented")

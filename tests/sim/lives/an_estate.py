@@ -9,10 +9,11 @@ from typing import Any
 
 from tests.sim.an_operator import a_secret, create, furnish
 from tests.sim.cluster.manifests import a_job, a_template
-from tgp.api.resource import CONFIG_MAP, DAEMON_SET, GPU_REQUEST, JOB, NODE, POD
+from tgp.api.resource import CONFIG_MAP, DAEMON_SET, GPU_REQUEST, JOB, NAMESPACE, NODE, POD
 from tgp.app.clouds import facts_of
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.token import token_for
+from tgp.core.rules.purchase import ALLOW_UNTRUSTED
 from tgp.core.rules.secrets import DEFAULT_KEYS
 from tgp.sim.checkers.everyone import INVARIANTS
 from tgp.sim.checkers.witness import Witness
@@ -134,11 +135,15 @@ def lives(
     invariants: Any = INVARIANTS,
     moves: bool = False,
     keys: bool = True,
+    anybodys_hosts: bool = True,  # may requests in `default` be served by hosts of marketplaces?
     **options: Any,
 ) -> Iterator[Lives]:
     """A world with these providers (default: `simulated`), a device plugin, and every invariant watched."""
     with World(seed, **options) as world:
         furnish(world)
+        if anybodys_hosts:
+            labels = {"metadata": {"labels": {ALLOW_UNTRUSTED: "true"}}}
+            world.api.backstage.merge_patch(NAMESPACE, "", "default", labels)
         a_device_plugin(world)
         estate = Estate(world.cluster, world.loop, world.clock, seed, kubelets=kubelets)
         witness = Witness(world)
