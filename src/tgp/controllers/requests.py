@@ -596,7 +596,7 @@ class RequestReconciler:
         attempt, outcome, message, finished = step.attempt, step.outcome, step.message, step.finished
         over = replace_attempt(attempt, ended_at=sight.now, outcome=outcome, message=_short(message))
         over = replace_attempt(over, spent=usd(cost_of(over, sight.now, sight.billing_step)))
-        await self._desk.discard(attempt)
+        await self._desk.discard(attempt, insist=True)
         if (entry := entry_of(sight.record, over, sight.billing_step)) is not None:
             await self._books.enter(entry)
         ended = _with(sight, over)

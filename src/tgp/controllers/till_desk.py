@@ -1,6 +1,5 @@
 """The counter where machines are ordered and given back: an attempt on one side, a provider on the other."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
@@ -23,6 +22,7 @@ from tgp.core.rules.sources import sources_of
 from tgp.ports.boot import Birth, Boot
 from tgp.ports.cloud import Cloud, LaunchOrder, Tidies
 from tgp.ports.clouds import Clouds
+from tgp.ports.cluster import ClusterBusy
 from tgp.ports.vault import Vault
 
 NAME_KEPT = 54  # characters of a request's name in its Node's
@@ -80,16 +80,25 @@ class TillDesk:
         assert till is not None, "what is given back was bought somewhere"
         await self._gate.terminate(await self._open(till.source), instance_id)
 
-    async def discard(self, attempt: Attempt) -> None:
-        """There is no machine any more, or there never was: what was made for it goes, here and at its provider."""
+    async def discard(self, attempt: Attempt, *, insist: bool = False) -> None:
+        """There is no machine any more, or there never was: what was made for it goes, here and at its provider.
+
+        `insist`: ClusterBusy where a provider may still keep something of it: it holds secrets, so ask again. A key
+        that is refused asks for nothing any more.
+        """
         await self._boot.discard(attempt.token)
         till = till_of_attempt(attempt)
         if till is None or till.settings.machines:
             return
-        with suppress(CloudError):  # nobody waits for it: its provider's client tidies up with the next order, too
+        try:
             cloud = await self._open(till.source)
             if isinstance(cloud, Tidies):
                 await cloud.tidy(attempt.token)
+        except KeyRefused:
+            return
+        except CloudError as error:
+            if insist:
+                raise ClusterBusy(f"what {till.provider} keeps of {attempt.token} was not removed: {error}") from error
 
     async def _open(self, source: Source) -> Cloud:
         keys = await keys_for(source, self._vault)

@@ -1,0 +1,70 @@
+"""What a provider keeps of a machine beside the machine itself goes with it, or somebody asks again."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tgp.api.request import Attempt, ChosenOffer
+from tgp.controllers.gate import Gate
+from tgp.controllers.till_desk import TillDesk
+from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
+from tgp.core.model.secret import Secret
+from tgp.ports.cluster import ClusterBusy
+
+TOKEN = "tgp-0123456789-" + "a" * 32 + "-1"
+OFFER = ChosenOffer(provider="paperspace", instance_type="A4000", boot_mode="takeover")
+ATTEMPT = Attempt(number=1, token=TOKEN, offer=OFFER, credentials="keys/PAPERSPACE_API_KEY")
+
+
+class Paperspace:
+    """As far as it is tidied up there."""
+
+    def __init__(self, trouble: CloudError | None = None) -> None:
+        self.trouble = trouble
+        self.tidied: list[str] = []
+
+    async def tidy(self, token: str) -> None:
+        if self.trouble is not None:
+            raise self.trouble
+        self.tidied.append(token)
+
+    def open(self, *_asked: Any) -> "Paperspace":
+        return self
+
+
+class Keys:
+    async def read(self, _name: str) -> Mapping[str, Secret]:
+        return {"PAPERSPACE_API_KEY": Secret("a key")}
+
+
+class Packed:
+    def __init__(self) -> None:
+        self.discarded: list[str] = []
+
+    async def discard(self, token: str) -> None:
+        self.discarded.append(token)
+
+
+def desk(cloud: Paperspace) -> tuple[TillDesk, Packed]:
+    boot = Packed()
+    return TillDesk(cloud, Keys(), Gate(None), boot), boot  # type: ignore[arg-type] - as far as it is looked at
+
+
+def test_what_was_left_for_a_machine_is_removed_here_and_there():
+    cloud = Paperspace()
+    counter, boot = desk(cloud)
+    asyncio.run(counter.discard(ATTEMPT))
+    assert (cloud.tidied, boot.discarded) == ([TOKEN], [TOKEN])
+
+
+def test_whoever_gives_a_machine_back_asks_until_nothing_is_left():
+    counter, _ = desk(Paperspace(CloudBusy("503")))
+    with pytest.raises(ClusterBusy, match="was not removed"):
+        asyncio.run(counter.discard(ATTEMPT, insist=True))
+
+
+def test_nobody_waits_for_it_where_nothing_was_bought_or_nobody_may_ask():
+    asyncio.run(desk(Paperspace(CloudBusy("503")))[0].discard(ATTEMPT))
+    asyncio.run(desk(Paperspace(KeyRefused("revoked")))[0].discard(ATTEMPT, insist=True))
