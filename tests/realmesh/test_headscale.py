@@ -23,7 +23,8 @@ from tools.toolbox import CONTAINERBOOT, HEADSCALE_SERVER, TAILSCALE_CLI, TAILSC
 
 API_KEY = Ref("headscale", "api-key")
 TAGS = ("tag:gpu",)
-REFUSALS = ("invalid pre auth key", "authkey already used", "authkey expired")  # Headscale's own words
+SLOW = "nothing"  # where the machine is so busy that containerboot gives up before its client says why
+REFUSALS = ("invalid pre auth key", "authkey already used", "authkey expired", SLOW)  # Headscale's own words
 T = TypeVar("T")
 Start: TypeAlias = "Callable[[str | Host, Enrolment], TailscaleClient]"
 
