@@ -50,6 +50,9 @@ class Nodes:
         found = self._up.get(name)
         return found is not None and self._node(found) is not None
 
+    def names(self) -> list[str]:
+        return list(self._up)
+
     def provide(self, name: str, resource: str) -> None:  # noqa: ARG002 - GPUs, of which all machines here are made
         found = self._up[name]
         found.provides = True
