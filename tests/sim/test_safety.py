@@ -100,3 +100,8 @@ def test_hours_of_storms_lose_no_money(capfd):
     assert float(told["orphan_s"]) <= 300
     assert int(told["launches"]) >= 10 * HOURS
     assert int(told["handovers"]) >= HOURS
+
+
+def test_a_status_wiped_long_after_we_first_looked_is_settled_from_the_wipe_on():
+    """Seed 47 once bought a second machine seven seconds after the first: the doubt was counted from our first look."""
+    assert main(["--hours", "25", "--seed", "47"]) == 0

@@ -13,6 +13,7 @@ MOST = 20_000  # requests remembered; the longest unseen is forgotten first
 class Memory:
     since: float  # Clock.boottime: when this process first looked at the request
     blank: bool = False  # we enrolled it, and nothing was ever ordered
+    empty: bool = False  # it was so at the last look, although something was bought or may have been
     wiped: bool = False  # its status was found empty, and it was not we who enrolled it
     sent: set[str] = field(default_factory=set)  # tokens whose order left, or may have
     busy: int = 0  # times the provider asked for a pause before the order

@@ -128,7 +128,11 @@ class Lookout:
             strays=self._strays(uid, attempt),
             keep_finished=self._policy.keep_finished,
         )
-        memory.wiped |= bare.enrolled and not attempts and not memory.blank and not bare.waited
+        empty = bare.enrolled and not attempts and not memory.blank and not bare.waited
+        if empty and not memory.empty:  # whatever was under way then may be late from now on, not from when we came
+            memory.since = self._clock.boottime()
+        memory.empty = empty
+        memory.wiped |= empty
         if attempt is None:
             memory.wardrobe = None
             return self._without_machine(replace(bare, wiped=memory.wiped and not attempts), memory)
