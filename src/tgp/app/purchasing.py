@@ -15,6 +15,7 @@ from tgp.controllers.gate import Gate
 from tgp.controllers.holds import BY_SECRET, ClassHolds, SecretHolds, by_secret
 from tgp.controllers.implicit_class import KEY as IMPLICIT_KEY
 from tgp.controllers.implicit_class import EveryClass, ImplicitClass
+from tgp.controllers.last_look import LastLook
 from tgp.controllers.ledger import Ghosts, Ledger
 from tgp.controllers.leftover_nodes import LeftoverNodes
 from tgp.controllers.market import Market
@@ -263,6 +264,7 @@ class Purchasing:
             desk=TillDesk(kit.clouds, kit.vault, kit.gate, kit.boot),
             books=Books(kit.cluster, kit.policy.namespace),
             hold=self._hold,
+            last_look=LastLook(views, kit.cluster, home=kit.policy.namespace),
             list_pods=self._list_pods,
             journal=kit.journal,
             clock=kit.clock,

@@ -18,6 +18,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import GPU_REQUEST, NODE
 from tgp.api.values import usd
+from tgp.controllers.last_look import LastLook
 from tgp.controllers.ledger import Ledger
 from tgp.controllers.market import Market
 from tgp.controllers.memory import Memories, Memory
@@ -140,6 +141,7 @@ class RequestReconciler:
         desk: TillDesk,
         books: Books,
         hold: Callable[[str, Attempt], Awaitable[None]],
+        last_look: LastLook,
         list_pods: Callable[[], Awaitable[None]],
         journal: Journal,
         clock: Clock,
@@ -155,6 +157,7 @@ class RequestReconciler:
         self._books = books
         self._list_pods = list_pods  # the view of pods, from a list begun after the call
         self._hold = hold  # keeps the credentials from going while a machine needs them
+        self._last_look = last_look
         self._journal = journal
         self._clock = clock
         self._memories = Memories(clock.boottime)
@@ -401,6 +404,7 @@ class RequestReconciler:
         except ClusterBusy as error:  # somebody whom joining needs does not answer: nobody shall have to guess who
             await self._tell(sight, Rest("Preparing", f"nothing is ordered yet: {_short(str(error))}"), memory)
             raise
+        await self._last_look.confirm(record.key, self._class_of(sight)[0])
         if not self._still_to_order(record, memory):  # all that took a while
             return self._clock.now() + SOON
         memory.sent.add(attempt.token)
