@@ -11,13 +11,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
 from tests.sim.lives.an_estate import Lives, lives
 from tests.sim.lives.reference import QUICK
 from tests.sim.mutants.joining_histories import JOINING
-from tgp.api.resource import GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.hold import HOLD
 from tgp.core.model.token import plain_uid
@@ -30,6 +31,7 @@ from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.sim.estate import Ailment
 from tgp.sim.faults import Fault, Faults
 from tgp.sim.plans import Act, Plan
+from tgp.sim.router import FREEZE_AT_EFFECT
 from tgp.sim.world import KUBERNETES
 
 PROMISE_BROKEN = 1
@@ -380,6 +382,30 @@ def hold(stage: Lives) -> None:
     stage.world.api.backstage.merge_patch(NAMESPACE, "", NAMESPACE_NAME, change)
 
 
+def stopped_unheard(seed: str) -> None:
+    """Somebody pulls the brake, suspends the class or deletes the request while every watch has fallen silent."""
+    for stop in (hold, suspend, Lives.drops):
+        with lives(seed, kubelets=QUICK) as stage:
+            begin(stage)
+            stage.shop.mishaps.aim(Mishap.BUSY_TEXT, Verb.LAUNCH)
+            at_first_order(stage, partial(_stop_unheard, stage, stop), after=2.0)
+            stage.wants()
+            stage.world.run(minutes=4)
+
+            assert not stage.shop.fleet.machines, f"a machine was rented after it was stopped ({stop.__name__})"
+
+
+def _stop_unheard(stage: Lives, stop: Callable[[Lives], None]) -> None:
+    host = stage.world.processes["tgp-0"].host
+    assert host is not None, "it is running"
+    host.frozen_until = stage.world.loop.time() + FREEZE_AT_EFFECT
+    stop(stage)
+
+
+def suspend(stage: Lives) -> None:
+    stage.world.api.backstage.merge_patch(GPU_NODE_CLASS, "", "rented", {"spec": {"suspend": True}})
+
+
 def another_day(seed: str) -> None:
     """The wall clock of the operator's host jumps by a day."""
     with lives(seed, kubelets=QUICK) as stage:
@@ -447,6 +473,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         never_an_answer,
         deleted_before_the_order,
         held,
+        stopped_unheard,
         another_day,
         tagged_like_ours,
         everybody_stripped,

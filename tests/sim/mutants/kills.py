@@ -28,6 +28,7 @@ KILLS: dict[str, Kill] = {
     "no-compare-and-swap": Kill("whole-life", "I14"),
     "no-fence": Kill("paused-at-the-order", "I19"),
     "no-finalizer": Kill("whole-life", "I13"),
+    "no-last-look": Kill("stopped-unheard", "a machine was rented after it was stopped"),
     "old-view-trusted": Kill("at-once-seen-late", "I3"),
     "older-attempt-kept": Kill("wiped", "I2"),
     "one-list-is-enough": Kill("cut-off-while-it-orders", "I1"),
