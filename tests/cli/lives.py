@@ -16,6 +16,7 @@ from tgp.api.decoding import Unreadable, decode
 from tgp.api.request import GPURequest
 from tgp.api.values import rfc3339
 from tgp.core.model.key import Key
+from tgp.core.model.token import plain_uid
 from tgp.ports.cluster import NotFound
 from tgp.surfaces.cli.watch_view import Look
 
@@ -188,5 +189,8 @@ def furnish(server: Mounted) -> str:
 
 
 def become(address: str, status: str) -> None:
-    """As the operator writes it."""
+    """As the operator writes it: a token names the object it was bought for."""
+    with urllib.request.urlopen(address) as answer:  # noqa: S310 - on loopback
+        uid = plain_uid(json.load(answer)["metadata"]["uid"])
+    status = status.replace("a" * 32, uid)
     send(f"{address}/status", "PATCH", {"status": json.loads(status)}, "application/merge-patch+json")

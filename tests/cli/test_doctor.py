@@ -190,10 +190,10 @@ def test_a_hold_and_a_suspended_class_are_notes(town):
 
 
 def test_a_restored_copy_is_told_and_owns_nothing(town):
-    town.request()
-    town.world.api.backstage.merge_patch(
-        _REQUEST, "default", "train", {"metadata": {"annotations": {"tgp.io/uid": "another"}}}
-    )
+    """Its status came along: the tokens there are another object's."""
+    (row,) = town.request()["status"]["attempts"]
+    theirs = {**row, "token": token_for(town.cluster, NOBODYS_UID, 1)}
+    town.world.api.backstage.merge_patch(_REQUEST, "default", "train", {"status": {"attempts": [theirs]}}, "status")
 
     assert "RestoredCopy" in problems(town)
 
@@ -239,6 +239,21 @@ def test_a_sweep_that_halted_is_told(town):
     town.world.api.backstage.merge_patch(_CLASS, "", "box", {"status": {"conditions": [halted]}}, "status")
 
     assert problems(town) == ["SweepHalted"]
+
+
+def test_an_orphan_that_the_operator_cannot_end_is_told_in_its_words(town):
+    words = "no request owns machine i-1 at simulated: costs $1.67/h and does not end; asked to end 3 times: 500"
+    stays = {
+        "type": "OrphanStays",
+        "status": "True",
+        "reason": "TerminationFailing",
+        "message": words,
+        "lastTransitionTime": "2026-01-05T12:00:00Z",
+    }
+    town.world.api.backstage.merge_patch(_CLASS, "", "box", {"status": {"conditions": [stays]}}, "status")
+    (found,) = report(town, "--orphans")["findings"]
+
+    assert (found["problem"], found["about"], found["message"]) == ("OrphanStays", "class/box", words)
 
 
 def test_more_orphans_than_the_operator_ends_by_itself_are_told_and_ended_after_a_yes(town):

@@ -3,7 +3,7 @@
 import json
 
 from tests.cli.money_world import CONTEXT, Town
-from tests.sim.an_operator import a_pool
+from tests.sim.an_operator import a_class, a_pool
 from tgp.api.resource import GPU_REQUEST
 from tgp.sim.clouds.mishaps import Mishap, Verb
 
@@ -91,6 +91,20 @@ def test_a_silent_provider_is_no_proof(town):
     assert [one["provider"] for one in document["unasked"]] == ["Simulated"]
 
 
+def test_a_key_that_is_not_there_is_no_proof_and_is_not_waited_for(town):
+    a_class(town.world, "keyless", providers=[{"name": "vultr"}])
+    town.request()
+    town.start_operator()
+    began = town.world.loop.time()
+    document = down(town)
+
+    assert not document["proven"]
+    assert document["left"] == []
+    assert "a key is missing" in document["message"]
+    assert "Unknown is not none" in document["message"]
+    assert town.world.loop.time() - began < 300, "what can be asked has answered"
+
+
 def test_a_provider_that_answers_again_in_time_is_believed_again(town):
     town.request()
     town.start_operator()
@@ -149,6 +163,13 @@ def test_an_order_that_may_be_under_way_is_waited_for(town):
 
     assert down(town)["proven"]
     assert town.world.loop.time() - began > 300
+
+
+def test_where_nothing_is_left_nothing_is_said_to_be_lost(town):
+    result = town.tgp("down", typed="no\n")
+
+    assert "No GPURequest is left to delete." in result.output
+    assert "is lost" not in result.output
 
 
 def test_an_empty_cluster_is_proven_empty(town):

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.money_world import Town
 from tests.sim.an_operator import a_pool
-from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 
 
 def suspended(town: Town) -> bool:
@@ -21,6 +21,7 @@ def test_a_hold_is_written_where_the_operator_reads_it_with_its_reason(town):
     assert town.hold_text().startswith("the invoice is odd; since 20")
     assert "nothing is bought from now on" in result.output
     assert "1 machine costs $" in result.output, "what runs costs on, and that is said"
+    assert "STATE" not in result.output, "nobody was asked how it is"
     assert "next: tgp release" in result.output
 
 
@@ -88,6 +89,32 @@ def test_released_it_says_what_buys_again_and_asks_before(town):
     assert "looking" not in result.output
 
 
+def waiting(town: Town, name: str, reason: str) -> None:
+    town.request(name, machine=False)
+    said = {"type": "Launched", "status": "False", "reason": reason, "message": "", "observedGeneration": 1}
+    town.world.api.backstage.merge_patch(
+        GPU_REQUEST,
+        "default",
+        name,
+        {"status": {"phase": "Pending", "conditions": [{**said, "lastTransitionTime": "2026-01-05T09:00:00Z"}]}},
+        "status",
+    )
+
+
+def test_who_waits_for_something_else_does_not_buy_at_once(town):
+    town.tgp("hold", "audit")
+    waiting(town, "typo", "InvalidSpec")
+    waiting(town, "cheap", "NoOfferFits")
+    waiting(town, "eager", "Held")
+    asked = town.tgp("release", typed="n\n")
+    done = town.tgp("release", typed="y\n")
+
+    assert "typo" not in asked.output
+    assert "request/default/cheap: waits for a machine (NoOfferFits)." in asked.output
+    assert "request/default/eager: waits for a machine." in asked.output
+    assert "request/default/typo: waits for a machine (InvalidSpec)." in done.output
+
+
 def test_nobody_is_asked_where_nothing_would_buy_at_once(town):
     town.tgp("hold")
 
@@ -129,3 +156,34 @@ def test_a_reason_cannot_smuggle_anything_into_a_terminal(town):
 @pytest.mark.parametrize("words", [("release", "box"), ("release", "node/x")])
 def test_only_classes_and_everything_can_be_released(town, words):
     assert town.tgp(*words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("class/box", "testing"), "tgp hold class/box"),
+        (("pool/ml/big",), "tgp hold class/NAME"),
+        (("request/train",), "tgp hold class/NAME"),
+    ],
+)
+def test_who_names_one_thing_does_not_stop_everything(town, words, hint):
+    result = town.tgp("hold", *words)
+
+    assert result.exit_code == 2
+    assert hint in result.output
+    assert town.hold_text() is None
+    assert not suspended(town)
+
+
+def test_a_reason_may_speak_of_anything(town):
+    assert town.tgp("hold", "pool/big", "bought", "too", "much").exit_code == 0
+    assert town.hold_text().startswith("pool/big bought too much; since ")
+    assert town.tgp("hold", "pool/big bought far too much").exit_code == 0
+
+
+def test_a_class_that_was_not_held_by_itself_is_told_that_everything_is(town):
+    town.tgp("hold", "audit")
+    result = town.tgp("release", "class/box")
+
+    assert "class/box is not held by itself. Held since" in " ".join(result.output.split())
+    assert "next: tgp release" in result.output

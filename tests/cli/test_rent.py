@@ -363,8 +363,9 @@ def test_every_flag_becomes_its_field_and_what_was_not_said_is_left_out():
         (("--max-price", "1,50"), '--max-price: "1,50": must be a price in dollars'),
         (("--for", "4 hours"), '--for: "4 hours": must be a duration'),
         (("--idle", "0s"), "--idle:"),
-        (("--count", "0"), "--count:"),
-        (("--provider", "aws"), '--provider: "aws": supported values'),
+        (("--count", "0"), "--count: 0: should be greater than or equal to 1\n"),
+        (("--provider", "aws"), '--provider: "aws": supported values: "vast", '),
+        (("--name", "a" * 64), "--name: must have at most 63 characters"),
         (("--name", "Train"), "--name:"),
         (("--region", "a b"), "--region:"),
         (("--class", "No"), "--class:"),
@@ -377,7 +378,29 @@ def test_bad_input_names_the_flag_before_anybody_is_asked(words, said):
 
     assert answer.exit_code == 2
     assert said in answer.output
+    assert "null" not in answer.output, "which rules were skipped is of no use to anybody here"
     assert hall.created == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "given back  after 24h (--for), or after 30m without a pod (--idle), or when the request is deleted"),
+        (("--for", "Never"), "after 30m without a pod (--idle), or when the request is deleted (--for Never)"),
+        (("--idle", "Never"), "after 24h (--for), or when the request is deleted (--idle Never)"),
+        (("--for", "Never", "--idle", "Never"), "given back  only when the request is deleted"),
+    ],
+)
+def test_how_it_ends_is_one_sentence(words, said):
+    assert said in run(Hall(BUY), "--dry-run", *words).output
+
+
+def test_a_provider_that_the_class_does_not_have_is_said_instead_of_what_others_offer():
+    answer = run(Hall(STAY), "--dry-run", "--provider", "runpod")
+
+    assert "class standard does not have provider runpod (it has vultr, lambdalabs)" in " ".join(answer.output.split())
+    assert "none of 3 offers" not in answer.output
+    assert "none of 3 offers" in run(Hall(STAY), "--dry-run", "--provider", "lambda").output
 
 
 def test_a_dry_run_creates_nothing_and_its_exit_code_says_whether_something_fits():

@@ -28,6 +28,7 @@ from tests.cli.lives import (
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.api.decoding import decode
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
 from tgp.app.main import tgp
 from tgp.core.model.key import Key
 from tgp.surfaces.cli.why_view import Enquiry, Holder, advice, as_document, next_command, obstacles, render, story_of
@@ -102,6 +103,69 @@ def test_a_provider_that_cannot_be_asked_and_a_restored_copy_are_obstacles():
 
     assert "CredentialsMissing" in words
     assert "restored copy" in words
+
+
+def waiting_for(reason: str, message: str = "", **spec):
+    written = document(phase="Pending", conditions=(condition("Launched", "False", reason, message),))
+    written["spec"] |= spec
+    return decode(GPURequest, written)
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps", "then"),
+    [
+        ("Held", "tgp release", "tgp offers --gpu L40S"),
+        ("Suspended", "tgp release class/standard", "tgp offers --gpu L40S"),
+        ("InvalidSpec", "write it anew", "kubectl delete gpurequest train -n ml"),
+        ("NodeClassNotFound", "tgp rent --class NAME", "kubectl get gpunodeclasses"),
+        ("NodeClassNotReady", "whoever looks after it", "kubectl describe gpunodeclass standard"),
+        ("NamespaceNotAllowed", "allowedNamespaces", "kubectl describe gpunodeclass standard"),
+        ("SpotNotAllowed", "without --spot", "tgp offers --gpu L40S"),
+        ("NotInClass", "instanceRequirements.gpuTypes", "kubectl get gpunodeclasses"),
+        ("ProviderClosed", "key, balance or answer", "kubectl describe gpunodeclass standard"),
+        ("DevicePluginMissing", "tolerates the node's taints", "kubectl get daemonsets -A"),
+        ("Settling", "goes on by itself", "tgp offers --gpu L40S"),
+    ],
+)
+def test_every_way_of_waiting_has_its_own_way_out(reason, helps, then):
+    request = waiting_for(reason)
+    found = advice(story_of(request, after(9)), asked(request))
+
+    assert len(found) == 1
+    assert helps in found[0]
+    assert "an offer that fits" not in found[0]
+    assert next_command(story_of(request, after(9)), asked(request)) == then
+
+
+def test_a_gpu_that_nobody_knows_is_not_looked_for_on_the_market():
+    request = waiting_for("NoOfferFits", gpuType="RTX9999")
+
+    assert "tgp offers" not in told(request)
+
+
+def test_a_provider_that_the_class_does_not_have_is_said_rather_than_the_offers_of_others():
+    screen = told(waiting_for("NoOfferFits", "none of 9 offers fits", provider="vastai", spot=True, region="us-west"))
+
+    assert "1x L40S spot up to $1.50/h from vastai in us-west" in screen
+    assert "stopped by  class standard does not have provider vast (it has vultr)" in screen
+    assert "kubectl edit gpunodeclass standard" in screen
+    assert "does not have provider" not in told(waiting_for("NoOfferFits", provider="vultr"))
+
+
+def test_hosts_that_anybody_may_own_are_allowed_by_a_line_to_copy():
+    message = "none of 3 offers fits; for hosts of marketplaces label its namespace tgp.io/allow-untrusted=true"
+
+    screen = told(waiting_for("NoOfferFits", message), width=200)
+
+    assert "kubectl label namespace ml tgp.io/allow-untrusted=true" in screen
+
+
+def test_what_stands_in_brackets_stays_on_one_line():
+    message = "every purchase is stopped (the invoice; since 2026-11-15T13:14:59Z); to go on: tgp release"
+    screen = told(waiting_for("Held", message))
+
+    assert "waits for   every purchase is stopped (the invoice; since 2026-11-15T13:14:59Z)" in screen
+    assert "            to go on: tgp release" in screen
 
 
 def test_a_machine_on_its_way_says_by_when_and_what_it_costs():

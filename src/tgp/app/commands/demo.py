@@ -33,7 +33,7 @@ PORT = 8001  # where people know `kubectl proxy` from
 FASTEST = 600.0  # beyond it one turn of the loop is a minute of the world, and nothing there keeps its times
 GLANCE = 0.25  # seconds between looks at the clock on the wall
 KEPT_CONNECTIONS = Pool(fresh_for_changes=False)
-PARTING = "That world is gone, its port and its kubeconfig with it: it was in memory, and nothing was bought."
+PARTING = "That world is gone, its port and its kubeconfig with it: it was in memory, and so was the money."
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,20 @@ KEEPERS = (
     ("meta.helm.sh/release-name", "Helm"),
 )
 
+BRAKES = frozenset({"Held", "Suspended"})
+# Reasons to wait that no release takes away, and that do not pass by themselves.
+ANOTHER_MATTER = frozenset(
+    {
+        "InvalidSpec",
+        "NodeClassNotFound",
+        "SeveralDefaultClasses",
+        "NodeClassUnreadable",
+        "NamespaceNotAllowed",
+        "NotInClass",
+        "SpotNotAllowed",
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Buyer:
@@ -70,7 +84,7 @@ def _requests(survey: Survey) -> Iterator[Buyer]:
             yield Buyer(
                 f"request/{record.key}",
                 why,
-                waits(record),
+                waits(record) and _reason(record) not in ANOTHER_MATTER,
                 keeper_of(record.labels, record.annotations),
                 class_of(record),
             )
@@ -79,11 +93,19 @@ def _requests(survey: Survey) -> Iterator[Buyer]:
 def _why(record: Typed[GPURequest]) -> str:
     assert record.object is not None, "only what can be read is judged"
     if waits(record):
-        return "waits for a machine"
+        reason = _reason(record)
+        return "waits for a machine" + (f" ({reason})" if reason not in {"", *BRAKES} else "")
     if record.deleting or copied(record) or record.object.status.phase in ENDED:
         return ""
     onward = record.object.spec.restart_policy == "OnLoss" and open_attempt(attempts_of(record)) is not None
     return "rents another when its machine is lost (restartPolicy OnLoss)" if onward else ""
+
+
+def _reason(record: Typed[GPURequest]) -> str:
+    """Why it waits; empty: nobody has said so yet."""
+    assert record.object is not None, "only what can be read is judged"
+    told = record.object.status.conditions
+    return next((each.reason for each in told if each.type == "Launched" and each.status != "True"), "")
 
 
 def _pools(survey: Survey) -> Iterator[Buyer]:

@@ -16,6 +16,7 @@ from tgp.api.problem import Invalid
 from tgp.api.values import duration, go_duration
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.hold import new_hold
+from tgp.core.model.presence import Trouble
 from tgp.core.model.survey import Survey
 from tgp.core.rules.buyers import written_again
 from tgp.core.rules.checkup import Problem, findings
@@ -34,6 +35,7 @@ LONGEST_AFTER = timedelta(hours=24)
 DIRECT_LASTS = timedelta(minutes=10)  # from the moment that ends were asked for here
 FEWEST_LISTS = 2  # that show nothing, a listing lag apart
 
+KEYLESS = "a key is missing, so not everybody could be asked"
 INTERRUPTED = (
     "interrupted, and nothing is proven. What was begun goes on: requests that were deleted are given back by the "
     "operator, and a hold stays until tgp release. See tgp doctor."
@@ -191,7 +193,8 @@ class Farewell:
         agreement: Confirmed | None = None
         while True:
             if await self._looked() and self._clear(loop.time()):
-                return self._outcome(proven=True)
+                keyless = blind(self._survey)
+                return self._outcome(proven=not keyless, gave_up=KEYLESS if keyless else "")
             if ends_at is None and loop.time() >= offer_at:
                 ends_at = loop.time() + DIRECT_LASTS.total_seconds()
                 agreement = self._offer()
@@ -233,9 +236,13 @@ class Farewell:
                 self._seen[holding.token] = holding
 
     def _clear(self, now: float) -> bool:
-        """Everybody was asked and lists nothing; twice, as far apart as the slowest list lags."""
+        """Everybody who can be asked lists nothing; twice, as far apart as the slowest list lags.
+
+        A key that is not there is not waited for: that is no silence that passes, and the answer says so.
+        """
         survey = self._survey
-        if holdings(survey) or blind(survey) or self._strangers() or any(True for _ in unsettled(survey)):
+        silent = any(one.trouble is not Trouble.CREDENTIALS_MISSING for one in blind(survey))
+        if holdings(survey) or silent or self._strangers() or any(True for _ in unsettled(survey)):
             self._clear_since, self._clear_looks = None, 0
             return False
         self._clear_since = now if self._clear_since is None else self._clear_since

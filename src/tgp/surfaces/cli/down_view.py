@@ -41,7 +41,10 @@ def plan(title: str, survey: Survey, width: int) -> Group:
     lines += machines_table(held, width) if held else []
     count = sum(map(lives, survey.requests))
     requests = "1 GPURequest" if count == 1 else f"{count} GPURequests"
-    lines += wrapped(f"{requests} will be deleted. What is on the machines is lost.", width)
+    lost = " What is on the machines is lost." if held else ""
+    lines += wrapped(
+        f"{requests} will be deleted.{lost}" if count else f"No GPURequest is left to delete.{lost}", width
+    )
     if again := written_again(survey):
         lines += [Text(), *wrapped("These would buy again once the hold is released:", width, style="yellow")]
         lines += buyers_lines(again, width)

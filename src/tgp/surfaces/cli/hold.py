@@ -19,6 +19,19 @@ from tgp.surfaces.cli.output import document, show, terminal_width, usd, wrapped
 from tgp.surfaces.cli.premises import Hallway, Premises, cluster_options
 
 CLASS_WORDS = ("class", "gpunodeclass", "gnc")
+OTHER_WORDS = (
+    "pool",
+    "gpunodepool",
+    "gnp",
+    "request",
+    "gpurequest",
+    "gr",
+    "namespace",
+    "ns",
+    "provider",
+    "node",
+    "pod",
+)
 OUTPUTS = ("table", "json", "yaml")
 
 _output = click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
@@ -44,6 +57,7 @@ def hold(
 
     With class/NAME only that class stops buying (its spec.suspend). What is held already stays held, and is told.
     """
+    _refuse_other_targets(words)
     asyncio.run(_hold(hallway, words, (kubeconfig, context, namespace), how, status=status))
 
 
@@ -99,7 +113,7 @@ async def _release(hallway: Hallway, node_class: str, where: tuple[str, str, str
     async with hallway.premises(*where) as premises:
         survey = await premises.survey(ask=False)
         if node_class and not _is_suspended(survey, node_class):
-            said = f"class/{node_class} is not held."
+            said = f"class/{node_class} is not held by itself. {standing(survey)}"
         elif not node_class and survey.hold is None:
             said = standing(survey)
         else:
@@ -110,14 +124,14 @@ async def _release(hallway: Hallway, node_class: str, where: tuple[str, str, str
                 await premises.hold(None)
             survey = await premises.survey(ask=False)
             said = f"{f'class/{node_class}' if node_class else 'Everything'} is released. {standing(survey)}"
-    _print(survey, said, how, command="tgp doctor")
+    _print(survey, said, how, command="tgp release" if survey.hold is not None else "tgp doctor")
 
 
 def _ask_first(survey: Survey, node_class: str, *, yes: bool) -> None:
     at_once = [buyer for buyer in freed(survey, node_class) if buyer.at_once]
     if not at_once or yes:
         return
-    click.echo("These will buy at once:", err=True)
+    click.echo("These may buy at once:", err=True)
     for line in buyers_lines(at_once, terminal_width()):
         click.echo(line.plain, err=True)
     if not agreed("Release all the same?", yes=yes):
@@ -154,6 +168,20 @@ def _is_suspended(survey: Survey, name: str) -> bool:
 def _class_named(words: tuple[str, ...]) -> str:
     kind, slash, name = words[0].partition("/") if len(words) == 1 else ("", "", "")
     return name if slash and kind.lower() in CLASS_WORDS else ""
+
+
+def _refuse_other_targets(words: tuple[str, ...]) -> None:
+    """Who names one thing must not stop everything by it."""
+    kind, slash, name = words[0].partition("/") if words else ("", "", "")
+    if not slash:
+        return
+    if kind.lower() in CLASS_WORDS and len(words) > 1:
+        raise click.UsageError(f"a class keeps no reason, and nothing was held: tgp hold class/{name}")
+    if kind.lower() in OTHER_WORDS and len(words) == 1 and " " not in name:
+        raise click.UsageError(
+            f"{words[0]!r} cannot be held by itself, and nothing was: tgp hold class/NAME stops one class, tgp hold "
+            "stops everything."
+        )
 
 
 def _print(survey: Survey, said: str, how: str, command: str) -> None:

@@ -17,12 +17,13 @@ BUYERS_SHOWN = 20
 
 
 def machines_table(held: Sequence[Holding], width: int, *, gone: bool = False) -> list[Text]:
-    """`gone`: a bill, and not a view of what runs."""
+    """`gone`: a bill, and not a view of what runs. How a machine is, is told where some provider was asked."""
+    stateless = gone or all(one.instance is None for one in held)
     columns = (
         Column("REQUEST", tuple(_name(one) for one in held), longest=LONGEST_NAME),
         Column("PROVIDER", tuple((one.provider, "") for one in held)),
         Column("MACHINE", tuple((one.what, "") for one in held), longest=40),
-        *(() if gone else (Column("STATE", tuple(_state(one) for one in held), longest=24),)),
+        *(() if stateless else (Column("STATE", tuple(_state(one) for one in held), longest=24),)),
         Column("$/HOUR", tuple(_price(one) for one in held), right=True),
         Column("SPENT $", tuple((dollars(one.spent_microusd), "") for one in held), right=True),
     )

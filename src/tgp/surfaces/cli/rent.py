@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -19,7 +19,9 @@ from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 from tgp.surfaces.cli.rent_view import Plan, as_document, render
 
 NOTHING_FITS = 3  # of --dry-run; 1 is a refusal, 2 wrong use
+NOBODY = '"", '  # among supported values: the API's way to say "any", which a flag says by its absence
 FLAGS = {  # the field a problem names → what somebody typed
+    "metadata": "--name",
     "metadata.name": "--name",
     "metadata.namespace": "--namespace",
     "spec.gpuType": "--gpu",
@@ -161,18 +163,26 @@ def checked(manifest: Mapping[str, Any]) -> GPURequest:
     try:
         request = strict(manifest)
     except Invalid as error:
-        raise click.UsageError("\n".join(map(spoken, error.problems))) from error
+        raise click.UsageError(_told(error.problems)) from error
     assert isinstance(request, GPURequest), "the manifest says so"
     if problems := request_problems(request):
-        raise click.UsageError("\n".join(map(spoken, problems)))
+        raise click.UsageError(_told(problems))
     return request
+
+
+def _told(problems: Sequence[Problem]) -> str:
+    """All that can be mended here: that rules were skipped because of another problem cannot."""
+    return "\n".join(spoken(problem) for problem in problems if problem.path) or "the request is not valid"
 
 
 def spoken(problem: Problem) -> str:
     """A problem by the flag that somebody typed: `--max-price: "0,5": must be a price …`."""
     field = problem.path.partition("[")[0]
     shown = f"{problem.value}: " if problem.value else ""
-    return f"{FLAGS.get(field, problem.path)}: {shown}{problem.detail or problem.body}"
+    words = problem.detail or problem.body
+    for repeated in (f"{problem.path} in body ", "metadata.name "):  # the flag says which field it is
+        words = words.removeprefix(repeated)
+    return f"{FLAGS.get(field, problem.path)}: {shown}{words.replace(NOBODY, '')}"
 
 
 def spec_of(

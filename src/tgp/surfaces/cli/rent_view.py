@@ -16,6 +16,7 @@ from tgp.core.model.book import Row
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
 from tgp.core.rules.limits import Holding, headroom_microusd
 from tgp.core.rules.purchase import Buy, Choice, life_of, price_cap
+from tgp.surfaces.cli.foreign import foreign_provider
 from tgp.surfaces.cli.offers_view import JOINS, STOCK
 from tgp.surfaces.cli.output import document, usd, wrapped
 from tgp.surfaces.cli.output import dollars as digits
@@ -93,7 +94,7 @@ def render(plan: Plan, width: int) -> Group:
         lines.append(Text.assemble(("would rent  ", "dim"), (plain(machine(plan.choice.offer)), "bold green")))
     else:
         lines += _line("would rent", f"nothing now ({plan.choice.reason})", width, "yellow")
-        lines += [line for words in sentences(plan.choice.message) for line in _line("", words, width)]
+        lines += [line for words in sentences(_why_nothing(plan)) for line in _line("", words, width)]
     for label, words in rows_of(plan):
         lines += _line(label, words, width)
     if plan.stopped:
@@ -101,6 +102,13 @@ def render(plan: Plan, width: int) -> Group:
     for note in plan.notes:
         lines += _line("note", note, width)
     return Group(*lines)
+
+
+def _why_nothing(plan: Plan) -> str:
+    """Which offers missed by how much says little where the class does not have the provider at all."""
+    assert not isinstance(plan.choice, Buy), "something fits"
+    foreign = foreign_provider(plan.request.spec, plan.node_class) if plan.node_class is not None else ""
+    return foreign or plan.choice.message
 
 
 def rows_of(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -178,7 +186,7 @@ def as_document(plan: Plan, *, created: bool) -> dict[str, Any]:
         created=created,
         fits=plan.fits,
         reason=None if isinstance(choice, Buy) else choice.reason,
-        message=None if isinstance(choice, Buy) else plain(choice.message),
+        message=None if isinstance(choice, Buy) else plain(_why_nothing(plan)),
         offer=_offer_item(choice, asked_now=plan.asked_now) if isinstance(choice, Buy) else None,
         usdPerHour=usd(plan.hourly_microusd),
         usdForItsLife=usd(plan.expected_microusd),
@@ -223,9 +231,12 @@ def _size(offer: Offer) -> str:
 
 def _end_words(request: GPURequest) -> str:
     spec, life = request.spec, life_of(request.spec)
-    ends = f"after {go_duration(life)} (--for)" if life is not None else "never by age (--for Never)"
-    idle = f"after {spec.idle_timeout} without a pod (--idle)" if spec.idle_timeout != "Never" else "never when idle"
-    return f"{ends}, or {idle}, or when the request is deleted"
+    ends = [f"after {go_duration(life)} (--for)"] if life is not None else []
+    ends += [f"after {spec.idle_timeout} without a pod (--idle)"] if spec.idle_timeout != "Never" else []
+    never = [flag for flag, off in (("--for", life is None), ("--idle", spec.idle_timeout == "Never")) if off]
+    if not ends:
+        return "only when the request is deleted (--for Never, --idle Never): somebody has to remember"
+    return ", or ".join([*ends, "when the request is deleted"]) + "".join(f" ({flag} Never)" for flag in never)
 
 
 def _age(told: Told, now: datetime) -> str:

@@ -153,7 +153,13 @@ def total(microusd: int) -> str:
 
 def sentences(message: str) -> list[str]:
     """A message of several parts, such as the nearest misses, in pieces that each deserve a line."""
-    return [part for part in message.split("; ") if part]
+    parts: list[str] = []
+    for part in message.split("; "):
+        if parts and parts[-1].count("(") > parts[-1].count(")"):  # what stands in brackets belongs together
+            parts[-1] += f"; {part}"
+        elif part:
+            parts.append(part)
+    return parts
 
 
 def offer_words(offer: ChosenOffer | None) -> str:

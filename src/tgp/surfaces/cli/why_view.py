@@ -11,7 +11,10 @@ from rich.text import Text
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import rfc3339
+from tgp.core.model.gpus import members
 from tgp.core.model.key import Key
+from tgp.core.rules.purchase import ALLOW_UNTRUSTED
+from tgp.surfaces.cli.foreign import foreign_provider
 from tgp.surfaces.cli.output import Column, document, dollars, table, usd, wrapped
 from tgp.surfaces.cli.story import OVER, Story, condition_of, is_true, money, offer_words, sentences, story_of, total
 from tgp.surfaces.cli.watch_view import ends_words, moment
@@ -21,7 +24,46 @@ LABEL = 12  # columns of a line's first word
 ATTEMPTS_SHOWN = 8  # the newest; all are in the status
 HOLDERS_SHOWN = 8  # the dearest
 LONGEST_OFFER = 56
-_NEXT = {"LimitReached": "kubectl get gpurequests -A", "DevicePluginMissing": "tgp check"}
+ANEW = "kubectl delete gpurequest {name} -n {namespace}"
+LOOK_AT_CLASS = "kubectl describe gpunodeclass {node_class}"
+_PASSES = "nothing that anybody has to do: it goes on by itself"
+
+# What takes the reason away, where its message does not say: by the reason, in words that may name the request.
+_HELPS = {
+    "Held": "tgp release, once whoever holds agrees",
+    "Suspended": "tgp release class/{node_class}, once whoever holds it agrees",
+    "InvalidSpec": f"a request that says it right: {ANEW}, and write it anew",
+    "Restored": f"{ANEW}, and write it anew if the machine is still wanted",
+    "NotInClass": "another class (kubectl get gpunodeclasses, then tgp rent --class NAME), "
+    "or this GPU in the class's instanceRequirements.gpuTypes",
+    "SpotNotAllowed": f"the class's instanceRequirements.spotAllowed; or {ANEW}, and rent again without --spot",
+    "NamespaceNotAllowed": "a namespace that the class serves (its allowedNamespaces), or another class",
+    "NodeClassNotFound": "that class; or another one, which cannot be named on this request any more: "
+    f"{ANEW}, and tgp rent --class NAME",
+    "SeveralDefaultClasses": f"a request that names its class: {ANEW}, and tgp rent --class NAME",
+    "NodeClassNotReady": f"its class, mended by whoever looks after it: {LOOK_AT_CLASS}",
+    "NodeClassDeleting": f"another class: {ANEW}, and tgp rent --class NAME",
+    "NodeClassUnreadable": f"its class, mended by whoever looks after it: {LOOK_AT_CLASS}",
+    "ProviderClosed": f"the provider's key, balance or answer: {LOOK_AT_CLASS}",
+    "Observing": "an operator that runs without --observe",
+    "DevicePluginMissing": "a DaemonSet with the GPU's device plugin that tolerates the node's taints",
+    **dict.fromkeys(
+        ("OffersNotSeen", "Waiting", "Ordering", "BackingOff", "ProviderBusy", "Settling", "Strays"), _PASSES
+    ),
+}
+_NEXT = {
+    "LimitReached": "kubectl get gpurequests -A",
+    "DevicePluginMissing": "kubectl get daemonsets -A",
+    "InvalidSpec": ANEW,
+    "Restored": ANEW,
+    "NodeClassNotFound": "kubectl get gpunodeclasses",
+    "SeveralDefaultClasses": "kubectl get gpunodeclasses",
+    "NotInClass": "kubectl get gpunodeclasses",
+    **dict.fromkeys(
+        ("NodeClassNotReady", "NodeClassDeleting", "NodeClassUnreadable", "NamespaceNotAllowed", "ProviderClosed"),
+        LOOK_AT_CLASS,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +132,8 @@ def obstacles(asked: Enquiry) -> tuple[str, ...]:
         restored = condition_of(asked.request, "Restored")
         assert restored is not None
         found.append(f"it is a restored copy, and buys nothing: {restored.message}")
+    if asked.node_class is not None and (foreign := foreign_provider(asked.request.spec, asked.node_class)):
+        found.append(foreign)
     reachable = condition_of(asked.request, "ProviderReachable")
     if reachable is not None and reachable.status == "False":
         found.append(f"its provider cannot be asked ({reachable.reason}): {reachable.message}")
@@ -107,21 +151,41 @@ def advice(story: Story, asked: Enquiry) -> tuple[str, ...]:
         found.append(
             "a higher price: it cannot be changed on a request, so delete it and rent again, with another --max-price"
         )
+    if ALLOW_UNTRUSTED in words:
+        found.append(
+            "hosts that anybody may own, if its pods may run there: "
+            f"kubectl label namespace {story.key.namespace} {ALLOW_UNTRUSTED}=true"
+        )
+    if asked.node_class is not None and foreign_provider(spec, asked.node_class):
+        found.append(
+            f"that provider in the class: kubectl edit gpunodeclass {asked.class_name}; or delete it and rent again, "
+            "with another --provider or --class"
+        )
     if "limits." in words or "Limit" in telling.reason:
         found.append(
             "giving back a machine of the class (listed below), or a higher limit: "
             f"kubectl edit gpunodeclass {asked.class_name}"
         )
-    if telling.reason == "DevicePluginMissing":
-        found.append("a DaemonSet with the GPU's device plugin that tolerates the node's taints")
-    if telling.reason.startswith("NodeClass"):
-        found.append("a class: kubectl get gpunodeclasses, and tgp rent --class NAME")
+    if (known := _HELPS.get(telling.reason)) is not None and not story.ready:
+        found.append(_named(known, story, asked))
     if telling.reason == "PodsLeft" or (story.phase == "Terminating" and condition_false(asked.request, "Drained")):
         drained = condition_of(asked.request, "Drained")
         found.append(drained.message if drained is not None and drained.message else "its pods to end")
-    if story.phase == "Pending" and not found and spec.gpu_type:
-        found.append(f"an offer that fits: tgp offers --gpu {spec.gpu_type} --join talos")
+    if story.phase == "Pending" and not found and (market := _market(asked)):
+        found.append(f"an offer that fits: {market} --join talos")
     return tuple(found)
+
+
+def _named(words: str, story: Story, asked: Enquiry) -> str:
+    return words.format(name=story.key.name, namespace=story.key.namespace, node_class=asked.class_name)
+
+
+def _market(asked: Enquiry) -> str:
+    """Where to look for what it wants; empty: nobody sells that."""
+    spec = asked.request.spec
+    if not spec.gpu_type or not members(spec.gpu_type):
+        return ""
+    return f"tgp offers --gpu {spec.gpu_type}" + (f" --provider {spec.provider}" if spec.provider else "")
 
 
 def condition_false(request: GPURequest, name: str) -> bool:
@@ -137,9 +201,9 @@ def next_command(story: Story, asked: Enquiry) -> str:
     if story.over:
         return f"kubectl delete gpurequest {story.key.name} -n {story.key.namespace}"
     if story.telling is not None and story.telling.reason in _NEXT:
-        return _NEXT[story.telling.reason]
-    if story.phase == "Pending" and asked.request.spec.gpu_type:
-        return f"tgp offers --gpu {asked.request.spec.gpu_type}"
+        return _named(_NEXT[story.telling.reason], story, asked)
+    if story.phase == "Pending" and (market := _market(asked)):
+        return market
     return f"tgp watch {story.key}"
 
 
@@ -185,13 +249,17 @@ def _heading(story: Story, asked: Enquiry) -> Text:
     style = "red" if story.failed else "green" if story.ready or story.over else "yellow"
     spec = asked.request.spec
     wanted = f"{spec.gpu_count}x {spec.gpu_type or (spec.offer.instance_type if spec.offer else 'a GPU')}"
-    price = f" up to ${spec.max_hourly_price}/h" if spec.max_hourly_price else ""
+    wanted += " spot" if spec.spot else ""
+    wanted += f" up to ${spec.max_hourly_price}/h" if spec.max_hourly_price else ""
+    wanted += f" from {spec.provider}" if spec.provider else ""
+    places = [each for each in (spec.region, *spec.regions) if each]
+    wanted += f" in {' or '.join(dict.fromkeys(places))}" if places else ""
     reason = f" ({story.telling.reason})" if story.telling is not None else ""
     return Text.assemble(
         (f"request {story.key}", "bold"),
         ": ",
         (f"{story.phase}{reason}", style),
-        (f"   {wanted}{price}", "dim"),
+        (f"   {wanted}", "dim"),
         no_wrap=True,
     )
 
