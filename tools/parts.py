@@ -17,34 +17,33 @@ from tools.steps import Step
 class Part:
     name: str
     paths: tuple[str, ...]
-    cores: float = 1.0
+    waits: bool = False  # machines boot and leases lapse in real time, and hardly anybody computes meanwhile
 
 
-def part(name: str, *within: str, cores: float = 1.0) -> Part:
+def part(name: str, *within: str, waits: bool = False) -> Part:
     """Its paths are given within `tests/`."""
-    return Part(name, tuple(f"tests/{path}" for path in within or (name,)), cores)
+    return Part(name, tuple(f"tests/{path}" for path in within or (name,)), waits)
 
 
-WAITS = 0.5  # of a core: machines boot and leases lapse in real time, and nobody computes meanwhile
 # The longest first: what is long and begins last is what everybody waits for. What shares a control plane is one part,
 # for each process that asks for it starts its own.
 PARTS = (
-    part("controlplane/lives", "controlplane/test_lives.py", cores=WAITS),
-    part("sim"),
-    part("controlplane", cores=WAITS),
+    part("controlplane", waits=True),
+    part("controlplane/lives", "controlplane/test_lives.py", waits=True),
+    part("realmesh", waits=True),
     part("cli"),
-    part("sim/lives"),
-    part("sim/enumerated", "sim/lives/test_enumerated.py"),
-    part("sim/safety", "sim/test_safety.py"),
+    part("sim"),
     part("contracts"),
-    part("contracts/clouds"),
-    part("sim/mutants"),
-    part("takeover"),
-    part("realmesh", cores=WAITS),
-    part("contracts/mesh"),
-    part("contracts/talos"),
-    part("core"),
+    part("sim/lives"),
+    part("sim/safety", "sim/test_safety.py"),
+    part("sim/enumerated", "sim/lives/test_enumerated.py"),
     Part("the rest", ("tests",)),
+    part("sim/mutants"),
+    part("core"),
+    part("contracts/clouds"),
+    part("contracts/talos"),
+    part("takeover"),
+    part("contracts/mesh"),
 )
 
 
@@ -52,7 +51,7 @@ def step(wanted: Part, parts: tuple[Part, ...] = PARTS) -> Step:
     """What runs it."""
     left_out = (f"--ignore={path}" for path in _elsewhere(wanted, parts))
     command = (sys.executable, "-m", "pytest", "-p", "tools.told", *wanted.paths, *left_out)
-    return Step(wanted.name, command, cores=wanted.cores)
+    return Step(wanted.name, command, waits=wanted.waits)
 
 
 def _elsewhere(wanted: Part, parts: tuple[Part, ...]) -> Iterator[str]:

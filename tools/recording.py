@@ -11,8 +11,10 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from tgp.api.crds import crds
 from tgp.api.resource import GPU_REQUEST
 from tgp.app.embedded.rehearsal import Rehearsal
+from tgp.sim.apiserver.tables import printer_for
 from tgp.surfaces.terminal.lines import Teller
 
 HOUSE = Path(__file__).parents[1]
@@ -23,8 +25,7 @@ BEGINS_AT = 3.0  # minutes into the world: prices were read
 STAYS_FOR = 12.0  # minutes after it is ready
 STEP = 0.25  # minutes between two looks
 LONGEST = 30.0  # minutes for anything
-COLUMNS = ("phase", "selectedProvider", "hourlyPrice", "spent", "terminationScheduledAt")
-TITLES = ("NAME", "PHASE", "PROVIDER", "HOURLY", "SPENT", "EXPIRES")
+KUBECTL_GAP = "   "
 
 
 class Visitor:
@@ -61,16 +62,26 @@ class Visitor:
                 return
 
     def table(self) -> list[str]:
-        """As `kubectl get gr` shows it, but for the age."""
+        """As `kubectl get gr` shows it: the API server's own rows, with the columns of our definition."""
         found = self.found()
         if found is None:
             return [f"No resources found in {self._where} namespace."]
-        row = (self.name, *(str(found.get("status", {}).get(name, "")) for name in COLUMNS))
-        widths = [max(len(title), len(cell)) for title, cell in zip(TITLES, row, strict=True)]
+        printer = printer_for(GPU_REQUEST.group, GPU_REQUEST.kind, printer_columns())
+        shown = [number for number, column in enumerate(printer.columns) if not column.priority]
+        titles = [printer.columns[number].name.upper() for number in shown]
+        cells = printer.cells(found, self._rehearsal.scene("tgp demo", KUBECTL).now)
+        row = [str(cells[number] if cells[number] is not None else "") for number in shown]
+        widths = [max(len(title), len(cell)) for title, cell in zip(titles, row, strict=True)]
         return [
-            "   ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
-            for line in (TITLES, row)
+            KUBECTL_GAP.join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+            for line in (titles, row)
         ]
+
+
+def printer_columns() -> list[dict[str, Any]]:
+    definition = next(each for each in crds() if each["spec"]["names"]["kind"] == GPU_REQUEST.kind)
+    columns: list[dict[str, Any]] = definition["spec"]["versions"][0]["additionalPrinterColumns"]
+    return columns
 
 
 def recorded() -> list[str]:

@@ -36,7 +36,8 @@ class LiveScreen:
     def ended(self, run: Run) -> None:
         self._over += 1
         tests = f"{_count(run.tests)}, " if run.tests else ""
-        self._line(f"{'✓' if run.good else '✗'} {run.step.name} ({tests}{clock(run.seconds)})")
+        cpu = f", {clock(run.cpu_seconds)} of processor time" if run.cpu_seconds else ""
+        self._line(f"{'✓' if run.good else '✗'} {run.step.name} ({tests}{clock(run.seconds)}{cpu})")
         for line in said(run):
             self._line(f"    {line}")
 

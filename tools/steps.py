@@ -16,7 +16,7 @@ class Step:
     name: str
     command: tuple[str, ...]
     loud: bool = False  # its own output is the show: not captured
-    cores: float = 1.0  # that it keeps busy: one that mostly waits leaves room for another
+    waits: bool = False  # for real time to pass, mostly: it leaves the cores to others
 
 
 def tool(name: str) -> str:

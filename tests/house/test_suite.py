@@ -36,6 +36,19 @@ class Seen:
         self.at_once = max(self.at_once, len(runs))
 
 
+class Kinds(Seen):
+    """How many ran at a time of those who wait, and of the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.most = {True: 0, False: 0}
+
+    def under_way(self, runs, waiting: int) -> None:
+        super().under_way(runs, waiting)
+        for kind in self.most:
+            self.most[kind] = max(self.most[kind], sum(run.step.waits == kind for run in runs))
+
+
 def a_part(path: Path, code: str) -> Step:
     """A part with one file of tests in it, beside the house's own."""
     (path / "pytest.ini").write_text("[pytest]\n")
@@ -161,6 +174,28 @@ def test_as_many_run_at_a_time_as_there_are_lanes():
 
     assert screen.at_once == 2
     assert alone.at_once == 1
+
+
+def test_who_waits_has_a_lane_beside_those_who_compute():
+    computing = [Step(f"computes {number}", ("sleep", "0.3")) for number in range(3)]
+    waiting = [Step(f"waits {number}", ("sleep", "0.3"), waits=True) for number in range(3)]
+    kinds = Kinds()
+
+    side_by_side([*waiting, *computing], kinds, 2)
+
+    assert kinds.most == {True: 1, False: 2}
+    assert kinds.at_once == 3
+
+
+def test_nobody_compiles_a_file_twice_and_what_a_person_said_of_go_holds(monkeypatch):
+    words = "import os, sys; print(sys.dont_write_bytecode, os.environ['GOGC'])"
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("GOGC", raising=False)
+    (usual,) = side_by_side([Step("usual", (sys.executable, "-c", words))], Seen(), 1)
+    monkeypatch.setenv("GOGC", "50")
+    (said_so,) = side_by_side([Step("said", (sys.executable, "-c", words))], Seen(), 1)
+
+    assert (usual.output.split(), said_so.output.split()) == (["False", "400"], ["False", "50"])
 
 
 def test_ctrl_c_ends_all_of_them_and_lets_them_tidy_up(room):

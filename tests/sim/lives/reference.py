@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -40,7 +39,6 @@ CALM_WITHIN = 240.0  # minutes of fair weather, until nothing happens any more
 STILL = 13.0  # minutes without a change: longer than a class waits with its prices, an offer on its first bench
 COUNTED = ("gpurequests", "nodes", "configmaps", "jobs")  # what comes and goes as often, whatever went wrong
 CLASS = "rented"
-PATIENCE = 1800.0  # seconds
 
 
 class Story(Protocol):
@@ -76,13 +74,6 @@ class Outcome:
     paid_microusd: int
     paid_seconds: float  # of machines on the bill
     seconds: float  # of virtual time, in all
-
-
-PATIENT = tuple(
-    {NoOrphan: partial(NoOrphan, within=PATIENCE), OneMachine: partial(OneMachine, settle=PATIENCE)}.get(kind, kind)
-    for kind in INVARIANTS
-)
-"""For weather in which a leader lasts a minute: what nobody ordered or owns may take longer to be given back."""
 
 
 @dataclass(frozen=True)

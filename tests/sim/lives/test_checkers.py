@@ -151,6 +151,55 @@ def a_noise(stage) -> None:
     stage.world.run(seconds=0.001)
 
 
+def reign(stage, host, identity: str, seconds: float) -> None:
+    """Somebody leads, and renews its Lease every ten seconds."""
+    for _ in range(int(seconds // 10)):
+        take_lease(stage, host, identity)
+        stage.world.run(seconds=10)
+    take_lease(stage, host, identity)
+
+
+def test_leaders_who_are_gone_within_a_minute_do_not_age_an_orphan():
+    with lives("brief reigns", invariants=[NoOrphan]) as stage:
+        hand = a_hand(stage.world)
+        take_lease(stage, hand, "first")
+        order(stage, hand, token_for(stage.witness.cluster, "f" * 32, 1))
+        for number in range(20):
+            reign(stage, hand, f"brief-{number}", 50)
+        reign(stage, hand, "lasts", 280)
+        with caught("I2: nobody owns .* for 30. s now"):
+            reign(stage, hand, "lasts", 40)
+
+
+def test_leaders_who_stay_are_held_to_all_of_their_time_and_the_wait_for_the_next():
+    with lives("reigns", invariants=[NoOrphan]) as stage:
+        hand = a_hand(stage.world)
+        take_lease(stage, hand, "first")
+        order(stage, hand, token_for(stage.witness.cluster, "f" * 32, 1))
+        reign(stage, hand, "one", 70)
+        stage.world.run(seconds=60)  # it is gone
+        reign(stage, hand, "brief", 40)
+        take_lease(stage, hand, "")  # lets go in good order
+        stage.world.run(seconds=100)
+        reign(stage, hand, "two", 160)
+        with caught("I2: nobody owns .* for 30. s now"):
+            reign(stage, hand, "two", 20)
+
+
+def test_leaders_who_are_gone_within_a_minute_do_not_age_twins_either():
+    with lives("brief reigns over twins", invariants=[OneMachine]) as stage:
+        hand = a_hand(stage.world)
+        stage.wants()
+        take_lease(stage, hand, "first")
+        stage.shop.mishaps.aim(Mishap.MADE_TWICE)
+        order(stage, hand, token_of(stage))
+        for number in range(20):
+            reign(stage, hand, f"brief-{number}", 50)
+        reign(stage, hand, "lasts", 280)
+        with caught("I1: two machines for one request, for 30. s now"):
+            reign(stage, hand, "lasts", 40)
+
+
 def test_an_older_attempt_and_a_twin_are_orphans_too():
     with lives("older", invariants=[NoOrphan]) as stage, caught(r"I2: nobody owns .*-1, "):
         hand = a_hand(stage.world)
@@ -351,7 +400,8 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/tgp-system/leases"
 
 def take_lease(stage, host, identity: str) -> None:
     found = stage.world.api.backstage.get(LEASE, NAMESPACE_NAME, "tgp")
-    spec = {"holderIdentity": identity, "leaseDurationSeconds": 15}
+    renewed = stage.world.clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")
+    spec = {"holderIdentity": identity, "leaseDurationSeconds": 15, "renewTime": renewed}
     if found is None:
         call = json_call("POST", LEASES, {"metadata": {"name": "tgp"}, "spec": spec}, timeout=SHORT)
     else:

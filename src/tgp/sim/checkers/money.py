@@ -1,6 +1,6 @@
 """The invariants about money: I1 to I9."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tgp.api.problem import Invalid
 from tgp.api.quantity import milli
@@ -9,6 +9,7 @@ from tgp.api.values import microusd, usd
 from tgp.core.model.token import read_token
 from tgp.ports.http import Reply, Streaming
 from tgp.sim.apiserver.json_value import Json
+from tgp.sim.checkers.reigns import Reigns, Wait
 from tgp.sim.checkers.seen import Claim, Order, Rented
 from tgp.sim.checkers.witness import Checker, Witness
 from tgp.sim.clouds.machine import Phase
@@ -25,7 +26,7 @@ GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 class _Pair:
     older: Rented
     newer: Rented
-    age: float = 0.0  # seconds, while both could have been seen and neither was ending
+    wait: Wait = field(default_factory=Wait)  # while both could have been seen and neither was ending
 
     @property
     def is_over(self) -> bool:
@@ -40,7 +41,7 @@ class OneMachine(Checker):
     """I1: for one request there is never more than one machine on the bill, not for a second.
 
     Where a provider made two for one order, or hid one for longer than it ever does, one of them is given back within
-    the settle window.
+    the settle window, by leaders who stay.
     """
 
     invariant = "I1"
@@ -50,7 +51,12 @@ class OneMachine(Checker):
         self._settle = settle
         self.duplicates = 0
         self._tolerated: list[_Pair] = []
+        self._reigns = Reigns()
         self._looked_at = witness.now
+
+    def leased(self, lease: Json) -> None:
+        self.look(self.witness.now)  # what has passed until now is the former leader's
+        self._reigns.held(str(lease["spec"].get("holderIdentity") or ""), self.witness.now)
 
     def made(self, rented: Rented) -> None:
         for other in self.witness.of_uid(rented.token.uid) if rented.token is not None else ():
@@ -67,9 +73,9 @@ class OneMachine(Checker):
         for pair in self._tolerated:
             if pair.is_over or pair.is_ending or not self._both_show(pair):
                 continue
-            pair.age += passed
-            if pair.age > self._settle:
-                self.blame(f"two machines for one request, for {pair.age:.0f} s now: {pair.older} and {pair.newer}")
+            age = self._reigns.passed(pair.wait, passed)
+            if age > self._settle:
+                self.blame(f"two machines for one request, for {age:.0f} s now: {pair.older} and {pair.newer}")
         if self._tolerated:
             self._tolerated = [pair for pair in self._tolerated if not pair.is_over]
 
@@ -83,13 +89,14 @@ class OneMachine(Checker):
 @dataclass(slots=True)
 class _Orphan:
     rented: Rented
-    age: float = 0.0  # seconds, while it could have been seen and was not ending
+    wait: Wait = field(default_factory=Wait)  # while it could have been seen and was not ending
 
 
 class NoOrphan(Checker):
     """I2: a machine that no request owns by token is given back within 300 s, and the time its provider takes.
 
-    The clock stands while the provider cannot be listed, or hides the machine for longer than it ever does.
+    The clock stands while the provider cannot be listed, or hides the machine for longer than it ever does. Leaders who
+    are gone within a minute are not counted.
     """
 
     invariant = "I2"
@@ -99,7 +106,12 @@ class NoOrphan(Checker):
         self._within = within
         self.oldest = 0.0  # the greatest age that was ever reached
         self._orphans: dict[int, _Orphan] = {}
+        self._reigns = Reigns()
         self._looked_at = witness.now
+
+    def leased(self, lease: Json) -> None:
+        self.look(self.witness.now)  # what has passed until now is the former leader's
+        self._reigns.held(str(lease["spec"].get("holderIdentity") or ""), self.witness.now)
 
     def made(self, rented: Rented) -> None:
         self._consider(rented)
@@ -121,10 +133,10 @@ class NoOrphan(Checker):
             rented = orphan.rented
             if rented.machine.phase is Phase.ENDING or not self.witness.can_be_listed(rented) or self._hidden(rented):
                 continue
-            orphan.age += passed
-            self.oldest = max(self.oldest, orphan.age)
-            if orphan.age > self._within:
-                self.blame(f"nobody owns {rented}, for {orphan.age:.0f} s now")
+            age = self._reigns.passed(orphan.wait, passed)
+            self.oldest = max(self.oldest, age)
+            if age > self._within:
+                self.blame(f"nobody owns {rented}, for {age:.0f} s now")
 
     def _hidden(self, rented: Rented) -> bool:
         """By its provider, for longer than it ever does: while nobody can see it, nobody is late."""
