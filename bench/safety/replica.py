@@ -26,7 +26,8 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE, Resource
 from tgp.app.fenced import fenced
 from tgp.app.operator import SOURCE
-from tgp.app.purchasing import Kit, Purchasing, Shelves
+from tgp.app.purchase_kit import Kit, Shelves
+from tgp.app.purchasing import Purchasing
 from tgp.app.settings import Settings
 from tgp.controllers.gate import Gate
 from tgp.controllers.implicit_class import EveryClass

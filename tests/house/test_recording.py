@@ -1,6 +1,6 @@
 """docs/media/one-machine.txt can be made again, and tells the whole life of a machine."""
 
-from tools.recording import RECORDING, recorded
+from tools.recording import RECORDING, printer_columns, recorded
 
 STORY = (
     "created",
@@ -36,3 +36,10 @@ def test_the_checked_in_recording_does_so_too():
     text = RECORDING.read_text(encoding="utf-8")
 
     assert places(text) == sorted(places(text))
+
+
+def test_what_kubectl_shows_in_it_are_the_columns_of_today():
+    columns = [column["name"].upper() for column in printer_columns() if not column.get("priority")]
+    heads = [line.split() for line in RECORDING.read_text(encoding="utf-8").splitlines() if line.startswith("NAME ")]
+
+    assert heads == [["NAME", *columns]]

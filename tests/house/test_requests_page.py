@@ -22,6 +22,9 @@ WHERE_REASONS_ARE_GIVEN = (
     "core/rules/default_class.py",
     "controllers/request_sight.py",
     "controllers/requests.py",
+    "controllers/reserving.py",
+    "controllers/ordering.py",
+    "controllers/giving_back.py",
 )
 # Reasons that never stand on a waiting request: nobody sees the first two, the third is of a machine on its way out.
 PASSING = {"Gone", "Undecided", "Returning"}

@@ -199,7 +199,7 @@ def test_a_quiet_hour_with_twins_is_no_write_and_a_restart_writes_nothing():
         assert found(world, ANCESTOR_BUDGET, "team-3")["status"]["consumedGpuHours"] == "5"
 
 
-def test_without_the_ancestors_kind_nothing_is_said_and_once_installed_it_begins_within_a_minute(caplog):
+def test_without_the_ancestors_kind_nothing_is_said_and_once_installed_it_begins_within_five_minutes(caplog):
     with World("no ancestor") as world:
         furnished(world, ancestor=False)
         replica = Replica(world, "one")
@@ -213,7 +213,7 @@ def test_without_the_ancestors_kind_nothing_is_said_and_once_installed_it_begins
 
         world.api.backstage.create(CUSTOM_RESOURCE_DEFINITION, CRDS[ANCESTORS_CRD])
         apply(world)
-        world.run(seconds=62)
+        world.run(seconds=302)
         assert twin(world)["spec"]["quota"] == README["spec"]["quota"]
 
         world.api.backstage.delete(CUSTOM_RESOURCE_DEFINITION, "", ANCESTORS_CRD)

@@ -15,7 +15,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, Resource
 from tgp.app.meshes import AllMeshes
-from tgp.app.purchasing import Shelves
+from tgp.app.purchase_kit import Shelves
 from tgp.app.shelves import AllShelves
 from tgp.controllers.boot.book import BootBook
 from tgp.controllers.boot.csrs import SigningRequests

@@ -49,7 +49,8 @@ from tgp.app.booting import Booting, BootKit
 from tgp.app.clouds import AllClouds, titled
 from tgp.app.fenced import fenced
 from tgp.app.nowhere import NobodyKnows, NoBoot, nowhere
-from tgp.app.purchasing import Kit, Purchasing, Shelves
+from tgp.app.purchase_kit import Kit, Shelves
+from tgp.app.purchasing import Purchasing
 from tgp.app.settings import Settings
 from tgp.app.twins import TwinDesk
 from tgp.controllers.gate import Gate
@@ -310,6 +311,7 @@ class Operator:
                 lambda name: shelves.nodes.get(Key("", name)),
                 lambda name: shelves.pods.having(PODS_BY_NODE, name),
                 self.clock.now,
+                lambda: self.purchasing.rounds.stuck,
             )
         )
 
@@ -330,81 +332,88 @@ class Operator:
         return Reflector(self._http, Listed(projection), store, entropy, self.journal, optional=optional, times=times)
 
     def _controllers(self) -> tuple[Controller, ...]:
-        settings, clock = self.settings, self.clock
-        zones = _time_zones()
-        cluster = self.writer
-        outside = self._outside
-        of_market = MarketKeeper(
+        settings, zones = self.settings, _time_zones()
+        own = (self._of_market(), self._of_classes(zones), self._of_pools(zones))
+        boot = self.booting.controllers() if self.booting is not None else ()
+        if settings.observe:
+            return (*own, *boot)
+        of_twins = self.twins.controller(self.writer, self.journal, self.clock, settings.workers)
+        return (*own, *self.purchasing.controllers(), *boot, of_twins)
+
+    def _of_market(self) -> Controller:
+        keeper = MarketKeeper(
             self.market,
             classes=self.every_class,
             clouds=self.clouds,
             vault=self.vault,
-            clock=clock,
-            entropy=outside.entropy,
+            clock=self.clock,
+            entropy=self._outside.entropy,
             journal=self.journal,
             announce=self._announce,
         )
-        of_classes = NodeClassReconciler(
+        return Controller(
+            "market",
+            keeper,
+            sources=(
+                Source(self.classes, keeper.of_class),
+                Source(self.shelves.implicit.store, keeper.of_class),
+                Source(self.vault.board.store, keeper.of_secret),
+            ),
+            workers=MARKET_WORKERS,
+            only_looks=True,
+        )
+
+    def _of_classes(self, zones: frozenset[str]) -> Controller:
+        settings, shelves = self.settings, self.shelves
+        reconciler = NodeClassReconciler(
             self.classes,
             self.vault,
             self.market,
-            Scribe(GPU_NODE_CLASS, nodeclass.OWNED, cluster, self.journal, clock),
-            clock,
+            Scribe(GPU_NODE_CLASS, nodeclass.OWNED, self.writer, self.journal, self.clock),
+            self.clock,
             namespace=self.namespace,
             default_backend=settings.networking_backend,
             time_zones=zones,
-            requests=None if settings.observe else self.shelves.requests,
+            requests=None if settings.observe else shelves.requests,
             halted=lambda: self.purchasing.rounds.halted,
+            stuck=lambda: self.purchasing.rounds.stuck,
             inspector=self.booting.inspector if self.booting is not None else None,
         )
-        of_pools = NodePoolReconciler(
+        machines = (Source(shelves.requests, reconciler.holding), Source(shelves.tills.store, reconciler.halted_at))
+        return Controller(
+            "nodeclasses",
+            reconciler,
+            sources=(
+                Source(self.classes),
+                Source(self.vault.board.store, reconciler.referring_to),
+                Source(self.sources.store, reconciler.selling_from),
+                *(() if settings.observe else machines),
+            ),
+            writes=(self.classes,),
+            workers=settings.workers,
+        )
+
+    def _of_pools(self, zones: frozenset[str]) -> Controller:
+        settings = self.settings
+        reconciler = NodePoolReconciler(
             self.pools,
             self.classes,
             self.namespaces,
-            Scribe(GPU_NODE_POOL, nodepool.OWNED, cluster, self.journal, clock),
+            Scribe(GPU_NODE_POOL, nodepool.OWNED, self.writer, self.journal, self.clock),
             allowed_namespaces_required=settings.require_allowed_namespaces,
             observing=settings.observe,
             time_zones=zones,
         )
-        return (
-            Controller(
-                "market",
-                of_market,
-                sources=(
-                    Source(self.classes, of_market.of_class),
-                    Source(self.shelves.implicit.store, of_market.of_class),
-                    Source(self.vault.board.store, of_market.of_secret),
-                ),
-                workers=MARKET_WORKERS,
-                only_looks=True,
+        return Controller(
+            "nodepools",
+            reconciler,
+            sources=(
+                Source(self.pools),
+                Source(self.classes, reconciler.of_class),
+                Source(self.namespaces, reconciler.of_namespace),
             ),
-            Controller(
-                "nodeclasses",
-                of_classes,
-                sources=(
-                    Source(self.classes),
-                    Source(self.vault.board.store, of_classes.referring_to),
-                    Source(self.sources.store, of_classes.selling_from),
-                    *(() if settings.observe else (Source(self.shelves.requests, of_classes.holding),)),
-                    *(() if settings.observe else (Source(self.shelves.tills.store, of_classes.halted_at),)),
-                ),
-                writes=(self.classes,),
-                workers=settings.workers,
-            ),
-            Controller(
-                "nodepools",
-                of_pools,
-                sources=(
-                    Source(self.pools),
-                    Source(self.classes, of_pools.of_class),
-                    Source(self.namespaces, of_pools.of_namespace),
-                ),
-                writes=(self.pools,),
-                workers=settings.workers,
-            ),
-            *(() if settings.observe else self.purchasing.controllers()),
-            *(self.booting.controllers() if self.booting is not None else ()),
-            *(() if settings.observe else (self.twins.controller(cluster, self.journal, clock, settings.workers),)),
+            writes=(self.pools,),
+            workers=settings.workers,
         )
 
     # -- running -----------------------------------------------------------------------------------------------------

@@ -1,104 +1,36 @@
 """The part of the operator that buys and gives back: requests, the rounds at the providers, what they hold on to."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from tgp.adapters.kube.board import Board, Filler
 from tgp.adapters.kube.controller import Controller, Source
-from tgp.adapters.kube.store import Store
-from tgp.adapters.kube.vault import KubeVault
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.nodepool import GPUNodePool
-from tgp.api.request import Attempt, GPURequest
-from tgp.api.resource import DAEMON_SET, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET, Resource
-from tgp.controllers.gate import Gate
-from tgp.controllers.holds import BY_SECRET, ClassHolds, SecretHolds, by_secret
+from tgp.api.request import Attempt
+from tgp.api.resource import GPU_REQUEST
+from tgp.app.purchase_kit import Kit, Shelves
+from tgp.app.request_turns import RequestTurns
+from tgp.controllers.holds import ClassHolds, SecretHolds
 from tgp.controllers.implicit_class import KEY as IMPLICIT_KEY
-from tgp.controllers.implicit_class import EveryClass, ImplicitClass
-from tgp.controllers.last_look import LastLook
+from tgp.controllers.implicit_class import ImplicitClass
 from tgp.controllers.ledger import Ghosts, Ledger
 from tgp.controllers.leftover_nodes import LeftoverNodes
-from tgp.controllers.market import Market
-from tgp.controllers.request_index import INDEXES
-from tgp.controllers.request_sight import PODS_BY_NODE, Lookout, Policy, Views
-from tgp.controllers.requests import UNTOLD, RequestReconciler
 from tgp.controllers.rosters import Rosters
 from tgp.controllers.rounds import Rounds
-from tgp.controllers.spending import Books
-from tgp.controllers.till_desk import TillDesk
-from tgp.controllers.verdicts import Scribe
 from tgp.core.model.cloud_errors import KeyRefused
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.key import Key
-from tgp.core.model.mesh import CONNECTED_WITHOUT, MeshStand
-from tgp.core.model.node import Node
-from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.till import tills_of
 from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
-from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
+from tgp.core.model.workload import Metadata
 from tgp.core.rules.default_class import IMPLICIT, implicit_record
 from tgp.core.rules.holds import secrets_of
-from tgp.core.rules.lifecycle_words import OWNED
 from tgp.core.rules.limits import Holding
 from tgp.core.rules.sources import sources_of
-from tgp.ports.boot import Boot
-from tgp.ports.clock import Clock
-from tgp.ports.clouds import Clouds
-from tgp.ports.cluster import Cluster, ClusterError, NotFound
-from tgp.ports.entropy import Entropy
-from tgp.ports.journal import Journal
+from tgp.ports.cluster import ClusterError, NotFound
 
-TILL = Resource("tgp.io", "v1", "tills", "Till", namespaced=False)  # never served: a board of our own
-ERRAND = Resource("tgp.io", "v1", "errands", "Errand", namespaced=False)  # neither
-UNWRITTEN = Resource("tgp.io", "v1", "unwrittenclasses", "UnwrittenClass", namespaced=False)  # nor this
-IN_MESH = Resource("tgp.io", "v1", "inmesh", "InMesh", namespaced=True)  # nor this
-FEWEST_WORKERS = 16  # a turn may wait half a minute for a provider's answer
 ROUNDS_AT_ONCE = 16
-
-
-def _on_node(pod: Pod) -> tuple[str, ...]:
-    return (pod.node,) if pod.node else ()
-
-
-class Shelves:
-    """The stores that only purchases need."""
-
-    def __init__(self) -> None:
-        self.requests: Store[Typed[GPURequest]] = Store(GPU_REQUEST, {**INDEXES, BY_SECRET: by_secret})
-        self.nodes: Store[Node] = Store(NODE)
-        self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: _on_node})
-        self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
-        self.budgets: Store[DisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
-        self.tills: Board[Metadata] = Board(TILL)  # what was seen at each
-        self.implicit: Board[Typed[GPUNodeClass]] = Board(UNWRITTEN)  # the class that nobody wrote
-        self.in_mesh: Board[Metadata] = Board(IN_MESH)  # requests of whose machine something new was seen there
-        self.errands: Board[Metadata] = Board(ERRAND)  # tills that somebody wants looked at now
-
-
-@dataclass(frozen=True)
-class Kit:
-    """What purchases are given by the rest of the operator."""
-
-    classes: Store[Typed[GPUNodeClass]]
-    every_class: EveryClass
-    pools: Store[Typed[GPUNodePool]]
-    namespaces: Store[Namespace]
-    sources: Board[Metadata]
-    market: Market
-    clouds: Clouds
-    vault: KubeVault
-    boot: Boot
-    gate: Gate
-    cluster: Cluster
-    journal: Journal
-    clock: Clock
-    entropy: Entropy
-    policy: Policy
-    default_backend: str
-    workers: int
-    stand: Callable[[str, Node | None], MeshStand] = lambda _token, _node: CONNECTED_WITHOUT  # in its mesh
 
 
 class Purchasing:
@@ -136,7 +68,15 @@ class Purchasing:
             cluster=kit.cluster,
             clock=kit.clock,
         )
-        self.requests = self._make_requests()
+        self.requests = RequestTurns(
+            shelves,
+            kit,
+            rosters=self.rosters,
+            ledger=self.ledger,
+            cluster_id=self.cluster_id,
+            hold=self._hold,
+            list_pods=self._list_pods,
+        )
         self.implicit = ImplicitClass(
             kit.classes,
             shelves.requests,
@@ -174,26 +114,7 @@ class Purchasing:
                 also_reads=(kit.namespaces,),
                 workers=ROUNDS_AT_ONCE,
             ),
-            Controller(
-                "requests",
-                self.requests,
-                sources=(
-                    Source(shelves.requests),
-                    Source(shelves.requests, self.requests.after_a_release),
-                    Source(shelves.nodes, self.requests.of_node),
-                    Source(shelves.pods, self.requests.of_pod),
-                    Source(kit.classes, self.requests.of_class),
-                    Source(shelves.implicit.store, self.requests.of_class),
-                    Source(shelves.tills.store, self.requests.of_till),
-                    Source(shelves.in_mesh.store),
-                    Source(kit.sources.store, self.requests.whoever_waits),
-                    Source(shelves.daemon_sets, self.requests.whoever_waits),
-                    Source(kit.namespaces, self.requests.whoever_waits),
-                ),
-                also_reads=(kit.pools, shelves.budgets),
-                writes=(shelves.requests,),
-                workers=max(kit.workers, FEWEST_WORKERS),
-            ),
+            self.requests.controller(),
             Controller(
                 "leftover-nodes",
                 self.leftover_nodes,
@@ -227,47 +148,6 @@ class Purchasing:
                 ),
                 only_looks=True,
             ),
-        )
-
-    def _make_requests(self) -> RequestReconciler:
-        kit, shelves = self._kit, self.shelves
-        views = Views(
-            shelves.requests,
-            kit.every_class,
-            kit.pools,
-            shelves.nodes,
-            shelves.pods,
-            shelves.daemon_sets,
-            shelves.budgets,
-            kit.namespaces,
-        )
-        lookout = Lookout(
-            views,
-            kit.policy,
-            market=kit.market,
-            rosters=self.rosters,
-            ledger=self.ledger,
-            clouds=kit.clouds,
-            gate=kit.gate,
-            clock=kit.clock,
-            stand=kit.stand,
-            refuses=kit.boot.refuses,
-        )
-        return RequestReconciler(
-            views,
-            lookout,
-            cluster=kit.cluster,
-            scribe=Scribe(GPU_REQUEST, OWNED, kit.cluster, kit.journal, kit.clock, untold=UNTOLD),
-            market=kit.market,
-            rosters=self.rosters,
-            ledger=self.ledger,
-            desk=TillDesk(kit.clouds, kit.vault, kit.gate, kit.boot),
-            books=Books(kit.cluster, kit.policy.namespace),
-            hold=self._hold,
-            last_look=LastLook(views, kit.cluster, home=kit.policy.namespace),
-            list_pods=self._list_pods,
-            journal=kit.journal,
-            clock=kit.clock,
         )
 
     async def _hold(self, node_class: str, attempt: Attempt) -> None:

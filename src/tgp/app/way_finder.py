@@ -10,7 +10,7 @@ from tgp.api.resource import CONFIG_MAP, LEASE, NODE
 from tgp.controllers.boot.mesh_desk import MeshDesk
 from tgp.core.model.boot_book import BOOK, read_line, trace_of
 from tgp.core.model.key import Key
-from tgp.core.model.mesh import TAILNET, Backend
+from tgp.core.model.mesh import IN_A_TAILNET, TAILNET, Backend
 from tgp.core.model.node import Node
 from tgp.core.rules.mesh.stand import addresses_of, own_address
 from tgp.core.rules.mesh.way import Probe, Target, Way, read_probe
@@ -21,7 +21,6 @@ from tgp.ports.vault import Vault
 
 NODE_LEASES = "kube-node-lease"
 PATIENCE = timedelta(seconds=15)  # for a kubelet: what takes longer is no way
-IN_A_TAILNET = frozenset({Backend.TAILSCALE, Backend.HEADSCALE})
 
 
 class WayFinder:

@@ -2,13 +2,14 @@
 
 Slow on purpose. A machine must have been nobody's in two complete lists half a minute apart, the requests must have
 been listed again after the provider was, a request that was known once is asked for by its name, and when too many
-would go at once nothing goes: then a person has to look.
+would go at once nothing goes: then a person has to look. Where the API server shows no request at all, it has to say so
+in two lists a minute apart: an empty answer makes every machine nobody's.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from tgp.api.request import GPURequest
@@ -16,20 +17,25 @@ from tgp.controllers.gate import Gate
 from tgp.controllers.request_index import BY_UID
 from tgp.controllers.rosters import Roster
 from tgp.core.model.cloud_errors import CloudError
-from tgp.core.model.facts import OrphanFound, OrphanReturned, SweepHalted
+from tgp.core.model.facts import OrphanFound, OrphanReturned, OrphanStays, SweepHalted
 from tgp.core.model.key import Key
 from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
-from tgp.core.rules.collector import Orphan, bears_our_mark, orphans, owners, too_many
+from tgp.core.rules.collector import Orphan, Stuck, bears_our_mark, orphans, owners, too_many
 from tgp.ports.cloud import Cloud
 from tgp.ports.cluster import ClusterError, View
 from tgp.ports.journal import Journal
 from tgp.ports.leadership import NotLeading
 
 RIPE_AFTER = 30.0  # seconds between two lists that both show a machine to be nobody's
+NONE_FOR = 60.0  # seconds between two lists without a single request, before it is believed that there is none
 REFRESHED_WITHIN = 20.0  # seconds; an API server that takes longer is asked in the next round
 MOST_ENDS = 10  # machines that begin to be given back, per till, in any …
 ENDS_PER = 60.0  # … so many seconds
+STUCK_AFTER = 3  # askings that failed in a row …
+STUCK_FOR = 600.0  # … or so many seconds of askings that did not: then somebody is told that it does not end
+MOST_HOMES = 65_536  # requests whose name is remembered; the longest unheard of are forgotten first
+THERE, EVERYWHERE = "listed there", "at all providers together"
 
 
 @dataclass(slots=True)
@@ -38,8 +44,11 @@ class Ending:
 
     orphan: Orphan
     account: str
+    since: float  # Clock.boottime of the look that led to the first asking
     tries: int = 0
     why: str = ""  # what the provider last had against it; empty: nothing
+    failures: int = 0  # in a row
+    stuck: str = ""  # why it does not end, as somebody was told; empty: nobody was
     absent_since: float | None = None  # Clock.boottime
 
 
@@ -54,8 +63,8 @@ class _Bin:
     ending: dict[str, Ending] = field(default_factory=dict)  # by id
     told: set[str] = field(default_factory=set)  # ids of which somebody was told
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_ENDS))  # when ends were first asked for
-    halted: tuple[int, int] | None = None  # so many would go, of so many
-    homes: dict[str, Key] = field(default_factory=dict)  # by uid: the request that a machine here was once seen to have
+    halted: tuple[int, int, str] | None = None  # so many would go, of so many, and where
+    ours: int = 0  # machines in the last complete list that bear our mark
 
 
 async def nowhere(_key: Key, _uid: str) -> bool:
@@ -69,15 +78,19 @@ class Collector:
         *,
         gate: Gate,
         journal: Journal,
+        boottime: Callable[[], float],
         refresh: Callable[[], Awaitable[None]],  # the view of requests, from a list begun after the call
         there: Callable[[Key, str], Awaitable[bool]] = nowhere,  # is a request of this name and uid, or may it be?
     ) -> None:
         self._requests = requests
         self._gate = gate
         self._journal = journal
+        self._boottime = boottime
         self._refresh = refresh
         self._there = there
         self._bins: dict[str, _Bin] = {}  # by till
+        self._homes: dict[str, Key] = {}  # by uid, as it stands in tokens: requests that this process has seen
+        self._none: tuple[float, float] | None = None  # Clock.boottime: the first and last list in a row without any
 
     # -- for whoever asks --------------------------------------------------------------------------------------------
 
@@ -98,20 +111,47 @@ class Collector:
         found = {orphan.instance.id: orphan for orphan in held.orphans}
         for name, ending in held.ending.items():
             orphan = ending.orphan
-            found[name] = Orphan(orphan.instance, f"{orphan.why}; {ending.why}") if ending.why else orphan
+            found[name] = replace(orphan, why=f"{orphan.why}; {ending.why}") if ending.why else orphan
         return tuple(found[name] for name in sorted(found))
+
+    @property
+    def stuck(self) -> tuple[Stuck, ...]:
+        """Orphans that do not end though they were asked to, in the words that somebody was told."""
+        return tuple(
+            Stuck(till, ending.orphan.instance, ending.stuck)
+            for till, held in sorted(self._bins.items())
+            for _, ending in sorted(held.ending.items())
+            if ending.stuck
+        )
 
     def due(self, till: str) -> float | None:
         """The moment (Clock.boottime) from which the next list may ripen or end something; None: nothing is at hand."""
         held = self._bins.get(till)
         if held is None:
             return None
-        if held.ending:
+        if any(not ending.stuck for ending in held.ending.values()):
             return float("-inf")
-        return min((since + RIPE_AFTER for name, since in held.since.items() if name not in held.told), default=None)
+        never = float("inf") if held.ending else None  # what does not end is asked again in the ordinary rounds
+        untold = (orphan for orphan in held.orphans if orphan.instance.id not in held.told)
+        return min((self._ripens_at(held, orphan) for orphan in untold), default=never)
+
+    def _ripens_at(self, held: _Bin, orphan: Orphan) -> float:
+        at = held.since[orphan.instance.id] + RIPE_AFTER
+        if self._none is None or _uid(orphan) in self._homes:
+            return at
+        return max(at, self._none[0] + NONE_FOR)
 
     def forget(self, till: str) -> None:
         self._bins.pop(till, None)
+
+    def heard_of(self, record: Typed[GPURequest]) -> None:
+        """A request showed up, or changed. Remembered beyond its going: a list that leaves it out looks the same."""
+        self._none = None
+        uid = plain_uid(record.uid_text)
+        self._homes.pop(uid, None)
+        self._homes[uid] = record.key
+        if len(self._homes) > MOST_HOMES:
+            del self._homes[next(iter(self._homes))]
 
     # -- a round -----------------------------------------------------------------------------------------------------
 
@@ -122,19 +162,17 @@ class Collector:
         held = self._bins.setdefault(till, _Bin())
         self._note_gone(till, held, roster, cloud.facts.listing_lag)
         self._judge(held, roster, cluster)
-        if not self._ripe(held, roster):
-            if not held.orphans:
-                held.halted = None
-        elif await self._refreshed():
+        if not held.orphans:
+            held.halted = None
+        if (self._ripe(held, roster) or (held.orphans and not len(self._requests))) and await self._refreshed():
             self._judge(held, roster, cluster)
-            if not await self._left_out(self._ripe(held, roster), held.homes):
-                await self._end(till, held, cloud, roster, cluster)
+            if sure := await self._sure_of(self._ripe(held, roster)):
+                await self._end(till, held, cloud, roster, sure)
 
     def _judge(self, held: _Bin, roster: Roster, cluster: str) -> None:
         ours = [token.uid for one in roster.instances if (token := bears_our_mark(one, cluster)) is not None]
         records = [record for uid in sorted(set(ours)) for record in self._requests.having(BY_UID, uid)]
-        known = held.homes | {plain_uid(record.uid_text): record.key for record in records}
-        held.homes = {uid: key for uid, key in known.items() if uid in ours}
+        held.ours = len(ours)
         held.orphans = orphans(roster.instances, owners(records), cluster)
         names = [orphan.instance.id for orphan in held.orphans]
         held.since = {name: held.since.get(name, roster.began) for name in names}
@@ -152,36 +190,62 @@ class Collector:
 
     async def _refreshed(self) -> bool:
         """Bounded: an API server out of reach must not hold a round for ever."""
+        began = self._boottime()
         try:
             async with asyncio.timeout(REFRESHED_WITHIN):
                 await self._refresh()
         except (TimeoutError, ClusterError):
             return False
+        first, _ = self._none or (began, began)
+        self._none = None if len(self._requests) else (first, began)
         return True
 
-    async def _left_out(self, ripe: Iterable[Orphan], homes: Mapping[str, Key]) -> bool:
-        """Does a request live that the list does not show? An empty 200 would make every machine nobody's."""
-        uids = {token.uid for orphan in ripe if (token := read_token(orphan.instance.token)) is not None}
-        unseen = sorted(uid for uid in uids & homes.keys() if not self._requests.having(BY_UID, uid))
-        for uid in unseen:
-            if await self._there(homes[uid], uid):
-                return True
-        return False
+    def _view_believed(self) -> bool:
+        """After a fresh list. One without a single request is believed when another was so, a minute before."""
+        return self._none is None or self._none[1] - self._none[0] >= NONE_FOR
 
-    async def _end(self, till: str, held: _Bin, cloud: Cloud, roster: Roster, cluster: str) -> None:
-        ripe = self._ripe(held, roster)
+    async def _sure_of(self, ripe: Iterable[Orphan]) -> list[Orphan]:
+        """Those that are nobody's beyond what a list says: an empty 200 would make every machine nobody's.
+
+        A request that was heard of is asked for by its name. One that was not is believed to be gone only where the
+        list was not found to leave anybody out.
+        """
+        sure, unheard, left_out = [], [], False
+        for orphan in ripe:
+            uid = _uid(orphan)
+            if orphan.lost and uid not in self._homes:
+                unheard.append(orphan)
+            elif orphan.lost and await self._there(self._homes[uid], uid):
+                left_out = True
+            else:
+                sure.append(orphan)
+        return sure if left_out or not self._view_believed() else [*sure, *unheard]
+
+    async def _end(self, till: str, held: _Bin, cloud: Cloud, roster: Roster, ripe: list[Orphan]) -> None:
         self._tell(till, held, ripe)
-        new = [orphan for orphan in held.orphans if orphan.instance.id not in held.ending]
-        of = sum(bears_our_mark(one, cluster) is not None for one in roster.instances)
-        if too_many(len(new), of):
+        halt = self._too_many(held)
+        if halt is not None:
             if held.halted is None:
-                self._journal.note(SweepHalted(till, len(new), of))
-            held.halted = len(new), of
+                self._journal.note(SweepHalted(till, *halt[:2]))
+            held.halted = halt
             return
         held.halted = None
         for orphan in ripe:
             if not await self._ask(held, cloud, roster, orphan):
                 return
+            self._tell_of_stuck(till, held.ending[orphan.instance.id], roster)
+
+    def _too_many(self, held: _Bin) -> tuple[int, int, str] | None:
+        """Of one list; or of what no request has the uid of, at all tills: ten boxes of one's own are ten tills."""
+        count, lost, of = len(_new(held)), len(self._lost()), sum(each.ours for each in self._bins.values())
+        if too_many(count, held.ours):
+            return count, held.ours, THERE
+        return (lost, of, EVERYWHERE) if too_many(lost, of) else None
+
+    def _lost(self) -> list[Orphan]:
+        """Of all tills, as the view is now: a list may be older than it."""
+        found = (orphan for held in self._bins.values() for orphan in _new(held) if orphan.lost)
+        return [orphan for orphan in found if not self._requests.having(BY_UID, _uid(orphan))]
 
     async def _ask(self, held: _Bin, cloud: Cloud, roster: Roster, orphan: Orphan) -> bool:
         """For the end of one, in every round until it is gone. False: nothing more in this round."""
@@ -190,7 +254,7 @@ class Collector:
             if len(held.begun) == MOST_ENDS and roster.began - held.begun[0] < ENDS_PER:
                 return False
             held.begun.append(roster.began)
-        ending = held.ending.setdefault(name, Ending(orphan, roster.account))
+        ending = held.ending.setdefault(name, Ending(orphan, roster.account, roster.began))
         ending.orphan, ending.tries = orphan, ending.tries + 1
         try:
             await self._gate.terminate(cloud, name)
@@ -199,10 +263,20 @@ class Collector:
                 del held.ending[name]
             return False
         except CloudError as error:
+            ending.failures += 1
             ending.why = f"asked to end {ending.tries} times: {error}"
         else:
-            ending.why = ""
+            ending.failures, ending.why = 0, ""
         return True
+
+    def _tell_of_stuck(self, till: str, ending: Ending, roster: Roster) -> None:
+        """Once for each: the words of the first time stand, or every round would be news."""
+        accepted = not ending.failures and roster.began - ending.since >= STUCK_FOR
+        if ending.stuck or (ending.failures < STUCK_AFTER and not accepted):
+            return
+        ending.stuck = ending.why or f"asked to end {ending.tries} times: its provider agrees, and lists it still"
+        one = ending.orphan.instance
+        self._journal.note(OrphanStays(till, one.id, one.token, ending.tries, ending.stuck, one.hourly_microusd or 0))
 
     def _tell(self, till: str, held: _Bin, found: Iterable[Orphan]) -> None:
         for orphan in found:
@@ -224,8 +298,19 @@ class Collector:
                 self._journal.note(OrphanReturned(till, name, ending.orphan.instance.token))
 
 
-def _halted(count: int, of: int) -> str:
+def _uid(orphan: Orphan) -> str:
+    token = read_token(orphan.instance.token)
+    assert token is not None, "only what bears our mark can be an orphan"
+    return token.uid
+
+
+def _new(held: _Bin) -> list[Orphan]:
+    """Whose end was not asked for yet."""
+    return [orphan for orphan in held.orphans if orphan.instance.id not in held.ending]
+
+
+def _halted(count: int, of: int, where: str) -> str:
     return (
-        f"{count} of {of} machines listed there belong to no request: too many to give back unasked. "
+        f"{count} of {of} machines {where} belong to no request: too many to give back unasked. "
         "Look at them with: tgp doctor --orphans"
     )

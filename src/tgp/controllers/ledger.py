@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tgp.api.nodeclass import ClassLimits
-from tgp.api.request import GPURequest
+from tgp.api.request import Attempt, GPURequest
 from tgp.controllers.request_index import BY_NODE_CLASS, by_node_class
 from tgp.controllers.rosters import Rosters
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.key import Key
+from tgp.core.model.offer import BootMode
 from tgp.core.model.till import till_of_attempt
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
@@ -103,13 +104,13 @@ class Ghosts:
         self._ghosts: dict[str, _Ghost] = {}  # by uid
 
     def notice(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> None:
-        """A handler of the requests' store. A status that was wiped forgets its machine as well."""
-        if old is None or (new is not None and attempts_of(new)):
+        """A handler of the requests' store. A status that was wiped or overwritten forgets its machine as well."""
+        attempt = None if old is None or copied(old) else open_attempt(attempts_of(old))
+        if old is None or attempt is None or (new is not None and self._accounts_for(attempt, new)):
             return
-        attempt = None if copied(old) else open_attempt(attempts_of(old))
-        till = till_of_attempt(attempt) if attempt is not None else None
+        till = till_of_attempt(attempt)
         node_class = next(iter(by_node_class(old)), None)
-        if attempt is not None and till is not None and node_class is not None:
+        if till is not None and node_class is not None:
             uid = plain_uid(old.uid_text)
             ghost = _Ghost(node_class, till.name, attempt.token, self._boottime(), holding_of(uid, attempt))
             self._ghosts[uid] = ghost
@@ -118,8 +119,19 @@ class Ghosts:
         self._ghosts = {uid: ghost for uid, ghost in self._ghosts.items() if self._there(uid, ghost)}
         return [ghost.holding for ghost in self._ghosts.values() if ghost.node_class == node_class]
 
+    def _accounts_for(self, attempt: Attempt, record: Typed[GPURequest]) -> bool:
+        """Whether what became of the attempt stands in its record: not if a person declared over what is listed on."""
+        rows = () if copied(record) else attempts_of(record)
+        if not rows or open_attempt(rows) is not None:
+            return bool(rows)
+        owned = attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value  # listed for ever
+        return owned or not self._listed(plain_uid(record.uid_text), attempt.token)
+
+    def _listed(self, uid: str, token: str) -> bool:
+        return any(machine.token == token for _, machine in self._rosters.of_request(uid))
+
     def _there(self, uid: str, ghost: _Ghost) -> bool:
         """Listed, or not listed for long enough since to be believed gone."""
-        if any(machine.token == ghost.token for _, machine in self._rosters.of_request(uid)):
+        if self._listed(uid, ghost.token):
             return True
         return not self._rosters.listed_since(ghost.till, ghost.since + BELIEVED_GONE_AFTER)

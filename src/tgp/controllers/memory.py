@@ -16,6 +16,7 @@ class Memory:
     empty: bool = False  # it was so at the last look, although something was bought or may have been
     wiped: bool = False  # its status was found empty, and it was not we who enrolled it
     sent: set[str] = field(default_factory=set)  # tokens whose order left, or may have
+    refused_for: tuple[object, ...] | None = None  # how things stood when an order could not be made up; None: it could
     busy: int = 0  # times the provider asked for a pause before the order
     order_not_before: datetime | None = None
     asked: int = 0  # times the provider was asked for the end

@@ -38,6 +38,7 @@ from tgp.core.rules.class_market import (
     summary,
     worth_writing,
 )
+from tgp.core.rules.collector import Stuck, stuck_words
 from tgp.core.rules.costs import class_of
 from tgp.core.rules.nodeclass import OWNED, ClassSight, backend_of, could_ask, judge_class
 from tgp.core.rules.ranking import Ranking, rank
@@ -66,6 +67,7 @@ class NodeClassReconciler:
         time_zones: frozenset[str],
         requests: View[Typed[GPURequest]] | None = None,  # None: nothing is told of what a class holds
         halted: Callable[[], Mapping[str, str]] = dict,  # tills where the collector stopped and asks, each with why
+        stuck: Callable[[], Iterable[Stuck]] = tuple,  # machines that no request owns and that do not end
         inspector: ClassInspector | None = None,  # None: its machines join by themselves
     ) -> None:
         self._classes = classes
@@ -78,6 +80,7 @@ class NodeClassReconciler:
         self._time_zones = time_zones
         self._requests = requests
         self._halted = halted
+        self._stuck = stuck
         self._inspector = inspector
         self._earlier: dict[str, int] = {}  # by class: micro-dollars spent by requests that are gone
 
@@ -111,6 +114,9 @@ class NodeClassReconciler:
             judged[verdict.type] = verdict
         if why := self._why_halted(record.object):
             judged["SweepHalted"] = Verdict("SweepHalted", True, "TooManyAtOnce", f"{why}; see tgp doctor --orphans")
+        if staying := self._staying(record.object):
+            words = f"{stuck_words(staying)}; see tgp doctor --orphans"
+            judged["OrphanStays"] = Verdict("OrphanStays", True, "TerminationFailing", words)
         held = status if generation_of(record, "OffersFresh") == record.generation else {}
         parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held, seen)
         worth = asked and worth_writing(status, parts, now)
@@ -140,8 +146,11 @@ class NodeClassReconciler:
 
     def _why_halted(self, node_class: GPUNodeClass) -> str:
         halted = self._halted()
-        tills = (till.name for source in sources_of(node_class).values() for till in tills_of(source))
-        return next((halted[name] for name in tills if name in halted), "")
+        return next((halted[name] for name in _tills(node_class) if name in halted), "")
+
+    def _staying(self, node_class: GPUNodeClass) -> list[Stuck]:
+        tills = set(_tills(node_class))
+        return [one for one in self._stuck() if one.till in tills]
 
     def _holdings(self, record: Typed[GPUNodeClass]) -> ClassHoldings:
         if self._requests is None:
@@ -222,10 +231,11 @@ class NodeClassReconciler:
         ]
 
     def halted_at(self, _old: Metadata | None, _new: Metadata | None) -> Iterable[Key]:
-        """A till was looked at: where the collector stops or goes on, its classes say so."""
-        halted = self._halted()
+        """A till was looked at: where the collector stops or goes on, or a machine does not end, its classes say so."""
+        news = bool(self._halted() or self._stuck())
         for record in self._classes.values():
-            if record.object is not None and (halted or condition_of(record, "SweepHalted") is not None):
+            told = any(condition_of(record, name) is not None for name in ("SweepHalted", "OrphanStays"))
+            if record.object is not None and (news or told):
                 yield record.key
 
     def selling_from(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
@@ -237,3 +247,7 @@ class NodeClassReconciler:
                 source.name for source in sources_of(record.object).values()
             }:
                 yield record.key
+
+
+def _tills(node_class: GPUNodeClass) -> list[str]:
+    return [till.name for source in sources_of(node_class).values() for till in tills_of(source)]

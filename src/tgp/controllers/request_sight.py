@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,7 +18,7 @@ from tgp.controllers.memory import Memory
 from tgp.controllers.request_index import BY_TILL
 from tgp.controllers.rosters import Rosters
 from tgp.controllers.wardrobe import Wardrobe
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import attempts_of, exchanged, open_attempt, provider_of
 from tgp.core.model.book import Row
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.hold import hold_of
@@ -36,6 +35,7 @@ from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Namespace
 from tgp.core.rules.beyond_crd import request_against_class, request_problems
+from tgp.core.rules.costs import class_of
 from tgp.core.rules.default_class import IMPLICIT, Chosen, Why, class_for
 from tgp.core.rules.device_plugin import plugin_for
 from tgp.core.rules.drain import Drain, drain
@@ -51,7 +51,7 @@ from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
 from tgp.core.rules.sources import lacking, sources_of
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
-from tgp.ports.cluster import View
+from tgp.ports.cluster import ClusterBusy, View
 
 REQUEST_TIMEOUT = timedelta(seconds=30)  # of a call to a provider
 SETTLE_MARGIN = timedelta(seconds=15)
@@ -141,10 +141,20 @@ class Lookout:
     def epoch(self) -> str:
         return self._gate.epoch(self._policy.identity)
 
-    def class_of(self, record: Typed[GPURequest]) -> tuple[str, GPUNodeClass] | None:
-        """By which it buys; None: there is none any more."""
+    def class_of(self, record: Typed[GPURequest]) -> tuple[str, GPUNodeClass]:
+        """By which it buys, for whoever decided to buy just now."""
         chosen = self._class(record)
-        return (chosen.name, chosen.object) if isinstance(chosen, Chosen) else None
+        if isinstance(chosen, Why):
+            raise ClusterBusy("its class went away in this very turn")
+        return chosen.name, chosen.object
+
+    def circumstances(self, record: Typed[GPURequest]) -> tuple[object, ...]:
+        """What somebody may change so that an order can be made up that could not: its spec, its class."""
+        found = self._views.classes.get(Key("", class_of(record)))
+        if found is None or found.object is None:
+            return (record.generation,)
+        turned = (each.last_transition_time for each in found.object.status.conditions if each.type == "Ready")
+        return record.generation, found.uid, found.object.spec, next(turned, None)
 
     # -- nothing rented ----------------------------------------------------------------------------------------------
 
@@ -157,7 +167,8 @@ class Lookout:
             return replace(sight, settled=self._settled(sight, memory), stopped=Stay(chosen.reason, chosen.message))
         stopped = self._stopped() or _invalid(sight.record, chosen)
         choice = NOT_LOOKED_FOR if stopped is not None else self._choose(sight, chosen)
-        return replace(sight, settled=self._settled(sight, memory), stopped=stopped, choice=choice)
+        mended = memory.refused_for not in (None, self.circumstances(record))
+        return replace(sight, settled=self._settled(sight, memory), stopped=stopped, choice=choice, mended=mended)
 
     def _settled(self, sight: Sight, memory: Memory) -> bool:
         """Our finalizer and no attempts: its status was wiped, unless it was we who enrolled it just now.
@@ -264,7 +275,7 @@ class Lookout:
     # -- a machine, or the doubt whether there is one ----------------------------------------------------------------
 
     def _with_machine(self, sight: Sight, attempt: Attempt, memory: Memory) -> Sight:
-        provider = attempt.offer.provider if attempt.offer is not None else ""
+        provider = provider_of(attempt)
         facts = self._clouds.facts(provider) if provider in PROVIDERS else None
         lag = facts.listing_lag if facts is not None else timedelta(minutes=1)
         presence = self._presence(attempt)
@@ -318,9 +329,7 @@ class Lookout:
         ours = [
             self._views.nodes.get(Key("", record.object.status.node_name or ""))
             for record in self._views.requests.values()
-            if record.object is not None
-            and record.object.status.ready_at is not None
-            and record.object.status.instance_id
+            if record.object is not None and _serves(record.object) and record.object.status.instance_id
         ]
         silent = sum(each is None or each.ready is not True for each in ours)
         if silent <= max(FEW_SILENT, len(ours) // SHARE_SILENT):
@@ -335,7 +344,7 @@ class Lookout:
             self._stand(attempt.token, self._views.nodes.get(Key("", record.object.status.node_name or "")))
             for record in self._views.requests.values()
             if record.object is not None
-            and record.object.status.ready_at is not None
+            and _serves(record.object)
             and (attempt := open_attempt(attempts_of(record))) is not None
         ]
         lost = sum(each.ok is False for each in stands)
@@ -369,17 +378,17 @@ class Lookout:
         said = f"{instance.state}/{instance.progress}"
         started = sight.status.ready_at is not None  # from then on whatever it says is no progress of a start
         if not started and memory.progress not in (None, said) and _due(attempt.progress_at, sight.now):
-            return _with(sight.attempts, replace_attempt(attempt, progress_at=sight.now, **changes))
+            return exchanged(sight.attempts, replace(attempt, progress_at=sight.now, **changes))
         memory.progress = said
-        return _with(sight.attempts, replace_attempt(attempt, **changes)) if changes else sight.attempts
+        return exchanged(sight.attempts, replace(attempt, **changes)) if changes else sight.attempts
 
     def _with_node(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None, memory: Memory) -> Sight:
         name = sight.status.node_name or ""
         node = self._views.nodes.get(Key("", name))
         power = attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
-        provider = attempt.offer.provider if attempt.offer is not None else ""
+        provider = provider_of(attempt)
         provider_id = "" if power else provider_id_of(provider, attempt.token)
-        ours = registered(node, name, provider_id)
+        ours = registered(node, name, provider_id, sight.record.created_at)
         wardrobe = self._wardrobe(sight.record, attempt, memory)
         dress = wardrobe.dress
         pods = tuple(self._views.pods.having(PODS_BY_NODE, name)) if name else ()
@@ -466,12 +475,9 @@ def _invalid(record: Typed[GPURequest], chosen: Chosen) -> Stay | None:
     return Stay("InvalidSpec", listed(problems)) if problems else None
 
 
-def replace_attempt(attempt: Attempt, **changes: Any) -> Attempt:
-    return replace(attempt, **changes)
-
-
-def _with(attempts: tuple[Attempt, ...], changed: Attempt) -> tuple[Attempt, ...]:
-    return tuple(changed if each.number == changed.number else each for each in attempts)
+def _serves(request: GPURequest) -> bool:
+    """It was ready, and nobody has decided on its end: whose is, falls silent and is no sign of anything."""
+    return request.status.ready_at is not None and request.status.phase != "Terminating"
 
 
 def _due(last: datetime | None, now: datetime) -> bool:

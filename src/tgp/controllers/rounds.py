@@ -30,7 +30,7 @@ from tgp.core.model.till import Till, till_of_attempt, tills_of
 from tgp.core.model.token import cluster_prefix
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
-from tgp.core.rules.collector import Orphan
+from tgp.core.rules.collector import Orphan, Stuck
 from tgp.core.rules.sources import source_for
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud
@@ -43,7 +43,7 @@ from tgp.ports.vault import Vault
 # Seconds, all of them.
 SOON = 15.0  # while somebody waits for a machine to come or to go
 USUALLY = 60.0  # while machines of ours are listed: so late a loss is noticed
-SELDOM = 200.0  # where nothing is: what comes there unknown to anybody must be seen, ripen and be gone within 300 s
+SELDOM = 180.0  # where nothing is: what comes there unknown to anybody must be seen, ripen and be gone within 300 s
 LONGEST = 300.0  # of a till that errs
 CLOSEST = 3.0  # between two looks at one till, whoever asks
 EMPTY_AGAIN = 5.0  # after a list that suddenly is empty
@@ -112,7 +112,9 @@ class Rounds:
         self._entropy = entropy
         self._cluster = cluster
         self._announce = announce
-        self._collector = Collector(requests, gate=gate, journal=journal, refresh=refresh, there=there)
+        self._collector = Collector(
+            requests, gate=gate, journal=journal, boottime=clock.boottime, refresh=refresh, there=there
+        )
         self._tills: dict[str, Till] = {}
         self._visits: dict[str, _Visits] = {}
 
@@ -122,6 +124,11 @@ class Rounds:
     def halted(self) -> Mapping[str, str]:
         """Till → why the collector stopped and asks."""
         return self._collector.halted
+
+    @property
+    def stuck(self) -> tuple[Stuck, ...]:
+        """Orphans that do not end though they were asked to."""
+        return self._collector.stuck
 
     @property
     def any_orphans(self) -> bool:
@@ -143,6 +150,8 @@ class Rounds:
     def of_request(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
         """Tills where a machine may have come, or lost its request, with this change."""
         before, after = _open_at(old), _open_at(new)
+        if new is not None:
+            self._collector.heard_of(new)
         unknown = self._learn((*before.values(), *after.values()))
         changed = (
             till.name for token, till in (*before.items(), *after.items()) if (token in before) != (token in after)
@@ -226,11 +235,11 @@ class Rounds:
         visits.failures = 0
         if roster is None:
             return EMPTY_AGAIN
-        before = self._collector.halted.get(visit.name)
+        before = self._collector.halted.get(visit.name), self._collector.stuck
         if self._rosters.put(visit.name, roster):
             self._announce(visit.name)
         await self._collector.sweep(visit.name, cloud, roster, visit.cluster)
-        if self._collector.halted.get(visit.name) != before:
+        if (self._collector.halted.get(visit.name), self._collector.stuck) != before:
             self._announce(visit.name)
         return self._pause(visit.name, roster)
 
@@ -301,7 +310,10 @@ class Rounds:
         else:
             pause = USUALLY if roster.instances else SELDOM
         pause, due = self._jittered(pause), self._collector.due(name)
-        return pause if due is None else min(pause, max(due - self._clock.boottime() + A_BIT, SOON))
+        if due is None:
+            return pause
+        ripe = max(due - self._clock.boottime() + A_BIT, SOON)
+        return ripe if ripe <= SOON * (1 + 2 * JITTER) else min(pause, ripe)  # a look just before it would be wasted
 
     def _at_stake(self, name: str) -> bool:
         """Is a machine of ours there, or may there be one?"""

@@ -14,10 +14,9 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.source import Source
 from tgp.core.model.till import till_of_attempt
 from tgp.core.model.typed import Typed
-from tgp.core.rules.lifecycle import LITTLE_DEARER
 from tgp.core.rules.node_dress import Dress, pool_name
 from tgp.core.rules.node_state import provider_id_of
-from tgp.core.rules.purchase import offer_of, price_cap
+from tgp.core.rules.purchase import most_to_pay, offer_of
 from tgp.core.rules.sources import sources_of
 from tgp.ports.boot import Birth, Boot
 from tgp.ports.cloud import Cloud, LaunchOrder, Tidies
@@ -152,5 +151,4 @@ def _source(node_class: GPUNodeClass, attempt: Attempt) -> Source:
 
 def _ceiling(record: Typed[GPURequest], offer: Offer) -> int:
     assert record.object is not None, "an unreadable request buys nothing"
-    cap = price_cap(record.object.spec)
-    return cap if cap is not None else int(offer.hourly_microusd * LITTLE_DEARER)
+    return most_to_pay(record.object.spec, offer.hourly_microusd)

@@ -24,6 +24,7 @@ BAD_WHEN_TRUE = frozenset(
         "Restored",
         "RecordLost",
         "SweepHalted",
+        "OrphanStays",
         "Drifted",
     }
 )

@@ -1,9 +1,11 @@
 """What a controller is to the runtime that drives it."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from tgp.core.model.key import Key
+
+SOON = timedelta(0)  # from now: at once, as soon as the view shows what was written
 
 
 class Reconciler(Protocol):

@@ -6,7 +6,8 @@ The client reads real sockets and real time, so the simulator runs on the system
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,9 +27,38 @@ WITHIN_S = 120.0
 Play: TypeAlias = Callable[[str], Awaitable[dict[str, Any]]]
 
 
-@pytest.fixture(scope="session")
-def python() -> Path:
-    return client_environment("google-cloud-compute", "google-cloud-compute==1.56.0") / "bin" / "python"
+class Judge:
+    """Plays scenes, one after the other."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self._process = process
+
+    async def play(self, url: str, key: Path, scene: str) -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                answer = await asyncio.to_thread(self._ask, json.dumps([url, str(key), scene]))
+        except TimeoutError:
+            self._process.kill()  # whoever reads from it is told, too
+            raise
+        assert "told" in answer, answer["trouble"]
+        return dict(answer["told"])
+
+    def _ask(self, line: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(line, file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        return dict(json.loads(answer)) if answer else {"trouble": "it ended without a word"}
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    python = client_environment("google-cloud-compute", "google-cloud-compute==1.56.0") / "bin" / "python"
+    with subprocess.Popen(
+        [python, JUDGE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment(), text=True
+    ) as process:
+        yield Judge(process)
+        process.kill()
 
 
 @pytest.fixture
@@ -43,27 +73,11 @@ def cloud() -> GcpSimulator:
 
 
 @pytest.fixture
-async def play(cloud: GcpSimulator, python: Path, tmp_path: Path) -> AsyncIterator[Play]:
+async def play(cloud: GcpSimulator, judge: Judge, tmp_path: Path) -> AsyncIterator[Play]:
     served = await listen(cloud.handle)
     key = tmp_path / "key.json"
     key.write_text(cloud.key_at(served.url))
-
-    async def scene(name: str) -> dict[str, Any]:
-        process = await asyncio.create_subprocess_exec(
-            str(python), str(JUDGE), served.url, str(key), name,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=_environment(),
-        )  # fmt: skip
-        try:
-            async with asyncio.timeout(WITHIN_S):
-                said, trouble = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        assert process.returncode == 0, trouble.decode()[-2000:]
-        return dict(json.loads(said))
-
-    yield scene
+    yield lambda scene: judge.play(served.url, key, scene)
     await served.stop()
 
 

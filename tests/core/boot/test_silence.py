@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 import pytest
 
 from tgp.controllers.boot.stands import Sighting, Stands
-from tgp.controllers.requests import ON_ITS_WAY
 from tgp.core.model.key import Key
 from tgp.core.model.mesh import TAILNET, Backend, Device, MeshStand
 from tgp.core.model.node import Node
+from tgp.core.rules.lifecycle_news import ON_ITS_WAY
 from tgp.core.rules.mesh.stand import LEASE_STALE, NO_LEASE, Silence, silence_of
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)

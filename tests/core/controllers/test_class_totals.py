@@ -10,9 +10,11 @@ from tgp.controllers.market import Market
 from tgp.controllers.nodeclasses import NodeClassReconciler
 from tgp.controllers.verdicts import Scribe
 from tgp.core.model.facts import Fact
+from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.key import Key
 from tgp.core.model.secret import Secret
 from tgp.core.rules import nodeclass
+from tgp.core.rules.collector import Stuck
 from tgp.core.rules.holds import IN_USE
 from tgp.sim.loop import VirtualLoop
 from tgp.sim.loop import close as close_loop
@@ -43,6 +45,7 @@ def loop():
 class Desk:
     def __init__(self, loop: VirtualLoop) -> None:
         self.house, self._loop = House(loop), loop
+        self.stuck: list[Stuck] = []
         self.reconciler = self.another()
 
     def another(self) -> NodeClassReconciler:
@@ -58,6 +61,7 @@ class Desk:
             default_backend="none",
             time_zones=frozenset(),
             requests=house.requests,
+            stuck=lambda: self.stuck,
         )
 
     def turn(self) -> int:
@@ -99,6 +103,33 @@ def test_totals_follow_the_requests_and_are_written_once(loop):
     assert (desk.status["activeNodes"], desk.status["hourlyCost"], desk.status["totalCost"]) == (0, "0.00", "1.50")
     assert desk.condition("LimitReached") is None
     assert desk.turn() == 0
+
+
+def test_a_class_tells_of_the_machine_that_nobody_owns_and_that_does_not_end(loop):
+    """Once, however often its provider is asked; and no more when it is gone. Others' tills are others' business."""
+    desk = Desk(loop)
+    desk.house.a_class()
+    desk.turn()
+    machines = [Instance(f"i-{n}", "t", InstanceState.RUNNING, hourly_microusd=n * 1_000_000) for n in (1, 2)]
+    desk.stuck = [Stuck("elsewhere", machines[0], "500")]
+    assert desk.turn() == 0
+
+    till = "simulated"
+    desk.stuck = [Stuck(till, machine, "asked to end 3 times: 500") for machine in machines]
+    assert desk.turn() == 1
+    assert desk.condition("OrphanStays")["reason"] == "TerminationFailing"
+    assert desk.condition("OrphanStays")["message"] == (
+        f"no request owns machine i-2 at {till}, and 1 more: costs $3.00/h and does not end; "
+        "asked to end 3 times: 500; see tgp doctor --orphans"
+    )
+    assert list(desk.reconciler.halted_at(None, None)) == [RENTED]
+    assert desk.turn() == 0
+
+    desk.stuck = []
+    assert list(desk.reconciler.halted_at(None, None)) == [RENTED]
+    assert desk.turn() == 1
+    assert desk.condition("OrphanStays") is None
+    assert list(desk.reconciler.halted_at(None, None)) == []
 
 
 def test_what_a_deleted_request_spent_stays_spent_across_processes(loop):

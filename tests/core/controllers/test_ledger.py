@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tests.core.rules.a_sight import OFFER, a_machine, over
+from tests.core.rules.a_sight import CLUSTER, OFFER, a_machine, over
 from tgp.adapters.kube.store import Store
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import GPURequest, GPURequestSpec, GPURequestStatus
@@ -26,7 +26,9 @@ def uid(number: int) -> str:
 
 
 def a_record(number: int, *attempts, version: int = 1, node_class: str = "rented", **rest) -> Typed[GPURequest]:
-    status = GPURequestStatus(attempts=attempts, node_class=node_class)
+    own = rest.pop("bought_by", number)
+    rows = tuple(msgspec.structs.replace(row, token=token_for(CLUSTER, uid(own), row.number)) for row in attempts)
+    status = GPURequestStatus(attempts=rows, node_class=node_class)
     told = {"object": GPURequest(spec=GPURequestSpec(gpu_type="RTX4090"), status=status), **rest}
     return Typed(key=Key("default", f"r{number}"), uid=pack_uid(uid(number)), resource_version=version, **told)
 
@@ -81,9 +83,26 @@ def test_an_object_of_a_newer_version_still_counts():
 
 
 def test_a_restored_copy_holds_nothing():
-    _, ledger = a_ledger(a_record(1, a_machine(), annotations={"tgp.io/uid": uid(9)}))
+    _, ledger = a_ledger(a_record(1, a_machine(), bought_by=9))
 
     assert ledger.held("rented") == []
+
+
+def test_an_edited_annotation_makes_no_room():
+    _, ledger = a_ledger(a_record(1, a_machine(), annotations={"tgp.io/uid": uid(9)}))
+
+    assert [each.uid for each in ledger.held("rented")] == [plain_uid(uid(1))]
+
+
+def test_a_record_that_becomes_anothers_counts_until_its_own_machine_is_shown_gone():
+    """Somebody wrote another request's attempts over its own."""
+    store, _ = a_ledger()
+    ghosts = Ghosts(Rosters(lambda: 1000.0), lambda: 1000.0)
+    store.subscribe(ghosts.notice)
+    store.put(a_record(1, a_machine()))
+    store.put(a_record(1, a_machine(), version=2, bought_by=9))
+
+    assert [each.uid for each in ghosts.of("rented")] == [plain_uid(uid(1))]
 
 
 def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_shown_gone():

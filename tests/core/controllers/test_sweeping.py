@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from tests.core.controllers.tills import (
+    CLUSTER,
     LAG,
     VULTR,
+    EvenLuck,
     Provider,
     Scene,
     a_machine,
@@ -15,9 +17,11 @@ from tests.core.controllers.tills import (
     an_attempt,
 )
 from tgp.controllers import collector
-from tgp.controllers.collector import MOST_ENDS, RIPE_AFTER
+from tgp.controllers.collector import MOST_ENDS, NONE_FOR, RIPE_AFTER, STUCK_AFTER, STUCK_FOR, Collector
+from tgp.controllers.gate import Gate
+from tgp.controllers.rosters import Roster
 from tgp.core.model.cloud_errors import CloudBusy, OutcomeUnknown
-from tgp.core.model.facts import OrphanFound, OrphanReturned, SweepHalted
+from tgp.core.model.facts import OrphanFound, OrphanReturned, OrphanStays, SweepHalted
 from tgp.core.model.secret import Secret
 from tgp.ports.cluster import ClusterBusy
 
@@ -56,6 +60,20 @@ async def test_the_next_look_comes_when_the_orphan_is_ripe():
     scene = Scene(Provider(a_machine(1)))
 
     assert await scene.turn() == pytest.approx(RIPE_AFTER, abs=0.2)
+
+
+@pytest.mark.parametrize("luck", [0.0, 0.5, 0.99])
+async def test_no_look_is_wasted_on_an_orphan_that_is_all_but_ripe(luck, monkeypatch):
+    """While somebody waits there, looks come twice as often as an orphan ripens, give or take."""
+    monkeypatch.setattr(EvenLuck, "jitter", lambda _self: luck)
+    scene = Scene(Provider(a_machine(1)))
+    scene.hold(a_record(2, an_attempt(2)))
+    pause = await scene.turn()
+    pause = await scene.turn(after=pause)
+    await scene.turn(after=pause)
+
+    assert scene.provider.ended == ["i-1-1"]
+    assert scene.clock.seconds <= 1000.0 + RIPE_AFTER * 1.1
 
 
 async def test_the_requests_are_listed_again_after_the_provider_was():
@@ -224,3 +242,211 @@ async def test_a_replica_that_only_looks_claims_no_return():
 
     assert scene.facts(OrphanReturned) == []
     assert scene.rounds.orphans_of(VULTR.name) == ()
+
+
+# -- not a single request --------------------------------------------------------------------------------------------
+
+
+async def test_where_no_request_is_listed_at_all_it_has_to_be_so_for_a_minute():
+    """A new leader's first list is an empty 200: everything it sees at a provider is nobody's."""
+    scene = Scene(Provider(a_machine(1)), bystander=False)
+    await scene.turn()
+    await scene.turns(3, every=15)
+    assert scene.provider.ended == []
+
+    scene.late = [a_record(1, an_attempt(1))]  # the lie is over
+    await scene.turns(10, every=15)
+    assert scene.provider.ended == []
+    assert scene.journal == []
+
+
+async def test_where_there_is_no_request_for_a_minute_the_orphan_is_given_back_all_the_same():
+    """Whoever stripped the finalizer of the last request shall not pay for ever."""
+    scene = Scene(Provider(a_machine(1)), bystander=False)
+    assert await scene.turn() == pytest.approx(NONE_FOR, abs=0.2)
+    await scene.turn(after=NONE_FOR)
+
+    assert scene.refreshes == 2
+    assert scene.provider.ended == ["i-1-1"]
+
+
+async def test_a_request_that_showed_up_in_between_begins_the_minute_anew():
+    """Empty, whole, empty again: a server that answers so is not believed on two of the three."""
+    scene = Scene(Provider(a_machine(1)), bystander=False)
+    await scene.turn()
+    scene.clock.seconds += 30
+    scene.rounds.of_request(None, a_record(2))
+    await scene.turn(after=30)
+    assert scene.provider.ended == []
+
+    await scene.turn(after=NONE_FOR - 5)
+    assert scene.provider.ended == []
+    await scene.turn(after=5)
+    assert scene.provider.ended == ["i-1-1"]
+
+
+async def test_a_list_that_failed_does_not_count_as_empty():
+    scene = Scene(Provider(a_machine(1)), bystander=False)
+    refresh, failing = scene.refresh, [True]
+
+    async def sometimes():
+        if failing:
+            raise ClusterBusy("503")
+        await refresh()
+
+    scene.refresh = sometimes
+    scene.__post_init__()
+    await scene.turns(3, every=NONE_FOR)
+    failing.clear()
+    await scene.turn(after=NONE_FOR)
+    assert scene.provider.ended == []
+
+    await scene.turn(after=NONE_FOR)
+    assert scene.provider.ended == ["i-1-1"]
+
+
+async def test_a_request_that_was_heard_of_once_is_asked_for_by_its_name():
+    """It was there when this process began, and went before any provider was looked at."""
+    scene = Scene(Provider(a_machine(1)))
+    record = a_record(1, an_attempt(1))
+    scene.rounds.of_request(None, record)
+    scene.rounds.of_request(record, None)
+    scene.hidden = {record.key}
+    await scene.turns(4, every=RIPE_AFTER)
+    assert scene.provider.ended == []
+    assert record.key in scene.asked_for
+
+    scene.hidden.clear()
+    await scene.turn(after=RIPE_AFTER)
+    assert scene.provider.ended == ["i-1-1"]
+
+
+async def test_where_a_list_leaves_somebody_out_only_those_go_whose_own_request_is_gone():
+    """Of a list that is known to be wrong nothing else is believed either."""
+    scene = Scene(Provider(a_machine(1), a_machine(2), *(a_machine(number) for number in range(3, 20))))
+    scene.hold(*(a_record(number, an_attempt(number)) for number in range(4, 20)))
+    for number in (1, 2):
+        scene.rounds.of_request(None, a_record(number, an_attempt(number)))
+    scene.hidden = {a_record(1).key}
+    await scene.turns(4, every=RIPE_AFTER)
+    assert scene.provider.ended == ["i-2-1"]
+
+    scene.hidden.clear()
+    await scene.turn(after=RIPE_AFTER)
+    assert sorted(scene.provider.ended) == ["i-1-1", "i-2-1", "i-3-1"]
+
+
+async def test_a_request_that_was_heard_of_and_is_gone_by_name_needs_no_minute():
+    scene = Scene(Provider(a_machine(1)), bystander=False)
+    scene.rounds.of_request(None, a_record(1, an_attempt(1)))
+    await scene.turns(2, every=RIPE_AFTER)
+
+    assert scene.provider.ended == ["i-1-1"]
+
+
+# -- many tills --------------------------------------------------------------------------------------------------------
+
+
+class Tills:
+    """Three providers, a machine at each, and one collector."""
+
+    def __init__(self, *numbers, held=()):
+        self.scene = Scene(Provider(*(a_machine(number) for number in numbers)))
+        self.scene.hold(*(a_record(number, an_attempt(number)) for number in held))
+        self.machines = {f"box-{number}": a_machine(number) for number in numbers}
+        self.collector = Collector(
+            self.scene.requests,
+            gate=Gate(None, observing=False),
+            journal=self.scene.journal,
+            boottime=self.scene.clock.boottime,
+            refresh=self.scene.refresh,
+        )
+
+    async def sweep(self, after=0.0):
+        self.scene.clock.seconds += after
+        for till, machine in self.machines.items():
+            roster = Roster("acme", self.scene.clock.seconds, (machine,))
+            await self.collector.sweep(till, self.scene.provider, roster, CLUSTER)
+
+
+async def test_machines_that_nobody_knows_are_counted_over_all_tills():
+    """Boxes of one's own are a till each: three of them lost at once are three, not one and one and one."""
+    tills = Tills(1, 2, 3)
+    await tills.sweep()
+    await tills.sweep(after=RIPE_AFTER)
+
+    assert tills.scene.provider.ended == []
+    assert {SweepHalted(f"box-{number}", 3, 3) for number in (1, 2, 3)} == set(tills.scene.facts(SweepHalted))
+    assert "3 of 3 machines at all providers together" in tills.collector.halted["box-1"]
+
+
+async def test_few_of_many_tills_are_given_back():
+    tills = Tills(1, 2, 3, held=[1])
+    await tills.sweep()
+    await tills.sweep(after=RIPE_AFTER)
+
+    assert sorted(tills.scene.provider.ended) == ["i-2-1", "i-3-1"]
+
+
+async def test_requests_that_came_back_count_for_nobody_however_old_the_lists():
+    """Two tills were last swept under a view that was wrong."""
+    tills = Tills(1, 2, 3)
+    await tills.sweep()
+    tills.scene.hold(a_record(2, an_attempt(2)), a_record(3, an_attempt(3)))
+    tills.machines = {"box-1": a_machine(1)}
+    await tills.sweep(after=RIPE_AFTER)
+
+    assert tills.scene.provider.ended == ["i-1-1"]
+
+
+# -- what does not end -------------------------------------------------------------------------------------------------
+
+REFUSED = "asked to end 3 times: vultr answered 500"
+
+
+async def test_an_orphan_that_does_not_end_is_told_once_with_its_price():
+    """Nobody's request tells of it: without this it would cost on unheard."""
+    scene = Scene(Provider(a_machine(1, hourly_microusd=1_670_000)))
+    scene.provider.unending = OutcomeUnknown("vultr answered 500")
+    await scene.turns(1 + STUCK_AFTER - 1, every=RIPE_AFTER)
+    assert scene.facts(OrphanStays) == []
+    await scene.turns(20, every=RIPE_AFTER)
+
+    assert [OrphanStays(VULTR.name, "i-1-1", a_token(1), 3, REFUSED, 1_670_000)] == scene.facts(OrphanStays)
+    (stuck,) = scene.rounds.stuck
+    assert (stuck.till, stuck.instance.id, stuck.why) == (VULTR.name, "i-1-1", REFUSED)
+    assert len(scene.provider.ended) == 22
+    assert scene.announced.count(VULTR.name) == 2  # the first look, and that it does not end
+
+
+async def test_what_does_not_end_is_asked_again_in_the_ordinary_rounds():
+    """Four askings a minute, for a month, help nobody."""
+    scene = Scene(Provider(a_machine(1)))
+    scene.provider.unending = OutcomeUnknown("vultr answered 500")
+    pauses = [await scene.turn(after=RIPE_AFTER) for _ in range(5)]
+
+    assert pauses == [pytest.approx(RIPE_AFTER, abs=0.2), 15, 15, 60, 60]
+
+
+async def test_an_end_that_is_promised_and_does_not_come_is_told_after_ten_minutes():
+    scene = Scene(Provider(a_machine(1)))
+    scene.provider.unending = False  # it says yes
+    await scene.turn()
+    await scene.turns(int(STUCK_FOR / 60), every=60)
+    assert scene.facts(OrphanStays) == []
+    await scene.turn(after=60)
+
+    (told,) = scene.facts(OrphanStays)
+    assert told.why == "asked to end 11 times: its provider agrees, and lists it still"
+
+
+async def test_an_orphan_that_ends_at_last_is_told_no_more():
+    scene = Scene(Provider(a_machine(1)))
+    scene.provider.unending = OutcomeUnknown("vultr answered 500")
+    await scene.turns(5, every=RIPE_AFTER)
+    scene.provider.unending = None
+    await scene.turns(3, every=LAG.total_seconds())
+
+    assert len(scene.facts(OrphanReturned)) == 1
+    assert scene.rounds.stuck == ()
+    assert scene.announced.count(VULTR.name) >= 3

@@ -111,7 +111,7 @@ class Provider:
         self.account = "acme"
         self.error: CloudError | None = None  # of every question
         self.unlistable: CloudError | None = None
-        self.unending: CloudError | None = None
+        self.unending: CloudError | bool | None = None  # False: an end is agreed to, and does not come
         self.asked: list[str] = []
         self.ended: list[str] = []
 
@@ -132,9 +132,10 @@ class Provider:
 
     async def terminate(self, instance_id: str) -> None:
         self.ended.append(instance_id)
-        if self.unending is not None:
+        if isinstance(self.unending, CloudError):
             raise self.unending
-        self.machines.pop(instance_id, None)
+        if self.unending is None:
+            self.machines.pop(instance_id, None)
 
     def _hear(self, verb: str, error: CloudError | None = None) -> None:
         self.asked.append(verb)
@@ -177,11 +178,14 @@ class Scene:
     announced: list[str] = field(default_factory=list)
     refreshes: int = 0
     cluster: str = CLUSTER
+    bystander: bool = True  # is there a request besides, of which no machine is known?
 
     def __post_init__(self) -> None:
         self.classes: Store[Typed[GPUNodeClass]] = Store(GPU_NODE_CLASS)
         self.requests: Store[Typed[GPURequest]] = Store(GPU_REQUEST, INDEXES)
         self.late: list[Typed[GPURequest]] = []  # what only a fresh list of requests shows
+        self.hidden: set[Key] = set()  # requests that are there, whatever lists say
+        self.asked_for: list[Key] = []  # requests, by their names
         self.rosters = Rosters(self.clock.boottime)
         self.rounds = Rounds(
             self.rosters,
@@ -196,12 +200,19 @@ class Scene:
             cluster=lambda: self.cluster,
             refresh=self.refresh,
             announce=self.announced.append,
+            there=self.there,
         )
         self.rounds.of_request(None, a_record(98, self._anywhere()))  # the till is known
+        if self.bystander:
+            self.hold(a_record(97))
 
     def _anywhere(self) -> Attempt:
         settings = self.till.written_settings or None
         return replace_attempt(an_attempt(98), provider=self.till.provider, settings=settings)
+
+    async def there(self, key: Key, _uid: str) -> bool:
+        self.asked_for.append(key)
+        return key in self.hidden
 
     async def refresh(self) -> None:
         self.refreshes += 1

@@ -8,19 +8,21 @@ from hypothesis import strategies as st
 
 from tests.core.market.offers import NOW, PATIENT, an_offer, offers_of
 from tgp.core.model.marks import FORGOTTEN_AFTER, LONGEST_BENCH, Marks
+from tgp.core.model.offer import BootMode
 from tgp.core.rules import benching
-from tgp.core.rules.benching import FIRST_BENCH, failed, forgotten, succeeded
+from tgp.core.rules.benching import FIRST_BENCH, account_failed, failed, forgotten, succeeded
 
 OFFER = an_offer(host="h1")
+SOURCE = "acme/keys/A"
 SECOND = timedelta(seconds=1)
 
 
 def test_a_failed_offer_is_benched_for_five_minutes_and_no_longer():
     marks = failed(Marks(), OFFER, "sold out", NOW)
 
-    assert marks.against(OFFER, NOW).why == "sold out"
-    assert marks.against(OFFER, NOW + FIRST_BENCH - SECOND) is not None
-    assert marks.against(OFFER, NOW + FIRST_BENCH) is None
+    assert marks.against(OFFER, SOURCE, NOW).why == "sold out"
+    assert marks.against(OFFER, SOURCE, NOW + FIRST_BENCH - SECOND) is not None
+    assert marks.against(OFFER, SOURCE, NOW + FIRST_BENCH) is None
 
 
 @pytest.mark.parametrize(
@@ -31,22 +33,22 @@ def test_each_failure_doubles_the_bench_up_to_four_hours(times, minutes):
     for _ in range(times):
         marks = failed(marks, OFFER, "x", NOW)
 
-    assert marks.against(OFFER, NOW).until == NOW + timedelta(minutes=minutes)
+    assert marks.against(OFFER, SOURCE, NOW).until == NOW + timedelta(minutes=minutes)
 
 
 def test_its_host_is_benched_with_it_whatever_it_is_called_next():
     marks = failed(Marks(), OFFER, "x", NOW)
 
-    assert marks.against(an_offer("renamed", host="h1"), NOW)
-    assert not marks.against(an_offer("b", host="h2"), NOW)
-    assert not marks.against(an_offer("b", host="h1", provider="zeta"), NOW)
+    assert marks.against(an_offer("renamed", host="h1"), SOURCE, NOW)
+    assert not marks.against(an_offer("b", host="h2"), SOURCE, NOW)
+    assert not marks.against(an_offer("b", host="h1", provider="zeta"), SOURCE, NOW)
 
 
 def test_offers_without_a_host_do_not_share_one():
     marks = failed(Marks(), an_offer(host=""), "x", NOW)
 
     assert not marks.hosts
-    assert not marks.against(an_offer("b", host=""), NOW)
+    assert not marks.against(an_offer("b", host=""), SOURCE, NOW)
 
 
 def test_two_machines_that_never_join_bench_their_provider():
@@ -54,9 +56,9 @@ def test_two_machines_that_never_join_bench_their_provider():
     once = failed(Marks(), an_offer("a"), "NeverJoined", NOW, never_joined=True)
     twice = failed(once, an_offer("b"), "NeverJoined", NOW, never_joined=True)
 
-    assert not once.against(an_offer("c"), NOW)
-    assert twice.against(an_offer("c"), NOW).until == NOW + FIRST_BENCH
-    assert not twice.against(an_offer("c", provider="zeta"), NOW)
+    assert not once.against(an_offer("c"), SOURCE, NOW)
+    assert twice.against(an_offer("c"), SOURCE, NOW).until == NOW + FIRST_BENCH
+    assert not twice.against(an_offer("c", provider="zeta"), SOURCE, NOW)
 
 
 def test_other_failures_do_not_count_against_the_provider():
@@ -64,13 +66,49 @@ def test_other_failures_do_not_count_against_the_provider():
     for number in range(10):
         marks = failed(marks, an_offer(f"{number}"), "sold out", NOW)
 
-    assert not marks.against(an_offer("c"), NOW)
+    assert not marks.against(an_offer("c"), SOURCE, NOW)
+
+
+def test_a_refused_key_benches_what_is_sold_under_it_and_nothing_else():
+    """Two teams with a key each at one provider: one team's empty account must not stop the other."""
+    marks = account_failed(Marks(), OFFER, SOURCE, "no credit left", NOW)
+
+    assert marks.against(an_offer("b"), SOURCE, NOW).why == "no credit left"
+    assert not marks.against(an_offer("b"), "acme/keys/B", NOW)
+    assert not marks.against(OFFER, "acme/others/A", NOW)
+
+
+def test_one_key_is_one_account_whatever_else_its_classes_set():
+    marks = account_failed(Marks(), OFFER, f"{SOURCE}#12345678", "no credit left", NOW)
+
+    assert marks.against(an_offer("b"), f"{SOURCE}#87654321", NOW)
+    assert marks.against(an_offer("b"), SOURCE, NOW)
+
+
+def test_a_box_that_refuses_its_key_benches_itself_and_no_other_box():
+    """Each has a key of its own, and all of them are sold without one."""
+    box, other = (an_offer(name, provider="webhook", boot=BootMode.POWER) for name in ("box", "other"))
+    marks = account_failed(Marks(), box, "webhook#12345678", "401", NOW)
+
+    assert marks.against(box, "webhook#12345678", NOW)
+    assert not marks.against(other, "webhook#12345678", NOW)
+
+
+@pytest.mark.parametrize(("times", "minutes"), [(1, 5), (2, 10), (99, 240)])
+def test_a_key_that_is_refused_again_and_again_is_benched_for_longer(times, minutes):
+    marks = Marks()
+    for _ in range(times):
+        marks = account_failed(marks, OFFER, SOURCE, "x", NOW)
+
+    assert marks.against(OFFER, SOURCE, NOW).until == NOW + timedelta(minutes=minutes)
+    assert forgotten(marks, NOW + FORGOTTEN_AFTER) == Marks()
 
 
 def test_a_success_wipes_the_slate():
     marks = failed(failed(Marks(), OFFER, "x", NOW, never_joined=True), OFFER, "x", NOW, never_joined=True)
+    marks = account_failed(marks, OFFER, SOURCE, "x", NOW)
 
-    assert succeeded(marks, OFFER) == Marks({}, {}, {})
+    assert succeeded(marks, OFFER, SOURCE) == Marks()
 
 
 def test_what_is_a_day_old_is_forgotten():
@@ -87,7 +125,7 @@ def test_what_is_a_day_old_is_forgotten():
 def test_a_clock_set_back_benches_nothing_for_a_day():
     marks = failed(Marks(), OFFER, "x", NOW)
 
-    assert marks.against(OFFER, NOW - timedelta(days=1)) is None
+    assert marks.against(OFFER, SOURCE, NOW - timedelta(days=1)) is None
 
 
 def test_marks_are_bounded_and_the_newest_stay(monkeypatch):
@@ -107,7 +145,7 @@ def test_nobody_is_benched_for_longer_than_four_hours(failures):
     for offer, never_joined, pause in failures:
         now += timedelta(seconds=pause)
         marks = failed(marks, offer, "x", now, never_joined=never_joined)
-        mark = marks.against(offer, now)
+        mark = marks.against(offer, SOURCE, now)
 
         assert FIRST_BENCH <= mark.until - now <= LONGEST_BENCH
-        assert marks.against(offer, now + LONGEST_BENCH) is None
+        assert marks.against(offer, SOURCE, now + LONGEST_BENCH) is None

@@ -14,11 +14,12 @@ from tgp.core.model.marks import Marks
 from tgp.core.model.offer import BootMode, Stock, Trust
 from tgp.core.model.regions import region_fits
 from tgp.core.model.wish import Door, Kinds, PassedOver, Selection, Wish
-from tgp.core.rules.benching import failed
+from tgp.core.rules.benching import account_failed, failed
 from tgp.core.rules.ranking import rank
 
 A100 = Wish(models=("A100",), gpu_count=1)
 FAILED = failed(Marks(), an_offer("bad", host="h1"), "sold out", NOW - timedelta(minutes=4))
+EMPTY = account_failed(Marks(), an_offer(), "acme#12345678", "no credit", NOW)
 LOST = failed(failed(Marks(), an_offer(), "x", NOW, never_joined=True), an_offer("b"), "x", NOW, never_joined=True)
 
 
@@ -57,6 +58,7 @@ def skus(ranking) -> list[str]:
         ({"sku": "bad"}, Wish(marks=FAILED), PassedOver.BENCHED),
         ({"host": "h1"}, Wish(marks=FAILED), PassedOver.BENCHED),
         ({"sku": "c"}, Wish(marks=LOST), PassedOver.BENCHED),
+        ({"sku": "c"}, Wish(marks=EMPTY), PassedOver.BENCHED),
         ({}, Wish(max_hourly_microusd=DOLLAR - 1), PassedOver.TOO_DEAR),
         ({}, Wish(headroom_microusd=DOLLAR - 1), PassedOver.OVER_LIMIT),
         ({}, Wish(headroom_microusd=-DOLLAR), PassedOver.OVER_LIMIT),
@@ -69,6 +71,7 @@ def skus(ranking) -> list[str]:
         ({"spot": True}, Wish(kinds=Kinds.EITHER), None),
         ({"host": "h2"}, Wish(marks=FAILED), None),
         ({"provider": "other"}, Wish(marks=LOST), None),
+        ({}, Wish(marks=account_failed(Marks(), an_offer(), "acme/keys/B", "no credit", NOW)), None),
         ({"boot": BootMode.CONTAINER}, Wish(boots=tuple(BootMode)), None),
         ({"trust": Trust.ANY}, Wish(min_trust=Trust.ANY), None),
         ({"until": NOW + timedelta(hours=2)}, Wish(lasting=timedelta(hours=2)), None),
@@ -144,6 +147,7 @@ def test_who_could_not_be_asked_is_told_and_not_taken_for_empty():
         ({}, Wish(headroom_microusd=250_000), "only $0.25/h is left of the class's maxHourlyCost"),
         ({}, Wish(headroom_microusd=-1), "only $0.00/h is left of the class's maxHourlyCost"),
         ({"sku": "bad"}, Wish(marks=FAILED), "benched, failed 4 min ago (sold out)"),
+        ({}, Wish(marks=EMPTY), "benched, failed just now (no credit)"),
         ({"boot": BootMode.CONTAINER}, Wish(), "cannot boot Talos: it starts as container"),
         ({"trust": Trust.ANY}, Wish(), "its trust is Any, and minTrust is Verified"),
         ({}, Wish(regions=("eu-west",)), "it stands in us-west, wanted: eu-west"),
@@ -191,7 +195,7 @@ def _plainly(row: Row, wish: Wish) -> PassedOver | None:
         ),
         (PassedOver.STALE, NOW - row.seen_at > wish.stale_after),
         (PassedOver.SOLD_OUT, offer.stock is Stock.NONE),
-        (PassedOver.BENCHED, wish.marks.against(offer, NOW) is not None),
+        (PassedOver.BENCHED, wish.marks.against(offer, row.source, NOW) is not None),
         (
             PassedOver.TOO_DEAR,
             wish.max_hourly_microusd is not None and offer.hourly_microusd > wish.max_hourly_microusd,
@@ -211,7 +215,10 @@ DOORS = st.builds(Door, st.integers(0, 3), _few(("us-west", "US", "nowhere")), s
 def _marks(rows) -> Marks:
     marks = Marks()
     for offer, never_joined, minutes in rows:
-        marks = failed(marks, offer, "x", NOW - timedelta(minutes=minutes), never_joined=never_joined)
+        when = NOW - timedelta(minutes=minutes)
+        marks = failed(marks, offer, "x", when, never_joined=never_joined)
+        if minutes % 8 == 0:
+            marks = account_failed(marks, offer, offer.provider[0], "x", when)  # as the sources are called below
     return marks
 
 

@@ -68,7 +68,12 @@ def test_a_recorded_machine_that_is_not_listed_lets_another_under_its_token_live
 
 def test_a_restored_copy_owns_nothing():
     """The tokens in its status carry another uid; and its own uid has bought nothing."""
-    assert nobodys([a_machine(1)], a_record(1, an_attempt(1), copy=True)) == ["i-1-1"]
+    assert nobodys([a_machine(1)], a_record(1, an_attempt(2), copy=True)) == ["i-1-1"]
+
+
+def test_an_annotation_that_somebody_edited_makes_no_machine_nobodys():
+    """Its token says who bought it; the annotation is for copies that have none."""
+    assert nobodys([a_machine(1)], a_record(1, an_attempt(1), copy=True)) == []
 
 
 def test_a_token_of_another_request_in_a_status_is_not_owned_by_it():

@@ -115,7 +115,7 @@ def test_a_restored_copy_buys_nothing_and_can_be_deleted():
     copy = {"annotations": {"tgp.io/uid": "another"}}
 
     assert isinstance(next_step(a_sight(choice=BUY, **copy)), Rest)
-    assert next_step(a_sight(a_machine(), deleting=True, **copy)) == Release()
+    assert next_step(a_sight(deleting=True, **copy)) == Release()
 
 
 def test_attempts_that_fail_are_followed_by_longer_and_longer_pauses():

@@ -212,6 +212,12 @@ TABLE = [
         ("tgp_orphans_found_total", VAST, 1),
         None,
     ),
+    (
+        facts.OrphanStays(TILL, "4711", TOKEN, 3, "Vast.ai says 500", 410_000),
+        "WARNING",
+        ("tgp_termination_troubles_total", VAST, 1),
+        None,
+    ),
     (facts.OrphanReturned(TILL, "4711", TOKEN), "INFO", ("tgp_orphans_returned_total", VAST, 1), None),
     (facts.SweepHalted(TILL, 9, 12), "WARNING", ("tgp_sweeps_halted_total", VAST, 1), None),
 ]

@@ -13,10 +13,12 @@ from tgp.api.common import Condition
 from tgp.api.request import PHASES, GPURequest, GPURequestStatus
 from tgp.core.model.amounts import read_amounts
 from tgp.core.model.attempts import UID_ANNOTATION
+from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.typed import Typed
+from tgp.core.rules.collector import Stuck
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -34,7 +36,12 @@ def a_condition(kind: str, status: str, reason: str = "Because", since: timedelt
     return Condition(type=kind, status=status, reason=reason, last_transition_time=NOW - since)
 
 
-def shown(*requests: Typed[GPURequest], nodes: tuple[Node, ...] = (), pods: tuple[Pod, ...] = ()) -> CollectorRegistry:
+def shown(
+    *requests: Typed[GPURequest],
+    nodes: tuple[Node, ...] = (),
+    pods: tuple[Pod, ...] = (),
+    stuck: tuple[Stuck, ...] = (),
+) -> CollectorRegistry:
     registry = CollectorRegistry()
     by_name = {node.name: node for node in nodes}
     registry.register(
@@ -43,6 +50,7 @@ def shown(*requests: Typed[GPURequest], nodes: tuple[Node, ...] = (), pods: tupl
             by_name.get,
             lambda name: [pod for pod in pods if pod.node == name],
             lambda: NOW + HOUR,
+            lambda: stuck,
         )
     )
     return registry
@@ -126,6 +134,16 @@ def test_a_drain_or_a_few_minutes_are_no_alarm():
     found = shown(a_request(an_attempt(), conditions=drains), a_request(an_attempt(), conditions=fresh))
 
     assert found.get_sample_value("tgp_terminations_failing", VAST) is None
+
+
+def test_a_machine_that_no_request_owns_and_that_does_not_end_counts_among_them():
+    stuck = Stuck(
+        "vast/keys/VAST#12345678", Instance("4711", "t", InstanceState.RUNNING, hourly_microusd=410_000), "500"
+    )
+    found = shown(stuck=(stuck, stuck))
+
+    assert found.get_sample_value("tgp_terminations_failing", VAST) == 2
+    assert found.get_sample_value("tgp_terminations_failing_hourly_dollars", VAST) == 0.82
 
 
 def test_a_restored_copy_owns_no_machine():

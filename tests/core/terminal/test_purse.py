@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from tests.core.rules.a_sight import NOW, a_machine, a_sight, ago, over
 from tgp.api.nodeclass import GPUNodeClass, GPUNodeClassSpec, GPUNodeClassStatus, ProviderConfig
@@ -30,7 +31,7 @@ def test_a_request_without_a_machine_costs_nothing_more():
 
 def test_a_restored_copy_costs_nothing():
     """The machine in its status is another object's."""
-    assert purse_of(a_sight(a_machine(), annotations={"tgp.io/uid": "another"}).record, NOW) is None
+    assert purse_of(a_sight(replace(a_machine(), token=f"tgp-abcdef0123-{'9' * 32}-1")).record, NOW) is None
 
 
 def test_a_class_costs_what_its_status_says_and_nonsense_is_nothing():

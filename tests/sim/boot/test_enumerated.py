@@ -18,7 +18,7 @@ import pytest
 
 from tests.sim.boot.a_tailnet import Joining, a_tailnet_class, joining, talos_operator
 from tests.sim.lives.forks import Forks
-from tests.sim.lives.reference import CLASS, PATIENT, run_life
+from tests.sim.lives.reference import CLASS, run_life
 from tests.sim.lives.test_enumerated import differences
 from tgp.adapters.factory.wire import DEFAULT_URL as FACTORY
 from tgp.adapters.mesh.tailscale.dialect import TAILSCALE_API
@@ -120,9 +120,7 @@ class Worth:
 def play(story: Joins, **options: Any) -> Any:
     stages = partial(joining, bounds=BOUNDS)
     quiet = HOUR if EACH else QUIET
-    return run_life(
-        "joins", story=story, stages=stages, replica=talos_operator, invariants=PATIENT, quiet=quiet, **options
-    )
+    return run_life("joins", story=story, stages=stages, replica=talos_operator, quiet=quiet, **options)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
 from tests.sim.lives.an_estate import Lives, lives
 from tests.sim.lives.reference import QUICK
 from tests.sim.mutants.joining_histories import JOINING
+from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.hold import HOLD
@@ -74,21 +76,20 @@ def at_first_order(stage: Lives, deed: Callable[[], None], after: float = 0.0) -
     return checker
 
 
-def slow_orders(stage: Lives, before_one: Callable[[], float] = lambda: 0.0) -> None:
+def slow_orders(stage: Lives, at_one: Callable[[], None] = lambda: None) -> None:
     """From now on the provider takes its time over an order, and lists what it made as late as it is known to.
 
-    `before_one` is called at the next question for the account, which comes before each order, and gives the seconds
-    that the provider takes over it.
+    `at_one` is called when the next order arrives there.
     """
-    shop, slow = stage.shop, [before_one]
+    shop, next_one = stage.shop, [at_one]
     shop.fleet.habits = replace(shop.fleet.habits, list_lag=LATE)
     (place,) = [name for name in stage.world.network.endpoints() if name != KUBERNETES]
 
     async def handle(call: Any) -> Any:
         if shop.verb_of(call) is Verb.LAUNCH:
+            if next_one:
+                next_one.pop()()
             await asyncio.sleep(BUSY_FOR_AN_ORDER)
-        elif shop.verb_of(call) is Verb.ACCOUNT and slow:
-            await asyncio.sleep(slow.pop()())
         return await shop.handle(call)
 
     stage.world.mount(place, handle)
@@ -115,9 +116,10 @@ def whole_life(seed: str) -> None:
 
 
 def lost_answer(seed: str) -> None:
-    """The order is carried out, and its buyer hears nothing."""
+    """The order is carried out, its buyer hears nothing, and sees nothing for as long as a list may be late."""
     with lives(seed, kubelets=QUICK) as stage:
         begin(stage)
+        stage.shop.fleet.habits = replace(stage.shop.fleet.habits, list_lag=LATE)
         stage.shop.mishaps.aim(Mishap.HANG_UP_AFTER, Verb.LAUNCH)
         stage.wants()
         stage.until(is_ready(stage), minutes=20)
@@ -155,19 +157,20 @@ def crash_while_it_is_ordered(seed: str) -> None:
 
 
 def cut_off_while_it_orders(seed: str) -> None:
-    """The leader loses the API server with a reservation in its hands, and orders in the last seconds of its term."""
+    """The leader loses the API server as its order arrives; another leads before the provider has carried it out.
+
+    An older machine is given back at that time, so that the provider is listed more often than for the order alone.
+    """
     with lives(seed, kubelets=QUICK) as stage:
         begin(stage)
         stage.world.process("tgp-1", operator_main())
-        stage.world.run(minutes=1)
-
-        def cut_off() -> float:
-            stage.world.network.partition("tgp-0", KUBERNETES)
-            return 7.5
-
-        slow_orders(stage, before_one=cut_off)
+        stage.wants("older", idleTimeout="Never")
+        stage.until(is_ready(stage, "older"), minutes=20)
+        slow_orders(stage, at_one=lambda: stage.world.network.partition("tgp-0", KUBERNETES))
         stage.wants()
-        stage.until(lambda: len(stage.shop.fleet.machines) > 0, minutes=5)
+        stage.until(lambda: stage.condition("Launched")[1] == "Settling", minutes=2, step=0.1)
+        stage.drops("older")
+        stage.until(lambda: len(stage.shop.fleet.machines) > 1, minutes=5)
         stage.world.network.heal_all()
         stage.until(is_ready(stage), minutes=20)
 
@@ -441,6 +444,29 @@ def everybody_stripped(seed: str) -> None:
         assert len(stage.living()) == 4, "the collector ended everything there was, unasked"
 
 
+def no_request_shown(seed: str) -> None:
+    """For a minute the API server lists no request at all, to a leader that has never heard of one."""
+    put, blind = Store.replace, [False]
+
+    async def replace_all(store: Store[Any], listed: Any, version: int, *, rewound: bool = False) -> None:
+        shown = {} if blind[0] and store.resource is GPU_REQUEST else listed
+        await put(store, shown, version, rewound=rewound)
+
+    with patch.object(Store, "replace", replace_all), lives(seed, kubelets=QUICK) as stage:
+        a_class(stage.world, "rented")
+        operator = stage.world.process("tgp-0", operator_main())
+        stage.world.run(minutes=1)
+        stage.wants(idleTimeout="Never")
+        stage.until(is_ready(stage), minutes=20)
+        blind[0] = True
+        operator.crash(restart_after=5.0)
+        stage.world.run(seconds=70)
+        blind[0] = False
+        stage.world.run(minutes=10)
+
+        assert stage.phase() == "Ready", "its request was there all the time"
+
+
 def force(stage: Lives, name: str) -> None:
     """`kubectl patch … finalizers: null`, and delete."""
     found = stage.request(name)
@@ -463,6 +489,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         at_once,
         at_once_seen_late,
         nothing_listed,
+        no_request_shown,
         another_account,
         somebody_elses_node,
         wiped,

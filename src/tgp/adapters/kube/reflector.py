@@ -5,6 +5,7 @@ between tries grow to a bound. What the store held stays readable meanwhile; `si
 """
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
 from typing import Generic, TypeVar
@@ -25,6 +26,8 @@ R = TypeVar("R", bound=Record)
 
 HICCUP = Backoff(first=0.25, cap=30.0)  # the server is busy, restarting, or out of reach
 BARRED = Backoff(first=5.0, cap=60.0)  # an administrator must act: ask seldom
+AWAITED = 4.0  # seconds between two tries while somebody waits for a list: money may run on until it is there
+ABSENT = Backoff(first=5.0, cap=300.0)  # an optional kind may never come: asked in passing, so as to notice if it does
 LONGEST_RETRY_AFTER = 60.0  # seconds; a server that asks for more is asked again sooner
 SHORT_WATCH = 1.0  # seconds; a watch that ends so soon without a word counts as a failure, or we would spin
 TROUBLE_AFTER = 3  # failures in a row of the sort that comes with every network
@@ -81,6 +84,7 @@ class Reflector(Generic[R]):
         self._wanted = 1  # the list that must be taken over before anything is watched
         self._done = 0  # the newest list that was taken over
         self._took_over = asyncio.Event()
+        self._asked = asyncio.Event()  # somebody waits for a list
         self._heard_at: float | None = None
         self._last_word_at = 0.0  # loop time; a list is a word, too
         self.state = State.LISTING
@@ -90,9 +94,14 @@ class Reflector(Generic[R]):
         return self._store
 
     def silent_for(self) -> float:
-        """Seconds since the API server last confirmed that the store is up to date; infinite before the first list."""
+        """Seconds since the API server last confirmed that the store is up to date; infinite before the first list.
+
+        A kind that is not installed is not out of date between two questions for it.
+        """
         if self._heard_at is None:
             return float("inf")
+        if self.state is State.NOT_THERE:
+            return 0.0
         return asyncio.get_running_loop().time() - self._heard_at
 
     async def refreshed(self) -> None:
@@ -102,6 +111,7 @@ class Reflector(Generic[R]):
     def list_again(self) -> int:
         """Ask for a list, to be begun after this call; gives its number."""
         wanted = self._list_anew()
+        self._asked.set()
         if self._leash is not None and not self._leash.expired():  # somebody else may have pulled it just now
             self._leash.reschedule(asyncio.get_running_loop().time())
         return wanted
@@ -157,6 +167,8 @@ class Reflector(Generic[R]):
         self._streams_broken = 0
         self._done = this
         self._took_over.set()
+        if not self._must_list():
+            self._asked.clear()
         self._last_word_at = asyncio.get_running_loop().time()
         self._recovered()
 
@@ -184,7 +196,7 @@ class Reflector(Generic[R]):
         return True
 
     async def _nothing_there(self) -> None:
-        """An optional kind is not installed: an empty list, until it is. Asked again within a minute."""
+        """An optional kind is not installed: an empty list, until it is. Asked again within five minutes."""
         await self._store.replace({}, self._store.version)
         self._done = self._begun
         self._took_over.set()
@@ -192,7 +204,8 @@ class Reflector(Generic[R]):
         self._list_anew()
         self._failures += 1
         self.state = State.NOT_THERE
-        await asyncio.sleep(BARRED.wait(self._failures, self._entropy))
+        await asyncio.sleep(ABSENT.wait(self._failures, self._entropy))
+        self._heard_at = asyncio.get_running_loop().time()  # up to date until now; what comes next is another question
 
     # -- watching ----------------------------------------------------------------------------------------------------
 
@@ -232,8 +245,16 @@ class Reflector(Generic[R]):
             begins, self.why = not self.why, f"{type(error).__name__}: {error}"
             if begins:
                 self._journal.note(WatchTroubled(self._subject.projection.resource.kind, self.why))
-        wait = backoff.wait(self._failures, self._entropy)
-        await asyncio.sleep(max(wait, min(_retry_after(error), LONGEST_RETRY_AFTER)))
+        wait = max(backoff.wait(self._failures, self._entropy), min(_retry_after(error), LONGEST_RETRY_AFTER))
+        await self._rest(wait, min(wait, AWAITED) if backoff is HICCUP and not _retry_after(error) else wait)
+
+    async def _rest(self, wait: float, awaited: float) -> None:
+        """For `wait` seconds; for `awaited` where somebody waits for a list, or begins to."""
+        await asyncio.sleep(awaited)
+        if wait > awaited:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait - awaited):
+                    await self._asked.wait()
 
     def _passes(self, error: Exception) -> bool:
         """A version that was compacted, a connection that broke: part of a watch's life, unless it goes on."""

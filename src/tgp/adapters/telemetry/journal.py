@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, assert_never
 
+from prometheus_client import Counter
+
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.adapters.telemetry.sentences import sentence
 from tgp.api.resource import GPU_REQUEST
@@ -39,6 +41,7 @@ from tgp.core.model.facts import (
     OperatorStopped,
     OrphanFound,
     OrphanReturned,
+    OrphanStays,
     ProtectionHolds,
     ProviderRecovered,
     ProviderTroubled,
@@ -49,6 +52,7 @@ from tgp.core.model.facts import (
     WatchTroubled,
 )
 from tgp.core.model.prices import MICRO
+from tgp.core.model.till import provider_of
 from tgp.ports.events import Events
 
 # Conditions of a request that turn True together with a fact: the fact's Event says it better, and once is enough.
@@ -90,9 +94,9 @@ class LiveJournal:
             case WatchTroubled():
                 self._metrics.watch_trouble.labels(fact.kind).inc()
             case KeyWasRefused():
-                self._metrics.keys_refused.labels(_provider(fact.source)).inc()
+                self._metrics.keys_refused.labels(provider_of(fact.source)).inc()
             case ProviderTroubled():
-                self._metrics.provider_trouble.labels(_provider(fact.source), fact.error).inc()
+                self._metrics.provider_trouble.labels(provider_of(fact.source), fact.error).inc()
             case WatchRecovered() | LeaseReached() | KeyAccepted() | ProviderRecovered():
                 pass  # the log line is its only echo
             case ObjectUnreadable():
@@ -109,16 +113,24 @@ class LiveJournal:
             case JoinApprovedByOthers():
                 self._metrics.joins.labels("ApprovedByOthers").inc()
                 self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
-            case OrphanFound():
-                self._metrics.orphans_found.labels(_provider(fact.till)).inc()
-            case OrphanReturned():
-                self._metrics.orphans_returned.labels(_provider(fact.till)).inc()
-            case SweepHalted():
-                self._metrics.sweeps_halted.labels(_provider(fact.till)).inc()
+            case OrphanFound() | OrphanStays() | OrphanReturned() | SweepHalted():
+                self._orphans(fact).labels(provider_of(fact.till)).inc()
             case _:
                 self._count(fact)
                 said = sentence(fact, self._titled)
                 self._events.emit(fact.subject, warning=said.warning, reason=said.reason, message=said.message)
+
+    def _orphans(self, fact: OrphanFound | OrphanStays | OrphanReturned | SweepHalted) -> Counter:
+        """What counts it. The classes that buy there tell of it in conditions, and so in Events."""
+        match fact:
+            case OrphanFound():
+                return self._metrics.orphans_found
+            case OrphanStays():
+                return self._metrics.termination_troubles
+            case OrphanReturned():
+                return self._metrics.orphans_returned
+            case SweepHalted():
+                return self._metrics.sweeps_halted
 
     def _count(self, fact: MachineFact) -> None:
         metrics = self._metrics
@@ -179,6 +191,7 @@ def _level(fact: Fact) -> int:
             | JoinDenied()
             | JoinApprovedByOthers()
             | OrphanFound()
+            | OrphanStays()
             | SweepHalted()
             | TerminationFailing()
         ):
@@ -189,11 +202,6 @@ def _level(fact: Fact) -> int:
             return logging.INFO if fact.good else logging.WARNING
         case _:
             return logging.INFO
-
-
-def _provider(source: str) -> str:
-    """Sources are as many as users make them; providers are few."""
-    return source.partition("/")[0].partition("#")[0]
 
 
 def _plain(fact: Fact) -> dict[str, Any]:

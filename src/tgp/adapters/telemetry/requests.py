@@ -20,7 +20,9 @@ from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import Trouble
 from tgp.core.model.prices import MICRO
+from tgp.core.model.till import provider_of
 from tgp.core.model.typed import Typed
+from tgp.core.rules.collector import Stuck
 from tgp.core.rules.costs import class_of, hourly_of, pool_of, spent
 
 Labels: TypeAlias = tuple[str, ...]
@@ -49,7 +51,7 @@ class Sums:
 
 
 class RequestCollector(Collector):
-    """`node` finds a Node by name, `pods_on` the pods placed on one."""
+    """`node` finds a Node by name, `pods_on` the pods placed on one, `stuck` what no request owns and does not end."""
 
     def __init__(
         self,
@@ -57,11 +59,13 @@ class RequestCollector(Collector):
         node: Callable[[str], Node | None],
         pods_on: Callable[[str], Iterable[Pod]],
         now: Callable[[], datetime],
+        stuck: Callable[[], Iterable[Stuck]] = tuple,
     ) -> None:
         self._requests = requests
         self._node = node
         self._pods_on = pods_on
         self._now = now
+        self._stuck = stuck
 
     def collect(self) -> Iterator[Metric]:
         sums = self._summed()
@@ -109,6 +113,10 @@ class RequestCollector(Collector):
                 sums.spent[_labels(record, attempt)] += spent((attempt,), now)
             if (held := open_attempt(attempts)) is not None:
                 self._add_machine(sums, record, held, now)
+        for one in self._stuck():
+            provider = provider_of(one.till)
+            sums.failing[(provider,)] += 1
+            sums.failing_hourly[(provider,)] += one.instance.hourly_microusd or 0
         return sums
 
     def _add_machine(self, sums: Sums, record: Typed[GPURequest], attempt: Attempt, now: datetime) -> None:

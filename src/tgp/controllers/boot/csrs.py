@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from tgp.api.request import GPURequest
-from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, GPU_REQUEST
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST
 from tgp.controllers.boot.tokens import BootstrapTokens, Found
 from tgp.controllers.request_index import BY_UID
 from tgp.core.model.attempts import attempts_of, copied
-from tgp.core.model.facts import JoinApproved, JoinApprovedByOthers, JoinDenied, Subject
+from tgp.core.model.facts import JoinApproved, JoinApprovedByOthers, JoinDenied, Subject, subject_of
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.record import uid_text
@@ -149,5 +149,5 @@ def _bounded(remembered: dict[str, Any]) -> None:
 def _subject(asked: SigningRequest, record: Typed[GPURequest] | None) -> Subject:
     """Its request, which people look at; else the thing itself."""
     if record is not None:
-        return Subject(GPU_REQUEST, record.key, record.uid_text)
+        return subject_of(record)
     return Subject(CERTIFICATE_SIGNING_REQUEST, asked.key, uid_text(asked.uid))

@@ -14,7 +14,7 @@ from tgp.controllers.keys import keys_for
 from tgp.core.model import gpus
 from tgp.core.model.boot_image import BootImage
 from tgp.core.model.image_mark import ImageMark
-from tgp.core.model.mesh import Backend
+from tgp.core.model.mesh import IN_A_TAILNET, Backend
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.source import Source
 from tgp.core.model.talos import TalosVersion
@@ -26,7 +26,6 @@ from tgp.ports.factory import Factory, FactoryRefused, Schematic
 from tgp.ports.images import ImageShelf, ImageShelves
 from tgp.ports.vault import Vault
 
-IN_A_TAILNET = frozenset({Backend.TAILSCALE, Backend.HEADSCALE})
 COUNTS = (1, 8)  # of GPUs: by the second a machine may have switches between them
 ARCH = "amd64"  # of what is kept at providers: nobody who boots from a shelf sells another
 

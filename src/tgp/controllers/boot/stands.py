@@ -2,17 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from tgp.core.model.mesh import CONNECTED_WITHOUT, Backend, Device, MeshStand, Network
+from tgp.core.model.mesh import CONNECTED_WITHOUT, TITLES, Backend, Device, MeshStand, Network
 from tgp.core.model.node import Node
 from tgp.core.rules.mesh.stand import Silence, stand_of
 
-TITLES = {
-    Backend.TAILSCALE: "tailnet",
-    Backend.HEADSCALE: "tailnet",
-    Backend.WIREGUARD: "WireGuard tunnel",
-    Backend.KUBESPAN: "KubeSpan mesh",
-    Backend.NONE: "network",
-}
 NOT_ASKED = MeshStand(None, "NotAskedYet", "the mesh was not asked yet")
 
 

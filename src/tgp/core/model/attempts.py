@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 
 from tgp.api.request import Attempt, GPURequest
-from tgp.core.model.token import read_token
+from tgp.core.model.conditions import shortened
+from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
 
 FINALIZER = "tgp.io/machine"
 UID_ANNOTATION = "tgp.io/uid"  # written with the finalizer: a copy restored under another uid does not match it
+MESSAGE_KEPT = 512  # characters of what a provider said
 
 
 def attempts_of(record: Typed[GPURequest]) -> tuple[Attempt, ...]:
@@ -31,8 +33,31 @@ def open_attempt(attempts: tuple[Attempt, ...]) -> Attempt | None:
     return newest if newest is not None and newest.ended_at is None else None
 
 
+def exchanged(attempts: tuple[Attempt, ...], changed: Attempt) -> tuple[Attempt, ...]:
+    """All of them, one as it is from now on."""
+    return tuple(changed if each.number == changed.number else each for each in attempts)
+
+
+def provider_of(attempt: Attempt | None) -> str:
+    """Its short name; empty: there is no attempt, or its record does not tell."""
+    return attempt.offer.provider if attempt is not None and attempt.offer is not None else ""
+
+
+def in_short(said: str) -> str:
+    """What somebody said, as far as an attempt keeps it."""
+    return shortened(said, MESSAGE_KEPT)
+
+
 def copied(record: Typed[GPURequest]) -> bool:
-    """A restored copy: what stands in its status belongs to another object's machines."""
+    """A restored copy: what stands in its status belongs to another object's machines.
+
+    Its tokens tell. Where it has none the annotation does, which anybody may edit who may edit the object: that must
+    neither make its machine nobody's, nor room in a limit.
+    """
+    tokens = (read_token(attempt.token) for attempt in attempts_of(record))
+    bought_for = {token.uid for token in tokens if token is not None}
+    if bought_for:
+        return bought_for != {plain_uid(record.uid_text)}
     noted = record.annotations.get(UID_ANNOTATION)
     return noted is not None and noted != record.uid_text
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from tgp.api.request import ChosenOffer
-from tgp.api.resource import Resource
+from tgp.api.request import ChosenOffer, GPURequest
+from tgp.api.resource import GPU_REQUEST, Resource
 from tgp.core.model.key import Key
 from tgp.core.model.offer import UNKNOWN_REGION, BootMode
+from tgp.core.model.typed import Typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,10 @@ class Subject:
 
     def __str__(self) -> str:
         return f"{self.resource.kind.lower()}/{self.key}"
+
+
+def subject_of(request: Typed[GPURequest]) -> Subject:
+    return Subject(GPU_REQUEST, request.key, request.uid_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +178,10 @@ class JoinApprovedByOthers:
 # `provider` is its short name, `offer` what `offer_words` says of it, `after` counts from the order.
 
 
-def offer_words(offer: ChosenOffer) -> str:
+def offer_words(offer: ChosenOffer | None) -> str:
     """1x RTX4090 in us-west, spot."""
+    if offer is None:  # its record does not tell
+        return "a machine"
     what = f"{offer.gpu_count or 1}x {offer.gpu_type or offer.instance_type}"
     where = offer.region if offer.region not in (None, "", UNKNOWN_REGION) else offer.place
     if offer.boot_mode == BootMode.POWER.value:
@@ -332,6 +339,18 @@ class OrphanFound:
 
 
 @dataclass(frozen=True, slots=True)
+class OrphanStays:
+    """Such a machine was asked to end, more than once, and costs on. The classes that buy there say so, too."""
+
+    till: str
+    instance_id: str
+    token: str
+    tries: int
+    why: str
+    hourly_microusd: int  # 0: its provider does not say
+
+
+@dataclass(frozen=True, slots=True)
 class OrphanReturned:
     till: str
     instance_id: str
@@ -386,6 +405,7 @@ Fact: TypeAlias = (
     | JoinApprovedByOthers
     | MachineFact
     | OrphanFound
+    | OrphanStays
     | OrphanReturned
     | SweepHalted
 )

@@ -20,6 +20,14 @@ class Backend(StrEnum):
     NONE = "none"
 
 
+TITLES = {  # as people call the network that it makes
+    Backend.TAILSCALE: "tailnet",
+    Backend.HEADSCALE: "tailnet",
+    Backend.WIREGUARD: "WireGuard tunnel",
+    Backend.KUBESPAN: "KubeSpan mesh",
+    Backend.NONE: "network",
+}
+IN_A_TAILNET = frozenset({Backend.TAILSCALE, Backend.HEADSCALE})
 TAILNET: tuple[Network, ...] = (ip_network("100.64.0.0/10"), ip_network("fd7a:115c:a1e0::/48"))
 
 

@@ -41,6 +41,11 @@ class Till:
         return msgspec.json.encode(self.settings).decode() if self.settings != PLAIN else ""
 
 
+def provider_of(till: str) -> str:
+    """Of a till, or a source, by its name. They are as many as users make them; providers are few."""
+    return till.partition("/")[0].partition("#")[0]
+
+
 def till_of(source: Source, machine: str = "") -> Till:
     """The till behind a source. Of machines you own each is a till: what is asked of one says nothing of another."""
     settings = source.settings

@@ -1,16 +1,18 @@
 """What failed lately is left alone for a while, and for longer each time; then it is forgiven, and at last forgotten.
 
 An offer that failed is benched, and with it the host it stands on. Two machines of one provider that never joined bench
-the whole provider. A success wipes the slate.
+the whole provider. A key that was refused, or has no credit left, benches what is sold under that key, and nobody
+else's. A success wipes the slate.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from tgp.core.model.columns import host_key
-from tgp.core.model.marks import LONGEST_BENCH, Mark, Marks
-from tgp.core.model.offer import Offer
+from tgp.core.model.marks import LONGEST_BENCH, Mark, Marks, account_key
+from tgp.core.model.offer import BootMode, Offer
 
 FIRST_BENCH = timedelta(minutes=5)
 JOINS_FORGIVEN = 1  # of a provider: the second machine that never joins is its pattern, not the machine's
@@ -26,26 +28,32 @@ def failed(marks: Marks, offer: Offer, why: str, now: datetime, *, never_joined:
     providers = marks.providers
     if never_joined:
         providers = _marked(providers, offer.provider, why, now, forgiven=JOINS_FORGIVEN)
-    return Marks(offers, hosts, providers)
+    return replace(marks, offers=offers, hosts=hosts, providers=providers)
 
 
-def provider_failed(marks: Marks, provider: str, why: str, now: datetime) -> Marks:
-    """The marks after a provider refused the key, or had no credit for us: every offer of it would end the same."""
-    return Marks(marks.offers, marks.hosts, _marked(marks.providers, provider, why, now))
+def account_failed(marks: Marks, offer: Offer, source: str, why: str, now: datetime) -> Marks:
+    """The marks after a provider refused the key, or had no credit for it: every offer would end the same under it.
+
+    `source` may be a till's name as well. Machines of one's own have no key in common: there it is that machine's.
+    """
+    if offer.boot is BootMode.POWER:
+        return failed(marks, offer, why, now)
+    return replace(marks, accounts=_marked(marks.accounts, account_key(source), why, now))
 
 
-def succeeded(marks: Marks, offer: Offer) -> Marks:
+def succeeded(marks: Marks, offer: Offer, source: str) -> Marks:
     """The marks after a machine of this offer joined."""
     return Marks(
         _without(marks.offers, offer.key),
         _without(marks.hosts, host_key(offer.provider, offer.host)),
         _without(marks.providers, offer.provider),
+        _without(marks.accounts, account_key(source)),
     )
 
 
 def forgotten(marks: Marks, now: datetime) -> Marks:
     """The marks without those that are older than a day."""
-    return Marks(*(_kept(each, now) for each in (marks.offers, marks.hosts, marks.providers)))
+    return Marks(*(_kept(each, now) for each in (marks.offers, marks.hosts, marks.providers, marks.accounts)))
 
 
 def _marked(marks: Mapping[str, Mark], name: str, why: str, now: datetime, *, forgiven: int = 0) -> Mapping[str, Mark]:

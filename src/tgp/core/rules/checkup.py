@@ -26,7 +26,7 @@ PROVISIONED = "tgp.io/provisioned"
 REQUEST_UID = "tgp.io/request-uid"
 PROVIDER_ID = "tgp://"
 OWNED_PROVIDER = "webhook"
-SWEEP_HALTED = "SweepHalted"
+SWEEP_HALTED, ORPHAN_STAYS = "SweepHalted", "OrphanStays"
 YOUNG = timedelta(minutes=2)  # beside the listing lag: objects and lists of one minute may differ
 ENDS_WITHIN = timedelta(minutes=15)  # after the drain; beyond it somebody should look
 NAMESPACED = "-n {0.namespace} {0.name}"
@@ -42,6 +42,7 @@ class Problem(StrEnum):
     LEFTOVER_NODE = "LeftoverNode"
     NOT_ENDING = "TerminationFailing"
     SWEEP_HALTED = "SweepHalted"
+    ORPHAN_STAYS = "OrphanStays"  # the operator asks for its end, and it does not come
     RESTORED = "RestoredCopy"
     UNREADABLE = "Unreadable"
     HELD = "Held"
@@ -51,7 +52,9 @@ class Problem(StrEnum):
 
 NOTES = frozenset({Problem.HELD, Problem.SUSPENDED, Problem.RESTORED, Problem.CANNOT_TELL})  # wanted, or harmless
 UNKNOWNS = frozenset({Problem.UNASKED, Problem.SECRET_MISSING, Problem.ACCOUNT_CHANGED})  # nobody can tell
-ORPHANAGE = frozenset({Problem.ORPHAN, Problem.STRAY, Problem.SWEEP_HALTED}) | UNKNOWNS  # what --orphans is about
+ORPHANAGE = (
+    frozenset({Problem.ORPHAN, Problem.STRAY, Problem.SWEEP_HALTED, Problem.ORPHAN_STAYS}) | UNKNOWNS
+)  # what --orphans is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +277,9 @@ def _classes(survey: Survey) -> Iterator[Finding]:
                 yield Finding(
                     Problem.SWEEP_HALTED, f"class/{record.key}", condition.message, "tgp doctor --orphans --fix", None
                 )
+            if condition.type == ORPHAN_STAYS and condition.status == "True":  # what it costs, its own line counts
+                mend = "end it in the provider's own console"
+                yield Finding(Problem.ORPHAN_STAYS, f"class/{record.key}", condition.message, mend)
 
 
 def _nodes(survey: Survey) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 Whatever bears no token of this cluster is none of our business, whoever it belongs to.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -12,6 +12,7 @@ from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.instance import Instance
 from tgp.core.model.token import Token, plain_uid, read_token
 from tgp.core.model.typed import Typed
+from tgp.core.rules.ranking_words import about
 
 FEW = 2  # may always go at once
 SHARE = 5  # of the machines in a list, one in so many may go at once
@@ -31,14 +32,38 @@ class Owner:
 class Orphan:
     instance: Instance
     why: str
+    lost: bool = False  # no request has its uid: it may have gone, or somebody's view of the requests is wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """An orphan that does not end, though its provider was asked to."""
+
+    till: str
+    instance: Instance
+    why: str
+
+
+def stuck_words(stuck: Sequence[Stuck]) -> str:
+    """The dearest first, and what all of them cost."""
+    dearest = max(stuck, key=lambda one: (one.instance.hourly_microusd or 0, one.instance.id))
+    machine = dearest.instance
+    more = f", and {len(stuck) - 1} more" if len(stuck) > 1 else ""
+    known = [one.instance.hourly_microusd for one in stuck if one.instance.hourly_microusd is not None]
+    price = f"{about(sum(known))}/h" if len(known) == len(stuck) else f"at least {about(sum(known))}/h"
+    return (
+        f"no request owns machine {machine.id} at {dearest.till}{more}: costs {price} and does not end; {dearest.why}"
+    )
 
 
 def owners(records: Iterable[Typed[GPURequest]]) -> dict[str, Owner]:
     """By uid as it stands in tokens. A restored copy owns nothing: the tokens in its status are another object's."""
-    return {plain_uid(record.uid_text): _owner(record) for record in records if not copied(record)}
+    return {plain_uid(record.uid_text): _owner(record) for record in records}
 
 
 def _owner(record: Typed[GPURequest]) -> Owner:
+    if copied(record):
+        return Owner("")
     attempt = open_attempt(attempts_of(record))
     return Owner(
         attempt.token if attempt is not None else "",
@@ -61,7 +86,7 @@ def orphans(instances: Iterable[Instance], owned: Mapping[str, Owner], cluster: 
     for instance in listed:
         token = bears_our_mark(instance, cluster)
         if token is not None and (why := _disowned(instance, token, owned.get(token.uid), kept)):
-            found.append(Orphan(instance, why))
+            found.append(Orphan(instance, why, lost=token.uid not in owned))
     return tuple(found)
 
 

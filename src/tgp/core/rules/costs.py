@@ -25,6 +25,11 @@ def hourly_of(attempt: Attempt) -> int:
     return next((amount for text in (attempt.hourly_price, ordered) if (amount := read_amount(text)) is not None), 0)
 
 
+def reserved_of(attempt: Attempt) -> int:
+    """What it was ordered for, whatever is billed. 0: the record tells no price."""
+    return (read_amount(attempt.offer.hourly_price) if attempt.offer is not None else None) or 0
+
+
 def cost_of(attempt: Attempt, until: datetime, step: timedelta = INSTANT) -> int:
     """From its confirmation until then, or until its end if that came first; a begun `step` of time counts whole."""
     if attempt.launched_at is None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from tgp.api.request import Attempt
@@ -18,8 +19,9 @@ from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
+from tgp.core.rules.costs import read_amount
 from tgp.core.rules.drain import Drain
-from tgp.core.rules.purchase import Buy, life_of, offer_of, price_cap
+from tgp.core.rules.purchase import Buy, life_of, most_to_pay
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Patience, Sight
 
@@ -29,9 +31,10 @@ LOSSES_MAX = 16  # machines lost in use, where each is replaced
 NODE_LOST_AFTER = timedelta(minutes=10)  # a Node that is not ready, or not there, is given up then
 MESH_LOST_AFTER = timedelta(hours=1)  # one that is ready, but that its mesh does not know: it may be at work
 WARNED_AT = 0.8  # of the life
-LITTLE_DEARER = 1.25  # times the reserved price: more than that is another machine's price
-NO_CEILING = 1 << 62
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
+WITHDRAWN = "Withdrawn"  # the outcome of an attempt that was never ordered
+REFUSED_SHARE = 4  # of the time for which orders could not be made up: so much longer one more is waited for …
+LONGEST_REFUSED = timedelta(hours=12)  # … at most: a template that is left broken for a year uses few attempts
 LOOK_AGAIN = timedelta(seconds=15)
 PROGRESS_STEP = timedelta(minutes=1)  # progress is written down this often at most
 
@@ -196,6 +199,8 @@ def next_step(sight: Sight) -> Step:
         return _in_doubt(sight, attempt)
     if sight.holds("Terminating"):
         return _give_back(sight, attempt)
+    if sight.unmarked and not deleting:
+        return Enrol()  # or a backup of it would be a request that buys
     if (reason := _reason_to_end(sight, attempt)) is not None:
         return reason
     return _look_after(sight, attempt)
@@ -258,8 +263,19 @@ def _pause_until(sight: Sight) -> datetime | None:
     failed = [attempt for attempt in sight.attempts if attempt.outcome in PAUSED_AFTER]
     if not failed or failed[-1] is not sight.attempts[-1] or failed[-1].ended_at is None:
         return None
+    if sight.mended:
+        return failed[-1].ended_at + FIRST_PAUSE
     doubled = FIRST_PAUSE * (1 << min(len([each for each in failed if each.outcome != "SoldOut"]), 8))
-    return failed[-1].ended_at + min(doubled, LONGEST_PAUSE)
+    refused = min(_refused_for(sight.attempts) / REFUSED_SHARE, LONGEST_REFUSED)
+    return failed[-1].ended_at + max(min(doubled, LONGEST_PAUSE), refused)
+
+
+def _refused_for(attempts: tuple[Attempt, ...]) -> timedelta:
+    """How long nothing but withdrawn attempts came of it, as far as they are kept; nothing if the last is another."""
+    row = tuple(takewhile(lambda each: each.outcome == WITHDRAWN, reversed(attempts)))
+    if not row or row[0].ended_at is None or row[-1].reserved_at is None:
+        return timedelta(0)
+    return row[0].ended_at - row[-1].reserved_at
 
 
 def _next_number(sight: Sight) -> int:
@@ -353,9 +369,9 @@ def _dearer_than_agreed(sight: Sight, attempt: Attempt) -> Begin | None:
     if not isinstance(presence, Found) or presence.instance.hourly_microusd is None or attempt.offer is None:
         return None
     billed = presence.instance.hourly_microusd
-    reserved = offer_of(attempt.offer).hourly_microusd
-    ceiling = min(price_cap(sight.spec) or NO_CEILING, int(reserved * LITTLE_DEARER))
-    if billed > reserved and sight.overdrawn:
+    reserved = read_amount(attempt.offer.hourly_price)  # None: nobody can read what was agreed, so the cap alone holds
+    ceiling = most_to_pay(sight.spec, reserved)
+    if billed > (reserved or 0) and sight.overdrawn:
         return Begin(End.TOO_DEAR, f"{_where(attempt)} bills {about(billed)}/h, and {sight.overdrawn}")
     if billed <= ceiling:
         return None
@@ -478,8 +494,10 @@ def _give_back(sight: Sight, attempt: Attempt) -> Step:
     """There is one way out of the house. Terminated means no longer listed, not asked to stop."""
     if _gone(sight, attempt):
         left = sight.node.leftover
-        if left is not None:
-            return Mend(left, sight.node.undress) if sight.node.undress is not None else RemoveNode(left)
+        if left is not None and sight.node.undress is not None:
+            return Mend(left, sight.node.undress)
+        if left is not None and not left.deleting:  # whom another's finalizer holds is gone as far as we can make it
+            return RemoveNode(left)
         return _closed(sight, attempt)
     if sight.drain is not None and not sight.drain.done:
         return Empty(sight.drain)

@@ -45,8 +45,11 @@ def read_provider_id(text: str) -> tuple[str, Token] | None:
     return None if token is None else (provider, token)
 
 
-def registered(node: Node | None, name: str, provider_id: str) -> Answer:
+def registered(node: Node | None, name: str, provider_id: str, since: datetime | None = None) -> Answer:
     """Whether this is the Node of our machine. `provider_id` is empty for machines you own: they keep what they have.
+
+    `since` when there can be one: the API server's own moment at which the request was written. A Node without any
+    provider id that was there before is somebody's, a control plane's perhaps, whatever name stands in a status.
 
     A Node of that name under another provider id is somebody else's, also if it is an earlier attempt's: never adopted.
     An owned machine's Node outlasts its sleep, so it counts as registered only while it is ready.
@@ -57,6 +60,8 @@ def registered(node: Node | None, name: str, provider_id: str) -> Answer:
         return Answer(False, f"Node {name} cannot be read: {node.unreadable}")
     if not provider_id:
         return Answer(True, f"Node {name} is up") if node.ready else Answer(False, f"Node {name} is not ready yet")
+    if not node.provider_id and since is not None and node.created_at is not None and node.created_at < since:
+        return Answer(False, f"Node {name} is somebody else's: it was there before the request")
     if node.provider_id in ("", provider_id):
         return Answer(True, f"Node {name} has joined")
     whose = "an earlier attempt's" if _same_request(node.provider_id, provider_id) else "somebody else's"

@@ -22,6 +22,7 @@ OWNED = frozenset(
         "AccountChanged",
         "BootProven",
         "SweepHalted",
+        "OrphanStays",
     }
 )
 SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted

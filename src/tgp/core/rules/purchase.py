@@ -16,6 +16,7 @@ from tgp.core.model.offer import BootMode, Offer, Trust
 from tgp.core.model.wish import Kinds, PassedOver, Wish
 from tgp.core.rules import benching
 from tgp.core.rules.bids import DEFAULT_MARGIN, bid
+from tgp.core.rules.costs import read_amount
 from tgp.core.rules.limits import Holding
 from tgp.core.rules.ranking import Ranking, rank
 from tgp.core.rules.ranking_words import machine
@@ -24,7 +25,10 @@ from tgp.core.rules.wishes import class_wish
 ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on hosts that anybody may own
 CANDIDATES = 40  # looked at one by one; all of them unsuitable means a pattern, not bad luck
 USUAL_LIFE = timedelta(hours=24)
+LITTLE_DEARER = 1.25  # times the reserved price: more than that is another machine's price
+NO_CEILING = 1 << 62
 FAILED = frozenset({"Refused", "SoldOut", "Absent", "Failed", "Busy"})  # outcomes that are held against an offer
+_BOOT_MODES = frozenset(mode.value for mode in BootMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,13 @@ def price_cap(spec: GPURequestSpec) -> int | None:
     return microusd(spec.max_hourly_price, "spec.maxHourlyPrice") if spec.max_hourly_price else None
 
 
+def most_to_pay(spec: GPURequestSpec, reserved_microusd: int | None) -> int:
+    """Beyond it a machine is not the one that was agreed on: it is given back, so it is not ordered, either."""
+    agreed = int(reserved_microusd * LITTLE_DEARER) if reserved_microusd is not None else NO_CEILING
+    cap = price_cap(spec)
+    return agreed if cap is None else min(cap, agreed)
+
+
 def life_of(spec: GPURequestSpec) -> timedelta | None:
     """How long a machine may live; None: for ever."""
     written = spec.max_lifetime or spec.ttl
@@ -165,7 +176,10 @@ def chosen(buy: Buy) -> ChosenOffer:
 
 
 def offer_of(written: ChosenOffer) -> Offer:
-    """An offer again, from its record: what was ordered, not what is on sale now."""
+    """An offer again, from its record: what was ordered, not what is on sale now.
+
+    What cannot be read there (a newer version's word, or a person's) must not keep anybody from ending the machine.
+    """
     return Offer(
         provider=written.provider,
         sku=written.sku or written.instance_type,
@@ -180,8 +194,8 @@ def offer_of(written: ChosenOffer) -> Offer:
         memory_gib=written.memory_gib or 0,
         disk_gib=0,
         spot=written.spot,
-        hourly_microusd=microusd(written.hourly_price or "0", "offer.hourlyPrice"),
-        boot=BootMode(written.boot_mode or BootMode.NATIVE.value),
+        hourly_microusd=read_amount(written.hourly_price) or 0,
+        boot=BootMode(written.boot_mode) if written.boot_mode in _BOOT_MODES else BootMode.NATIVE,
         trust=Trust.ANY if written.untrusted else Trust.DATACENTER,
     )
 

@@ -87,7 +87,7 @@ def _why(reason: PassedOver, row: Row, wish: Wish, now: datetime) -> str:
             left = max(wish.headroom_microusd or 0, 0)
             return f"only {about(left)}/h is left of the class's maxHourlyCost"
         case PassedOver.BENCHED:
-            mark = wish.marks.against(offer, now)
+            mark = wish.marks.against(offer, row.source, now)
             return f"benched, failed {ago(now - mark.failed_at)} ({mark.why})" if mark is not None else str(reason)
         case PassedOver.STALE:
             return f"last seen {ago(now - row.seen_at)}"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tgp.core.model.book import PriceBook
 from tgp.core.model.columns import BOOT_MODES, Columns, checksum, seconds
 from tgp.core.model.gpus import members
+from tgp.core.model.marks import account_key
 from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.regions import region_fits
 from tgp.core.model.wish import Door, Kinds, PassedOver, Wish
@@ -172,13 +173,15 @@ def _sold_out(asked: Question, rows: Rows) -> Fails:
 
 def _benched(asked: Question, rows: Rows) -> Fails:
     marks, columns = asked.wish.marks, asked.columns
-    if not (marks.offers or marks.hosts or marks.providers):
+    if not (marks.offers or marks.hosts or marks.providers or marks.accounts):
         return _nobody(rows)
     whole = {provider for provider, mark in marks.providers.items() if mark.benches(asked.now)}
     fails: Fails = np.array([each in whole for each in columns.words.providers], np.bool_)[columns.provider[rows]]
+    barred = {account for account, mark in marks.accounts.items() if mark.benches(asked.now)}
+    fails |= asked.per_source(lambda source: account_key(source) in barred, rows)
     suspects = np.isin(columns.key_sum[rows], _sums(marks.offers))
     suspects |= np.isin(columns.host_sum[rows], _sums(marks.hosts))
-    return fails | _truly(asked, rows, suspects & ~fails, lambda offer: marks.against(offer, asked.now) is not None)
+    return fails | _truly(asked, rows, suspects & ~fails, lambda offer: marks.against(offer, "", asked.now) is not None)
 
 
 def _too_dear(asked: Question, rows: Rows) -> Fails:

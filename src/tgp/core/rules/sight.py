@@ -8,7 +8,7 @@ import msgspec
 
 from tgp.api.common import Condition
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatus
-from tgp.core.model.attempts import FINALIZER, copied, open_attempt
+from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION, copied, exchanged, open_attempt
 from tgp.core.model.mesh import CONNECTED_WITHOUT, MeshStand
 from tgp.core.model.node import Node
 from tgp.core.model.presence import Presence
@@ -74,6 +74,7 @@ class Sight(msgspec.Struct, frozen=True):
     overdrawn: str = ""  # which limit of the class its billed price exceeds; empty: none
     many_unseen: str = ""  # so many Nodes are unseen at once that it is the network's fault; empty: they are few
     highest: int = 0  # the highest attempt of this request that was seen anywhere
+    mended: bool = False  # its last order could not be made up, and its spec or its class has changed since
     decided: Condition | None = None  # goes on paper with this turn
     parts: Mapping[str, Any] = msgspec.field(default_factory=dict)  # of the status, that go on paper with this turn
 
@@ -92,6 +93,9 @@ class Sight(msgspec.Struct, frozen=True):
         """The one that may have a machine."""
         return open_attempt(self.attempts)
 
+    def with_attempt(self, changed: Attempt) -> "Sight":
+        return msgspec.structs.replace(self, attempts=exchanged(self.attempts, changed))
+
     @property
     def enrolled(self) -> bool:
         return FINALIZER in self.record.finalizers
@@ -99,6 +103,11 @@ class Sight(msgspec.Struct, frozen=True):
     @property
     def restored(self) -> bool:
         return copied(self.record)
+
+    @property
+    def unmarked(self) -> bool:
+        """Its annotation, by which a copy without a status is known, was edited or taken away."""
+        return self.record.annotations.get(UID_ANNOTATION) != self.record.uid_text
 
     @property
     def waited(self) -> bool:

@@ -7,7 +7,7 @@ from tgp.api.common import SecretKeyRef, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.talos import TailscaleConfig, WireGuardConfig
-from tgp.core.model.mesh import Backend, MeshSettings, Ref, TunnelSettings
+from tgp.core.model.mesh import IN_A_TAILNET, Backend, MeshSettings, Ref, TunnelSettings
 from tgp.core.model.secret import Secret
 from tgp.core.rules.nodeclass import backend_of
 from tgp.core.rules.secrets import OPERATOR_SECRET
@@ -53,7 +53,7 @@ def name_in(
     In a tailnet people choose names; a tunnel's are only ours, so that no two machines ever share one.
     """
     provider, node_name = where
-    if settings.backend in (Backend.TAILSCALE, Backend.HEADSCALE):
+    if settings.backend in IN_A_TAILNET:
         return hostname_for(node_class, provider, request, node_name)
     return node_name
 

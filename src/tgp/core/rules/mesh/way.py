@@ -13,7 +13,7 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.boot_book import Entry, MeshNote
 from tgp.core.model.key import Key
-from tgp.core.model.mesh import Backend, Device, MeshStand, Network
+from tgp.core.model.mesh import TITLES, Backend, Device, MeshStand, Network
 from tgp.core.model.node import Node
 from tgp.core.model.survey import Survey
 from tgp.core.model.typed import Typed
@@ -22,13 +22,6 @@ from tgp.core.rules.mesh.stand import addresses_of, silence_of, stand_of
 from tgp.core.rules.node_state import SCHEME
 
 REQUEST_UID = "tgp.io/request-uid"
-TITLES = {
-    Backend.TAILSCALE: "tailnet",
-    Backend.HEADSCALE: "tailnet",
-    Backend.WIREGUARD: "WireGuard tunnel",
-    Backend.KUBESPAN: "KubeSpan mesh",
-    Backend.NONE: "network",
-}
 REPAIRS = {
     Backend.TAILSCALE: "run Tailscale on the control planes too, and grant them tcp:10250: tgp mesh policy",
     Backend.HEADSCALE: "run Tailscale on the control planes too, and allow them tcp:10250: tgp mesh policy",

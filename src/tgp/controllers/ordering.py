@@ -1,0 +1,233 @@
+"""Orders what was reserved, and writes down what came of it: a machine, none, or the doubt whether there is one."""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import Attempt, GPURequest
+from tgp.api.values import usd
+from tgp.controllers.bench import Bench
+from tgp.controllers.last_look import LastLook
+from tgp.controllers.memory import Memory
+from tgp.controllers.request_sight import Lookout
+from tgp.controllers.request_story import Storyteller
+from tgp.controllers.rosters import Rosters
+from tgp.controllers.till_desk import AccountMoved, Papers, TillDesk
+from tgp.core.model.attempts import in_short, provider_of
+from tgp.core.model.cloud_errors import (
+    AccountExhausted,
+    CloudBusy,
+    CloudError,
+    KeyRefused,
+    OrderRefused,
+    OutcomeUnknown,
+    SoldOut,
+)
+from tgp.core.model.facts import LaunchFailed, MachineLaunched, MachineOrdered, offer_words, subject_of
+from tgp.core.model.instance import Instance
+from tgp.core.model.till import till_of_attempt
+from tgp.core.model.typed import Typed
+from tgp.core.rules.costs import reserved_of
+from tgp.core.rules.lifecycle import LAUNCHED, Adopt, Order, Rest, Withdraw, next_step
+from tgp.core.rules.node_dress import dress_of
+from tgp.core.rules.patience import patience_for
+from tgp.core.rules.sight import Sight
+from tgp.ports.boot import BootRefused
+from tgp.ports.clock import Clock
+from tgp.ports.cloud import Cloud, LaunchOrder
+from tgp.ports.cluster import ClusterBusy, View
+from tgp.ports.journal import Journal
+from tgp.ports.leadership import NotLeading
+from tgp.ports.reconciler import SOON
+
+BUSY_PAUSE, BUSY_LONGEST = timedelta(seconds=20), timedelta(minutes=5)  # where a provider names none, or a long one
+BUSY_MAX = 3  # pauses before one order; then the next offer is tried
+UNPACKED_PAUSE = timedelta(minutes=1)  # after an order that could not be made up
+OUTCOMES: dict[type[CloudError], str] = {
+    SoldOut: "SoldOut",
+    OrderRefused: "Refused",
+    KeyRefused: "KeyRefused",
+    AccountExhausted: "Exhausted",
+}
+
+
+class Ordering:
+    def __init__(
+        self,
+        requests: View[Typed[GPURequest]],
+        lookout: Lookout,
+        *,
+        desk: TillDesk,
+        hold: Callable[[str, Attempt], Awaitable[None]],
+        last_look: LastLook,
+        rosters: Rosters,
+        bench: Bench,
+        story: Storyteller,
+        journal: Journal,
+        clock: Clock,
+    ) -> None:
+        self._requests = requests
+        self._lookout = lookout
+        self._desk = desk
+        self._hold = hold  # keeps the credentials from going while a machine needs them
+        self._last_look = last_look
+        self._rosters = rosters
+        self._bench = bench
+        self._story = story
+        self._journal = journal
+        self._clock = clock
+
+    async def order(self, sight: Sight, step: Order, memory: Memory) -> datetime | None:
+        """Make it up, look once more, send it once."""
+        record, attempt = sight.record, step.attempt
+        name, node_class = self._lookout.class_of(record)
+        papers = self._papers(sight, attempt, node_class)
+        memory.refused_for = None
+        try:
+            await self._hold(name, attempt)
+            cloud, order = await self._desk.prepare(attempt, papers)
+        except BootRefused as error:
+            memory.refused_for = self._lookout.circumstances(record)
+            await self.withdraw(sight, Withdraw(attempt, "Withdrawn", f"{error.reason}: {error}"), memory)
+            return self._clock.now() + UNPACKED_PAUSE
+        except (AccountMoved, KeyRefused) as error:
+            await self.withdraw(sight, Withdraw(attempt, "KeyRefused", str(error)), memory)
+            return self._clock.now() + SOON
+        except CloudError as error:
+            return await self._later(sight, attempt, error, memory)
+        except ClusterBusy as error:  # somebody whom joining needs does not answer: nobody shall have to guess who
+            words = f"nothing is ordered yet: {in_short(str(error))}"
+            await self._story.tell(sight, Rest("Preparing", words), memory)
+            raise
+        await self._last_look.confirm(record.key, self._lookout.class_of(record)[0])
+        if not self._still_to_order(record, memory):  # all that took a while
+            return self._clock.now() + SOON
+        return await self._send(sight, attempt, cloud, order, memory)
+
+    async def adopt(self, sight: Sight, step: Adopt, memory: Memory) -> None:
+        """It was found again: it costs since the provider says that it does."""
+        await self._launched(sight, step.attempt, step.instance, memory, since=step.instance.created_at)
+
+    async def withdraw(self, sight: Sight, step: Withdraw, memory: Memory) -> None:
+        """There is no machine: on paper, and held against the offer where it was the offer's fault."""
+        attempt, outcome, message = step.attempt, step.outcome, in_short(step.message)
+        now = self._clock.now().replace(microsecond=0)
+        over = replace(attempt, ended_at=now, outcome=outcome, message=message)
+        await self._desk.discard(attempt)
+        await self._story.tell(replace(sight.with_attempt(over), now=now), Rest(outcome, message), memory)
+        self._rosters.forget(attempt.token)
+        memory.sent.discard(attempt.token)
+        self._bench.failed(attempt, outcome, step.message, now)
+        if outcome != "Withdrawn":
+            self._journal.note(_failed(sight, attempt, outcome, message))
+
+    def _papers(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass) -> Papers:
+        record = sight.record
+        dress = dress_of(record, attempt, self._lookout.pool_of(record))
+        assert dress is not None, "what is ordered has an offer"
+        patience = patience_for(node_class, attempt.offer)
+        expires = self._clock.now() + patience.launch + patience.join
+        return Papers(record, node_class, sight.status.node_name or "", dress, expires)
+
+    def _still_to_order(self, record: Typed[GPURequest], memory: Memory) -> bool:
+        newest = self._requests.get(record.key)
+        if newest is None or newest.uid != record.uid or newest.object is None:
+            return False
+        return isinstance(next_step(self._lookout.see(newest, memory)), Order)
+
+    async def _send(
+        self, sight: Sight, attempt: Attempt, cloud: Cloud, order: LaunchOrder, memory: Memory
+    ) -> datetime | None:
+        till = till_of_attempt(attempt)
+        assert till is not None, "what is ordered has an offer"
+        memory.sent.add(attempt.token)
+        memory.blank = False
+        # Whatever comes of it, also something that nobody thought of: absences count from now on only.
+        self._rosters.watch(attempt.token, till.name, attempt.account or "", not_before=self._clock.boottime())
+        self._journal.note(
+            MachineOrdered(
+                subject_of(sight.record),
+                provider_of(attempt),
+                offer_words(attempt.offer),
+                order.offer.hourly_microusd,
+                attempt.token,
+                attempt.number,
+            )
+        )
+        try:
+            instance = await self._desk.order(cloud, order)
+        except NotLeading:
+            memory.sent.discard(attempt.token)
+            raise
+        except CloudBusy as error:
+            memory.sent.discard(attempt.token)
+            return await self._later(sight, attempt, error, memory)
+        except (SoldOut, OrderRefused, KeyRefused, AccountExhausted) as error:
+            await self.withdraw(sight, Withdraw(attempt, OUTCOMES[type(error)], str(error)), memory)
+        except OutcomeUnknown as error:
+            self._rosters.watch(attempt.token, till.name, attempt.account or "", not_before=self._clock.boottime())
+            self._rosters.ask_soon(till.name)
+            await self._unknown(sight, attempt, error, memory)
+        else:
+            await self._launched(sight, attempt, instance, memory)
+        return self._clock.now() + SOON
+
+    async def _later(self, sight: Sight, attempt: Attempt, error: CloudError, memory: Memory) -> datetime | None:
+        """Nothing happened over there: the same order again, a few times; then somebody else's."""
+        memory.busy += 1
+        if memory.busy > BUSY_MAX:
+            await self.withdraw(sight, Withdraw(attempt, "Busy", str(error)), memory)
+            return self._clock.now() + SOON
+        asked = error.retry_after if isinstance(error, CloudBusy) else None
+        memory.order_not_before = sight.now + min(asked or BUSY_PAUSE, BUSY_LONGEST)
+        return memory.order_not_before
+
+    async def _launched(
+        self, sight: Sight, attempt: Attempt, instance: Instance, memory: Memory, *, since: datetime | None = None
+    ) -> None:
+        """`since` when it may cost, of one that was found again; None: since now."""
+        till = till_of_attempt(attempt)
+        assert till is not None, "what was launched was launched somewhere"
+        visible = self._clock.boottime() + sight.listing_lag.total_seconds()
+        self._rosters.watch(attempt.token, till.name, attempt.account or "", not_before=visible)
+        self._rosters.ask_soon(till.name)
+        billed = instance.hourly_microusd
+        now = self._clock.now().replace(microsecond=0)
+        launched = replace(
+            attempt,
+            outcome=LAUNCHED,
+            launched_at=_between(attempt.reserved_at or now, since or now, now),
+            instance_id=instance.id,
+            hourly_price=usd(billed) if billed is not None else None,
+            message=None,
+        )
+        await self._story.tell(replace(sight.with_attempt(launched), now=now), Rest("", ""), memory)
+        self._journal.note(
+            MachineLaunched(
+                subject_of(sight.record),
+                provider_of(attempt),
+                offer_words(attempt.offer),
+                billed if billed is not None else reserved_of(attempt),
+                instance.id,
+                attempt.number,
+                now - attempt.reserved_at if attempt.reserved_at is not None else timedelta(0),
+            )
+        )
+
+    async def _unknown(self, sight: Sight, attempt: Attempt, error: OutcomeUnknown, memory: Memory) -> None:
+        said = in_short(str(error))
+        noted = replace(attempt, message=said, instance_id=error.instance_id or attempt.instance_id)
+        self._journal.note(_failed(sight, attempt, "Unknown", said))
+        words = f"the outcome of attempt {attempt.number} at {provider_of(attempt)} is unknown: {said}"
+        await self._story.tell(sight.with_attempt(noted), Rest("Settling", words), memory)
+
+
+def _failed(sight: Sight, attempt: Attempt, outcome: str, why: str) -> LaunchFailed:
+    return LaunchFailed(subject_of(sight.record), provider_of(attempt), offer_words(attempt.offer), outcome, why)
+
+
+def _between(earliest: datetime, told: datetime, latest: datetime) -> datetime:
+    """Another's clock is believed within bounds."""
+    return min(max(told, earliest), latest).replace(microsecond=0)

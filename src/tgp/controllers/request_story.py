@@ -1,0 +1,44 @@
+"""Tells how a request stands: on its status where that is news, and as facts where something became true."""
+
+from tgp.controllers.bench import Bench
+from tgp.controllers.memory import Memory
+from tgp.controllers.verdicts import Scribe
+from tgp.core.model.facts import MachineReady
+from tgp.core.rules.lifecycle import Finish, Step
+from tgp.core.rules.lifecycle_news import news
+from tgp.core.rules.lifecycle_words import spent_words, tell
+from tgp.core.rules.sight import Sight
+from tgp.ports.clock import Clock
+from tgp.ports.journal import Journal
+
+WORDS_EVERY = 300.0  # seconds between two writes that change nothing but words
+
+
+class Storyteller:
+    def __init__(self, scribe: Scribe, bench: Bench, journal: Journal, clock: Clock) -> None:
+        self._scribe = scribe
+        self._bench = bench
+        self._journal = journal
+        self._clock = clock
+
+    async def tell(self, sight: Sight, step: Step, memory: Memory, *, finish: Finish | None = None) -> None:
+        """At most one conditional write. Facts are noted once the API server holds what they tell."""
+        held = sight.record.status
+        story = tell(sight, step, finish=finish, held=held)
+        changed = {name for name, part in story.parts.items() if held.get(name) != part}
+        conditions = [(each.type, each.word, each.reason) for each in story.verdicts]
+        stand = [
+            (each.get("type"), each.get("status"), each.get("reason"))
+            for each in held.get("conditions", ())
+            if isinstance(each, dict)
+        ]
+        only_words = changed <= {"message"} and sorted(conditions) == sorted(stand)
+        if only_words and self._clock.boottime() - memory.told_at < WORDS_EVERY:
+            return
+        parts = {**story.parts, "spent": spent_words(sight)} if changed else None
+        await self._scribe.write(sight.record, story.verdicts, parts, held=held)
+        memory.told_at = self._clock.boottime()
+        for fact in news(sight, story):
+            if isinstance(fact, MachineReady):
+                self._bench.succeeded(sight.attempt)
+            self._journal.note(fact)

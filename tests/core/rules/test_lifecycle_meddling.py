@@ -1,0 +1,100 @@
+"""What is done next about a request that somebody laid hands on: its annotation, its record, its Node."""
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from tests.core.rules.a_sight import CLUSTER, GONE, NOW, OFFER, a_condition, a_machine, a_sight, listed
+from tgp.api.request import GPURequestSpec
+from tgp.core.model.key import Key
+from tgp.core.model.node import Node
+from tgp.core.model.token import token_for
+from tgp.core.rules.lifecycle import Begin, Close, End, Enrol, Release, RemoveNode, Rest, next_step
+from tgp.core.rules.node_state import registered
+from tgp.core.rules.purchase import most_to_pay, offer_of
+from tgp.core.rules.sight import NodeSight
+
+OTHER_UID = "99999999-2222-3333-4444-555555555555"
+EDITED = {"tgp.io/uid": "another"}
+
+
+def test_a_copy_is_known_by_its_tokens_also_where_its_annotation_was_corrected():
+    theirs = replace(a_machine(), token=token_for(CLUSTER, OTHER_UID, 1))
+
+    assert next_step(a_sight(theirs, deleting=True)) == Release()
+    assert isinstance(next_step(a_sight(theirs, presence=listed())), Rest)
+
+
+def test_a_record_in_which_anothers_token_stands_beside_its_own_is_no_longer_trusted():
+    theirs = replace(a_machine(2), token=token_for(CLUSTER, OTHER_UID, 1))
+    ended = replace(a_machine(1), outcome="Failed", ended_at=NOW)
+
+    assert next_step(a_sight(ended, theirs, presence=listed(), deleting=True)) == Release()
+
+
+def test_whoever_bought_under_its_own_uid_is_no_copy_whatever_its_annotation_says():
+    """Anybody may edit an annotation: it is put right, and the machine is looked after on."""
+    sight = a_sight(a_machine(), presence=listed(), annotations=EDITED)
+
+    assert next_step(sight) == Enrol()
+    assert next_step(a_sight(a_machine(), presence=listed(), annotations={"some": "thing"})) == Enrol()
+
+
+def test_an_annotation_is_not_corrected_on_the_way_out():
+    step = next_step(a_sight(a_machine(), presence=listed(), deleting=True, annotations=EDITED))
+
+    assert isinstance(step, Begin)
+    assert step.end is End.DELETED
+
+
+def test_a_node_that_anothers_finalizer_holds_is_asked_to_go_once():
+    ending = {"conditions": (a_condition("Terminating", "Deleted"),), "presence": GONE, "deleting": True}
+    node = Node(key=Key("", "train-1"), uid="n-1")
+    held = replace(node, deletion_requested_at=NOW)
+
+    assert next_step(a_sight(a_machine(), node=NodeSight(leftover=node), **ending)) == RemoveNode(node)
+    assert isinstance(next_step(a_sight(a_machine(), node=NodeSight(leftover=held), **ending)), Close)
+
+
+def test_a_price_that_nobody_can_read_makes_no_machine_too_dear():
+    """Then only the ceiling of its request holds."""
+    strange = replace(a_machine(), offer=replace(OFFER, hourly_price="0,40 EUR"))
+    billed = listed(hourly_microusd=900_000)
+    capped = next_step(a_sight(strange, presence=billed, spec={"max_hourly_price": "0.50"}))
+
+    assert isinstance(next_step(a_sight(strange, presence=billed)), Rest)
+    assert isinstance(capped, Begin)
+    assert capped.end is End.TOO_DEAR
+
+
+def test_an_offer_is_read_from_its_record_whatever_stands_there():
+    offer = offer_of(replace(OFFER, hourly_price="a lot", boot_mode="bridge"))
+
+    assert (offer.hourly_microusd, offer.boot.value) == (0, "native")
+
+
+def test_a_node_without_a_provider_id_that_was_there_before_the_request_is_not_its():
+    """A control plane's has none, and a status can be edited."""
+    before, after = NOW - timedelta(days=9), NOW + timedelta(minutes=3)
+    node = Node(key=Key("", "cp-1"), created_at=before, ready=True)
+
+    assert not registered(node, "cp-1", "tgp://vast/x", NOW)
+    assert registered(replace(node, created_at=after), "cp-1", "tgp://vast/x", NOW)
+    assert registered(replace(node, provider_id="tgp://vast/x"), "cp-1", "tgp://vast/x", NOW)
+
+
+@pytest.mark.parametrize(
+    ("cap", "reserved", "most"),
+    [
+        (None, 400_000, 500_000),
+        ("2.00", 400_000, 500_000),
+        ("0.45", 400_000, 450_000),
+        ("0.45", None, 450_000),
+        ("0", None, 0),
+        (None, 0, 0),
+    ],
+)
+def test_nothing_is_ordered_at_a_price_for_which_it_would_be_given_back(cap, reserved, most):
+    """A ceiling far above what was agreed on is no leave to pay it."""
+    assert most_to_pay(GPURequestSpec(gpu_type="RTX4090", max_hourly_price=cap), reserved) == most
