@@ -98,6 +98,12 @@ PROVIDER: dict[Mishap, Rate] = {
     Mishap.DELETE_IGNORED: Rate(0.02, "an end that is accepted and never comes: it has to be asked for again"),
 }
 
+# Counts per hour of the provider; and chances per order and end while it lasts: troubles of one cause come together.
+OVERRUN = Rate(0.5, "a bad quarter of an hour: orders are sent away, and of those that come back half hear nothing")
+OVERRUN_FOR = 900.0  # seconds
+WHILE_OVERRUN: dict[Mishap, float] = {Mishap.BUSY: 0.5, Mishap.HANG_UP_AFTER: 0.5}
+BUSY_FOR = 90.0  # seconds to stay away: longer than doubt lasts, or nobody could tell from when it was measured
+
 # Chances per machine that comes to run.
 KUBELETS: dict[Ailment, Rate] = {
     Ailment.NEVER_REGISTERS: Rate(0.001, "paid for until its deadline, like a machine that is stuck"),

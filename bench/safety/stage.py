@@ -1,7 +1,7 @@
 """One world of the bench: a provider, two replicas of the operator, people with wishes, and a witness to it all."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -26,6 +26,8 @@ from tgp.sim.checkers.witness import Witness
 from tgp.sim.clouds.dialling import Dialler, origin_of
 from tgp.sim.clouds.everyone import pretend
 from tgp.sim.clouds.machine import Machine
+from tgp.sim.clouds.mishaps import Mishap
+from tgp.sim.clouds.simulated import SimulatedProvider
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.estate import Estate
 from tgp.sim.faults import NONE
@@ -123,6 +125,23 @@ def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
                 at += luck.expovariate(row.rate / 3600)
 
 
+def incidents(stage: Stage, seed: int, seconds: float) -> None:
+    """The provider's bad quarters of an hour, each at its moment."""
+    loop, began, luck = stage.world.loop, stage.world.loop.time(), Random(f"{seed}/incidents")
+    rows = {mishap: rates.PROVIDER.get(mishap) for mishap in rates.WHILE_OVERRUN}
+    usual = {mishap: row.rate if row is not None else 0.0 for mishap, row in rows.items()}
+    at = luck.expovariate(rates.OVERRUN.rate / 3600)
+    while at < seconds:
+        loop.call_at(began + at, _change_mood, stage, rates.WHILE_OVERRUN)
+        loop.call_at(began + at + rates.OVERRUN_FOR, _change_mood, stage, usual)
+        at += luck.expovariate(rates.OVERRUN.rate / 3600)
+
+
+def _change_mood(stage: Stage, chances: Mapping[Mishap, float]) -> None:
+    if stage.shop.mishaps.chances:  # in fair weather nothing goes wrong
+        stage.shop.mishaps.chances.update(chances)
+
+
 def start(world: World, replicas: tuple[str, ...]) -> None:
     """The operator, as often as there are names."""
 
@@ -158,6 +177,8 @@ def furnish(world: World, most: int) -> None:
 
 def shop_of(world: World, seed: int) -> Simulator:
     shop = pretend(PROVIDER, world.clock, market_of(seed))
+    assert isinstance(shop, SimulatedProvider), "the only one that can be told for how long to be busy"
+    shop.busy_for = rates.BUSY_FOR
     shop.fleet.habits = replace(shop.fleet.habits, moves=False)
     kept: Counter[str] = Counter()
     for name, stand in list(shop.fleet.stands.items()):

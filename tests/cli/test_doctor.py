@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.cli.money_world import NOBODYS_UID, Town
-from tests.sim.an_operator import a_class
+from tests.sim.an_operator import a_class, create
 from tgp.api.resource import GPU_NODE_CLASS as _CLASS
 from tgp.api.resource import GPU_REQUEST as _REQUEST
 from tgp.api.resource import SECRET as _SECRET
@@ -119,6 +119,35 @@ def test_a_key_that_is_missing_is_named_and_nothing_is_concluded(town):
     assert result.exit_code == 2
     assert "SecretMissing" in result.output
     assert "tgp-operator-secret" in result.output
+
+
+def mends(town: Town) -> list[str]:
+    return [one["mend"] for one in report(town)["findings"] if one["problem"] == "SecretMissing"]
+
+
+def test_a_secret_that_is_not_there_is_mended_by_creating_it(town):
+    """There is nothing to describe yet."""
+    a_class(town.world, "cloud", providers=[{"name": "vultr"}])
+
+    assert mends(town) == [
+        "kubectl -n tgp-system create secret generic tgp-operator-secret --from-literal=VULTR_API_KEY=…"
+    ]
+
+
+def test_a_key_that_is_a_file_is_taken_from_one(town):
+    a_class(town.world, "cloud", providers=[{"name": "gcp", "credentialsRef": {"name": "google", "key": "sa"}}])
+
+    assert mends(town) == ["kubectl -n tgp-system create secret generic google --from-file=sa=FILE"]
+
+
+def test_a_secret_without_the_key_is_mended_by_adding_it(town):
+    create(town.world, _SECRET, "mine", "tgp-system", stringData={"other": "x"})
+    ref = {"name": "mine", "key": "api-key"}
+    a_class(town.world, "cloud", providers=[{"name": "vultr", "credentialsRef": ref}])
+
+    assert mends(town) == [
+        """kubectl -n tgp-system patch secret mine --type merge -p '{"stringData":{"api-key":"…"}}'"""
+    ]
 
 
 def test_a_key_in_the_operators_secret_is_asked_although_no_class_names_it(town):

@@ -119,6 +119,7 @@ def waiting_for(reason: str, message: str = "", **spec):
         ("InvalidSpec", "write it anew", "kubectl delete gpurequest train -n ml"),
         ("NodeClassNotFound", "tgp rent --class NAME", "kubectl get gpunodeclasses"),
         ("NodeClassNotReady", "whoever looks after it", "kubectl describe gpunodeclass standard"),
+        ("NodeClassNotSeen", "goes on by itself", "tgp offers --gpu L40S"),
         ("NamespaceNotAllowed", "allowedNamespaces", "kubectl describe gpunodeclass standard"),
         ("SpotNotAllowed", "without --spot", "tgp offers --gpu L40S"),
         ("NotInClass", "instanceRequirements.gpuTypes", "kubectl get gpunodeclasses"),
@@ -135,6 +136,14 @@ def test_every_way_of_waiting_has_its_own_way_out(reason, helps, then):
     assert helps in found[0]
     assert "an offer that fits" not in found[0]
     assert next_command(story_of(request, after(9)), asked(request)) == then
+
+
+def test_what_is_asked_for_in_vain_is_said():
+    inert = condition("MeshConfigInert", "True", "AnotherMesh", "spec.talosConfig.wireGuardConfig has no effect: so")
+    request = decode(GPURequest, document(phase="Pending", conditions=(inert,)))
+
+    assert "no effect   spec.talosConfig.wireGuardConfig has no effect: so" in told(request)
+    assert "no effect" not in told(waiting_for("NoOfferFits"))
 
 
 def test_a_gpu_that_nobody_knows_is_not_looked_for_on_the_market():

@@ -11,7 +11,7 @@ STORY = (
     "Registered",
     "Connected",
     "Initialized",
-    "Ready",
+    ": Ready: ",
     "deleted",
     "Deleting",
     "Returned",

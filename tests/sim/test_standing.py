@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, dial_of, furnish, open_market, ready
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, create, dial_of, furnish, open_market, ready
 from tgp.adapters.telemetry.metrics import Metrics
-from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, LEASE
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEASE, NAMESPACE
 from tgp.app.operator import STALE_AFTER, Operator, Outside
 from tgp.app.settings import Settings
+from tgp.core.model.hold import HOLD
 from tgp.core.model.key import Key
 from tgp.ports.http import Call, Http, Reply, Stream
 from tgp.ports.leadership import LeadershipLost
@@ -220,6 +221,36 @@ def test_an_onlooker_does_not_wait_for_what_it_never_sent():
 
         assert not operator.pools.behind(pool)
         assert ready(world, GPU_NODE_CLASS, "cheap") == "", "it only looks"
+
+
+@pytest.mark.parametrize("observe", [True, False])
+def test_whoever_shows_it_learns_of_a_hold(observe):
+    with World("held") as world:
+        furnish(world)
+        replica = Replica(world, "one", Settings(observe=observe))
+        world.run(seconds=5)
+        assert replica.operator.held == ""
+
+        for said in ("the invoice; since 2026-01-05T09:00:00Z", None):
+            note = {"metadata": {"annotations": {HOLD: said}}}
+            world.api.backstage.merge_patch(NAMESPACE, "", NAMESPACE_NAME, note)
+            world.run(seconds=5)
+            assert replica.operator.held == (said or "")
+
+
+@pytest.mark.parametrize("observe", [True, False])
+def test_requests_are_counted_where_they_are_watched_and_nowhere_else(observe):
+    """Who only looks does not watch requests: no series is the truth, and eight zeros would be none."""
+    with World("who counts") as world:
+        furnish(world)
+        create(world, GPU_REQUEST, "train", "default", spec={"gpuType": "H100"})
+        replica = Replica(world, "one", Settings(observe=observe))
+        world.run(seconds=30)
+
+        page = replica.operator.metrics.page().decode()
+
+    assert ('tgp_requests{phase="Pending"} 1.0' in page) == (not observe)
+    assert ("tgp_requests" in page) == (not observe)
 
 
 class _Luck:

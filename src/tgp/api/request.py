@@ -372,7 +372,12 @@ class GPURequestStatus(Wire, frozen=True, kw_only=True):
     ] = None
     idle_since: Annotated[datetime | None, Field(doc="Since when no pod has used a GPU.", format="date-time")] = None
     termination_scheduled_at: Annotated[
-        datetime | None, Field(doc="When it will be given back as things stand.", format="date-time")
+        datetime | None,
+        Field(
+            doc="When it will be given back as things stand: at the end of its life, or of its idle time where that "
+            "comes first. Idle time counts from when it is ready, and only while no pod uses a GPU there.",
+            format="date-time",
+        ),
     ] = None
 
 

@@ -69,6 +69,7 @@ from tgp.core.model.facts import (
     OperatorStarted,
     OperatorStopped,
 )
+from tgp.core.model.hold import hold_of
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.key import Key
 from tgp.core.model.record import uid_text
@@ -304,6 +305,8 @@ class Operator:
     def _tell_of_the_market(self) -> None:
         self.metrics.redactions.set_function(lambda: self._outside.redactor.caught)
         self.metrics.show(BookCollector(lambda: self.market.book, self.clock.now))
+        if self.settings.observe:  # requests are not watched then: whatever is not counted is not shown as zero
+            return
         shelves = self.shelves
         self.metrics.show(
             RequestCollector(
@@ -461,6 +464,13 @@ class Operator:
     @property
     def leads(self) -> bool:
         return self.elector is None or self.elector.fence.deadline() is not None
+
+    @property
+    def held(self) -> str:
+        """Why every purchase is stopped, in the words of whoever stopped it; empty: nobody did, as far as is seen."""
+        home = self.namespaces.get(Key("", self.namespace))
+        hold = hold_of(home.annotations) if home is not None else None
+        return str(hold) if hold is not None else ""
 
     def facts(self) -> Mapping[str, str]:
         """A few words about this process, for a screen."""

@@ -15,9 +15,8 @@ from tgp.controllers.keys import keys_for
 from tgp.core.model.cloud_errors import CannotTell, CloudError, KeyRefused
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.presence import Trouble
-from tgp.core.model.secret import Secret
 from tgp.core.model.source import Source
-from tgp.core.model.survey import Inspection
+from tgp.core.model.survey import Inspection, Lack
 from tgp.core.model.till import Till, till_of, till_of_attempt
 from tgp.core.model.token import cluster_prefix, read_token
 from tgp.core.rules.secrets import DEFAULT_KEYS, OPERATOR_SECRET
@@ -108,15 +107,16 @@ class Patrol:
         )
         try:
             async with asyncio.timeout(ASK_WITHIN):
-                if facts.key_variable and await self._value(till.secret, till.key) is None:
-                    return replace(blank, trouble=Trouble.CREDENTIALS_MISSING, why=_missing(till))
+                if facts.key_variable and (lack := await self._lack(till)) is not None:
+                    return replace(blank, trouble=Trouble.CREDENTIALS_MISSING, why=_missing(till, lack), lack=lack)
                 cloud = await self._open(till)
                 machines = await self._machines(cloud, wanted)
                 account = (await cloud.identity()).id  # after the list that it vouches for
         except KeyRefused as error:
             return replace(blank, trouble=Trouble.CREDENTIALS_REFUSED, why=str(error))
         except Forbidden as error:
-            return replace(blank, trouble=Trouble.CREDENTIALS_MISSING, why=f"you may not read its key: {error}")
+            why = f"you may not read its key: {error}"
+            return replace(blank, trouble=Trouble.CREDENTIALS_MISSING, why=why, lack=Lack.RIGHT)
         except TimeoutError:
             return replace(blank, trouble=Trouble.UNREACHABLE, why=f"no answer within {ASK_WITHIN:.0f} s")
         except (CloudError, ClusterError, HttpError) as error:
@@ -139,15 +139,18 @@ class Patrol:
         keys = await keys_for(till.source, self._vault)
         return self._clouds.open(till.source, keys.own, keys.others)
 
+    async def _lack(self, till: Till) -> Lack | None:
+        values = await self._vault.read(till.secret)
+        if values is None:
+            return Lack.SECRET
+        return Lack.KEY if values.get(till.key) is None else None
+
     async def _has(self, secret: str, key: str) -> bool:
         try:
-            return await self._value(secret, key) is not None
+            values = await self._vault.read(secret)
         except Forbidden:
             return False
-
-    async def _value(self, secret: str, key: str) -> Secret | None:
-        values = await self._vault.read(secret)
-        return None if values is None else values.get(key)
+        return values is not None and values.get(key) is not None
 
 
 def _add(found: dict[str, Wanted], more: Wanted) -> None:
@@ -164,5 +167,8 @@ def _tills_of(source: Source) -> list[Till]:
     return [till_of(source)]
 
 
-def _missing(till: Till) -> str:
-    return f"the Secret {till.secret} or its key {till.key} is missing, so nobody can be asked there"
+def _missing(till: Till, lack: Lack) -> str:
+    absent = (
+        f"there is no Secret {till.secret}" if lack is Lack.SECRET else f"Secret {till.secret} has no key {till.key}"
+    )
+    return f"{absent}, so nobody can be asked there"

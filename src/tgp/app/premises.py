@@ -16,9 +16,8 @@ from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.vault import KubeVault
 from tgp.adapters.resolver import SystemResolver
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
 from tgp.app.clouds import AllClouds
 from tgp.app.connect import Connection, connect
 from tgp.app.dialling import switchboard
@@ -88,9 +87,8 @@ class Premises:
             readable = [record.object for record in classes if record.object is not None]
             inspections = await self._patrol.inspect(readable, [attempt for _, attempt in expected(before)])
         # After the lists: whatever they show was reserved before, so its request is here, or it is gone.
-        requests, pools, machines, hold = await asyncio.gather(
+        requests, machines, hold = await asyncio.gather(
             self._all(typed(GPU_REQUEST, GPURequest), needed=ask),
-            self._all(typed(GPU_NODE_POOL, GPUNodePool), needed=ask),
             self._all(nodes()),
             self._hold(),
         )
@@ -100,7 +98,6 @@ class Premises:
             await self.now(),
             hold,
             classes=classes,
-            pools=pools,
             requests=requests,
             nodes=machines,
             inspections=inspections,

@@ -17,12 +17,18 @@ from tgp.core.rules.power_hosts import HostRules
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
 
+_SHAPES: Mapping[type, str] = {bool: "BOOL", int: "INT", str: "STR", timedelta: "DURATION"}
+
+
 class BadSetting(Exception):
     """A setting cannot be read; the text names where it was given and what would be right."""
 
 
-def _setting(default: Any, doc: str, *, key: str = "", choices: tuple[str, ...] = (), or_never: bool = False) -> Any:
-    return field(default=default, metadata={"doc": doc, "key": key, "choices": choices, "or_never": or_never})
+def _setting(
+    default: Any, doc: str, *, key: str = "", choices: tuple[str, ...] = (), or_never: bool = False, shape: str = ""
+) -> Any:
+    told = {"doc": doc, "key": key, "choices": choices, "or_never": or_never, "shape": shape}
+    return field(default=default, metadata=told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,7 @@ class Settings:
         "hosts that machines' power may be switched by: names, *.domain, addresses, networks; none given: any that a "
         "class names",
         key="power.allowedHosts",
+        shape="HOST[,HOST…]",
     )
 
 
@@ -107,6 +114,20 @@ class Setting:
     key: str
     choices: tuple[str, ...]
     or_never: bool = False  # a length that may be without end
+    shape: str = ""  # what to type, for people; empty: as its type says
+
+    @property
+    def shown_default(self) -> str:
+        """As somebody would write it; empty: there is none worth telling."""
+        if self.default in ("", None, ()):
+            return ""
+        if isinstance(self.default, bool):
+            return str(self.default).lower()
+        return go_duration(self.default) if isinstance(self.default, timedelta) else str(self.default)
+
+    @property
+    def metavar(self) -> str:
+        return self.shape or _SHAPES.get(self.kind, "TEXT")
 
     @property
     def flag(self) -> str:
@@ -159,6 +180,7 @@ TABLE: tuple[Setting, ...] = tuple(
         key=row.metadata["key"] or _camel(row.name),
         choices=row.metadata["choices"],
         or_never=row.metadata["or_never"],
+        shape=row.metadata["shape"],
     )
     for row in fields(Settings)
 )

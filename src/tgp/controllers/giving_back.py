@@ -1,5 +1,6 @@
 """The way out: decided on paper first, then drained, asked for until it is gone, and entered into the books."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -34,7 +35,7 @@ from tgp.core.rules.lifecycle import (
     Return,
 )
 from tgp.core.rules.sight import Sight
-from tgp.ports.cluster import Blocked, Cluster, View
+from tgp.ports.cluster import Blocked, Cluster, Forbidden, Refused, View
 from tgp.ports.journal import Journal
 
 FIRST_ASK, LONGEST_ASK = timedelta(seconds=20), timedelta(minutes=5)  # between two askings for an end
@@ -83,12 +84,12 @@ class GivingBack:
     async def empty(self, sight: Sight, step: Empty, memory: Memory) -> datetime | None:
         node, drain = sight.node.node, step.drain
         if node is not None and drain.cordon is not None:
-            await self._cluster.patch(NODE, node.key, drain.cordon, resource_version=str(node.resource_version))
+            with suppress(Refused, Forbidden):  # a policy keeps the Node as it is: its pods can be asked all the same
+                await self._cluster.patch(NODE, node.key, drain.cordon, resource_version=str(node.resource_version))
         for pod in (*drain.evict, *drain.force):
-            try:
+            # A budget, a policy or a namespace on its way out holds this one: it is asked again, and the others now.
+            with suppress(Blocked, Refused, Forbidden):
                 await self._cluster.evict(pod.key, uid=uid_text(pod.uid))
-            except Blocked:
-                continue  # a budget holds it: asked again
         await self._story.tell(sight, step, memory)
         return sight.now + drain.next_look if drain.next_look is not None else None
 
@@ -119,6 +120,8 @@ class GivingBack:
                     reserved_of(attempt),
                 )
             )
+        asked = replace(sight, asked_to_end=memory.asked, trouble=memory.trouble)
+        await self._story.tell(asked, Rest("Returning", memory.trouble), memory)
         self._rosters.ask_soon(till.name)
         return memory.ask_again_at
 
@@ -134,7 +137,12 @@ class GivingBack:
         over = replace(over, spent=usd(cost))
         await self._desk.discard(attempt, insist=True)
         if (entry := entry_of(sight.record, over, sight.billing_step)) is not None:
-            await self._books.enter(entry)
+            try:
+                await self._books.enter(entry)
+            except (Refused, Forbidden) as error:  # a quota on ConfigMaps, say: somebody has to know why it stays
+                why = in_short(f"the machine is gone, but what it cost cannot be entered: {error}")
+                await self._story.tell(replace(sight, trouble=why), Rest("NotEntered", why), memory)
+                raise
         ended = sight.with_attempt(over)
         reason = sight.holds("Terminating")
         if finished is None and not sight.record.deleting:

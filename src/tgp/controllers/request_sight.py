@@ -24,7 +24,7 @@ from tgp.core.model.gpus import resource_name
 from tgp.core.model.hold import hold_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.key import Key
-from tgp.core.model.mesh import CONNECTED_WITHOUT, MeshStand
+from tgp.core.model.mesh import CONNECTED_WITHOUT, Backend, MeshStand
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
@@ -42,9 +42,10 @@ from tgp.core.rules.drain import Drain, drain
 from tgp.core.rules.lifecycle import LAUNCHED, NO_USE, PROGRESS_STEP
 from tgp.core.rules.limits import headroom_microusd, holding_of, shortage
 from tgp.core.rules.mesh.drift import drift
+from tgp.core.rules.mesh.inert import inert_words
 from tgp.core.rules.node_dress import dress_of, future_node, pool_name, undress
 from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
-from tgp.core.rules.nodeclass import listed
+from tgp.core.rules.nodeclass import backend_of, listed
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose, offer_of, own_marks
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
@@ -168,7 +169,14 @@ class Lookout:
         stopped = self._stopped() or _invalid(sight.record, chosen)
         choice = NOT_LOOKED_FOR if stopped is not None else self._choose(sight, chosen)
         mended = memory.refused_for not in (None, self.circumstances(record))
-        return replace(sight, settled=self._settled(sight, memory), stopped=stopped, choice=choice, mended=mended)
+        return replace(
+            sight,
+            settled=self._settled(sight, memory),
+            stopped=stopped,
+            choice=choice,
+            mended=mended,
+            inert=self._inert(sight, chosen.object),
+        )
 
     def _settled(self, sight: Sight, memory: Memory) -> bool:
         """Our finalizer and no attempts: its status was wiped, unless it was we who enrolled it just now.
@@ -404,6 +412,7 @@ class Lookout:
             node=seen,
             mesh=stand,
             drifted=drift(stand, node_class, provider, sight.record.object, self._policy.default_backend),
+            inert=self._inert(sight, node_class, Backend.NONE if power else stand.backend),
             many_unseen=self._many_unseen(node) or self._many_disconnected(stand, node),
             drain=self._drain(sight, node if ours else None, pods),
         )
@@ -436,6 +445,13 @@ class Lookout:
             worked_until=worked_until(pods, resource, sight.now),
             protected=asked.words if asked else "",
         )
+
+    def _inert(self, sight: Sight, node_class: GPUNodeClass | None, joined_by: str = "") -> str | None:
+        """`joined_by`: the mesh of its machine, which may be another one than its class has now."""
+        if node_class is None and not joined_by:
+            return None
+        chosen = backend_of(node_class, self._policy.default_backend) if node_class is not None else ""
+        return inert_words(sight.spec.talos_config, joined_by or chosen or Backend.NONE)
 
     def _drain(self, sight: Sight, node: Node | None, pods: tuple[Pod, ...]) -> Drain | None:
         """None: nothing is to be drained, or nothing runs there that could be."""

@@ -26,6 +26,7 @@ BAD_WHEN_TRUE = frozenset(
         "SweepHalted",
         "OrphanStays",
         "Drifted",
+        "MeshConfigInert",
     }
 )
 

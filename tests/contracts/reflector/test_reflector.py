@@ -136,6 +136,23 @@ def test_a_streaming_list_that_keeps_breaking_off_is_tried_by_pages():
     in_virtual_time(scenario())
 
 
+def test_a_streaming_list_that_keeps_being_refused_as_expired_is_tried_by_pages():
+    """A watch cache that cannot serve it says 410; etcd, behind a page, can."""
+
+    async def scenario():
+        served = ServedPods()
+        served.create("a")
+        served.refusals.extend([a_refusal(410, "Expired")] * 2)
+        async with reflecting(served) as rig:
+            await asyncio.wait_for(rig.store.wait_synced(), 5)
+
+            assert rig.names() == ["a"]
+            kinds = ["stream" if call.parameter("sendInitialEvents") else "pages" for _, call in served.calls[:3]]
+            assert kinds == ["stream", "stream", "pages"]
+
+    in_virtual_time(scenario())
+
+
 def test_an_outage_does_not_make_it_give_up_streaming():
     async def scenario():
         served = ServedPods()

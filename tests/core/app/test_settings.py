@@ -80,6 +80,17 @@ def test_a_device_plugin_is_asked_for_unless_told_otherwise():
     assert not load({}, {}, {"requireDevicePlugin": False}).require_device_plugin
 
 
+def test_help_shows_what_to_type_and_a_default_only_where_there_is_one():
+    shown = {setting.name: (setting.metavar, setting.shown_default) for setting in TABLE}
+
+    assert shown["power_allowed_hosts"] == ("HOST[,HOST…]", "")
+    assert shown["lease_duration"] == ("DURATION", "15s")
+    assert shown["observe"] == ("BOOL", "false")
+    assert shown["workers"] == ("INT", "4")
+    assert shown["kubeconfig"][1] == ""
+    assert not {"TUPLE", ""} & {shape for shape, _ in shown.values()}
+
+
 def test_every_setting_is_documented_and_has_three_names():
     for setting in TABLE:
         assert setting.doc, setting.name

@@ -122,6 +122,31 @@ def test_the_nearest_miss_says_by_how_much():
     )
 
 
+def test_near_misses_are_counted_before_what_was_never_meant():
+    """A class with one provider stands beside a market of thousands: what its owner can change must not drown there."""
+    meant = (
+        an_offer("dear", hourly_microusd=2_000_000),
+        an_offer("empty", stock=Stock.NONE),
+        an_offer("far", region="eu-north", place="eu-north-1", country="NO"),
+        an_offer("poor", trust=Trust.ANY),
+        an_offer("bad", host="h1"),
+        *(an_offer(f"small-{number}", gpu="RTX4090") for number in range(3)),
+    )
+    elsewhere = AListing(tuple(an_offer(f"z{number}", provider="zeta") for number in range(9)))
+    book = a_book(*meant).with_listing("zeta", elsewhere, NOW)
+    wish = Wish(
+        models=("A100",),
+        regions=("us-west",),
+        max_hourly_microusd=DOLLAR + 1,
+        marks=FAILED,
+        doors={"acme": Door()},
+    )
+
+    assert rank(book, wish, NOW).explain()[0] == (
+        "none of 17 offers fits: 1 too dear, 1 benched, 1 sold out, 1 trust too low, 1 another region, 12 others"
+    )
+
+
 def test_what_fits_is_told_in_one_line():
     assert rank(a_book(an_offer(), an_offer("b", gpu_count=2)), A100, NOW).explain() == (
         "1 of 2 offers fit; the best is 1x A100-80GB-SXM at $1.00/h from acme in us-west-1",
@@ -144,6 +169,10 @@ def test_who_could_not_be_asked_is_told_and_not_taken_for_empty():
         ({"hourly_microusd": 2_500_000}, Wish(max_hourly_microusd=DOLLAR), "$1.50 above maxHourlyPrice"),
         ({"hourly_microusd": 1_010_000}, Wish(max_hourly_microusd=DOLLAR), "1 cent above maxHourlyPrice"),
         ({"hourly_microusd": 1_004_000}, Wish(max_hourly_microusd=DOLLAR), "0.4 cents above maxHourlyPrice"),
+        ({"hourly_microusd": 1_000_017}, Wish(max_hourly_microusd=DOLLAR), "0.0017 cents above maxHourlyPrice"),
+        ({"hourly_microusd": 1_426_547}, Wish(max_hourly_microusd=DOLLAR), "42.7 cents above maxHourlyPrice"),
+        ({"hourly_microusd": 1_010_400}, Wish(max_hourly_microusd=DOLLAR), "1 cent above maxHourlyPrice"),
+        ({"hourly_microusd": 1_999_900}, Wish(max_hourly_microusd=DOLLAR), "$1.00 above maxHourlyPrice"),
         ({}, Wish(headroom_microusd=250_000), "only $0.25/h is left of the class's maxHourlyCost"),
         ({}, Wish(headroom_microusd=-1), "only $0.00/h is left of the class's maxHourlyCost"),
         ({"sku": "bad"}, Wish(marks=FAILED), "benched, failed 4 min ago (sold out)"),

@@ -76,7 +76,7 @@ def a_sight(
         resource_version=7,
         deletion_requested_at=NOW if deleting else None,
         finalizers=finalizers,
-        annotations=annotations or {"tgp.io/uid": UID},
+        annotations={"tgp.io/uid": UID} if annotations is None else annotations,
         object=GPURequest(
             spec=GPURequestSpec(**{"gpu_type": "RTX4090", **(spec or {})}),
             status=GPURequestStatus(

@@ -158,8 +158,8 @@ def test_a_class_says_why_it_buys_nothing_in_its_own_words():
 
     found = chosen(request, a_class("a", ready=broken))
     assert found == Why("NodeClassNotReady", "GPUNodeClass a is not ready (SecretMissing): there is no Secret x")
-    assert reason(request, a_class("a", ready=None)) == "NodeClassNotReady"
-    assert reason(request, a_class("a", ready=late)) == "NodeClassNotReady", "its spec changed since it was judged"
+    assert reason(request, a_class("a", ready=None)) == "NodeClassNotSeen"
+    assert reason(request, a_class("a", ready=late)) == "NodeClassNotSeen", "its spec changed since it was judged"
     assert reason(request, a_class("a", suspend=True)) == "Suspended"
     assert reason(request, a_class("b")) == "NodeClassNotFound"
 

@@ -10,7 +10,7 @@ from tgp.api.request import GPURequestSpec
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.token import token_for
-from tgp.core.rules.lifecycle import Begin, Close, End, Enrol, Release, RemoveNode, Rest, next_step
+from tgp.core.rules.lifecycle import Begin, Close, End, Enrol, Finish, Release, RemoveNode, Rest, next_step
 from tgp.core.rules.node_state import registered
 from tgp.core.rules.purchase import most_to_pay, offer_of
 from tgp.core.rules.sight import NodeSight
@@ -98,3 +98,13 @@ def test_a_node_without_a_provider_id_that_was_there_before_the_request_is_not_i
 def test_nothing_is_ordered_at_a_price_for_which_it_would_be_given_back(cap, reserved, most):
     """A ceiling far above what was agreed on is no leave to pay it."""
     assert most_to_pay(GPURequestSpec(gpu_type="RTX4090", max_hourly_price=cap), reserved) == most
+
+
+def test_what_was_let_go_and_lost_its_record_buys_nothing_again():
+    """Our mark without our finalizer: it was over. Whoever only took the finalizer off left a record, and is enrolled."""
+    lost = next_step(a_sight(finalizers=()))
+
+    assert isinstance(lost, Finish)
+    assert (lost.phase, lost.reason) == ("Finished", "RecordLost")
+    assert next_step(a_sight(finalizers=(), annotations={})) == Enrol()
+    assert next_step(a_sight(finalizers=(), conditions=[a_condition("Launched", "NoOfferFits", "False")])) == Enrol()

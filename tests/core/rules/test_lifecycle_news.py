@@ -72,6 +72,15 @@ def test_why_nothing_is_bought_is_told_where_somebody_can_do_something_about_it(
     ]
 
 
+def test_why_a_class_buys_nothing_is_told_once_somebody_has_looked_at_it():
+    """Before that there is nothing to tell, and the words of that moment would outlive it."""
+    unseen, broken = (Verdict("Launched", False, reason, "") for reason in ("NodeClassNotSeen", "NodeClassNotReady"))
+    seen_so = a_sight(conditions=(a_condition("Launched", "NodeClassNotSeen", "False"),))
+
+    assert told(a_sight(), unseen) == []
+    assert told(seen_so, broken) == [ConditionChanged(TRAIN, "Launched", "False", "NodeClassNotReady", "", False)]
+
+
 @pytest.mark.parametrize(("phase", "count"), [("Failed", 1), ("Finished", 0)])
 def test_only_a_bad_end_is_a_fact_of_its_own(phase: str, count: int):
     assert len(told(a_sight(), Verdict("Ended", True, "GaveUp", "five times"), phase=phase)) == count

@@ -24,6 +24,15 @@ def test_a_verdict_is_told_again_when_it_changes_and_not_when_only_its_words_do(
     ]
 
 
+def test_a_hold_is_told_when_it_begins_and_when_it_ends():
+    teller = Teller()
+    teller.tell(a_scene())
+
+    assert teller.tell(a_scene(held="the invoice")) == ["09:30:00 ! held: nothing is bought: the invoice"]
+    assert teller.tell(a_scene(held="the invoice")) == []
+    assert teller.tell(a_scene()) == ["09:30:00 = held: no more"]
+
+
 def test_an_object_that_went_is_told():
     teller = Teller()
     teller.tell(a_scene())

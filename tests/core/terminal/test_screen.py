@@ -61,8 +61,9 @@ def test_money_is_told_to_the_cent_and_little_is_not_nothing(microusd, said):
     width=st.integers(20, 220),
     height=st.integers(SMALLEST, 70),
     counts=st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 100), st.integers(0, 6)),
+    held=st.sampled_from(["", "the invoice " * 20]),
 )
-def test_nothing_ever_scrolls(width, height, counts):
+def test_nothing_ever_scrolls(width, height, counts, held):
     """Whatever there is and however small the terminal: no line too many, none too long, and the hint is the last."""
     things, machines, happenings, troubles = counts
     scene = a_scene(
@@ -70,11 +71,13 @@ def test_nothing_ever_scrolls(width, height, counts):
         machines=tuple(a_machine(f"node-{number}", gpus=number) for number in range(machines)),
         happenings=tuple(a_happening(number, message="what " * 60) for number in range(happenings)),
         troubles=tuple(f"trouble {number} " * 20 for number in range(troubles)),
+        held=held,
     )
 
     lines = plain(scene, width, height)
 
     assert len(lines) <= height
+    assert any("HELD" in line for line in lines) == bool(held)
     assert max(len(line) for line in lines) <= width
     assert lines[-1].lstrip().startswith("next:")
 
@@ -109,6 +112,16 @@ def test_what_is_hidden_is_counted():
 
 def test_unhappy_objects_are_counted_in_the_heading():
     assert "Objects (2), 1 needs attention" in "\n".join(plain(a_scene(things=(a_thing("a/b", good=False), a_thing()))))
+
+
+@pytest.mark.parametrize("height", [SMALLEST, 40])
+def test_a_hold_stands_on_top_with_its_reason(height):
+    """Whoever wonders why nothing is bought looks there first."""
+    held = "\n".join(plain(a_scene(held="the invoice; since 2026-11-15T13:14:59Z"), height=height))
+
+    assert "HELD  nothing is bought: the invoice; since 2026-11-15T13:14:59Z" in held
+    assert "operator leads   turns 7" in held
+    assert "HELD" not in "\n".join(plain(a_scene(), height=height))
 
 
 def test_an_empty_cluster_says_so():

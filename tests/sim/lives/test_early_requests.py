@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 
 from tests.sim.an_operator import a_class, create, operator_main
 from tests.sim.lives.an_estate import Lives, lives
-from tgp.api.resource import GPU_REQUEST
+from tgp.api.resource import EVENT, GPU_REQUEST
 
 EARLY = Path(__file__).parents[2] / "contracts" / "kinds" / "early"
 REQUESTS = sorted(path.stem for path in EARLY.glob("request-*.yaml"))
@@ -67,6 +67,9 @@ def test_one_provider_on_spot_with_an_inline_tunnel_goes_when_it_is_idle():
         (machine,) = stage.living("vast")
 
         assert machine.charged_microusd <= 450_000
+        assert stage.condition("MeshConfigInert", name)[:2] == ("True", "AnotherMesh"), "its tunnel is not read"
+        told = [event["reason"] for event in stage.world.api.backstage.objects(EVENT)]
+        assert told.count("AnotherMesh") == 1
         stage.until(lambda: stage.phase(name) == "Finished", minutes=60)
         assert stage.living() == []
         assert stage.nodes() == []

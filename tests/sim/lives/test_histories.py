@@ -154,6 +154,24 @@ def test_a_status_that_was_wiped_is_settled_before_anything_is_bought():
         all_is_well(stage)
 
 
+def test_what_is_over_buys_nothing_again_when_its_status_is_wiped():
+    with lives("wiped at last", kubelets=QUICK) as stage:
+        begin(stage)
+        ready(stage, maxLifetime="1h")
+        stage.until(
+            lambda: stage.phase() == "Finished" and not stage.request()["metadata"].get("finalizers"), minutes=90
+        )
+        stage.world.processes["tgp-0"].crash(restart_after=60)  # nobody remembers it either
+        status = dict.fromkeys(stage.request()["status"])
+        stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", "train", {"status": status}, "status")
+        stage.world.run(hours=1)
+
+        assert len(stage.shop.fleet.machines) == 1
+        assert stage.phase() == "Finished"
+        assert stage.condition("Ended")[:2] == ("True", "RecordLost")
+        all_is_well(stage)
+
+
 def test_a_finalizer_that_is_stripped_leaves_an_orphan_that_is_given_back():
     with lives("stripped", kubelets=QUICK) as stage:
         begin(stage)

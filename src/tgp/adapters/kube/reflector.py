@@ -31,7 +31,7 @@ ABSENT = Backoff(first=5.0, cap=300.0)  # an optional kind may never come: asked
 LONGEST_RETRY_AFTER = 60.0  # seconds; a server that asks for more is asked again sooner
 SHORT_WATCH = 1.0  # seconds; a watch that ends so soon without a word counts as a failure, or we would spin
 TROUBLE_AFTER = 3  # failures in a row of the sort that comes with every network
-STREAMS_TRIED = 2  # streaming lists that may break off before this list is tried by pages
+STREAMS_TRIED = 2  # streaming lists that may break off or expire before this list is tried by pages
 WORDLESS_FOR = 600.0  # seconds of watches without so much as a bookmark, after which we look for ourselves
 REWIND_AFTER = 600.0  # seconds of answers older than what we saw, after which the server's history was truly put back
 
@@ -75,7 +75,7 @@ class Reflector(Generic[R]):
         subject.projection.on_unreadable = self._note_unreadable
         self._streaming = streaming
         self._optional = optional
-        self._streams_broken = 0  # streaming lists that broke off, since the last whole list
+        self._streams_broken = 0  # streaming lists that broke off or were refused with 410, since the last whole list
         self._failures = 0  # in a row
         self.why = ""  # what troubles it; empty when nothing does
         self._older_since: float | None = None  # loop time of the first list that was older than seen
@@ -179,7 +179,7 @@ class Reflector(Generic[R]):
                 return await streamed(self._http, self._subject, known)
             except NotStreamed as error:
                 self._streaming = not error.for_good
-            except NoAnswer:
+            except (NoAnswer, Expired):
                 self._streams_broken += 1
                 raise
         return await paged(self._http, self._subject, known)

@@ -21,6 +21,7 @@ from tgp.app.embedded.market import EmbeddedDial
 from tgp.app.embedded.pace import pace_in_words, world_seconds
 from tgp.app.embedded.steady import SteadyLoop
 from tgp.app.embedded.world import EmbeddedWorld
+from tgp.app.program import program
 from tgp.app.view.ears import Ears
 from tgp.app.view.facts import Unheard
 from tgp.app.view.scene import Frame, Gatherer, Sources
@@ -172,7 +173,7 @@ class Visit:
         return [
             f"tgp demo: an embedded Kubernetes API in memory at {self._url}; nothing is bought, nothing is installed.",
             f"Look from another terminal: {self._kubectl} get tgp -A",
-            f"The market there: TGP_WORLD={self._url} tgp offers",
+            f"The market there: TGP_WORLD={self._url} {program()} offers",
             f"World time: {self._pace()}. Ctrl-C ends.",
         ]
 
@@ -185,7 +186,8 @@ class Visit:
                 kubectl=self._kubectl,
                 operator=self._guest.facts(),
                 stall=self._guest.stall(),
-                market=f"TGP_WORLD={self._url} tgp offers",
+                held=self._guest.held,
+                market=f"TGP_WORLD={self._url} {program()} offers",
                 heard=tuple(self._ears.heard),
             )
         )
@@ -200,9 +202,9 @@ class Visit:
             passed=timedelta(seconds=self._loop.time() - world),
             parting=PARTING,
             following=(
-                ("tgp observe", "the same operator on your own cluster: it only looks"),
-                ("tgp crds apply", "install the four kinds"),
-                ("tgp operator --help", "run it for real"),
+                (f"{program()} observe", "the same operator on your own cluster: it only looks"),
+                (f"{program()} crds apply", "install the four kinds"),
+                (f"{program()} operator --help", "run it for real"),
             ),
         )
         return summary(self._last or self._scene(), outcome)

@@ -18,6 +18,7 @@ from tgp.adapters.resolver import SystemResolver
 from tgp.app.connect import Connection, connect
 from tgp.app.dialling import switchboard
 from tgp.app.operator import Operator, Outside
+from tgp.app.program import program
 from tgp.app.settings import Settings
 from tgp.app.view.doors import ReadOnlyHttp
 from tgp.app.view.ears import Ears
@@ -119,7 +120,7 @@ class Onlooker:
         parting = f"Nothing was bought and nothing was written: {self._http.refused} changing calls were attempted."
         following = (
             (f"{self._wish.kubectl} get tgp -A", "the same objects, by kubectl"),
-            ("tgp operator --help", "run it for real"),
+            (f"{program()} operator --help", "run it for real"),
         )
         for line in summary(scene, Outcome(passed, passed, parting, following)):
             click.echo(line)
@@ -134,6 +135,7 @@ class Onlooker:
             url=self._server,
             kubectl=self._wish.kubectl,
             stall=stall(self._worker.market, self._clock.now()),
+            held=self._worker.held,
             operator={
                 "operator": "only looks",
                 "turns": str(turns.taken),

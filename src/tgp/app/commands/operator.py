@@ -33,11 +33,11 @@ from tgp.surfaces.health import Probes
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     """Every setting as an option, documented from the one table."""
     for setting in reversed(TABLE):
-        shown = "" if setting.default in ("", None) else f"  [default: {_shown(setting.default)}]"
+        shown = f"  [default: {setting.shown_default}]" if setting.shown_default else ""
         command = click.option(
             setting.flag,
             setting.name,
-            metavar="BOOL" if setting.kind is bool else setting.kind.__name__.upper().replace("TIMEDELTA", "DURATION"),
+            metavar=setting.metavar,
             is_flag=False,
             flag_value="true" if setting.kind is bool else None,
             default=None,
@@ -46,16 +46,6 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--config", default=None, metavar="FILE", help="settings file (YAML); flags and environment win.  [TGP_CONFIG]"
     )(command)
-
-
-def _shown(default: Any) -> str:
-    from datetime import timedelta
-
-    from tgp.api.values import go_duration
-
-    if isinstance(default, bool):
-        return str(default).lower()
-    return go_duration(default) if isinstance(default, timedelta) else str(default)
 
 
 def read_settings(config: str | None, flags: dict[str, Any]) -> Settings:

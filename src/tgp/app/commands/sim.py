@@ -14,6 +14,7 @@ from tgp.adapters.clock import SystemClock
 from tgp.adapters.http.client import HttpClient
 from tgp.adapters.http.serve import NoFreePort, listen
 from tgp.app.clouds import path_of
+from tgp.app.program import program
 from tgp.app.view.show import Length, end_after, end_on_signals
 from tgp.ports.http import Call, HttpError, Reply, Unreadable, json_call
 from tgp.sim.clouds.desk import PREFIX, Desk
@@ -56,8 +57,8 @@ async def _serve(port: int, seed: str, lasting: timedelta | None) -> None:
         width = terminal_width()
         show(Group(*clouds_table(desk.clouds(), width)), width)
         first = desk.urls["simulated"]
-        click.echo(f"\nFrom another terminal:\n  export TGP_WORLD={first}\n  tgp offers")
-        click.echo("and tgp check, tgp sim fleet, tgp sim bill, tgp sim break. Ctrl-C ends.")
+        click.echo(f"\nFrom another terminal:\n  export TGP_WORLD={first}\n  {program()} offers")
+        click.echo("and check, sim fleet, sim bill, sim break likewise. Ctrl-C ends.")
         async with asyncio.TaskGroup() as group:
             timer = group.create_task(end_after(lasting, ended, asyncio.sleep))
             await ended.wait()

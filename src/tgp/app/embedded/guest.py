@@ -79,6 +79,10 @@ class Guest:
         }
         return facts | ({"restarts": str(self.restarts)} if self.restarts else {})
 
+    @property
+    def held(self) -> str:
+        return self._worker.held
+
     def stall(self) -> Stall:
         return stall(self._worker.market, self._outside.clock.now())
 

@@ -72,6 +72,7 @@ class Rehearsal:
             url="",
             kubectl=kubectl,
             operator=self.guest.facts(),
+            held=self.guest.held,
             stall=self.guest.stall(),
             heard=tuple(self.ears.heard),
         )

@@ -16,6 +16,7 @@ from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
 from tgp.api.kinds import OUR_KINDS, Kind
 from tgp.api.resource import GPU_REQUEST, NODE, POD, Resource
+from tgp.app.program import program
 from tgp.app.view.crowd import Crowd, gpus
 from tgp.app.view.purse import purse_of
 from tgp.app.view.verdict import Sight, thing_of
@@ -54,6 +55,7 @@ class Frame:
     troubles: tuple[str, ...] = ()
     stall: Stall = field(default_factory=Stall)
     market: str = ""  # the command that looks at the market from another terminal
+    held: str = ""  # why every purchase is stopped; empty: it is not
     all_well: str = ""  # a hint for when nothing is wrong; empty: the usual look
 
 
@@ -131,12 +133,13 @@ class Gatherer:
             machines_known=self._nodes.store.synced,
             rented=sum(purse.hourly_microusd > 0 for purse in paying),
             hourly_microusd=sum(purse.hourly_microusd for purse in paying),
+            held=frame.held,
         )
 
     def troubles(self) -> tuple[str, ...]:
         """What cannot be read here, with the way to change that."""
         missing = [one.store.resource.kind for one in self._ours if one.state == State.NOT_SERVED]
-        said = [f"not installed here: {', '.join(missing)}. To install: tgp crds apply"] if missing else []
+        said = [f"not installed here: {', '.join(missing)}. To install: {program()} crds apply"] if missing else []
         barred = [one.store.resource for one in self._every if one.state == State.FORBIDDEN]
         if barred:
             said.append(f"may not be read with these rights: {', '.join(resource.plural for resource in barred)}")

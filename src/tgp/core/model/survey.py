@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum, auto
 
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.core.model.hold import Hold
 from tgp.core.model.instance import Instance
@@ -12,6 +12,14 @@ from tgp.core.model.node import Node
 from tgp.core.model.presence import Trouble
 from tgp.core.model.till import Till
 from tgp.core.model.typed import Typed
+
+
+class Lack(Enum):
+    """What keeps a person from a key."""
+
+    SECRET = auto()  # there is none of that name
+    KEY = auto()  # the Secret does not have it
+    RIGHT = auto()  # this person may not read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,7 @@ class Inspection:
     account: str = ""  # under which identity
     trouble: Trouble | None = None  # not None: `machines` says nothing
     why: str = ""
+    lack: Lack | None = None  # None: the key is there, or none is needed
     wanted: bool = True  # a class buys there, or a machine was bought there; False: only a key was found
     owned: bool = False  # machines that somebody owns: they cost electricity, and not all can say for whom they are on
 
@@ -47,7 +56,6 @@ class Survey:
     now: datetime
     hold: Hold | None = None
     classes: tuple[Typed[GPUNodeClass], ...] = ()
-    pools: tuple[Typed[GPUNodePool], ...] = ()
     requests: tuple[Typed[GPURequest], ...] = ()  # listed after the providers answered: a new machine has its request
     nodes: tuple[Node, ...] = ()
     inspections: tuple[Inspection, ...] = ()  # none: nobody was asked

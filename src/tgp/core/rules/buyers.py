@@ -1,4 +1,7 @@
-"""Which objects buy, or would buy again, once nothing holds them back; and which of them come back if deleted."""
+"""Which requests buy, or would buy again, once nothing holds them back; and which of them come back if deleted.
+
+Pools are not among them: nothing writes requests for them yet.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +41,7 @@ ANOTHER_MATTER = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Buyer:
-    about: str  # request/team/train, pool/team/big
+    about: str  # request/team/train
     why: str
     at_once: bool  # as soon as it may, rather than when something happens
     keeper: str = ""  # the tool that writes it again when it is deleted; empty: none is known
@@ -47,18 +50,17 @@ class Buyer:
 
 def buyers(survey: Survey) -> tuple[Buyer, ...]:
     """Whatever would buy if nothing held it back: those that would do so at once come first."""
-    found = [*_requests(survey), *_pools(survey)]
-    return tuple(sorted(found, key=lambda buyer: (not buyer.at_once, buyer.about)))
+    return tuple(sorted(_requests(survey), key=lambda buyer: (not buyer.at_once, buyer.about)))
 
 
 def written_again(survey: Survey) -> tuple[Buyer, ...]:
-    """Whatever buys although every request is deleted: pools write new ones, and so do tools that keep a cluster so."""
+    """Whatever buys although every request is deleted: tools that keep a cluster as it was write new ones."""
     kept = [
         Buyer(f"request/{record.key}", f"is kept there by {keeper}", at_once=True, keeper=keeper)
         for record in survey.requests
         if lives(record) and (keeper := keeper_of(record.labels, record.annotations))
     ]
-    return tuple(sorted([*kept, *_pools(survey)], key=lambda buyer: (not buyer.at_once, buyer.about)))
+    return tuple(sorted(kept, key=lambda buyer: buyer.about))
 
 
 def unsuspended(survey: Survey, found: tuple[Buyer, ...], but: str = "") -> tuple[Buyer, ...]:
@@ -106,14 +108,3 @@ def _reason(record: Typed[GPURequest]) -> str:
     assert record.object is not None, "only what can be read is judged"
     told = record.object.status.conditions
     return next((each.reason for each in told if each.type == "Launched" and each.status != "True"), "")
-
-
-def _pools(survey: Survey) -> Iterator[Buyer]:
-    for record in survey.pools:
-        pool = record.object
-        if pool is None or record.deleting or pool.spec.mode == "Observe" or pool.spec.replicas == 0:
-            continue
-        fixed = pool.spec.replicas
-        why = f"keeps {fixed} machine{'s' if fixed != 1 else ''} (replicas)" if fixed else "buys when pods need it"
-        keeper = keeper_of(record.labels, record.annotations)
-        yield Buyer(f"pool/{record.key}", why, bool(fixed), keeper, pool.spec.node_class_ref.name)

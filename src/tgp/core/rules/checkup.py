@@ -16,11 +16,12 @@ from tgp.core.model.attempts import attempts_of, copied
 from tgp.core.model.instance import Instance
 from tgp.core.model.node import Node
 from tgp.core.model.presence import Trouble
-from tgp.core.model.survey import Inspection, Survey
+from tgp.core.model.survey import Inspection, Lack, Survey
 from tgp.core.model.token import Token, plain_uid, read_token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.collector import Orphan, bears_our_mark, orphans, owners, too_many
 from tgp.core.rules.holdings import expected, hourly, inspection_of, listed, same_account
+from tgp.core.rules.secrets import KEY_IS_A_FILE, how_to_supply
 
 PROVISIONED = "tgp.io/provisioned"
 REQUEST_UID = "tgp.io/request-uid"
@@ -249,8 +250,12 @@ def _inspections(survey: Survey) -> Iterator[Finding]:
 
 
 def _secret(survey: Survey, inspection: Inspection) -> str:
+    """Where nobody could look whether it is there, the command only shows what is lacking: a right."""
     till = inspection.till
-    return f"kubectl -n {survey.namespace} describe secret {till.secret}"
+    if inspection.lack is Lack.RIGHT:
+        return f"kubectl -n {survey.namespace} auth can-i get secret/{till.secret}"
+    there, from_file = inspection.lack is Lack.KEY, till.provider in KEY_IS_A_FILE
+    return how_to_supply(survey.namespace, till.secret, till.key, there=there, from_file=from_file)
 
 
 # -- classes, Nodes, brakes ------------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def _unwilling(name: str, record: Typed[GPUNodeClass]) -> Why | None:
 def _unready(name: str, record: Typed[GPUNodeClass], conditions: Sequence[Condition]) -> Why | None:
     ready = next((each for each in conditions if each.type == "Ready"), None)
     if ready is None or ready.observed_generation != record.generation:
-        return Why("NodeClassNotReady", f"GPUNodeClass {name} was not looked at yet")
+        return Why("NodeClassNotSeen", f"GPUNodeClass {name} was not looked at yet")
     if ready.status != "True":
         return Why("NodeClassNotReady", f"GPUNodeClass {name} is not ready ({ready.reason}): {ready.message}")
     return None

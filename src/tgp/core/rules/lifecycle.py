@@ -60,6 +60,10 @@ LOSSES = frozenset({End.LOST, End.NODE_LOST, End.MESH_LOST})
 NO_MACHINE = frozenset({"SoldOut", "Refused", "KeyRefused", "Exhausted", "Busy", "Withdrawn", "Absent"})
 COUNTED = frozenset({"Refused", "Absent", "Failed"})  # as failed launches; nobody is to blame for the others
 PAUSED_AFTER = COUNTED | {"Busy", "SoldOut", "Withdrawn"}  # the rest close a provider for a while
+LET_GO = (
+    "it was over, or our finalizer was taken off it, and then its status was wiped: what it bought is not on record, so "
+    "it buys nothing again. To rent anew, delete it and write it again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +214,8 @@ def _first(sight: Sight) -> Step:
     """Somebody took our finalizer off, or it is new: nothing is ever bought, or forgotten, without it."""
     if sight.holds("Ended") and sight.attempt is None:
         return _kept(sight)
+    if sight.let_go:
+        return Finish("Finished", "RecordLost", LET_GO)
     return Enrol()
 
 

@@ -27,7 +27,7 @@ UNTOLD = frozenset(
     {"Launched", "Registered", "Initialized", "Connected", "Ready", "Drained", "Terminating", "Ended", "ExpiresSoon"}
 )
 ON_ITS_WAY = frozenset({"DeviceMissing", "NodeMissing", "NotJoined", "NoAddress", NO_LEASE})  # whoever only waits
-NO_NEWS = frozenset({"Ordering", "BackingOff", "Waiting", "Settling", "ProviderBusy", "Undecided"})
+NO_NEWS = frozenset({"Ordering", "BackingOff", "Waiting", "Settling", "ProviderBusy", "Undecided", "NodeClassNotSeen"})
 TOLD_AS_FAILURE = NO_MACHINE - {"Withdrawn"}  # by another fact, in better words
 
 

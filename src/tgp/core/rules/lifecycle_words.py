@@ -31,6 +31,7 @@ from tgp.core.rules.lifecycle import (
     warned_at,
 )
 from tgp.core.rules.lifecycle import idle_since as noted_idle_since
+from tgp.core.rules.mesh.inert import MESH_CONFIG_INERT
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import RECORD_LOST, Sight
 
@@ -49,6 +50,7 @@ OWNED = frozenset(
         "ProviderReachable",
         "ExpiresSoon",
         "Drifted",
+        MESH_CONFIG_INERT,
     }
 )
 
@@ -90,6 +92,11 @@ def _chapter(sight: Sight, step: Step, finish: Finish | None) -> tuple[str, list
     if ended is not None and sight.attempt is None:
         kept = Verdict("Ended", True, ended.reason, ended.message)
         return sight.status.phase or "Finished", [kept, _not_ready(ended.reason, ended.message)]
+    phase, verdicts = _living(sight, step)
+    return phase, [*_inert(sight), *verdicts]
+
+
+def _living(sight: Sight, step: Step) -> tuple[str, list[Verdict]]:
     attempt = sight.attempt
     if attempt is None:
         reason, message = _why_waiting(step)
@@ -99,6 +106,14 @@ def _chapter(sight: Sight, step: Step, finish: Finish | None) -> tuple[str, list
         return "Provisioning", list(_ordering(sight, step, attempt))
     verdicts = list(_machine(sight, attempt))
     return _phase(sight, verdicts), verdicts
+
+
+def _inert(sight: Sight) -> Iterator[Verdict]:
+    """First, because the last one is repeated as the request's message: this one is only by the way."""
+    before = sight.holds(MESH_CONFIG_INERT)
+    words = sight.inert if sight.inert is not None else before.message if before is not None else ""
+    if words:
+        yield Verdict(MESH_CONFIG_INERT, True, "AnotherMesh", words)
 
 
 def _why_waiting(step: Step) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.problem import Problem
 from tgp.core.model.conditions import Verdict
 from tgp.core.rules.beyond_crd import class_problems, deprecated_in, unknown_time_zones
-from tgp.core.rules.secrets import Wanted, tailscale_configs, wanted_by
+from tgp.core.rules.secrets import KEY_IS_A_FILE, Wanted, how_to_supply, tailscale_configs, wanted_by
 
 OWNED = frozenset(
     {
@@ -125,13 +125,13 @@ def _how_to_supply(missing: tuple[Wanted, ...], sight: ClassSight) -> str:
         )
     if first.secret in sight.secrets:
         lacks = f"Secret {first.secret} has no key {first.key}"
-        patch = f"""patch secret {first.secret} --type merge -p '{{"stringData":{{"{first.key}":"…"}}}}'"""
     else:
         lacks = f"there is no Secret {first.secret}"
-        patch = f"create secret generic {first.secret} --from-literal={first.key}=…"
+    there, from_file = first.secret in sight.secrets, canonical_provider(first.provider) in KEY_IS_A_FILE
+    command = how_to_supply(sight.namespace, first.secret, first.key, there=there, from_file=from_file)
     others = ", ".join(f"{want.secret}/{want.key}" for want in missing[1:4])
     also = f"; missing too: {others}{' and more' if missing[4:] else ''}" if others else ""
-    return f"{first.path}: {lacks} in namespace {sight.namespace}. Try: kubectl -n {sight.namespace} {patch}{also}"
+    return f"{first.path}: {lacks} in namespace {sight.namespace}. Try: {command}{also}"
 
 
 def listed(problems: list[Problem]) -> str:

@@ -28,10 +28,11 @@ def about(microusd: int) -> str:
 
 
 def distance(microusd: int) -> str:
-    """How far above: 9 cents, 0.4 cents, $1.20."""
-    if microusd >= MICRO:
+    """How far above: 9 cents, 42.7 cents, $1.20; below a cent in full, because nothing is left of it otherwise."""
+    cent = MICRO // 100
+    cents = f"{microusd / cent:.{4 if microusd < cent else 1}f}".rstrip("0").rstrip(".")
+    if microusd >= MICRO or cents == "100":
         return about(microusd)
-    cents = f"{microusd / (MICRO // 100):.4f}".rstrip("0").rstrip(".")
     return f"{cents} cent" if cents == "1" else f"{cents} cents"
 
 
@@ -54,13 +55,18 @@ def _place(offer: Offer) -> str:
 
 
 def summary(best: Row | None, fitting: int, looked_at: int, passed: Mapping[PassedOver, int]) -> str:
-    """One line: how many fit, the best of them, and how many fail by what."""
+    """One line: how many fit, the best of them, and how many fail by what.
+
+    The nearest misses come first, however few they are: somebody can do something about a price, and nobody about the
+    hundreds that were never meant.
+    """
     if not looked_at:
         return "no offers are known"
     if best is not None:
         return f"{fitting} of {looked_at} offers fit; the best is {machine(best.offer)}"
-    shown = [f"{count} {reason}" for reason, count in list(passed.items())[:REASONS_SHOWN]]
-    if rest := sum(list(passed.values())[REASONS_SHOWN:]):
+    nearest = [(reason, passed[reason]) for reason in reversed(PassedOver) if reason in passed]
+    shown = [f"{count} {reason}" for reason, count in nearest[:REASONS_SHOWN]]
+    if rest := sum(count for _, count in nearest[REASONS_SHOWN:]):
         shown.append(f"{rest} others")
     return f"none of {looked_at} offers fits: {', '.join(shown)}"
 

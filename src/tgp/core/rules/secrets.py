@@ -16,6 +16,7 @@ DEFAULT_KEYS = {
     "vultr": "VULTR_API_KEY",
     "gcp": "GCP_SERVICE_ACCOUNT_JSON",
 }  # webhook and simulated have none
+KEY_IS_A_FILE = frozenset({"gcp"})  # many lines, which nobody types
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,14 @@ class Wanted:
 
     def found_in(self, present: Mapping[str, frozenset[str]]) -> bool:
         return self.key in present.get(self.secret, frozenset())
+
+
+def how_to_supply(namespace: str, secret: str, key: str, *, there: bool, from_file: bool = False) -> str:
+    """The command that brings a key into a Secret: into a new one, or one that is `there`. The value is left open."""
+    if there:
+        return f"""kubectl -n {namespace} patch secret {secret} --type merge -p '{{"stringData":{{"{key}":"…"}}}}'"""
+    source = f"--from-file={key}=FILE" if from_file else f"--from-literal={key}=…"
+    return f"kubectl -n {namespace} create secret generic {secret} {source}"
 
 
 def wanted_by(node_class: GPUNodeClass, backend: str) -> tuple[Wanted, ...]:

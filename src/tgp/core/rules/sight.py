@@ -65,6 +65,7 @@ class Sight(msgspec.Struct, frozen=True):
     node: NodeSight = NodeSight()
     mesh: MeshStand = CONNECTED_WITHOUT
     drifted: str = ""  # how its class has changed since it was made; empty: it has not
+    inert: str | None = None  # what it says about another mesh than its own; empty: nothing; None: nobody can tell
     patience: Patience = Patience()
     drain: Drain | None = None  # None: there is nothing to drain
     asked_to_end: int = 0  # how often this process asked the provider for the end
@@ -108,6 +109,12 @@ class Sight(msgspec.Struct, frozen=True):
     def unmarked(self) -> bool:
         """Its annotation, by which a copy without a status is known, was edited or taken away."""
         return self.record.annotations.get(UID_ANNOTATION) != self.record.uid_text
+
+    @property
+    def let_go(self) -> bool:
+        """It was enrolled once, is not any more, and nothing is on record: it ended, and its status was wiped since."""
+        bare = not self.attempts and not self.status.conditions
+        return bare and not self.enrolled and not self.unmarked and not self.restored
 
     @property
     def waited(self) -> bool:

@@ -33,6 +33,7 @@ MOST_ROWS = 100  # on a page
 NAME_MAX = 63
 TAGS_MAX = 32
 USER_DATA_MAX = 64 << 10
+BUSY_FOR = 7.0  # seconds that it asks for, where it has too much to do
 JSON = (("Content-Type", "application/json"),)
 ORDER_FIELDS = frozenset(
     {"type", "place", "market", "name", "tags", "user_data", "bid_usd_per_hour", "image", "disk_gib"}
@@ -137,6 +138,7 @@ class SimulatedProvider(Simulator):
         )
         super().__init__(fleet, seed)
         fleet.accounts.open(Tenant("demo", "Demonstration", BALANCE_MICROUSD), KEY, "")
+        self.busy_for = BUSY_FOR
         self._fails_after: str | None = None  # the cursor whose page fails
 
     def verb_of(self, call: Call) -> Verb:
@@ -253,7 +255,7 @@ class SimulatedProvider(Simulator):
         return _error(401, "bad_key", "nobody has this key")
 
     def busy(self) -> Reply:
-        return _error(429, "slow_down", "too many requests", ("Retry-After", "7"))
+        return _error(429, "slow_down", "too many requests", ("Retry-After", f"{self.busy_for:.0f}"))
 
     def failure(self) -> Reply:
         return _error(500, "internal", "something broke")

@@ -48,7 +48,17 @@ _HELPS = {
     "Observing": "an operator that runs without --observe",
     "DevicePluginMissing": "a DaemonSet with the GPU's device plugin that tolerates the node's taints",
     **dict.fromkeys(
-        ("OffersNotSeen", "Waiting", "Ordering", "BackingOff", "ProviderBusy", "Settling", "Strays"), _PASSES
+        (
+            "OffersNotSeen",
+            "NodeClassNotSeen",
+            "Waiting",
+            "Ordering",
+            "BackingOff",
+            "ProviderBusy",
+            "Settling",
+            "Strays",
+        ),
+        _PASSES,
     ),
 }
 _NEXT = {
@@ -112,6 +122,8 @@ def rows_of(story: Story, asked: Enquiry) -> Iterator[tuple[str, str]]:
     yield "until", _until(story, asked)
     for words in obstacles(asked):
         yield "stopped by", words
+    if (inert := _inert(asked)) is not None:
+        yield "no effect", inert
     for words in advice(story, asked):
         yield "would help", words
     yield "cost", _cost(story)
@@ -138,6 +150,16 @@ def obstacles(asked: Enquiry) -> tuple[str, ...]:
     if reachable is not None and reachable.status == "False":
         found.append(f"its provider cannot be asked ({reachable.reason}): {reachable.message}")
     return tuple(found)
+
+
+def _inert(asked: Enquiry) -> str | None:
+    """What it asks for in vain, although nothing waits for it; None: nothing."""
+    found = condition_of(asked.request, "MeshConfigInert")
+    return (
+        found.message
+        if found is not None and found.status == "True" and asked.request.status.phase not in OVER
+        else None
+    )
 
 
 def advice(story: Story, asked: Enquiry) -> tuple[str, ...]:

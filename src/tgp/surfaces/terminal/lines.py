@@ -8,14 +8,23 @@ class Teller:
         self._told_things: dict[str, Thing] = {}
         self._told_happenings: frozenset[Happening] = frozenset()  # only asked; no older than the scene's own window
         self._told_troubles: frozenset[str] = frozenset()
+        self._told_held = ""
 
     def tell(self, scene: Scene) -> list[str]:
-        """One line for each new trouble, each new happening and each object whose verdict changed."""
-        lines = [*self._troubles(scene), *self._happenings(scene), *self._things(scene)]
+        """One line for each new trouble, each new happening, each object whose verdict changed, and for the brake."""
+        lines = [*self._held(scene), *self._troubles(scene), *self._happenings(scene), *self._things(scene)]
+        self._told_held = scene.held
         self._told_troubles = frozenset(scene.troubles)
         self._told_happenings = frozenset(scene.happenings)
         self._told_things = {thing.label: thing for thing in scene.things}
         return [plain(line) for line in lines]
+
+    def _held(self, scene: Scene) -> list[str]:
+        if scene.held == self._told_held:
+            return []
+        return [
+            f"{scene.now:%H:%M:%S} " + (f"! held: nothing is bought: {scene.held}" if scene.held else "= held: no more")
+        ]
 
     def _troubles(self, scene: Scene) -> list[str]:
         return [f"{scene.now:%H:%M:%S} ! {trouble}" for trouble in scene.troubles if trouble not in self._told_troubles]

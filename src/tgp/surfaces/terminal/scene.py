@@ -98,6 +98,7 @@ class Scene:
     machines_known: bool = True
     rented: int = 0  # machines that cost something, or may
     hourly_microusd: int = 0  # all of them together
+    held: str = ""  # why every purchase is stopped; empty: it is not
 
     @property
     def unhappy(self) -> int:

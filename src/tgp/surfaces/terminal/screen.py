@@ -37,7 +37,7 @@ class Screen:
 def draw(scene: Scene, width: int, height: int) -> RenderableType:
     """At most `height` lines."""
     rows = share(height, scene)
-    parts: list[RenderableType] = [_header(scene, width)]
+    parts: list[RenderableType] = [_header(scene, width, look=rows.look)]
     parts += [_line((" ! ", "bold red"), (trouble, "red")) for trouble in scene.troubles[: rows.troubles]]
     parts += _if(rows.market, _market(scene.stall))
     for section in (_things, _machines, _happenings):
@@ -46,7 +46,7 @@ def draw(scene: Scene, width: int, height: int) -> RenderableType:
     return Group(*parts)
 
 
-def _header(scene: Scene, width: int) -> RenderableType:
+def _header(scene: Scene, width: int, *, look: bool) -> RenderableType:
     clock = scene.now.strftime("%a %d %b %H:%M:%S UTC")
     facts: list[tuple[str, str]] = []
     for name, value in scene.operator.items():
@@ -56,8 +56,12 @@ def _header(scene: Scene, width: int) -> RenderableType:
         facts += [("   costs ", "dim"), (f"{dollars(scene.hourly_microusd)}/h", "bold"), (f" for {machines}", "dim")]
     lines = [
         _line((clock, "bold"), (f"   {scene.pace}" if scene.pace else "", "dim")),
+        *_if(
+            bool(scene.held),
+            _line(("HELD", "bold reverse yellow"), ("  nothing is bought: ", ""), (scene.held, "bold")),
+        ),
         _line(*facts),
-        _line(("look  ", "dim"), (scene.look, "cyan")),
+        *_if(look, _line(("look  ", "dim"), (scene.look, "cyan"))),
     ]
     title = Text(plain(scene.title), style="bold")
     return Panel(Group(*lines), title=title, title_align="left", border_style="blue", width=width)
