@@ -98,7 +98,7 @@ PROVIDER: dict[Mishap, Rate] = {
     Mishap.DELETE_IGNORED: Rate(0.02, "an end that is accepted and never comes: it has to be asked for again"),
 }
 
-# Counts per hour of the provider; and chances per order and end while it lasts: troubles of one cause come together.
+# Counts per hour of the provider; and chances per order while it lasts: troubles of one cause come together.
 OVERRUN = Rate(0.5, "a bad quarter of an hour: orders are sent away, and of those that come back half hear nothing")
 OVERRUN_FOR = 900.0  # seconds
 WHILE_OVERRUN: dict[Mishap, float] = {Mishap.BUSY: 0.5, Mishap.HANG_UP_AFTER: 0.5}

@@ -1,7 +1,7 @@
 """One world of the bench: a provider, two replicas of the operator, people with wishes, and a witness to it all."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -26,7 +26,6 @@ from tgp.sim.checkers.witness import Witness
 from tgp.sim.clouds.dialling import Dialler, origin_of
 from tgp.sim.clouds.everyone import pretend
 from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import Mishap
 from tgp.sim.clouds.simulated import SimulatedProvider
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.estate import Estate
@@ -97,7 +96,7 @@ def witnessed(world: World, estate: Estate, shop: Simulator, term: float, *, fau
     """Every invariant is watched, and what may go wrong at the provider goes wrong."""
     witness = Witness(world)
     leader = witness.add(OneLeader(witness, term))
-    orphans, orders = witness.add(NoOrphan(witness)), witness.add(OneOrderPerAttempt(witness))
+    orphans, orders = witness.add(NoOrphan(witness, strict=True)), witness.add(OneOrderPerAttempt(witness))
     witness.call(*(kind for kind in INVARIANTS if kind not in (OneLeader, NoOrphan, OneOrderPerAttempt)))
     estate.adopt(shop)
     witness.adopt(shop, place())
@@ -128,18 +127,16 @@ def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
 def incidents(stage: Stage, seed: int, seconds: float) -> None:
     """The provider's bad quarters of an hour, each at its moment."""
     loop, began, luck = stage.world.loop, stage.world.loop.time(), Random(f"{seed}/incidents")
-    rows = {mishap: rates.PROVIDER.get(mishap) for mishap in rates.WHILE_OVERRUN}
-    usual = {mishap: row.rate if row is not None else 0.0 for mishap, row in rows.items()}
     at = luck.expovariate(rates.OVERRUN.rate / 3600)
     while at < seconds:
-        loop.call_at(began + at, _change_mood, stage, rates.WHILE_OVERRUN)
-        loop.call_at(began + at + rates.OVERRUN_FOR, _change_mood, stage, usual)
+        loop.call_at(began + at, _be_overrun, stage)
+        loop.call_at(began + at + rates.OVERRUN_FOR, stage.shop.mishaps.of_orders.clear)
         at += luck.expovariate(rates.OVERRUN.rate / 3600)
 
 
-def _change_mood(stage: Stage, chances: Mapping[Mishap, float]) -> None:
+def _be_overrun(stage: Stage) -> None:
     if stage.shop.mishaps.chances:  # in fair weather nothing goes wrong
-        stage.shop.mishaps.chances.update(chances)
+        stage.shop.mishaps.of_orders.update(rates.WHILE_OVERRUN)
 
 
 def start(world: World, replicas: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -12,7 +13,11 @@ from tgp.api.resource import GPU_REQUEST as _REQUEST
 from tgp.api.resource import SECRET as _SECRET
 from tgp.app.patrol import NotAgreed
 from tgp.core.model.instance import Instance, InstanceState
+from tgp.core.model.presence import Trouble
+from tgp.core.model.survey import Inspection, Lack, Survey
+from tgp.core.model.till import Till
 from tgp.core.model.token import token_for
+from tgp.core.rules.checkup import findings
 from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.surfaces.cli.confirming import Confirmed
 
@@ -148,6 +153,15 @@ def test_a_secret_without_the_key_is_mended_by_adding_it(town):
     assert mends(town) == [
         """kubectl -n tgp-system patch secret mine --type merge -p '{"stringData":{"api-key":"…"}}'"""
     ]
+
+
+def test_who_may_not_read_a_secret_is_not_told_to_create_it(town):
+    """It may well be there."""
+    till = Till("vultr", "mine", "api-key")
+    silent = Inspection(till, "Vultr", timedelta(), trouble=Trouble.CREDENTIALS_MISSING, lack=Lack.RIGHT)
+    survey = Survey(town.cluster, "tgp-system", town.world.clock.now(), inspections=(silent,))
+
+    assert [one.mend for one in findings(survey)] == ["kubectl -n tgp-system auth can-i get secret/mine"]
 
 
 def test_a_key_in_the_operators_secret_is_asked_although_no_class_names_it(town):

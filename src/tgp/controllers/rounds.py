@@ -44,7 +44,8 @@ from tgp.ports.vault import Vault
 SOON = 15.0  # while somebody waits for a machine to come or to go
 USUALLY = 60.0  # while machines of ours are listed: so late a loss is noticed
 SELDOM = 180.0  # where nothing is: what comes there unknown to anybody must be seen, ripen and be gone within 300 s
-LONGEST = 300.0  # of a till that errs
+LONGEST = 300.0  # of a till that errs …
+AT_STAKE = 60.0  # … and where machines of ours are, or may be: what is nobody's there must be gone within 300 s
 CLOSEST = 3.0  # between two looks at one till, whoever asks
 EMPTY_AGAIN = 5.0  # after a list that suddenly is empty
 A_BIT = 0.1  # moments are rounded on their way through the queue
@@ -231,7 +232,7 @@ class Rounds:
             return self._backed_off(visits, error, SOON if self._at_stake(visit.name) else REFUSED_AGAIN)
         except CloudError as error:
             self._failed(visit.name, Trouble.UNREACHABLE, str(error))
-            return self._backed_off(visits, error)
+            return self._backed_off(visits, error, longest=AT_STAKE if self._at_stake(visit.name) else LONGEST)
         visits.failures = 0
         if roster is None:
             return EMPTY_AGAIN
@@ -320,11 +321,13 @@ class Rounds:
         roster = self._rosters.roster(name)
         return bool(self._tokens(name)) or (roster is not None and bool(roster.instances))
 
-    def _backed_off(self, visits: _Visits, error: CloudError, first: float = SOON) -> float:
-        """`first`, doubling to five minutes; longer where the provider asks for it, but no longer than that either."""
+    def _backed_off(
+        self, visits: _Visits, error: CloudError, first: float = SOON, *, longest: float = LONGEST
+    ) -> float:
+        """`first`, doubling to `longest`; longer where the provider asks for it, up to five minutes."""
         visits.failures += 1
         doubled = first * 2.0 ** min(visits.failures - 1, 8)
-        pause = self._jittered(min(doubled, max(first, LONGEST)))
+        pause = self._jittered(min(doubled, max(first, longest)))
         asked = error.retry_after if isinstance(error, CloudBusy) else None
         pause = max(pause, min((asked or timedelta()).total_seconds(), LONGEST))
         visits.rests_until = self._clock.boottime() + pause

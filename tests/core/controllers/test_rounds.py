@@ -410,6 +410,17 @@ async def test_errors_back_off_and_obey_the_provider_within_bounds():
     assert await scene.turn(after=300) == 300
 
 
+async def test_where_a_machine_is_at_stake_errors_keep_nobody_away_for_more_than_a_minute():
+    """What is nobody's there has five minutes in all, and a bad moment of the provider must not eat them up."""
+    scene = Scene(Provider())
+    scene.presence(1)
+    scene.provider.error = CloudBusy("busy")
+    assert [await scene.turn(after=300) for _ in range(5)] == [15, 30, 60, 60, 60]
+
+    scene.provider.error = CloudBusy("busy", timedelta(minutes=2))
+    assert await scene.turn(after=300) == 120
+
+
 async def test_whoever_asks_a_till_is_not_asked_twice_in_three_seconds():
     scene = Scene(Provider())
     await scene.turn()

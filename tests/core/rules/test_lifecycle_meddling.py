@@ -101,7 +101,7 @@ def test_nothing_is_ordered_at_a_price_for_which_it_would_be_given_back(cap, res
 
 
 def test_what_was_let_go_and_lost_its_record_buys_nothing_again():
-    """Our mark without our finalizer: it was over. Whoever only took the finalizer off left a record, and is enrolled."""
+    """Our mark without our finalizer: it was over. Where only the finalizer was taken off a record is left."""
     lost = next_step(a_sight(finalizers=()))
 
     assert isinstance(lost, Finish)

@@ -1,6 +1,7 @@
 """Every checker catches what it is there for: a checker that cannot fail is worth nothing."""
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
 
 import msgspec
@@ -142,6 +143,38 @@ def test_the_orphans_clock_stands_while_its_provider_cannot_be_listed():
         send(stage, hand, Call("GET", "/v1/machines", timeout=SHORT))
         with caught("I2: nobody owns"):
             stage.world.run(seconds=250)
+            a_noise(stage)
+
+
+@pytest.mark.parametrize("mishap", [Mishap.EMPTY_BODY, Mishap.HANG_UP, Mishap.DELETE_IGNORED])
+def test_an_end_that_comes_to_nothing_has_to_be_asked_for_again_in_time(mishap):
+    with lives("swallowed", invariants=[NoOrphan]) as stage:
+        hand = a_hand(stage.world)
+        order(stage, hand, token_for(stage.witness.cluster, "f" * 32, 1))
+        (machine,) = stage.living()
+        end = Call("DELETE", f"/v1/machines/{machine.id}", timeout=SHORT)
+        for _ in range(3):
+            stage.world.run(seconds=280)
+            stage.shop.mishaps.aim(mishap, Verb.TERMINATE)
+            with suppress(HttpError):
+                send(stage, hand, end)
+        assert stage.living() == [machine]
+        with caught("I2: nobody owns simulated sim-"):
+            stage.world.run(seconds=301)
+            a_noise(stage)
+
+
+def test_an_end_that_is_asked_for_in_vain_counts_for_nothing():
+    """A wrong id is no mishap of the provider's."""
+    with lives("in vain", invariants=[NoOrphan]) as stage:
+        hand = a_hand(stage.world)
+        order(stage, hand, token_for(stage.witness.cluster, "f" * 32, 1))
+        stage.world.run(seconds=280)
+        stage.shop.mishaps.aim(Mishap.HANG_UP, Verb.TERMINATE)
+        with suppress(HttpError):
+            send(stage, hand, Call("DELETE", "/v1/machines/sim-somebody-elses", timeout=SHORT))
+        with caught("I2: nobody owns simulated sim-"):
+            stage.world.run(seconds=30)
             a_noise(stage)
 
 

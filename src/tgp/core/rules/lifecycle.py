@@ -61,8 +61,8 @@ NO_MACHINE = frozenset({"SoldOut", "Refused", "KeyRefused", "Exhausted", "Busy",
 COUNTED = frozenset({"Refused", "Absent", "Failed"})  # as failed launches; nobody is to blame for the others
 PAUSED_AFTER = COUNTED | {"Busy", "SoldOut", "Withdrawn"}  # the rest close a provider for a while
 LET_GO = (
-    "it was over, or our finalizer was taken off it, and then its status was wiped: what it bought is not on record, so "
-    "it buys nothing again. To rent anew, delete it and write it again"
+    "it was over, or our finalizer was taken off it, and then its status was wiped: what it bought is not on record, "
+    "so it buys nothing again. To rent anew, delete it and write it again"
 )
 
 

@@ -9,7 +9,7 @@ from tgp.api.values import microusd, usd
 from tgp.core.model.token import read_token
 from tgp.ports.http import Reply, Streaming
 from tgp.sim.apiserver.json_value import Json
-from tgp.sim.checkers.reigns import Reigns, Wait
+from tgp.sim.checkers.reigns import BRIEF, Reigns, Wait
 from tgp.sim.checkers.seen import Claim, Order, Rented
 from tgp.sim.checkers.witness import Checker, Witness
 from tgp.sim.clouds.machine import Phase
@@ -95,18 +95,19 @@ class _Orphan:
 class NoOrphan(Checker):
     """I2: a machine that no request owns by token is given back within 300 s, and the time its provider takes.
 
-    The clock stands while the provider cannot be listed, or hides the machine for longer than it ever does. Leaders who
-    are gone within a minute are not counted.
+    The clock stands while the provider cannot be listed, or hides the machine for longer than it ever does, and begins
+    anew where an end that was asked for is lost on its way or comes to nothing over there. Leaders who are gone within
+    a minute are not counted. `strict`: both are; only for weather that real days have.
     """
 
     invariant = "I2"
 
-    def __init__(self, witness: Witness, within: float = ORPHANED_FOR) -> None:
+    def __init__(self, witness: Witness, *, strict: bool = False) -> None:
         super().__init__(witness)
-        self._within = within
+        self._strict = strict
         self.oldest = 0.0  # the greatest age that was ever reached
         self._orphans: dict[int, _Orphan] = {}
-        self._reigns = Reigns()
+        self._reigns = Reigns(0.0 if strict else BRIEF)
         self._looked_at = witness.now
 
     def leased(self, lease: Json) -> None:
@@ -122,6 +123,12 @@ class NoOrphan(Checker):
             if rented.token is not None:
                 self._consider_all(rented.token.uid)  # a twin may have become the owned one
 
+    def unheard(self, rented: Rented) -> None:
+        """Somebody did what there is to do, in time; it has to be done again."""
+        orphan = self._orphans.get(id(rented))
+        if orphan is not None and not self._strict:
+            orphan.wait = Wait()
+
     def claimed(self, before: Claim | None, after: Claim | None) -> None:
         claim = after or before
         assert claim is not None, "a commit is about something"
@@ -135,7 +142,7 @@ class NoOrphan(Checker):
                 continue
             age = self._reigns.passed(orphan.wait, passed)
             self.oldest = max(self.oldest, age)
-            if age > self._within:
+            if age > ORPHANED_FOR:
                 self.blame(f"nobody owns {rented}, for {age:.0f} s now")
 
     def _hidden(self, rented: Rented) -> bool:

@@ -38,6 +38,7 @@ TELLINGS = (
     "made",
     "turned",
     "ended",
+    "unheard",
     "claimed",
     "ordered",
     "answered",
@@ -75,6 +76,9 @@ class Checker:
 
     def ended(self, rented: Rented) -> None:
         """A client's call ends this machine, just now."""
+
+    def unheard(self, rented: Rented) -> None:
+        """A client asked for the end of this machine, and that was lost on its way, or its provider's mishap ate it."""
 
     def claimed(self, before: Claim | None, after: Claim | None) -> None:
         """A GPURequest was written; no `before`: made; no `after`: gone."""
@@ -130,6 +134,7 @@ class Witness(Tap):
         self._told_made: list[Callable[[Rented], None]] = []
         self._told_turned: list[Callable[[Rented, Phase], None]] = []
         self._told_ended: list[Callable[[Rented], None]] = []
+        self._told_unheard: list[Callable[[Rented], None]] = []
         self._told_claimed: list[Callable[[Claim | None, Claim | None], None]] = []
         self._told_ordered: list[Callable[[Order], None]] = []
         self._told_answered: list[Callable[[Order, Reply | Streaming | None, Exchange], None]] = []
@@ -262,9 +267,21 @@ class Witness(Tap):
             for hear in self._told_answered:
                 hear(order, answer, exchange)
         simulator = self._places.get(exchange.endpoint.name)
-        if simulator is not None and simulator.verb_of(exchange.call) in LOOKING[simulator.provider == POWER]:
-            well = answer is not None and answer.status < 300 and exchange.fault is None and simulator.mishap is None
-            self._list_failed[simulator.provider] = not well
+        if simulator is None:
+            return
+        verb = simulator.verb_of(exchange.call)
+        troubled = answer is None or exchange.fault is not None or simulator.mishap is not None
+        if verb in LOOKING[simulator.provider == POWER]:
+            self._list_failed[simulator.provider] = troubled or (answer is not None and answer.status >= 300)
+        elif verb is Verb.TERMINATE and troubled and self._told_unheard:
+            self._unheard(simulator, exchange.call)
+
+    def _unheard(self, simulator: Simulator, call: Call) -> None:
+        """Whichever machine it is about; each provider has its own place for an id."""
+        for (provider, name), rented in self._all.items():
+            if provider == simulator.provider and (name in call.path or name.encode() in call.body):
+                for hear in self._told_unheard:
+                    hear(rented)
 
     def _ordered(self, simulator: Simulator, exchange: Exchange) -> None:
         host = exchange.host

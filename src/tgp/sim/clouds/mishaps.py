@@ -106,6 +106,7 @@ class Mishaps:
 
     luck: Random
     chances: dict[Mishap, float] = field(default_factory=dict)  # per call that it can befall
+    of_orders: dict[Mishap, float] = field(default_factory=dict)  # what stands instead of that for orders, for a while
     aimed: list[Aimed] = field(default_factory=list)
     seen: dict[Mishap, int] = field(default_factory=dict)  # how often each happened
 
@@ -116,6 +117,7 @@ class Mishaps:
     def calm(self) -> None:
         self.aimed.clear()
         self.chances.clear()
+        self.of_orders.clear()
 
     def draw(self, verb: Verb) -> Mishap | None:
         """What befalls this call, if anything; an aimed one is used up by it."""
@@ -132,8 +134,9 @@ class Mishaps:
         return None
 
     def _by_luck(self, verb: Verb) -> Mishap | None:
+        chances = {**self.chances, **self.of_orders} if self.of_orders and verb is Verb.LAUNCH else self.chances
         for mishap in Mishap:
-            chance = self.chances.get(mishap, 0.0)
+            chance = chances.get(mishap, 0.0)
             if chance and verb in WHERE[mishap] and self.luck.random() < chance:
                 return mishap
         return None
