@@ -6,7 +6,7 @@ from random import Random
 
 MARKETS = 4  # different ones; each is also lived through once without faults, as the measure of waste
 PLACES = (5, 6)  # requests alive at any time: one per place, the next when the last was deleted
-PER_HOUR = 9.5  # requests that are made in an hour, at all places together; what is refused or lost is ordered again
+PER_HOUR = 8.7  # requests that are made in an hour, at all places together; what is refused or lost is ordered again
 LIVES = (0.6, 1.3)  # of the mean, that a machine is wanted for
 GPUS = ("RTX4090", "T4", "L4")
 GIVEN_UP = 0.25  # of the requests are deleted while their machine is in use; the others end by themselves first

@@ -54,10 +54,13 @@ def copied(record: Typed[GPURequest]) -> bool:
     Its tokens tell. Where it has none the annotation does, which anybody may edit who may edit the object: that must
     neither make its machine nobody's, nor room in a limit.
     """
-    tokens = (read_token(attempt.token) for attempt in attempts_of(record))
+    attempts, own = attempts_of(record), plain_uid(record.uid_text)
+    if attempts and all(own in attempt.token for attempt in attempts):
+        return False  # nearly everybody, and asked for dozens of times in a turn
+    tokens = (read_token(attempt.token) for attempt in attempts)
     bought_for = {token.uid for token in tokens if token is not None}
     if bought_for:
-        return bought_for != {plain_uid(record.uid_text)}
+        return bought_for != {own}
     noted = record.annotations.get(UID_ANNOTATION)
     return noted is not None and noted != record.uid_text
 
