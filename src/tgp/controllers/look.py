@@ -31,6 +31,7 @@ class Sighting:
 
     instances: list[Instance]
     absent: set[str] = field(default_factory=set)
+    leaving: set[str] = field(default_factory=set)  # not listed, and on their way out by their own word
     doubts: dict[str, str] = field(default_factory=dict)
     gap: str = ""
     lied: bool = False
@@ -56,13 +57,19 @@ async def look(cloud: Cloud, till: Till, prefix: str, expected: Callable[[], Ite
         _judge(sighting, one, found, box=bool(till.settings.machines))
     for one in missing[MOST_ASKED:]:
         sighting.doubts[one.token] = f"it is not listed, and too many are not to have asked for {one.instance_id} yet"
+    if not sighting.lied:
+        sighting.absent |= sighting.leaving  # on their way out, and no longer listed: they are out
+    else:
+        sighting.doubts |= dict.fromkeys(sighting.leaving, "it is ending, and the list that leaves it out is no proof")
     return sighting
 
 
 def _judge(sighting: Sighting, one: Expected, found: Instance | None, *, box: bool) -> None:
     """Of a machine that is not in the list."""
-    if found is None or found.state is InstanceState.ENDING:  # on its way out, and no longer listed: it is out
+    if found is None:
         sighting.absent.add(one.token)
+    elif found.state is InstanceState.ENDING:
+        sighting.leaving.add(one.token)
     elif found.token != one.token:
         sighting.doubts[one.token] = f"{found.id} is there, but no longer marked {one.token}: mark it again, or end it"
     else:

@@ -203,6 +203,19 @@ async def test_a_machine_on_its_way_out_that_is_no_longer_listed_is_absent():
     assert Absent(2, timedelta(seconds=80)) == scene.presence(1)
 
 
+async def test_a_machine_on_its_way_out_is_there_for_as_long_as_lists_leave_out_others_as_well():
+    """Two lists of nothing, one after the other: whoever runs is asked for and there, so nobody is gone by them."""
+    scene = Scene(Provider(ended(a_machine(1), InstanceState.ENDING), a_machine(2)))
+    for number in (1, 2):
+        scene.hold(a_record(number, an_attempt(number, instanceId=f"i-{number}-1")))
+        scene.presence(number)
+    await scene.turn()
+    scene.provider.hidden = {"i-1-1", "i-2-1"}
+    await scene.turns(2, every=80)
+
+    assert not isinstance(scene.presence(1), Absent)
+
+
 async def test_a_machine_that_lost_its_mark_is_unknown_and_not_gone():
     """Renamed at the console: it costs on, and it is not ours to end by another name."""
     scene = Scene(Provider(a_machine(1, token="my pet")))
