@@ -97,9 +97,15 @@ def test_a_mirror_pod_is_nobodys_to_evict():
         begin(stage)
         node = ready(stage)
         a_pod_on(stage, node, "static", meta={"annotations": {"kubernetes.io/config.mirror": "0123"}})
+        a_pod_on(stage, node, "ordinary")
         stage.world.run(minutes=2)
         stage.drops()
         stage.until(lambda: stage.request() is None, minutes=10)
+
+        evicted = [effect.path for effect in stage.world.effects if "eviction" in effect.path]
+        assert any("/ordinary/" in path for path in evicted)
+        assert not any("/static/" in path for path in evicted)
+        assert stage.living() == []
 
 
 def test_a_pod_bound_by_name_that_comes_back_for_ever_ends_with_the_grace():
