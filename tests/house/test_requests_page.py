@@ -10,8 +10,9 @@ from pathlib import Path
 from tgp.api.request import IMMUTABLE, PHASES, GPURequestSpec
 from tgp.core.model.presence import Trouble
 from tgp.core.rules.default_class import IMPLICIT_LIMITS
-from tgp.core.rules.lifecycle import FAILURES_MAX, LOSSES_MAX, NO_MACHINE, NODE_LOST_AFTER, WARNED_AT, End
+from tgp.core.rules.lifecycle import FAILURES_MAX, LOSSES_MAX, NO_MACHINE, NODE_LOST_AFTER, WARNED_AT
 from tgp.core.rules.lifecycle_words import OWNED
+from tgp.core.rules.steps import End
 
 HOUSE = Path(__file__).resolve().parents[2]
 SOURCE = HOUSE / "src" / "tgp"

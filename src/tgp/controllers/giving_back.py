@@ -22,19 +22,8 @@ from tgp.core.model.node import Node
 from tgp.core.model.record import uid_text
 from tgp.core.model.till import till_of_attempt
 from tgp.core.rules.costs import class_of, cost_of, entry_of, pool_of, reserved_of
-from tgp.core.rules.lifecycle import (
-    LOSSES,
-    NO_USE,
-    Begin,
-    Close,
-    Empty,
-    End,
-    Finish,
-    RemoveNode,
-    Rest,
-    Return,
-)
 from tgp.core.rules.sight import Sight
+from tgp.core.rules.steps import LOSSES, NO_USE, Begin, Close, Empty, End, Finish, RemoveNode, Rest, Return
 from tgp.ports.cluster import Blocked, Cluster, Forbidden, Refused, View
 from tgp.ports.journal import Journal
 

@@ -30,10 +30,11 @@ from tgp.core.model.instance import Instance
 from tgp.core.model.till import till_of_attempt
 from tgp.core.model.typed import Typed
 from tgp.core.rules.costs import reserved_of
-from tgp.core.rules.lifecycle import LAUNCHED, Adopt, Order, Rest, Withdraw, next_step
+from tgp.core.rules.lifecycle import LAUNCHED, next_step
 from tgp.core.rules.node_dress import dress_of
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.sight import Sight
+from tgp.core.rules.steps import Adopt, Order, Rest, Withdraw
 from tgp.ports.boot import BootRefused
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud, LaunchOrder

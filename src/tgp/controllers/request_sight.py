@@ -39,7 +39,7 @@ from tgp.core.rules.costs import class_of
 from tgp.core.rules.default_class import IMPLICIT, Chosen, Why, class_for
 from tgp.core.rules.device_plugin import plugin_for
 from tgp.core.rules.drain import Drain, drain
-from tgp.core.rules.lifecycle import LAUNCHED, NO_USE, PROGRESS_STEP
+from tgp.core.rules.lifecycle import LAUNCHED, PROGRESS_STEP
 from tgp.core.rules.limits import headroom_microusd, holding_of, shortage
 from tgp.core.rules.mesh.drift import drift
 from tgp.core.rules.mesh.inert import inert_words
@@ -50,6 +50,7 @@ from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose, offer_of, own_marks
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
 from tgp.core.rules.sources import lacking, sources_of
+from tgp.core.rules.steps import NO_USE
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import ClusterBusy, View

@@ -4,10 +4,10 @@ from tgp.controllers.bench import Bench
 from tgp.controllers.memory import Memory
 from tgp.controllers.verdicts import Scribe
 from tgp.core.model.facts import MachineReady
-from tgp.core.rules.lifecycle import Finish, Step
 from tgp.core.rules.lifecycle_news import news
 from tgp.core.rules.lifecycle_words import spent_words, tell
 from tgp.core.rules.sight import Sight
+from tgp.core.rules.steps import Finish, Step
 from tgp.ports.clock import Clock
 from tgp.ports.journal import Journal
 

@@ -23,7 +23,9 @@ from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.key import Key
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
-from tgp.core.rules.lifecycle import (
+from tgp.core.rules.lifecycle import next_step
+from tgp.core.rules.sight import Sight
+from tgp.core.rules.steps import (
     Adopt,
     Begin,
     Close,
@@ -40,9 +42,7 @@ from tgp.core.rules.lifecycle import (
     Return,
     Step,
     Withdraw,
-    next_step,
 )
-from tgp.core.rules.sight import Sight
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterBusy, NotFound, WriteUnknown
 from tgp.ports.reconciler import SOON

@@ -16,10 +16,11 @@ from tgp.controllers.till_desk import node_name_for
 from tgp.core.model.facts import ConditionChanged, subject_of
 from tgp.core.model.till import till_of
 from tgp.core.model.token import plain_uid, token_for
-from tgp.core.rules.lifecycle import Order, Reserve, Rest, idle_timeout
+from tgp.core.rules.lifecycle import idle_timeout
 from tgp.core.rules.purchase import chosen, holding, life_of
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.sources import sources_of
+from tgp.core.rules.steps import Order, Reserve, Rest
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import ClusterBusy, ClusterError, WriteUnknown
 from tgp.ports.journal import Journal

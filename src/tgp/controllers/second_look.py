@@ -9,8 +9,9 @@ from tgp.controllers.memory import Memory
 from tgp.controllers.request_sight import Lookout
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
-from tgp.core.rules.lifecycle import Begin, End, next_step
+from tgp.core.rules.lifecycle import next_step
 from tgp.core.rules.sight import Sight
+from tgp.core.rules.steps import Begin, End
 from tgp.ports.cluster import Cluster, ClusterBusy, NotFound, View
 
 REFRESHED_WITHIN = 20.0  # seconds; an API server that takes longer is asked in a later turn

@@ -4,10 +4,10 @@ import pytest
 
 from tests.core.rules.a_sight import a_condition, a_machine, a_node, a_sight, listed
 from tgp.api.request import RequestTailscale, RequestTalos, RequestWireGuard
-from tgp.core.rules.lifecycle import Rest
 from tgp.core.rules.lifecycle_words import tell
 from tgp.core.rules.mesh.inert import inert_words
 from tgp.core.rules.sight import Sight
+from tgp.core.rules.steps import Rest
 
 TUNNEL = RequestTalos(wire_guard_config=RequestWireGuard(address="10.8.0.9/24"))
 DEVICE = RequestTalos(tailscale_config=RequestTailscale(hostname="gpu"))

@@ -28,9 +28,9 @@ from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.presence import Absent, Trouble, Unknown
 from tgp.core.rules.drain import Drain
-from tgp.core.rules.lifecycle import (
-    FAILURES_MAX,
-    LOSSES_MAX,
+from tgp.core.rules.lifecycle import FAILURES_MAX, LOSSES_MAX, next_step
+from tgp.core.rules.purchase import Buy, Stay
+from tgp.core.rules.steps import (
     Adopt,
     Begin,
     Close,
@@ -47,9 +47,7 @@ from tgp.core.rules.lifecycle import (
     Rest,
     Return,
     Withdraw,
-    next_step,
 )
-from tgp.core.rules.purchase import Buy, Stay
 
 OFFER = Offer(
     provider="vast",

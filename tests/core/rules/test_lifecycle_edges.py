@@ -18,9 +18,10 @@ from tests.core.rules.a_sight import (
 )
 from tests.core.rules.test_lifecycle import BUY
 from tgp.api.request import ATTEMPTS_KEPT
-from tgp.core.rules.lifecycle import Adopt, Begin, End, Finish, Reserve, Rest, Return, next_step
+from tgp.core.rules.lifecycle import next_step
 from tgp.core.rules.lifecycle_words import kept
 from tgp.core.rules.purchase import Stay
+from tgp.core.rules.steps import Adopt, Begin, End, Finish, Reserve, Rest, Return
 
 STRIPPED = {"deleting": True, "finalizers": ("example.com/keeps-it",)}
 

@@ -10,10 +10,11 @@ from tgp.api.request import GPURequestSpec
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.token import token_for
-from tgp.core.rules.lifecycle import Begin, Close, End, Enrol, Finish, Release, RemoveNode, Rest, next_step
+from tgp.core.rules.lifecycle import next_step
 from tgp.core.rules.node_state import registered
 from tgp.core.rules.purchase import most_to_pay, offer_of
 from tgp.core.rules.sight import NodeSight
+from tgp.core.rules.steps import Begin, Close, End, Enrol, Finish, Release, RemoveNode, Rest
 
 OTHER_UID = "99999999-2222-3333-4444-555555555555"
 EDITED = {"tgp.io/uid": "another"}

@@ -4,9 +4,10 @@ from typing import Any
 
 from tests.core.rules.a_sight import a_condition, a_machine, a_node, a_sight, ago, listed
 from tgp.core.model.mesh import MeshStand
-from tgp.core.rules.lifecycle import Begin, End, Rest, next_step
+from tgp.core.rules.lifecycle import next_step
 from tgp.core.rules.lifecycle_words import tell
 from tgp.core.rules.sight import Sight
+from tgp.core.rules.steps import Begin, End, Rest
 
 OUT = MeshStand(False, "DeviceUnknown", "the tailnet does not list train-1")
 NOBODY_TELLS = MeshStand(None, "MeshUnreachable", "the mesh answered 503")

@@ -6,8 +6,8 @@ import pytest
 
 from tests.core.rules.a_sight import NOW, a_machine, a_node, a_sight, ago, listed
 from tgp.api.values import rfc3339
-from tgp.core.rules.lifecycle import Rest
 from tgp.core.rules.lifecycle_words import tell
+from tgp.core.rules.steps import Rest
 
 LIFE_ENDS = ago(minutes=4) + timedelta(hours=24)  # a day after it was launched
 IDLE_ENDS = NOW + timedelta(minutes=30)

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from tests.core.rules.a_sight import NOW, a_sight, over
 from tests.core.rules.test_lifecycle import BUY
 from tgp.core.model.token import MOST_ATTEMPTS
-from tgp.core.rules.lifecycle import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_REFUSED, Reserve, Rest, next_step
+from tgp.core.rules.lifecycle import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_REFUSED, next_step
 from tgp.core.rules.lifecycle_words import kept
+from tgp.core.rules.steps import Reserve, Rest
 
 DAY = timedelta(days=1)
 

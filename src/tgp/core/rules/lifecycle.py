@@ -8,22 +8,39 @@ Only then: what would be bought?
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from itertools import takewhile
-from typing import Any, TypeAlias
 
 from tgp.api.request import Attempt
 from tgp.api.values import NEVER, span
-from tgp.core.model.instance import Instance, InstanceState
-from tgp.core.model.node import Node
+from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.rules.costs import read_amount
-from tgp.core.rules.drain import Drain
 from tgp.core.rules.purchase import Buy, life_of, most_to_pay
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Patience, Sight
+from tgp.core.rules.steps import (
+    LOSSES,
+    NO_USE,
+    Adopt,
+    Begin,
+    Close,
+    Discard,
+    Empty,
+    End,
+    Enrol,
+    Finish,
+    Mend,
+    Order,
+    Release,
+    RemoveNode,
+    Reserve,
+    Rest,
+    Return,
+    Step,
+    Withdraw,
+)
 
 LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
 FAILURES_MAX = 5  # launches that came to nothing, or to a machine that was no use
@@ -37,154 +54,12 @@ REFUSED_SHARE = 4  # of the time for which orders could not be made up: so much 
 LONGEST_REFUSED = timedelta(hours=12)  # … at most: a template that is left broken for a year uses few attempts
 LOOK_AGAIN = timedelta(seconds=15)
 PROGRESS_STEP = timedelta(minutes=1)  # progress is written down this often at most
-
-
-class End(StrEnum):
-    """Why a machine is given back: the reason of the condition `Terminating`."""
-
-    DELETED = "Deleted"
-    EXPIRED = "Expired"
-    IDLE = "Idle"
-    NEVER_STARTED = "NeverStarted"
-    NEVER_JOINED = "NeverJoined"
-    NEVER_INITIALIZED = "NeverInitialized"
-    BROKEN = "Broken"  # it failed before it was ever ready
-    TOO_DEAR = "TooDear"
-    LOST = "Lost"  # taken back, outbid, or its host is gone
-    NODE_LOST = "NodeLost"  # the cluster does not see it any more
-    MESH_LOST = "MeshLost"  # the mesh does not know it any more
-
-
-NO_USE = frozenset({End.NEVER_STARTED, End.NEVER_JOINED, End.NEVER_INITIALIZED, End.BROKEN, End.TOO_DEAR})
-LOSSES = frozenset({End.LOST, End.NODE_LOST, End.MESH_LOST})
 NO_MACHINE = frozenset({"SoldOut", "Refused", "KeyRefused", "Exhausted", "Busy", "Withdrawn", "Absent"})
 COUNTED = frozenset({"Refused", "Absent", "Failed"})  # as failed launches; nobody is to blame for the others
 PAUSED_AFTER = COUNTED | {"Busy", "SoldOut", "Withdrawn"}  # the rest close a provider for a while
 LET_GO = (
     "it was over, or our finalizer was taken off it, and then its status was wiped: what it bought is not on record, "
     "so it buys nothing again. To rent anew, delete it and write it again"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """Nothing to do but to tell how it stands."""
-
-    reason: str
-    message: str
-    until: datetime | None = None  # look again then; None: when something changes
-
-
-@dataclass(frozen=True, slots=True)
-class Enrol:
-    """Our finalizer and the object's uid, before anything can be bought."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    buy: Buy
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    attempt: Attempt
-
-
-@dataclass(frozen=True, slots=True)
-class Withdraw:
-    """The attempt is over, and there is no machine."""
-
-    attempt: Attempt
-    outcome: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Adopt:
-    """The provider lists it under our token: it is ours."""
-
-    attempt: Attempt
-    instance: Instance
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Decide, on paper, that the machine is given back."""
-
-    end: End
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Mend:
-    node: Node
-    change: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Empty:
-    """Drain the node."""
-
-    drain: Drain
-
-
-@dataclass(frozen=True, slots=True)
-class Return:
-    attempt: Attempt
-    instance_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveNode:
-    node: Node
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """The machine is gone: enter what it cost, and say what follows."""
-
-    attempt: Attempt
-    outcome: str
-    message: str
-    finished: "Finish | None"  # None: another attempt follows
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """The request is over, and stays to tell its story."""
-
-    phase: str
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Nothing of it is left anywhere: take our finalizer off."""
-
-
-@dataclass(frozen=True, slots=True)
-class Discard:
-    """It was kept long enough."""
-
-
-Step: TypeAlias = (
-    Rest
-    | Enrol
-    | Reserve
-    | Order
-    | Withdraw
-    | Adopt
-    | Begin
-    | Mend
-    | Empty
-    | Return
-    | RemoveNode
-    | Close
-    | Finish
-    | Release
-    | Discard
 )
 
 

@@ -21,9 +21,6 @@ from tgp.core.rules.lifecycle import (
     COUNTED,
     LAUNCHED,
     NO_MACHINE,
-    Finish,
-    Rest,
-    Step,
     expires_at,
     idle_timeout,
     next_deadline,
@@ -34,6 +31,7 @@ from tgp.core.rules.lifecycle import idle_since as noted_idle_since
 from tgp.core.rules.mesh.inert import MESH_CONFIG_INERT
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import RECORD_LOST, Sight
+from tgp.core.rules.steps import Finish, Rest, Step
 
 OWNED = frozenset(
     {

@@ -16,7 +16,7 @@ from tgp.api.values import microusd
 from tgp.core.model.attempts import open_attempt
 from tgp.core.model.key import Key
 from tgp.core.rules import costs
-from tgp.core.rules.lifecycle import LOSSES, NO_USE
+from tgp.core.rules.steps import LOSSES, NO_USE
 from tgp.surfaces.cli.output import dollars
 
 CENT = 10_000  # micro-dollars
