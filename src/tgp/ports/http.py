@@ -22,6 +22,8 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from tgp.core.model.opaque import without_opaque_runs
+
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -45,6 +47,9 @@ class NoAnswer(HttpError):
 
 class TooLarge(NoAnswer):
     """The answer outgrew its bound and was dropped."""
+
+
+KIND_SHOWN = 80  # characters of a content type, which a server may make up
 
 
 class Unreadable(Exception):
@@ -98,7 +103,7 @@ class Reply:
         try:
             return msgspec.json.decode(self.content)
         except NO_JSON as error:
-            kind = self.header("Content-Type") or "no content type"
+            kind = without_opaque_runs(self.header("Content-Type")[:KIND_SHOWN]) or "no content type"
             raise Unreadable(f"expected JSON, got {len(self.content)} bytes of {kind}") from error
 
     def text(self, name: str) -> str:

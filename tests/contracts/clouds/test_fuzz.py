@@ -86,10 +86,10 @@ async def rounds_of_nonsense(stage: Stage) -> Counter[str]:
     made = await stage.running()
     first = stage.machine()
     order = await stage.order(stage.token(2))
-    questions = _questions(stage, order, made)
+    asking = questions(stage, order, made)
     for number in range(ROUNDS):
-        _as_it_was(stage, first)
-        asked = questions[number % len(questions)]
+        as_it_was(stage, first)
+        asked = asking[number % len(asking)]
         stage.calls.clear()
         fuzzer.aim(asked.verb)
         await _one(stage, fuzzer, asked)
@@ -97,7 +97,7 @@ async def rounds_of_nonsense(stage: Stage) -> Counter[str]:
     return fuzzer.hits
 
 
-def _questions(stage: Stage, order: LaunchOrder, made: Instance) -> list[Asked]:
+def questions(stage: Stage, order: LaunchOrder, made: Instance) -> list[Asked]:
     cloud, provider = stage.cloud, stage.provider
     return [
         Asked(Verb.OFFERS, cloud.offers),
@@ -151,7 +151,7 @@ def what_makes_no_sense(value: Any, provider: Provider) -> str:
     return f"{type(value).__name__} is no answer of the port"
 
 
-def _as_it_was(stage: Stage, first: Machine) -> None:
+def as_it_was(stage: Stage, first: Machine) -> None:
     """The machine we ask about runs, whatever became of it, and what was bought meanwhile is forgotten."""
     stage.fleet.advance()
     stage.fleet.revive(first)

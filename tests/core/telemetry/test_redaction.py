@@ -23,14 +23,31 @@ def a_redactor(*values: str) -> Redactor:
 
 @pytest.mark.parametrize(
     "spelling",
-    [VALUE, json.dumps(VALUE)[1:-1], quote(VALUE, safe=""), base64.b64encode(VALUE.encode()).decode()],
-    ids=["plain", "in JSON", "in a URL", "in base64"],
+    [
+        VALUE,
+        VALUE.upper(),
+        json.dumps(VALUE)[1:-1],
+        quote(VALUE, safe=""),
+        base64.b64encode(VALUE.encode()).decode(),
+    ],
+    ids=["plain", "in capitals", "in JSON", "in a URL", "in base64"],
 )
 def test_no_usual_spelling_passes(spelling):
     redactor = a_redactor(VALUE)
 
     assert spelling.rstrip("=") not in redactor(f"before {spelling} after")
     assert redactor.caught == 1
+
+
+@pytest.mark.parametrize("before", ["", "B", "Be", "Bearer ", "user:"])
+def test_it_is_caught_within_a_longer_text_in_base64(before):
+    redactor = a_redactor(VALUE)
+    coded = base64.b64encode(f"{before}{VALUE}: refused".encode()).decode()
+
+    said = redactor(f"cannot read {coded}")
+
+    assert redactor.caught == 1
+    assert coded[12:32] not in said
 
 
 def test_one_line_of_a_longer_secret_does_not_pass():

@@ -1,21 +1,24 @@
-"""A provider's own words for people, without what we told it in confidence: an error may quote what it refuses."""
+"""A provider's own words for people, without what we told it in confidence: an error may quote what it refuses.
+
+What looks like a secret is hidden by `shown` anyway; here is hidden what is known to be one, however plain it looks.
+"""
 
 import re
 from base64 import b64encode
 from typing import TypeAlias
 
-from tgp.adapters.clouds.reading import shown
+from tgp.adapters.clouds.reading import READ_MAX, shown
+from tgp.core.model.opaque import HIDDEN
 from tgp.core.model.secret import Secret
 
 Confidence: TypeAlias = bytes | Secret | None  # user data, a variable of a container, a key; None: there is none
 
-READ_MAX = 1_024  # characters of its words that are looked through: more than are ever shown
 SHORTEST_SECRET = 4  # characters; hiding every `1` hides nothing but the sense
-SHORTEST_PIECE = 6  # of a secret; a shorter word of user data (`true`, `eth0`) gives nothing away
+SHORTEST_PIECE = 8  # of a secret, with a digit in it …
+SHORTEST_WORDS = 16  # … or without one: `machine` and `network` stand in every machine config, and give nothing away
 WORD = re.compile(r"[^\s\"'`,;()\[\]{}<>]+")
 PIECES = re.compile(r"(\\[nrt]|[:=&|/\\.!?…]+)")  # `token=…`, a path, text as a program prints it
 EDGES = ".:!?=…"
-HIDDEN = "***"
 
 
 def quoted(words: str, *confidences: Confidence) -> str:
@@ -23,9 +26,10 @@ def quoted(words: str, *confidences: Confidence) -> str:
     secrets = [text for each in confidences if each for text in _texts_of(each)]
     text = words[:READ_MAX]
     for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= SHORTEST_SECRET:
-            text = text.replace(secret, HIDDEN)
-    return shown(WORD.sub(lambda found: _discreet(found[0], secrets), text))
+        if SHORTEST_SECRET <= len(secret) <= READ_MAX:
+            text = re.sub(re.escape(secret), HIDDEN, text, flags=re.IGNORECASE)
+    folded = [secret.lower() for secret in secrets]
+    return shown(WORD.sub(lambda found: _discreet(found[0], folded), text))
 
 
 def _texts_of(confidence: bytes | Secret) -> tuple[str, ...]:
@@ -42,4 +46,6 @@ def _discreet(word: str, secrets: list[str]) -> str:
 
 
 def _gives_away(piece: str, secrets: list[str]) -> bool:
-    return len(piece) >= SHORTEST_PIECE and any(piece in secret for secret in secrets)
+    if len(piece) < SHORTEST_PIECE or (len(piece) < SHORTEST_WORDS and not any(map(str.isdigit, piece))):
+        return False
+    return any(piece.lower() in secret for secret in secrets)

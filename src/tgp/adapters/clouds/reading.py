@@ -11,11 +11,13 @@ from ipaddress import ip_address
 from typing import Any
 
 from tgp.core.model.cloud_errors import CannotTell
+from tgp.core.model.opaque import without_opaque_runs
 from tgp.ports.http import Reply, Unreadable
 
 LONGEST_ID = 128
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}\Z")  # what may be put into a path: no slash, no dots alone
 SAID_MAX = 200  # characters of a provider's own words
+READ_MAX = 1_024  # … that are looked through: more than are ever shown
 CONTROLS = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ")
 
 
@@ -120,9 +122,9 @@ def address(value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """Outside text for people: one line, no controls, not long."""
+    """Text from outside for people: one line, no controls, not long, and nothing in it that may be a secret."""
     words = value if isinstance(value, str) else repr(value)
-    plain = words[: SAID_MAX * 4].translate(CONTROLS).strip()
+    plain = without_opaque_runs(words[:READ_MAX].translate(CONTROLS).strip())
     return plain if len(plain) <= SAID_MAX else plain[: SAID_MAX - 1] + "…"
 
 

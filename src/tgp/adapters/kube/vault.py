@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tgp.adapters.kube.board import Board
 from tgp.api.resource import SECRET
+from tgp.core.model.join import JOIN_SECRET, PUBLIC
 from tgp.core.model.key import Key
 from tgp.core.model.secret import Secret
 from tgp.core.model.workload import Metadata
@@ -76,8 +77,9 @@ class KubeVault:
         except Forbidden as error:
             forbidden = str(error)
         held = self._held[name] = Held(values, asyncio.get_running_loop().time(), asked_at, forbidden)
-        for secret in (values or {}).values():
-            self._learn(secret)
+        for key, secret in (values or {}).items():
+            if name != JOIN_SECRET or key not in PUBLIC:  # messages name the endpoint and the cluster
+                self._learn(secret)
         if before is None or before.values != values:
             self._put_up(name, there=values is not None)
         if len(self._held) > MOST:

@@ -2,24 +2,15 @@
 half a body, JSON of another shape) is `MeshBusy`, never an empty list.
 """
 
-import re
 from typing import Any
 
-from tgp.adapters.clouds.discreet import HIDDEN, quoted
 from tgp.adapters.clouds.reading import whatever_came
-from tgp.core.model.secret import Secret
 from tgp.ports.http import Reply, Unreadable
 from tgp.ports.mesh import MeshBusy
 
 WORDS = ("message", "error_description", "error", "detail", "title")  # Tailscale's, gRPC's, OAuth's, problem+json's
 
 STRANGER = b"Unauthorized"  # Headscale's whole answer to a key that it does not know: the one refusal without JSON
-KEYS = re.compile(r"[th]skey-[A-Za-z]+-[A-Za-z0-9_-]+")  # every secret of Tailscale and of Headscale looks like this
-
-
-def discreet(words: str, confidences: tuple[Secret, ...]) -> str:
-    """A server's words for people: without what we told it, and without keys that others did."""
-    return quoted(KEYS.sub(HIDDEN, words), *confidences)
 
 
 def words_of(reply: Reply) -> str | None:

@@ -84,4 +84,15 @@ def _spellings(value: str) -> Iterator[str]:
             yield json.dumps(part)[1:-1]
             yield quote(part, safe="")
             yield quote_plus(part)
-            yield base64.b64encode(part.encode()).decode().rstrip("=")
+            yield from (part.upper(), part.lower())
+            yield from _in_base64(part.encode())
+
+
+def _in_base64(part: bytes) -> Iterator[str]:
+    """Wherever it stands in a longer text that was encoded (`Bearer …`): the characters that nothing else decides."""
+    for before in range(3):
+        coded = base64.b64encode(bytes(before) + part).decode().rstrip("=")
+        first = -(-before * 8 // 6)
+        whole = coded[first : (before + len(part)) * 8 // 6]
+        if len(whole) >= SHORTEST:
+            yield whole

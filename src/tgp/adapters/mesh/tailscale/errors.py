@@ -4,7 +4,8 @@ refuses nothing.
 
 from enum import StrEnum
 
-from tgp.adapters.mesh.answers import discreet, words_of
+from tgp.adapters.clouds.discreet import quoted
+from tgp.adapters.mesh.answers import words_of
 from tgp.adapters.mesh.tailscale.dialect import AUTH_KEYS, DEVICES, Dialect
 from tgp.core.model.secret import Secret
 from tgp.ports.http import Reply
@@ -42,7 +43,7 @@ def failure(
     said = words_of(reply)
     if said is None or status >= 500:
         return MeshBusy(f"{title} answered {status} to {verb}{'' if said else ', and not in its own words'}")
-    words = discreet(said, confidences)
+    words = quoted(said, *confidences)
     if verb is Verb.MINT and status in (400, 403) and "tag" in said.lower():
         return MeshRefused(f"{title} makes no key with {', '.join(tags)} ({words}): {dialect.tag_advice}")
     if status == 401 or (verb is Verb.TOKEN and status in (400, 403)):
