@@ -10,15 +10,13 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
-
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import NameOID
+from typing import TYPE_CHECKING, TypeAlias
 
 from tgp.core.model.record import uid_text
 from tgp.core.model.signing import SigningRequest
+
+if TYPE_CHECKING:  # 9 MB, which an operator that lets no machine in right now does not load
+    from cryptography import x509
 
 NODES_GROUP = "system:nodes"
 NODE_PREFIX = "system:node:"
@@ -131,6 +129,9 @@ def _wrong_with(asked: SigningRequest, node: str) -> Deny | None:
         return Deny(
             "WrongUsages", f"a kubelet asks for a client certificate, not for {_quoted(', '.join(asked.usages))}"
         )
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         return _wrong_with_document(asked.document, node)
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
@@ -138,6 +139,8 @@ def _wrong_with(asked: SigningRequest, node: str) -> Deny | None:
 
 
 def _wrong_with_document(document: bytes, node: str) -> Deny | None:
+    from cryptography import x509
+
     block = _PEM.fullmatch(document) if len(document) <= MOST_BYTES else None
     if block is None:
         return Deny("Unreadable", "the request is not one PEM block of a certificate request and nothing else")
@@ -160,15 +163,17 @@ def _decoded(block: bytes) -> bytes:
         raise ValueError("not base64") from error
 
 
-def _subject(request: x509.CertificateSigningRequest) -> x509.Name:
+def _subject(request: "x509.CertificateSigningRequest") -> "x509.Name":
     """Without the reader's warning about common names beyond 64 bytes: Node names are longer, and Kubernetes agrees."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return request.subject
 
 
-def _wrong_name(subject: x509.Name, node: str) -> str:
+def _wrong_name(subject: "x509.Name", node: str) -> str:
     """Exactly the group of nodes and this Node's name, each once and on its own: whoever reads it reads the same."""
+    from cryptography.x509.oid import NameOID
+
     parts = [[(part.oid, part.value) for part in rdn] for rdn in subject.rdns]
     group, name = [(NameOID.ORGANIZATION_NAME, NODES_GROUP)], [(NameOID.COMMON_NAME, f"{NODE_PREFIX}{node}")]
     if parts in ([group, name], [name, group]):
@@ -177,6 +182,8 @@ def _wrong_name(subject: x509.Name, node: str) -> str:
 
 
 def _weak(key: object) -> str:
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
     match key:
         case ec.EllipticCurvePublicKey(curve=ec.SECP256R1() | ec.SECP384R1() | ec.SECP521R1()):
             return ""

@@ -4,8 +4,6 @@ import binascii
 from base64 import b64decode, b64encode
 from dataclasses import dataclass
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
 from tgp.core.model.secret import Secret
 from tgp.ports.entropy import Entropy
 
@@ -42,5 +40,7 @@ def key_bytes(text: str) -> bytes | None:
 
 
 def _pair(raw: bytes) -> KeyPair:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
     public = X25519PrivateKey.from_private_bytes(raw).public_key().public_bytes_raw()
     return KeyPair(Secret(b64encode(raw).decode()), b64encode(public).decode())

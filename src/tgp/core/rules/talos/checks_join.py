@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 from urllib.parse import urlsplit
 
-from cryptography import x509
-
 from tgp.core.model.machine_config import Finding
 from tgp.core.rules.talos.pages import Config, Page, as_text, as_truth
 from tgp.core.rules.talos.stream import Path
@@ -102,6 +100,8 @@ def _authority(page: Page, part: str, what: str) -> Iterator[Finding]:
 
 
 def _certificate(page: Page, path: Path) -> Iterator[Finding]:
+    from cryptography import x509
+
     try:
         pem = base64.b64decode(page.text(*path), validate=False)
     except (ValueError, binascii.Error):
@@ -126,6 +126,8 @@ def _certificate(page: Page, path: Path) -> Iterator[Finding]:
 
 def _der(text: str) -> bytes:
     """Of the first certificate; empty: there is none."""
+    from cryptography import x509
+
     try:
         found = x509.load_pem_x509_certificates(base64.b64decode(text, validate=False))
     except (ValueError, binascii.Error):
