@@ -107,9 +107,11 @@ def test_programs_read_every_answer(world, form):
 
 
 def test_check_says_what_each_key_is_good_for_and_ends_with_what_works(world):
-    whole = tgp("check", world=world)
-    one = tgp("check", "--provider", "vultr", world=world)
+    short = tgp("check", world=world)
+    whole = tgp("check", "-o", "wide", world=world)
+    one = tgp("check", "-o", "wide", "--provider", "vultr", world=world)
 
+    assert "no: rents containers" in short.stdout
     assert "RunPod rents containers. They cannot boot Talos." in " ".join(whole.stdout.split())
     assert one.returncode == 0, one.stdout
     assert "valid (VULTR_API_KEY)" in one.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import Terminal
-from tests.cli.test_cluster_findings import TOKEN, a_kubeconfig
+from tests.cli.test_preflight import TOKEN, a_kubeconfig
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.serve import listen

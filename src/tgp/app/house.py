@@ -114,12 +114,16 @@ class House:
                 )
             return found
 
-    async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str) -> "Report":
-        from tgp.app.cluster_findings import cluster_findings
+    async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str, namespace: str) -> "Report":
+        """The cluster's own keys where there is a cluster; else those of this terminal."""
+        from tgp.app.preflight import Preflight, preflight
         from tgp.surfaces.cli.check import Report
 
+        seen = Preflight()
+        if not self._world or kubeconfig:  # a pretend market has nothing to do with whatever cluster this machine knows
+            seen = await preflight(kubeconfig, context, namespace, expected=bool(kubeconfig or context))
+        if seen.rows and not providers:
+            return Report(seen.rows, seen.findings)
         async with self.market(providers) as shop:
             rows = await shop.check(by_name=bool(providers))
-        if self._world and not kubeconfig:
-            return Report(rows)  # a pretend market has nothing to do with whatever cluster this machine knows
-        return Report(rows, await cluster_findings(kubeconfig, context, expected=bool(kubeconfig or context)))
+        return Report(rows, seen.findings)

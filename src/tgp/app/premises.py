@@ -183,7 +183,7 @@ class Premises:
 async def premises(kubeconfig: str, context: str, namespace: str) -> AsyncIterator[Premises]:
     """For as long as the block lasts. Raises ConfigInvalid, ClusterError."""
     async with connect(kubeconfig, context) as connection, switchboard(connection.clock) as board:
-        dial, resolver = await _ways_out(connection, board)
+        dial, resolver = await ways_out(connection, board)
         clouds = AllClouds(
             dial,
             connection.clock,
@@ -207,7 +207,7 @@ async def premises(kubeconfig: str, context: str, namespace: str) -> AsyncIterat
         )
 
 
-async def _ways_out(connection: Connection, board: Dial) -> tuple[Dial, Resolver]:
+async def ways_out(connection: Connection, board: Dial) -> tuple[Dial, Resolver]:
     """To the real providers; from a pretend cluster to its own pretend ones: its keys are nobody else's business.
 
     The cluster alone decides: a market that pretends must never prove that a real cluster rents nothing.

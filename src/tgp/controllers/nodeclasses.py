@@ -40,7 +40,7 @@ from tgp.core.rules.class_market import (
 )
 from tgp.core.rules.collector import Stuck, stuck_words
 from tgp.core.rules.costs import class_of
-from tgp.core.rules.nodeclass import OWNED, ClassSight, backend_of, could_ask, judge_class
+from tgp.core.rules.nodeclass import OWNED, ClassSight, backend_of, could_ask, gaps_of, judge_class, not_ready
 from tgp.core.rules.ranking import Ranking, rank
 from tgp.core.rules.secrets import names, wanted_by
 from tgp.core.rules.sources import sources_of
@@ -105,7 +105,7 @@ class NodeClassReconciler:
         for verdict in self._of_the_market(record, standings, ranking, asked=asked):
             if verdict.type != "CredentialsValid" or could_ask(sight):  # a key that is missing comes first
                 judged[verdict.type] = verdict
-        await self._inspect(record.object, judged)
+        await self._inspect(sight, judged)
         if judged["Ready"].status and (unsold := nobody_sells(standings)) is not None:
             judged["Ready"] = unsold
         status, providers = record.status, [each.name for each in standings]
@@ -125,15 +125,18 @@ class NodeClassReconciler:
         again = now + LOOK_AGAIN_AFTER
         return min(again, judged_again_at(standings, now) or again)
 
-    async def _inspect(self, node_class: GPUNodeClass, judged: dict[str, Verdict]) -> None:
-        """Could its machines boot and join? What comes before that is said first."""
+    async def _inspect(self, sight: ClassSight, judged: dict[str, Verdict]) -> None:
+        """Could its machines boot and join? What is missing for that is said with what else is missing."""
         if self._inspector is None:
             return
-        found = await self._inspector.inspect(node_class)
+        found = await self._inspector.inspect(sight.node_class)
         if found.converted is not None:
             judged[found.converted.type] = found.converted
-        if found.trouble is not None and judged["Ready"].status:
-            judged["Ready"] = found.trouble
+        own = gaps_of(sight)
+        missing = any(gap.reason == "SecretMissing" for gap in own)  # without it the mesh could not be asked
+        gaps = (*own, *(gap for gap in found.gaps if not (missing and gap.reason == "MeshRefused")))
+        if gaps and (own or judged["Ready"].status):
+            judged["Ready"] = not_ready(gaps)
 
     async def _leave(self, record: Typed[GPUNodeClass], machines: ClassHoldings) -> None:
         """While its machines keep it: what it waits for, beside what was said last of everything else."""

@@ -24,9 +24,9 @@ UNPROVEN = a_check("lambdalabs", key=KeyVerdict.MISSING, offers=None, boot=(Boot
 PLUGIN = Finding("GPU device plugin", good=False, words="nvidia-device-plugin does not tolerate the taint.")
 
 
-def drawn(*rows, findings=(), width: int = 80) -> list[str]:
+def drawn(*rows, findings=(), width: int = 80, wide: bool = True) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=1000, color_system=None).print(render(rows, findings, width))
+    Console(file=out, width=1000, color_system=None).print(render(rows, findings, width, wide=wide))
     return out.getvalue().splitlines()
 
 
@@ -127,9 +127,31 @@ def test_a_block_holds_all_that_was_learned_of_a_key():
 def test_providers_without_a_key_take_one_line_and_the_cluster_has_its_own():
     lines = drawn(GOOD, NO_KEY, findings=(PLUGIN,))
 
-    assert "Not set up, no key. Google Cloud: set GCP_API_KEY." in lines
-    assert lines[lines.index("✗ GPU device plugin") + 1] == "    nvidia-device-plugin does not tolerate the taint."
+    assert "Not set up, no key. Google Cloud: GCP_API_KEY." in lines
+    assert "✗ GPU device plugin nvidia-device-plugin does not tolerate the taint." in lines
     assert "Nothing was bought, and nothing was spent." in lines
+
+
+def test_a_provider_is_one_row_unless_more_is_asked_for():
+    lines = drawn(GOOD, RUNPOD, REFUSED, wide=False, width=120)
+
+    assert sum(line.startswith(("✓", "!", "✗")) for line in lines) == 3
+    assert any("Vultr" in line and "yes: boots Talos images" in line for line in lines)
+    assert any("RunPod" in line and "no: rents containers" in line for line in lines)
+    assert any("refused (LAMBDALABS_API_KEY): answered 401" in line for line in lines)
+
+
+def test_a_gap_stands_above_the_command_that_closes_it_as_a_shell_reads_it():
+    gap = Finding(
+        "class gpu", good=False, words="there is no Secret keys", command="kubectl create secret generic keys a b"
+    )
+    lines = drawn(GOOD, findings=(gap,), width=40)
+
+    row = lines.index("✗ class gpu there is no Secret keys")
+    told = " ".join(line.strip().removesuffix(" \\") for line in lines[row + 1 : lines.index("")])
+    assert told == gap.command
+    assert all(line.endswith(" \\") for line in lines[row + 1 : lines.index("") - 1])
+    assert next_command([GOOD], [gap]) == gap.command
 
 
 @pytest.mark.parametrize("width", [60, 80, 140])
@@ -144,7 +166,7 @@ def test_no_line_is_longer_than_the_terminal(width):
     [
         ([GOOD], "tgp offers --join talos"),
         ([GOOD, REFUSED], "export LAMBDALABS_API_KEY=… && tgp check --provider lambdalabs"),
-        ([GOOD, a_check("vast", can_buy=False)], "tgp check --provider vast"),
+        ([GOOD, a_check("vast", can_buy=False)], "tgp check -o wide --provider vast"),
         ([RUNPOD, NO_KEY], "export GCP_API_KEY=… && tgp check"),
         ([UNPROVEN, NO_KEY], "export GCP_API_KEY=… && tgp check"),  # a native one before a takeover
         ([UNPROVEN], "export LAMBDALABS_API_KEY=… && tgp check"),
@@ -174,5 +196,5 @@ def test_the_command_passes_on_what_was_typed_and_ends_with_the_code():
     result = CliRunner().invoke(check, ["--provider", "vultr", "--kubeconfig", "k", "--context", "c"], obj=hall)
 
     assert result.exit_code == 0
-    assert hall.asked == [(("vultr",), "k", "c")]
+    assert hall.asked == [(("vultr",), "k", "c", "")]
     assert CliRunner().invoke(check, ["--spend"], obj=hall).exit_code == 2

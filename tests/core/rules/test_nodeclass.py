@@ -81,6 +81,21 @@ def test_the_default_key_of_each_provider_is_looked_for():
     ]
 
 
+def test_everything_that_is_missing_is_said_at_once():
+    """Close one gap, wait, read of the next: five rounds where one would do."""
+    verdict = judged(
+        providers=[{"name": "runpod"}, {"name": "vultr"}],
+        tailscaleConfig={"tags": ["tag:gpu"], "oauthCredentialsSecretRef": {"name": "mesh"}},
+        instanceRequirements={"gpuTypes": ["RTX9999"]},
+    )["Ready"]
+
+    assert (verdict.status, verdict.reason) == (False, "InvalidSpec")
+    assert verdict.message.startswith("3 things are missing: (1) ")
+    assert "RTX9999" in verdict.message
+    assert "--from-literal=RUNPOD_API_KEY=… --from-literal=VULTR_API_KEY=…" in verdict.message
+    assert "create secret generic mesh --from-literal=client-id=… --from-literal=client-secret=…" in verdict.message
+
+
 def test_a_missing_secret_is_named_with_the_command_that_makes_it():
     verdicts = judged(providers=[{"name": "runpod", "credentialsRef": {"name": "keys", "key": "pod"}}])
 

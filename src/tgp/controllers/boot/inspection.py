@@ -17,6 +17,7 @@ from tgp.core.model.mesh import Backend, MeshReport, MeshSettings
 from tgp.core.model.offer import BootMode
 from tgp.core.model.talos import TalosVersion
 from tgp.core.rules.mesh.choice import mesh_of
+from tgp.core.rules.nodeclass import Gap
 from tgp.core.rules.talos.render import inspect
 from tgp.ports.boot import BootRefused
 from tgp.ports.clock import Clock
@@ -32,7 +33,7 @@ LONGEST = 16_384  # characters of that list
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    trouble: Verdict | None = None  # why it is not ready; None: nothing was found
+    gaps: tuple[Gap, ...] = ()  # why it is not ready; empty: nothing was found
     converted: Verdict | None = None  # what became of an old template; None: nothing had to
 
 
@@ -48,16 +49,19 @@ class ClassInspector:
     async def inspect(self, node_class: GPUNodeClass) -> Inspection:
         """Raises ClusterError where the API server does not say."""
         conversions: dict[Conversion, None] = {}
-        trouble = None
+        gaps: dict[Gap, None] = {}
         for provider in self._booted(node_class):
+            settings = mesh_of(node_class, provider, None, self._default_backend)
             try:
                 papers = await self._papers.papers(node_class, provider)
-                settings = mesh_of(node_class, provider, None, self._default_backend)
                 conversions |= dict.fromkeys(self._template(papers, settings))
+            except BootRefused as error:
+                gaps[Gap(error.reason, str(error))] = None
+            try:
                 await self._mesh(settings)
             except BootRefused as error:
-                trouble = trouble or Verdict("Ready", False, error.reason, str(error))
-        return Inspection(trouble, _converted(conversions))
+                gaps[Gap(error.reason, str(error))] = None
+        return Inspection(tuple(gaps), _converted(conversions))
 
     def _booted(self, node_class: GPUNodeClass) -> Iterable[str]:
         """Its providers whose machines are booted, rather than switched on."""

@@ -1,6 +1,6 @@
 """What is true of a GPUNodeClass: are its references there, does it contradict itself, could it buy?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tgp.api.common import PROVIDERS, canonical_provider
@@ -25,7 +25,20 @@ OWNED = frozenset(
         "OrphanStays",
     }
 )
+SHOWN_GAPS = 6  # in one condition
 SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One thing that keeps a class from buying: the reason of a condition, in words, and the command that closes it."""
+
+    reason: str
+    message: str
+    command: str = ""  # empty: the message says what to do
+
+    def __str__(self) -> str:
+        return f"{self.message}. Try: {self.command}" if self.command else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +56,7 @@ class ClassSight:
 def judge_class(sight: ClassSight) -> tuple[Verdict, ...]:
     node_class = sight.node_class
     wanted = wanted_by(node_class, backend_of(node_class, sight.default_backend))
-    missing = tuple(want for want in wanted if not want.found_in(sight.secrets))
+    missing = _missing(wanted, sight)
     verdicts = [_ready(sight, wanted, missing), _credentials(wanted, missing, sight)]
     if deprecated := deprecated_in(node_class):
         verdicts.append(Verdict("DeprecatedFields", True, "DeprecatedFields", "; ".join(deprecated)))
@@ -70,22 +83,48 @@ def backend_of(node_class: GPUNodeClass, default: str) -> str:
     return default
 
 
-def _ready(sight: ClassSight, wanted: tuple[Wanted, ...], missing: tuple[Wanted, ...]) -> Verdict:
+def not_ready(gaps: Sequence[Gap]) -> Verdict:
+    """All of them at once, under the reason of the first."""
+    if len(gaps) == 1:
+        return Verdict("Ready", False, gaps[0].reason, str(gaps[0]))
+    listed_ = "; ".join(f"({number}) {gap}" for number, gap in enumerate(gaps[:SHOWN_GAPS], 1))
+    rest = f"; and {len(gaps) - SHOWN_GAPS} more: tgp check lists all" if gaps[SHOWN_GAPS:] else ""
+    return Verdict("Ready", False, gaps[0].reason, f"{len(gaps)} things are missing: {listed_}{rest}")
+
+
+def gaps_of(sight: ClassSight) -> tuple[Gap, ...]:
+    """Everything about the class itself that keeps it from buying, in the order in which to close it."""
+    wanted = wanted_by(sight.node_class, backend_of(sight.node_class, sight.default_backend))
+    return tuple(_gaps(sight, wanted, _missing(wanted, sight)))
+
+
+def missing_keys(sight: ClassSight) -> tuple[Gap, ...]:
+    """API keys that are missing, one gap for each Secret; a class buys where it has one."""
+    wanted = wanted_by(sight.node_class, backend_of(sight.node_class, sight.default_backend))
+    keys = [want for want in _missing(wanted, sight) if want.provider]
+    return tuple(_supplies("CredentialsMissing", keys, sight))
+
+
+def _missing(wanted: Iterable[Wanted], sight: ClassSight) -> tuple[Wanted, ...]:
+    return tuple(want for want in wanted if not want.found_in(sight.secrets))
+
+
+def _gaps(sight: ClassSight, wanted: tuple[Wanted, ...], missing: tuple[Wanted, ...]) -> Iterator[Gap]:
     node_class = sight.node_class
-    if foreign := [want for want in wanted if want.namespace not in ("", sight.namespace)]:
-        first = foreign[0]
-        return _not_ready(
-            "ForeignNamespace",
-            f"{first.path}.namespace is {first.namespace}, but Secrets are only read from {sight.namespace}: "
-            "remove the field, or move the Secret",
-        )
+    for want in wanted:
+        if want.namespace not in ("", sight.namespace):
+            yield Gap(
+                "ForeignNamespace",
+                f"{want.path}.namespace is {want.namespace}, but Secrets are only read from {sight.namespace}: "
+                "remove the field, or move the Secret",
+            )
     problems = class_problems(node_class)
     if sight.time_zones:
         problems += unknown_time_zones(node_class, sight.time_zones)
     if problems:
-        return _not_ready("InvalidSpec", listed(problems))
+        yield Gap("InvalidSpec", listed(problems))
     if not backend_of(node_class, sight.default_backend):
-        return _not_ready(
+        yield Gap(
             "NoNetworking",
             "spec.networking.backend is not set, nothing is configured and the operator names no default: "
             "choose tailscale, headscale, wireguard, kubespan or none",
@@ -93,45 +132,55 @@ def _ready(sight: ClassSight, wanted: tuple[Wanted, ...], missing: tuple[Wanted,
     enabled = [provider.name for provider in node_class.spec.providers if provider.enabled]
     buyers = [name for name in enabled if canonical_provider(name) in PROVIDERS]
     if enabled and not buyers:  # the schema knows them: it is newer than we are
-        return _not_ready("UnknownProvider", f"this version knows nothing of {', '.join(enabled)}: update the operator")
+        yield Gap("UnknownProvider", f"this version knows nothing of {', '.join(enabled)}: update the operator")
     without_key = {want.provider for want in missing if want.provider}
-    if all(name in without_key for name in buyers):
-        return _not_ready("CredentialsMissing", "no enabled provider has its API key: see condition CredentialsValid")
-    if joining := tuple(want for want in missing if not want.provider):
-        return _not_ready("SecretMissing", _how_to_supply(joining, sight))
+    if buyers and all(name in without_key for name in buyers):
+        yield from _supplies("CredentialsMissing", [want for want in missing if want.provider], sight)
+    yield from _supplies("SecretMissing", [want for want in missing if not want.provider], sight)
+
+
+def _ready(sight: ClassSight, wanted: tuple[Wanted, ...], missing: tuple[Wanted, ...]) -> Verdict:
+    node_class = sight.node_class
+    if gaps := tuple(_gaps(sight, wanted, missing)):
+        return not_ready(gaps)
     if node_class.spec.suspend:
         return Verdict("Ready", True, "Suspended", "spec.suspend is set: nothing is bought; giving back goes on")
-    able = ", ".join(name for name in buyers if name not in without_key)
+    without_key = {want.provider for want in missing if want.provider}
+    enabled = (each.name for each in node_class.spec.providers if each.enabled)
+    able = ", ".join(name for name in enabled if canonical_provider(name) in PROVIDERS and name not in without_key)
     return Verdict("Ready", True, "Valid", f"everything it refers to is there; providers: {able}")
 
 
 def _credentials(wanted: tuple[Wanted, ...], missing: tuple[Wanted, ...], sight: ClassSight) -> Verdict:
     keys = tuple(want for want in wanted if want.provider)
     if lacking := tuple(want for want in missing if want.provider):
-        return Verdict("CredentialsValid", False, "CredentialsMissing", _how_to_supply(lacking, sight))
+        told = "; ".join(map(str, _supplies("CredentialsMissing", lacking, sight)))
+        return Verdict("CredentialsValid", False, "CredentialsMissing", told)
     if not keys:
         return Verdict("CredentialsValid", True, "NoneNeeded", "none of its providers needs a key")
     found = ", ".join(want.provider for want in keys)
     return Verdict("CredentialsValid", None, "NotTried", f"a key is there for {found}; no provider was asked yet")
 
 
-def _how_to_supply(missing: tuple[Wanted, ...], sight: ClassSight) -> str:
-    """What is missing, which field asks for it, and the command that supplies it."""
-    first = missing[0]
-    if first.secret in sight.forbidden:
-        return (
-            f"{first.path}: the operator may not read Secret {first.secret} in namespace {sight.namespace}: "
-            "let its Role get that Secret"
-        )
-    if first.secret in sight.secrets:
-        lacks = f"Secret {first.secret} has no key {first.key}"
-    else:
-        lacks = f"there is no Secret {first.secret}"
-    there, from_file = first.secret in sight.secrets, canonical_provider(first.provider) in KEY_IS_A_FILE
-    command = how_to_supply(sight.namespace, first.secret, first.key, there=there, from_file=from_file)
-    others = ", ".join(f"{want.secret}/{want.key}" for want in missing[1:4])
-    also = f"; missing too: {others}{' and more' if missing[4:] else ''}" if others else ""
-    return f"{first.path}: {lacks} in namespace {sight.namespace}. Try: {command}{also}"
+def _supplies(reason: str, missing: Iterable[Wanted], sight: ClassSight) -> Iterator[Gap]:
+    """Secret by Secret: which keys are missing, which fields ask for them, and the command that supplies them."""
+    by_secret: dict[tuple[str, bool], dict[str, Wanted]] = {}
+    for want in missing:
+        from_file = canonical_provider(want.provider) in KEY_IS_A_FILE
+        by_secret.setdefault((want.secret, from_file), {}).setdefault(want.key, want)
+    for (secret, from_file), wants in by_secret.items():
+        paths = ", ".join(dict.fromkeys(want.path for want in wants.values()))
+        if secret in sight.forbidden:
+            yield Gap(
+                reason,
+                f"{paths}: the operator may not read Secret {secret} in namespace {sight.namespace}: "
+                "let its Role get that Secret",
+            )
+            continue
+        there, keys = secret in sight.secrets, ", ".join(wants)
+        lacks = f"Secret {secret} has no key {keys}" if there else f"there is no Secret {secret}"
+        command = how_to_supply(sight.namespace, secret, *wants, there=there, from_file=from_file)
+        yield Gap(reason, f"{paths}: {lacks} in namespace {sight.namespace}", command)
 
 
 def listed(problems: list[Problem]) -> str:
@@ -139,7 +188,3 @@ def listed(problems: list[Problem]) -> str:
     shown = "; ".join(str(problem) for problem in problems[:SHOWN_PROBLEMS])
     rest = len(problems) - SHOWN_PROBLEMS
     return shown + (f"; and {rest} more" if rest > 0 else "")
-
-
-def _not_ready(reason: str, message: str) -> Verdict:
-    return Verdict("Ready", False, reason, message)

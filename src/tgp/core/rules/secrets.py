@@ -33,12 +33,13 @@ class Wanted:
         return self.key in present.get(self.secret, frozenset())
 
 
-def how_to_supply(namespace: str, secret: str, key: str, *, there: bool, from_file: bool = False) -> str:
-    """The command that brings a key into a Secret: into a new one, or one that is `there`. The value is left open."""
+def how_to_supply(namespace: str, secret: str, *keys: str, there: bool, from_file: bool = False) -> str:
+    """The command that brings keys into a Secret: into a new one, or one that is `there`. The values are left open."""
     if there:
-        return f"""kubectl -n {namespace} patch secret {secret} --type merge -p '{{"stringData":{{"{key}":"…"}}}}'"""
-    source = f"--from-file={key}=FILE" if from_file else f"--from-literal={key}=…"
-    return f"kubectl -n {namespace} create secret generic {secret} {source}"
+        values = ",".join(f'"{key}":"…"' for key in keys)
+        return f"""kubectl -n {namespace} patch secret {secret} --type merge -p '{{"stringData":{{{values}}}}}'"""
+    sources = " ".join(f"--from-file={key}=FILE" if from_file else f"--from-literal={key}=…" for key in keys)
+    return f"kubectl -n {namespace} create secret generic {secret} {sources}"
 
 
 def wanted_by(node_class: GPUNodeClass, backend: str) -> tuple[Wanted, ...]:

@@ -19,8 +19,8 @@ class Report:
 class Hallway(Protocol):
     """What the hall hands to this command."""
 
-    async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str) -> Report:
-        """Of the named providers; of all when none is named."""
+    async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str, namespace: str) -> Report:
+        """Of the named providers; when none is named, of those the cluster's classes buy from, or else of all."""
         ...
 
 
@@ -28,18 +28,36 @@ class Hallway(Protocol):
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Only these. Repeatable.")
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
-@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Where the operator lives. Default: tgp-system.")
+@click.option(
+    "-o",
+    "--output",
+    "how",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="wide: what each provider's key may do, and what follows from how its machines start.",
+)
 @click.pass_obj
-def check(hallway: Hallway, *, providers: tuple[str, ...], kubeconfig: str, context: str, how: str) -> None:
-    """Try every key, look at every market, and say what would follow. Nothing is spent.
+def check(
+    hallway: Hallway, *, providers: tuple[str, ...], kubeconfig: str, context: str, namespace: str, how: str
+) -> None:
+    """Look at everything that a purchase needs, and list all that is missing with the command that supplies it.
 
-    Ends with 0: all that is set up works, and a node could come of it; 1: something does not work; 2: wrong use.
-    """
-    with waiting("trying every key …"):
-        report = asyncio.run(hallway.check(providers, kubeconfig, context))
-    if how == "table":
+    With a kubeconfig: the cluster's kinds, rights, classes, Secrets, mesh and device plugin, and the operator's own
+    keys. Without one, or with --provider: the keys of this terminal. Nothing is spent and nothing is changed.
+
+    \b
+    Exit code  meaning
+    0          nothing is missing, and a node could come of it
+    1          something is missing or does not work
+    2          wrong use, or no such kubeconfig
+    """  # noqa: D301 - click's own mark for lines that are not wrapped
+    with waiting("looking at the cluster and trying every key …"):
+        report = asyncio.run(hallway.check(providers, kubeconfig, context, namespace))
+    if how in {"table", "wide"}:
         width = terminal_width()
-        show(render(report.rows, report.findings, width), width)
+        show(render(report.rows, report.findings, width, wide=how == "wide"), width)
     else:
         write(as_document(report.rows, report.findings), how)
     raise SystemExit(exit_code(report.rows, report.findings))

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
 from tgp.core.model.offer import BootMode
 from tgp.ports.cloud import Right
-from tgp.surfaces.cli.output import document, dollars, usd, wrapped
+from tgp.surfaces.cli.output import Column, document, dollars, table, usd, wrapped
 from tgp.surfaces.terminal.scene import plain
 
 ALL_WELL = 0
 NOT_WELL = 1  # 2 is for wrong use, as everywhere on this command line
 LABEL = 10  # columns of a line's first word
 INDENT = "    "
+GOES_ON = " \\"  # a line that the next one continues, as shells have it
 MARKS = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}
 
 _NO_NODES = {**MARKS, True: ("!", "yellow")}  # the key works, and no node can come of it
@@ -85,6 +87,7 @@ class Finding:
     title: str
     good: bool | None  # None: could not be told
     words: str
+    command: str = ""  # closes the gap; empty: there is none, or the words say what to do
 
 
 def exit_code(rows: Sequence[CheckRow], findings: Sequence[Finding] = ()) -> int:
@@ -98,29 +101,101 @@ def exit_code(rows: Sequence[CheckRow], findings: Sequence[Finding] = ()) -> int
     return ALL_WELL if any(row.works and row.joins for row in rows) else NOT_WELL
 
 
-def render(rows: Sequence[CheckRow], findings: Sequence[Finding], width: int) -> Group:
+def render(rows: Sequence[CheckRow], findings: Sequence[Finding], width: int, *, wide: bool = False) -> Group:
     lines: list[Text] = []
-    for row in rows:
-        if row.works is not None:
+    if findings:
+        room = max(cell_len(finding.title) for finding in findings) + len("✓  ")
+        for finding in findings:
+            lines += _finding(finding, width, room)
+        lines.append(Text())
+    set_up = [row for row in rows if row.works is not None]
+    if wide:
+        for row in set_up:
             lines += [*_block(row, width), Text()]
+    elif set_up:
+        lines += [*_rows(set_up, width), Text()]
     missing = [row for row in rows if row.works is None]
     if missing:
-        told = "; ".join(f"{row.title}: set {row.variable}" for row in missing)
+        told = "; ".join(f"{row.title}: {row.variable}" for row in missing)
         lines += [*wrapped(f"Not set up, no key. {told}.", width, rest=INDENT), Text()]
-    for finding in findings:
-        lines += [_title(finding.title, MARKS[finding.good])]
-        lines += [*wrapped(finding.words, width, first=INDENT, rest=INDENT), Text()]
     lines += wrapped(summary(rows, findings), width, style="bold")
     lines += wrapped("Nothing was bought, and nothing was spent.", width, style="dim")
-    lines.append(Text.assemble(("next: ", "dim"), (next_command(rows), "bold")))
+    if following := next_command(rows, findings):
+        lines.append(Text.assemble(("next: ", "dim"), (following, "bold")))
     return Group(*lines)
+
+
+def _finding(finding: Finding, width: int, room: int) -> Iterator[Text]:
+    """One row, and below it the command that closes the gap, wrapped as a shell reads it: it can be copied."""
+    mark, style = MARKS[finding.good]
+    first = f"{mark} {plain(finding.title)}".ljust(room)
+    line, *rest = wrapped(finding.words, width, first=first, rest=" " * room)
+    line.stylize(style, 0, len(mark))
+    yield line
+    yield from rest
+    if finding.command:
+        margin = " " * room
+        *cut, last = wrapped(finding.command, width - len(GOES_ON), first=margin, rest=margin, style="bold")
+        yield from (Text.assemble(line, (GOES_ON, "bold")) for line in cut)
+        yield last
+
+
+def _rows(rows: Sequence[CheckRow], width: int) -> Iterator[Text]:
+    """One line each, and below the table why a key does not work."""
+    marks = [MARKS[row.works] if row.joins else _NO_NODES[row.works] for row in rows]
+    columns = [
+        Column("", tuple(marks)),
+        Column("PROVIDER", tuple((row.title, "bold") for row in rows)),
+        Column("KEY", tuple((f"{row.key}", "red" if row.works is False else "") for row in rows)),
+        Column("BALANCE", tuple((_balance(row), "" if row.can_buy else "red") for row in rows), right=True),
+        Column("OFFERS", tuple((f"{row.offers:,}" if row.offers is not None else "?", "") for row in rows), right=True),
+        Column("GPU-HOUR FROM", tuple((_from(row), "") for row in rows), right=True),
+        Column("TALOS NODES", tuple((_nodes(row), "" if row.joins else "yellow") for row in rows)),
+    ]
+    yield from table(columns, width)
+    for row in rows:
+        if row.works is False:
+            yield from wrapped(f"{row.title}: {_why_not(row)}", width, first=INDENT, rest=INDENT, style="red")
+
+
+def _why_not(row: CheckRow) -> str:
+    if row.key in {KeyVerdict.MISSING, KeyVerdict.REFUSED, KeyVerdict.UNTRIED}:
+        return _key(row)
+    if not row.can_buy:
+        return "nothing can be paid with this account now"
+    if row.offers is None:
+        return f"its offers could not be read{f': {row.why}' if row.why else ''}"
+    return "the key may not: " + ", ".join(right.name for right in row.rights if right.held is False)
+
+
+def _balance(row: CheckRow) -> str:
+    return f"${dollars(row.balance_microusd)}" if row.balance_microusd is not None else ""
+
+
+def _from(row: CheckRow) -> str:
+    return f"${dollars(row.from_microusd)}" if row.from_microusd is not None else ""
+
+
+def _nodes(row: CheckRow) -> str:
+    return next((words for mode, words in _IN_SHORT.items() if mode in row.boot), "not known")
+
+
+_IN_SHORT = {
+    BootMode.NATIVE: "yes: boots Talos images",
+    BootMode.TAKEOVER: "untried: Talos is written over its Linux",
+    BootMode.POWER: "yes: machines you own",
+    BootMode.CONTAINER: "no: rents containers",
+}
 
 
 def as_document(rows: Sequence[CheckRow], findings: Sequence[Finding]) -> dict[str, Any]:
     return document(
         "CheckReport",
         providers=[_item(row) for row in rows],
-        cluster=[{"title": one.title, "good": one.good, "message": plain(one.words)} for one in findings],
+        cluster=[
+            {"title": one.title, "good": one.good, "message": plain(one.words), "command": plain(one.command)}
+            for one in findings
+        ],
         summary=summary(rows, findings),
         exitCode=exit_code(rows, findings),
     )
@@ -129,26 +204,30 @@ def as_document(rows: Sequence[CheckRow], findings: Sequence[Finding]) -> dict[s
 def summary(rows: Sequence[CheckRow], findings: Sequence[Finding] = ()) -> str:
     """One sentence that agrees with the exit code."""
     set_up = [row for row in rows if row.works is not None]
+    gaps = sum(finding.good is False for finding in findings)
+    broken = [row.title for row in set_up if row.works is False]
+    if gaps or broken:
+        parts = [f"{gaps} {'gap' if gaps == 1 else 'gaps'} in the cluster"] if gaps else []
+        parts += [f"does not work: {', '.join(broken)}"] if broken else []
+        text = "; ".join(parts)
+        return f"{text[0].upper()}{text[1:]}."
     if not set_up:
         return "No provider is set up: no key was found."
-    broken = [row.title for row in set_up if row.works is False]
-    broken += [finding.title for finding in findings if finding.good is False]
-    if broken:
-        return f"Does not work: {', '.join(broken)}."
     if not any(row.joins for row in set_up):
         return "The keys work, and none of these providers has machines that could join a Talos cluster."
     joining = [row.title for row in set_up if row.joins]
     return f"All well. Nodes can come from {', '.join(joining)}."
 
 
-def next_command(rows: Sequence[CheckRow]) -> str:
-    """Repair what is broken, else set up what is missing, else look at what there is to buy."""
+def next_command(rows: Sequence[CheckRow], findings: Sequence[Finding] = ()) -> str:
+    """Close the first gap, else repair what is broken, else look at what there is to buy; empty: it stands above."""
+    if gap := next((finding for finding in findings if finding.good is False), None):
+        return gap.command
     for row in rows:
         if row.works is False and row.variable and row.key in {KeyVerdict.REFUSED, KeyVerdict.MISSING}:
-            return f"export {row.variable}=… && tgp check --provider {row.provider}"
-    if any(row.works is False for row in rows):
-        broken = next(row for row in rows if row.works is False)
-        return f"tgp check --provider {broken.provider}"
+            return "" if findings else f"export {row.variable}=… && tgp check --provider {row.provider}"
+    if broken := next((row for row in rows if row.works is False), None):
+        return f"tgp check -o wide --provider {broken.provider}"
     if any(row.works and row.joins for row in rows):
         return "tgp offers --join talos"
     missing = min(
@@ -229,7 +308,7 @@ def _key(row: CheckRow) -> str:
     variable = f" ({row.variable})" if row.variable else ""
     why = f": {row.why}" if row.why else ""
     if row.key is KeyVerdict.MISSING:
-        return f"missing: set {row.variable}"
+        return f"missing: {row.variable}"
     return f"{row.key}{variable}{why}"
 
 

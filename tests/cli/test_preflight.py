@@ -1,0 +1,178 @@
+"""`tgp check` with a kubeconfig: everything that is missing, at once, with the command that supplies it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tgp.adapters.clock import SystemClock
+from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.http.serve import listen
+from tgp.api.crds import crds
+from tgp.api.resource import (
+    CLUSTER_ROLE,
+    CUSTOM_RESOURCE_DEFINITION,
+    DAEMON_SET,
+    GPU_NODE_CLASS,
+    NAMESPACE,
+    Resource,
+)
+from tgp.app.preflight import DEVICE_PLUGIN, Preflight, preflight
+from tgp.app.shipped import operator_rights
+from tgp.core.rules.rights import missing_rights
+from tgp.sim.apiserver import ApiServer
+from tgp.sim.apiserver.identity import ADMIN
+
+TOKEN = "of-the-person-who-asks"
+
+
+def a_kubeconfig(folder: Path, url: str) -> str:
+    path = folder / "kubeconfig"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def a_plugin(tolerations: list[dict]) -> dict:
+    labels = {"name": "nvidia-device-plugin"}
+    container = {"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"tolerations": tolerations, "containers": [container]},
+            },
+        },
+    }
+
+
+async def looked(folder: Path, *manifests: tuple[Resource, dict]) -> Preflight:
+    """At an API server that holds these."""
+    server = ApiServer(SystemClock(), SystemEntropy())
+    server.authentication.add_token(TOKEN, ADMIN)
+    for resource, manifest in manifests:
+        server.backstage.create(resource, manifest)
+    listening = await listen(server.handle)
+    try:
+        return await preflight(a_kubeconfig(folder, listening.url), "", "", expected=True)
+    finally:
+        await listening.stop()
+
+
+def kinds() -> list[tuple[Resource, dict]]:
+    return [(CUSTOM_RESOURCE_DEFINITION, definition) for definition in crds()]
+
+
+def home() -> tuple[Resource, dict]:
+    return NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tgp-system"}}
+
+
+def a_class(name: str, **spec: object) -> tuple[Resource, dict]:
+    return GPU_NODE_CLASS, {"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "good", "said"),
+    [
+        ([], False, "install a GPU device plugin"),
+        ([a_plugin([])], False, "does not tolerate tgp.io/ephemeral:NoSchedule"),
+        ([a_plugin([{"operator": "Exists"}])], True, "would run there"),
+    ],
+    ids=["none", "intolerant", "tolerant"],
+)
+async def test_it_says_whether_a_plugin_would_run_and_what_to_change(tmp_path, plugins, good, said):
+    found = await looked(tmp_path, *((DAEMON_SET, plugin) for plugin in plugins))
+
+    finding = next(one for one in found.findings if one.title == DEVICE_PLUGIN)
+    assert finding.good is good
+    assert said in finding.words
+
+
+async def test_an_empty_cluster_lists_every_gap_with_its_command(tmp_path):
+    found = await looked(tmp_path)
+
+    gaps = {one.title: one.command for one in found.findings if one.good is False}
+    assert gaps == {
+        "kinds": "tgp crds apply",
+        "namespace": "kubectl create namespace tgp-system",
+        DEVICE_PLUGIN: "",
+    }
+
+
+async def test_a_class_lists_all_that_it_misses_at_once(tmp_path):
+    """Keys of two providers, the mesh's client, the join Secret and a setting: one look, not five."""
+    found = await looked(
+        tmp_path,
+        *kinds(),
+        home(),
+        a_class(
+            "gpu",
+            providers=[{"name": "vultr"}, {"name": "lambda"}],
+            tailscaleConfig={"tags": ["tag:gpu"]},
+        ),
+    )
+
+    gaps = [f"{one.words} | {one.command}" for one in found.findings if one.title == "class gpu"]
+    said = "\n".join(gaps)
+    assert all(one.good is False for one in found.findings if one.title == "class gpu")
+    assert "--from-literal=VULTR_API_KEY=… --from-literal=LAMBDA_LABS_API_KEY=…" in said
+    assert "--from-literal=client-id=… --from-literal=client-secret=…" in said
+    assert "there is no Secret tgp-join" in said
+    assert "settings.sshKeyName is not set" in said
+    assert "MeshRefused" not in said, "the mesh cannot be asked before its client is there"
+
+
+async def test_rights_of_an_older_release_are_named_one_by_one(tmp_path):
+    """An operator under an older role buys nothing, and only its log would say why."""
+    roles = [document for document in operator_rights() if document["kind"] == "ClusterRole"]
+    for role in roles:
+        role["rules"] = [rule for rule in role["rules"] if "nodes" not in (rule.get("resources") or ())]
+    found = await looked(tmp_path, home(), *((CLUSTER_ROLE, role) for role in roles))
+
+    finding = next(one for one in found.findings if one.title == "rights")
+    assert finding.good is False
+    assert "patch nodes" in finding.words
+    assert finding.command == "kubectl apply -f deploy/rbac/operator.yaml"
+
+
+@pytest.mark.parametrize(
+    ("held", "missing"),
+    [
+        ([], ("get pods", "list pods")),
+        ([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}], ("list pods",)),
+        ([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}], ()),
+        (
+            [{"apiGroups": [""], "resources": ["pods"], "verbs": ["*"], "resourceNames": ["x"]}],
+            ("get pods", "list pods"),
+        ),
+        ([{"apiGroups": ["apps"], "resources": ["pods"], "verbs": ["*"]}], ("get pods", "list pods")),
+    ],
+)
+def test_a_right_is_held_when_one_rule_grants_all_of_it(held, missing):
+    assert missing_rights(held, [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]) == missing
+
+
+async def test_a_cluster_that_was_named_and_is_not_there_is_a_finding(tmp_path):
+    found = await preflight(a_kubeconfig(tmp_path, "http://127.0.0.1:9"), "", "", expected=True)
+
+    assert found.findings[0].good is False
+    assert "cannot be read" in found.findings[0].words
+
+
+async def test_no_cluster_at_all_is_none_unless_one_was_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    assert await preflight("", "", "", expected=False) == Preflight()
+    assert (await preflight(str(tmp_path / "nothing"), "", "", expected=True)).findings[0].good is False
