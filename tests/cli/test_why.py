@@ -31,6 +31,9 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.app.main import tgp
 from tgp.core.model.key import Key
+from tgp.core.rules.nodeclass import Gap
+from tgp.core.rules.purchase import Stay
+from tgp.surfaces.cli.rent_view import Plan
 from tgp.surfaces.cli.why_view import Enquiry, Holder, advice, as_document, next_command, obstacles, render, story_of
 
 CLASS = {
@@ -293,3 +296,32 @@ def test_a_cluster_that_is_not_there_is_an_error_without_a_traceback(tmp_path: P
 
     assert answer.exit_code == 1
     assert isinstance(answer.exception, SystemExit)
+
+
+UNLISTED = a_request(
+    phase="Pending", conditions=(condition("Launched", "False", "OffersNotSeen", "vultr was not listed yet", at=1),)
+)
+NO_KEY = Gap("CredentialsMissing", "there is no Secret tgp-operator-secret", "kubectl create secret generic …")
+
+
+def test_nothing_goes_on_by_itself_while_a_key_is_missing():
+    assert "goes on by itself" in " ".join(told(UNLISTED).split())
+
+    screen = " ".join(told(UNLISTED, gaps=(NO_KEY,)).split())
+
+    assert "goes on by itself" not in screen
+    assert "class standard: there is no Secret tgp-operator-secret. Try: kubectl create secret generic" in screen
+
+
+def test_what_is_reserved_is_told_apart_from_what_costs():
+    reserved = a_request(phase="Provisioning", attempts=({"number": 1, "token": "t", "offer": {**BOUGHT["offer"]}},))
+
+    assert "is reserved; nothing is billed yet" in told(reserved)
+    assert "nothing is billed yet" not in told(READY)
+
+
+def test_the_market_of_this_moment_is_told_where_the_status_is_older():
+    stay = Plan(WAITING, after(0), Stay("NoOfferFits", "none of 3 offers fits: 3 sold out"))
+
+    assert "market now  none of 3 offers fits: 3 sold out" in told(WAITING, plan=stay)
+    assert "market now" not in told(WAITING)

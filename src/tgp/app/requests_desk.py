@@ -19,6 +19,7 @@ from tgp.adapters.kube.list import Subject, paged
 from tgp.adapters.kube.records.event import EventReader
 from tgp.adapters.kube.records.kinds import daemon_sets, typed
 from tgp.adapters.kube.records.projection import Projection
+from tgp.adapters.kube.vault import KubeVault
 from tgp.api.decoding import Unreadable, decode
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
@@ -37,6 +38,8 @@ from tgp.core.model.workload import DaemonSet
 from tgp.core.rules.costs import class_of
 from tgp.core.rules.default_class import Why, class_for, class_name
 from tgp.core.rules.limits import Holding, holding_of
+from tgp.core.rules.nodeclass import ClassSight, Gap, backend_of, gaps_of, missing_keys
+from tgp.core.rules.secrets import names, wanted_by
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import (
     AlreadyExists,
@@ -60,6 +63,7 @@ CLOCK_STEP = timedelta(seconds=2)  # stamps have whole seconds, and one server m
 NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, no words; as Kubernetes generates names
 SUFFIX = 5
 LONGEST_STEM = 50
+ABOUT_SECRETS = frozenset({"CredentialsMissing", "SecretMissing"})  # reasons that were looked at just now
 
 R = TypeVar("R", bound=Record)
 Market = Callable[[tuple[str, ...]], AbstractAsyncContextManager[Shop]]
@@ -71,6 +75,7 @@ class RequestsDesk:
         self._cluster = KubeCluster(self._told, connection.entropy)
         self._entropy = connection.entropy
         self._operator_namespace = connection.namespace
+        self._vault = KubeVault(self._cluster, connection.namespace)
         self._market = market
         self.namespace = connection.home
 
@@ -123,15 +128,35 @@ class RequestsDesk:
         name = meant if isinstance(meant, str) else ""
         records = await self._all_requests()
         hold = await self._hold()
+        node_class = await self._class_of(name)
+        waiting = request.status.phase in (None, "Pending") and not request.metadata.deletion_timestamp
         return Enquiry(
             request,
             self._told.now(),
             name,
-            await self._class_of(name),
+            node_class,
             str(hold) if hold is not None else "",
             hold is not None,
             None if records is None else tuple(_holders(records, name)) if name else (),
+            await self._gaps(node_class) if node_class is not None and waiting else (),
+            await self.plan(request) if waiting else None,
         )
+
+    async def _gaps(self, node_class: GPUNodeClass) -> tuple[Gap, ...]:
+        """What the class misses now, as far as these rights can see; else what its conditions say."""
+        secrets: dict[str, frozenset[str]] = {}
+        for name in names(wanted_by(node_class, backend_of(node_class, ""))):
+            try:
+                values = await self._vault.read(name)
+            except Forbidden:
+                return _told_gaps(node_class)
+            if values is not None:
+                secrets[name] = frozenset(values)
+        sight = ClassSight(node_class, secrets, self._operator_namespace, "", frozenset())
+        found = dict.fromkeys((*gaps_of(sight), *missing_keys(sight)))
+        if not found:
+            found = dict.fromkeys(gap for gap in _told_gaps(node_class) if gap.reason not in ABOUT_SECRETS)
+        return tuple(found)
 
     # -- tgp rent ------------------------------------------------------------------------------------------------------
 
@@ -291,6 +316,12 @@ def _holders(records: Iterable[Typed[GPURequest]], node_class: str) -> Iterable[
         if attempt is not None and class_of(record) == node_class:
             phase = record.object.status.phase if record.object is not None else None
             yield Holder(record.key, phase or "?", holding_of("", attempt).microusd)
+
+
+def _told_gaps(node_class: GPUNodeClass) -> tuple[Gap, ...]:
+    """As the operator last wrote them."""
+    told = (each for each in node_class.status.conditions if each.type in ("Ready", "CanBuy", "OffersFresh"))
+    return tuple(Gap(each.reason, each.message) for each in told if each.status == "False")
 
 
 def _slug(text: str) -> str:

@@ -1,5 +1,7 @@
 """Tells how a request stands: on its status where that is news, and as facts where something became true."""
 
+import re
+
 from tgp.controllers.bench import Bench
 from tgp.controllers.memory import Memory
 from tgp.controllers.verdicts import Scribe
@@ -11,7 +13,8 @@ from tgp.core.rules.steps import Finish, Step
 from tgp.ports.clock import Clock
 from tgp.ports.journal import Journal
 
-WORDS_EVERY = 300.0  # seconds between two writes that change nothing but words
+NUMBERS_EVERY = 300.0  # seconds between two writes that change nothing but numbers in words
+_NUMBERS = re.compile(r"[0-9][0-9.,:]*")
 
 
 class Storyteller:
@@ -26,14 +29,15 @@ class Storyteller:
         held = sight.record.status
         story = tell(sight, step, finish=finish, held=held)
         changed = {name for name, part in story.parts.items() if held.get(name) != part}
-        conditions = [(each.type, each.word, each.reason) for each in story.verdicts]
+        conditions = [(each.type, each.word, each.reason, _worded(each.message)) for each in story.verdicts]
         stand = [
-            (each.get("type"), each.get("status"), each.get("reason"))
+            (each.get("type"), each.get("status"), each.get("reason"), _worded(each.get("message")))
             for each in held.get("conditions", ())
             if isinstance(each, dict)
         ]
-        only_words = changed <= {"message"} and sorted(conditions) == sorted(stand)
-        if only_words and self._clock.boottime() - memory.told_at < WORDS_EVERY:
+        same = changed <= {"message"} and _worded(story.parts.get("message")) == _worded(held.get("message"))
+        only_numbers = same and sorted(conditions, key=str) == sorted(stand, key=str)
+        if only_numbers and self._clock.boottime() - memory.told_at < NUMBERS_EVERY:
             return
         parts = {**story.parts, "spent": spent_words(sight)} if changed else None
         await self._scribe.write(sight.record, story.verdicts, parts, held=held)
@@ -42,3 +46,8 @@ class Storyteller:
             if isinstance(fact, MachineReady):
                 self._bench.succeeded(sight.attempt)
             self._journal.note(fact)
+
+
+def _worded(text: object) -> str:
+    """Without its numbers: `14 offers` and `15 offers` say the same; another cause is said at once."""
+    return _NUMBERS.sub("#", str(text or ""))

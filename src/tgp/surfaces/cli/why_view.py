@@ -11,11 +11,14 @@ from rich.text import Text
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import rfc3339
+from tgp.core.model.attempts import open_attempt
 from tgp.core.model.gpus import members
 from tgp.core.model.key import Key
-from tgp.core.rules.purchase import ALLOW_UNTRUSTED
+from tgp.core.rules.nodeclass import Gap
+from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Buy
 from tgp.surfaces.cli.foreign import foreign_provider
 from tgp.surfaces.cli.output import Column, document, dollars, table, usd, wrapped
+from tgp.surfaces.cli.rent_view import Plan
 from tgp.surfaces.cli.story import OVER, Story, condition_of, is_true, money, offer_words, sentences, story_of, total
 from tgp.surfaces.cli.watch_view import ends_words, moment
 from tgp.surfaces.terminal.scene import age, plain
@@ -96,6 +99,8 @@ class Enquiry:
     hold: str = ""  # what `tgp hold` wrote; empty: nobody holds, or it may not be read
     held: bool = False
     holders: tuple[Holder, ...] | None = None  # of the class, this request too; None: they may not be listed
+    gaps: tuple[Gap, ...] = ()  # what its class misses, looked at just now
+    plan: Plan | None = None  # what would be bought now; None: it does not wait for a purchase
 
 
 def render(asked: Enquiry, width: int) -> Group:
@@ -120,6 +125,8 @@ def rows_of(story: Story, asked: Enquiry) -> Iterator[tuple[str, str]]:
     if (since := _since(story)) is not None:
         yield "since", f"{moment(since, asked.now)}, {age(asked.now - since)} ago"
     yield "until", _until(story, asked)
+    if words := _market_now(story, asked):
+        yield "market now", words
     for words in obstacles(asked):
         yield "stopped by", words
     if (inert := _inert(asked)) is not None:
@@ -140,6 +147,7 @@ def obstacles(asked: Enquiry) -> tuple[str, ...]:
         found.append(f"all purchases are held: {asked.hold or 'no reason was given'}. Release: tgp release")
     if asked.node_class is not None and asked.node_class.spec.suspend:
         found.append(f"class {asked.class_name} is suspended. Release: tgp release class/{asked.class_name}")
+    found += [f"class {asked.class_name}: {gap}" for gap in asked.gaps]
     if is_true(asked.request, "Restored"):
         restored = condition_of(asked.request, "Restored")
         assert restored is not None
@@ -188,7 +196,10 @@ def advice(story: Story, asked: Enquiry) -> tuple[str, ...]:
             "giving back a machine of the class (listed below), or a higher limit: "
             f"kubectl edit gpunodeclass {asked.class_name}"
         )
-    if (known := _HELPS.get(telling.reason)) is not None and not story.ready:
+    known = _HELPS.get(telling.reason)
+    if known is _PASSES and obstacles(asked):
+        known = None  # a key, a Secret or a provider's answer is missing: that does not come by itself
+    if known is not None and not story.ready:
         found.append(_named(known, story, asked))
     if telling.reason == "PodsLeft" or (story.phase == "Terminating" and condition_false(asked.request, "Drained")):
         drained = condition_of(asked.request, "Drained")
@@ -319,7 +330,24 @@ def _until(story: Story, asked: Enquiry) -> str:
     return f"given back after {spec.max_lifetime or spec.ttl or '24h'}, or {spec.idle_timeout} without a pod"
 
 
+def _market_now(story: Story, asked: Enquiry) -> str:
+    """What the market says at this moment, where that is not what was last written; empty: the same."""
+    plan = asked.plan
+    if plan is None:
+        return ""
+    if isinstance(plan.choice, Buy):
+        offer = plan.choice.offer
+        fits = f"{offer.gpu_count}x {offer.gpu} at ${dollars(plan.choice.hourly_microusd)}/h from {offer.provider} fits"
+        return f"{fits}, but {plan.unwilling}" if plan.unwilling else fits
+    return "" if plan.choice.message == story.message else plan.choice.message
+
+
 def _cost(story: Story) -> str:
+    attempt = open_attempt(story.attempts)
+    if attempt is not None and attempt.outcome is None:
+        price = story.hourly_microusd
+        reserved = f"${dollars(price)} an hour is reserved" if price is not None else "a machine is reserved"
+        return f"{reserved}; nothing is billed yet, as far as is known; {total(story.spent_microusd)} so far"
     so_far = f"{total(story.spent_microusd)} {'in all' if story.over else 'so far'}"
     if story.hourly_microusd is None:
         return f"nothing an hour now; {so_far}" if not story.over else so_far
