@@ -68,6 +68,8 @@ class TillDesk:
             user_data=luggage.user_data,
             container=luggage.container,
             image=luggage.image,
+            min_vcpus=papers.node_class.spec.instance_requirements.min_vcpu or 0,
+            min_memory_gib=papers.node_class.spec.instance_requirements.min_memory_gib or 0,
         )
 
     async def order(self, cloud: Cloud, order: LaunchOrder) -> Instance:

@@ -100,6 +100,8 @@ class LaunchOrder:
     container: Container | None = None
     image: str = ""  # what to boot: a snapshot, an image, a template; empty: the settings' or the provider's usual one
     disk_gib: int = 0  # 0: the offer's or the adapter's default
+    min_vcpus: int = 0  # of the whole machine, where an offer does not tell its own (`Offer.sized_by_order`); 0: any
+    min_memory_gib: int = 0  # the same of its memory
     max_run: timedelta | None = None  # a dead man's switch, where the provider has one
     not_after: float | None = None  # Clock.boottime: the fence
 

@@ -13,7 +13,7 @@ from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.providers.simulated import PROVIDER
 from tgp.adapters.clouds.door import Door
 from tgp.adapters.clouds.simulated import FACTS, wire
-from tgp.adapters.clouds.simulated.client import SimulatedCloud
+from tgp.adapters.clouds.simulated.client import MAX_PAGES, SimulatedCloud
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -62,6 +62,24 @@ class ReadsOnePage(SimulatedCloud):
     async def _all(self) -> list[Instance]:
         page, _ = wire.read_machines(await self._sender.look(wire.machines()))
         return sorted(page, key=lambda machine: machine.id)
+
+
+class KeepsWhatCame(SimulatedCloud):
+    """Takes the pages that came for the whole list where a later one fails."""
+
+    async def _all(self) -> list[Instance]:
+        found: list[Instance] = []
+        after = ""
+        try:
+            for _ in range(MAX_PAGES):
+                page, after = wire.read_machines(await self._sender.look(wire.machines(after)))
+                found += page
+                if not after:
+                    break
+        except CloudError:
+            if not found:
+                raise
+        return sorted(found, key=lambda machine: machine.id)
 
 
 class LetsTagsWin(SimulatedCloud):
@@ -235,6 +253,7 @@ BROKEN = tuple(
         ReadsNothingAsNone,
         ForgetsTheStopped,
         ReadsOnePage,
+        KeepsWhatCame,
         LetsTagsWin,
         BelievesErrors,
         MatchesPrefixes,

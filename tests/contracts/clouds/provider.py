@@ -74,6 +74,11 @@ class Provider:
     tells_balance: bool = True
     unique_names: bool = False  # True: a second machine of one name is refused
     page_rows: int = 0  # of one page of a list of machines; 0: lists have no pages
+    page_parameter: str = ""  # of a query: how many rows a page may have
+    offer_rows: int = 0  # of a page of what offers are made of, small enough for several; 0: there are no such pages
+    unpaged: str = ""  # why nothing can come to have pages here; empty: a list without pages could
+    end_page: Callable[[Any], None] | None = None  # makes a decoded page say that it is the last
+    count_page: Callable[[Any], None] | None = None  # makes its total that of its own rows; None: pages have no total
     status_by: Verb = Verb.STATUS  # what `status` asks, as the simulator names it
     account_by: Verb = Verb.ACCOUNT  # what `identity` and `check` ask first
     askings: Mapping[Verb, int] = field(default_factory=dict)  # calls that one question is, where it is not one

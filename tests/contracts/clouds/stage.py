@@ -72,6 +72,7 @@ class Stage:
         self._instead: list[tuple[Verb, Reply]] = []
         self._rewrites: list[tuple[Verb, Callable[[Reply], Reply]]] = []
         self._retellings: list[tuple[Verb, Callable[[Reply], Reply]]] = []
+        self._page_rows: dict[Verb, int] = {}
         self._entropy = SeededEntropy(seed, "stage")
         self.plug_in()
         self.cloud = self.cloud_of(self.key if provider.keyed else None)
@@ -111,7 +112,7 @@ class Stage:
             if wanted is verb:
                 del self._instead[place]
                 return reply
-        reply = await self.simulator.handle(call)
+        reply = await self.simulator.handle(self._cut(verb, call))
         for wanted, rewrite in self._rewrites if reply.ok else self._retellings:
             if wanted is verb:
                 reply = rewrite(reply)
@@ -133,6 +134,17 @@ class Stage:
     def instead(self, verb: Verb, status: int, content: bytes = b"", headers: Pairs = JSON, times: int = 1) -> None:
         """The next questions of that verb do not reach the provider: something between answers them."""
         self._instead += [(verb, Reply(status, content, headers))] * (times * self._askings(verb))
+
+    def page_by(self, rows: int, verb: Verb = Verb.LIST) -> None:
+        """From now on the provider puts no more than so many rows on a page, whatever it is asked for."""
+        self._page_rows[verb] = rows
+
+    def _cut(self, verb: Verb, call: Call) -> Call:
+        name, rows = self.provider.page_parameter, self._page_rows.get(verb)
+        if rows is None:
+            return call
+        others = tuple(pair for pair in call.query if pair[0] != name)
+        return replace(call, query=(*others, (name, str(rows))))
 
     def rewrite(self, verb: Verb, change: Callable[[Reply], Reply]) -> None:
         """From now on each good answer to that verb is changed on its way back."""

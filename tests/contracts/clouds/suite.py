@@ -26,6 +26,7 @@ class Area(StrEnum):
     STATUS = "status"
     TERMINATE = "terminate"
     OWNED = "owned"
+    PAGES = "pages"
     CHECK = "check"
     SECRETS = "secrets"
 

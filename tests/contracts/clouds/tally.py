@@ -31,7 +31,22 @@ def table(tally: Tally) -> Iterator[str]:
     for area in Area:
         counts = [_count(tally, name, area) for name in adapters]
         yield f"  {area:12}" + "".join(f"{count:>{width}}" for count in counts)
+    yield from _rows_of_pages(tally, adapters, width)
     yield f"  {'all':12}" + "".join(f"{_count(tally, name, None):>{width}}" for name in adapters)
+
+
+def _rows_of_pages(tally: Tally, adapters: list[str], width: int) -> Iterator[str]:
+    """One line per case of lists in pages: of all promises these cost most where they are not kept."""
+    cases = {one.name: one for name in adapters for one in tally.played[name] if one.area is Area.PAGES}
+    for one in cases.values():
+        marks = [_mark(tally, name, one) for name in adapters]
+        yield f"  {'':12}" + "".join(f"{mark:>{width}}" for mark in marks) + f"  {one.name}"
+
+
+def _mark(tally: Tally, adapter: str, one: Promise) -> str:
+    if one not in tally.played.get(adapter, ()):
+        return "n/a"
+    return "kept" if one in tally.done.get(adapter, ()) else "BROKEN"
 
 
 def excuses(providers: Iterable[Provider], promises: Iterable[Promise], tally: Tally) -> Iterator[str]:

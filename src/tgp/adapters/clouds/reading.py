@@ -18,6 +18,10 @@ LONGEST_ID = 128
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}\Z")  # what may be put into a path: no slash, no dots alone
 SAID_MAX = 200  # characters of a provider's own words
 READ_MAX = 1_024  # … that are looked through: more than are ever shown
+# Beside a list, or in one of BESIDE there: how APIs say that there is more of it. Lower case, without underscores.
+GOES_ON = frozenset({"cursor", "next", "nextcursor", "nextpage", "nexttoken", "nextpagetoken", "hasmore", "hasnext"})
+GOES_ON |= {"hasnextpage", "truncated", "istruncated"}
+BESIDE = frozenset({"pagination", "paging", "pageinfo", "meta", "metadata", "links"})
 CONTROLS = dict.fromkeys((*range(32), *range(127, 160), 0x2028, 0x2029), " ")
 
 
@@ -54,6 +58,20 @@ def rows_of(body: dict[str, Any], name: str, who: str) -> list[Any]:
     if not isinstance(rows, list):
         raise CannotTell(f"{who} answered without a list `{name}` ({_kind(rows)})")
     return rows
+
+
+def on_one_page(body: dict[str, Any], who: str) -> None:
+    """Of a list that has no pages: an API that comes to have them says so beside it, and then it is not whole."""
+    told = next((name for name, value in body.items() if _goes_on(name, value)), None)
+    if told is not None:
+        raise CannotTell(f"{who} answered with a list that goes on (`{shown(told)}`), and its pages are not known here")
+
+
+def _goes_on(name: str, value: Any) -> bool:
+    plain = name.replace("_", "").lower()
+    if plain in BESIDE and isinstance(value, dict):
+        return any(_goes_on(key, each) for key, each in value.items() if not isinstance(each, dict))
+    return plain in GOES_ON and bool(value)
 
 
 def identifier(value: Any, name: str = "id") -> str:

@@ -48,7 +48,7 @@ class Columns:
     until: Ints  # seconds since 1970, or FOREVER
     gpu_count: Small
     gpu_memory: Small
-    vcpus: Small
+    vcpus: Small  # that can be had: AS_MANY_AS_ASKED of offers that an order sizes
     memory: Small
     stock: Small
     trust: Small
@@ -62,6 +62,7 @@ class Columns:
         return len(self.price)
 
 
+AS_MANY_AS_ASKED = int(np.iinfo(np.int32).max)
 CODED = {"provider": "providers", "gpu": "gpus", "arch": "archs", "where": "wheres"}  # column → its words
 
 
@@ -100,8 +101,8 @@ def columns_of(offers: Sequence[Offer]) -> Columns:
         ints(lambda offer: seconds(offer.until), np.int64),
         ints(lambda offer: offer.gpu_count, np.int32),
         ints(lambda offer: offer.gpu_memory_gib, np.int32),
-        ints(lambda offer: offer.vcpus, np.int32),
-        ints(lambda offer: offer.memory_gib, np.int32),
+        ints(lambda offer: AS_MANY_AS_ASKED if offer.sized_by_order else offer.vcpus, np.int32),
+        ints(lambda offer: AS_MANY_AS_ASKED if offer.sized_by_order else offer.memory_gib, np.int32),
         ints(lambda offer: offer.stock, np.int32),
         ints(lambda offer: offer.trust, np.int32),
         ints(lambda offer: boots[offer.boot], np.int32),

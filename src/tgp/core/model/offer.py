@@ -47,6 +47,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     gpu_memory_gib: int  # of one GPU
     vcpus: int  # whole ones, rounded down; 0: not told
     memory_gib: int  # that the renter gets, rounded down; 0: not told
+    sized_by_order: bool = False  # vCPUs and memory are not told, and an order names the least of each that it takes
     disk_gib: int  # 0: chosen when ordering
     arch: str = "amd64"
     spot: bool = False

@@ -29,6 +29,9 @@ PROVIDER = Provider(
     build=build,
     tells_balance=False,
     page_rows=120,
+    page_parameter="limit",
+    offer_rows=2,
+    end_page=lambda page: page.update(hasMore=False, nextPage=None),
     own_tags=("name",),
     token_fields=1,  # the name: there are no tags
     gpu_slots=_types,

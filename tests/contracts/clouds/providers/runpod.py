@@ -7,11 +7,20 @@ from typing import Any
 
 from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds.runpod import FACTS, build
+from tgp.ports.clock import Clock
 from tgp.ports.cloud import Container, LaunchOrder
 from tgp.sim.clouds.mishaps import Verb
 from tgp.sim.clouds.runpod import simulator
+from tgp.sim.clouds.runpod.server import RunPodSimulator
 
 IMAGE = Container("docker.io/library/ubuntu:24.04")
+PAGE_ROWS = 2  # so that every list of the suite has pages
+
+
+def _simulator(clock: Clock, seed: int | str) -> RunPodSimulator:
+    made = simulator(clock, seed)
+    made.page_rows = PAGE_ROWS
+    return made
 
 
 def _complete(order: LaunchOrder) -> LaunchOrder:
@@ -32,12 +41,15 @@ def _own_words(status: int) -> bytes:
 
 PROVIDER = Provider(
     facts=FACTS,
-    simulator=simulator,
+    simulator=_simulator,
     build=build,
     complete=_complete,
     names_account=False,
     tells_balance=False,
     account_by=Verb.LIST,  # v2 has no endpoint that names an account
+    page_rows=PAGE_ROWS,
+    page_parameter="limit",
+    end_page=lambda page: page.update(pagination={"nextCursor": None, "hasNextPage": False}),
     own_tags=("TGP_TOKEN",),
     token_fields=2,  # name and variable
     price_slots=_prices,

@@ -28,6 +28,8 @@ PROVIDER = Provider(
     simulator=simulator,
     build=build,
     page_rows=100,
+    page_parameter="limit",
+    end_page=lambda page: page.update(next=None),
     own_tags=("tgp-token",),
     token_fields=2,  # name and tag
     price_slots=lambda answer: _offers(answer, "usd_per_hour"),

@@ -40,6 +40,9 @@ PROVIDER = Provider(
     build=build,
     complete=_complete,
     page_rows=25,
+    page_parameter="limit",
+    end_page=lambda page: page.update(next_token=None),
+    count_page=lambda page: page.update(total_instances=len(page["instances"])),
     own_tags=("label",),
     token_fields=1,  # the label: there are no tags
     price_slots=_prices,

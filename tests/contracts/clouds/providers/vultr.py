@@ -34,6 +34,12 @@ PROVIDER = Provider(
         ),
     },
     page_rows=PER_PAGE,
+    page_parameter="per_page",
+    offer_rows=5,
+    end_page=lambda page: page["meta"]["links"].update(next=""),
+    count_page=lambda page: page["meta"].update(
+        total=sum(len(rows) for rows in page.values() if isinstance(rows, list))
+    ),
     own_tags=("tgp-token",),
     token_fields=2,  # label and tag
     price_slots=lambda answer: _plans(answer, "hourly_cost"),

@@ -99,6 +99,7 @@ PROVIDER = Provider(
     state_slots=_state,
     name_slots=_token,
     tells_balance=False,
+    unpaged="it has no lists: each machine is asked for itself",
     token_fields=2,  # the body, and the id by which a receiver does a thing once
     askings={Verb.OFFERS: BOXES, Verb.ACCOUNT: BOXES},  # each machine is asked for itself
     exempt={

@@ -6,6 +6,7 @@ import pytest
 
 from tests.contracts.clouds.runpod.answers import CARD, TOKEN, a_card, a_pod, an_order, problem, reply
 from tgp.adapters.clouds.runpod import catalog, wire
+from tgp.adapters.clouds.runpod.paging import Pages
 from tgp.core.model.cloud_errors import CannotTell, KeyRefused, OrderRefused, OutcomeUnknown, SoldOut
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import Offer, Stock
@@ -18,7 +19,7 @@ def offered(*cards: dict[str, Any], count: int = 1) -> tuple[Offer, ...]:
 
 
 def listed(*rows: Any) -> tuple[Any, ...]:
-    return wire.read_pods(reply(200, {"pods": list(rows)}))
+    return wire.read_pods(list(rows))
 
 
 # -- the catalogue -----------------------------------------------------------------------------------------------------
@@ -178,10 +179,10 @@ def test_what_the_schema_has_against_an_order_is_passed_on():
         422,
         "Request validation failed.",
         errors=[
-            {"location": "body.disk", "message": "expected integer >= 1", "value": 0},
-            {"location": "body.env", "message": "hf_very_secret is no text"},
+            "$.disk: expected integer >= 1",
+            "$.env: hf_very_secret is no text",
             7,
-            {"location": None, "message": ["?"]},
+            {"location": "body.disk", "message": "as nobody words it any more"},
         ],
     )
     order = an_order(container=Container("ubuntu", env=(("HF_TOKEN", "hf_very_secret"),)))
@@ -189,7 +190,7 @@ def test_what_the_schema_has_against_an_order_is_passed_on():
     with pytest.raises(OrderRefused) as caught:
         wire.read_launch(answer, order)
 
-    assert "body.disk: expected integer >= 1" in str(caught.value)
+    assert "$.disk: expected integer >= 1" in str(caught.value)
     assert "hf_very_secret" not in str(caught.value)
 
 
@@ -198,7 +199,7 @@ def test_a_403_that_may_be_the_keys_fault_says_so():
     with pytest.raises(SoldOut, match="key"):
         wire.read_launch(problem(403, "access denied"), an_order())
     with pytest.raises(KeyRefused):
-        wire.read_pods(problem(403, "access denied"))
+        Pages().take(problem(403, "access denied"))
 
 
 def test_a_bill_above_the_quote_is_seen_by_the_caller():

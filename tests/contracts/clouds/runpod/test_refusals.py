@@ -6,6 +6,7 @@ import pytest
 
 from tests.contracts.clouds.runpod.answers import an_order, problem, reply
 from tgp.adapters.clouds.runpod import problems, wire
+from tgp.adapters.clouds.runpod.paging import Pages
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -121,6 +122,7 @@ def test_how_long_to_wait_is_read_from_either_header(headers, seconds):
         (reply(200, {}), CannotTell),
         (reply(200, {"pods": None}), CannotTell),
         (reply(200, {"pods": {}}), CannotTell),
+        (reply(200, {"pods": []}), CannotTell),  # as it was before September 2026
         (reply(200, []), CannotTell),
         (Reply(200, b""), CannotTell),
         (Reply(200, b'{"pods": [{"id": "7h9'), CannotTell),
@@ -129,7 +131,7 @@ def test_how_long_to_wait_is_read_from_either_header(headers, seconds):
 )
 def test_a_list_that_is_none_is_never_an_empty_one(answer: Reply, meaning: type[CloudError]):
     with pytest.raises(CloudError) as caught:
-        wire.read_pods(answer)
+        Pages().take(answer)
 
     assert type(caught.value) is meaning
 

@@ -10,13 +10,12 @@ import pytest
 from tests.contracts.clouds.providers.runpod import PROVIDER
 from tests.contracts.clouds.stage import Stage, play
 from tgp.api.nodeclass import ProviderSettings
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, SoldOut
+from tgp.core.model.cloud_errors import CloudBusy, SoldOut
 from tgp.core.model.instance import InstanceState
 from tgp.ports.http import Call, Reply, json_call
-from tgp.sim.clouds.mishaps import Mishap, Verb
 
 CARD = "NVIDIA GeForce RTX 4090"
-GOOD = {"name": "mine", "image": "ubuntu", "gpu": {"id": CARD}}
+GOOD = {"name": "mine", "image": "ubuntu", "disk": 20, "gpu": {"id": CARD, "count": 1}}
 
 
 async def ask(stage: Stage, call: Call) -> Reply:
@@ -28,32 +27,43 @@ async def post(stage: Stage, body: Any) -> Reply:
 
 
 BAD_BODIES = [
-    ({**GOOD, "spot": True}, 422, "body.spot"),
-    ({**GOOD, "imageName": "ubuntu"}, 422, "body.imageName"),
-    ({"image": "ubuntu", "gpu": {"id": CARD}}, 422, "body.name"),
-    ({"name": "", "image": "ubuntu", "gpu": {"id": CARD}}, 422, "body.name"),
-    ({"name": "x", "gpu": {"id": CARD}}, 422, "body.image"),
-    ({**GOOD, "gpu": {"id": CARD, "type": "x"}}, 422, "body.gpu.type"),
-    ({**GOOD, "gpu": {"count": 1}}, 422, "body.gpu.id"),
-    ({**GOOD, "gpu": {"id": CARD, "count": "1"}}, 422, "body.gpu.count"),
-    ({**GOOD, "gpu": {"id": CARD, "count": 0}}, 422, "body.gpu.count"),
-    ({**GOOD, "gpu": [CARD]}, 422, "body.gpu"),
-    ({**GOOD, "disk": 0}, 422, "body.disk"),
-    ({**GOOD, "env": {"A": 1}}, 422, "body.env"),
-    ({**GOOD, "cloud": "ALL"}, 422, "body.cloud"),
-    ({**GOOD, "dataCenterIds": "EU-RO-1"}, 422, "body.dataCenterIds"),
-    ({**GOOD, "ports": [22]}, 422, "body.ports"),
-    ({**GOOD, "startSsh": "yes"}, 422, "body.startSsh"),
-    ({**GOOD, "mounts": {"persistent": {"size": 5, "path": "/w"}}}, 422, "body.mounts.persistent.size"),
-    ({**GOOD, "mounts": {"network": [{"path": "/w"}]}}, 422, "body.mounts.network.volumeId"),
-    ([], 422, "body"),
+    ({**GOOD, "spot": True}, 422, "$.spot"),
+    ({**GOOD, "imageName": "ubuntu"}, 422, "$.imageName"),
+    ({"image": "ubuntu", "gpu": {"id": CARD}}, 422, "$.name"),
+    ({"name": "", "image": "ubuntu", "gpu": {"id": CARD}}, 422, "$.name"),
+    ({"name": "x", "gpu": {"id": CARD}}, 422, "$.image"),
+    ({**GOOD, "gpu": {"id": CARD, "type": "x"}}, 422, "$.gpu.type"),
+    ({**GOOD, "gpu": {"count": 1}}, 422, "$.gpu.id"),
+    ({**GOOD, "gpu": {"id": CARD, "count": "1"}}, 422, "$.gpu.count"),
+    ({**GOOD, "gpu": {"id": CARD, "count": 0}}, 422, "$.gpu.count"),
+    ({**GOOD, "gpu": [CARD]}, 422, "$.gpu"),
+    ({**GOOD, "disk": 0}, 422, "$.disk"),
+    ({**GOOD, "env": {"A": 1}}, 422, "$.env"),
+    ({**GOOD, "cloud": "ALL"}, 422, "$.cloud"),
+    ({**GOOD, "dataCenterIds": "EU-RO-1"}, 422, "$.dataCenterIds"),
+    ({**GOOD, "ports": [22]}, 422, "$.ports"),
+    ({**GOOD, "startSsh": "yes"}, 422, "$.startSsh"),
+    ({**GOOD, "mounts": {"persistent": {"size": 5, "path": "/w"}}}, 422, "$.mounts.persistent.size"),
+    ({**GOOD, "mounts": {"network": [{"path": "/w"}]}}, 422, "$.mounts.network.volumeId"),
+    ([], 422, "$"),
     ({"name": "x", "image": "ubuntu"}, 400, ""),
     ({**GOOD, "cpu": {"id": "cpu5c", "vcpuCount": 2}}, 400, ""),
     ({**GOOD, "gpu": {"id": CARD, "minCudaVersion": "12.1", "allowedCudaVersions": ["12.8"]}}, 400, ""),
     ({**GOOD, "gpu": {"id": "RTX 4090"}}, 400, ""),
     ({**GOOD, "gpu": {"id": CARD, "count": 9}}, 400, ""),
     ({**GOOD, "dataCenterIds": ["XX-YY-9"]}, 400, ""),
-    ({"name": "x", "templateId": "30zmvf89kd", "gpu": {"id": CARD}}, 404, ""),
+    ({"name": "x", "templateId": "30zmvf89kd", "gpu": {"id": CARD, "count": 1}}, 404, ""),
+    ({"name": "x", "image": "ubuntu", "gpu": {"id": CARD, "count": 1}}, 400, ""),  # no disk
+    ({**GOOD, "gpu": {"id": CARD}}, 400, ""),  # no count
+    ({**GOOD, "entrypoint": "sh"}, 422, "$.entrypoint"),
+    ({**GOOD, "cmd": [1]}, 422, "$.cmd"),
+    ({**GOOD, "cmd": ["sleep", "1"], "args": "sleep 2"}, 400, ""),
+    ({**GOOD, "gpu": {"id": CARD, "count": 1, "minVcpuCountPerGpu": 0}}, 422, "$.gpu.minVcpuCountPerGpu"),
+    ({**GOOD, "gpu": {"id": CARD, "count": 1, "minRamPerGpu": "64"}}, 422, "$.gpu.minRamPerGpu"),
+    ({**GOOD, "gpu": {"id": CARD, "count": 1, "minVcpuCountPerGpu": 65}}, 400, ""),  # no host has so many
+    ({**GOOD, "gpu": {"id": CARD, "count": 1, "minRamPerGpu": 4096}}, 400, ""),
+    ({**GOOD, "gpu": {"id": CARD, "count": 1, "minCudaVersion": "12.11"}}, 400, ""),  # above 12.8
+    ({**GOOD, "env": {"A": "x" * 102_400}}, 413, ""),
 ]
 
 
@@ -69,7 +79,7 @@ def test_a_body_the_schema_refuses_makes_no_pod(body: Any, status: int, where: s
         assert (reply.status, told["status"]) == (status, status)
         assert reply.header("Content-Type") == "application/problem+json"
         if where:
-            assert where in [each["location"] for each in told["errors"]]
+            assert where in [each.partition(": ")[0] for each in told["errors"]]
         assert stage.machines() == []
 
     play(PROVIDER, script)
@@ -177,16 +187,6 @@ def test_a_stopped_pod_is_listed_and_starts_again():
         assert (await ask(stage, stop)).status == 409
         (stopped,) = await stage.cloud.owned(stage.prefix)
         assert (stopped.state, stopped.hourly_microusd) == (InstanceState.STOPPED, None)
-
-    play(PROVIDER, script)
-
-
-def test_a_broken_list_is_unknown_though_there_are_no_pages():
-    async def script(stage: Stage) -> None:
-        await stage.launched()
-        stage.aim(Mishap.LIST_PARTIAL, Verb.LIST)
-
-        await stage.raises(CannotTell, stage.cloud.owned(stage.prefix))
 
     play(PROVIDER, script)
 

@@ -10,7 +10,7 @@ from tgp.adapters.clouds.ending import not_ended
 from tgp.adapters.clouds.lambdalabs.errors import NO_SUCH_OBJECT, answered, code_of, look_failed, refusal
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
 from tgp.adapters.clouds.lambdalabs.machines import CREATED_TAG, TOKEN_TAG, read_machine
-from tgp.adapters.clouds.reading import Odd, identifier, mapping_of
+from tgp.adapters.clouds.reading import Odd, identifier, mapping_of, on_one_page
 from tgp.core.model.cloud_errors import CannotTell, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import LaunchOrder
@@ -157,6 +157,7 @@ def read_data(reply: Reply, verb: str, *confidences: Confidence) -> Any:
         raise CannotTell(f"{TITLE} answered {verb} with an error beside its data: {answered(reply, *confidences)}")
     if body.get("data") is None:
         raise CannotTell(f"{TITLE} answered {verb} without `data`")
+    on_one_page(body, TITLE)
     return body["data"]
 
 

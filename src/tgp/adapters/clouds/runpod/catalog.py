@@ -12,7 +12,7 @@ from typing import Any
 from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.reading import Odd, mapping_of, rows_of, text, whole
 from tgp.adapters.clouds.runpod import problems
-from tgp.adapters.clouds.runpod.facts import FACTS
+from tgp.adapters.clouds.runpod.facts import FACTS, MIN_CUDA
 from tgp.core.model.cloud_errors import CannotTell, OrderRefused
 from tgp.core.model.gpus import Gpu, find
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
@@ -28,6 +28,7 @@ ABSURD_COUNT = 1_000  # GPUs of one pod, as a row may tell; beyond it lies an er
 MOST_TYPES = 1_000  # rows of a catalogue; there are about fifty
 MOST_PLACES = 500  # data centres of one GPU; there are about thirty
 DATA_CENTRE = re.compile(r"[A-Z0-9][A-Z0-9-]{0,31}\Z")
+CUDA = re.compile(r"\d{1,4}\.\d{1,4}\Z", re.ASCII)
 STOCKS = {"NONE": Stock.NONE, "LOW": Stock.LIKELY, "MEDIUM": Stock.LIKELY, "HIGH": Stock.CONFIRMED}
 STANDS = {"SECURE": "secure", "COMMUNITY": "community"}  # cloud → its field in a row
 TRUST = {"SECURE": Trust.DATACENTER, "COMMUNITY": Trust.ANY}  # nobody publishes how community hosts are checked
@@ -136,6 +137,7 @@ def _sold(row: Any, page: Page, dropped: Counter[str]) -> list[Offer]:
             gpu_memory_gib=gpu.memory_gib,
             vcpus=0,
             memory_gib=0,
+            sized_by_order=True,
             disk_gib=0,
             hourly_microusd=price,
             stock=stock,
@@ -156,6 +158,8 @@ def _gpu(row: dict[str, Any]) -> Gpu:
 
 def _places(row: dict[str, Any], dropped: Counter[str]) -> list[tuple[str, Stock]]:
     """Where it stands, and how sure that is; at least one, so that people see the price of what is sold out."""
+    if not _has_cuda(row):
+        return [(ANYWHERE, Stock.NONE)]
     centres = row.get("dataCenters")
     if centres is None or centres == []:
         return [(ANYWHERE, _stock(row))]
@@ -168,6 +172,21 @@ def _places(row: dict[str, Any], dropped: Counter[str]) -> list[tuple[str, Stock
         else:
             dropped["bad shape"] += 1
     return places
+
+
+def _has_cuda(row: dict[str, Any]) -> bool:
+    """Could an order be placed that asks for MIN_CUDA? Yes where nothing is told, as of cards of another maker."""
+    versions = row.get("cudaVersions")
+    told = [each for each in versions if isinstance(each, dict)] if isinstance(versions, list) else []
+    return not told or any(each.get("available") and _at_least(each.get("version"), MIN_CUDA) for each in told)
+
+
+def _at_least(version: Any, least: str) -> bool:
+    return isinstance(version, str) and bool(CUDA.match(version)) and _numbers(version) >= _numbers(least)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def _stock(row: dict[str, Any]) -> Stock:

@@ -2,6 +2,7 @@
 
 from tgp.adapters.clouds.runpod import catalog, wire
 from tgp.adapters.clouds.runpod.facts import FACTS
+from tgp.adapters.clouds.runpod.paging import Pages
 from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
 from tgp.core.model.instance import Instance
 from tgp.core.model.secret import Secret
@@ -55,7 +56,11 @@ class RunPodCloud:
         return tuple(pod for pod in await self._pods() if pod.token.startswith(prefix))
 
     async def _pods(self) -> tuple[Instance, ...]:
-        return wire.read_pods(await self._sender.look(wire.list_pods(), max_bytes=OFFERS_BYTES), self._key)
+        """Every pod of the account, by id: all pages, or an error."""
+        pages = Pages()
+        while pages.take(await self._sender.look(pages.call(), max_bytes=OFFERS_BYTES), self._key):
+            pass  # `take` keeps within MOST_PAGES
+        return wire.read_pods(pages.rows)
 
     async def check(self) -> KeyReport:
         await self._pods()

@@ -5,6 +5,8 @@ from datetime import timedelta
 from tgp.core.model.offer import BootMode
 from tgp.ports.cloud import CloudFacts, Rate
 
+MIN_CUDA = "12.8"  # of a host's driver: what gpuhunt and dstack ask for; images of this year are built on it
+
 FACTS = CloudFacts(
     provider="runpod",
     title="RunPod",

@@ -90,15 +90,10 @@ def problem_of(reply: Reply) -> Problem | None:
 
 
 def _complaints(body: dict[str, Any]) -> tuple[str, ...]:
+    """Each is a text that begins with where: `$.disk: expected integer >= 1`."""
     rows = body.get("errors")
-    told = [
-        (row.get("location"), row.get("message"))
-        for row in (rows[:ID_ROWS] if isinstance(rows, list) else ())
-        if isinstance(row, dict)
-    ]
-    return tuple(f"{where}: {what}" for where, what in told if isinstance(where, str) and isinstance(what, str))[
-        :MOST_COMPLAINTS
-    ]
+    told = [row for row in rows[:ID_ROWS] if isinstance(row, str)] if isinstance(rows, list) else []
+    return tuple(told[:MOST_COMPLAINTS])
 
 
 def says_gone(reply: Reply) -> bool:
@@ -147,7 +142,7 @@ def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudErro
             return SoldOut(f"RunPod does not sell {what} to this account, or the key may not buy it: {words}")
         case 400 if not problem.tells(*BROKEN_RULE):
             return SoldOut(f"RunPod did not place {what}: {words}")
-        case 400 | 404 | 405 | 422:
+        case 400 | 404 | 405 | 413 | 422:
             return OrderRefused(f"RunPod refused an order for {what}: {words}")
         case status:
             return OutcomeUnknown(f"RunPod answered an order for {what} with {status}: {words}")

@@ -4,29 +4,29 @@ The token is the pod's name, which nothing keeps unique and no list filters by, 
 people rename pods.
 """
 
-import shlex
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.reading import Odd, address, identifier, mapping_of, moment, rows_of, shown, text
+from tgp.adapters.clouds.reading import Odd, address, identifier, mapping_of, moment, shown, text
 from tgp.adapters.clouds.runpod import problems
 from tgp.adapters.clouds.runpod.catalog import ANYWHERE, parts_of, sku_of
-from tgp.adapters.clouds.runpod.facts import FACTS
+from tgp.adapters.clouds.runpod.facts import FACTS, MIN_CUDA
+from tgp.adapters.clouds.runpod.paging import PODS
 from tgp.core.model.cloud_errors import CannotTell, CloudError, OrderRefused, OutcomeUnknown
+from tgp.core.model.gpus import resource_name
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.ports.cloud import TOKEN_PREFIX, Container, LaunchOrder
 from tgp.ports.http import NO_JSON, Call, Reply, json_call
 
-PODS = "/v2/pods"
 TOKEN_VARIABLE = "TGP_TOKEN"  # noqa: S105 - the name of a variable
 TAGS_VARIABLE = "TGP_TAGS"
+NVIDIA = "nvidia.com/gpu"
 DISK_GB = 50  # of a pod nobody chose a disk for: the documentation's own example
 LAUNCH_TIMEOUT = timedelta(seconds=60)  # the documentation's own example waits so long
-MOST_PODS = 10_000  # of one account; the list has no pages
 
 STATES = {
     "PROVISIONING": InstanceState.STARTING,
@@ -51,7 +51,7 @@ def launch(order: LaunchOrder) -> Call:
     body: dict[str, Any] = {
         "name": order.token,
         "image": order.container.image,
-        "gpu": {"id": gpu_id, "count": count},
+        "gpu": _gpu(order, gpu_id, count),
         "cloud": cloud,
         "disk": order.disk_gib or DISK_GB,
         "env": _environment(order, order.container),
@@ -59,8 +59,18 @@ def launch(order: LaunchOrder) -> Call:
     if order.offer.place != ANYWHERE:
         body["dataCenterIds"] = [order.offer.place]
     if order.container.command:
-        body["args"] = shlex.join(order.container.command)
+        body["cmd"] = list(order.container.command)
     return json_call("POST", PODS, body, timeout=LAUNCH_TIMEOUT, not_after=order.not_after)
+
+
+def _gpu(order: LaunchOrder, gpu_id: str, count: int) -> dict[str, Any]:
+    """The card, and what the host must have of everything else: filters of where it is placed, for each GPU."""
+    wanted = {
+        "minVcpuCountPerGpu": -(-order.min_vcpus // count),
+        "minRamPerGpu": -(-order.min_memory_gib // count),
+        "minCudaVersion": MIN_CUDA if resource_name(order.offer.gpu) == NVIDIA else "",
+    }
+    return {"id": gpu_id, "count": count, **{name: value for name, value in wanted.items() if value}}
 
 
 def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:
@@ -93,17 +103,8 @@ def _variables(order: LaunchOrder) -> tuple[bytes, ...]:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-def list_pods() -> Call:
-    return Call("GET", PODS)
-
-
-def read_pods(reply: Reply, *confidences: Confidence) -> tuple[Instance, ...]:
-    """Every pod of the account, by id. A row that cannot be read may be ours: then nobody can tell."""
-    if reply.status != 200:
-        raise problems.after_look(reply, f"GET {PODS}", *confidences)
-    rows = rows_of(mapping_of(reply, FACTS.title), "pods", FACTS.title)
-    if len(rows) > MOST_PODS:
-        raise CannotTell(f"RunPod lists {len(rows)} pods, more than can be believed")
+def read_pods(rows: list[Any]) -> tuple[Instance, ...]:
+    """Every pod of a complete list, by id. A row that cannot be read may be ours: then nobody can tell."""
     try:
         pods = {pod.id: pod for pod in map(_instance, rows)}
     except Odd as error:

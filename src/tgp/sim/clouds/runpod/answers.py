@@ -15,6 +15,7 @@ TITLES = {
     405: "Method Not Allowed",
     409: "Conflict",
     410: "Gone",
+    413: "Content Too Large",
     422: "Unprocessable Entity",
     429: "Too Many Requests",
     500: "Internal Server Error",
@@ -30,7 +31,7 @@ def problem(status: int, detail: str, headers: Pairs = (), **more: Any) -> Reply
     return Reply(status, msgspec.json.encode(body), (("Content-Type", "application/problem+json"), *headers))
 
 
-def invalid(complaints: list[dict[str, str]]) -> Reply:
+def invalid(complaints: list[str]) -> Reply:
     return problem(422, "Request validation failed.", errors=complaints)
 
 

@@ -74,6 +74,15 @@ def _in_country(stand: Stand, query: dict[str, str]) -> bool:
     return "countryCodes" not in query or country in query["countryCodes"].split(",")
 
 
+def suits(card: Card, wish: dict[str, Any]) -> bool:
+    """Have its hosts what an order asks of them for each GPU?"""
+    enough = wish.get("minVcpuCountPerGpu", 0) <= card.vcpus and wish.get("minRamPerGpu", 0) <= card.ram
+    allowed = wish.get("allowedCudaVersions")
+    filters = {"cudaVersions": ",".join(allowed)} if allowed else {}
+    filters |= {"minCudaVersion": wish["minCudaVersion"]} if "minCudaVersion" in wish else {}
+    return enough and _has_cuda(card, filters)
+
+
 def _has_cuda(card: Card, query: dict[str, str]) -> bool:
     if "cudaVersions" in query:
         return card.maker == "NVIDIA" and "12.8" in query["cudaVersions"].split(",")

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.runpod import commands
 
 MICRO = 1_000_000
 PROVISIONING_SHARE = 0.4  # of the boot; then the container starts
@@ -42,7 +43,7 @@ def shown(machine: Machine, now: datetime) -> dict[str, Any]:
         "status": status,
         "actions": list(ACTIONS[status]),
         "image": detail.get("image", "runpod/base:1.0.2-ubuntu2404"),
-        "args": detail.get("args", ""),
+        **commands.told(detail),
         "disk": detail.get("disk", 20),
         "mounts": detail.get("mounts", {}),
         "ports": detail.get("ports", []),

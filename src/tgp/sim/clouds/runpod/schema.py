@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from tgp.sim.clouds.runpod import commands
+
 Check: TypeAlias = Callable[[Any], str]  # what is wrong with a value; empty: nothing
 CUDA = re.compile(r"\d{1,4}\.\d{1,4}\Z", re.ASCII)
 LEAST_CUDA = re.compile(r"\d{1,4}(\.\d{1,4})?\Z", re.ASCII)
@@ -75,6 +77,8 @@ POD: dict[str, Check] = {
     "image": _text(),
     "templateId": _text(1),
     "args": _text(),
+    "entrypoint": _texts(),
+    "cmd": _texts(),
     "disk": _number(1),
     "env": _text_map,
     "ports": _texts(),
@@ -88,27 +92,39 @@ POD: dict[str, Check] = {
     "cpu": lambda _value: "",
     "mounts": lambda _value: "",
 }
-MUTABLE = ("name", "image", "args", "disk", "ports", "env", "registry", "mounts", "globalNetworking")
+MUTABLE = (
+    "name",
+    "image",
+    "args",
+    "entrypoint",
+    "cmd",
+    "disk",
+    "ports",
+    "env",
+    "registry",
+    "mounts",
+    "globalNetworking",
+)
 CHANGEABLE: dict[str, Check] = {**{name: POD[name] for name in MUTABLE}, "locked": _flag}
 
 
-def complaints(body: Any) -> list[dict[str, str]]:
+def complaints(body: Any) -> list[str]:
     """Everything the schema has against a body, each with where it stands; 422 where there is any."""
-    found = _object(body, POD, ("name",), "body")
+    found = _object(body, POD, ("name",), "$")
     if not isinstance(body, dict):
         return found
     if "image" not in body and "templateId" not in body:
-        found.append(_complaint("body.image", "required when templateId is not set"))
+        found.append(_complaint("$.image", "required when templateId is not set"))
     if "gpu" in body:
-        found += _object(body["gpu"], GPU, ("id",), "body.gpu")
+        found += _object(body["gpu"], GPU, ("id",), "$.gpu")
     if "cpu" in body:
-        found += _object(body["cpu"], CPU, ("id", "vcpuCount"), "body.cpu")
+        found += _object(body["cpu"], CPU, ("id", "vcpuCount"), "$.cpu")
     return found + _mounts(body)
 
 
-def complaints_of_change(body: Any) -> list[dict[str, str]]:
+def complaints_of_change(body: Any) -> list[str]:
     """The same for `PATCH /v2/pods/{id}`: every field can be left out, and only some can change."""
-    found = _object(body, CHANGEABLE, (), "body")
+    found = _object(body, CHANGEABLE, (), "$")
     return found + _mounts(body) if isinstance(body, dict) else found
 
 
@@ -116,6 +132,12 @@ def broken_rule(body: dict[str, Any]) -> str:
     """A rule between fields that a well-formed body breaks: 400. Empty: none."""
     if ("gpu" in body) == ("cpu" in body):
         return "exactly one of gpu or cpu must be set"
+    if "templateId" not in body and "disk" not in body:
+        return "disk must be set"
+    if "gpu" in body and "count" not in body["gpu"]:
+        return "gpu.count must be set"
+    if not commands.agree(body):
+        return "args and entrypoint or cmd must describe the same command"
     mounts = body.get("mounts", {})
     if "persistent" in mounts and "network" in mounts:
         return "mounts.persistent and mounts.network are mutually exclusive"
@@ -163,17 +185,17 @@ def centres_fault(query: dict[str, str]) -> tuple[int, str]:
     return 0, ""
 
 
-def _mounts(body: dict[str, Any]) -> list[dict[str, str]]:
+def _mounts(body: dict[str, Any]) -> list[str]:
     if "mounts" not in body:
         return []
     mounts = body["mounts"]
-    found = _object(mounts, {"persistent": lambda _value: "", "network": _list_of_one}, (), "body.mounts")
+    found = _object(mounts, {"persistent": lambda _value: "", "network": _list_of_one}, (), "$.mounts")
     if not isinstance(mounts, dict):
         return found
     if "persistent" in mounts:
-        found += _object(mounts["persistent"], PERSISTENT, ("size", "path"), "body.mounts.persistent")
+        found += _object(mounts["persistent"], PERSISTENT, ("size", "path"), "$.mounts.persistent")
     for each in mounts["network"] if isinstance(mounts.get("network"), list) else ():
-        found += _object(each, NETWORK, ("volumeId", "path"), "body.mounts.network")
+        found += _object(each, NETWORK, ("volumeId", "path"), "$.mounts.network")
     return found
 
 
@@ -181,7 +203,7 @@ def _list_of_one(value: Any) -> str:
     return "" if isinstance(value, list) and len(value) <= 1 else "expected array of at most one"
 
 
-def _object(value: Any, known: dict[str, Check], required: tuple[str, ...], where: str) -> list[dict[str, str]]:
+def _object(value: Any, known: dict[str, Check], required: tuple[str, ...], where: str) -> list[str]:
     if not isinstance(value, dict):
         return [_complaint(where, "expected object")]
     found = [_complaint(f"{where}.{key}", "expected required property") for key in required if key not in value]
@@ -193,5 +215,5 @@ def _object(value: Any, known: dict[str, Check], required: tuple[str, ...], wher
     return found
 
 
-def _complaint(where: str, what: str) -> dict[str, str]:
-    return {"location": where, "message": what}
+def _complaint(where: str, what: str) -> str:
+    return f"{where}: {what}"

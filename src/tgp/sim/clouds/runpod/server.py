@@ -14,13 +14,14 @@ from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Stand, Wanted
 from tgp.sim.clouds.machine import Machine, Phase
 from tgp.sim.clouds.mishaps import Mishap, Verb
-from tgp.sim.clouds.runpod import answers, catalog, pods, schema
+from tgp.sim.clouds.runpod import answers, catalog, paging, pods, schema
 from tgp.sim.clouds.runpod.market import card_of, shelves
 from tgp.sim.clouds.simulator import Simulator
 
 KEY = "rpa_SIM5ECRET0K3Y0F0RUNP0D0ABCDEFGH"
 ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 NOTHING_LEFT = "There are no instances currently available with the requested specifications. Please try again later."
+MOST_BYTES = 102_400  # of an order
 MINUTE = 60  # seconds, and calls within them that the headers speak of where nobody is slowed down
 
 
@@ -38,6 +39,8 @@ class RunPodSimulator(Simulator):
         fleet.accounts.open(Tenant("user_2sim0first", "the first account"), KEY)
         fleet.listen(self._take_gpus)
         self.calls_a_minute: int | None = None  # None: nobody is slowed down
+        self.page_rows = paging.MOST_ROWS  # a page may be shorter than it was asked to be
+        self._fails_at = ""  # the cursor of a page that will not come
         self._window: tuple[datetime, int] = (clock.now(), 0)
 
     # -- words ---------------------------------------------------------------------------------------------------------
@@ -94,7 +97,7 @@ class RunPodSimulator(Simulator):
             case ("GET", "v2", "catalog", "datacenters"):
                 return self._centres(call)
             case ("GET", "v2", "pods"):
-                return self._list(tenant, now)
+                return self._list(call, tenant, now)
             case ("POST", "v2", "pods"):
                 return self._create(call, tenant, now)
             case ("GET", "v2", "pods", pod):
@@ -149,15 +152,26 @@ class RunPodSimulator(Simulator):
 
     # -- pods ----------------------------------------------------------------------------------------------------------
 
-    def _list(self, tenant: Tenant, now: datetime) -> Reply:
-        if self.mishap is Mishap.LIST_NOTHING:
-            return answers.json(200, {"pods": []})
-        reply = answers.json(200, {"pods": [pods.shown(machine, now) for machine in self.fleet.listed(tenant)]})
-        if self.mishap is Mishap.LIST_PARTIAL:  # there are no pages: the answer breaks off
-            return replace(reply, content=reply.content[: max(len(reply.content) * 2 // 3, 9)])
-        return reply
+    def _list(self, call: Call, tenant: Tenant, now: datetime) -> Reply:
+        """Newest first, by pages. A failure of the second is announced by the first."""
+        wish = paging.wish_of(call, tenant)
+        if isinstance(wish, str):
+            return answers.invalid([wish])
+        if wish.cursor and wish.cursor == self._fails_at:
+            self._fails_at = ""
+            return self.failure()
+        machines = [] if self.mishap is Mishap.LIST_NOTHING else self.fleet.listed(tenant)
+        page = paging.cut(machines, replace(wish, rows=min(wish.rows, self.page_rows)), tenant)
+        if self.mishap is Mishap.LIST_PARTIAL:
+            self._fails_at = page.cursor or paging.cursor_of(tenant, machines[-1] if machines else None)
+            page = replace(page, cursor=self._fails_at)
+        shown = [pods.shown(machine, now) for machine in page.machines]
+        told = {"nextCursor": page.cursor or None, "hasNextPage": bool(page.cursor)}
+        return answers.json(200, {"pods": shown, "pagination": told})
 
     def _create(self, call: Call, tenant: Tenant, now: datetime) -> Reply:
+        if len(call.body) > MOST_BYTES:
+            return answers.problem(413, f"request body is larger than {MOST_BYTES} bytes")
         try:
             body = msgspec.json.decode(call.body)
         except NO_JSON:
@@ -177,6 +191,8 @@ class RunPodSimulator(Simulator):
             return answers.problem(400, f"gpu type {gpu['id']} does not exist")
         if card is not None and count > (card.most_secure if cloud == "SECURE" else card.most_community):
             return answers.problem(400, f"gpu.count exceeds the maximum for {card.id}")
+        if card is not None and not catalog.suits(card, gpu):
+            return answers.problem(400, NOTHING_LEFT)
         wanted = body.get("dataCenterIds") or [None]
         stands = [stand for place in wanted for stand in self._stands(gpu.get("id", ""), cloud) if _at(stand, place)]
         free = [stand for stand in stands if stand.stock >= count or self.mishap is Mishap.SOLD_TWICE]
@@ -222,7 +238,7 @@ class RunPodSimulator(Simulator):
             return answers.no_json()
         actions = ("start", "stop", "restart", "terminate")
         if not isinstance(body, dict) or set(body) != {"action"} or body["action"] not in actions:
-            return answers.invalid([{"location": "body", "message": "bad action"}])
+            return answers.invalid([f"$.action: value must be one of {', '.join(actions)}"])
         if machine is None:
             return answers.missing()
         locked = machine.detail.get("locked", False) and body["action"] in ("stop", "restart")

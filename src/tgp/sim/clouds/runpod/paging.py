@@ -1,0 +1,64 @@
+"""`GET /v2/pods` by pages since September 2026: newest first, `?limit=&cursor=`, `{nextCursor, hasNextPage}` beside."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tgp.ports.http import Call
+from tgp.sim.clouds.accounts import Tenant
+from tgp.sim.clouds.machine import Machine
+
+MOST_ROWS = 1000
+FIRST = datetime.max.replace(tzinfo=UTC)  # every pod comes after it
+USUAL_ROWS = 100  # where no limit is asked for: not published
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    rows: int
+    cursor: str = ""
+    after: tuple[datetime, str] | None = None  # made at, id: of the last pod of the page before
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    machines: tuple[Machine, ...]
+    cursor: str  # of the next page; empty: this is the last
+
+
+def wish_of(call: Call, tenant: Tenant) -> Wish | str:
+    """What a call asks for, or what is wrong with it: a limit out of bounds, a cursor that this account never got."""
+    limit, cursor = call.parameter("limit") or str(USUAL_ROWS), call.parameter("cursor") or ""
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit) <= MOST_ROWS):
+        return f"$.limit: value must be from 1 to {MOST_ROWS}"
+    if not cursor:
+        return Wish(int(limit))
+    after = _read(cursor, tenant)
+    return "$.cursor: invalid cursor" if after is None else Wish(int(limit), cursor, after)
+
+
+def cut(machines: Sequence[Machine], wish: Wish, tenant: Tenant) -> Page:
+    newest = sorted(machines, key=_place, reverse=True)
+    left = [machine for machine in newest if wish.after is None or _place(machine) < wish.after]
+    rows = left[: wish.rows]
+    return Page(tuple(rows), cursor_of(tenant, rows[-1]) if len(left) > len(rows) else "")
+
+
+def cursor_of(tenant: Tenant, machine: Machine | None) -> str:
+    """Of the page that follows this machine; None: of the page that follows nothing."""
+    made, name = _place(machine) if machine else (FIRST, "")
+    return base64.urlsafe_b64encode(f"{tenant.id}|{made.isoformat()}|{name}".encode()).decode()
+
+
+def _read(cursor: str, tenant: Tenant) -> tuple[datetime, str] | None:
+    try:
+        account, made, name = base64.b64decode(cursor.encode(), b"-_", validate=True).decode().split("|")
+        return (datetime.fromisoformat(made), name) if account == tenant.id else None
+    except (ValueError, binascii.Error):
+        return None
+
+
+def _place(machine: Machine) -> tuple[datetime, str]:
+    return machine.created_at, machine.id
