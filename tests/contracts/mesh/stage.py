@@ -59,8 +59,8 @@ class Kind:
         return TailscaleMesh(settings, secrets, dial, clock, base_url=URL)
 
 
-def _headscale(minor: int) -> Callable[[Clock, int | str], V2Server]:
-    return lambda clock, seed: HeadscaleSimulator(clock, seed, minor=minor)
+def _headscale(minor: int, *, without_v2: bool = False) -> Callable[[Clock, int | str], V2Server]:
+    return lambda clock, seed: HeadscaleSimulator(clock, seed, minor=minor, without_v2=without_v2)
 
 
 KINDS = (
@@ -68,6 +68,7 @@ KINDS = (
     Kind("headscale-0.29", _headscale(29), Backend.HEADSCALE, by_oauth=False, tells_keys=True),
     Kind("headscale-0.30", _headscale(30), Backend.HEADSCALE, by_oauth=False),
     Kind("headscale-0.30-oauth", _headscale(30), Backend.HEADSCALE, by_oauth=True),
+    Kind("headscale-0.30-v1", _headscale(30, without_v2=True), Backend.HEADSCALE, by_oauth=False, tells_keys=True),
 )
 
 

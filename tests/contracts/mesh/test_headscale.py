@@ -119,6 +119,62 @@ def test_a_node_that_could_not_be_found_with_an_error_500_is_gone() -> None:
     play(OLD, script)
 
 
+V1_OF_30 = KINDS[4]
+
+
+def test_a_problem_document_is_read_as_its_older_errors_are() -> None:
+    """From 0.30 on: RFC 7807, and an unknown key is an error where it was a success."""
+
+    async def script(stage: Stage) -> None:
+        _, trace = await stage.joined()
+        stage.aim(MeshMishap.ERROR, MeshVerb.LIST)
+        await stage.raises(MeshBusy, stage.mesh.find(trace))
+        await stage.mesh.remove(trace)
+        assert trace.key_id not in stage.tailnet.keys
+        await stage.mesh.remove(trace)  # the key is not known any more
+
+        answers = [await stage.server.handle(call) for verb, call in stage.calls if verb is MeshVerb.REVOKE]
+        assert {answer.status for answer in answers} == {404}
+        assert {answer.header("Content-Type") for answer in answers} == {"application/problem+json"}
+
+    play(V1_OF_30, script)
+
+
+@pytest.mark.parametrize("kind", [OLD, NEW, V1_OF_30], ids=lambda kind: kind.name)
+def test_a_refusal_is_told_in_either_shape(kind: Kind) -> None:
+    """Whether a release tells its errors as gRPC does, as Tailscale does, or by RFC 7807."""
+
+    async def script(stage: Stage) -> None:
+        for body in (
+            {"code": 3, "message": "tag must start with the string 'tag:'", "details": []},
+            {"message": "tag must start with the string 'tag:'", "status": 400},
+            {"title": "Bad Request", "status": 400, "detail": "tag must start with the string 'tag:'"},
+        ):
+            stage.instead.append((MeshVerb.MINT, Reply(400, msgspec.json.encode(body))))
+            refused = await stage.raises(MeshRefused, stage.mesh.enrol(stage.ticket()))
+
+            assert "must start with" in str(refused)
+
+    play(kind, script)
+
+
+@pytest.mark.parametrize("kind", [OLD, NEW, V1_OF_30], ids=lambda kind: kind.name)
+def test_an_unknown_key_is_gone_in_either_shape(kind: Kind) -> None:
+    async def script(stage: Stage) -> None:
+        for status, body in (
+            (404, {"code": 5, "message": "record not found", "details": []}),
+            (404, {"title": "Not Found", "status": 404, "detail": "expiring pre-auth key"}),
+            (404, {"message": "revoking auth key", "status": 404}),
+        ):
+            _, trace = await stage.joined()
+            stage.instead.append((MeshVerb.REVOKE, Reply(status, msgspec.json.encode(body))))
+            await stage.mesh.remove(trace)
+
+            assert stage.tailnet.seats == {}
+
+    play(kind, script)
+
+
 def test_an_old_headscale_is_told_to_be_too_old() -> None:
     async def script(stage: Stage) -> None:
         assert isinstance(stage.server, HeadscaleSimulator)

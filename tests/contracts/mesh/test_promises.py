@@ -226,6 +226,131 @@ def test_a_namesake_is_not_taken_for_ours(kind: Kind) -> None:
 
 
 @every_kind
+def test_a_device_under_another_key_is_not_ours_by_its_name(kind: Kind) -> None:
+    """With our hostname and our tags, and before our own machine has joined: anybody with a key may take a name."""
+
+    async def script(stage: Stage) -> None:
+        made, trace = await stage.enrolled("train")
+        other = stage.tailnet.join(stage.tailnet.issue((TAG,)).secret, "train")
+        assert await stage.mesh.find(trace) is None
+        ours = stage.tailnet.join(key_of(made), "train")
+        await asyncio.sleep(10)
+        if kind.tells_keys:
+            found = await stage.mesh.find(trace)
+        else:  # nothing tells the two apart before the Node is there
+            await stage.raises(MeshRefused, stage.mesh.find(trace))
+            found = await stage.mesh.find(replace(trace, addresses=ours.addresses))
+        assert found is not None
+        assert found.id == ours.id
+        await stage.mesh.remove(replace(trace, device_id=found.id))
+
+        assert list(stage.tailnet.seats) == [other.id]
+
+    play(kind, script)
+
+
+@every_kind
+def test_a_device_under_another_key_is_not_removed_for_its_name(kind: Kind) -> None:
+    async def script(stage: Stage) -> None:
+        _, trace = await stage.enrolled("train")
+        other = stage.tailnet.join(stage.tailnet.issue((TAG,)).secret, "train")
+        await asyncio.sleep(60)
+        await stage.mesh.remove(trace)
+
+        assert list(stage.tailnet.seats) == [other.id]
+        assert not stage.tailnet.keys.get(trace.key_id) or stage.tailnet.keys[trace.key_id].revoked_at
+
+    play(kind, script)
+
+
+@every_kind
+def test_a_machine_that_joins_while_it_is_removed_goes_too(kind: Kind) -> None:
+    """Between the look at its key and the key's end."""
+
+    async def script(stage: Stage) -> None:
+        made, trace = await stage.enrolled("train")
+        stage.tailnet.join(stage.tailnet.issue((TAG,)).secret, "other")
+        await asyncio.sleep(60)
+        answers: list[Reply] = []
+
+        def joins_now(reply: Reply) -> Reply:
+            if not answers:
+                stage.tailnet.join(key_of(made), "train")
+            answers.append(reply)
+            return reply
+
+        if kind.tells_keys:
+            stage.tailnet.join(key_of(made), "train")
+        else:
+            stage.retell = joins_now
+        await stage.mesh.remove(trace)
+
+        assert [seat.hostname for seat in stage.tailnet.devices()] == ["other"]
+
+    play(kind, script)
+
+
+@every_kind
+def test_whether_a_key_was_used_is_asked_once(kind: Kind) -> None:
+    async def script(stage: Stage) -> None:
+        _, trace = await stage.joined()
+        stage.calls.clear()
+        for _ in range(5):
+            await asyncio.sleep(10)
+            assert await stage.mesh.find(trace) is not None
+
+        assert stage.count(MeshVerb.KEYS) == (0 if kind.tells_keys else 1)
+
+    play(kind, script)
+
+
+@every_kind
+def test_a_look_at_a_key_that_fails_tells_nothing(kind: Kind) -> None:
+    async def script(stage: Stage) -> None:
+        _, trace = await stage.joined()
+        stage.aim(MeshMishap.ERROR, MeshVerb.KEYS)
+        if kind.tells_keys:
+            assert await stage.mesh.find(trace) is not None
+            return
+        await stage.raises(MeshBusy, stage.mesh.find(trace))
+        assert await stage.mesh.find(trace) is not None
+
+    play(kind, script)
+
+
+MORE = (  # how an API could come to say that a list goes on
+    {"pagination": {"nextCursor": "c2", "hasNextPage": True}},
+    {"nextPageToken": "c2"},
+    {"next_page_token": "c2"},
+    {"has_more": True},
+    {"links": {"next": "/api/v2/devices?page=2"}},
+)
+
+
+@every_kind
+def test_a_list_that_comes_to_have_pages_is_unknown(kind: Kind) -> None:
+    """None of these lists has pages today. A device on a second one would count as gone."""
+
+    async def script(stage: Stage) -> None:
+        _, trace = await stage.joined()
+        for more in MORE:
+            stage.retell = lambda reply, more=more: _beside(reply, more)
+            await asyncio.sleep(10)
+            await stage.raises(MeshBusy, stage.mesh.find(replace(trace, hostname="on-the-second-page")))
+            await stage.raises(MeshBusy, stage.mesh.remove(trace))
+
+        assert len(stage.tailnet.seats) == 1
+
+    play(kind, script)
+
+
+def _beside(reply: Reply, more: dict[str, object]) -> Reply:
+    body = msgspec.json.decode(reply.content or b"null")
+    is_list = isinstance(body, dict) and ("devices" in body or "nodes" in body)
+    return replace(reply, content=msgspec.json.encode(body | more)) if is_list else reply
+
+
+@every_kind
 def test_what_is_older_than_the_record_is_never_ours(kind: Kind) -> None:
     """Not even under our hostname, tags and address: the machine of an earlier attempt."""
 

@@ -62,9 +62,13 @@ def rows_of(body: dict[str, Any], name: str, who: str) -> list[Any]:
 
 def on_one_page(body: dict[str, Any], who: str) -> None:
     """Of a list that has no pages: an API that comes to have them says so beside it, and then it is not whole."""
-    told = next((name for name, value in body.items() if _goes_on(name, value)), None)
-    if told is not None:
-        raise CannotTell(f"{who} answered with a list that goes on (`{shown(told)}`), and its pages are not known here")
+    if told := goes_on(body):
+        raise CannotTell(f"{who} answered with a list that goes on (`{told}`), and its pages are not known here")
+
+
+def goes_on(body: dict[str, Any]) -> str:
+    """The field by which an answer says that there is more of its list; empty: none does."""
+    return next((shown(name) for name, value in body.items() if _goes_on(name, value)), "")
 
 
 def _goes_on(name: str, value: Any) -> bool:

@@ -4,7 +4,7 @@ half a body, JSON of another shape) is `MeshBusy`, never an empty list.
 
 from typing import Any
 
-from tgp.adapters.clouds.reading import whatever_came
+from tgp.adapters.clouds.reading import goes_on, whatever_came
 from tgp.ports.http import Reply, Unreadable
 from tgp.ports.mesh import MeshBusy
 
@@ -35,8 +35,13 @@ def mapping_of(reply: Reply, who: str, what: str) -> dict[str, Any]:
 
 
 def rows_of(body: dict[str, Any], name: str, who: str) -> list[dict[str, Any]]:
-    """A list that must be there, of objects: an answer without it is not an empty list."""
+    """A list that must be there, of objects: an answer without it is not an empty list.
+
+    These APIs have no pages. One that comes to have them says so beside its list, which then is not whole.
+    """
     rows = body.get(name)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise MeshBusy(f"{who} answered without a list `{name}`")
+    if told := goes_on(body):
+        raise MeshBusy(f"{who} answered with a list that goes on (`{told}`), and its pages are not known here")
     return rows

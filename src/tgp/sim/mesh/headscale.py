@@ -1,6 +1,8 @@
 """A pretend Headscale: 0.29 with its own API v1, or 0.30 with Tailscale's shapes beside it."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from random import Random
 from typing import Any
 
@@ -21,22 +23,30 @@ STATUS = {UNKNOWN: 500, INVALID: 400, NOT_FOUND: 404}
 
 
 class HeadscaleSimulator(V2Server):
-    """`api_key` opens everything. `minor`: 29, or 30 and above for the v2 shapes too."""
+    """`api_key` opens everything. `minor`: 29, or 30 and above for the v2 shapes too, and for errors in RFC 7807.
+
+    `without_v2`: as a 0.30 behind something that lets v1 through alone.
+    """
 
     tells_tags = False
 
-    def __init__(self, clock: Clock, seed: int | str, *, minor: int = 29) -> None:
+    def __init__(self, clock: Clock, seed: int | str, *, minor: int = 29, without_v2: bool = False) -> None:
         tailnet = Tailnet(
             clock, seed, domain="tail.example.com", key_prefix="hskey-auth-", lingering=INACTIVITY, in_order=True
         )
         super().__init__(clock, seed, tailnet)
         self.minor = minor
+        self._without_v2 = without_v2
         self.api_key = f"hskey-api-{Random(f'{seed}/headscale').randrange(16**40):040x}"
         self._admin = OAuthClient("admin", "", scopes=("all",), tags=())
 
     @property
     def has_v2(self) -> bool:
-        return self.minor >= 30
+        return self.minor >= 30 and not self._without_v2
+
+    def problem(self, code: int, message: str, doing: str = "") -> Reply:
+        """An error of v1: gRPC's up to 0.29; from 0.30 on a problem document, which tells `doing` and then why."""
+        return rfc_problem(STATUS[code], doing or message, message) if self.minor >= 30 else grpc_problem(code, message)
 
     def verb_of(self, call: Call) -> MeshVerb:
         match (call.method, call.path.split("/")[1:]):
@@ -57,7 +67,7 @@ class HeadscaleSimulator(V2Server):
         if call.path == "/version":
             return answer({"version": f"v0.{self.minor}.3", "commit": "", "buildTime": "", "dirty": False})
         if call.path.startswith("/api/v2/") and self.has_v2:
-            return super().route(call, verb)
+            return _with_status(super().route(call, verb))
         if not call.path.startswith("/api/"):
             return NO_PAGE
         if call.header("Authorization") != f"Bearer {self.api_key}":
@@ -99,24 +109,24 @@ class HeadscaleSimulator(V2Server):
             case ("GET", ["node"]):
                 return answer({"nodes": [self._node(seat) for seat in self.tailnet.devices()]})
             case ("DELETE", ["node", node_id]):
-                return answer({}) if self.tailnet.remove(node_id) else grpc_problem(NOT_FOUND, "node not found")
+                return answer({}) if self.tailnet.remove(node_id) else self.problem(NOT_FOUND, "node not found")
             case _:
-                return grpc_problem(NOT_FOUND, "Not Found")
+                return self.problem(NOT_FOUND, "Not Found")
 
     def _make_key(self, call: Call) -> Reply:
         body = _body(call)
         tags = body.get("aclTags") or []
         if body.get("user") not in (None, "0", 0):
-            return grpc_problem(UNKNOWN, "user not found")
+            return self.problem(UNKNOWN, "user not found")
         for tag in tags:
             if not str(tag).startswith("tag:"):
-                return grpc_problem(INVALID, "tag must start with the string 'tag:'")
+                return self.problem(INVALID, "tag must start with the string 'tag:'")
         if not tags:
-            return grpc_problem(UNKNOWN, "auth-key must be either tagged or owned by user")
+            return self.problem(UNKNOWN, "auth-key must be either tagged or owned by user")
         try:
             ends_at = datetime.fromisoformat(body["expiration"])
         except (KeyError, TypeError, ValueError):
-            return grpc_problem(INVALID, "proto: invalid value for google.protobuf.Timestamp")
+            return self.problem(INVALID, "proto: invalid value for google.protobuf.Timestamp")
         key = self.tailnet.issue(
             tuple(sorted(set(tags))),
             reusable=bool(body.get("reusable")),
@@ -126,13 +136,15 @@ class HeadscaleSimulator(V2Server):
         return answer({"preAuthKey": self._pre_auth_key(key) | {"key": key.secret}})
 
     def _expire_key(self, call: Call) -> Reply:
-        """Succeeds for a key that is not there, too."""
-        self.tailnet.revoke(str(_body(call).get("id", "")))
+        """Up to 0.29 it succeeds for a key that is not there, too."""
+        if not self.tailnet.revoke(str(_body(call).get("id", ""))) and self.minor >= 30:
+            return self.problem(NOT_FOUND, "record not found", "expiring pre-auth key")
         return answer({})
 
     def _delete_key(self, key_id: str) -> Reply:
         """Its nodes do not remember it any more, and with it that they were ephemeral."""
-        self.tailnet.keys.pop(key_id, None)
+        if self.tailnet.keys.pop(key_id, None) is None and self.minor >= 30:
+            return self.problem(NOT_FOUND, "record not found", "deleting pre-auth key")
         for seat in self.tailnet.devices():
             if seat.key_id == key_id:
                 seat.key_id, seat.ephemeral, seat.ends_at = "", False, None
@@ -182,10 +194,24 @@ class HeadscaleSimulator(V2Server):
         return Reply(429, b"Too Many Requests\n", headers)
 
     def failure(self) -> Reply:
-        return grpc_problem(UNKNOWN, "database is locked")
+        said = "database is locked"
+        return problem(500, said) if self.has_v2 else self.problem(UNKNOWN, said, "listing nodes")
 
     def unknown(self) -> Reply:
-        return grpc_problem(NOT_FOUND, "node not found")
+        return problem(404, "node not found") if self.has_v2 else self.problem(NOT_FOUND, "node not found")
+
+
+def rfc_problem(status: int, detail: str, why: str) -> Reply:
+    body = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail, "errors": [{"message": why}]}
+    return Reply(status, msgspec.json.encode(body), (("Content-Type", "application/problem+json"),))
+
+
+def _with_status(reply: Reply) -> Reply:
+    """Its v2 tells errors as Tailscale does, and their status beside."""
+    if reply.ok or reply.header("Content-Type") != JSON[0][1]:
+        return reply
+    body = msgspec.json.decode(reply.content)
+    return replace(reply, content=msgspec.json.encode({"status": reply.status, **body}))
 
 
 def grpc_problem(code: int, message: str) -> Reply:

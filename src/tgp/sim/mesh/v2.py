@@ -66,7 +66,7 @@ class V2Server(ControlServer):
                 return MeshVerb.TOKEN
             case ("POST", ["api", "v2", "tailnet", _, "keys"]):
                 return MeshVerb.MINT
-            case ("GET", ["api", "v2", "tailnet", _, "keys"]):
+            case ("GET", ["api", "v2", "tailnet", _, "keys"] | ["api", "v2", "tailnet", _, "keys", _]):
                 return MeshVerb.KEYS
             case ("GET", ["api", "v2", "tailnet", _, "devices"]):
                 return MeshVerb.LIST
@@ -89,6 +89,9 @@ class V2Server(ControlServer):
         match verb:
             case MeshVerb.MINT:
                 return self._mint(call, client)
+            case MeshVerb.KEYS if last != "keys":
+                key = self.tailnet.keys.get(last)
+                return answer(self._key(key)) if key is not None else self.unknown()
             case MeshVerb.KEYS:
                 rows = [self._key(key) for key in self.tailnet.keys.values() if self.tailnet.is_valid(key)]
                 return answer({"keys": rows})

@@ -49,6 +49,12 @@ class V1Control:
     def ids_are_its_own(self) -> bool:
         return self._dialect.ids_are_its_own
 
+    async def tells_keys(self) -> bool:
+        return True
+
+    async def is_unused(self, key_id: str) -> bool:  # noqa: ARG002 - its nodes tell by which key they joined
+        return False
+
     async def mint(self, ticket: Ticket, lasts: timedelta) -> Minted:  # noqa: ARG002 - a key has no description here
         ends_at = self._clock.now() + lasts
         reply = await self._send(wire.mint(ends_at, ephemeral=self._settings.ephemeral, tags=self._settings.tags))
@@ -114,6 +120,12 @@ class FoundOut:
     @property
     def ids_are_its_own(self) -> bool:
         return self._dialect.ids_are_its_own
+
+    async def tells_keys(self) -> bool:
+        return await (await self._control()).tells_keys()
+
+    async def is_unused(self, key_id: str) -> bool:
+        return await (await self._control()).is_unused(key_id)
 
     async def mint(self, ticket: Ticket, lasts: timedelta) -> Minted:
         return await (await self._control()).mint(ticket, lasts)

@@ -38,6 +38,17 @@ class V2Control:
     def ids_are_its_own(self) -> bool:
         return self._dialect.ids_are_its_own
 
+    async def tells_keys(self) -> bool:
+        return False
+
+    async def is_unused(self, key_id: str) -> bool:
+        reply = await self._send(wire.key(key_id))
+        if _is_gone(reply):
+            return False
+        if reply.status != 200:
+            raise self._failure(reply, Verb.KEYS)
+        return wire.read_unused(reply, self.title)
+
     async def mint(self, ticket: Ticket, lasts: timedelta) -> Minted:
         tags = self._settings.tags
         reply = await self._send(wire.mint(ticket, lasts, ephemeral=self._settings.ephemeral, tags=tags))

@@ -58,6 +58,15 @@ def keys() -> Call:
     return Call("GET", f"{TAILNET}/keys")
 
 
+def key(key_id: str) -> Call:
+    return Call("GET", f"{TAILNET}/keys/{quote(key_id, safe='')}")
+
+
+def read_unused(reply: Reply, title: str) -> bool:
+    """A single-use key is invalid once it was used, as it is when it has ended or was revoked."""
+    return mapping_of(reply, title, "a key").get("invalid") is False
+
+
 def delete_device(device_id: str) -> Call:
     return Call("DELETE", f"/api/v2/device/{quote(device_id, safe='')}")
 
