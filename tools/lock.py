@@ -20,6 +20,15 @@ COMPILE = (
     "--no-header",
     "--quiet",
 )
+NPM_LOCK = (
+    "npm",
+    "install",
+    "--package-lock-only",
+    "--ignore-scripts",
+    "--omit-lockfile-registry-resolved",
+    "--no-audit",
+    "--no-fund",
+)
 
 
 def main() -> int:
@@ -31,6 +40,9 @@ def main() -> int:
             wanted, locked = f"requirements/{name}.in", f"requirements/{name}.txt"
             subprocess.run([f"{folder}/bin/uv", *COMPILE, *sys.argv[1:], wanted, "-o", locked], cwd=HOUSE, check=True)
             print(f"✓ {locked}", flush=True)
+    for wanted in sorted((HOUSE / "requirements" / CLIENTS / "npm").glob("*/package.json")):
+        subprocess.run(NPM_LOCK, cwd=wanted.parent, check=True)
+        print(f"✓ {wanted.parent.relative_to(HOUSE)}/package-lock.json", flush=True)
     return 0
 
 

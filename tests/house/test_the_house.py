@@ -1,6 +1,7 @@
 """What the house promises about itself, held against the real tree."""
 
 import ast
+import json
 import re
 import subprocess
 import tomllib
@@ -80,6 +81,10 @@ def test_locks_carry_hashes_and_no_address():
         text = lock.read_text()
         assert "--hash=sha256:" in text, lock
         assert not re.search(r"https?://|--index-url|--find-links|/(?:home|root|opt)/", text), lock
+    for lock in (HOUSE / "requirements").rglob("package-lock.json"):
+        packages = json.loads(lock.read_text())["packages"]
+        assert all("integrity" in held for name, held in packages.items() if name), lock
+        assert not any("resolved" in held for held in packages.values()), lock
 
 
 def test_files_name_no_path_of_a_machine():

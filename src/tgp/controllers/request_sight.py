@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -47,7 +48,7 @@ from tgp.core.rules.node_dress import dress_of, future_node, pool_name, undress
 from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
 from tgp.core.rules.nodeclass import backend_of, listed
 from tgp.core.rules.patience import patience_for
-from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose, offer_of, own_marks
+from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose, offer_of, own_marks, sized
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
 from tgp.core.rules.sources import lacking, sources_of
 from tgp.core.rules.steps import NO_USE
@@ -375,9 +376,12 @@ class Lookout:
         """What the provider tells of a living machine goes into its attempt, and with the next word onto paper."""
         if not isinstance(presence, Found) or attempt.outcome != LAUNCHED:
             return sight.attempts
-        instance, changes = presence.instance, {}
+        instance = presence.instance
+        changes: dict[str, Any] = {}
         if instance.hourly_microusd is not None and usd(instance.hourly_microusd) != attempt.hourly_price:
             changes["hourly_price"] = usd(instance.hourly_microusd)
+        if attempt.offer is not None and (told := sized(attempt.offer, instance)) != attempt.offer:
+            changes["offer"] = told
         if instance.id != attempt.instance_id:
             changes["instance_id"] = instance.id
         till = till_of_attempt(attempt)

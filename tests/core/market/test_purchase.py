@@ -10,11 +10,12 @@ from tests.core.market.offers import DOLLAR, NOW, AListing, an_offer
 from tests.core.market.test_class_wish import a_class, a_market
 from tests.core.rules.a_sight import over
 from tgp.api.decoding import decode
-from tgp.api.request import GPURequest
+from tgp.api.request import ChosenOffer, GPURequest
+from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.marks import Marks
 from tgp.core.model.offer import Offer
 from tgp.core.rules.limits import Holding
-from tgp.core.rules.purchase import Buy, Shop, Stay, choose, chosen, holding, life_of, offer_of, own_marks
+from tgp.core.rules.purchase import Buy, Shop, Stay, choose, chosen, holding, life_of, offer_of, own_marks, sized
 from tgp.core.rules.sources import sources_of
 
 CLASS = {"providers": [{"name": "vultr"}, {"name": "vast"}], "bootPolicy": "Any"}
@@ -218,3 +219,20 @@ def test_what_failed_for_this_request_is_left_alone_also_by_a_leader_that_rememb
     shop = a_shop(CHEAP, DEAR)
 
     assert bought(replace(shop, marks=own_marks(shop.marks, (failed,)))) == "dear"
+
+
+@pytest.mark.parametrize(
+    ("offered", "seen", "written"),
+    [
+        ((None, None), (12, 82), (12, 82)),
+        ((None, None), (0, 0), (None, None)),
+        ((16, 64), (12, 82), (16, 64)),
+        ((None, 64), (12, 82), (12, 64)),
+    ],
+)
+def test_a_machine_tells_the_size_that_its_offer_did_not(offered, seen, written):
+    """From then on it counts against `limits.resources`."""
+    offer = ChosenOffer(provider="runpod", instance_type="x", vcpus=offered[0], memory_gib=offered[1])
+    told = sized(offer, Instance("i-1", "t", InstanceState.RUNNING, vcpus=seen[0], memory_gib=seen[1]))
+
+    assert (told.vcpus, told.memory_gib) == written

@@ -45,6 +45,7 @@ def skus(ranking) -> list[str]:
         ({}, Wish(min_vcpus=17), PassedOver.FEW_VCPUS),
         ({"vcpus": 0}, Wish(min_vcpus=1), PassedOver.FEW_VCPUS),
         ({}, Wish(min_memory_gib=129), PassedOver.LITTLE_MEMORY),
+        ({"vcpus": 0, "memory_gib": 0, "sized_by_order": True}, Wish(min_vcpus=64, min_memory_gib=512), None),
         ({"spot": True}, Wish(), PassedOver.SPOT_NOT_ALLOWED),
         ({}, Wish(kinds=Kinds.SPOT), PassedOver.NOT_SPOT),
         ({}, Wish(regions=("us-east", "DE")), PassedOver.WRONG_REGION),

@@ -24,6 +24,8 @@ class Instance:
     sku: str = ""
     place: str = ""
     hourly_microusd: int | None = None  # what the provider bills now; None: it does not say
+    vcpus: int = 0  # 0: not told
+    memory_gib: int = 0  # 0: not told
     spot: bool = False
     interrupted: bool = False  # stopped or broken because a spot machine was taken back
     created_at: datetime | None = None  # None: the provider does not list it

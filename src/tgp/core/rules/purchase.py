@@ -5,12 +5,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from msgspec import structs
+
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, ChosenOffer, GPURequestSpec
 from tgp.api.values import NEVER, microusd, span, usd
 from tgp.core.model.book import PriceBook, Row
 from tgp.core.model.gpus import members, resource_name
+from tgp.core.model.instance import Instance
 from tgp.core.model.marks import Marks
 from tgp.core.model.offer import BootMode, Offer, Trust
 from tgp.core.model.wish import Kinds, PassedOver, Wish
@@ -173,6 +176,12 @@ def chosen(buy: Buy) -> ChosenOffer:
         spot=offer.spot,
         hourly_price=usd(buy.hourly_microusd),
     )
+
+
+def sized(written: ChosenOffer, instance: Instance) -> ChosenOffer:
+    """With the machine's own vCPUs and memory where the offer did not tell them: from then on they count in limits."""
+    vcpus, memory_gib = written.vcpus or instance.vcpus or None, written.memory_gib or instance.memory_gib or None
+    return structs.replace(written, vcpus=vcpus, memory_gib=memory_gib)
 
 
 def offer_of(written: ChosenOffer) -> Offer:

@@ -119,3 +119,29 @@ def test_a_catalogue_of_another_shape_is_unknown():
 def test_an_offer_of_somebody_else_is_not_ordered(sku: str):
     with pytest.raises(OrderRefused):
         catalog.parts_of(sku)
+
+
+@pytest.mark.parametrize(
+    ("versions", "stock"),
+    [
+        ([{"version": "12.8", "available": True}], Stock.CONFIRMED),
+        ([{"version": "12.11", "available": True}], Stock.CONFIRMED),  # above 12.8: it is no decimal
+        ([{"version": "13.0", "available": True}, {"version": "12.4", "available": True}], Stock.CONFIRMED),
+        ([{"version": "12.8", "available": False}, {"version": "12.4", "available": True}], Stock.NONE),
+        ([{"version": "12.4", "available": True}], Stock.NONE),
+        ([{"version": None, "available": True}], Stock.NONE),
+        ([], Stock.CONFIRMED),  # not told
+        (None, Stock.CONFIRMED),
+    ],
+)
+def test_hosts_that_are_too_old_for_an_order_are_no_stock(versions, stock):
+    page = catalog.read(reply(200, {"gpus": [a_card(cudaVersions=versions)]}), "SECURE", 1)
+
+    assert {offer.stock for offer in catalog.listing([page]).offers} == {stock}
+
+
+def test_what_the_catalogue_does_not_tell_is_asked_for_by_the_order():
+    page = catalog.read(reply(200, {"gpus": [a_card()]}), "SECURE", 1)
+    (offer,) = catalog.listing([page]).offers
+
+    assert (offer.vcpus, offer.memory_gib, offer.sized_by_order) == (0, 0, True)

@@ -26,6 +26,8 @@ def test_a_running_pod_says_all_that_is_asked():
         said="RUNNING",
         sku=f"{CARD}:2:SECURE",
         place="EU-RO-1",
+        vcpus=12,
+        memory_gib=82,
         hourly_microusd=1_380_000,
         created_at=datetime(2026, 6, 1, 12, tzinfo=UTC),
         public_ip="203.0.113.9",
@@ -62,6 +64,13 @@ def test_running_without_a_runtime_is_progress_and_not_running():
 def test_a_stopped_pod_does_not_claim_to_be_free():
     """It says 0, and its disk is billed."""
     assert read(status="EXITED", cost=0.0, runtime=None).hourly_microusd is None
+
+
+@pytest.mark.parametrize("told", [{}, {"vcpuCount": None, "memory": "82"}, {"vcpuCount": 0, "memory": -1}, None])
+def test_a_pod_that_does_not_tell_its_size_is_not_one_of_nothing(told: Any):
+    pod = read(gpu=told if told is None else {"id": CARD, "count": 2, **told})
+
+    assert (pod.vcpus, pod.memory_gib) == (0, 0)
 
 
 @pytest.mark.parametrize("cost", [None, "free", -1, 10**9, True])

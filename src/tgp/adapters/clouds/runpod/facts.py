@@ -17,4 +17,5 @@ FACTS = CloudFacts(
     user_data_bytes=0,  # a container takes none
     # The schema's example is 60 a minute for everything; a listing of offers asks up to 20 times every two minutes.
     rates={"": Rate(40, timedelta(minutes=1), burst=10)},
+    judged_by="@runpod/mcp-server 4.0.0",
 )

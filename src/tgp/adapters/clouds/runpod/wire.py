@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.reading import Odd, address, identifier, mapping_of, moment, shown, text
+from tgp.adapters.clouds.reading import Odd, address, identifier, mapping_of, moment, shown, text, whole
 from tgp.adapters.clouds.runpod import problems
 from tgp.adapters.clouds.runpod.catalog import ANYWHERE, parts_of, sku_of
 from tgp.adapters.clouds.runpod.facts import FACTS, MIN_CUDA
@@ -24,6 +24,7 @@ from tgp.ports.http import NO_JSON, Call, Reply, json_call
 
 TOKEN_VARIABLE = "TGP_TOKEN"  # noqa: S105 - the name of a variable
 TAGS_VARIABLE = "TGP_TAGS"
+MOST_SHARE = 65_536  # vCPUs, or GiB, of one pod; beyond it lies an error
 NVIDIA = "nvidia.com/gpu"
 DISK_GB = 50  # of a pod nobody chose a disk for: the documentation's own example
 LAUNCH_TIMEOUT = timedelta(seconds=60)  # the documentation's own example waits so long
@@ -171,6 +172,8 @@ def _instance(row: Any) -> Instance:
         said=said,
         sku=_sku(row),
         place=_place(row),
+        vcpus=_share(row, "vcpuCount"),
+        memory_gib=_share(row, "memory"),
         hourly_microusd=_cost(row),
         created_at=_created_at(row),
         public_ip=_public_ip(runtime),
@@ -200,6 +203,14 @@ def _sku(row: dict[str, Any]) -> str:
         return ""
     count = gpu.get("count", 1)
     return sku_of(shown(gpu["id"]), count, shown(cloud)) if type(count) is int else ""
+
+
+def _share(row: dict[str, Any], name: str) -> int:
+    """What the whole pod has of it, rounded down; 0: not told."""
+    try:
+        return whole(row["gpu"], name, least=1, most=MOST_SHARE) if isinstance(row.get("gpu"), dict) else 0
+    except Odd:
+        return 0
 
 
 def _place(row: dict[str, Any]) -> str:
