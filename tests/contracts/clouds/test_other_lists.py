@@ -1,4 +1,4 @@
-"""Lists beside those of machines from which an absence is concluded: images at Vultr, start-up scripts at Paperspace."""
+"""Lists beside those of machines that an absence is concluded from: Vultr's images, Paperspace's start-up scripts."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias

@@ -8,6 +8,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from tests.contracts.clouds.promises.pages import MORE
 from tests.contracts.mesh.stage import API_KEY, AUTH_KEY, CLIENT_SECRET, KINDS, TAG, URL, Kind, Stage, key_of, play
 from tgp.core.model.mesh import TAILNET, Backend, TailscaleJoin
 from tgp.core.model.secret import Secret
@@ -316,15 +317,6 @@ def test_a_look_at_a_key_that_fails_tells_nothing(kind: Kind) -> None:
         assert await stage.mesh.find(trace) is not None
 
     play(kind, script)
-
-
-MORE = (  # how an API could come to say that a list goes on
-    {"pagination": {"nextCursor": "c2", "hasNextPage": True}},
-    {"nextPageToken": "c2"},
-    {"next_page_token": "c2"},
-    {"has_more": True},
-    {"links": {"next": "/api/v2/devices?page=2"}},
-)
 
 
 @every_kind
