@@ -40,9 +40,9 @@ def main() -> int:
             wanted, locked = f"requirements/{name}.in", f"requirements/{name}.txt"
             subprocess.run([f"{folder}/bin/uv", *COMPILE, *sys.argv[1:], wanted, "-o", locked], cwd=HOUSE, check=True)
             print(f"✓ {locked}", flush=True)
-    for wanted in sorted((HOUSE / "requirements" / CLIENTS / "npm").glob("*/package.json")):
-        subprocess.run(NPM_LOCK, cwd=wanted.parent, check=True)
-        print(f"✓ {wanted.parent.relative_to(HOUSE)}/package-lock.json", flush=True)
+    for client in sorted((HOUSE / "requirements" / CLIENTS / "npm").glob("*/package.json")):
+        subprocess.run(NPM_LOCK, cwd=client.parent, check=True)
+        print(f"✓ {client.parent.relative_to(HOUSE)}/package-lock.json", flush=True)
     return 0
 
 

@@ -22,7 +22,7 @@ def agree(body: dict[str, Any]) -> bool:
     if not body.get("args"):
         return True
     entrypoint, cmd = _parts(body["args"])
-    return body.get("entrypoint", entrypoint) == entrypoint and body.get("cmd", cmd) == cmd
+    return (body.get("entrypoint", entrypoint), body.get("cmd", cmd)) == (entrypoint, cmd)
 
 
 def _parts(args: str) -> tuple[list[str], list[str]]:
