@@ -6,7 +6,9 @@ what the operator does about them.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
+from tgp.ports.cloud import Rate as Pace
 from tgp.sim.clouds.mishaps import Mishap
 from tgp.sim.estate import Ailment
 from tgp.sim.faults import Fault, Faults
@@ -74,6 +76,9 @@ AIMS_AT_PROVIDER = Aims(crash_before=0.005, crash_after=0.01, pause=0.01, freeze
 # its buyer has long been hung up on: within the half minute that a call may take, which is what doubt has to wait for.
 AT_THE_COUNTER = Latency(0.05, 6.0, held_up=0.02, latest=28.0)
 LISTED_AFTER = (0.0, 9.5)
+# Of the lean world: the provider takes one order every 12 s, as the strictest one known does, so that orders wait in
+# line while people think better of them.
+PACE = {"launch": Pace(calls=1, per=timedelta(seconds=12))}
 
 # Chances per call of the verb that each befalls.
 PROVIDER: dict[Mishap, Rate] = {
@@ -117,6 +122,8 @@ STRIPPED = Rate(
     0.1, "somebody takes the finalizer off a request to force it away: only the collector knows its machine"
 )
 ENDED_AT_THE_CONSOLE = Rate(0.1, "somebody ends a machine in the provider's own console")
+HELD = Rate(0.3, "somebody says tgp hold, and releases it after a minute: orders in line must not leave")
+HELD_FOR = 60.0  # seconds
 WIPED = Rate(0.05, "a tool writes a request anew and loses its status")
 
 # Chances per request.

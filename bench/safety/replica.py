@@ -1,13 +1,17 @@
 """One replica of the lean world: the shipped controllers, runtime and stores, hung up without a wire."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from email.utils import format_datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.safety import rates
+from tgp.adapters.clouds.around.paced import Paced
 from tgp.adapters.clouds.around.patient import Patient
+from tgp.adapters.clouds.around.turnstile import Turnstiles
+from tgp.adapters.clouds.around.wrapped import LAUNCH
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.board import Board, Filler
@@ -54,6 +58,8 @@ from tgp.sim.process import Host
 HOME = "tgp-system"
 TICK = 60.0  # seconds between two looks at turns that hang: every call of theirs ends after 30 s by itself
 TOLD_EVERY = 30.0  # seconds between two looks at the time that answers carry
+PACED_FACTS = replace(FACTS, rates=rates.PACE)
+T = TypeVar("T")
 CHANGING = (GPU_REQUEST, NODE, GPU_NODE_CLASS)  # kinds that change here: of the others old news are no news
 
 
@@ -62,6 +68,20 @@ class Silence:
 
     def note(self, fact: Fact) -> None:
         pass
+
+
+class Orderly(Paced):
+    """Keeps the pace of orders alone: lists are asked for hundreds of times in an hour, and nobody waits for those."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        super().__init__(cloud, Turnstiles(), FACTS.provider)
+
+    @property
+    def facts(self) -> CloudFacts:
+        return PACED_FACTS
+
+    async def _through(self, verb: str, ask: Callable[[], Awaitable[T]]) -> T:
+        return await (super()._through(verb, ask) if verb == LAUNCH else ask())
 
 
 class LeanClouds:
@@ -101,7 +121,7 @@ class Replica:
         vault = KubeVault(cluster, HOME)
         dial = fenced(Dialler(world.network, host.clock, host), standing.fence)
         client = SimulatedCloud(dial(FACTS.endpoint))
-        clouds = LeanClouds(Patient(LeanCloud(client, stall, world, host), host.entropy))
+        clouds = LeanClouds(Patient(Orderly(LeanCloud(client, stall, world, host)), host.entropy))
         kit = Kit(
             classes=self.classes,
             every_class=every_class,

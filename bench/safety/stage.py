@@ -17,6 +17,7 @@ from tgp.app.clouds import facts_of
 from tgp.app.operator import Operator, Outside
 from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER
+from tgp.core.model.hold import HOLD
 from tgp.core.model.token import plain_uid
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.checkers.everyone import INVARIANTS
@@ -122,6 +123,21 @@ def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
             while at < seconds:
                 loop.call_at(began + at, deed, stage, luck.random())
                 at += luck.expovariate(row.rate / 3600)
+        _brake(stage, Random(f"{seed}/brake"), seconds)
+
+
+def _brake(stage: Stage, luck: Random, seconds: float) -> None:
+    """Every purchase stops for a while, now and then."""
+    loop, began = stage.world.loop, stage.world.loop.time()
+    at = luck.expovariate(rates.HELD.rate / 3600)
+    while at < seconds:
+        loop.call_at(began + at, _hold, stage, "on purpose")
+        loop.call_at(began + at + rates.HELD_FOR, _hold, stage, None)
+        at += rates.HELD_FOR + luck.expovariate(rates.HELD.rate / 3600)
+
+
+def _hold(stage: Stage, why: str | None) -> None:
+    stage.world.api.backstage.merge_patch(NAMESPACE, "", HOME, {"metadata": {"annotations": {HOLD: why}}})
 
 
 def incidents(stage: Stage, seed: int, seconds: float) -> None:

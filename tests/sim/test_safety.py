@@ -39,7 +39,15 @@ def test_storms_over_one_market_meet_the_same_wishes():
 def test_every_rate_has_a_reason():
     tables = (rates.WEATHER, rates.PROVIDER, rates.KUBELETS)
     rows = [row for table in tables for row in table.values()]
-    for row in (*rows, rates.STRIPPED, rates.ENDED_AT_THE_CONSOLE, rates.WIPED, rates.WIPED_EARLY, rates.OVERRUN):
+    for row in (
+        *rows,
+        rates.STRIPPED,
+        rates.ENDED_AT_THE_CONSOLE,
+        rates.WIPED,
+        rates.WIPED_EARLY,
+        rates.OVERRUN,
+        rates.HELD,
+    ):
         assert row.rate > 0
         assert row.why
     assert set(rates.WEATHER) == set(Fault) - LEFT_OUT

@@ -66,6 +66,7 @@ class RequestTurns:
                 desk=desk,
                 hold=hold,
                 last_look=LastLook(views, kit.cluster, home=kit.policy.namespace),
+                cluster=kit.cluster,
                 rosters=rosters,
                 bench=bench,
                 story=story,

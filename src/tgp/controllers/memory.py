@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from tgp.api.request import Attempt
 from tgp.controllers.wardrobe import Wardrobe
 
 MOST = 20_000  # requests remembered; the longest unseen is forgotten first
@@ -16,6 +17,7 @@ class Memory:
     empty: bool = False  # it was so at the last look, although something was bought or may have been
     wiped: bool = False  # its status was found empty, and it was not we who enrolled it
     sent: set[str] = field(default_factory=set)  # tokens whose order left, or may have
+    told: dict[str, Attempt] = field(default_factory=dict)  # by token: what a provider told, until it is on paper
     refused_for: tuple[object, ...] | None = None  # how things stood when an order could not be made up; None: it could
     busy: int = 0  # times the provider asked for a pause before the order
     order_not_before: datetime | None = None

@@ -1,12 +1,15 @@
 """Orders what was reserved, and writes down what came of it: a machine, none, or the doubt whether there is one."""
 
+import dataclasses
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 
 from msgspec.structs import replace
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
+from tgp.api.resource import GPU_REQUEST
 from tgp.api.values import usd
 from tgp.controllers.bench import Bench
 from tgp.controllers.last_look import LastLook
@@ -21,6 +24,7 @@ from tgp.core.model.cloud_errors import (
     CloudBusy,
     CloudError,
     KeyRefused,
+    NotConfirmed,
     OrderRefused,
     OutcomeUnknown,
     SoldOut,
@@ -35,15 +39,18 @@ from tgp.core.rules.node_dress import dress_of
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.steps import Adopt, Order, Rest, Withdraw
+from tgp.core.rules.told import with_told
 from tgp.ports.boot import BootRefused
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud, LaunchOrder
-from tgp.ports.cluster import ClusterBusy, View
+from tgp.ports.cluster import Cluster, ClusterBusy, ClusterError, Conflict, NotFound, View
 from tgp.ports.journal import Journal
 from tgp.ports.leadership import NotLeading
 from tgp.ports.reconciler import SOON
 
 BUSY_PAUSE, BUSY_LONGEST = timedelta(seconds=20), timedelta(minutes=5)  # where a provider names none, or a long one
+LOOK_GOOD_FOR = 5.0  # seconds: within them the order's bytes leave, or the order is made up again
+REWRITES_MAX = 8  # of an id that must not be lost, where others write the same request all the time
 BUSY_MAX = 3  # pauses before one order; then the next offer is tried
 UNPACKED_PAUSE = timedelta(minutes=1)  # after an order that could not be made up
 OUTCOMES: dict[type[CloudError], str] = {
@@ -63,6 +70,7 @@ class Ordering:
         desk: TillDesk,
         hold: Callable[[str, Attempt], Awaitable[None]],
         last_look: LastLook,
+        cluster: Cluster,
         rosters: Rosters,
         bench: Bench,
         story: Storyteller,
@@ -74,6 +82,7 @@ class Ordering:
         self._desk = desk
         self._hold = hold  # keeps the credentials from going while a machine needs them
         self._last_look = last_look
+        self._cluster = cluster
         self._rosters = rosters
         self._bench = bench
         self._story = story
@@ -102,10 +111,8 @@ class Ordering:
             words = f"nothing is ordered yet: {in_short(str(error))}"
             await self._story.tell(sight, Rest("Preparing", words), memory)
             raise
-        await self._last_look.confirm(record.key, self._lookout.class_of(record)[0])
-        if not self._still_to_order(record, memory):  # all that took a while
-            return self._clock.now() + SOON
-        return await self._send(sight, attempt, cloud, order, memory)
+        confirm = partial(self._confirm, sight, attempt, node_class, memory)
+        return await self._send(sight, attempt, cloud, dataclasses.replace(order, confirm=confirm), memory)
 
     async def adopt(self, sight: Sight, step: Adopt, memory: Memory) -> None:
         """It was found again: it costs since the provider says that it does."""
@@ -132,15 +139,32 @@ class Ordering:
         expires = self._clock.now() + patience.launch + patience.join
         return Papers(record, node_class, sight.status.node_name or "", dress, expires)
 
-    def _still_to_order(self, record: Typed[GPURequest], memory: Memory) -> bool:
+    async def _confirm(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass, memory: Memory) -> float:
+        """The last look: after every wait, immediately before the order leaves. Until when it is good."""
+        record, began = sight.record, self._clock.boottime()
+        try:
+            await self._last_look.confirm(record.key, self._lookout.class_of(record)[0])
+            unchanged = self._still_to_order(record, node_class, memory)
+        except ClusterError as error:
+            raise NotConfirmed(str(error)) from error
+        if self._clock.boottime() - began > LOOK_GOOD_FOR / 2:
+            slow = ClusterBusy(f"nothing is ordered yet: the API server took too long to confirm {record.key}")
+            raise NotConfirmed(str(slow)) from slow
+        if not unchanged:
+            raise NotConfirmed(f"{record.key} or what it depends on has changed since its order was made up")
+        self._leaves(sight, attempt, memory)
+        return began + LOOK_GOOD_FOR
+
+    def _still_to_order(self, record: Typed[GPURequest], node_class: GPUNodeClass, memory: Memory) -> bool:
+        """As it was made up: neither the request nor its class asks for anything else, and nothing stops it."""
         newest = self._requests.get(record.key)
         if newest is None or newest.uid != record.uid or newest.object is None:
             return False
+        if newest.generation != record.generation or self._lookout.class_of(newest)[1].spec != node_class.spec:
+            return False
         return isinstance(next_step(self._lookout.see(newest, memory)), Order)
 
-    async def _send(
-        self, sight: Sight, attempt: Attempt, cloud: Cloud, order: LaunchOrder, memory: Memory
-    ) -> datetime | None:
+    def _leaves(self, sight: Sight, attempt: Attempt, memory: Memory) -> None:
         till = till_of_attempt(attempt)
         assert till is not None, "what is ordered has an offer"
         memory.sent.add(attempt.token)
@@ -152,16 +176,25 @@ class Ordering:
                 subject_of(sight.record),
                 provider_of(attempt),
                 offer_words(attempt.offer),
-                order.offer.hourly_microusd,
+                reserved_of(attempt),
                 attempt.token,
                 attempt.number,
             )
         )
+
+    async def _send(
+        self, sight: Sight, attempt: Attempt, cloud: Cloud, order: LaunchOrder, memory: Memory
+    ) -> datetime | None:
+        till = till_of_attempt(attempt)
+        assert till is not None, "what is ordered has an offer"
         try:
             instance = await self._desk.order(cloud, order)
         except NotLeading:
             memory.sent.discard(attempt.token)
             raise
+        except NotConfirmed as error:
+            if isinstance(error.__cause__, ClusterError):
+                raise error.__cause__ from None  # asked again after a pause that grows
         except CloudBusy as error:
             memory.sent.discard(attempt.token)
             return await self._later(sight, attempt, error, memory)
@@ -204,7 +237,7 @@ class Ordering:
             hourly_price=usd(billed) if billed is not None else None,
             message=None,
         )
-        await self._story.tell(replace(sight.with_attempt(launched), now=now), Rest("", ""), memory)
+        await self._tell_of(launched, replace(sight, now=now), Rest("", ""), memory)
         self._journal.note(
             MachineLaunched(
                 subject_of(sight.record),
@@ -222,7 +255,44 @@ class Ordering:
         noted = replace(attempt, message=said, instance_id=error.instance_id or attempt.instance_id)
         self._journal.note(_failed(sight, attempt, "Unknown", said))
         words = f"the outcome of attempt {attempt.number} at {provider_of(attempt)} is unknown: {said}"
-        await self._story.tell(sight.with_attempt(noted), Rest("Settling", words), memory)
+        await self._tell_of(noted, sight, Rest("Settling", words), memory)
+
+    async def _tell_of(self, attempt: Attempt, sight: Sight, step: Rest, memory: Memory) -> None:
+        """Onto paper. An id that was told is remembered until it stands there, whatever becomes of the write."""
+        if attempt.instance_id:
+            memory.told[attempt.token] = attempt
+            self._rosters.told(attempt.token, attempt.instance_id)
+        try:
+            await self._story.tell(sight.with_attempt(attempt), step, memory)
+        except Conflict:
+            if not attempt.instance_id:
+                raise
+            await self._write_on_newest(attempt, sight.record)
+
+    async def _write_on_newest(self, attempt: Attempt, record: Typed[GPURequest]) -> None:
+        """Somebody else wrote the request meanwhile: what was told goes beside whatever stands there now."""
+        for _ in range(REWRITES_MAX):
+            try:
+                fresh = await self._cluster.read(GPU_REQUEST, record.key)
+            except NotFound:
+                return  # the collector finds its machine
+            status, metadata = fresh.get("status") or {}, fresh["metadata"]
+            wanted = with_told(status, attempt, before=record.status)
+            if metadata["uid"] != record.uid_text or wanted is None:
+                return
+            try:
+                await self._cluster.write_status(
+                    GPU_REQUEST,
+                    record.key,
+                    uid=record.uid_text,
+                    seen=status,
+                    status=wanted,
+                    resource_version=str(metadata["resourceVersion"]),
+                )
+            except Conflict:
+                continue
+            return
+        raise ClusterBusy(f"{record.key} is written by others all the time: {attempt.instance_id} is not on paper yet")
 
 
 def _failed(sight: Sight, attempt: Attempt, outcome: str, why: str) -> LaunchFailed:

@@ -52,12 +52,14 @@ from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose,
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
 from tgp.core.rules.sources import lacking, sources_of
 from tgp.core.rules.steps import NO_USE
+from tgp.core.rules.told import recalled
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import ClusterBusy, View
 
 REQUEST_TIMEOUT = timedelta(seconds=30)  # of a call to a provider
 SETTLE_MARGIN = timedelta(seconds=15)
+NEVER_LISTED_FOR = timedelta(minutes=5)  # a machine whose id was told, and that no list ever showed, is given up then
 PODS_BY_NODE = "node"
 FEW_SILENT = 2  # Nodes may always be given up at once
 SHARE_SILENT = 5  # of our Nodes, one in so many
@@ -120,7 +122,7 @@ class Lookout:
     def see(self, record: Typed[GPURequest], memory: Memory) -> Sight:
         now = self._clock.now().replace(microsecond=0)
         uid = plain_uid(record.uid_text)
-        attempts = attempts_of(record)
+        attempts = self._recalled(attempts_of(record), memory)
         attempt = open_attempt(attempts)
         bare = Sight(
             record,
@@ -140,6 +142,15 @@ class Lookout:
             memory.wardrobe = None
             return self._without_machine(replace(bare, wiped=memory.wiped and not attempts), memory)
         return self._with_machine(bare, attempt, memory)
+
+    def _recalled(self, attempts: tuple[Attempt, ...], memory: Memory) -> tuple[Attempt, ...]:
+        """With the id that was told for the newest one, until that is on paper."""
+        if not memory.told or not attempts:
+            return attempts
+        known = recalled(attempts, memory.told)
+        if known is attempts:
+            memory.told.clear()  # it is on paper, or over
+        return known
 
     def epoch(self) -> str:
         return self._gate.epoch(self._policy.identity)
@@ -288,6 +299,7 @@ class Lookout:
         provider = provider_of(attempt)
         facts = self._clouds.facts(provider) if provider in PROVIDERS else None
         lag = facts.listing_lag if facts is not None else timedelta(minutes=1)
+        unlisted = self._never_listed(sight, attempt)
         presence = self._presence(attempt)
         ordered_here = attempt.epoch is not None and attempt.epoch == self.epoch()
         sight = replace(
@@ -296,7 +308,8 @@ class Lookout:
             presence=presence,
             billing_step=facts.billing_step if facts is not None else INSTANT,
             settle_window=self._window(lag),
-            listing_lag=lag,
+            listing_lag=max(self._window(lag), NEVER_LISTED_FOR) if unlisted else lag,
+            never_listed=unlisted,
             may_order=ordered_here and attempt.outcome is None and attempt.token not in memory.sent,
             order_not_before=memory.order_not_before,
             asked_to_end=memory.asked,
@@ -305,7 +318,11 @@ class Lookout:
         )
         if attempt.outcome != LAUNCHED:
             chosen = self._class(sight.record)
-            stopped = Stay(chosen.reason, chosen.message) if isinstance(chosen, Why) else self._stopped()
+            stopped = (
+                Stay(chosen.reason, chosen.message)
+                if isinstance(chosen, Why)
+                else self._stopped() or self._over_limit(sight, attempt, chosen)
+            )
             return replace(sight, stopped=stopped)
         record = self._views.classes.get(Key("", sight.status.node_class or ""))
         node_class = record.object if record is not None else None
@@ -319,6 +336,20 @@ class Lookout:
             node_class,
             memory,
         )
+
+    def _never_listed(self, sight: Sight, attempt: Attempt) -> bool:
+        """Its provider named it, and neither this process nor its record knows of a list that showed it."""
+        named = attempt.outcome == LAUNCHED and sight.status.ready_at is None
+        return named and not self._rosters.seen_as(attempt.token)
+
+    def _over_limit(self, sight: Sight, attempt: Attempt, chosen: Chosen) -> Stay | None:
+        """Limits may have been lowered, and other machines become dearer, since it was reserved."""
+        if not sight.may_order:
+            return None
+        uid = plain_uid(sight.record.uid_text)
+        others = [each for each in self._ledger.held(chosen.name) if each.uid != uid]
+        why = shortage(chosen.object.spec.limits, others, holding_of(uid, attempt))
+        return Stay("LimitReached", f"class {chosen.name}: {why}") if why else None
 
     def _overdrawn(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None) -> str:
         """A provider may bill more than was reserved: not at the cost of the class's limit."""

@@ -53,6 +53,7 @@ class _Watched:
     absent: int = 0
     asked_at: float = 0.0
     seen_as: str = ""  # the id it was last shown under; empty: never, by this process
+    told_as: str = ""  # the id that the answer to its order named; empty: none
     seen_under: str = ""  # the account it was last shown in: where a key is the only identity, keys are changed
 
 
@@ -83,10 +84,15 @@ class Rosters:
             since = now if not_before is None else not_before
             anew = _Watched(till, account, since, asked_at=now)
             if held is not None:
-                anew.seen_as, anew.seen_under = held.seen_as, held.seen_under
+                anew.seen_as, anew.seen_under, anew.told_as = held.seen_as, held.seen_under, held.told_as
             self._watched[token] = anew
         else:
             held.asked_at = now
+
+    def told(self, token: str, instance_id: str) -> None:
+        """The answer to its order named this machine: the rounds ask for it by id, whether or not that is on paper."""
+        if (watched := self._watched.get(token)) is not None:
+            watched.told_as = instance_id
 
     def forget(self, token: str) -> None:
         self._watched.pop(token, None)
@@ -206,6 +212,11 @@ class Rosters:
         """The id a watched token was last shown under; empty: never."""
         watched = self._watched.get(token)
         return watched.seen_as if watched is not None else ""
+
+    def known_as(self, token: str) -> str:
+        """The id it was last shown under, else the one that its order was answered with; empty: neither."""
+        watched = self._watched.get(token)
+        return (watched.seen_as or watched.told_as) if watched is not None else ""
 
     def watched_for(self, token: str) -> float:
         """Seconds since its absences count; 0: nobody asked."""

@@ -280,7 +280,7 @@ class Rounds:
         return [
             Expected(
                 token,
-                recorded.get(token) or self._rosters.seen_as(token),
+                recorded.get(token) or self._rosters.known_as(token),
                 long_since=bool(self._rosters.seen_as(token)) or self._rosters.watched_for(token) > lag,
             )
             for token in sorted({*recorded, *self._rosters.expected(name)})

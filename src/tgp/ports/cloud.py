@@ -4,7 +4,7 @@
 counted in `Listing.dropped`, and nothing can be bought by it.
 
 **Buying.** `launch` sends exactly one request that pays, under `order.token`, which goes into every field by which the
-provider lets us find the machine again. It ends in one of four ways:
+provider lets us find the machine again. It ends in one of five ways:
 
 * an `Instance`: it exists under that id;
 * a definite refusal, `SoldOut`, `OrderRefused`, `KeyRefused`, `AccountExhausted` or `CloudBusy`: *nothing was made*.
@@ -12,7 +12,12 @@ provider lets us find the machine again. It ends in one of four ways:
 * `OutcomeUnknown`: anything else. Whoever ordered looks for the token (`find`) until it is found, or absent for longer
   than `facts.listing_lag` and more (the launch protocol says how much). Only where `facts.repeatable_launch` may the
   same order simply be sent again;
+* `NotConfirmed`, raised by `order.confirm`: nothing was sent;
 * any other exception is ours: a bug.
+
+An order may wait in line for a slow provider, and an adapter may have to ask for something before it can order. So the
+last look is carried with the order: every adapter awaits `confirmed(order)` after all that, immediately before the one
+request that pays, which then carries the moment until which that look is good (`not_after`).
 
 **Looking.** `find`, `status` and `owned` answer from complete lists or raise. An empty answer is evidence only then:
 a failed, partial, empty-bodied or unintelligible answer raises `CannotTell` or `CloudBusy`, never `()` or `None`.
@@ -33,8 +38,8 @@ The interface of the ancestor had five methods. `LaunchInstance` and `TerminateI
 price without its offer could not be bought. It had no `find` and no `owned`: it could not see what it had forgotten.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
@@ -104,6 +109,16 @@ class LaunchOrder:
     min_memory_gib: int = 0  # the same of its memory
     max_run: timedelta | None = None  # a dead man's switch, where the provider has one
     not_after: float | None = None  # Clock.boottime: the fence
+    confirm: Callable[[], Awaitable[float]] | None = field(default=None, repr=False, compare=False)
+    """The last look: until when (Clock.boottime) the order may leave. Raises NotConfirmed: it must not."""
+
+
+async def confirmed(order: LaunchOrder) -> LaunchOrder:
+    """The order after its last look; the request that pays leaves now, or not at all."""
+    if order.confirm is None:
+        return order
+    until = await order.confirm()
+    return replace(order, not_after=until if order.not_after is None else min(until, order.not_after))
 
 
 @dataclass(frozen=True, slots=True)

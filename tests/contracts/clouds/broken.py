@@ -26,7 +26,7 @@ from tgp.core.model.cloud_errors import (
 )
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer, Stock
-from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Reply
 
 
@@ -119,6 +119,15 @@ class TakesTheFirst(SimulatedCloud):
 class IgnoresTheFence(SimulatedCloud):
     async def launch(self, order: LaunchOrder) -> Instance:
         return await super().launch(replace(order, not_after=None))
+
+
+class LooksTooEarly(SimulatedCloud):
+    """Takes the last look first, and asks for something else before it orders."""
+
+    async def launch(self, order: LaunchOrder) -> Instance:
+        looked = replace(await confirmed(order), confirm=None)
+        await self.identity()
+        return await super().launch(looked)
 
 
 class FailsOnTheGone(SimulatedCloud):
@@ -259,6 +268,7 @@ BROKEN = tuple(
         MatchesPrefixes,
         TakesTheFirst,
         IgnoresTheFence,
+        LooksTooEarly,
         FailsOnTheGone,
         BelievesAnyEnd,
         TrustsTheQuote,

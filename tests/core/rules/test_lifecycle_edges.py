@@ -18,10 +18,11 @@ from tests.core.rules.a_sight import (
 )
 from tests.core.rules.test_lifecycle import BUY
 from tgp.api.request import ATTEMPTS_KEPT
+from tgp.core.model.presence import Absent
 from tgp.core.rules.lifecycle import next_step
 from tgp.core.rules.lifecycle_words import kept
 from tgp.core.rules.purchase import Stay
-from tgp.core.rules.steps import Adopt, Begin, End, Finish, Reserve, Rest, Return
+from tgp.core.rules.steps import Adopt, Begin, Close, End, Finish, Reserve, Rest, Return, Withdraw
 
 STRIPPED = {"deleting": True, "finalizers": ("example.com/keeps-it",)}
 
@@ -62,6 +63,28 @@ def test_a_machine_is_given_back_also_where_somebody_stripped_our_finalizer_from
     assert isinstance(step, Return)
 
     assert next_step(a_sight(over(), **STRIPPED)) == Rest("Gone", "it is being deleted, and nothing was bought")
+
+
+def test_the_end_of_a_machine_that_no_list_ever_showed_is_asked_for_by_its_id():
+    """Its provider named it: a list that is late must not make it nobody's."""
+    ending = a_condition("Terminating", "Broken", since=ago(minutes=1))
+    unseen = Absent(9, timedelta(hours=1))
+
+    step = next_step(a_sight(a_machine(), conditions=(ending,), presence=unseen, never_listed=True))
+    assert isinstance(step, Return)
+    assert step.instance_id == "i-1"
+
+    asked = a_sight(a_machine(), conditions=(ending,), presence=unseen, never_listed=True, asked_to_end=1)
+    assert isinstance(next_step(asked), Close)
+
+
+def test_what_was_reserved_above_a_ceiling_that_was_lowered_since_is_not_ordered():
+    sight = a_sight(an_attempt(), spec={"max_hourly_price": "0.01"}, may_order=True)
+
+    step = next_step(sight)
+
+    assert isinstance(step, Withdraw)
+    assert (step.outcome, step.message[:19]) == ("Withdrawn", "spec.maxHourlyPrice")
 
 
 def test_an_attempt_that_was_withdrawn_is_followed_by_a_pause():

@@ -19,11 +19,14 @@ from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
 from tests.sim.lives.an_estate import Lives, lives
 from tests.sim.lives.reference import QUICK
 from tests.sim.mutants.joining_histories import JOINING
+from tgp.adapters.clouds.simulated import FACTS
+from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.hold import HOLD
 from tgp.core.model.token import plain_uid
+from tgp.ports.cloud import Rate
 from tgp.sim.checkers.everyone import INVARIANTS
 from tgp.sim.checkers.money import NoOrphan
 from tgp.sim.checkers.objects import loose_ends
@@ -39,6 +42,7 @@ from tgp.sim.world import KUBERNETES
 PROMISE_BROKEN = 1
 BUSY_FOR_AN_ORDER = 29.5  # seconds that a slow provider takes over an order: just within a client's patience
 LATE = (9.0, 9.9)  # seconds until a launch is listed: just within what this provider is known for
+ONE_ORDER_AT_A_TIME = replace(FACTS, rates={"launch": Rate(calls=1, per=timedelta(seconds=12))})
 OTHER = "feedfacefeedfacefeedfacefeedface"  # a uid of nobody here
 
 
@@ -127,23 +131,26 @@ def lost_answer(seed: str) -> None:
         assert len(stage.shop.fleet.machines) == 1
 
 
-def paused_at_the_order(seed: str) -> None:
-    """The leader stands still between deciding and ordering, and wakes up when another leads."""
-    number = _number_of_the_order(seed)
-    with lives(seed, kubelets=QUICK, plan=Plan("tgp-0", number, Act.PAUSE)) as stage:
-        begin(stage, replicas=1)
-        stage.world.process("tgp-1", operator_main())
-        stage.wants()
+def paused_at_the_end(seed: str) -> None:
+    """The leader stands still between deciding and giving back, and wakes up when another leads."""
+    with lives(seed, kubelets=QUICK, plan=Plan("tgp-0", _number_of_the_end(seed), Act.PAUSE)) as stage:
+        _whole_life_under_two(stage)
         stage.world.run(minutes=6)
 
 
-def _number_of_the_order(seed: str) -> int:
+def _number_of_the_end(seed: str) -> int:
     with lives(seed, kubelets=QUICK) as stage:
-        begin(stage, replicas=1)
-        stage.world.process("tgp-1", operator_main())
-        stage.wants()
-        stage.until(lambda: bool(stage.shop.fleet.machines), minutes=5, step=1)
+        _whole_life_under_two(stage)
+        stage.until(lambda: not stage.living(), minutes=5, step=1)
         return next(one.number for one in reversed(stage.world.effects) if one.endpoint != KUBERNETES)
+
+
+def _whole_life_under_two(stage: Lives) -> None:
+    begin(stage, replicas=1)
+    stage.world.process("tgp-1", operator_main())
+    stage.wants()
+    stage.until(is_ready(stage), minutes=20)
+    stage.drops()
 
 
 def crash_while_it_is_ordered(seed: str) -> None:
@@ -409,6 +416,55 @@ def suspend(stage: Lives) -> None:
     stage.world.api.backstage.merge_patch(GPU_NODE_CLASS, "", "rented", {"spec": {"suspend": True}})
 
 
+def stopped_in_line(seed: str) -> None:
+    """Somebody pulls the brake, suspends the class or deletes the requests while two orders wait for their turn."""
+    for stop in (hold, suspend, _drop_all):
+        with patch.object(SimulatedCloud, "facts", ONE_ORDER_AT_A_TIME), lives(seed, kubelets=QUICK) as stage:
+            begin(stage)
+            orders = at_first_order(stage, partial(stop, stage), after=1.0)
+            for number in range(3):
+                stage.wants(f"train-{number}")
+            stage.world.run(minutes=4)
+
+            assert len(orders.orders) == 1, f"an order left after it was stopped ({stop.__name__})"
+
+
+def _drop_all(stage: Lives) -> None:
+    for number in range(3):
+        stage.drops(f"train-{number}")
+
+
+def written_while_it_is_ordered(seed: str) -> None:
+    """Somebody else writes the request, or loses its status, between the order and its answer; lists are late."""
+    for deed in (_annotate, wipe):
+        with lives(seed, kubelets=QUICK) as stage:
+            begin(stage)
+            at_first_order(stage, partial(deed, stage))
+            stage.shop.mishaps.chances[Mishap.LIST_NOTHING] = 1.0
+            stage.wants()
+            stage.world.run(minutes=4)
+            stage.shop.mishaps.calm()
+            stage.until(is_ready(stage), minutes=20)
+
+            assert len(stage.shop.fleet.machines) == 1, f"a second machine was rented ({deed.__name__})"
+
+
+def listed_very_late(seed: str) -> None:
+    """The provider names the machine that it made, and hides it far longer than it ever does."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.LIST_LAGS, Verb.LAUNCH)
+        stage.wants()
+        stage.until(is_ready(stage), minutes=20)
+
+        assert len(stage.shop.fleet.machines) == 1, "a second machine was rented while the first one was hidden"
+
+
+def _annotate(stage: Lives) -> None:
+    change = {"metadata": {"annotations": {"example.com/seen": "yes"}}}
+    stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", "train", change)
+
+
 def another_day(seed: str) -> None:
     """The wall clock of the operator's host jumps by a day."""
     with lives(seed, kubelets=QUICK) as stage:
@@ -481,7 +537,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
     for function in (
         whole_life,
         lost_answer,
-        paused_at_the_order,
+        paused_at_the_end,
         crash_while_it_is_ordered,
         cut_off_while_it_orders,
         crash_after_a_late_order,
@@ -501,6 +557,9 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         deleted_before_the_order,
         held,
         stopped_unheard,
+        stopped_in_line,
+        written_while_it_is_ordered,
+        listed_very_late,
         another_day,
         tagged_like_ours,
         everybody_stripped,

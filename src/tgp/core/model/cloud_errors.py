@@ -15,6 +15,10 @@ class CloudBusy(CloudError):
         self.retry_after = retry_after
 
 
+class NotConfirmed(CloudError):
+    """The last look before the order forbade it: nothing was sent. Look again, decide again."""
+
+
 class SoldOut(CloudError):
     """This offer is empty: rank again without it, and remember that for a while."""
 

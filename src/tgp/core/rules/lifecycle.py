@@ -16,8 +16,8 @@ from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
-from tgp.core.rules.costs import read_amount
-from tgp.core.rules.purchase import Buy, life_of, most_to_pay
+from tgp.core.rules.costs import read_amount, reserved_of
+from tgp.core.rules.purchase import Buy, life_of, most_to_pay, price_cap
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Patience, Sight
 from tgp.core.rules.steps import (
@@ -201,6 +201,9 @@ def _order_or_not(sight: Sight, attempt: Attempt) -> Step:
         return Withdraw(attempt, "Withdrawn", "deleted before it was ordered")
     if sight.stopped is not None:
         return Withdraw(attempt, "Withdrawn", sight.stopped.message)
+    cap, reserved = price_cap(sight.spec), reserved_of(attempt)
+    if cap is not None and reserved > cap:
+        return Withdraw(attempt, WITHDRAWN, f"spec.maxHourlyPrice is {about(cap)}/h now, below {about(reserved)}/h")
     if sight.order_not_before is not None and sight.now < sight.order_not_before:
         return Rest("ProviderBusy", "the provider asked for a pause before the order", sight.order_not_before)
     return Order(attempt)
@@ -373,6 +376,8 @@ def _next_look(sight: Sight, attempt: Attempt) -> datetime | None:
 
 def _give_back(sight: Sight, attempt: Attempt) -> Step:
     """There is one way out of the house. Terminated means no longer listed, not asked to stop."""
+    if sight.never_listed and isinstance(sight.presence, Absent) and attempt.instance_id and not sight.asked_to_end:
+        return Return(attempt, attempt.instance_id)  # its provider named it: lists may be late, so its end is asked for
     if _gone(sight, attempt):
         left = sight.node.leftover
         if left is not None and sight.node.undress is not None:

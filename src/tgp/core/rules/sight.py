@@ -53,6 +53,7 @@ class Sight(msgspec.Struct, frozen=True):
     presence: Presence | None = None  # of the open attempt's machine; None: there is no open attempt
     settle_window: timedelta = timedelta(0)  # absent for so long: it was never made
     listing_lag: timedelta = timedelta(0)  # absent for so long: it is gone
+    never_listed: bool = False  # its provider told an id, and no list has shown it yet
     billing_step: timedelta = INSTANT  # every begun one is billed whole
     may_order: bool = False  # reserved by this process, in this term, and not sent
     order_not_before: datetime | None = None  # the provider asked for a pause

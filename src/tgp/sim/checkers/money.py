@@ -1,11 +1,13 @@
-"""The invariants about money: I1 to I9."""
+"""The invariants about money: I1 to I9, and I28."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tgp.api.problem import Invalid
 from tgp.api.quantity import milli
-from tgp.api.resource import GPU_NODE_CLASS
+from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE
 from tgp.api.values import microusd, usd
+from tgp.core.model.hold import HOLD
 from tgp.core.model.token import read_token
 from tgp.ports.http import Reply, Streaming
 from tgp.sim.apiserver.json_value import Json
@@ -19,6 +21,7 @@ from tgp.sim.router import Exchange
 ORPHANED_FOR = 300.0  # seconds that a machine nobody owns may stay, besides its provider's own time to stop it
 SETTLE = 300.0  # seconds for a second machine that nobody ordered to be seen and given back
 MOST_ORDERS = 5  # of one request; a machine that was lost after it served gives it another one
+BLINK = 5.0  # seconds for which the last look before an order is good
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 
 
@@ -342,6 +345,50 @@ class BoundedOrders(Checker):
     def answered(self, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> None:
         if order.token is not None and _is_refusal(self.witness, order, answer, exchange):
             self._orders[order.token.uid] -= 1
+
+
+class NothingAfterStop(Checker):
+    """I28: once a hold, a suspend or a delete is committed, no order's bytes leave, but for a last look's blink."""
+
+    invariant = "I28"
+
+    def __init__(self, witness: Witness) -> None:
+        super().__init__(witness)
+        registry = witness.world.api.core.registry
+        self._storages = {registry.of(kind).storage: kind for kind in (NAMESPACE, GPU_NODE_CLASS)}
+        self._stopped: dict[str, float] = {}  # what was stopped, and when
+        witness.world.api.core.hooks.append(self._committed)
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+        if after is not None and after.deleting:
+            self._stopped.setdefault(after.uid, self.witness.now)
+        elif before is not None and after is None:
+            self._stopped.pop(before.uid, None)
+
+    def ordered(self, order: Order) -> None:
+        claim = self.witness.claims.get(order.token.uid) if order.token is not None else None
+        if claim is None:
+            return  # I16's
+        for what in (claim.uid, f"class {claim.node_class}", HOLD):
+            since = self._stopped.get(what)
+            if since is not None and self.witness.now - since > BLINK:
+                self.blame(f"{order} for {claim.name}, {self.witness.now - since:.1f} s after it was stopped ({what})")
+
+    def _committed(self, served: Any, _before: Json | None, after: Json | None) -> None:
+        kind = self._storages.get(served.storage)
+        if kind is None or after is None:
+            return
+        metadata = after["metadata"]
+        if kind is GPU_NODE_CLASS:
+            stopped, what = bool(after["spec"].get("suspend")), f"class {metadata['name']}"
+        elif metadata["name"] == self.witness.namespace:
+            stopped, what = HOLD in (metadata.get("annotations") or {}), HOLD
+        else:
+            return
+        if stopped:
+            self._stopped.setdefault(what, self.witness.now)
+        else:
+            self._stopped.pop(what, None)
 
 
 class EndsOnlyOurs(Checker):

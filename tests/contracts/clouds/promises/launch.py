@@ -12,6 +12,7 @@ from tgp.core.model.cloud_errors import (
     CloudBusy,
     CloudError,
     KeyRefused,
+    NotConfirmed,
     OrderRefused,
     OutcomeUnknown,
     SoldOut,
@@ -314,6 +315,35 @@ async def _(stage: Stage) -> None:
     await stage.cloud.launch(order)
 
     assert [call.not_after for call in stage.paying_calls] == [order.not_after]
+
+
+@promise("launch: the last look comes after everything else, and binds the request that pays")
+async def _(stage: Stage) -> None:
+    before: list[int] = []
+    until = stage.clock.boottime() + 60
+
+    async def confirm() -> float:
+        before.append(len(stage.calls))
+        return until
+
+    await stage.cloud.launch(await stage.order(confirm=confirm))
+
+    assert len(before) == 1
+    seen = before[0]
+    assert [verb for verb, call in stage.calls[seen:] if call.changes_things] == [Verb.LAUNCH]
+    assert stage.calls[seen][0] is Verb.LAUNCH, "something was asked for between the last look and the order"
+    assert [call.not_after for call in stage.paying_calls] == [until]
+
+
+@promise("launch: what the last look forbids is never sent")
+async def _(stage: Stage) -> None:
+    async def confirm() -> float:
+        raise NotConfirmed("every purchase is stopped")
+
+    await stage.raises(NotConfirmed, stage.cloud.launch(await stage.order(confirm=confirm)))
+
+    assert stage.count(Verb.LAUNCH) == 0
+    await nothing_was_made(stage)
 
 
 @promise("launch: an order that never left is busy, not unknown")

@@ -30,7 +30,7 @@ from tgp.core.model.cloud_errors import (
 )
 from tgp.core.model.instance import Instance
 from tgp.core.model.secret import Secret
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Call, Reply
 
 MAX_PAGES = 40  # of 500 rows; an account with more is not one that we could look after
@@ -61,7 +61,7 @@ class GcpCloud:
 
     async def launch(self, order: LaunchOrder) -> Instance:
         call = launching.launch(order, self._project, self._settings)
-        return launching.read_launch(await self._change(call), order)
+        return launching.read_launch(await self._change(call, order), order)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -195,13 +195,15 @@ class GcpCloud:
             raise self._not_accepted(token)
         return _discreet(reply, token)
 
-    async def _change(self, call: Call) -> Reply:
-        """Sent once. Without a token nothing is sent, so nothing happened."""
+    async def _change(self, call: Call, order: LaunchOrder | None = None) -> Reply:
+        """Sent once. Without a token nothing is sent, so nothing happened. `order`: the one that this call pays for."""
         tokens = self._open()[1]
         try:
             token, fresh = await tokens.current()
         except CannotTell as error:
             raise CloudBusy(f"{error}; nothing was asked for without one") from error
+        if order is not None:
+            call = replace(call, not_after=(await confirmed(order)).not_after)
         reply = await self._compute.change(_keyed(call, token))
         if reply.status == 401:
             await self._renew_or_refuse(tokens, token, fresh=fresh)

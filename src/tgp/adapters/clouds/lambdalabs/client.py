@@ -12,7 +12,7 @@ from tgp.adapters.clouds.reading import ID
 from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 
 
 class LambdaCloud:
@@ -35,7 +35,7 @@ class LambdaCloud:
 
     async def launch(self, order: LaunchOrder) -> Instance:
         now = self._now()
-        call = wire.launch(order, self._ssh_key_name, now)
+        call = wire.launch(await confirmed(order), self._ssh_key_name, now)
         return wire.read_launch(await self._sender.change(call), order, now, self._key, order.user_data)
 
     async def find(self, token: str) -> tuple[Instance, ...]:

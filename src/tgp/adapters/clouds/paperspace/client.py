@@ -13,7 +13,7 @@ from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer
 from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Call, Http
 
 
@@ -50,6 +50,7 @@ class PaperspaceCloud:
     async def launch(self, order: LaunchOrder) -> Instance:
         call = await self._prepared(order)
         try:
+            call = replace(call, not_after=(await confirmed(order)).not_after)
             return wire.read_launch(await self._sender.change(call), order, self._key)
         except OutcomeUnknown:
             raise  # there may be a machine that needs its script

@@ -6,7 +6,7 @@ from tgp.adapters.clouds.runpod.paging import Pages
 from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
 from tgp.core.model.instance import Instance
 from tgp.core.model.secret import Secret
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Http
 
 SECURE = ("SECURE",)  # where the class does not say, or says what an older version cannot know
@@ -38,7 +38,7 @@ class RunPodCloud:
         return catalog.read(reply, cloud, count, self._key)
 
     async def launch(self, order: LaunchOrder) -> Instance:
-        return wire.read_launch(await self._sender.change(wire.launch(order)), order, self._key)
+        return wire.read_launch(await self._sender.change(wire.launch(await confirmed(order))), order, self._key)
 
     async def find(self, token: str) -> tuple[Instance, ...]:
         return tuple(pod for pod in await self._pods() if pod.token == token)

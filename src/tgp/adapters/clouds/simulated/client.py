@@ -5,7 +5,7 @@ from tgp.adapters.clouds.simulated import wire
 from tgp.adapters.clouds.simulated.facts import FACTS
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Http
 
 MAX_PAGES = 200  # of 100 machines; an account with more is not one that we could look after
@@ -23,7 +23,7 @@ class SimulatedCloud:
         return wire.read_offers(await self._sender.look(wire.offers(), max_bytes=OFFERS_BYTES))
 
     async def launch(self, order: LaunchOrder) -> Instance:
-        return wire.read_launch(await self._sender.change(wire.launch(order)), order)
+        return wire.read_launch(await self._sender.change(wire.launch(await confirmed(order))), order)
 
     async def find(self, token: str) -> tuple[Instance, ...]:
         return tuple(machine for machine in await self._all() if machine.token == token)

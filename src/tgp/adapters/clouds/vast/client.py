@@ -14,7 +14,7 @@ from tgp.adapters.clouds.vast.facts import FACTS, TITLE
 from tgp.core.model.cloud_errors import CannotTell, KeyRefused, OrderRefused, SoldOut
 from tgp.core.model.instance import Instance
 from tgp.core.model.prices import MICRO, NotAPrice
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Call, Reply
 
 SEARCH_PAGES = 4  # of each kind: 10,000 asks, some three times the whole market of 2026
@@ -64,7 +64,7 @@ class VastCloud:
         price = await self._bid(order) if order.offer.spot else None
         if price is None:
             await self._keep_within_the_cap(order)
-        reply = await self._sender.change(wire_launch.launch(order, price))
+        reply = await self._sender.change(wire_launch.launch(await confirmed(order), price))
         return wire_launch.read_launch(reply, order, self._clock.now(), self._key)
 
     async def _bid(self, order: LaunchOrder) -> int:

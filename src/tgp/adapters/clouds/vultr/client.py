@@ -14,7 +14,7 @@ from tgp.adapters.clouds.vultr.machines import read_machines
 from tgp.adapters.clouds.vultr.paging import MOST_PAGES, Pages
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 
 
 class VultrCloud:
@@ -35,7 +35,7 @@ class VultrCloud:
     async def launch(self, order: LaunchOrder) -> Instance:
         snapshot_id = order.image or self._snapshot_id
         os_id = None if snapshot_id else await self._talos()
-        call = wire.launch(order, snapshot_id=snapshot_id, os_id=os_id)
+        call = wire.launch(await confirmed(order), snapshot_id=snapshot_id, os_id=os_id)
         reply = await self._sender.change(call)
         return wire.read_launch(reply, order, snapshot_id, self._key, order.user_data)
 

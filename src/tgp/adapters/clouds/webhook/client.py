@@ -36,7 +36,7 @@ from tgp.core.model.prices import NotAPrice
 from tgp.core.model.secret import Secret
 from tgp.core.model.signature import NotASecret, keys_of
 from tgp.core.rules.power_hosts import HostRefused, Target
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing
+from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Http
 
 LOOKS_AT_ONCE = 8
@@ -97,7 +97,7 @@ class WebhookCloud:
         http, target = await self._open(machine.scale_up_endpoint, who)
         call = wire.switch_on(machine, target, order.token, self._door.clock.now(), papers)
         try:
-            reply = await Sender(http, who).change(replace(call, not_after=order.not_after))
+            reply = await Sender(http, who).change(replace(call, not_after=(await confirmed(order)).not_after))
             made = wire.read_switched_on(reply, who, machine.name, order.token)
         except Conflict as conflict:
             made = await self._already_on(machine, order.token, who, conflict.told)

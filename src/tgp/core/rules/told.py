@@ -1,0 +1,36 @@
+"""What a provider told of an attempt and its record does not show yet: it is believed, and goes onto paper."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tgp.api.request import Attempt
+from tgp.core.model.attempts import exchanged
+
+
+def recalled(attempts: tuple[Attempt, ...], told: Mapping[str, Attempt]) -> tuple[Attempt, ...]:
+    """The attempts as they are known: the newest with the id that was told for it, where its record has none."""
+    newest = attempts[-1] if attempts else None
+    known = told.get(newest.token) if newest is not None else None
+    if newest is None or known is None or newest.ended_at is not None or newest.instance_id:
+        return attempts
+    return exchanged(attempts, known)
+
+
+def with_told(status: Mapping[str, Any], attempt: Attempt, *, before: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A status as somebody else wrote it, with this attempt as its provider told. None: nothing is to be added.
+
+    An attempt that is gone from there is put back, with the names that were reserved with it (`before`).
+    """
+    rows = [row for row in status.get("attempts") or () if isinstance(row, dict)]
+    held = next((row for row in rows if row.get("token") == attempt.token), None)
+    if held is not None and (held.get("endedAt") or held.get("instanceId") == attempt.instance_id):
+        return None
+    written = msgspec.to_builtins(attempt)
+    if held is not None:
+        return {**status, "attempts": [{**row, **written} if row is held else row for row in rows]}
+    if any(row.get("number", 0) >= attempt.number for row in rows):
+        return None  # its number was used again: the collector gives this machine back
+    reserved = {name: before[name] for name in ("nodeClass", "nodeName") if name in before}
+    return {**reserved, **status, "attempts": [*rows, written]}
