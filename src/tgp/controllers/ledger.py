@@ -21,7 +21,7 @@ from tgp.core.model.typed import Typed
 from tgp.core.rules.limits import Holding, holding_of, shortage
 from tgp.ports.cluster import View
 
-BELIEVED_GONE_AFTER = 120.0  # seconds: longer than an order is late and a list lags
+BELIEVED_GONE_AFTER = 150.0  # seconds: longer than any order is late (60 s) and any list lags (60 s) together
 
 
 @dataclass(frozen=True, slots=True)

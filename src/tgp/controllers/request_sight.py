@@ -54,10 +54,12 @@ from tgp.core.rules.sources import lacking, sources_of
 from tgp.core.rules.steps import NO_USE
 from tgp.core.rules.told import recalled
 from tgp.ports.clock import Clock
+from tgp.ports.cloud import CloudFacts
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import ClusterBusy, View
 
-REQUEST_TIMEOUT = timedelta(seconds=30)  # of a call to a provider
+UNKNOWN_LAG = timedelta(minutes=1)  # of lists of a provider that only a newer version knows …
+LONGEST_LAUNCH = timedelta(minutes=1)  # … and of its orders
 SETTLE_MARGIN = timedelta(seconds=15)
 NEVER_LISTED_FOR = timedelta(minutes=5)  # a machine whose id was told, and that no list ever showed, is given up then
 PODS_BY_NODE = "node"
@@ -198,15 +200,17 @@ class Lookout:
         """
         if sight.attempts or memory.blank:
             return True
-        until = memory.since + self._window(timedelta(minutes=1)).total_seconds()
         tills = {
-            till.name
+            till.name: memory.since + self._window(self._facts(source.provider)).total_seconds()
             for record in self._views.classes.values()
             if record.object is not None
             for source in sources_of(record.object).values()
             for till in tills_of(source)
         }
-        return all(self._rosters.listed_since(till, until) or (sight.waited and self._keyless(till)) for till in tills)
+        return all(
+            self._rosters.listed_since(till, until) or (sight.waited and self._keyless(till))
+            for till, until in tills.items()
+        )
 
     def _keyless(self, till: str) -> bool:
         """Nobody may have its key for years: what waited, by its own record, does not wait for that as well."""
@@ -297,8 +301,8 @@ class Lookout:
 
     def _with_machine(self, sight: Sight, attempt: Attempt, memory: Memory) -> Sight:
         provider = provider_of(attempt)
-        facts = self._clouds.facts(provider) if provider in PROVIDERS else None
-        lag = facts.listing_lag if facts is not None else timedelta(minutes=1)
+        facts = self._facts(provider)
+        lag = facts.listing_lag if facts is not None else UNKNOWN_LAG
         unlisted = self._never_listed(sight, attempt)
         presence = self._presence(attempt)
         ordered_here = attempt.epoch is not None and attempt.epoch == self.epoch()
@@ -307,8 +311,8 @@ class Lookout:
             attempts=self._brought_up_to_date(sight, attempt, presence, memory),
             presence=presence,
             billing_step=facts.billing_step if facts is not None else INSTANT,
-            settle_window=self._window(lag),
-            listing_lag=max(self._window(lag), NEVER_LISTED_FOR) if unlisted else lag,
+            settle_window=self._window(facts),
+            listing_lag=max(self._window(facts), NEVER_LISTED_FOR) if unlisted else lag,
             never_listed=unlisted,
             may_order=ordered_here and attempt.outcome is None and attempt.token not in memory.sent,
             order_not_before=memory.order_not_before,
@@ -513,9 +517,18 @@ class Lookout:
         found = self._views.pools.get(Key(record.key.namespace, name)) if name else None
         return found.object if found is not None else None
 
-    def _window(self, lag: timedelta) -> timedelta:
-        """Longer than a Lease, a call and the provider's listing lag together: no order can be later than that."""
-        return self._policy.lease_duration + REQUEST_TIMEOUT + lag + SETTLE_MARGIN
+    def _facts(self, provider: str) -> CloudFacts | None:
+        """None: a provider that only a newer version knows."""
+        return self._clouds.facts(provider) if provider in PROVIDERS else None
+
+    def _window(self, facts: CloudFacts | None) -> timedelta:
+        return settle_window(self._policy.lease_duration, facts)
+
+
+def settle_window(lease: timedelta, facts: CloudFacts | None) -> timedelta:
+    """Longer than a Lease, an order and the provider's listing lag together: no order can be later than that."""
+    late = facts.launch_timeout + facts.listing_lag if facts is not None else LONGEST_LAUNCH + UNKNOWN_LAG
+    return lease + late + SETTLE_MARGIN
 
 
 def _invalid(record: Typed[GPURequest], chosen: Chosen) -> Stay | None:

@@ -45,6 +45,7 @@ from typing import Protocol, runtime_checkable
 
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import BootMode, Offer
+from tgp.ports.http import DEFAULT_TIMEOUT
 
 TOKEN_PREFIX = "tgp-"  # noqa: S105 - tgp-<cluster id>-<request uid>-<attempt>
 
@@ -67,6 +68,7 @@ class CloudFacts:
     boot: tuple[BootMode, ...]  # of its offers
     endpoint: str  # the usual address; empty: it has none of its own
     listing_lag: timedelta  # a launch may be missing from its lists for so long
+    launch_timeout: timedelta = DEFAULT_TIMEOUT  # of the request that pays: it may be carried out so late
     key_variable: str = ""  # the environment variable people keep the key in; empty: no key is needed
     public_offers: bool = False  # can prices be read without a key?
     sells_spot: bool = False

@@ -317,6 +317,13 @@ async def _(stage: Stage) -> None:
     assert [call.not_after for call in stage.paying_calls] == [order.not_after]
 
 
+@promise("launch: the request that pays waits as long as the provider's facts say, which doubt is measured by")
+async def _(stage: Stage) -> None:
+    await stage.cloud.launch(await stage.order())
+
+    assert [call.timeout for call in stage.paying_calls] == [stage.provider.facts.launch_timeout]
+
+
 @promise("launch: the last look comes after everything else, and binds the request that pays")
 async def _(stage: Stage) -> None:
     before: list[int] = []

@@ -11,6 +11,7 @@ FACTS = CloudFacts(
     boot=(BootMode.TAKEOVER,),
     endpoint="https://api.paperspace.com",
     listing_lag=timedelta(seconds=60),  # not published
+    launch_timeout=timedelta(seconds=60),
     key_variable="PAPERSPACE_API_KEY",
     tells_prices=False,
     user_data_bytes=64 << 10,  # the size of a start-up script is not published; a larger one would be refused

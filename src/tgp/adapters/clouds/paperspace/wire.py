@@ -35,7 +35,6 @@ EVENTS = "/v1/machine-events"
 SESSION = "/v1/auth/session"
 STANDING = "/v1/billing/account-standing"
 DISKS_GB = (100, 250, 500, 1_000, 2_000)  # what can be ordered
-LAUNCH_TIMEOUT = timedelta(seconds=60)
 STOPPING_PAUSE = timedelta(seconds=20)  # until a machine that is being stopped may be off
 GOOD_STANDING = "isInGoodStanding"
 STARTS = ("create", "start", "restart")  # events that should leave a machine running
@@ -102,7 +101,7 @@ def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> C
         body["enableNvlink"] = True
     if script:
         body["startupScriptId"] = script
-    return json_call("POST", MACHINES, body, timeout=LAUNCH_TIMEOUT, not_after=order.not_after)
+    return json_call("POST", MACHINES, body, timeout=FACTS.launch_timeout, not_after=order.not_after)
 
 
 def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:

@@ -13,6 +13,7 @@ FACTS = CloudFacts(
     boot=(BootMode.CONTAINER,),
     endpoint="https://api.runpod.io",
     listing_lag=timedelta(seconds=60),  # not published; nobody reported a longer one
+    launch_timeout=timedelta(seconds=60),  # the documentation's own example waits so long
     key_variable="RUNPOD_API_KEY",
     user_data_bytes=0,  # a container takes none
     # The schema's example is 60 a minute for everything; a listing of offers asks up to 20 times every two minutes.

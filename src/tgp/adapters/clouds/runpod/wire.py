@@ -4,7 +4,7 @@ The token is the pod's name, which nothing keeps unique and no list filters by, 
 people rename pods.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -27,7 +27,6 @@ TAGS_VARIABLE = "TGP_TAGS"
 MOST_SHARE = 65_536  # vCPUs, or GiB, of one pod; beyond it lies an error
 NVIDIA = "nvidia.com/gpu"
 DISK_GB = 50  # of a pod nobody chose a disk for: the documentation's own example
-LAUNCH_TIMEOUT = timedelta(seconds=60)  # the documentation's own example waits so long
 
 STATES = {
     "PROVISIONING": InstanceState.STARTING,
@@ -61,7 +60,7 @@ def launch(order: LaunchOrder) -> Call:
         body["dataCenterIds"] = [order.offer.place]
     if order.container.command:
         body["cmd"] = list(order.container.command)
-    return json_call("POST", PODS, body, timeout=LAUNCH_TIMEOUT, not_after=order.not_after)
+    return json_call("POST", PODS, body, timeout=FACTS.launch_timeout, not_after=order.not_after)
 
 
 def _gpu(order: LaunchOrder, gpu_id: str, count: int) -> dict[str, Any]:
