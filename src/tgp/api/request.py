@@ -321,6 +321,13 @@ class Attempt(Wire, frozen=True, kw_only=True):
     ] = None
     ended_at: Annotated[datetime | None, Field(doc="When it was over.", format="date-time")] = None
     hourly_price: Annotated[str | None, Field(doc="Dollars per hour, as the provider bills.", max_length=24)] = None
+    max_hourly_price: Annotated[
+        str | None,
+        Field(
+            doc="Dollars per hour that the order allows at most; limits count them until the billed price is known.",
+            max_length=24,
+        ),
+    ] = None
     spent: Annotated[str | None, Field(doc="Dollars it cost, once it is over.", max_length=24)] = None
     instance_id: Annotated[str | None, Field(doc="The provider's id of the machine.", max_length=253)] = None
     outcome: Annotated[

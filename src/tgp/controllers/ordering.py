@@ -116,7 +116,8 @@ class Ordering:
 
     async def adopt(self, sight: Sight, step: Adopt, memory: Memory) -> None:
         """It was found again: it costs since the provider says that it does."""
-        await self._launched(sight, step.attempt, step.instance, memory, since=step.instance.created_at)
+        since = step.instance.created_at
+        await self._launched(sight, step.attempt, step.instance, memory, since=since, told_price=True)
 
     async def withdraw(self, sight: Sight, step: Withdraw, memory: Memory) -> None:
         """There is no machine: on paper, and held against the offer where it was the offer's fault."""
@@ -205,7 +206,8 @@ class Ordering:
             self._rosters.ask_soon(till.name)
             await self._unknown(sight, attempt, error, memory)
         else:
-            await self._launched(sight, attempt, instance, memory)
+            later = cloud.facts.tells_billed_price
+            await self._launched(sight, attempt, instance, memory, told_price=not later)
         return self._clock.now() + SOON
 
     async def _later(self, sight: Sight, attempt: Attempt, error: CloudError, memory: Memory) -> datetime | None:
@@ -219,9 +221,19 @@ class Ordering:
         return memory.order_not_before
 
     async def _launched(
-        self, sight: Sight, attempt: Attempt, instance: Instance, memory: Memory, *, since: datetime | None = None
+        self,
+        sight: Sight,
+        attempt: Attempt,
+        instance: Instance,
+        memory: Memory,
+        *,
+        told_price: bool,
+        since: datetime | None = None,
     ) -> None:
-        """`since` when it may cost, of one that was found again; None: since now."""
+        """`since` when it may cost, of one that was found again; None: since now.
+
+        `told_price`: whatever its provider says of its price, it has said; without a word the listed one counts.
+        """
         till = till_of_attempt(attempt)
         assert till is not None, "what was launched was launched somewhere"
         visible = self._clock.boottime() + sight.listing_lag.total_seconds()
@@ -235,6 +247,7 @@ class Ordering:
             launched_at=_between(attempt.reserved_at or now, since or now, now),
             instance_id=instance.id,
             hourly_price=usd(billed) if billed is not None else None,
+            max_hourly_price=None if told_price or billed is not None else attempt.max_hourly_price,
             message=None,
         )
         await self._tell_of(launched, replace(sight, now=now), Rest("", ""), memory)

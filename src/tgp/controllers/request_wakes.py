@@ -6,12 +6,14 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.controllers.request_index import BY_NODE, BY_NODE_CLASS, BY_TILL, WAITING, YES, by_till
 from tgp.controllers.rosters import Rosters
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
+from tgp.core.rules.limits import holding_of
 from tgp.ports.cluster import View
 
 
@@ -59,12 +61,18 @@ class RequestWakes:
         return self._waiting()
 
     def after_a_release(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
-        """A machine that went leaves room in its class."""
+        """A machine that went leaves room in its class, and so does one that is billed below what was reserved."""
         had, has = (record is not None and bool(by_till(record)) for record in (old, new))
-        return self._waiting() if had and not has else ()
+        return self._waiting() if (had and not has) or _held(old) > _held(new) else ()
 
     def _waiting(self) -> list[Key]:
         return [record.key for record in self._requests.having(WAITING, YES)]
+
+
+def _held(record: Typed[GPURequest] | None) -> int:
+    """Micro-dollars an hour that it takes of its class's limit."""
+    attempt = open_attempt(attempts_of(record)) if record is not None else None
+    return holding_of("", attempt).microusd if attempt is not None else 0
 
 
 def _means(record: Typed[GPUNodeClass]) -> tuple[object, ...]:

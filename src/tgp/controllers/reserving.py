@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt
+from tgp.api.values import usd
 from tgp.controllers.ledger import Ledger
 from tgp.controllers.memory import Memory
 from tgp.controllers.request_sight import Lookout
@@ -95,6 +96,7 @@ class Reserving:
             settings=till.written_settings or None,
             account=self._rosters.account(till.name) or None,
             epoch=self._lookout.epoch(),
+            max_hourly_price=usd(buy.most_microusd) if buy.most_microusd is not None else None,
             reserved_at=sight.now,
         )
 

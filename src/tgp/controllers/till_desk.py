@@ -14,6 +14,7 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.source import Source
 from tgp.core.model.till import till_of_attempt
 from tgp.core.model.typed import Typed
+from tgp.core.rules.costs import read_amount
 from tgp.core.rules.node_dress import Dress, pool_name
 from tgp.core.rules.node_state import provider_id_of
 from tgp.core.rules.purchase import most_to_pay, offer_of
@@ -62,7 +63,7 @@ class TillDesk:
         return cloud, LaunchOrder(
             offer=offer,
             token=attempt.token,
-            max_hourly_microusd=_ceiling(papers.record, offer),
+            max_hourly_microusd=_ceiling(papers.record, attempt, offer),
             bid_microusd=offer.hourly_microusd if offer.spot and offer.host else None,
             tags=tuple(sorted(papers.node_class.spec.tags.items())),
             user_data=luggage.user_data,
@@ -151,6 +152,8 @@ def _source(node_class: GPUNodeClass, attempt: Attempt) -> Source:
     return till.source
 
 
-def _ceiling(record: Typed[GPURequest], offer: Offer) -> int:
+def _ceiling(record: Typed[GPURequest], attempt: Attempt, offer: Offer) -> int:
+    """No more than was reserved."""
     assert record.object is not None, "an unreadable request buys nothing"
-    return most_to_pay(record.object.spec, offer.hourly_microusd)
+    agreed, reserved = most_to_pay(record.object.spec, offer.hourly_microusd), read_amount(attempt.max_hourly_price)
+    return agreed if reserved is None else min(agreed, reserved)

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.core.rules.a_sight import an_attempt
 from tgp.api.nodeclass import ClassLimits
@@ -51,9 +52,20 @@ def test_a_machine_of_unknown_size_does_not_fit_a_limit_on_size():
     assert "does not tell" in shortage(ClassLimits(resources={"cpu": 1000}), [], Holding("b", 1))
 
 
-def test_a_holding_counts_the_dearer_of_what_was_ordered_and_what_is_billed():
-    assert holding_of("u", an_attempt(hourly_price="0.30")).microusd == 400_000
-    assert holding_of("u", an_attempt(hourly_price="0.50")).microusd == 500_000
+def test_a_holding_counts_the_most_that_its_order_allows_until_the_bill_is_known():
+    """A price may rise between listing and order: not at the cost of a limit."""
+    assert holding_of("u", an_attempt()).microusd == 400_000
+    assert holding_of("u", an_attempt(max_hourly_price="0.48")).microusd == 480_000
+    assert holding_of("u", an_attempt(max_hourly_price="0.48", hourly_price="0.30")).microusd == 300_000
+    assert holding_of("u", an_attempt(max_hourly_price="0.48", hourly_price="0.50")).microusd == 500_000
+
+
+def test_a_bid_may_be_asked_for_in_full_whatever_is_billed_now():
+    attempt = an_attempt(hourly_price="0.30")
+    assert attempt.offer is not None
+    bid = replace(attempt, offer=replace(attempt.offer, spot=True))
+
+    assert holding_of("u", bid).microusd == 400_000
 
 
 def test_an_attempt_that_nobody_can_read_still_counts_as_a_machine():

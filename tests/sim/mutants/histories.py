@@ -30,7 +30,7 @@ from tgp.ports.cloud import Rate
 from tgp.sim.checkers.everyone import INVARIANTS
 from tgp.sim.checkers.money import NoOrphan
 from tgp.sim.checkers.objects import loose_ends
-from tgp.sim.checkers.seen import Order
+from tgp.sim.checkers.seen import Order, Rented
 from tgp.sim.checkers.witness import Checker, Violation
 from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.sim.estate import Ailment
@@ -351,6 +351,28 @@ def too_dear(seed: str) -> None:
         assert not stage.shop.fleet.machines
 
 
+def dearer_when_ordered(seed: str) -> None:
+    """Prices rise by a fifth between listing and order; the class has room for two at the old price."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage, limits={"maxHourlyCost": "1.00"})
+        fleet, most = stage.shop.fleet, 1_000_000
+
+        class Counted(Checker):
+            def made(self, rented: Rented) -> None:
+                cost = sum(machine.rate_microusd for machine in stage.living())
+                if cost > most:
+                    self.witness.accuse(f"the class costs ${cost / 1e6:.2f} an hour, at most $1.00: {rented}")
+
+        stage.witness.call(Counted)
+        for stand in list(fleet.selling()):
+            fleet.reprice(stand.shelf.id, stand.hourly_microusd * 6 // 5)
+        for number in range(3):
+            stage.wants(f"train-{number}", idleTimeout="Never")
+        stage.world.run(minutes=1)
+
+        assert stage.living(), "nothing was rented, although there was room"
+
+
 def never_an_answer(seed: str) -> None:
     """No order is ever carried out, and nobody ever says so."""
     with lives(seed, kubelets=QUICK) as stage:
@@ -553,6 +575,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         outbid,
         restored,
         too_dear,
+        dearer_when_ordered,
         never_an_answer,
         deleted_before_the_order,
         held,

@@ -40,6 +40,7 @@ KILLS: dict[str, Kill] = {
     "orders-for-the-deleted": Kill("deleted-before-the-order", "a machine was rented for a request that was being"),
     "price-ignored": Kill("too-dear", "I4"),
     "ready-without-the-mesh": Kill("wrong-address", "J5"),
+    "reserves-at-the-listed-price": Kill("dearer-when-ordered", "the class costs"),
     "restored-copy-buys": Kill("restored", "I13"),
     "settle-on-the-stored-clock": Kill("crash-after-a-late-order", "I9"),
     "shared-with-everybody": Kill("a-marketplaces-host", "J7"),

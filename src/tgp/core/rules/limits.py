@@ -19,7 +19,7 @@ class Holding:
     """What one machine takes of its class's limits, from its reservation until it was shown to be gone."""
 
     uid: str  # of the request
-    microusd: int  # an hour, at the price it was launched for
+    microusd: int  # an hour: as billed; until that is known, the most that the order allows
     gpus: int = 0
     gpu_resource: str = "nvidia.com/gpu"
     vcpus: int = 0  # 0: not told
@@ -39,11 +39,13 @@ class Holding:
 def holding_of(uid: str, attempt: Attempt) -> Holding:
     """Of an attempt that may have a machine. A record without a price (of a newer version) is counted as a machine."""
     offer = attempt.offer or ChosenOffer(provider="", instance_type="")
-    read = (read_amount(text) for text in (offer.hourly_price, attempt.hourly_price))
-    prices = [amount for amount in read if amount is not None]
+    billed, price = read_amount(attempt.hourly_price), read_amount(offer.hourly_price)
+    counted = (price, read_amount(attempt.max_hourly_price))
+    if billed is not None:
+        counted = (billed, price if offer.spot else None)  # a bid may be asked for in full at any time
     return Holding(
         uid,
-        max(prices, default=0),
+        max((amount for amount in counted if amount is not None), default=0),
         offer.gpu_count or 0,
         resource_name(offer.gpu_type or ""),
         offer.vcpus or 0,

@@ -22,7 +22,7 @@ from tgp.core.rules.bids import DEFAULT_MARGIN, bid
 from tgp.core.rules.costs import read_amount
 from tgp.core.rules.limits import Holding
 from tgp.core.rules.ranking import Ranking, rank
-from tgp.core.rules.ranking_words import machine
+from tgp.core.rules.ranking_words import about, machine
 from tgp.core.rules.wishes import class_wish
 
 ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on hosts that anybody may own
@@ -40,8 +40,9 @@ class Buy:
 
     offer: Offer
     source: str
-    hourly_microusd: int  # of a spot machine on a marketplace the bid; limits count it
+    hourly_microusd: int  # of a spot machine on a marketplace the bid
     bid_microusd: int | None = None
+    most_microusd: int | None = None  # what the order allows: limits count it until the bill is known; None: the price
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,8 @@ def offer_of(written: ChosenOffer) -> Offer:
 
 def holding(uid: str, buy: Buy) -> Holding:
     offer = buy.offer
-    return Holding(uid, buy.hourly_microusd, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
+    most = buy.hourly_microusd if buy.most_microusd is None else buy.most_microusd
+    return Holding(uid, most, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
 
 
 def _consider(shop: Shop, row: Row) -> "Buy | str":
@@ -226,12 +228,29 @@ def _consider(shop: Shop, row: Row) -> "Buy | str":
         if bidding is None:
             return f"NoOfferFits: {machine(offer)}: no bid within the limits would win"
         price = bidding
-    buy = Buy(offer, row.source, price, bidding)
+    buy = Buy(offer, row.source, price, bidding, _most(shop.spec, offer, price))
     if why := shop.shortage(holding(shop.uid, buy)):
-        return f"LimitReached: class {shop.name}: {why}"
+        return f"LimitReached: class {shop.name}: {why}{_if_capped(shop, buy)}"
     if why := shop.unfit(offer):
         return f"DevicePluginMissing: {why}"
     return buy
+
+
+def _most(spec: GPURequestSpec, offer: Offer, price: int) -> int:
+    """A price may rise between listing and order. A bid is paid at most, and electricity costs what it costs."""
+    fixed = (offer.spot and offer.host) or offer.boot is BootMode.POWER
+    return price if fixed else most_to_pay(spec, price)
+
+
+def _if_capped(shop: Shop, buy: Buy) -> str:
+    """What would help where only the room for a price that rises is missing; empty: nothing the owner can write."""
+    at_most = replace(buy, most_microusd=buy.hourly_microusd)
+    if buy.most_microusd == buy.hourly_microusd or shop.shortage(holding(shop.uid, at_most)):
+        return ""
+    return (
+        f" (listed at {about(buy.hourly_microusd)}/h; an order may be billed up to {about(buy.most_microusd or 0)}/h, "
+        f"unless spec.maxHourlyPrice is lower)"
+    )
 
 
 def _nothing_fits(ranking: Ranking, shop: Shop) -> Stay:
