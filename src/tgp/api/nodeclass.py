@@ -473,9 +473,13 @@ class GPUNodeClassStatus(Wire, frozen=True, kw_only=True):
     conditions: Conditions = ()
     active_nodes: Annotated[int, Field(doc="Machines that live now.", minimum=0)] = 0
     hourly_cost: Annotated[str | None, Field(doc="Dollars per hour for all of them.", max_length=24)] = None
-    total_cost: Annotated[str | None, Field(doc="Dollars spent on this class so far, an estimate.", max_length=24)] = (
-        None
-    )
+    total_cost: Annotated[
+        str | None, Field(doc="Dollars spent on this class until `costAsOf`, an estimate.", max_length=24)
+    ] = None
+    cost_as_of: Annotated[
+        datetime | None,
+        Field(doc="When `totalCost` was counted; machines that run have cost more since.", format="date-time"),
+    ] = None
     providers: Annotated[
         dict[str, ProviderStatus], Field(doc="What was last seen of each provider.", max_properties=32)
     ] = msgspec.field(default_factory=dict)

@@ -364,7 +364,11 @@ class GPURequestStatus(Wire, frozen=True, kw_only=True):
     hourly_price: Annotated[str | None, Field(doc="Dollars per hour.", max_length=24)] = None
     spent: Annotated[
         str | None,
-        Field(doc="Dollars spent, an estimate from confirmed running times, as of the last transition.", max_length=24),
+        Field(doc="Dollars spent until `spentAsOf`, an estimate from confirmed running times.", max_length=24),
+    ] = None
+    spent_as_of: Annotated[
+        datetime | None,
+        Field(doc="When `spent` was counted; a machine that runs has cost more since.", format="date-time"),
     ] = None
     public_ip: Annotated[str | None, Field(doc="The machine's public address.", max_length=63)] = None
     private_ip: Annotated[str | None, Field(doc="Its address in the provider's network.", max_length=63)] = None

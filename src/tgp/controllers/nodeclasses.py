@@ -23,6 +23,7 @@ from tgp.core.rules.class_holdings import (
     holdings_of,
     judge_holdings,
     leaving,
+    spent_at,
     stake_of,
     totals,
 )
@@ -120,7 +121,7 @@ class NodeClassReconciler:
         held = status if generation_of(record, "OffersFresh") == record.generation else {}
         parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held, seen)
         worth = asked and worth_writing(status, parts, now)
-        sums = totals(machines, status)
+        sums = totals(machines, status, now, anyway=bool(worth))
         await self._scribe.write(record, judged.values(), {**(parts if worth else {}), **sums} or None)
         again = now + LOOK_AGAIN_AFTER
         return min(again, judged_again_at(standings, now) or again)
@@ -145,7 +146,7 @@ class NodeClassReconciler:
             return
         stands = (condition_of(record, name) for name in sorted(OWNED - {verdict.type}))
         said = [verdict, *(each for each in stands if each is not None)]
-        await self._scribe.write(record, said, totals(machines, record.status) or None)
+        await self._scribe.write(record, said, totals(machines, record.status, self._clock.now()) or None)
 
     def _why_halted(self, node_class: GPUNodeClass) -> str:
         halted = self._halted()
@@ -225,7 +226,7 @@ class NodeClassReconciler:
     def holding(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
         """Classes for which a change of this request means something."""
         if new is None and old is not None and (stake := stake_of(old)) is not None and class_of(old) in self._earlier:
-            self._earlier[class_of(old)] += stake.spent_microusd
+            self._earlier[class_of(old)] += spent_at(stake, self._clock.now())
         before, after = (None if each is None else (class_of(each), stake_of(each)) for each in (old, new))
         if before == after:
             return []

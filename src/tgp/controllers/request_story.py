@@ -9,7 +9,7 @@ from tgp.controllers.memory import Memory
 from tgp.controllers.verdicts import Scribe
 from tgp.core.model.facts import MachineReady
 from tgp.core.rules.lifecycle_news import news
-from tgp.core.rules.lifecycle_words import Story, spent_words, tell
+from tgp.core.rules.lifecycle_words import Story, spent_parts, tell
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.steps import Finish, Step
 from tgp.ports.clock import Clock
@@ -37,7 +37,7 @@ class Storyteller:
             and self._clock.boottime() - memory.told_at < NUMBERS_EVERY
         ):
             return
-        parts = {**story.parts, "spent": spent_words(sight)} if changed else None
+        parts = {**story.parts, **spent_parts(sight)} if changed else None
         await self._scribe.write(sight.record, story.verdicts, parts, held=held)
         memory.told_at = self._clock.boottime()
         for fact in news(sight, story):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.core.market.offers import NOW
 from tgp.api.common import Condition
-from tgp.api.nodeclass import ClassLimits
+from tgp.api.nodeclass import ClassLimits, GPUNodeClassStatus
 from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.api.values import rfc3339
 from tgp.core.model.attempts import UID_ANNOTATION
@@ -24,6 +24,7 @@ from tgp.core.rules.class_holdings import (
     stake_of,
     totals,
 )
+from tgp.core.rules.costs import class_spent
 from tgp.core.rules.nodeclass import OWNED
 
 
@@ -72,29 +73,56 @@ def verdicts(holdings: ClassHoldings, limits: ClassLimits | None = None, **seen:
 def test_what_lives_is_counted_with_what_it_costs_and_has_cost():
     holdings = held(a_request("a", spent="0.30"), a_request("b", attempt={"hourly_price": "2.00"}), over())
 
-    assert totals(holdings, {}) == {"activeNodes": 2, "hourlyCost": "3.50", "totalCost": "7.30"}
+    assert totals(holdings, {}, NOW) == {
+        "activeNodes": 2,
+        "hourlyCost": "3.50",
+        "totalCost": "7.30",
+        "costAsOf": rfc3339(NOW),
+    }
+
+
+def test_what_it_has_cost_is_counted_until_now_when_the_class_is_written_anyway():
+    holdings, later = held(a_request(), over()), NOW + timedelta(hours=2)
+    written = totals(holdings, {}, NOW)
+
+    assert totals(holdings, written, later) == {}, "it is not written for that alone"
+    assert totals(holdings, written, later, anyway=True) == {"totalCost": "10.00", "costAsOf": rfc3339(later)}
+    assert class_spent(msgspec.convert(written, GPUNodeClassStatus), later) == 10_000_000
+
+
+def test_what_ran_on_since_the_total_was_written_is_not_taken_for_what_others_spent():
+    """A new process finds the total of an earlier one, with its moment."""
+    later = NOW + timedelta(hours=2)
+    status = {"totalCost": "50.00", "costAsOf": rfc3339(later)}
+
+    assert earlier(held(a_request(), over()), status) == 40_000_000
 
 
 def test_what_stands_there_already_is_not_written_again():
     holdings = held(a_request(), over())
-    written = totals(holdings, {})
+    written = totals(holdings, {}, NOW)
 
-    assert totals(holdings, written) == {}
-    assert totals(held(), {}) == {}, "a class that never bought anything says nothing"
-    assert totals(held(over()), written) == {"activeNodes": 0, "hourlyCost": "0.00"}
+    assert totals(holdings, written, NOW) == {}
+    assert totals(held(), {}, NOW) == {}, "a class that never bought anything says nothing"
+    assert totals(held(over()), written, NOW) == {
+        "activeNodes": 0,
+        "hourlyCost": "0.00",
+        "totalCost": "7.00",
+        "costAsOf": rfc3339(NOW),
+    }
 
 
 def test_a_reservation_counts_against_limits_and_is_no_machine_yet():
     holdings = held(a_request(attempt={"launched_at": None, "outcome": None}))
 
-    assert totals(holdings, {}) == {}
+    assert totals(holdings, {}, NOW) == {}
     assert "maxNodes is 1" in verdicts(holdings, ClassLimits(max_nodes=1))["LimitReached"]
 
 
 def test_other_classes_and_restored_copies_are_not_counted():
     copy = msgspec.structs.replace(a_request("copy"), annotations={UID_ANNOTATION: "another"})
 
-    assert totals(held(copy, a_request("b", node_class="other")), {}) == {}
+    assert totals(held(copy, a_request("b", node_class="other")), {}, NOW) == {}
 
 
 def test_what_was_spent_by_requests_that_are_gone_is_remembered_from_the_status():
@@ -103,18 +131,22 @@ def test_what_was_spent_by_requests_that_are_gone_is_remembered_from_the_status(
 
     assert earlier(present, status) == 43_000_000
     assert earlier(present, {}) == 0
-    assert totals(held(over(spent="8.00"), before=43_000_000), status) == {"totalCost": "51.00"}
-    assert totals(held(), status) == {}, "it never becomes less"
+    assert totals(held(over(spent="8.00"), before=43_000_000), status, NOW) == {
+        "totalCost": "51.00",
+        "costAsOf": rfc3339(NOW),
+    }
+    assert totals(held(), status, NOW) == {}, "it never becomes less"
 
 
 @pytest.mark.parametrize("odd", [7, None, "lots", [], {"a": 1}, "-3"])
 def test_totals_that_make_no_sense_are_overwritten(odd):
     status = {"activeNodes": odd, "hourlyCost": odd, "totalCost": odd}
 
-    assert totals(held(a_request(spent="1.00")), status) == {
+    assert totals(held(a_request(spent="1.00")), status, NOW) == {
         "activeNodes": 1,
         "hourlyCost": "1.50",
         "totalCost": "1.00",
+        "costAsOf": rfc3339(NOW),
     }
     assert boots_seen(held(), {"providers": odd}, ["vast"]) == {}
 

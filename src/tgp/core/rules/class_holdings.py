@@ -1,12 +1,14 @@
 """What a class holds and has cost, told from its requests: totals, and what their troubles mean for the class.
 
-Nothing here moves with the clock: requests tell what they spent at their transitions, so a quiet class is not written.
+A quiet class is not written: what it has cost is counted when something else about it changes, with the moment.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
+
+import msgspec
 
 from tgp.api.common import Condition, canonical_provider
 from tgp.api.nodeclass import ClassLimits
@@ -18,7 +20,7 @@ from tgp.core.model.conditions import Verdict
 from tgp.core.model.key import Key
 from tgp.core.model.presence import Trouble
 from tgp.core.model.typed import Typed
-from tgp.core.rules.costs import class_of, hourly_of
+from tgp.core.rules.costs import class_of, hourly_of, priced, spent
 from tgp.core.rules.limits import Holding, headroom_microusd, holding_of, shortage
 
 OF_THE_HOLDINGS = frozenset({"LimitReached", "AccountChanged", "BootProven"})  # the conditions judged here
@@ -33,7 +35,8 @@ class Stake(NamedTuple):
     holding: Holding | None  # None: it has no machine
     launched: bool  # a provider confirmed it
     hourly_microusd: int  # as billed
-    spent_microusd: int  # as it was last told
+    told_microusd: int  # spent, as it was last told
+    attempts: tuple[Attempt, ...]  # all that its cost follows from
     provider: str  # of its newest attempt; empty: there was none
     joined_at: datetime | None  # None: its machine was not seen to join
     changed_account: str  # why its machine is out of reach; empty: it is not
@@ -51,7 +54,8 @@ def stake_of(record: Typed[GPURequest]) -> Stake | None:
         holding_of(record.uid_text, attempt) if attempt is not None else None,
         attempt is not None and attempt.launched_at is not None,
         hourly_of(attempt) if attempt is not None else 0,
-        _spent(record, attempts),
+        _told(record, attempts),
+        priced(attempts),
         canonical_provider(newest.offer.provider) if newest is not None and newest.offer is not None else "",
         _joined_at(record),
         _says(record, "ProviderReachable", "False", Trouble.ACCOUNT_CHANGED.value) if attempt is not None else "",
@@ -74,9 +78,17 @@ class ClassHoldings:
         return [stake for stake in self.stakes if stake.launched]
 
     @property
-    def present_microusd(self) -> int:
-        """Spent by requests that are there."""
-        return sum(stake.spent_microusd for stake in self.stakes)
+    def told_microusd(self) -> int:
+        """Spent by requests that are there, as they last told."""
+        return sum(stake.told_microusd for stake in self.stakes)
+
+    def present_microusd(self, now: datetime) -> int:
+        """Spent by requests that are there, until now."""
+        return sum(spent_at(stake, now) for stake in self.stakes)
+
+
+def spent_at(stake: Stake, now: datetime) -> int:
+    return max(spent(stake.attempts, now), stake.told_microusd)
 
 
 def holdings_of(node_class: str, requests: Iterable[Typed[GPURequest]], earlier_microusd: int = 0) -> ClassHoldings:
@@ -86,21 +98,27 @@ def holdings_of(node_class: str, requests: Iterable[Typed[GPURequest]], earlier_
 
 def earlier(holdings: ClassHoldings, held: Mapping[str, Any]) -> int:
     """What requests that are gone have spent, from a status that an earlier process wrote."""
-    return max(_dollars(held.get("totalCost")) - holdings.present_microusd, 0)
+    as_of = _moment(held.get("costAsOf"))  # None: a version that added up what requests had told
+    present = holdings.present_microusd(as_of) if as_of is not None else holdings.told_microusd
+    return max(_dollars(held.get("totalCost")) - present, 0)
 
 
-def totals(holdings: ClassHoldings, held: Mapping[str, Any]) -> dict[str, Any]:
-    """The totals in a class's status that differ from what stands there. What was spent is never less than before."""
+def totals(holdings: ClassHoldings, held: Mapping[str, Any], now: datetime, *, anyway: bool = False) -> dict[str, Any]:
+    """The totals in a class's status that differ from what stands there. What was spent is never less than before.
+
+    It is counted until now when something else changes, or the status is written `anyway`: not for itself.
+    """
     hourly = sum(stake.hourly_microusd for stake in holdings.live)
     told = _dollars(held.get("totalCost"))
-    spent = max(holdings.earlier_microusd + holdings.present_microusd, told)
     found: dict[str, Any] = {}
     if held.get("activeNodes", 0) != len(holdings.live):
         found["activeNodes"] = len(holdings.live)
     if _dollars(held.get("hourlyCost")) != hourly:
         found["hourlyCost"] = usd(hourly)
-    if spent != told:
-        found["totalCost"] = usd(spent)
+    if found or anyway or holdings.earlier_microusd + holdings.told_microusd > told:
+        total = max(holdings.earlier_microusd + holdings.present_microusd(now), told)
+        if found or total:
+            found.update(totalCost=usd(total), costAsOf=rfc3339(now.replace(microsecond=0)))
     return found
 
 
@@ -179,7 +197,7 @@ def _boot(boot_seen: Mapping[str, str], providers: Sequence[str]) -> Verdict | N
     return Verdict("BootProven", True, "Joined", f"machines of {', '.join(boot_seen)} were seen to join{rest}")
 
 
-def _spent(record: Typed[GPURequest], attempts: Sequence[Attempt]) -> int:
+def _told(record: Typed[GPURequest], attempts: Sequence[Attempt]) -> int:
     told = _dollars(record.object.status.spent) if record.object is not None else 0
     return max(told, sum(_dollars(attempt.spent) for attempt in attempts if attempt.ended_at is not None))
 
@@ -214,6 +232,13 @@ def _cost(stakes: Iterable[Stake]) -> str:
 def _names(stakes: Sequence[Stake]) -> str:
     more = len(stakes) - NAMED_MOST
     return ", ".join(str(stake.key) for stake in stakes[:NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _moment(written: object) -> datetime | None:
+    try:
+        return msgspec.convert(written, datetime) if isinstance(written, str) else None
+    except msgspec.ValidationError:
+        return None
 
 
 def _dollars(written: object) -> int:

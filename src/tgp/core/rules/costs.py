@@ -1,19 +1,24 @@
 """What attempts have cost: the billed price times the time a provider confirmed, in whole micro-dollars.
 
 An estimate of the bill, never below it by more than what no price holds (traffic, a disk kept after a stop). An
-attempt that no provider ever confirmed cost nothing.
+attempt that no provider ever confirmed cost nothing. What runs is counted to the instant; a provider's billing step
+counts once a machine is gone.
+
+`spent_by` is the one number for a request, and `class_spent` for a class: every status, table and screen shows these.
 """
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from tgp.api.nodeclass import GPUNodeClassStatus
 from tgp.api.problem import Invalid
-from tgp.api.request import Attempt, GPURequest
-from tgp.api.values import microusd
+from tgp.api.request import Attempt, GPURequest, GPURequestStatus
+from tgp.api.values import microusd, usd
 from tgp.core.model.spend import INSTANT, Entry
 from tgp.core.model.typed import Typed
 
 HOUR = timedelta(hours=1)
+CENT = 10_000  # micro-dollars
 MOST_MICROUSD = 10**15 - 1  # the largest amount that fits where dollars are written: beyond it lies an error
 POOL_KIND = "GPUNodePool"
 POOL_LABEL = "tgp.io/nodepool"
@@ -40,9 +45,43 @@ def cost_of(attempt: Attempt, until: datetime, step: timedelta = INSTANT) -> int
     return min(-(-hourly_of(attempt) * billed // (HOUR // INSTANT)), MOST_MICROUSD)
 
 
-def spent(attempts: Iterable[Attempt], now: datetime, step: timedelta = INSTANT) -> int:
+def spent(attempts: Iterable[Attempt], now: datetime) -> int:
     """By all attempts together: what is written of those that are over, and the running one until now."""
-    return min(sum(_settled(attempt, now, step) for attempt in attempts), MOST_MICROUSD)
+    return min(sum(_settled(attempt, now, INSTANT) for attempt in attempts), MOST_MICROUSD)
+
+
+def spent_by(status: GPURequestStatus, now: datetime) -> int:
+    """By a request until now. Never less than its status says: the oldest attempts are not kept there."""
+    return max(spent(status.attempts, now), read_amount(status.spent) or 0)
+
+
+def class_spent(status: GPUNodeClassStatus, now: datetime) -> int:
+    """By a class until now: what its status says, and what its machines have cost since that was written."""
+    told = read_amount(status.total_cost) or 0
+    if status.cost_as_of is None or now <= status.cost_as_of:
+        return told
+    return told + (read_amount(status.hourly_cost) or 0) * ((now - status.cost_as_of) // INSTANT) // (HOUR // INSTANT)
+
+
+def priced(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
+    """Of each that was launched only what its cost follows from."""
+    return tuple(
+        Attempt(
+            number=each.number,
+            token=each.token,
+            hourly_price=usd(hourly_of(each)),
+            launched_at=each.launched_at,
+            ended_at=each.ended_at,
+            spent=each.spent,
+        )
+        for each in attempts
+        if each.launched_at is not None
+    )
+
+
+def cents(amount_microusd: int) -> str:
+    """Dollars as people read them: to the nearest cent, as screens round, too."""
+    return usd((amount_microusd + CENT // 2) // CENT * CENT)
 
 
 def entry_of(record: Typed[GPURequest], attempt: Attempt, step: timedelta = INSTANT) -> Entry | None:

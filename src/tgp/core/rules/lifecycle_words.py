@@ -16,7 +16,7 @@ from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import NO_MESH
 from tgp.core.model.presence import Found, Unknown
-from tgp.core.rules.costs import hourly_of, spent
+from tgp.core.rules.costs import cents, hourly_of, spent_by
 from tgp.core.rules.lifecycle import (
     COUNTED,
     LAUNCHED,
@@ -327,5 +327,7 @@ def _dearness(attempt: Attempt) -> int:
     return 2 if attempt.outcome not in NO_MACHINE else int(attempt.outcome in COUNTED)
 
 
-def spent_words(sight: Sight) -> str:
-    return usd(spent(sight.attempts, sight.now, sight.billing_step))
+def spent_parts(sight: Sight) -> dict[str, str]:
+    """Written beside whatever is written anyway; with it the moment, as a running machine costs on."""
+    status = msgspec.structs.replace(sight.status, attempts=sight.attempts)
+    return {"spent": cents(spent_by(status, sight.now)), "spentAsOf": rfc3339(sight.now)}

@@ -92,7 +92,7 @@ def story_of(request: GPURequest, now: datetime) -> Story:
         telling=telling,
         message=status.message or (telling.message if telling is not None else ""),
         hourly_microusd=hourly(request),
-        spent_microusd=spent(request, now),
+        spent_microusd=costs.spent_by(request.status, now),
         ends_at=None if status.phase in OVER else status.termination_scheduled_at,
         node=status.node_name or "",
         attempts=attempts,
@@ -131,11 +131,6 @@ def hourly(request: GPURequest) -> int | None:
     if attempt is None:
         return None
     return money(request.status.hourly_price) or costs.hourly_of(attempt) or None
-
-
-def spent(request: GPURequest, now: datetime) -> int:
-    """So far: what ended attempts cost, and the running one by the clock. Never less than the status says."""
-    return max(costs.spent(request.status.attempts, now), money(request.status.spent) or 0)
 
 
 def money(text: str | None) -> int | None:
