@@ -420,6 +420,23 @@ def test_without_a_person_or_a_yes_nothing_is_created():
     assert hall.created == []
 
 
+def test_what_was_confirmed_binds():
+    """The price that was shown and a tenth more, to the cent; --max-price says otherwise."""
+    hall = Hall(BUY)
+    said = CliRunner().invoke(rent, ["--gpu", "L40S", "--yes"], obj=hall).output
+
+    assert hall.created[0]["spec"]["maxHourlyPrice"] == "1.32"
+    assert "up to $1.32 an hour (10 % more; --max-price says otherwise)" in " ".join(said.split())
+
+    told = Hall(BUY)
+    run(told, "--yes")
+    assert told.created[0]["spec"]["maxHourlyPrice"] == "1.50"
+
+    waiting = Hall(STAY)
+    CliRunner().invoke(rent, ["--gpu", "L40S", "--yes"], obj=waiting)
+    assert "maxHourlyPrice" not in waiting.created[0]["spec"], "no price was shown"
+
+
 def test_what_was_created_is_said_with_the_next_command():
     said = run(Hall(BUY), "--name", "train", "-n", "ml", "--yes").output
     waits = run(Hall(STAY), "--name", "train", "-n", "ml", "--yes").output

@@ -24,7 +24,7 @@ WORKER = {
         "secret": "c2VjcmV0c2VjcmV0",
         "token": "wwwwww.0123456789wwwwww",
         "ca": {"crt": JOIN.cluster_ca, "key": ""},
-        "controlPlane": {"endpoint": "https://192.168.7.10:6443"},
+        "controlPlane": {"endpoint": "https://203.0.113.7:6443"},
         "clusterName": "home",
         "network": {"podSubnets": ["10.1.0.0/16"], "serviceSubnets": ["10.2.0.0/16"], "dnsDomain": "home.arpa"},
     },
@@ -81,7 +81,7 @@ def test_what_was_taken_is_told_without_a_value_that_opens_anything(worker):
 
     assert result.exit_code == 0, result.output
     assert "from a worker's config" in result.output
-    assert "https://192.168.7.10:6443" in result.output
+    assert "https://203.0.113.7:6443" in result.output
     assert "machine.token" in result.output
     assert "the cluster's own bootstrap token" in result.output, "it stays behind"
     assert f"tgp talos join-secret {worker} --apply" in result.output.replace("\n", "")
@@ -119,6 +119,16 @@ def test_what_is_told_counts_before_what_stands_there(worker):
     assert "https://100.64.0.1:6443" in run(worker, *TOLD).output
 
 
+def test_an_endpoint_that_no_rented_machine_reaches_is_refused_unless_forced(worker):
+    lan = ("--endpoint", "https://192.168.7.10:6443")
+    refused = run(worker, *lan, "-o", "yaml")
+
+    assert refused.exit_code == 1
+    assert "192.168.7.10 is a private address" in refused.output
+    assert "--force" in refused.output
+    assert run(worker, *lan, "--force", "-o", "yaml").exit_code == 0
+
+
 def test_a_file_that_is_something_else_is_refused_by_what_is_missing(tmp_path):
     assert "machine" in run(written(tmp_path, {"some": "thing"})).output
     broken = {**WORKER, "machine": {**WORKER["machine"], "token": "nonsense"}}
@@ -136,7 +146,7 @@ def test_it_is_written_into_the_operator_s_namespace_after_showing_what_changes(
     assert result.exit_code == 0, result.output
     assert "new" in result.output
     assert "Secret tgp-system/tgp-join was created." in result.output
-    assert stored(world)["endpoint"] == "https://192.168.7.10:6443"
+    assert stored(world)["endpoint"] == "https://203.0.113.7:6443"
     assert stored(world)["pod-subnets"] == "10.1.0.0/16"
     again = person.tgp("talos", "join-secret", worker, "--apply")
     assert "is as it should be" in again.output
@@ -151,7 +161,7 @@ def test_values_that_differ_are_replaced_only_after_a_yes(world, worker):
     assert refused.exit_code == 1
     assert "was left as it is" in refused.output
     assert person.tgp(*change, typed="n\n").exit_code == 1
-    assert stored(world)["endpoint"] == "https://192.168.7.10:6443"
+    assert stored(world)["endpoint"] == "https://203.0.113.7:6443"
     assert person.tgp(*change, typed="y\n").exit_code == 0
     assert stored(world)["endpoint"] == "https://100.64.0.1:6443"
 

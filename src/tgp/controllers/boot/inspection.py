@@ -12,11 +12,13 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.controllers.boot.mesh_desk import MeshDesk
 from tgp.controllers.boot.papers import BootPapers, PaperDesk
 from tgp.core.model.conditions import Verdict
+from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.machine_config import Conversion, Finding, Severity
 from tgp.core.model.mesh import Backend, MeshReport, MeshSettings
 from tgp.core.model.offer import BootMode
 from tgp.core.model.talos import TalosVersion
 from tgp.core.rules.mesh.choice import mesh_of
+from tgp.core.rules.mesh.reach import unreachable
 from tgp.core.rules.nodeclass import Gap
 from tgp.core.rules.talos.render import inspect
 from tgp.ports.boot import BootRefused
@@ -55,6 +57,7 @@ class ClassInspector:
             try:
                 papers = await self._papers.papers(node_class, provider)
                 conversions |= dict.fromkeys(self._template(papers, settings))
+                _reach(papers, settings)
             except BootRefused as error:
                 gaps[Gap(error.reason, str(error))] = None
             try:
@@ -94,6 +97,12 @@ class ClassInspector:
             found = self._reports[settings] = asked, report
         if not found[1].usable:
             raise BootRefused("MeshRefused", "; ".join(found[1].problems) or "the mesh refuses the credentials")
+
+
+def _reach(papers: BootPapers, settings: MeshSettings) -> None:
+    """Every machine would be paid for until its join deadline."""
+    if why := unreachable(papers.join.endpoint, settings):
+        raise BootRefused("EndpointUnreachable", f"Secret {JOIN_SECRET}, {why}")
 
 
 @lru_cache(REMEMBERED)

@@ -79,9 +79,9 @@ def priced(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
     )
 
 
-def cents(amount_microusd: int) -> str:
-    """Dollars as people read them: to the nearest cent, as screens round, too."""
-    return usd((amount_microusd + CENT // 2) // CENT * CENT)
+def cents(amount_microusd: int, *, up: bool = False) -> str:
+    """Dollars as people read them: to the nearest cent, as screens round, too; `up`: to the next."""
+    return usd((amount_microusd + (CENT - 1 if up else CENT // 2)) // CENT * CENT)
 
 
 def entry_of(record: Typed[GPURequest], attempt: Attempt, step: timedelta = INSTANT) -> Entry | None:

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Any, Protocol
 
 import click
@@ -13,11 +14,13 @@ from tgp.api.problem import Invalid, Problem
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.rules.beyond_crd import request_problems
+from tgp.core.rules.costs import cents
 from tgp.ports.cluster import ClusterError
 from tgp.surfaces.cli.breakeven import known_gpu
 from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 from tgp.surfaces.cli.rent_view import Plan, as_document, render
 
+CONFIRMED_PERCENT = 110  # of the price that was shown: above it nothing is rented, unless --max-price says otherwise
 NOTHING_FITS = 3  # of --dry-run; 1 is a refusal, 2 wrong use
 NOBODY = '"", '  # among supported values: the API's way to say "any", which a flag says by its absence
 FLAGS = {  # the field a problem names → what somebody typed
@@ -63,7 +66,7 @@ class Hallway(Protocol):
 
 @click.command()
 @click.option("--gpu", required=True, metavar="MODEL", help="Model or family: RTX4090, A100.")
-@click.option("--max-price", metavar="USD", help="At most that for the machine, an hour: 0.50.")
+@click.option("--max-price", metavar="USD", help="At most that, an hour: 0.50.  [default: shown price + 10 %]")
 @click.option("--count", type=int, default=1, show_default=True, help="GPUs in the machine.")
 @click.option("--provider", default="", metavar="NAME", help="From this one only. Default: from the best.")
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="us, eu-west, … Repeatable.")
@@ -142,6 +145,9 @@ async def _rent(
                 plan = await desk.plan(checked(manifest))
         except ClusterError as error:
             raise click.ClickException(str(error)) from error
+        if "maxHourlyPrice" not in spec and plan.hourly_microusd is not None:  # what is confirmed binds
+            manifest["spec"]["maxHourlyPrice"] = cents(plan.hourly_microusd * CONFIRMED_PERCENT // 100, up=True)
+            plan = replace(plan, request=checked(manifest), cap_is_ours=True)
         if dry_run:
             _print(plan, manifest, how, created=False)
             if how == "text":

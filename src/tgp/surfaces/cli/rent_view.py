@@ -53,6 +53,7 @@ class Plan:
     hold: str = ""  # why all purchases are stopped; empty: they are not
     unwilling: str = ""  # why this class would not buy it, or not now; empty: it would
     notes: tuple[str, ...] = field(default=())
+    cap_is_ours: bool = False  # maxHourlyPrice follows from the price that is shown: nobody typed it
 
     @property
     def fits(self) -> bool:
@@ -131,13 +132,15 @@ def cost_words(plan: Plan) -> str:
     parts = []
     if plan.hourly_microusd is not None:
         parts.append(f"{dollars(plan.hourly_microusd)} an hour")
+        if plan.cap_is_ours and cap is not None:
+            parts.append(f"it is rented up to {dollars(cap)} an hour (10 % more; --max-price says otherwise)")
         if life is None:
             parts.append(f"{_cents(plan.hourly_microusd * DAY // HOUR)} a day, without an end")
         elif plan.expected_microusd is not None:
             parts.append(f"{_cents(plan.expected_microusd)} if it lives its whole {go_duration(life)}")
     if plan.most_microusd is not None and plan.most_microusd != plan.expected_microusd:
-        parts.append(f"at most {_cents(plan.most_microusd)}, at --max-price")
-    elif cap is None:
+        parts.append(f"at most {_cents(plan.most_microusd)}, at {'that price' if plan.cap_is_ours else '--max-price'}")
+    if cap is None:
         parts.append("no --max-price: it may rent at any price the class allows")
     return "; ".join(parts) or "nothing while it waits"
 

@@ -11,6 +11,7 @@ import click
 
 from tgp.core.model.join import JOIN_SECRET, NEEDED, OPTIONAL
 from tgp.core.model.secret import Secret
+from tgp.core.rules.mesh.reach import out_of_reach
 from tgp.core.rules.talos.join_source import Taken, take
 from tgp.core.rules.talos.join_values import NotJoinable, read_join
 from tgp.surfaces.cli.class_file import read_text
@@ -56,6 +57,7 @@ class Hallway(Protocol):
 @click.option("-o", "--output", "how", type=click.Choice(["text", "yaml", "json"]), default="text", show_default=True)
 @click.option("--endpoint", default="", metavar="URL", help="https://host:6443, as rented machines reach it.")
 @click.option("--cluster-name", default="", metavar="NAME", help="Needed with a secrets bundle, which has none.")
+@click.option("--force", is_flag=True, help="Take an endpoint that only some networks reach.")
 @click.option("--yes", is_flag=True, help="With --apply: replace values that differ without a question.")
 @cluster_options
 @click.pass_obj
@@ -67,6 +69,7 @@ def join_secret(
     how: str,
     endpoint: str,
     cluster_name: str,
+    force: bool,
     yes: bool,
     kubeconfig: str,
     context: str,
@@ -86,6 +89,12 @@ def join_secret(
     except NotJoinable as error:
         problems = "".join(f"\n  {problem}" for problem in error.problems)
         raise click.ClickException(f"no join Secret can be made of {file}:{problems}") from error
+    if not force and (why := out_of_reach(taken.data["endpoint"])):
+        raise click.ClickException(
+            f"endpoint {taken.data['endpoint']}: {why}, which a rented machine does not reach, and every machine would "
+            "be paid for until its join deadline. Say --endpoint with the control plane's address in the mesh; or "
+            "--force, where a route leads there (tailscaleConfig.acceptRoutes, wireGuardConfig.allowedIPs)."
+        )
     if how != "text":
         write(manifest_of(taken.data, namespace or USUAL_NAMESPACE), how)
         return
