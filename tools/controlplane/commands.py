@@ -84,6 +84,8 @@ def kube_apiserver(layout: Layout, *, service_accounts: bool) -> Program:
         f"--service-account-signing-key-file={layout.file('sa.key')}",
         "--service-cluster-ip-range=10.0.0.0/24",
         "--allow-privileged=true",  # driver DaemonSets of real clusters are privileged
+        f"--audit-policy-file={layout.file('audit.yaml')}",
+        f"--audit-log-path={layout.file('audit.log')}",
         "--profiling=false",
     )
 

@@ -1,6 +1,7 @@
 """A real Kubernetes control plane on loopback for as long as a `with` lasts, and not a moment longer."""
 
 import atexit
+import json
 import os
 import re
 import secrets
@@ -63,6 +64,19 @@ class Wanted:
 
 
 EVERYTHING = Wanted(controllers=True, scheduler=True, kwok=True)
+AUDIT = {  # so that a test can tell which Secrets were read; nothing else is written down
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "Metadata",
+            "verbs": ["get", "list", "watch"],
+            "resources": [{"resources": ["secrets"]}],
+        },
+        {"level": "None"},
+    ],
+}
 
 
 class ControlPlane:
@@ -98,6 +112,11 @@ class ControlPlane:
     def kubeconfig(self) -> Path:
         """The administrator's."""
         return self._laid_out.file("admin.kubeconfig")
+
+    @property
+    def audit_log(self) -> Path:
+        """Who read which Secret: one JSON document per line."""
+        return self._laid_out.file("audit.log")
 
     @property
     def admin(self) -> AdminClient:
@@ -248,6 +267,7 @@ class ControlPlane:
             ("apiserver.crt", serving.certificate),
             ("apiserver.key", serving.key),
             ("sa.key", service_account_key()),
+            ("audit.yaml", json.dumps(AUDIT).encode()),
             ("tokens.csv", f'{self.admin_token},admin,admin,"{ADMIN_GROUP}"\n'.encode()),
         ):
             kubeconfig.write_private(layout.file(name), content)

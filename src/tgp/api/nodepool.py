@@ -27,10 +27,11 @@ DISRUPTION_REASONS = ("Empty", "Underutilized", "Drifted", "Expired")
 NODE_LABELS = Field(
     doc=(
         "Labels of the Node. Refused: the domains kubernetes.io, k8s.io and node-restriction.kubernetes.io, except "
-        f"node.kubernetes.io, kubelet.kubernetes.io, {', '.join(rules.OPEN_LABELS)}. The operator's own labels win."
+        f"node.kubernetes.io, kubelet.kubernetes.io, {', '.join(rules.OPEN_LABELS)}; and tgp.io, which is the "
+        "operator's own."
     ),
     max_properties=LABELS_MAX,
-    rules=(rules.QUALIFIED_KEYS, rules.OPEN_DOMAINS),
+    rules=(rules.QUALIFIED_KEYS, rules.OPEN_DOMAINS, rules.NOT_OURS),
 )
 
 

@@ -293,24 +293,15 @@ class Attempt(Wire, frozen=True, kw_only=True):
     number: Annotated[int, Field(doc="1 for the first.", minimum=1)]
     token: Annotated[str, Field(doc="The mark the machine carries at the provider.", max_length=63)]
     offer: Annotated[ChosenOffer | None, Field(doc="What was ordered.")] = None
-    credentials: Annotated[str | None, Field(doc="The credential reference used: Secret and key.", max_length=512)] = (
-        None
-    )
-    endpoint: Annotated[
-        str | None, Field(doc="The provider's address, where it is not the usual one.", max_length=512)
-    ] = None
-    settings: Annotated[
+    account: Annotated[
         str | None,
         Field(
             doc=(
-                "What else is needed to find the machine and give it back after its class forgot the provider, as "
-                "JSON. No secrets."
+                "The account it was ordered in, by its id in ConfigMap tgp-accounts of the operator's namespace. No "
+                "provider is asked for an id that is not there."
             ),
-            max_length=4096,
+            max_length=63,
         ),
-    ] = None
-    account: Annotated[
-        str | None, Field(doc="The account or project, or a fingerprint of the key.", max_length=253)
     ] = None
     epoch: Annotated[str | None, Field(doc="Which leader reserved it.", max_length=128)] = None
     reserved_at: Annotated[datetime | None, Field(doc="When it was written down.", format="date-time")] = None

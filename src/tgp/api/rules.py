@@ -136,6 +136,13 @@ OPEN_DOMAINS = Rule(
     ),
 )
 
+OURS_PATTERN = r"^([^/]+\.)?tgp\.io/"
+NOT_OURS = Rule(
+    f"self.all(k, !k.matches({quoted(OURS_PATTERN)}))",
+    "keys of tgp.io are the operator's own: it sets them by what was rented",
+    lambda self, _: not any(matches(key, OURS_PATTERN) for key in self),
+)
+
 _OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = rf"({_OCTET}\.){{3}}{_OCTET}"
 _H = "[0-9a-fA-F]{1,4}"

@@ -39,6 +39,7 @@ from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
 from tgp.core.rules.lifecycle import joins_by
 from tgp.core.rules.mesh.choice import mesh_of, name_in
+from tgp.core.rules.node_names import node_name_for
 from tgp.core.rules.patience import patience_for
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
@@ -173,18 +174,19 @@ class Booting:
     def _recall(self, record: Typed[GPURequest], attempt: Attempt) -> Entry | None:
         """What was written when the machine was ordered, as far as its class still tells."""
         request, offer = record.object, attempt.offer
-        if request is None or offer is None or offer.boot_mode == BootMode.POWER.value or not request.status.node_name:
+        if request is None or offer is None or offer.boot_mode == BootMode.POWER.value:
             return None
+        node = node_name_for(record.key, attempt.token)
         found = self._kit.every_class.get(Key("", request.status.node_class or ""))
         if found is None or found.object is None or attempt.reserved_at is None:
             return None
         settings = mesh_of(found.object, offer.provider, request, self._kit.default_backend)
-        hostname = name_in(settings, found.object, request, (offer.provider, request.status.node_name))
+        hostname = name_in(settings, found.object, request, (offer.provider, node))
         until = self._joins_by(record, attempt) or attempt.reserved_at
         return Entry(
             attempt.token,
             str(record.key),
-            request.status.node_name,
+            node,
             attempt.reserved_at,
             until,
             note_of(settings, hostname),

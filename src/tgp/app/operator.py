@@ -289,6 +289,7 @@ class Operator:
             self._reflector(disruption_budgets(), shelves.budgets),
             shelves.tills,
             shelves.errands,
+            shelves.accounts,
             shelves.in_mesh,
             shelves.implicit,
         )

@@ -5,19 +5,20 @@ It can end a machine that somebody agreed to end, and it cannot order one.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt
 from tgp.controllers.keys import keys_for
+from tgp.core.model.cloud_account import CloudAccount, resolved
 from tgp.core.model.cloud_errors import CannotTell, CloudError, KeyRefused
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.presence import Trouble
 from tgp.core.model.source import Source
 from tgp.core.model.survey import Inspection, Lack
-from tgp.core.model.till import Till, till_of, till_of_attempt
+from tgp.core.model.till import Till, till_of
 from tgp.core.model.token import cluster_prefix, read_token
 from tgp.core.rules.secrets import DEFAULT_KEYS, OPERATOR_SECRET
 from tgp.core.rules.sources import source_for
@@ -53,9 +54,11 @@ class Patrol:
         self._vault = vault
         self._tills: dict[str, Till] = {}  # met so far, by name
 
-    async def inspect(self, classes: Iterable[GPUNodeClass], attempts: Iterable[Attempt]) -> tuple[Inspection, ...]:
-        """Every till that a class names, an attempt was made at, or the operator's own Secret has a key of."""
-        wanted = await self._wanted(classes, attempts)
+    async def inspect(
+        self, classes: Iterable[GPUNodeClass], attempts: Iterable[Attempt], accounts: Mapping[str, CloudAccount]
+    ) -> tuple[Inspection, ...]:
+        """Every till that a class names, that was ever ordered from, or that the operator's own Secret has a key of."""
+        wanted = await self._wanted(classes, attempts, accounts)
         self._tills |= {one.till.name: one.till for one in wanted}
         turnstile = asyncio.Semaphore(AT_ONCE)
 
@@ -78,16 +81,22 @@ class Patrol:
 
     # -- whom to ask -------------------------------------------------------------------------------------------------
 
-    async def _wanted(self, classes: Iterable[GPUNodeClass], attempts: Iterable[Attempt]) -> list[Wanted]:
+    async def _wanted(
+        self, classes: Iterable[GPUNodeClass], attempts: Iterable[Attempt], accounts: Mapping[str, CloudAccount]
+    ) -> list[Wanted]:
         found: dict[str, Wanted] = {}
         for node_class in classes:
             for provider in node_class.spec.providers:
                 if canonical_provider(provider.name) in PROVIDERS:
                     for till in _tills_of(source_for(provider)):
                         _add(found, Wanted(till, named=provider.enabled))
+        for account in accounts.values():
+            if account.provider in PROVIDERS:  # named only while it may hold a machine
+                _add(found, Wanted(account.till, named=account.empty_since is None))
         for attempt in attempts:
-            if (place := till_of_attempt(attempt)) is not None and place.provider in PROVIDERS:
-                _add(found, Wanted(place, (attempt,)))
+            place = resolved(accounts, attempt)
+            if place is not None and place.provider in PROVIDERS:
+                _add(found, Wanted(place.till, (attempt,)))
         for name, key in DEFAULT_KEYS.items():  # a class that is gone may have bought there
             if await self._has(OPERATOR_SECRET, key):
                 _add(found, Wanted(Till(name, OPERATOR_SECRET, key), named=False))

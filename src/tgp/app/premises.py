@@ -1,7 +1,7 @@
 """One cluster as somebody with a kubeconfig looks after its money: objects, brakes, and the providers it rents at."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from tgp.app.meshes import AllMeshes
 from tgp.app.patrol import Patrol
 from tgp.app.shop import A_PERSONS
 from tgp.app.way_finder import WayFinder
+from tgp.core.model.cloud_account import TABLE, CloudAccount, read_line
 from tgp.core.model.hold import HOLD, Hold, hold_of
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.instance import Instance
@@ -39,7 +40,7 @@ from tgp.core.rules.mesh.way import Target, Way
 from tgp.core.rules.power_hosts import HostRules
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
-from tgp.ports.cluster import Cluster, ClusterBusy, NotFound
+from tgp.ports.cluster import Cluster, ClusterBusy, Forbidden, NotFound
 from tgp.ports.http import Call, Dial, Http, HttpError, Unreadable
 from tgp.ports.mesh import Meshes
 from tgp.ports.resolver import Resolver
@@ -82,10 +83,14 @@ class Premises:
     async def survey(self, *, ask: bool = True) -> Survey:
         classes = await self._all(typed(GPU_NODE_CLASS, GPUNodeClass), needed=ask)
         inspections: tuple[Inspection, ...] = ()
+        accounts: Mapping[str, CloudAccount] | None = {}
         if ask:
+            accounts = await self._accounts()
             before = await self._all(typed(GPU_REQUEST, GPURequest))
             readable = [record.object for record in classes if record.object is not None]
-            inspections = await self._patrol.inspect(readable, [attempt for _, attempt in expected(before)])
+            inspections = await self._patrol.inspect(
+                readable, [attempt for _, attempt in expected(before)], accounts or {}
+            )
         # After the lists: whatever they show was reserved before, so its request is here, or it is gone.
         requests, machines, hold = await asyncio.gather(
             self._all(typed(GPU_REQUEST, GPURequest), needed=ask),
@@ -101,7 +106,20 @@ class Premises:
             requests=requests,
             nodes=machines,
             inspections=inspections,
+            accounts=accounts or {},
+            accounts_unread=accounts is None,
         )
+
+    async def _accounts(self) -> Mapping[str, CloudAccount] | None:
+        """The table that the operator keeps; None: this person may not read it."""
+        try:
+            found = await self._cluster.read(CONFIG_MAP, Key(self._namespace, TABLE))
+        except NotFound:
+            return {}
+        except Forbidden:
+            return None
+        rows = ((name, read_line(line)) for name, line in (found.get("data") or {}).items())
+        return {name: account for name, account in rows if account is not None}
 
     async def now(self) -> datetime:
         try:

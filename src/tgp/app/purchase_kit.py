@@ -11,7 +11,6 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import DAEMON_SET, GPU_REQUEST, NODE, POD, POD_DISRUPTION_BUDGET, Resource
 from tgp.controllers.gate import Gate
-from tgp.controllers.holds import BY_SECRET, by_secret
 from tgp.controllers.implicit_class import EveryClass
 from tgp.controllers.market import Market
 from tgp.controllers.request_index import INDEXES
@@ -31,6 +30,7 @@ from tgp.ports.journal import Journal
 TILL = Resource("tgp.io", "v1", "tills", "Till", namespaced=False)  # never served: a board of our own
 ERRAND = Resource("tgp.io", "v1", "errands", "Errand", namespaced=False)  # neither
 UNWRITTEN = Resource("tgp.io", "v1", "unwrittenclasses", "UnwrittenClass", namespaced=False)  # nor this
+ACCOUNT = Resource("tgp.io", "v1", "accounts", "Account", namespaced=False)  # nor this
 IN_MESH = Resource("tgp.io", "v1", "inmesh", "InMesh", namespaced=True)  # nor this
 
 
@@ -42,7 +42,7 @@ class Shelves:
     """The stores that only purchases need."""
 
     def __init__(self) -> None:
-        self.requests: Store[Typed[GPURequest]] = Store(GPU_REQUEST, {**INDEXES, BY_SECRET: by_secret})
+        self.requests: Store[Typed[GPURequest]] = Store(GPU_REQUEST, INDEXES)
         self.nodes: Store[Node] = Store(NODE)
         self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: _on_node})
         self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
@@ -50,6 +50,7 @@ class Shelves:
         self.tills: Board[Metadata] = Board(TILL)  # what was seen at each
         self.implicit: Board[Typed[GPUNodeClass]] = Board(UNWRITTEN)  # the class that nobody wrote
         self.in_mesh: Board[Metadata] = Board(IN_MESH)  # requests of whose machine something new was seen there
+        self.accounts: Board[Metadata] = Board(ACCOUNT)  # that were read, written or forgotten
         self.errands: Board[Metadata] = Board(ERRAND)  # tills that somebody wants looked at now
 
 

@@ -9,13 +9,16 @@ from tgp.api.request import Attempt
 from tgp.api.resource import GPU_REQUEST
 from tgp.app.purchase_kit import Kit, Shelves
 from tgp.app.request_turns import RequestTurns
+from tgp.controllers.accounts import REVIEW, Accounts
 from tgp.controllers.holds import ClassHolds, SecretHolds
 from tgp.controllers.implicit_class import KEY as IMPLICIT_KEY
 from tgp.controllers.implicit_class import ImplicitClass
+from tgp.controllers.keys import secrets_of
 from tgp.controllers.ledger import Ghosts, Ledger
 from tgp.controllers.leftover_nodes import LeftoverNodes
 from tgp.controllers.rosters import Rosters
 from tgp.controllers.rounds import Rounds
+from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.cloud_errors import KeyRefused
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.key import Key
@@ -25,7 +28,6 @@ from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
 from tgp.core.rules.default_class import IMPLICIT, implicit_record
-from tgp.core.rules.holds import secrets_of
 from tgp.core.rules.limits import Holding
 from tgp.core.rules.sources import sources_of
 from tgp.ports.cluster import ClusterError, NotFound
@@ -38,16 +40,27 @@ class Purchasing:
         self.shelves = shelves
         self._kit = kit
         self.rosters = Rosters(kit.clock.boottime, self._ask_soon)
-        self.ghosts = Ghosts(self.rosters, kit.clock.boottime)
+        self.accounts = Accounts(
+            shelves.requests,
+            kit.cluster,
+            kit.clock,
+            kit.journal,
+            namespace=kit.policy.namespace,
+            changed=self._account_changed,
+        )
+        self.ghosts = Ghosts(self.rosters, self.accounts, kit.clock.boottime)
         shelves.requests.subscribe(self.ghosts.notice)
         self.ledger = Ledger(shelves.requests, self._strays)
         shelves.requests.subscribe(self.ledger.notice)
         self.class_holds = ClassHolds(kit.classes, shelves.requests, kit.cluster, kit.clock)
-        self.secret_holds = SecretHolds(shelves.requests, kit.cluster, kit.clock, namespace=kit.policy.namespace)
+        self.secret_holds = SecretHolds(
+            shelves.requests, self.accounts, kit.cluster, kit.clock, namespace=kit.policy.namespace
+        )
         self.rounds = Rounds(
             self.rosters,
             classes=kit.every_class,
             requests=shelves.requests,
+            accounts=self.accounts,
             clouds=kit.clouds,
             vault=kit.vault,
             gate=kit.gate,
@@ -64,6 +77,7 @@ class Purchasing:
             requests=shelves.requests,
             classes=kit.every_class,
             rosters=self.rosters,
+            accounts=self.accounts,
             cluster_id=self.cluster_id,
             cluster=kit.cluster,
             clock=kit.clock,
@@ -72,6 +86,7 @@ class Purchasing:
             shelves,
             kit,
             rosters=self.rosters,
+            accounts=self.accounts,
             ledger=self.ledger,
             cluster_id=self.cluster_id,
             hold=self._hold,
@@ -100,7 +115,9 @@ class Purchasing:
 
     def controllers(self) -> tuple[Controller, ...]:
         kit, shelves = self._kit, self.shelves
+        _post(shelves.accounts, REVIEW.name)
         return (
+            Controller("accounts", self.accounts, sources=(Source(shelves.accounts.store, _review),)),
             Controller(
                 "rounds",
                 self.rounds,
@@ -108,6 +125,7 @@ class Purchasing:
                     Source(kit.classes, self.rounds.of_class),
                     Source(shelves.implicit.store, self.rounds.of_class),
                     Source(shelves.requests, self.rounds.of_request),
+                    Source(shelves.accounts.store, self.rounds.of_account),
                     Source(kit.vault.board.store, self.rounds.of_secret),
                     Source(shelves.errands.store),
                 ),
@@ -135,6 +153,7 @@ class Purchasing:
                 self.secret_holds,
                 sources=(
                     Source(shelves.requests, self.secret_holds.of_request),
+                    Source(shelves.accounts.store, self.secret_holds.of_account),
                     Source(kit.vault.board.store),
                 ),
             ),
@@ -153,7 +172,8 @@ class Purchasing:
     async def _hold(self, node_class: str, attempt: Attempt) -> None:
         """The class and its Secrets stay while the machine needs them. Raises KeyRefused: nothing is bought without."""
         why = await self.class_holds.ensure(node_class) if node_class != IMPLICIT else None
-        for secret in sorted(secrets_of(attempt)):
+        account = self.accounts.of(attempt)
+        for secret in sorted(secrets_of(account.till.source)) if account is not None else ():
             why = why or await self.secret_holds.ensure(secret)
         if why is not None:
             raise KeyRefused(why)
@@ -182,6 +202,9 @@ class Purchasing:
         else:
             board.store.put(implicit_record(made, version))
 
+    def _account_changed(self, account: CloudAccount) -> None:
+        _post(self.shelves.accounts, account.id)
+
     def _announce(self, till: str) -> None:
         _post(self.shelves.tills, till)
 
@@ -205,6 +228,13 @@ class Purchasing:
     async def _refresh(self) -> None:
         assert self._reflector is not None, "somebody fills the requests' store"
         await self._reflector.listed(self._reflector.list_again())
+
+
+def _review(old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
+    """Once, at the start: from then on the reconciler says itself when to look again."""
+    changed = new or old
+    assert changed is not None, "a change has a before or an after"
+    return (REVIEW,) if changed.key == REVIEW else ()
 
 
 def _post(board: Board[Metadata], name: str) -> None:

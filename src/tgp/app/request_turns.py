@@ -6,6 +6,7 @@ from tgp.adapters.kube.controller import Controller, Source
 from tgp.api.request import Attempt
 from tgp.api.resource import GPU_REQUEST
 from tgp.app.purchase_kit import Kit, Shelves
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.bench import Bench
 from tgp.controllers.giving_back import GivingBack
 from tgp.controllers.last_look import LastLook
@@ -34,6 +35,7 @@ class RequestTurns:
         kit: Kit,
         *,
         rosters: Rosters,
+        accounts: Accounts,
         ledger: Ledger,
         cluster_id: Callable[[], str],
         hold: Callable[[str, Attempt], Awaitable[None]],
@@ -41,13 +43,13 @@ class RequestTurns:
     ) -> None:
         self._shelves = shelves
         self._kit = kit
-        self._wakes = RequestWakes(shelves.requests, rosters)
+        self._wakes = RequestWakes(shelves.requests, rosters, accounts)
         views = self._views()
-        lookout = self._lookout(views, rosters, ledger)
-        bench = Bench(kit.market)
+        lookout = self._lookout(views, rosters, accounts, ledger)
+        bench = Bench(kit.market, accounts)
         scribe = Scribe(GPU_REQUEST, OWNED, kit.cluster, kit.journal, kit.clock, untold=UNTOLD)
         story = Storyteller(scribe, bench, kit.journal, kit.clock)
-        desk = TillDesk(kit.clouds, kit.vault, kit.gate, kit.boot)
+        desk = TillDesk(kit.clouds, accounts, kit.vault, kit.gate, kit.boot)
         self._reconciler = RequestReconciler(
             views,
             lookout,
@@ -55,6 +57,7 @@ class RequestTurns:
                 lookout,
                 cluster_id=cluster_id,
                 rosters=rosters,
+                accounts=accounts,
                 ledger=ledger,
                 story=story,
                 journal=kit.journal,
@@ -68,6 +71,7 @@ class RequestTurns:
                 last_look=LastLook(views, kit.cluster, home=kit.policy.namespace),
                 cluster=kit.cluster,
                 rosters=rosters,
+                accounts=accounts,
                 bench=bench,
                 story=story,
                 journal=kit.journal,
@@ -80,6 +84,7 @@ class RequestTurns:
                 desk=desk,
                 books=Books(kit.cluster, kit.policy.namespace),
                 rosters=rosters,
+                accounts=accounts,
                 bench=bench,
                 story=story,
                 journal=kit.journal,
@@ -87,6 +92,7 @@ class RequestTurns:
             story=story,
             cluster=kit.cluster,
             rosters=rosters,
+            accounts=accounts,
             ledger=ledger,
             clock=kit.clock,
         )
@@ -104,6 +110,7 @@ class RequestTurns:
                 Source(kit.classes, wakes.of_class),
                 Source(shelves.implicit.store, wakes.of_class),
                 Source(shelves.tills.store, wakes.of_till),
+                Source(shelves.accounts.store, wakes.of_account),
                 Source(shelves.in_mesh.store),
                 Source(kit.sources.store, wakes.whoever_waits),
                 Source(shelves.daemon_sets, wakes.whoever_waits),
@@ -127,13 +134,14 @@ class RequestTurns:
             kit.namespaces,
         )
 
-    def _lookout(self, views: Views, rosters: Rosters, ledger: Ledger) -> Lookout:
+    def _lookout(self, views: Views, rosters: Rosters, accounts: Accounts, ledger: Ledger) -> Lookout:
         kit = self._kit
         return Lookout(
             views,
             kit.policy,
             market=kit.market,
             rosters=rosters,
+            accounts=accounts,
             ledger=ledger,
             clouds=kit.clouds,
             gate=kit.gate,

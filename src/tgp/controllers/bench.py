@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from tgp.api.request import Attempt
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.market import Market
-from tgp.core.model.till import till_of_attempt
 from tgp.core.rules import benching
 from tgp.core.rules.purchase import offer_of
 
@@ -13,22 +13,23 @@ NOBODYS_FAULT = "Withdrawn"
 
 
 class Bench:
-    def __init__(self, market: Market) -> None:
+    def __init__(self, market: Market, accounts: Accounts) -> None:
         self._market = market
+        self._accounts = accounts
 
     def failed(self, attempt: Attempt, outcome: str, why: str, now: datetime, *, never_joined: bool = False) -> None:
         if attempt.offer is None or outcome == NOBODYS_FAULT:
             return
         offer = offer_of(attempt.offer)
-        market = self._market
+        market, account = self._market, self._accounts.of(attempt)
+        if account is None:  # whatever stands in such a record is held against nothing
+            return
         if outcome in THE_KEYS_FAULT:
-            till = till_of_attempt(attempt)
-            assert till is not None, "an attempt with an offer was made somewhere"
-            market.marks = benching.account_failed(market.marks, offer, till.name, why, now)
+            market.marks = benching.account_failed(market.marks, offer, account.till.name, why, now)
         else:
             market.marks = benching.failed(market.marks, offer, why, now, never_joined=never_joined)
 
     def succeeded(self, attempt: Attempt | None) -> None:
-        till = till_of_attempt(attempt) if attempt is not None else None
-        if attempt is not None and attempt.offer is not None and till is not None:
-            self._market.marks = benching.succeeded(self._market.marks, offer_of(attempt.offer), till.name)
+        account = self._accounts.of(attempt) if attempt is not None else None
+        if attempt is not None and attempt.offer is not None and account is not None:
+            self._market.marks = benching.succeeded(self._market.marks, offer_of(attempt.offer), account.till.name)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from tgp.api.common import Condition
 from tgp.api.resource import NODE
 from tgp.api.values import usd
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.bench import Bench
 from tgp.controllers.memory import Memory
 from tgp.controllers.request_story import Storyteller
@@ -19,8 +20,8 @@ from tgp.core.model.attempts import in_short, provider_of
 from tgp.core.model.cloud_errors import CloudBusy, CloudError
 from tgp.core.model.facts import MachineEnding, MachineLost, MachineReturned, TerminationFailing, subject_of
 from tgp.core.model.node import Node
+from tgp.core.model.presence import Found
 from tgp.core.model.record import uid_text
-from tgp.core.model.till import till_of_attempt
 from tgp.core.rules.costs import class_of, cost_of, entry_of, pool_of, reserved_of
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.steps import LOSSES, NO_USE, Begin, Close, Empty, End, Finish, RemoveNode, Rest, Return
@@ -41,6 +42,7 @@ class GivingBack:
         desk: TillDesk,
         books: Books,
         rosters: Rosters,
+        accounts: Accounts,
         bench: Bench,
         story: Storyteller,
         journal: Journal,
@@ -51,6 +53,7 @@ class GivingBack:
         self._desk = desk
         self._books = books
         self._rosters = rosters
+        self._accounts = accounts
         self._bench = bench
         self._story = story
         self._journal = journal
@@ -85,13 +88,13 @@ class GivingBack:
     async def give_back(self, sight: Sight, step: Return, memory: Memory) -> datetime | None:
         """Ask for the end, once more, and later again: only what is listed shows that it came."""
         attempt, instance_id = step.attempt, step.instance_id
-        till = till_of_attempt(attempt)
-        assert till is not None, "what is given back was bought somewhere"
+        account = self._accounts.of(attempt)
+        assert account is not None, "what is given back was bought in an account that was written down"
         memory.asked += 1
         pause = min(FIRST_ASK * (1 << min(memory.asked - 1, 6)), LONGEST_ASK)
         memory.ask_again_at = sight.now + pause
         try:
-            await self._desk.give_back(attempt, instance_id)
+            await self._desk.give_back(attempt, instance_id, seen=self._seen(sight, step, memory))
             memory.trouble = ""
         except CloudError as error:
             memory.trouble = in_short(str(error))
@@ -102,7 +105,7 @@ class GivingBack:
             self._journal.note(
                 TerminationFailing(
                     subject_of(sight.record),
-                    till.provider,
+                    account.provider,
                     instance_id,
                     memory.asked,
                     memory.trouble,
@@ -111,8 +114,14 @@ class GivingBack:
             )
         asked = replace(sight, asked_to_end=memory.asked, trouble=memory.trouble)
         await self._story.tell(asked, Rest("Returning", memory.trouble), memory)
-        self._rosters.ask_soon(till.name)
+        self._rosters.ask_soon(account.till.name)
         return memory.ask_again_at
+
+    def _seen(self, sight: Sight, step: Return, memory: Memory) -> bool:
+        """Whether this process itself knows the id to be this attempt's machine, whatever its status says."""
+        found = isinstance(sight.presence, Found) and sight.presence.instance.id == step.instance_id
+        known = {*memory.machine_ids, self._rosters.seen_as(step.attempt.token)}
+        return found or step.instance_id in known
 
     async def remove_node(self, step: RemoveNode) -> None:
         await self._cluster.delete(NODE, step.node.key, uid=uid_text(step.node.uid))

@@ -12,22 +12,20 @@ from typing import Any
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, SECRET
-from tgp.controllers.request_index import BY_NODE_CLASS
+from tgp.controllers.accounts import Accounts
+from tgp.controllers.keys import secrets_of
+from tgp.controllers.request_index import BY_ACCOUNT, BY_NODE_CLASS
 from tgp.core.model.key import Key
 from tgp.core.model.typed import Typed
-from tgp.core.rules.holds import IN_USE, class_needed, edited, secrets_named, secrets_needed
+from tgp.core.model.workload import Metadata
+from tgp.core.rules.holds import IN_USE, account_needed, accounts_named, class_needed, edited
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, Conflict, Forbidden, NotFound, View
 
-BY_SECRET = "secret"  # noqa: S105 - the index of requests by the Secrets their machines need
 LET_GO_AFTER = 300.0  # seconds since somebody asked for the hold: no view lags by so much and is still used
 ENSURED_FOR = 60.0  # seconds: what was seen to be held is not looked at again by every purchase
 LOOK_AGAIN_AFTER = timedelta(minutes=30)  # somebody may have taken our finalizer away; Secrets are not watched
 TRIES = 3  # against others who write the same Secret
-
-
-def by_secret(record: Typed[GPURequest]) -> tuple[str, ...]:
-    return tuple(sorted(secrets_needed(record)))
 
 
 class Asked:
@@ -112,8 +110,17 @@ class ClassHolds:
 class SecretHolds:
     """A reconciler of Secrets in the operator's namespace, by name: they are read one by one, and never kept."""
 
-    def __init__(self, requests: View[Typed[GPURequest]], cluster: Cluster, clock: Clock, *, namespace: str) -> None:
+    def __init__(
+        self,
+        requests: View[Typed[GPURequest]],  # indexed by account
+        accounts: Accounts,
+        cluster: Cluster,
+        clock: Clock,
+        *,
+        namespace: str,
+    ) -> None:
         self._requests = requests
+        self._accounts = accounts
         self._cluster = cluster
         self._clock = clock
         self._namespace = namespace
@@ -121,7 +128,8 @@ class SecretHolds:
         self._one_at_a_time = asyncio.Lock()
 
     async def reconcile(self, key: Key) -> datetime | None:
-        needed = any(True for _ in self._requests.having(BY_SECRET, key.name))
+        await self._accounts.load()
+        needed = self._needed(key.name)
         if not needed and (left := self._asked.left(key.name)):
             return self._clock.now() + left
         try:
@@ -132,6 +140,14 @@ class SecretHolds:
         except Forbidden:
             pass  # `ensure` tells whoever wants to buy; roles change, so it is tried again
         return self._clock.now() + LOOK_AGAIN_AFTER if needed else None
+
+    def _needed(self, name: str) -> bool:
+        """Is it the key of an account where a machine is, or may be? Also of one that no class names any more."""
+        return any(
+            account.empty_since is None or any(True for _ in self._requests.having(BY_ACCOUNT, account.id))
+            for account in self._accounts.known()
+            if name in secrets_of(account.till.source)
+        )
 
     async def ensure(self, name: str) -> str | None:
         """Hold a Secret before something is bought with its key. Why that cannot be; None: it is held."""
@@ -184,7 +200,16 @@ class SecretHolds:
     def of_request(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
         """Secrets that a request begins or ceases to need; of one that is seen first, all that it ever named."""
         if old is None or new is None:
-            concerned = secrets_named(new if new is not None else old)
-        else:
-            concerned = secrets_needed(old) ^ secrets_needed(new)
-        return [Key(self._namespace, name) for name in sorted(concerned)]
+            return self._keys_of(accounts_named(new if new is not None else old))
+        return self._keys_of({account_needed(old)} ^ {account_needed(new)})
+
+    def of_account(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
+        """Those of an account that was read, written, or seen to be empty."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        return self._keys_of({changed.key.name})
+
+    def _keys_of(self, accounts: Iterable[str]) -> list[Key]:
+        known = [account for name in accounts if (account := self._accounts.get(name)) is not None]
+        names = {secret for account in known for secret in secrets_of(account.till.source)}
+        return [Key(self._namespace, name) for name in sorted(names)]

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import Attempt, GPURequest
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.request_index import BY_NODE_CLASS, by_node_class
 from tgp.controllers.rosters import Rosters
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.key import Key
-from tgp.core.model.offer import BootMode
-from tgp.core.model.till import till_of_attempt
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.rules.limits import Holding, holding_of, shortage
@@ -89,7 +88,7 @@ def _holding(record: Typed[GPURequest]) -> Holding | None:
 @dataclass(frozen=True, slots=True)
 class _Ghost:
     node_class: str
-    till: str
+    account: str  # the id that its attempt named
     token: str
     since: float  # Clock.boottime
     holding: Holding
@@ -98,8 +97,9 @@ class _Ghost:
 class Ghosts:
     """Requests that vanished with a machine, or whose record did: they count until the machine is gone."""
 
-    def __init__(self, rosters: Rosters, boottime: Callable[[], float]) -> None:
+    def __init__(self, rosters: Rosters, accounts: Accounts, boottime: Callable[[], float]) -> None:
         self._rosters = rosters
+        self._accounts = accounts
         self._boottime = boottime
         self._ghosts: dict[str, _Ghost] = {}  # by uid
 
@@ -108,11 +108,10 @@ class Ghosts:
         attempt = None if old is None or copied(old) else open_attempt(attempts_of(old))
         if old is None or attempt is None or (new is not None and self._accounts_for(attempt, new)):
             return
-        till = till_of_attempt(attempt)
         node_class = next(iter(by_node_class(old)), None)
-        if till is not None and node_class is not None:
+        if attempt.account and node_class is not None:
             uid = plain_uid(old.uid_text)
-            ghost = _Ghost(node_class, till.name, attempt.token, self._boottime(), holding_of(uid, attempt))
+            ghost = _Ghost(node_class, attempt.account, attempt.token, self._boottime(), holding_of(uid, attempt))
             self._ghosts[uid] = ghost
 
     def of(self, node_class: str) -> list[Holding]:
@@ -124,7 +123,8 @@ class Ghosts:
         rows = () if copied(record) else attempts_of(record)
         if not rows or open_attempt(rows) is not None:
             return bool(rows)
-        owned = attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value  # listed for ever
+        account = self._accounts.of(attempt)
+        owned = account is not None and account.owned  # and so listed for ever
         return owned or not self._listed(plain_uid(record.uid_text), attempt.token)
 
     def _listed(self, uid: str, token: str) -> bool:
@@ -134,4 +134,7 @@ class Ghosts:
         """Listed, or not listed for long enough since to be believed gone."""
         if self._listed(uid, ghost.token):
             return True
-        return not self._rosters.listed_since(ghost.till, ghost.since + BELIEVED_GONE_AFTER)
+        account = self._accounts.get(ghost.account)
+        if account is None:  # no account that was ever used, so nothing was bought there
+            return not self._accounts.ready
+        return not self._rosters.listed_since(account.till.name, ghost.since + BELIEVED_GONE_AFTER)

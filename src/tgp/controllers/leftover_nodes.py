@@ -15,14 +15,16 @@ from datetime import datetime, timedelta
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import NODE
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.request_index import BY_UID
 from tgp.controllers.rosters import Rosters
 from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.record import uid_text
 from tgp.core.model.taints import Taint
-from tgp.core.model.till import Till, till_of_attempt, tills_of
+from tgp.core.model.till import tills_of
 from tgp.core.model.token import Token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.collector import owners
@@ -48,6 +50,7 @@ class LeftoverNodes:
         requests: View[Typed[GPURequest]],  # indexed by uid
         classes: View[Typed[GPUNodeClass]],
         rosters: Rosters,
+        accounts: Accounts,
         cluster_id: Callable[[], str],  # empty: not known yet
         cluster: Cluster,
         clock: Clock,
@@ -56,6 +59,7 @@ class LeftoverNodes:
         self._requests = requests
         self._classes = classes
         self._rosters = rosters
+        self._accounts = accounts
         self._cluster_id = cluster_id
         self._cluster = cluster
         self._clock = clock
@@ -70,6 +74,7 @@ class LeftoverNodes:
         if node is None or marked is None or node.deleting:
             return None
         provider, token = marked
+        await self._accounts.load()
         if provider == POWER:  # nobody was rented: it is the cluster's own, asleep or awake
             return None
         self._named[str(token)] = key
@@ -139,9 +144,9 @@ class LeftoverNodes:
         tills = self._tills(provider)
         if alive:
             attempt = self._attempt(token)
-            till = till_of_attempt(attempt) if attempt is not None else None
-            tills |= {till.name} if till is not None else set()
-            if not tills or (till is not None and attempt is not None and self._is_another(till, attempt)):
+            account = self._accounts.of(attempt) if attempt is not None else None
+            tills |= {account.till.name} if account is not None else set()
+            if not tills or (account is not None and self._is_another(account)):
                 return False
         return all(self._rosters.listed_since(name, since + GONE_AFTER) for name in tills)
 
@@ -150,12 +155,15 @@ class LeftoverNodes:
         rows = (row for record in self._requests.having(BY_UID, token.uid) for row in attempts_of(record))
         return next((row for row in rows if row.token == str(token)), None)
 
-    def _is_another(self, till: Till, attempt: Attempt) -> bool:
+    def _is_another(self, account: CloudAccount) -> bool:
         """Is another account listed there now than it was rented in? Then nothing follows from the lists."""
-        return bool(attempt.account) and self._rosters.account(till.name) != attempt.account
+        return not account.includes(self._rosters.account(account.till.name))
 
     def _tills(self, provider: str) -> set[str]:
-        return {
+        """Where a machine may be: as classes have them, and of every account that holds one or may."""
+        known = (account for account in self._accounts.known() if account.empty_since is None)
+        remembered = {account.till.name for account in known if account.provider == provider}
+        return remembered | {
             till.name
             for record in self._classes.values()
             if record.object is not None

@@ -16,6 +16,8 @@ class Memory:
     blank: bool = False  # we enrolled it, and nothing was ever ordered
     empty: bool = False  # it was so at the last look, although something was bought or may have been
     wiped: bool = False  # its status was found empty, and it was not we who enrolled it
+    reserved: Attempt | None = None  # the attempt that this process wrote last, as it wrote it
+    machine_ids: set[str] = field(default_factory=set)  # of machines that the provider named in answer to our orders
     sent: set[str] = field(default_factory=set)  # tokens whose order left, or may have
     told: dict[str, Attempt] = field(default_factory=dict)  # by token: what a provider told, until it is on paper
     refused_for: tuple[object, ...] | None = None  # how things stood when an order could not be made up; None: it could

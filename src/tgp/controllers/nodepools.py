@@ -8,7 +8,6 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.controllers.verdicts import Scribe, condition_of
 from tgp.core.model.key import Key
-from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Namespace
 from tgp.core.rules.nodepool import PoolSight, judge_pool
@@ -56,7 +55,7 @@ class NodePoolReconciler:
             node_class=None if node_class is None else node_class.object,
             class_unreadable=node_class is not None and node_class.object is None,
             class_ready=None if node_class is None else condition_of(node_class, "Ready"),
-            namespace_labels=NO_LABELS if namespace is None else namespace.labels,
+            namespace_labels=None if namespace is None else namespace.labels,
             allowed_namespaces_required=self._allowed_namespaces_required,
             observing=self._observing,
             time_zones=self._time_zones,

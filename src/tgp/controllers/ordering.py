@@ -11,6 +11,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import GPU_REQUEST
 from tgp.api.values import usd
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.bench import Bench
 from tgp.controllers.last_look import LastLook
 from tgp.controllers.memory import Memory
@@ -31,11 +32,11 @@ from tgp.core.model.cloud_errors import (
 )
 from tgp.core.model.facts import LaunchFailed, MachineLaunched, MachineOrdered, offer_words, subject_of
 from tgp.core.model.instance import Instance
-from tgp.core.model.till import till_of_attempt
 from tgp.core.model.typed import Typed
 from tgp.core.rules.costs import reserved_of
 from tgp.core.rules.lifecycle import LAUNCHED, next_step
 from tgp.core.rules.node_dress import dress_of
+from tgp.core.rules.node_names import node_name_for
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.steps import Adopt, Order, Rest, Withdraw
@@ -72,6 +73,7 @@ class Ordering:
         last_look: LastLook,
         cluster: Cluster,
         rosters: Rosters,
+        accounts: Accounts,
         bench: Bench,
         story: Storyteller,
         journal: Journal,
@@ -84,6 +86,7 @@ class Ordering:
         self._last_look = last_look
         self._cluster = cluster
         self._rosters = rosters
+        self._accounts = accounts
         self._bench = bench
         self._story = story
         self._journal = journal
@@ -138,7 +141,8 @@ class Ordering:
         assert dress is not None, "what is ordered has an offer"
         patience = patience_for(node_class, attempt.offer)
         expires = self._clock.now() + patience.launch + patience.join
-        return Papers(record, node_class, sight.status.node_name or "", dress, expires)
+        name = node_name_for(record.key, attempt.token, self._accounts.of(attempt))
+        return Papers(record, node_class, name, dress, expires)
 
     async def _confirm(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass, memory: Memory) -> float:
         """The last look: after every wait, immediately before the order leaves. Until when it is good."""
@@ -166,12 +170,13 @@ class Ordering:
         return isinstance(next_step(self._lookout.see(newest, memory)), Order)
 
     def _leaves(self, sight: Sight, attempt: Attempt, memory: Memory) -> None:
-        till = till_of_attempt(attempt)
-        assert till is not None, "what is ordered has an offer"
+        account = self._accounts.of(attempt)
+        assert account is not None, "what is ordered is ordered in an account that was written down"
         memory.sent.add(attempt.token)
         memory.blank = False
         # Whatever comes of it, also something that nobody thought of: absences count from now on only.
-        self._rosters.watch(attempt.token, till.name, attempt.account or "", not_before=self._clock.boottime())
+        till = account.till.name
+        self._rosters.watch(attempt.token, till, account.identities, not_before=self._clock.boottime())
         self._journal.note(
             MachineOrdered(
                 subject_of(sight.record),
@@ -186,8 +191,8 @@ class Ordering:
     async def _send(
         self, sight: Sight, attempt: Attempt, cloud: Cloud, order: LaunchOrder, memory: Memory
     ) -> datetime | None:
-        till = till_of_attempt(attempt)
-        assert till is not None, "what is ordered has an offer"
+        account = self._accounts.of(attempt)
+        assert account is not None, "what is ordered is ordered in an account that was written down"
         try:
             instance = await self._desk.order(cloud, order)
         except NotLeading:
@@ -202,8 +207,9 @@ class Ordering:
         except (SoldOut, OrderRefused, KeyRefused, AccountExhausted) as error:
             await self.withdraw(sight, Withdraw(attempt, OUTCOMES[type(error)], str(error)), memory)
         except OutcomeUnknown as error:
-            self._rosters.watch(attempt.token, till.name, attempt.account or "", not_before=self._clock.boottime())
-            self._rosters.ask_soon(till.name)
+            till = account.till.name
+            self._rosters.watch(attempt.token, till, account.identities, not_before=self._clock.boottime())
+            self._rosters.ask_soon(till)
             await self._unknown(sight, attempt, error, memory)
         else:
             later = cloud.facts.tells_billed_price
@@ -234,11 +240,12 @@ class Ordering:
 
         `told_price`: whatever its provider says of its price, it has said; without a word the listed one counts.
         """
-        till = till_of_attempt(attempt)
-        assert till is not None, "what was launched was launched somewhere"
+        account = self._accounts.of(attempt)
+        assert account is not None, "what was launched was launched in an account that was written down"
+        memory.machine_ids.add(instance.id)
         visible = self._clock.boottime() + sight.listing_lag.total_seconds()
-        self._rosters.watch(attempt.token, till.name, attempt.account or "", not_before=visible)
-        self._rosters.ask_soon(till.name)
+        self._rosters.watch(attempt.token, account.till.name, account.identities, not_before=visible)
+        self._rosters.ask_soon(account.till.name)
         billed = instance.hourly_microusd
         now = self._clock.now().replace(microsecond=0)
         launched = replace(
@@ -265,6 +272,7 @@ class Ordering:
 
     async def _unknown(self, sight: Sight, attempt: Attempt, error: OutcomeUnknown, memory: Memory) -> None:
         said = in_short(str(error))
+        memory.machine_ids |= {error.instance_id} - {""}
         noted = replace(attempt, message=said, instance_id=error.instance_id or attempt.instance_id)
         self._journal.note(_failed(sight, attempt, "Unknown", said))
         words = f"the outcome of attempt {attempt.number} at {provider_of(attempt)} is unknown: {said}"

@@ -2,7 +2,6 @@
 
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
-from tgp.core.model.till import till_of_attempt
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.rules.costs import class_of
@@ -10,7 +9,7 @@ from tgp.core.rules.costs import class_of
 BY_NODE_CLASS = "nodeClass"
 BY_NODE = "node"
 BY_UID = "uid"
-BY_TILL = "till"
+BY_ACCOUNT = "account"
 WAITING = "waiting"
 YES = "yes"
 
@@ -31,13 +30,10 @@ def by_uid(record: Typed[GPURequest]) -> tuple[str, ...]:
     return (plain_uid(record.uid_text),)
 
 
-def by_till(record: Typed[GPURequest]) -> tuple[str, ...]:
-    """Where its machine is, or may be."""
-    if copied(record):
-        return ()
+def by_account(record: Typed[GPURequest]) -> tuple[str, ...]:
+    """The id of the account where its machine is, or may be, by its own record."""
     attempt = open_attempt(attempts_of(record))
-    till = till_of_attempt(attempt) if attempt is not None else None
-    return (till.name,) if till is not None else ()
+    return (attempt.account,) if attempt is not None and attempt.account and not copied(record) else ()
 
 
 def waiting(record: Typed[GPURequest]) -> tuple[str, ...]:
@@ -47,4 +43,4 @@ def waiting(record: Typed[GPURequest]) -> tuple[str, ...]:
     return (YES,) if open_attempt(attempts_of(record)) is None else ()
 
 
-INDEXES = {BY_NODE_CLASS: by_node_class, BY_NODE: by_node, BY_UID: by_uid, BY_TILL: by_till, WAITING: waiting}
+INDEXES = {BY_NODE_CLASS: by_node_class, BY_NODE: by_node, BY_UID: by_uid, BY_ACCOUNT: by_account, WAITING: waiting}

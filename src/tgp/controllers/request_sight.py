@@ -12,15 +12,16 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span, usd
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.gate import Gate
 from tgp.controllers.ledger import Ledger
 from tgp.controllers.market import Market
 from tgp.controllers.memory import Memory
-from tgp.controllers.request_index import BY_TILL
 from tgp.controllers.rosters import Rosters
 from tgp.controllers.wardrobe import Wardrobe
 from tgp.core.model.attempts import attempts_of, exchanged, open_attempt, provider_of
 from tgp.core.model.book import Row
+from tgp.core.model.cloud_account import TABLE, CloudAccount
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.hold import hold_of
 from tgp.core.model.instance import InstanceState
@@ -31,8 +32,8 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import Found, Presence, Trouble, Unknown
 from tgp.core.model.spend import INSTANT
-from tgp.core.model.till import till_of, till_of_attempt, tills_of
-from tgp.core.model.token import plain_uid
+from tgp.core.model.till import till_of, tills_of
+from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Namespace
 from tgp.core.rules.beyond_crd import request_against_class, request_problems
@@ -45,6 +46,7 @@ from tgp.core.rules.limits import headroom_microusd, holding_of, shortage
 from tgp.core.rules.mesh.drift import drift
 from tgp.core.rules.mesh.inert import inert_words
 from tgp.core.rules.node_dress import dress_of, future_node, pool_name, undress
+from tgp.core.rules.node_names import node_name_for
 from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
 from tgp.core.rules.nodeclass import backend_of, listed
 from tgp.core.rules.patience import patience_for
@@ -103,6 +105,7 @@ class Lookout:
         *,
         market: Market,
         rosters: Rosters,
+        accounts: Accounts,
         ledger: Ledger,
         clouds: Clouds,
         gate: Gate,
@@ -114,6 +117,7 @@ class Lookout:
         self._policy = policy
         self._market = market
         self._rosters = rosters
+        self._accounts = accounts
         self._ledger = ledger
         self._clouds = clouds
         self._gate = gate
@@ -207,6 +211,11 @@ class Lookout:
             for source in sources_of(record.object).values()
             for till in tills_of(source)
         }
+        tills |= {
+            each.till.name: memory.since + self._window(self._facts(each.provider)).total_seconds()
+            for each in self._accounts.known()
+            if each.empty_since is None
+        }
         return all(
             self._rosters.listed_since(till, until) or (sight.waited and self._keyless(till))
             for till, until in tills.items()
@@ -226,10 +235,12 @@ class Lookout:
         assert record.object is not None, "an unreadable request gets no turn"
         views = self._views
         home = views.namespaces.get(Key("", record.key.namespace))
+        if home is None:
+            return Why("NamespaceNotSeen", f"namespace {record.key.namespace} is not in view yet: no class allows it")
         return class_for(
             record.object,
             views.classes.values(),
-            namespace_labels=home.labels if home is not None else {},
+            namespace_labels=home.labels,
             allowed_namespaces_required=self._policy.allowed_namespaces_required,
         )
 
@@ -285,7 +296,7 @@ class Lookout:
             return seller.key.why or "the provider refuses the key"
         machine = row.offer.sku if row.offer.boot is BootMode.POWER else ""
         till = till_of(source, machine).name
-        if machine and any(self._views.requests.having(BY_TILL, till)):
+        if machine and any(self._accounts.requests_at(till)):
             return "another request has it"  # a box that does not tell for whom it is on would look like both
         trouble = self._rosters.trouble(till)
         return trouble.why if trouble is not None else ""
@@ -300,21 +311,26 @@ class Lookout:
     # -- a machine, or the doubt whether there is one ----------------------------------------------------------------
 
     def _with_machine(self, sight: Sight, attempt: Attempt, memory: Memory) -> Sight:
-        provider = provider_of(attempt)
-        facts = self._facts(provider)
+        account = self._accounts.of(attempt)
+        presence = self._presence(sight.record, attempt, account)
+        if not isinstance(presence, Found) and (listed_in := self._listed_in(sight.record, attempt)) is not None:
+            # Its own token is listed elsewhere than its record says: the record was edited, and is put right.
+            account, attempt = listed_in, _moved(attempt, listed_in)
+            sight = replace(sight, attempts=exchanged(sight.attempts, attempt))
+            presence = self._presence(sight.record, attempt, account)
+        facts = self._facts(account.provider if account is not None else "")
         lag = facts.listing_lag if facts is not None else UNKNOWN_LAG
         unlisted = self._never_listed(sight, attempt)
-        presence = self._presence(attempt)
-        ordered_here = attempt.epoch is not None and attempt.epoch == self.epoch()
+        ordered_here = attempt == memory.reserved and attempt.epoch == self.epoch()
         sight = replace(
             sight,
-            attempts=self._brought_up_to_date(sight, attempt, presence, memory),
+            attempts=_brought_up_to_date(sight, attempt, presence, memory),
             presence=presence,
             billing_step=facts.billing_step if facts is not None else INSTANT,
             settle_window=self._window(facts),
             listing_lag=max(self._window(facts), NEVER_LISTED_FOR) if unlisted else lag,
             never_listed=unlisted,
-            may_order=ordered_here and attempt.outcome is None and attempt.token not in memory.sent,
+            may_order=ordered_here and account is not None and attempt.token not in memory.sent,
             order_not_before=memory.order_not_before,
             asked_to_end=memory.asked,
             ask_again_at=memory.ask_again_at,
@@ -337,6 +353,7 @@ class Lookout:
                 overdrawn=self._overdrawn(sight, attempt, node_class),
             ),
             attempt,
+            account,
             node_class,
             memory,
         )
@@ -397,43 +414,40 @@ class Lookout:
             return ""
         return f"{lost} of {len(stands)} machines are lost to the mesh at once: its fault, not theirs; nothing is ended"
 
-    def _presence(self, attempt: Attempt) -> Presence:
-        till = till_of_attempt(attempt)
-        if till is None:
-            return Unknown(Trouble.UNREACHABLE, "its record does not say where it was made")
-        return self._rosters.presence(
-            attempt.token, till.name, attempt.account or "", instance_id=attempt.instance_id or ""
+    def _presence(self, record: Typed[GPURequest], attempt: Attempt, account: CloudAccount | None) -> Presence:
+        """Tenants may write statuses: only the request's own token is looked for, in an account of the table."""
+        token = read_token(attempt.token)
+        foreign = f"attempt {attempt.number} carries a mark that is not this request's"
+        if token is not None and token.uid != plain_uid(record.uid_text):
+            return Unknown(Trouble.ACCOUNT_UNKNOWN, foreign)
+        if account is None:
+            return Unknown(Trouble.ACCOUNT_UNKNOWN, _unresolved(attempt, self._policy.namespace))
+        presence = self._rosters.presence(
+            attempt.token, account.till.name, account.identities, instance_id=attempt.instance_id or ""
         )
+        if token is None and isinstance(presence, Found):  # whatever is called so, we did not order it
+            return Unknown(Trouble.ACCOUNT_UNKNOWN, foreign)
+        return presence
 
-    def _brought_up_to_date(
-        self, sight: Sight, attempt: Attempt, presence: Presence, memory: Memory
-    ) -> tuple[Attempt, ...]:
-        """What the provider tells of a living machine goes into its attempt, and with the next word onto paper."""
-        if not isinstance(presence, Found) or attempt.outcome != LAUNCHED:
-            return sight.attempts
-        instance = presence.instance
-        changes: dict[str, Any] = {}
-        if instance.hourly_microusd is not None and usd(instance.hourly_microusd) != attempt.hourly_price:
-            changes["hourly_price"] = usd(instance.hourly_microusd)
-        if attempt.offer is not None and (told := sized(attempt.offer, instance)) != attempt.offer:
-            changes["offer"] = told
-        if instance.id != attempt.instance_id:
-            changes["instance_id"] = instance.id
-        till = till_of_attempt(attempt)
-        account = self._rosters.account(till.name) if till is not None else ""
-        if account and account != attempt.account:
-            changes["account"] = account  # it is listed there: the key was changed, the account was not
-        said = f"{instance.state}/{instance.progress}"
-        started = sight.status.ready_at is not None  # from then on whatever it says is no progress of a start
-        if not started and memory.progress not in (None, said) and _due(attempt.progress_at, sight.now):
-            return exchanged(sight.attempts, replace(attempt, progress_at=sight.now, **changes))
-        memory.progress = said
-        return exchanged(sight.attempts, replace(attempt, **changes)) if changes else sight.attempts
+    def _listed_in(self, record: Typed[GPURequest], attempt: Attempt) -> CloudAccount | None:
+        """The account in whose list the attempt's token stands, whatever the attempt names; None: in none."""
+        tills = [
+            till for till, one in self._rosters.of_request(plain_uid(record.uid_text)) if one.token == attempt.token
+        ]
+        accounts = (each for till in tills for each in self._accounts.at(till))
+        return next((each for each in accounts if each.includes(self._rosters.account(each.till.name))), None)
 
-    def _with_node(self, sight: Sight, attempt: Attempt, node_class: GPUNodeClass | None, memory: Memory) -> Sight:
-        name = sight.status.node_name or ""
+    def _with_node(
+        self,
+        sight: Sight,
+        attempt: Attempt,
+        account: CloudAccount | None,
+        node_class: GPUNodeClass | None,
+        memory: Memory,
+    ) -> Sight:
+        name = node_name_for(sight.record.key, attempt.token, account)
         node = self._views.nodes.get(Key("", name))
-        power = attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
+        power = account is not None and account.owned
         provider = provider_of(attempt)
         provider_id = "" if power else provider_id_of(provider, attempt.token)
         ours = registered(node, name, provider_id, sight.record.created_at)
@@ -538,6 +552,41 @@ def _invalid(record: Typed[GPURequest], chosen: Chosen) -> Stay | None:
     if chosen.name != IMPLICIT:  # which nobody wrote: there is no administrator's word to keep within
         problems += request_against_class(record.object, chosen.object)
     return Stay("InvalidSpec", listed(problems)) if problems else None
+
+
+def _unresolved(attempt: Attempt, namespace: str) -> str:
+    """With the next step, for whoever can take it."""
+    named = f"account {attempt.account}, which" if attempt.account else "no account: its id"
+    return (
+        f"attempt {attempt.number} names {named} is not in ConfigMap {namespace}/{TABLE}, so no provider is asked and "
+        "nothing is bought again. Put that line back, or the provider into a class; if no machine was rented, delete "
+        "the request and remove its finalizer"
+    )
+
+
+def _moved(attempt: Attempt, account: CloudAccount) -> Attempt:
+    offer = replace(attempt.offer, provider=account.provider) if attempt.offer is not None else None
+    return replace(attempt, account=account.id, offer=offer)
+
+
+def _brought_up_to_date(sight: Sight, attempt: Attempt, presence: Presence, memory: Memory) -> tuple[Attempt, ...]:
+    """What the provider tells of a living machine goes into its attempt, and with the next word onto paper."""
+    if not isinstance(presence, Found) or attempt.outcome != LAUNCHED:
+        return sight.attempts
+    instance = presence.instance
+    changes: dict[str, Any] = {}
+    if instance.hourly_microusd is not None and usd(instance.hourly_microusd) != attempt.hourly_price:
+        changes["hourly_price"] = usd(instance.hourly_microusd)
+    if attempt.offer is not None and (told := sized(attempt.offer, instance)) != attempt.offer:
+        changes["offer"] = told
+    if instance.id != attempt.instance_id:
+        changes["instance_id"] = instance.id
+    said = f"{instance.state}/{instance.progress}"
+    started = sight.status.ready_at is not None  # from then on whatever it says is no progress of a start
+    if not started and memory.progress not in (None, said) and _due(attempt.progress_at, sight.now):
+        return exchanged(sight.attempts, replace(attempt, progress_at=sight.now, **changes))
+    memory.progress = said
+    return exchanged(sight.attempts, replace(attempt, **changes)) if changes else sight.attempts
 
 
 def _serves(request: GPURequest) -> bool:

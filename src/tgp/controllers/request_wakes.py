@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
-from tgp.controllers.request_index import BY_NODE, BY_NODE_CLASS, BY_TILL, WAITING, YES, by_till
+from tgp.controllers.accounts import Accounts
+from tgp.controllers.request_index import BY_ACCOUNT, BY_NODE, BY_NODE_CLASS, WAITING, YES, by_account
 from tgp.controllers.rosters import Rosters
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.key import Key
@@ -18,9 +19,10 @@ from tgp.ports.cluster import View
 
 
 class RequestWakes:
-    def __init__(self, requests: View[Typed[GPURequest]], rosters: Rosters) -> None:
+    def __init__(self, requests: View[Typed[GPURequest]], rosters: Rosters, accounts: Accounts) -> None:
         self._requests = requests
         self._rosters = rosters
+        self._accounts = accounts
 
     def of_node(self, old: Node | None, new: Node | None) -> Iterable[Key]:
         node = new or old
@@ -52,17 +54,23 @@ class RequestWakes:
         news = self._rosters.news(changed.key.name)
         there = {
             record.key
-            for record in self._requests.having(BY_TILL, changed.key.name)
+            for record in self._accounts.requests_at(changed.key.name)
             if news is None or plain_uid(record.uid_text) in news
         }
         return sorted(there | set(self._waiting()))
+
+    def of_account(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
+        """Those that name it: it came to be known, or to be forgotten."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        return [record.key for record in self._requests.having(BY_ACCOUNT, changed.key.name)]
 
     def whoever_waits(self, _old: object, _new: object) -> Iterable[Key]:
         return self._waiting()
 
     def after_a_release(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
         """A machine that went leaves room in its class, and so does one that is billed below what was reserved."""
-        had, has = (record is not None and bool(by_till(record)) for record in (old, new))
+        had, has = (record is not None and bool(by_account(record)) for record in (old, new))
         return self._waiting() if (had and not has) or _held(old) > _held(new) else ()
 
     def _waiting(self) -> list[Key]:

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, NODE
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.giving_back import GivingBack
 from tgp.controllers.ledger import Ledger
 from tgp.controllers.memory import Memories, Memory
@@ -21,9 +22,10 @@ from tgp.controllers.reserving import Reserving
 from tgp.controllers.rosters import Rosters
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.key import Key
+from tgp.core.model.stand_in import stand_in_for
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
-from tgp.core.rules.lifecycle import next_step
+from tgp.core.rules.lifecycle import ends_at, next_step
 from tgp.core.rules.sight import Sight
 from tgp.core.rules.steps import (
     Adopt,
@@ -62,6 +64,7 @@ class RequestReconciler:
         story: Storyteller,
         cluster: Cluster,
         rosters: Rosters,
+        accounts: Accounts,
         ledger: Ledger,
         clock: Clock,
     ) -> None:
@@ -73,16 +76,24 @@ class RequestReconciler:
         self._story = story
         self._cluster = cluster
         self._rosters = rosters
+        self._accounts = accounts
         self._ledger = ledger
         self._clock = clock
         self._memories = Memories(clock.boottime)
 
     async def reconcile(self, key: Key) -> datetime | None:
         record = self._views.requests.get(key)
-        if record is None or record.object is None:
-            return None  # gone; or a newer version's: it owns what it bought, and that version looks after it
+        if record is None:
+            return None
+        if record.object is None:  # of a newer version, say. It owns what it bought, and ends like any other
+            record, expires = stand_in_for(record), None
+            if not record.deleting and (expires := ends_at(record)) is None:
+                return None
+            if expires is not None and self._clock.now() < expires:
+                return expires
         memory = self._memories.of(plain_uid(record.uid_text))
         await self._be_sure(record, memory)
+        await self._accounts.load()
         sight = self._lookout.see(record, memory)
         try:
             return await self._act(sight, next_step(sight), memory)

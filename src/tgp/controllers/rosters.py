@@ -46,7 +46,7 @@ class _Watched:
     """A token that somebody wants to know about."""
 
     till: str
-    account: str  # the identity it was ordered under; empty: any
+    account: tuple[str, ...]  # the identities of the account it was ordered in; none: any
     since: float  # only lists begun after this count
     first_absent: float = -1.0
     last_absent: float = -1.0
@@ -76,7 +76,7 @@ class Rosters:
 
     # -- for whoever decides ------------------------------------------------------------------------------------------
 
-    def watch(self, token: str, till: str, account: str, *, not_before: float | None = None) -> None:
+    def watch(self, token: str, till: str, account: tuple[str, ...], *, not_before: float | None = None) -> None:
         """Count absences of this token in lists of `till` begun from now on (or from `not_before` on)."""
         now = self._boottime()
         held = self._watched.get(token)
@@ -87,7 +87,7 @@ class Rosters:
                 anew.seen_as, anew.seen_under, anew.told_as = held.seen_as, held.seen_under, held.told_as
             self._watched[token] = anew
         else:
-            held.asked_at = now
+            held.asked_at, held.account = now, account
 
     def told(self, token: str, instance_id: str) -> None:
         """The answer to its order named this machine: the rounds ask for it by id, whether or not that is on paper."""
@@ -97,7 +97,7 @@ class Rosters:
     def forget(self, token: str) -> None:
         self._watched.pop(token, None)
 
-    def presence(self, token: str, till: str, account: str, *, instance_id: str = "") -> Presence:
+    def presence(self, token: str, till: str, account: tuple[str, ...], *, instance_id: str = "") -> Presence:
         """What is known of a token; from the first question on its absences are counted.
 
         Of two machines under it the recorded one, `instance_id`, is the one that was found.
@@ -112,10 +112,10 @@ class Rosters:
         found = sorted(known.by_token.get(token, ()), key=lambda one: one.id != instance_id)  # stable
         if found:  # also under another identity: no other account can show our token
             return Found(found[0], tuple(found[1:]))
-        if account and roster.account not in (account, watched.seen_under):
+        if account and roster.account not in (*account, watched.seen_under):
             return Unknown(
                 Trouble.ACCOUNT_CHANGED,
-                f"the key belongs to account {roster.account} now; the machine was rented in account {account}",
+                f"the key belongs to account {roster.account} now; the machine was rented in account {account[-1]}",
             )
         if why := roster.doubt(token):
             return Unknown(Trouble.UNREACHABLE, why)
@@ -244,7 +244,7 @@ class Rosters:
 def _count(token: str, watched: _Watched, roster: Roster, shown: tuple[Instance, ...]) -> bool:
     if shown:
         watched.seen_as, watched.seen_under = shown[0].id, roster.account
-    if shown or (watched.account and roster.account not in (watched.account, watched.seen_under)):
+    if shown or (watched.account and roster.account not in (*watched.account, watched.seen_under)):
         watched.first_absent, watched.last_absent, watched.absent = -1.0, -1.0, 0
     elif roster.began > watched.since and not roster.doubt(token):
         watched.first_absent = roster.began if not watched.absent else watched.first_absent

@@ -4,8 +4,8 @@ A turn is one look at one till: key, list, identity, in this order, since the id
 Whatever goes wrong becomes a trouble of that till, and nothing is ever concluded from it. After a good look the
 collector sees what nobody owns. Lengths are measured on `Clock.boottime`: a wall clock that jumps changes nothing.
 
-Tills are learned from the classes and requests that wake the rounds, and stay for an hour after the last of them has
-forgotten one: a provider entry that was removed from a class is still swept.
+Tills are learned from the classes that wake the rounds and from the table of accounts, and stay for an hour after the
+last of them has forgotten one: a provider entry that was removed from a class is still swept.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -15,18 +15,18 @@ from datetime import datetime, timedelta
 from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.collector import Collector, nowhere
 from tgp.controllers.gate import Gate
 from tgp.controllers.keys import Keys, keys_for, secrets_of
 from tgp.controllers.look import Expected, look
-from tgp.controllers.request_index import BY_TILL
 from tgp.controllers.rosters import Roster, Rosters
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.key import Key
 from tgp.core.model.presence import Trouble
-from tgp.core.model.till import Till, till_of_attempt, tills_of
+from tgp.core.model.till import Till, tills_of
 from tgp.core.model.token import cluster_prefix
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
@@ -92,7 +92,8 @@ class Rounds:
         rosters: Rosters,
         *,
         classes: View[Typed[GPUNodeClass]],
-        requests: View[Typed[GPURequest]],  # indexed by till and uid
+        requests: View[Typed[GPURequest]],  # indexed by account and uid
+        accounts: Accounts,
         clouds: Clouds,
         vault: Vault,
         gate: Gate,
@@ -107,6 +108,7 @@ class Rounds:
         self._rosters = rosters
         self._classes = classes
         self._requests = requests
+        self._accounts = accounts
         self._clouds = clouds
         self._vault = vault
         self._clock = clock
@@ -150,7 +152,7 @@ class Rounds:
 
     def of_request(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
         """Tills where a machine may have come, or lost its request, with this change."""
-        before, after = _open_at(old), _open_at(new)
+        before, after = self._open_at(old), self._open_at(new)
         if new is not None:
             self._collector.heard_of(new)
         unknown = self._learn((*before.values(), *after.values()))
@@ -159,11 +161,27 @@ class Rounds:
         )
         return [Key("", name) for name in dict.fromkeys((*changed, *unknown))]
 
+    def of_account(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
+        """The till of an account that was read or written."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        account = self._accounts.get(changed.key.name)
+        unknown = self._learn([account.till]) if account is not None and account.provider in PROVIDERS else []
+        return [Key("", name) for name in unknown]
+
     def of_secret(self, old: Metadata | None, new: Metadata | None) -> Iterable[Key]:
         """Tills that are asked with this Secret."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
         return [Key("", name) for name, till in self._tills.items() if changed.key.name in secrets_of(till.source)]
+
+    def _open_at(self, record: Typed[GPURequest] | None) -> dict[str, Till]:
+        """Token → where it may have a machine. Of a restored copy, too: there the machine of the original may be."""
+        attempt = open_attempt(attempts_of(record)) if record is not None else None
+        account = self._accounts.of(attempt) if attempt is not None else None
+        if attempt is None or account is None or account.provider not in PROVIDERS:
+            return {}
+        return {attempt.token: account.till}
 
     def _learn(self, tills: Iterable[Till]) -> list[str]:
         """Those that were not known before; each of them needs a first turn."""
@@ -176,10 +194,11 @@ class Rounds:
         return unknown
 
     def _wanted(self, name: str) -> bool:
-        """Does a class name it, also one that is leaving, or an entry that is switched off; or a request's record?"""
-        return any(self._requests.having(BY_TILL, name)) or any(
-            name in _tills_of_class(record) for record in self._classes.values()
-        )
+        """Does a class name it, also one that is leaving, or an entry that is switched off; or is it remembered?"""
+        return bool(self._accounts.at(name)) or self._in_a_class(name)
+
+    def _in_a_class(self, name: str) -> bool:
+        return any(name in _tills_of_class(record) for record in self._classes.values())
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -187,6 +206,7 @@ class Rounds:
         name, cluster = key.name, self._cluster()
         if not cluster:
             return self._in(NAMELESS)
+        await self._accounts.load()
         till, visits = self._tills.get(name), self._visits.get(name)
         if till is None or visits is None or self._is_over(name, visits):
             self._forget(name)
@@ -236,6 +256,7 @@ class Rounds:
         visits.failures = 0
         if roster is None:
             return EMPTY_AGAIN
+        await self._accounts.seen(visit.till, roster, from_class=self._in_a_class(visit.name))
         before = self._collector.halted.get(visit.name), self._collector.stuck
         if self._rosters.put(visit.name, roster):
             self._announce(visit.name)
@@ -294,7 +315,7 @@ class Rounds:
         """Token → id of the machine, as requests have them on paper; empty: it was not seen yet."""
         return {
             attempt.token: attempt.instance_id or ""
-            for record in self._requests.having(BY_TILL, name)
+            for record in self._accounts.requests_at(name)
             if (attempt := open_attempt(attempts_of(record))) is not None
         }
 
@@ -352,12 +373,3 @@ def _tills_of_class(record: Typed[GPUNodeClass] | None) -> dict[str, Till]:
             # Each machine you own is a till: one silent box must not make the others unknown.
             found.update({till.name: till for till in tills_of(source)})
     return found
-
-
-def _open_at(record: Typed[GPURequest] | None) -> dict[str, Till]:
-    """Token → where it may have a machine. Of a restored copy, too: there the machine of the original may be."""
-    attempt = open_attempt(attempts_of(record)) if record is not None else None
-    till = till_of_attempt(attempt) if attempt is not None else None
-    if attempt is None or till is None or till.provider not in PROVIDERS:
-        return {}
-    return {attempt.token: till}

@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import blake2b
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.gate import Gate
 from tgp.controllers.keys import keys_for
+from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.cloud_errors import CloudError, KeyRefused
 from tgp.core.model.instance import Instance
-from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.offer import Offer
 from tgp.core.model.source import Source
-from tgp.core.model.till import till_of_attempt
+from tgp.core.model.token import read_token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.costs import read_amount
 from tgp.core.rules.node_dress import Dress, pool_name
@@ -24,9 +25,6 @@ from tgp.ports.cloud import Cloud, LaunchOrder, Tidies
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import ClusterBusy
 from tgp.ports.vault import Vault
-
-NAME_KEPT = 54  # characters of a request's name in its Node's
-SUFFIX_BYTES = 4
 
 
 class AccountMoved(CloudError):
@@ -44,9 +42,14 @@ class Papers:
     expires_at: datetime  # the machine is given up then, as things stand
 
 
+class NotOurs(CloudError):
+    """The machine under a recorded id does not carry the attempt's token. Nothing was sent that changes anything."""
+
+
 class TillDesk:
-    def __init__(self, clouds: Clouds, vault: Vault, gate: Gate, boot: Boot) -> None:
+    def __init__(self, clouds: Clouds, accounts: Accounts, vault: Vault, gate: Gate, boot: Boot) -> None:
         self._clouds = clouds
+        self._accounts = accounts
         self._vault = vault
         self._gate = gate
         self._boot = boot
@@ -55,10 +58,11 @@ class TillDesk:
         """Everything up to the order itself; nothing is paid yet. Raises BootRefused, CloudError, ClusterError."""
         assert attempt.offer is not None, "what is ordered has an offer"
         offer = offer_of(attempt.offer)
-        cloud = await self._open(_source(papers.node_class, attempt))
-        account = await cloud.identity()
-        if attempt.account and account.id != attempt.account:
-            raise AccountMoved(f"the key belongs to account {account.id} now, and not to {attempt.account}")
+        account = self._account(attempt)
+        cloud = await self._open(_source(papers.node_class, account))
+        told = await cloud.identity()
+        if not account.includes(told.id):
+            raise AccountMoved(f"the key belongs to account {told.id} now, and not to {account.identity}")
         luggage = await self._boot.pack(self._birth(attempt, offer, papers))
         return cloud, LaunchOrder(
             offer=offer,
@@ -76,11 +80,23 @@ class TillDesk:
     async def order(self, cloud: Cloud, order: LaunchOrder) -> Instance:
         return await self._gate.launch(cloud, order)
 
-    async def give_back(self, attempt: Attempt, instance_id: str) -> None:
-        """Ask for the end. Raises CloudError, and the machine may cost on."""
-        till = till_of_attempt(attempt)
-        assert till is not None, "what is given back was bought somewhere"
-        await self._gate.terminate(await self._open(till.source), instance_id)
+    async def give_back(self, attempt: Attempt, instance_id: str, *, seen: bool) -> None:
+        """Ask for the end. Raises CloudError, and the machine may cost on.
+
+        `seen`: this process saw the attempt's token on the machine, or was told the id by the provider. Otherwise the
+        id is only what stands in a status, which tenants may write: the provider is asked first whose machine that is.
+        """
+        cloud = await self._open(self._account(attempt).till.source)
+        if not seen:
+            found = await cloud.status(instance_id)
+            if found is None:
+                return
+            if found.token != attempt.token or read_token(attempt.token) is None:
+                raise NotOurs(
+                    f"machine {instance_id} does not carry the mark {attempt.token} and is left alone: if it is this "
+                    "request's, mark it again or terminate it in the provider's console"
+                )
+        await self._gate.terminate(cloud, instance_id)
 
     async def discard(self, attempt: Attempt, *, insist: bool = False) -> None:
         """There is no machine any more, or there never was: what was made for it goes, here and at its provider.
@@ -89,18 +105,25 @@ class TillDesk:
         that is refused asks for nothing any more.
         """
         await self._boot.discard(attempt.token)
-        till = till_of_attempt(attempt)
-        if till is None or till.settings.machines:
+        account = self._accounts.of(attempt)
+        if account is None or account.owned:
             return
         try:
-            cloud = await self._open(till.source)
+            cloud = await self._open(account.till.source)
             if isinstance(cloud, Tidies):
                 await cloud.tidy(attempt.token)
         except KeyRefused:
             return
         except CloudError as error:
             if insist:
-                raise ClusterBusy(f"what {till.provider} keeps of {attempt.token} was not removed: {error}") from error
+                raise ClusterBusy(
+                    f"what {account.provider} keeps of {attempt.token} was not removed: {error}"
+                ) from error
+
+    def _account(self, attempt: Attempt) -> CloudAccount:
+        account = self._accounts.of(attempt)
+        assert account is not None, "what is ordered or terminated is in an account that was written down"
+        return account
 
     async def _open(self, source: Source) -> Cloud:
         keys = await keys_for(source, self._vault)
@@ -126,25 +149,13 @@ class TillDesk:
         )
 
 
-def node_name_for(record: Typed[GPURequest], token: str, offer: Offer) -> str:
-    """Reserved before anything is bought: of a machine you own its own name, else one that no other attempt has.
-
-    Without dots: Talos takes what stands before the first for the host's name, and registers that.
-    """
-    if offer.boot is BootMode.POWER:
-        return offer.sku
-    suffix = blake2b(token.encode(), digest_size=SUFFIX_BYTES).hexdigest()
-    return f"{record.key.name.replace('.', '-')[:NAME_KEPT].rstrip('-')}-{suffix}"
-
-
-def _source(node_class: GPUNodeClass, attempt: Attempt) -> Source:
+def _source(node_class: GPUNodeClass, account: CloudAccount) -> Source:
     """As the class has it, with all that buying needs.
 
     A box of one's own is ordered where it is looked for: its client remembers what it switched on.
     """
-    till = till_of_attempt(attempt)
-    assert till is not None, "what is ordered has an offer"
-    if till.settings.machines:
+    till = account.till
+    if account.owned:
         return till.source
     for source in sources_of(node_class).values():
         if (source.provider, source.secret, source.key) == (till.provider, till.secret, till.key):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.contracts.clouds.everything import all_providers
 from tests.contracts.clouds.stage import Stage, play
-from tests.core.controllers.tills import Scene, a_record, a_token, an_attempt, replace_attempt
+from tests.core.controllers.tills import Scene, a_record, a_token, an_attempt, at_till
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.facts import OrphanReturned
 from tgp.core.model.instance import Instance
@@ -41,7 +41,7 @@ class Round:
 
     def record(self, machine: Instance) -> Any:
         till = self.scene.till
-        attempt = replace_attempt(an_attempt(1), provider=till.provider, settings=till.written_settings or None)
+        attempt = at_till(an_attempt(1), till)
         return a_record(1, msgspec.structs.replace(attempt, instance_id=machine.id))
 
 

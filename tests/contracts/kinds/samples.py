@@ -104,6 +104,9 @@ SAMPLES: dict[str, Samples] = {
             "sub.node.kubernetes.io/x",
         ),
     ),
+    rules.NOT_OURS.cel: Samples(
+        (*LABEL_KEYS, "xtgp.io/y", "tgp.io.example/y"), ("tgp.io/nodepool", "tgp.io/x", "a.tgp.io/x")
+    ),
     nodeclass._TEXT.cel: Samples(("us-west", "eu/central:1", "x"), ("", "a b", "ä", "a\n")),
     nodeclass._TAG_KEYS[0].cel: Samples(("owner", "cost:centre", "a/b_c.d", "Tgpx"), ("", "-x", "a b", "x-", "a" * 64)),
     nodeclass._TAG_KEYS[1].cel: Samples(

@@ -11,19 +11,18 @@ import pytest
 
 from tests.core.boot.packing import JOINS_WITHIN, NODE, WG_SERVER, Packing, in_a_hall
 from tests.core.controllers.tills import a_record, a_token, an_attempt
-from tests.core.market.offers import an_offer
 from tgp.adapters.kube.client import KubeCluster
 from tgp.api.resource import CONFIG_MAP, LEASE, SECRET
 from tgp.controllers.boot.keeper import NODE_LEASES, BootKeeper
 from tgp.controllers.boot.shelf import KEPT_FOR, ShelfKeeper
 from tgp.controllers.boot.stands import Stands
-from tgp.controllers.till_desk import node_name_for
 from tgp.core.model.boot_book import BOOK
 from tgp.core.model.image_mark import ImageMark
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.talos import TalosVersion
 from tgp.core.rules.mesh.stand import LEASE_STALE
+from tgp.core.rules.node_names import node_name_for
 from tgp.core.rules.talos.up_flags import joined_arguments
 from tgp.ports.boot import BootRefused
 from tgp.ports.images import Shelved
@@ -50,18 +49,17 @@ NAMED = {"talosConfig": {"tailscaleConfig": {"hostname": "trainer"}}}
 @pytest.mark.parametrize("name", ["train.v2", "a.b.c", "x" * 60 + ".y", "train"])
 def test_a_nodes_name_has_no_dots_since_talos_would_register_the_part_before_the_first(name: str) -> None:
     record = msgspec.structs.replace(a_record(1), key=Key("team", name))
-    made = node_name_for(record, a_token(1), an_offer(provider="simulated"))
+    made = node_name_for(record.key, a_token(1))
 
     assert "." not in made
     assert len(made) <= 63
     assert made[0].isalnum()
-    assert made != node_name_for(record, a_token(2), an_offer(provider="simulated"))
+    assert made != node_name_for(record.key, a_token(2))
 
 
 def test_names_that_differ_in_a_dot_only_are_still_two() -> None:
-    offer = an_offer(provider="simulated")
-    one = node_name_for(msgspec.structs.replace(a_record(1), key=Key("team", "a.b")), a_token(1), offer)
-    two = node_name_for(msgspec.structs.replace(a_record(2), key=Key("team", "a-b")), a_token(2), offer)
+    one = node_name_for(Key("team", "a.b"), a_token(1))
+    two = node_name_for(Key("team", "a-b"), a_token(2))
 
     assert one != two
 

@@ -19,13 +19,13 @@ from tests.core.talos.hostile import PIECES
 from tgp.api.kinds import KINDS
 from tgp.api.reference import leaves
 from tgp.api.request import Attempt, GPURequest
-from tgp.controllers.till_desk import node_name_for
 from tgp.core.model.key import Key
 from tgp.core.model.record import pack_uid
 from tgp.core.model.token import token_for
 from tgp.core.model.typed import Typed
 from tgp.core.rules.beyond_crd import request_against_class, request_problems
 from tgp.core.rules.node_dress import dress_of
+from tgp.core.rules.node_names import node_name_for
 from tgp.core.rules.purchase import Buy, chosen
 from tgp.ports.boot import BootRefused
 
@@ -157,7 +157,7 @@ async def packed(hall: Packing, spec: Mapping[str, Any], record: Typed[GPUReques
         offer,
         token=token,
         key=record.key,
-        node_name=node_name_for(record, token, offer),
+        node_name=node_name_for(record.key, token),
         labels=dress.labels,
         taints=(*dress.taints, *dress.startup_taints),
     )

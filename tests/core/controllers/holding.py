@@ -20,9 +20,10 @@ from tgp.api.resource import (
     SECRET,
     Resource,
 )
-from tgp.controllers.holds import BY_SECRET, by_secret
 from tgp.controllers.request_index import INDEXES
+from tgp.core.model.cloud_account import account_of
 from tgp.core.model.key import Key
+from tgp.core.model.till import Till
 from tgp.core.model.typed import Typed
 from tgp.ports.http import Call, Reply, Stream
 from tgp.sim.apiserver.server import ApiServer
@@ -32,6 +33,7 @@ from tgp.sim.loop import VirtualLoop
 
 HOME = "tgp-system"
 CLUSTER = "0123456789"
+KEYS = account_of(Till("simulated", "keys", "k"), "acme")
 
 
 class Line:
@@ -62,7 +64,7 @@ class House:
         self.line = Line(self.server)
         self.cluster = KubeCluster(self.line, SeededEntropy(2, "client"))
         self.classes: Store[Typed[GPUNodeClass]] = Store(GPU_NODE_CLASS)
-        self.requests: Store[Typed[GPURequest]] = Store(GPU_REQUEST, {**INDEXES, BY_SECRET: by_secret})
+        self.requests: Store[Typed[GPURequest]] = Store(GPU_REQUEST, INDEXES)
         for crd in crds(ancestor=False):
             self.server.backstage.create(CUSTOM_RESOURCE_DEFINITION, crd)
         for name in (HOME, "default"):
@@ -122,7 +124,7 @@ class House:
 def an_attempt(uid: str, **said: Any) -> dict[str, Any]:
     token = f"tgp-{CLUSTER}-{uid.replace('-', '')}-1"
     offer = {"provider": "simulated", "instanceType": "a10", "gpuType": "A10", "gpuCount": 1, "hourlyPrice": "1.50"}
-    return {"number": 1, "token": token, "offer": offer, "credentials": "keys/k", **said}
+    return {"number": 1, "token": token, "offer": offer, "account": KEYS.id, **said}
 
 
 def secret_key(name: str = "keys") -> Key:

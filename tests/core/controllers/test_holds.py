@@ -4,12 +4,17 @@ import asyncio
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from tests.core.controllers.holding import HOME, House, secret_key
+from tests.core.controllers.accounts import Paper, accounts_on
+from tests.core.controllers.holding import HOME, KEYS, House, secret_key
 from tgp.adapters.kube.noting import NotingCluster
+from tgp.api.nodeclass import ProviderSettings
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, SECRET
 from tgp.controllers.holds import ENSURED_FOR, LET_GO_AFTER, ClassHolds, SecretHolds
+from tgp.core.model.cloud_account import CloudAccount, account_of
 from tgp.core.model.key import Key
+from tgp.core.model.till import Till
 from tgp.core.rules.holds import IN_USE, edited
 from tgp.ports.cluster import Conflict
 from tgp.sim.loop import VirtualLoop
@@ -35,8 +40,10 @@ def classes_of(house: House) -> ClassHolds:
     return ClassHolds(house.classes, house.requests, house.cluster, house.clock)
 
 
-def secrets_of(house: House) -> SecretHolds:
-    return SecretHolds(house.requests, house.cluster, house.clock, namespace=HOME)
+def secrets_of(house: House, *known: CloudAccount) -> SecretHolds:
+    known = known or (replace(KEYS, empty_since=house.clock.now()),)
+    accounts = accounts_on(Paper(*known), house.requests, house.clock)
+    return SecretHolds(house.requests, accounts, house.cluster, house.clock, namespace=HOME)
 
 
 @pytest.mark.parametrize(
@@ -217,13 +224,25 @@ def test_a_class_that_changed_since_it_was_seen_is_not_overwritten(loop, house):
     assert house.finalizers(GPU_NODE_CLASS, "", "rented") == OTHERS
 
 
-def test_the_headers_of_a_machine_you_own_are_held_like_its_key(house):
+def test_the_headers_of_a_machine_you_own_are_held_like_its_key(loop, house):
     switch = {"name": "cellar", "gpuCount": 1, "scaleUpEndpoint": "http://a/", "scaleDownEndpoint": "http://b/"}
-    settings = {"machines": [{**switch, "headersSecretRef": {"name": "headers", "key": "h"}}]}
-    house.a_request(credentials=None, settings=msgspec.json.encode(settings).decode())
-    house.look()
+    machine = {**switch, "headersSecretRef": {"name": "headers", "key": "h"}}
+    settings = msgspec.convert({"machines": [machine]}, ProviderSettings)
+    holds = secrets_of(house, account_of(Till("webhook", settings=settings), ""))
+    house.a_secret("headers")
+    loop.run_until_complete(holds.reconcile(secret_key("headers")))
 
-    assert house.requests.having("secret", "headers")
+    assert house.finalizers(SECRET, HOME, "headers") == [IN_USE]
+
+
+def test_the_key_of_a_remembered_account_with_machines_is_held_although_no_request_names_it(loop, house):
+    """No class names it any more, and the operator was restarted since: its machines are terminated with that key."""
+    house.a_secret()
+    loop.run_until_complete(secrets_of(house, KEYS).reconcile(secret_key()))
+    assert house.finalizers(SECRET, HOME, "keys") == [IN_USE]
+
+    loop.run_until_complete(secrets_of(house).reconcile(secret_key()))
+    assert house.finalizers(SECRET, HOME, "keys") == [], "it was seen empty"
 
 
 def test_what_begins_or_ceases_to_be_needed_wakes_its_keeper(house):

@@ -2,18 +2,20 @@
 
 import msgspec
 
-from tests.core.rules.a_sight import CLUSTER, OFFER, a_machine, over
+from tests.core.controllers.accounts import Paper, accounts_on
+from tests.core.controllers.tills import HandClock
+from tests.core.rules.a_sight import ACCOUNT, CLUSTER, OFFER, a_machine, over
 from tgp.adapters.kube.store import Store
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.api.resource import GPU_REQUEST
+from tgp.controllers.accounts import Accounts
 from tgp.controllers.ledger import BELIEVED_GONE_AFTER, Ghosts, Ledger
 from tgp.controllers.request_index import INDEXES
 from tgp.controllers.rosters import Roster, Rosters
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.key import Key
 from tgp.core.model.record import pack_uid
-from tgp.core.model.till import till_of_attempt
 from tgp.core.model.token import plain_uid, token_for
 from tgp.core.model.typed import Typed
 from tgp.core.rules.limits import Holding
@@ -38,6 +40,10 @@ def a_ledger(*records):
     for record in records:
         store.put(record)
     return store, Ledger(store)
+
+
+def the_table(store: Store) -> Accounts:
+    return accounts_on(Paper(ACCOUNT), store, HandClock())
 
 
 def wanted(number: int) -> Holding:
@@ -97,7 +103,7 @@ def test_an_edited_annotation_makes_no_room():
 def test_a_record_that_becomes_anothers_counts_until_its_own_machine_is_shown_gone():
     """Somebody wrote another request's attempts over its own."""
     store, _ = a_ledger()
-    ghosts = Ghosts(Rosters(lambda: 1000.0), lambda: 1000.0)
+    ghosts = Ghosts(Rosters(lambda: 1000.0), the_table(store), lambda: 1000.0)
     store.subscribe(ghosts.notice)
     store.put(a_record(1, a_machine()))
     store.put(a_record(1, a_machine(), version=2, bought_by=9))
@@ -110,11 +116,11 @@ def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_sh
     now = [1000.0]
     store, _ = a_ledger()
     rosters = Rosters(lambda: now[0])
-    ghosts = Ghosts(rosters, lambda: now[0])
+    ghosts = Ghosts(rosters, the_table(store), lambda: now[0])
     store.subscribe(ghosts.notice)
     attempt = a_machine()
     attempt = msgspec.structs.replace(attempt, token=token_for("abcdef0123", uid(1), 1), offer=OFFER)
-    till = till_of_attempt(attempt)
+    till = ACCOUNT.till
     machine = Instance("i-1", attempt.token, InstanceState.RUNNING)
     store.put(a_record(1, attempt))
     store.drop(a_record(1, attempt, version=2))
@@ -133,7 +139,7 @@ def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_sh
 def test_a_machine_counts_on_when_the_status_that_named_it_is_wiped():
     """The next in line was let in while the forgotten machine was still on the bill."""
     rosters = Rosters(lambda: 0.0)
-    ghosts = Ghosts(rosters, lambda: 0.0)
+    ghosts = Ghosts(rosters, the_table(Store(GPU_REQUEST, INDEXES)), lambda: 0.0)
     before = a_record(1, msgspec.structs.replace(a_machine(), token=token_for("abcdef0123", uid(1), 1), offer=OFFER))
 
     ghosts.notice(before, a_record(1, version=2))

@@ -5,20 +5,28 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from tests.core.controllers.accounts import Paper, accounts_on
 from tests.core.controllers.tills import CLUSTER, VULTR, a_class, a_machine, a_record, a_token, an_attempt
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NODE
 from tgp.controllers.leftover_nodes import ABANDONED, CLEARED_FOR, GONE_AFTER, LeftoverNodes
 from tgp.controllers.request_index import INDEXES
 from tgp.controllers.rosters import Roster, Rosters
+from tgp.core.model.cloud_account import account_of
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.taints import Taint
+from tgp.core.model.till import Till
 from tgp.core.rules.node_state import provider_id_of
 from tgp.ports.cluster import Conflict
 
 AT = Key("", "train-1-abc")
+SINCE = datetime(2026, 1, 4, tzinfo=UTC)  # nothing is in any of them: what is left over was rented there before
+OWN, OLD = account_of(VULTR, "account"), account_of(VULTR, "the old one")
+OTHERS = account_of(Till("vultr", "others", "VULTR"), "account")
+KNOWN = tuple(replace(each, empty_since=SINCE) for each in (OWN, OLD, OTHERS))
 
 
 class AClock:
@@ -46,6 +54,7 @@ class Stage:
             requests=self.requests,
             classes=self.classes,
             rosters=self.rosters,
+            accounts=accounts_on(Paper(*KNOWN), self.requests, self.clock),
             cluster_id=lambda: cluster,
             cluster=self,
             clock=self.clock,
@@ -196,7 +205,7 @@ def test_a_node_that_comes_back_with_the_old_certificate_goes_without_another_wa
 def test_a_node_that_is_alive_stays_while_there_is_a_doubt(doubt, listing):
     stage = Stage(ready=True)
     if doubt == "another account":
-        ended = an_attempt(1, account="the old one", endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+        ended = an_attempt(1, account=OLD.id, endedAt="2026-01-05T00:00:00Z", outcome="Returned")
         stage.requests.put(a_record(1, ended))
     if doubt == "nobody sells there any more":
         stage.classes.put(a_class({"name": "simulated"}, version=2))
@@ -209,7 +218,7 @@ def test_a_node_that_is_alive_stays_while_there_is_a_doubt(doubt, listing):
 
 def test_a_node_that_is_alive_goes_once_its_own_account_does_not_show_its_machine():
     stage = Stage(ready=True)
-    ended = an_attempt(1, account="account", endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+    ended = an_attempt(1, account=OWN.id, endedAt="2026-01-05T00:00:00Z", outcome="Returned")
     stage.requests.put(a_record(1, ended))
     stage.passes()
     stage.clock.at += CLEARED_FOR
@@ -221,7 +230,7 @@ def test_a_node_that_is_alive_goes_once_its_own_account_does_not_show_its_machin
 def test_the_till_it_was_rented_at_counts_although_no_class_names_it_any_more():
     """Another key of the same provider shows nothing of it: that proves nothing."""
     stage = Stage(ready=True)
-    ended = an_attempt(1, credentials="others/VULTR", endedAt="2026-01-05T00:00:00Z", outcome="Returned")
+    ended = an_attempt(1, account=OTHERS.id, endedAt="2026-01-05T00:00:00Z", outcome="Returned")
     stage.requests.put(a_record(1, ended))
 
     assert stage.passes() == []

@@ -35,7 +35,7 @@ def a_roster(began, *machines, account="acme", **rest):
 
 
 def presence(rosters, account="acme", **rest):
-    return rosters.presence(TOKEN, "till", account, **rest)
+    return rosters.presence(TOKEN, "till", (account,), **rest)
 
 
 def test_before_the_first_look_nobody_knows(rosters):
@@ -115,20 +115,20 @@ def test_of_two_machines_the_recorded_one_was_found(rosters):
 
 def test_a_doubt_is_about_one_token_and_counts_nothing(rosters):
     presence(rosters)
-    rosters.presence(a_token(2), "till", "acme")
+    rosters.presence(a_token(2), "till", ("acme",))
     rosters.put("till", a_roster(101.0, doubts={TOKEN: "it was renamed"}))
 
     assert Unknown(Trouble.UNREACHABLE, "it was renamed") == presence(rosters)
-    assert Absent(1, timedelta(0)) == rosters.presence(a_token(2), "till", "acme")
+    assert Absent(1, timedelta(0)) == rosters.presence(a_token(2), "till", ("acme",))
 
 
 def test_a_gap_leaves_unknown_what_was_not_asked_for(rosters):
     presence(rosters)
-    rosters.presence(a_token(2), "till", "acme")
+    rosters.presence(a_token(2), "till", ("acme",))
     rosters.put("till", a_roster(101.0, gap="it does not tell", absent=frozenset({a_token(2)})))
 
     assert Unknown(Trouble.UNREACHABLE, "it does not tell") == presence(rosters)
-    assert Absent(1, timedelta(0)) == rosters.presence(a_token(2), "till", "acme")
+    assert Absent(1, timedelta(0)) == rosters.presence(a_token(2), "till", ("acme",))
     assert not rosters.listed_since("till", 100.0)
     assert rosters.trouble("till") is None
 
@@ -141,9 +141,9 @@ def test_at_a_till_whose_list_lied_nothing_should_be_bought(rosters):
 
 
 def test_settling_can_begin_again_without_forgetting_what_was_seen(rosters):
-    rosters.watch(TOKEN, "till", "acme")
+    rosters.watch(TOKEN, "till", ("acme",))
     rosters.put("till", a_roster(101.0, a_machine(1)))
-    rosters.watch(TOKEN, "till", "acme", not_before=500.0)
+    rosters.watch(TOKEN, "till", ("acme",), not_before=500.0)
     rosters.put("till", a_roster(400.0))
 
     assert Absent(0, timedelta(0)) == presence(rosters)

@@ -6,16 +6,23 @@ from typing import Any
 
 import pytest
 
+from tests.core.controllers.accounts import Paper, accounts_on
+from tests.core.controllers.tills import HandClock
+from tgp.adapters.kube.store import Store
 from tgp.api.request import Attempt, ChosenOffer
+from tgp.api.resource import GPU_REQUEST
 from tgp.controllers.gate import Gate
 from tgp.controllers.till_desk import TillDesk
+from tgp.core.model.cloud_account import account_of
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
 from tgp.core.model.secret import Secret
+from tgp.core.model.till import Till
 from tgp.ports.cluster import ClusterBusy
 
 TOKEN = "tgp-0123456789-" + "a" * 32 + "-1"
 OFFER = ChosenOffer(provider="paperspace", instance_type="A4000", boot_mode="takeover")
-ATTEMPT = Attempt(number=1, token=TOKEN, offer=OFFER, credentials="keys/PAPERSPACE_API_KEY")
+ACCOUNT = account_of(Till("paperspace", "keys", "PAPERSPACE_API_KEY"), "acme")
+ATTEMPT = Attempt(number=1, token=TOKEN, offer=OFFER, account=ACCOUNT.id)
 
 
 class Paperspace:
@@ -49,7 +56,8 @@ class Packed:
 
 def desk(cloud: Paperspace) -> tuple[TillDesk, Packed]:
     boot = Packed()
-    return TillDesk(cloud, Keys(), Gate(None), boot), boot  # type: ignore[arg-type] - as far as it is looked at
+    accounts = accounts_on(Paper(ACCOUNT), Store(GPU_REQUEST), HandClock())
+    return TillDesk(cloud, accounts, Keys(), Gate(None), boot), boot  # type: ignore[arg-type] - as far as it is looked at
 
 
 def test_what_was_left_for_a_machine_is_removed_here_and_there():

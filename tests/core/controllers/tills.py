@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from tests.core.controllers.accounts import Paper, accounts_on
 from tgp.adapters.kube.store import Store
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
@@ -16,6 +17,7 @@ from tgp.controllers.request_index import INDEXES
 from tgp.controllers.rosters import Rosters
 from tgp.controllers.rounds import Rounds
 from tgp.core.model.attempts import UID_ANNOTATION
+from tgp.core.model.cloud_account import CloudAccount, account_of
 from tgp.core.model.cloud_errors import CannotTell, CloudError
 from tgp.core.model.facts import Fact
 from tgp.core.model.instance import Instance, InstanceState
@@ -33,6 +35,7 @@ CLUSTER = "0123456789"
 START = datetime(2026, 1, 5, tzinfo=UTC)
 LAG = timedelta(seconds=60)
 VULTR = Till("vultr", "keys", "VULTR")
+ACME = account_of(VULTR, "acme")
 FACTS = CloudFacts("vultr", "Vultr", (), "https://there", LAG, key_variable="VULTR_API_KEY")
 
 
@@ -52,7 +55,7 @@ def a_machine(number: int, attempt: int = 1, **rest: Any) -> Instance:
 
 def an_attempt(number: int, attempt: int = 1, **rest: Any) -> Attempt:
     offer = {"provider": "vultr", "instanceType": "a100"}
-    row = {"number": attempt, "token": a_token(number, attempt), "offer": offer, "credentials": "keys/VULTR", **rest}
+    row = {"number": attempt, "token": a_token(number, attempt), "offer": offer, "account": ACME.id, **rest}
     return msgspec.convert(row, Attempt)
 
 
@@ -187,10 +190,13 @@ class Scene:
         self.hidden: set[Key] = set()  # requests that are there, whatever lists say
         self.asked_for: list[Key] = []  # requests, by their names
         self.rosters = Rosters(self.clock.boottime)
+        self.paper = Paper(account_at(self.till))
+        self.accounts = accounts_on(self.paper, self.requests, self.clock, self.journal)
         self.rounds = Rounds(
             self.rosters,
             classes=self.classes,
             requests=self.requests,
+            accounts=self.accounts,
             clouds=OneProvider(self.provider),
             vault=self.vault,
             gate=Gate(None, observing=self.observing),
@@ -202,13 +208,9 @@ class Scene:
             announce=self.announced.append,
             there=self.there,
         )
-        self.rounds.of_request(None, a_record(98, self._anywhere()))  # the till is known
+        self.rounds.of_account(None, Metadata(key=Key("", account_at(self.till).id)))  # the till is known
         if self.bystander:
             self.hold(a_record(97))
-
-    def _anywhere(self) -> Attempt:
-        settings = self.till.written_settings or None
-        return replace_attempt(an_attempt(98), provider=self.till.provider, settings=settings)
 
     async def there(self, key: Key, _uid: str) -> bool:
         self.asked_for.append(key)
@@ -234,17 +236,22 @@ class Scene:
             await self.turn(after=every)
 
     def presence(self, number: int, attempt: int = 1, account: str = "acme", **rest: Any) -> Any:
-        return self.rosters.presence(a_token(number, attempt), self.till.name, account, **rest)
+        identities = (account,) if account else ()
+        return self.rosters.presence(a_token(number, attempt), self.till.name, identities, **rest)
 
     def facts(self, kind: type) -> list[Any]:
         return [fact for fact in self.journal if isinstance(fact, kind)]
 
 
-def replace_attempt(attempt: Attempt, *, provider: str, settings: str | None) -> Attempt:
+def account_at(till: Till) -> CloudAccount:
+    """Of a machine that somebody owns: the first request has it."""
+    return ACME if till == VULTR else msgspec.structs.replace(account_of(till, ""), holder=a_token(1))
+
+
+def at_till(attempt: Attempt, till: Till) -> Attempt:
     assert attempt.offer is not None
-    credentials = attempt.credentials if provider != "webhook" else None
-    offer = msgspec.structs.replace(attempt.offer, provider=provider)
-    return msgspec.structs.replace(attempt, offer=offer, settings=settings, credentials=credentials)
+    offer = msgspec.structs.replace(attempt.offer, provider=till.provider)
+    return msgspec.structs.replace(attempt, offer=offer, account=account_at(till).id)
 
 
 def a_secret(name: str) -> Metadata:

@@ -8,11 +8,13 @@ from msgspec.structs import replace
 from tgp.api.common import Condition
 from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.core.model.attempts import FINALIZER
+from tgp.core.model.cloud_account import account_of
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
 from tgp.core.model.record import pack_uid
+from tgp.core.model.till import Till
 from tgp.core.model.token import token_for
 from tgp.core.model.typed import Typed
 from tgp.core.rules.lifecycle import LAUNCHED
@@ -23,6 +25,7 @@ UID = "11111111-2222-3333-4444-555555555555"
 CLUSTER = "abcdef0123"
 LAG = timedelta(seconds=60)
 WINDOW = timedelta(seconds=120)
+ACCOUNT = account_of(Till("vast"), "a-1")
 OFFER = ChosenOffer(
     provider="vast",
     instance_type="rtx4090",
@@ -43,7 +46,7 @@ def ago(**length: float) -> datetime:
 
 
 def an_attempt(number: int = 1, **rest: Any) -> Attempt:
-    told = {"offer": OFFER, "reserved_at": ago(minutes=5), "account": "a-1", **rest}
+    told = {"offer": OFFER, "reserved_at": ago(minutes=5), "account": ACCOUNT.id, **rest}
     return Attempt(number=number, token=token_for(CLUSTER, UID, number), **told)
 
 

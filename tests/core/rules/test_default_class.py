@@ -107,7 +107,7 @@ def test_a_request_stays_with_the_class_it_is_pinned_to():
     classes = a_class("a", default=True), a_class("b"), the_implicit("VAST_API_KEY")
 
     assert chosen(a_request("a", pinned="b"), *classes) == "b"
-    assert chosen(a_request(pinned=IMPLICIT), *classes) == IMPLICIT
+    assert chosen(a_request(pinned=IMPLICIT), classes[2]) == IMPLICIT
     assert reason(a_request(pinned="gone"), *classes) == "NodeClassNotFound"
     assert reason(a_request(pinned=IMPLICIT), *classes[:2]) == "NodeClassNotFound"
 
@@ -116,6 +116,9 @@ def test_the_implicit_class_cannot_be_named_where_there_are_others():
     """Or a tenant could choose it to get round the administrator's limits."""
     assert not IMPLICIT.replace("-", "").isalnum(), "no object can be called so, and what is called so is no object"
     assert reason(a_request(IMPLICIT), a_class("a"), the_implicit("VAST_API_KEY")) == "NodeClassNotFound"
+    assert reason(a_request(pinned=IMPLICIT), a_class("a"), the_implicit("VAST_API_KEY")) == "NodeClassNotFound", (
+        "a status is a tenant's to write, too"
+    )
 
 
 @pytest.mark.parametrize(

@@ -411,6 +411,18 @@ def test_a_finished_request_stays_without_our_finalizer_and_for_as_long_as_it_is
     assert isinstance(next_step(a_sight(over(1, "Returned"), **free, keep_finished=None)), Rest)
 
 
+@pytest.mark.parametrize(
+    "mark", ["argocd.argoproj.io/tracking-id", "kustomize.toolkit.fluxcd.io/name", "meta.helm.sh/release-name"]
+)
+def test_a_finished_request_that_a_tool_keeps_there_is_not_discarded(mark):
+    """The tool would write it again, and it would buy again."""
+    ended = (a_condition("Ended", "Idle", since=ago(hours=3)),)
+    free = {"conditions": ended, "status": {"phase": "Finished"}, "finalizers": ()}
+    kept = a_sight(over(1, "Returned"), **free, annotations={"tgp.io/uid": UID, mark: "x"}, keep_finished=timedelta(0))
+
+    assert next_step(kept) == Rest("Idle", "as it was said")
+
+
 # -- promises over everything ------------------------------------------------------------------------------------------
 
 PRESENCES = st.sampled_from([listed(), NOT_SHOWN, GONE, NEVER_MADE, SILENT, Unknown(Trouble.ACCOUNT_CHANGED, "x")])

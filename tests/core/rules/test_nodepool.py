@@ -94,6 +94,7 @@ def test_a_class_may_choose_the_namespaces_it_serves():
 
     assert judged(node_class=picky)["Ready"].reason == "NamespaceNotAllowed"
     assert judged(node_class=picky, namespace_labels={"team": "ml"})["Ready"].reason == "Valid"
+    assert judged(node_class=picky, namespace_labels=None)["Ready"].reason == "NamespaceNotSeen"
     assert judged(node_class=picky, namespace_labels={"team": "ml", "stage": "prod"})["Ready"].reason == (
         "NamespaceNotAllowed"
     )

@@ -274,6 +274,27 @@ def test_a_newer_definition_does_not_blind_an_older_replica():
         assert stage.condition("Launched", "second")[1] == "LimitReached"
 
 
+@pytest.mark.parametrize("end", ["deleted", "expired"])
+def test_a_request_that_cannot_be_decoded_still_ends(end):
+    """Its machine goes when its owner deletes it, and when its life is over; nothing is bought for it again."""
+    with lives(f"undecodable {end}", kubelets=QUICK) as stage:
+        begin(stage)
+        ready(stage, maxLifetime="2h", restartPolicy="OnLoss")
+        _open_the_schema(stage)
+        api = stage.world.api.backstage
+        api.merge_patch(GPU_REQUEST, "default", "train", {"spec": {"gpuCount": "two, please"}})
+        stage.world.run(minutes=30)
+        assert len(stage.living()) == 1
+        if end == "deleted":
+            stage.drops()
+            stage.until(lambda: stage.request() is None, minutes=20)
+        else:
+            stage.world.run(hours=2)
+            assert stage.phase() == "Finished"
+        assert stage.living() == []
+        assert len(stage.shop.fleet.machines) == 1
+
+
 def _open_the_schema(stage: Lives) -> None:
     """As a newer version's definition would: anything goes."""
     api, name = stage.world.api.backstage, "gpurequests.tgp.io"

@@ -18,6 +18,7 @@ from unittest.mock import patch
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
 from tests.sim.lives.an_estate import Lives, lives
 from tests.sim.lives.reference import QUICK
+from tests.sim.mutants.account_histories import ACCOUNTS
 from tests.sim.mutants.joining_histories import JOINING
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
@@ -586,6 +587,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         another_day,
         tagged_like_ours,
         everybody_stripped,
+        *ACCOUNTS,
         *JOINING,
     )
 }

@@ -11,7 +11,10 @@ class Kill:
 
 
 KILLS: dict[str, Kill] = {
+    "account-from-status": Kill("hostile-tenant", "a status was believed"),
+    "accounts-forgotten": Kill("provider-taken-out", "a machine stayed at a provider that no class names"),
     "adopts-by-name": Kill("somebody-elses-node", "I16"),
+    "any-key-is-the-same": Kill("another-accounts-key", "a machine was given up that another account does not list"),
     "approved-without-a-mark": Kill("token-read-by-its-host", "J3"),
     "attempts-without-end": Kill("never-an-answer", "I7"),
     "book-forgotten": Kill("silent-tailnet", "J4"),
@@ -23,10 +26,12 @@ KILLS: dict[str, Kill] = {
     "end-believed-at-once": Kill("whole-life", "I9"),
     "finalizer-early": Kill("whole-life", "I13"),
     "hold-ignored": Kill("held", "I28"),
+    "id-from-status": Kill("hostile-tenant", "a machine of others was touched"),
     "id-lost-in-a-conflict": Kill("written-while-it-is-ordered", "I9"),
     "identity-ignored": Kill("another-account", "I9"),
     "last-look-before-the-queue": Kill("stopped-in-line", "I28"),
     "limit-outside-the-ledger": Kill("at-once", "I3"),
+    "new-key-is-a-stranger": Kill("key-rotated", "not within"),
     "no-collector": Kill("made-twice", "I1"),
     "no-compare-and-swap": Kill("whole-life", "I14"),
     "no-fence": Kill("paused-at-the-end", "I19"),
@@ -35,6 +40,7 @@ KILLS: dict[str, Kill] = {
     "old-view-trusted": Kill("at-once-seen-late", "I3"),
     "older-attempt-kept": Kill("wiped", "I2"),
     "one-list-is-enough": Kill("cut-off-while-it-orders", "I1"),
+    "order-from-status": Kill("hostile-tenant", "a machine was ordered by what a status says"),
     "orders-again-at-once": Kill("lost-answer", "I6", "3"),
     "orders-for-another-epoch": Kill("crash-while-it-is-ordered", "I6"),
     "orders-for-the-deleted": Kill("deleted-before-the-order", "a machine was rented for a request that was being"),

@@ -18,6 +18,7 @@ from tgp.core.model.facts import (
     JoinApprovedByOthers,
     JoinDenied,
     KeyAccepted,
+    KeyRotated,
     KeyWasRefused,
     LaunchFailed,
     LeadershipEnded,
@@ -97,7 +98,7 @@ class LiveJournal:
                 self._metrics.keys_refused.labels(provider_of(fact.source)).inc()
             case ProviderTroubled():
                 self._metrics.provider_trouble.labels(provider_of(fact.source), fact.error).inc()
-            case WatchRecovered() | LeaseReached() | KeyAccepted() | ProviderRecovered():
+            case WatchRecovered() | LeaseReached() | KeyAccepted() | KeyRotated() | ProviderRecovered():
                 pass  # the log line is its only echo
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()

@@ -366,6 +366,15 @@ class SweepHalted:
     of: int
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRotated:
+    """A new key lists a machine that was listed under the key before: it belongs to the same account."""
+
+    till: str
+    before: str  # the account as it was known, by the old key
+    now: str
+
+
 MachineFact: TypeAlias = (
     MachineOrdered
     | MachineLaunched
@@ -398,6 +407,7 @@ Fact: TypeAlias = (
     | ObjectUnreadable
     | KeyAccepted
     | KeyWasRefused
+    | KeyRotated
     | ProviderTroubled
     | ProviderRecovered
     | JoinApproved

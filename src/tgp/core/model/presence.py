@@ -15,6 +15,7 @@ class Trouble(StrEnum):
     CREDENTIALS_MISSING = "CredentialsMissing"
     CREDENTIALS_REFUSED = "CredentialsRefused"
     ACCOUNT_CHANGED = "AccountChanged"  # the key is another account's now: everything bought before is unknown
+    ACCOUNT_UNKNOWN = "AccountUnknown"  # the attempt names none that was ever used: no provider is asked for it
     UNREACHABLE = "ProviderUnreachable"  # silence, 5xx, half a list, HTML …
 
 

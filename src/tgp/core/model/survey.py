@@ -1,11 +1,13 @@
 """All that a person can learn of a cluster's machines at one moment: what its objects say, and what providers list."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
+from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.hold import Hold
 from tgp.core.model.instance import Instance
 from tgp.core.model.node import Node
@@ -59,6 +61,8 @@ class Survey:
     requests: tuple[Typed[GPURequest], ...] = ()  # listed after the providers answered: a new machine has its request
     nodes: tuple[Node, ...] = ()
     inspections: tuple[Inspection, ...] = ()  # none: nobody was asked
+    accounts: Mapping[str, CloudAccount] = field(default_factory=dict)  # that were ever ordered from, by id
+    accounts_unread: bool = False  # this person may not read the table of them
 
     @property
     def unasked(self) -> tuple[Inspection, ...]:

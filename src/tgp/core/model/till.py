@@ -4,15 +4,10 @@ Two sources that differ in what they buy (a margin, an image) are one till: they
 """
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-
-import msgspec
+from functools import cached_property
 
 from tgp.api.nodeclass import ProviderSettings
-from tgp.api.request import Attempt
 from tgp.core.model.source import PLAIN, Source, source_of
-
-TILLS_KEPT = 1024  # read from records: 64 classes of 16 providers
 
 
 @dataclass(frozen=True)
@@ -35,11 +30,6 @@ class Till:
     def credentials(self) -> str:
         return f"{self.secret}/{self.key}" if self.secret else ""
 
-    @property
-    def written_settings(self) -> str:
-        """For the record of an attempt; empty: there is nothing to write."""
-        return msgspec.json.encode(self.settings).decode() if self.settings != PLAIN else ""
-
 
 def provider_of(till: str) -> str:
     """Of a till, or a source, by its name. They are as many as users make them; providers are few."""
@@ -60,20 +50,3 @@ def till_of(source: Source, machine: str = "") -> Till:
 def tills_of(source: Source) -> tuple[Till, ...]:
     """Every till behind a source: one, or one for each machine you own."""
     return tuple(till_of(source, machine) for machine in [each.name for each in source.settings.machines] or [""])
-
-
-def till_of_attempt(attempt: Attempt) -> Till | None:
-    """From the record alone, whatever became of the class. None: the record does not say where."""
-    if attempt.offer is None:
-        return None
-    return _till(attempt.offer.provider, attempt.credentials or "", attempt.settings or "", attempt.endpoint)
-
-
-@lru_cache(maxsize=TILLS_KEPT)
-def _till(provider: str, credentials: str, written_settings: str, endpoint: str | None) -> Till:
-    secret, _, key = credentials.partition("/")
-    try:
-        settings = msgspec.json.decode(written_settings, type=ProviderSettings) if written_settings else PLAIN
-    except msgspec.DecodeError:
-        settings = ProviderSettings(endpoint=endpoint)
-    return Till(provider, secret, key, settings)

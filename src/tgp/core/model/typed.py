@@ -27,6 +27,7 @@ class Typed(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     owners: tuple[Owner, ...] = ()
     object: T | None = None  # None: it could not be read, see `unreadable`
     status_document: bytes = b""  # `.status` as the API server has it, byte for byte
+    lifetime_written: str = ""  # spec.maxLifetime, or ttl, of an object that could not be read; empty: it has none
     unreadable: str = ""  # why there is no `object`: written by a newer version, say. It still owns what it bought.
 
     @property

@@ -13,6 +13,7 @@ from tgp.api.common import Condition
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import go_duration
 from tgp.core.model.attempts import attempts_of, copied
+from tgp.core.model.cloud_account import TABLE, resolved
 from tgp.core.model.instance import Instance
 from tgp.core.model.node import Node
 from tgp.core.model.presence import Trouble
@@ -99,6 +100,7 @@ def findings(survey: Survey, *, only_orphans: bool = False) -> tuple[Finding, ..
         *_machines(survey),
         *_requests(survey),
         *_inspections(survey),
+        *_accounts(survey),
         *_halts(survey),
         *_classes(survey),
         *_nodes(survey),
@@ -160,7 +162,10 @@ def _requests(survey: Survey) -> Iterator[Finding]:
     for record, attempt in expected(survey.requests):
         inspection = inspection_of(survey, attempt)
         if inspection is None and (attempt.launched_at or attempt.instance_id):
-            words = "has a machine, and its record does not say where: nobody could be asked for it."
+            words = (
+                f"has a machine by its status, in account {attempt.account or 'of no name'}, which is not in ConfigMap "
+                f"{survey.namespace}/{TABLE}: no provider was asked for it."
+            )
             mend = f"tgp why request/{record.key}"
             yield Finding(Problem.UNASKED, f"request/{record.key}", words, mend, hourly(attempt))
         elif inspection is not None and inspection.asked:
@@ -193,13 +198,15 @@ def _at_its_till(
                 there[0].hourly_microusd if there[0].hourly_microusd is not None else hour,
                 since,
             )
-    elif not same_account(inspection, attempt):
+    elif not same_account(survey, inspection, attempt):
+        account = resolved(survey.accounts, attempt)
+        named = account.identity if account is not None else attempt.account
         yield Finding(
             Problem.ACCOUNT_CHANGED,
             about,
-            f"was rented in account {attempt.account}; the key in {inspection.till.credentials or 'use'} belongs to "
+            f"was rented in account {named}; the key in {inspection.till.credentials or 'use'} belongs to "
             f"{inspection.account} now, so nobody can tell whether its machine runs.",
-            f"put a key of account {attempt.account} back",
+            f"put a key of account {named} back",
             hour,
         )
     elif attempt.launched_at is not None and survey.now - attempt.launched_at > inspection.lag + YOUNG:
@@ -247,6 +254,16 @@ def _inspections(survey: Survey) -> Iterator[Finding]:
             words = f"could not be asked: {inspection.why}. Its machines are unknown, not absent."
             provider = inspection.till.provider
             yield Finding(Problem.UNASKED, inspection.name, words, f"tgp check --provider {provider}", stake)
+
+
+def _accounts(survey: Survey) -> Iterator[Finding]:
+    if survey.accounts_unread:
+        words = (
+            f"you may not read ConfigMap {survey.namespace}/{TABLE}: accounts that no class names any more were not "
+            "asked. Their machines are unknown, not absent."
+        )
+        mend = f"kubectl -n {survey.namespace} auth can-i get configmap/{TABLE}"
+        yield Finding(Problem.UNASKED, "accounts", words, mend)
 
 
 def _secret(survey: Survey, inspection: Inspection) -> str:

@@ -49,6 +49,12 @@ def class_for(
     name = _name(request, known)
     if isinstance(name, Why):
         return name
+    if name == IMPLICIT and len(known) > (IMPLICIT in known):
+        return Why(
+            "NodeClassNotFound",
+            "it was reserved by the implicit class, which buys nothing more now that a GPUNodeClass is written: delete "
+            "the request and write it again",
+        )
     record = known.get(name)
     if record is None or (name == IMPLICIT and request.spec.node_class_ref is not None):
         return _gone(request, name)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tgp.api.request import Attempt, GPURequest
-from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.attempts import attempts_of, copied, open_attempt, provider_of
+from tgp.core.model.cloud_account import resolved
 from tgp.core.model.instance import Instance
 from tgp.core.model.key import Key
 from tgp.core.model.survey import Inspection, Survey
-from tgp.core.model.till import till_of_attempt
 from tgp.core.model.token import Token, plain_uid, read_token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.costs import cost_of, hourly_of
@@ -107,7 +107,7 @@ def holdings(survey: Survey) -> tuple[Holding, ...]:
     seen = {holding.token for holding in found}
     for record, attempt in expected(survey.requests):
         if attempt.token not in seen and not _shown_absent(survey, attempt) and _launched(attempt):
-            found.append(_of_record(record, attempt, survey.now))
+            found.append(_of_record(survey, record, attempt))
     return tuple(sorted(found, key=lambda holding: (holding.request is None, holding.name, holding.place)))
 
 
@@ -123,16 +123,17 @@ def _launched(attempt: Attempt) -> bool:
 def _shown_absent(survey: Survey, attempt: Attempt) -> bool:
     """Not in a complete list of its own account."""
     inspection = inspection_of(survey, attempt)
-    return inspection is not None and inspection.asked and same_account(inspection, attempt)
+    return inspection is not None and inspection.asked and same_account(survey, inspection, attempt)
 
 
 def inspection_of(survey: Survey, attempt: Attempt) -> Inspection | None:
-    till = till_of_attempt(attempt)
-    return next((one for one in survey.inspections if till is not None and one.till.name == till.name), None)
+    account = resolved(survey.accounts, attempt)
+    return next((one for one in survey.inspections if account is not None and one.till.name == account.till.name), None)
 
 
-def same_account(inspection: Inspection, attempt: Attempt) -> bool:
-    return not attempt.account or inspection.account == attempt.account
+def same_account(survey: Survey, inspection: Inspection, attempt: Attempt) -> bool:
+    account = resolved(survey.accounts, attempt)
+    return account is not None and account.includes(inspection.account)
 
 
 def _of_machine(
@@ -158,17 +159,17 @@ def _of_machine(
     )
 
 
-def _of_record(record: Typed[GPURequest], attempt: Attempt, now: datetime) -> Holding:
-    till = till_of_attempt(attempt)
+def _of_record(survey: Survey, record: Typed[GPURequest], attempt: Attempt) -> Holding:
+    account = resolved(survey.accounts, attempt)
     return Holding(
         attempt.token,
-        till.provider if till is not None else "",
+        provider_of(attempt),
         record.key,
         None,
-        till.name if till is not None else "",
+        account.till.name if account is not None else "",
         what_of(attempt),
         hourly(attempt),
-        cost_of(attempt, now),
+        cost_of(attempt, survey.now),
         attempt.launched_at,
     )
 

@@ -5,9 +5,8 @@ A finalizer of ours holds them. Whose deletion was asked for meanwhile waits; ev
 
 from collections.abc import Iterable
 
-from tgp.api.request import Attempt, GPURequest
+from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, open_attempt
-from tgp.core.model.till import till_of_attempt
 from tgp.core.model.typed import Typed
 
 IN_USE = "tgp.io/in-use"
@@ -26,25 +25,16 @@ def class_needed(record: Typed[GPURequest]) -> str:
     return said if isinstance(said, str) else ""
 
 
-def secrets_needed(record: Typed[GPURequest]) -> frozenset[str]:
-    """Names of the Secrets that finding and ending a request's machine takes; none: it has no machine."""
-    attempt = open_attempt(attempts_of(record))
-    return secrets_of(attempt) if attempt is not None else frozenset()
-
-
-def secrets_of(attempt: Attempt) -> frozenset[str]:
-    till = till_of_attempt(attempt)
-    if till is None:
-        return frozenset()
-    machines = till.settings.machines
-    refs = [ref for each in machines for ref in (each.headers_secret_ref, each.signing_secret_ref) if ref is not None]
-    return frozenset({till.secret, *(ref.name for ref in refs)} - {""})
-
-
-def secrets_named(record: Typed[GPURequest] | None) -> frozenset[str]:
-    """By any attempt, also one that is over: its Secret may have to be let go."""
+def accounts_named(record: Typed[GPURequest] | None) -> frozenset[str]:
+    """By any attempt, also one that is over: the Secret of its account may have to be let go."""
     attempts = attempts_of(record) if record is not None else ()
-    return frozenset[str]().union(*(secrets_of(attempt) for attempt in attempts))
+    return frozenset(attempt.account for attempt in attempts if attempt.account)
+
+
+def account_needed(record: Typed[GPURequest]) -> str:
+    """The id of the account where a request may have a machine; empty: it has none, or does not say where."""
+    attempt = open_attempt(attempts_of(record))
+    return (attempt.account or "") if attempt is not None else ""
 
 
 def edited(finalizers: Iterable[str], *, held: bool) -> list[str] | None:

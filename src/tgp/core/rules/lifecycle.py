@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 
-from tgp.api.request import Attempt
+from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, Found, Trouble, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
+from tgp.core.model.typed import Typed
+from tgp.core.rules.buyers import keeper_of
 from tgp.core.rules.costs import read_amount, reserved_of
 from tgp.core.rules.purchase import Buy, life_of, most_to_pay, price_cap
 from tgp.core.rules.ranking_words import about
@@ -171,8 +174,8 @@ def _kept(sight: Sight) -> Step:
     ended = sight.holds("Ended")
     assert ended is not None, "only what has ended is kept"
     since = ended.last_transition_time
-    if sight.keep_finished is None or since is None:
-        return Rest(ended.reason, ended.message)
+    if sight.keep_finished is None or since is None or keeper_of(sight.record.labels, sight.record.annotations):
+        return Rest(ended.reason, ended.message)  # a tool that keeps it there would write it again, and it would buy
     until = since + sight.keep_finished
     return Discard() if sight.now >= until else Rest(ended.reason, ended.message, until)
 
@@ -435,6 +438,15 @@ def life_began(attempts: Iterable[Attempt]) -> datetime | None:
 def expires_at(sight: Sight) -> datetime | None:
     """None: never, or not begun."""
     began, life = life_began(sight.attempts), life_of(sight.spec)
+    return began + life if began is not None and life is not None else None
+
+
+def ends_at(record: Typed[GPURequest]) -> datetime | None:
+    """When the machine of a request has to go, by its lifetime alone; None: never, or it has none."""
+    attempts = attempts_of(record)
+    if record.object is None or open_attempt(attempts) is None:
+        return None
+    began, life = life_began(attempts), life_of(record.object.spec)
     return began + life if began is not None and life is not None else None
 
 

@@ -17,7 +17,7 @@ from tgp.api.common import Taint as WrittenTaint
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.pattern import matches
 from tgp.api.request import Attempt, GPURequest
-from tgp.api.rules import LABEL_VALUE_PATTERN, OPEN_DOMAINS
+from tgp.api.rules import LABEL_VALUE_PATTERN, OPEN_DOMAINS, OURS_PATTERN
 from tgp.api.values import usd
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.node import Node
@@ -137,6 +137,11 @@ def pool_name(record: Typed[GPURequest]) -> str:
     return next((owner.name for owner in record.owners if owner.controller and owner.kind == "GPUNodePool"), "")
 
 
+def _reserved(name: str) -> bool:
+    """Also of objects that were written before such keys were refused."""
+    return name in RESERVED or matches(name, OURS_PATTERN)
+
+
 def _dress(record: Typed[GPURequest], request: GPURequest, offer: Offer, price: str, pool: GPUNodePool | None) -> Dress:
     template = pool.spec.template if pool is not None else None
     given = template.metadata if template is not None else None
@@ -156,7 +161,7 @@ def _dress(record: Typed[GPURequest], request: GPURequest, offer: Offer, price: 
         annotations[MESH_ADDRESS] = request.status.mesh_address
     first = given.annotations if given is not None else {}
     return Dress(
-        labels={name: value for name, value in theirs.items() if name not in RESERVED} | ours,
+        labels={name: value for name, value in theirs.items() if not _reserved(name)} | ours,
         annotations=annotations,
         taints=_hung((), taints),
         startup_taints=_taints(template.spec.startup_taints) if template is not None else (),

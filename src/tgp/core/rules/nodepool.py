@@ -26,7 +26,7 @@ class PoolSight:
     node_class: GPUNodeClass | None  # None: there is no such class
     class_unreadable: bool  # there is one, and this version cannot read it
     class_ready: Verdict | None  # None: nobody has judged it yet
-    namespace_labels: Mapping[str, str]
+    namespace_labels: Mapping[str, str] | None  # None: its namespace is not in view yet, so no class allows it
     allowed_namespaces_required: bool  # a class without allowedNamespaces serves nobody
     observing: bool  # the whole operator only looks
     time_zones: frozenset[str]  # the IANA names this system has; empty: it cannot tell
@@ -59,6 +59,8 @@ def _ready(sight: PoolSight) -> Verdict:
             "NodeClassNotFound",
             f"spec.nodeClassRef.name: there is no GPUNodeClass {name!r}; see kubectl get gpunodeclasses",
         )
+    if sight.namespace_labels is None:
+        return _not_ready("NamespaceNotSeen", "its namespace is not in view yet: no class allows it")
     if not namespace_allowed(node_class, sight.namespace_labels, required=sight.allowed_namespaces_required):
         return _not_ready(
             "NamespaceNotAllowed",

@@ -1,7 +1,7 @@
 """Our own kinds, decoded tolerantly into their types: unknown fields are ignored, unreadable objects are kept."""
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -24,6 +24,15 @@ class _Wire(msgspec.Struct, frozen=True, gc=False):
 
 class _StatusWire(msgspec.Struct, frozen=True, gc=False):
     status: msgspec.Raw = ABSENT
+
+
+class _LifetimeWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    max_lifetime: Any = None
+    ttl: Any = None
+
+
+class _SpecWire(msgspec.Struct, frozen=True, gc=False):
+    spec: _LifetimeWire = _LifetimeWire()
 
 
 class TypedReader(Generic[T]):
@@ -50,7 +59,11 @@ class TypedReader(Generic[T]):
         )
 
     def bare(self, found: Salvage, known: Mapping[Key, Typed[T]]) -> Typed[T]:
-        return Typed(**self._plates.bare(found, known), status_document=_status(found.document))
+        return Typed(
+            **self._plates.bare(found, known),
+            status_document=_status(found.document),
+            lifetime_written=_lifetime(found.document),
+        )
 
 
 def _status(document: bytes) -> bytes:
@@ -60,5 +73,14 @@ def _status(document: bytes) -> bytes:
         return b""
 
 
+def _lifetime(document: bytes) -> str:
+    try:
+        spec = _LIFETIME.decode(document).spec
+    except UNDECODABLE:
+        return ""
+    return next((each for each in (spec.max_lifetime, spec.ttl) if isinstance(each, str)), "")
+
+
 _OUTLINE: msgspec.json.Decoder[_Wire] = msgspec.json.Decoder(_Wire)
 _STATUS: msgspec.json.Decoder[_StatusWire] = msgspec.json.Decoder(_StatusWire)
+_LIFETIME: msgspec.json.Decoder[_SpecWire] = msgspec.json.Decoder(_SpecWire)

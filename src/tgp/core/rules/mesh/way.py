@@ -164,7 +164,7 @@ def _machine(survey: Survey, target: Target) -> Link | None:
     if inspection is None or not inspection.asked:
         why = inspection.why if inspection is not None else "no class names its provider any more"
         return Link("machine", None, f"its provider could not be asked: {why}", "tgp doctor")
-    if not same_account(inspection, attempt):
+    if not same_account(survey, inspection, attempt):
         return Link("machine", None, "the key belongs to another account than the one it was bought with", "tgp doctor")
     found = next((instance for _, instance, token in listed(survey) if str(token) == attempt.token), None)
     if found is None:

@@ -1,0 +1,162 @@
+"""The table of cloud accounts: who is written into it, when, and for how long it is remembered."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from tests.core.controllers.accounts import Paper, accounts_on
+from tests.core.controllers.tills import ACME, VULTR, HandClock, Memory, a_machine, a_record, a_token, an_attempt
+from tgp.adapters.kube.store import Store
+from tgp.api.nodeclass import ProviderSettings
+from tgp.api.request import ChosenOffer
+from tgp.api.resource import GPU_REQUEST
+from tgp.controllers import accounts as table
+from tgp.controllers.accounts import REMEMBERED_FOR, REVIEW, Accounts, TableFull
+from tgp.controllers.request_index import INDEXES
+from tgp.controllers.rosters import Roster
+from tgp.core.model.cloud_account import account_of, line_of, read_line
+from tgp.core.model.facts import KeyRotated
+from tgp.core.model.till import Till
+from tgp.ports.cluster import ClusterBusy
+
+LAMBDA = Till("lambdalabs", "keys", "LAMBDA")
+OLD = account_of(LAMBDA, "key:old")
+
+
+class Scene:
+    def __init__(self, *known) -> None:
+        self.clock, self.journal, self.paper = HandClock(), Memory(), Paper(*known)
+        self.requests = Store(GPU_REQUEST, INDEXES)
+        self.accounts: Accounts = accounts_on(self.paper, self.requests, self.clock, self.journal)
+
+    async def seen(self, till, identity, *machines, from_class=False, **rest) -> None:
+        roster = Roster(identity, self.clock.seconds, machines, **rest)
+        await self.accounts.seen(till, roster, from_class=from_class)
+
+
+def test_a_line_reads_back_as_the_same_account_and_holds_no_secret():
+    settings = ProviderSettings(endpoint="https://there", project="p")
+    account = replace(account_of(Till("gcp", "keys", "GCP", settings), "p-1"), witnesses=("t",))
+    assert read_line(line_of(account)) == account
+    assert read_line("{not json") is None
+    assert account.id == account_of(Till("gcp", "keys", "GCP", settings), "p-1").id
+    assert len({account_of(LAMBDA, identity).id for identity in ("", "a", "b")} | {ACME.id}) == 4
+
+
+async def test_an_account_is_on_paper_before_anything_is_reserved_in_it_and_written_once():
+    scene = Scene()
+    first = await scene.accounts.ensure(VULTR, "acme", a_token(1))
+    again = await scene.accounts.ensure(VULTR, "acme", a_token(2))
+
+    assert first == again == ACME
+    assert scene.paper.data == {ACME.id: line_of(ACME)}
+    assert len(scene.paper.writes) == 1
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"account": "vultr-000000000000"},
+        {"account": None},
+        {"account": line_of(ACME)},
+        {"offer": ChosenOffer(provider="webhook", instance_type="box")},
+    ],
+    ids=str,
+)
+def test_what_names_no_account_that_was_used_does_not_resolve(forged):
+    scene = Scene(ACME)
+    assert scene.accounts.of(an_attempt(1)) == ACME
+    assert scene.accounts.of(replace(an_attempt(1), **forged)) is None
+
+
+async def test_a_machine_that_somebody_owns_resolves_for_the_token_it_was_reserved_for():
+    machine = {"name": "box", "gpuCount": 1, "scaleUpEndpoint": "http://b/on", "scaleDownEndpoint": "http://b/off"}
+    box = Till("webhook", settings=msgspec.convert({"machines": [machine]}, ProviderSettings))
+    scene = Scene()
+    account = await scene.accounts.ensure(box, "webhook:owned", a_token(1))
+    offer = ChosenOffer(provider="webhook", instance_type="box")
+    mine, theirs = (replace(an_attempt(number), offer=offer, account=account.id) for number in (1, 2))
+
+    assert scene.accounts.of(mine) == account
+    assert scene.accounts.of(theirs) is None
+    with pytest.raises(ClusterBusy):
+        await scene.accounts.ensure(box, "webhook:owned", a_token(2))
+    scene.clock.seconds += table.TAKEN_FOR
+    assert (await scene.accounts.ensure(box, "webhook:owned", a_token(2))).holder == a_token(2)
+
+
+async def test_an_account_is_forgotten_a_day_after_it_was_first_seen_empty():
+    scene = Scene(ACME)
+    await scene.seen(VULTR, "acme", a_machine(1))
+    await scene.seen(VULTR, "acme", gap="the second page did not come")
+    await scene.seen(VULTR, "another account")
+    assert scene.accounts.get(ACME.id).empty_since is None, "none of these shows it empty"
+
+    await scene.seen(VULTR, "acme")
+    await scene.accounts.reconcile(REVIEW)
+    assert scene.accounts.get(ACME.id).empty_since is not None
+    scene.clock.seconds += REMEMBERED_FOR.total_seconds()
+    await scene.accounts.reconcile(REVIEW)
+    assert scene.accounts.known() == ()
+    assert scene.paper.data == {}
+
+
+async def test_an_account_that_a_request_names_is_not_forgotten():
+    scene = Scene(replace(ACME, empty_since=HandClock().now() - timedelta(days=9)))
+    scene.requests.put(a_record(1, an_attempt(1)))
+    await scene.accounts.reconcile(REVIEW)
+    await scene.seen(VULTR, "acme")
+
+    assert scene.accounts.get(ACME.id).empty_since is None
+
+
+async def test_a_new_key_that_lists_a_machine_of_the_old_one_is_the_same_account_and_told_once():
+    scene = Scene(OLD)
+    await scene.seen(LAMBDA, "key:old", a_machine(1), a_machine(2))
+    for _ in range(3):
+        await scene.seen(LAMBDA, "key:new", a_machine(2))
+
+    assert scene.accounts.get(OLD.id).identities == ("key:old", "key:new")
+    assert scene.journal == [KeyRotated(LAMBDA.name, "key:old", "key:new")]
+    assert (await scene.accounts.ensure(LAMBDA, "key:new", a_token(3))).id == OLD.id
+
+
+@pytest.mark.parametrize(
+    ("till", "identity", "listing"),
+    [
+        (LAMBDA, "key:new", {"machines": ()}),
+        (LAMBDA, "key:new", {"machines": (a_machine(7),)}),
+        (LAMBDA, "key:new", {"machines": (a_machine(1),), "gap": "half a list"}),
+        (VULTR, "other", {"machines": (a_machine(1),)}),
+    ],
+)
+async def test_a_key_of_which_that_is_not_shown_belongs_to_another_account(till, identity, listing):
+    """A tenant may have written the account into its own attempt: only what was listed before is a witness."""
+    scene = Scene(OLD, ACME)
+    own = {LAMBDA.name: "key:old", VULTR.name: "acme"}[till.name]
+    await scene.seen(till, own, a_machine(1))
+    scene.requests.put(a_record(7, replace(an_attempt(7), account=account_of(till, own).id)))
+    await scene.seen(till, identity, *listing.pop("machines"), **listing)
+
+    assert not scene.accounts.get(account_of(till, own).id).includes(identity)
+    assert scene.journal == []
+
+
+async def test_a_lost_line_is_written_again_from_a_class_that_names_the_same_account():
+    scene = Scene()
+    scene.requests.put(a_record(1, an_attempt(1)))
+    await scene.seen(VULTR, "acme", from_class=False)
+    assert scene.accounts.known() == ()
+    await scene.seen(VULTR, "acme", from_class=True)
+    assert scene.accounts.known() == (ACME,)
+
+
+async def test_a_full_table_forgets_what_is_empty_first_and_refuses_another_account_otherwise(monkeypatch):
+    monkeypatch.setattr(table, "MOST_ACCOUNTS", 2)
+    scene = Scene(ACME, replace(OLD, empty_since=HandClock().now()))
+    another = await scene.accounts.ensure(LAMBDA, "key:third", a_token(1))
+    assert {each.id for each in scene.accounts.known()} == {ACME.id, another.id}
+    with pytest.raises(TableFull):
+        await scene.accounts.ensure(LAMBDA, "key:fourth", a_token(1))
