@@ -6,7 +6,7 @@ from tgp.adapters.kube.board import Board, Filler
 from tgp.adapters.kube.controller import Controller, Source
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt
-from tgp.api.resource import GPU_REQUEST
+from tgp.api.resource import GPU_REQUEST, NAMESPACE
 from tgp.app.purchase_kit import Kit, Shelves
 from tgp.app.request_turns import RequestTurns
 from tgp.controllers.accounts import REVIEW, Accounts
@@ -29,6 +29,7 @@ from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
 from tgp.core.rules.default_class import IMPLICIT, implicit_record
 from tgp.core.rules.limits import Holding
+from tgp.core.rules.orphan_evidence import ServerState
 from tgp.core.rules.sources import sources_of
 from tgp.ports.cluster import ClusterError, NotFound
 
@@ -71,6 +72,7 @@ class Purchasing:
             refresh=self._refresh,
             announce=self._announce,
             there=self._there,
+            server=self._server,
         )
         self.leftover_nodes = LeftoverNodes(
             nodes=shelves.nodes,
@@ -91,6 +93,7 @@ class Purchasing:
             cluster_id=self.cluster_id,
             hold=self._hold,
             list_pods=self._list_pods,
+            till=self.rounds.till,
         )
         self.implicit = ImplicitClass(
             kit.classes,
@@ -182,7 +185,7 @@ class Purchasing:
         """Machines that no request owns count against every class that buys where they are."""
         ghosts = {ghost.uid: ghost for ghost in self.ghosts.of(node_class)}
         yield from ghosts.values()
-        if not self.rounds.any_orphans:
+        if not self.rounds.any_unrecorded:
             return
         record = self._kit.every_class.get(Key("", node_class))
         if record is None or record.object is None:
@@ -193,6 +196,10 @@ class Purchasing:
                     token = read_token(orphan.instance.token)
                     if token is None or token.uid not in ghosts:
                         yield Holding(orphan.instance.id, orphan.instance.hourly_microusd or 0)
+                for machine in self.rounds.unrecorded_at(till.name):
+                    token = read_token(machine.token)
+                    if token is not None and token.uid not in ghosts:  # by uid: from its record on, that counts instead
+                        yield Holding(token.uid, machine.hourly_microusd or 0)
 
     def _show_implicit(self, made: GPUNodeClass | None) -> None:
         board = self.shelves.implicit
@@ -224,6 +231,14 @@ class Purchasing:
         except ClusterError:
             return True
         return plain_uid(str(found["metadata"]["uid"])) == uid
+
+    async def _server(self) -> ServerState | None:
+        """Right after `_refresh`: the revision is that of the fresh list of requests."""
+        try:
+            home = await self._kit.cluster.read(NAMESPACE, Key("", "kube-system"))
+        except ClusterError:
+            return None
+        return ServerState(str(home["metadata"]["uid"]), self.shelves.requests.version)
 
     async def _refresh(self) -> None:
         assert self._reflector is not None, "somebody fills the requests' store"

@@ -12,6 +12,7 @@ from tgp.controllers.giving_back import GivingBack
 from tgp.controllers.last_look import LastLook
 from tgp.controllers.ledger import Ledger
 from tgp.controllers.ordering import Ordering
+from tgp.controllers.readopting import Readopting
 from tgp.controllers.request_sight import Lookout, Views
 from tgp.controllers.request_story import Storyteller
 from tgp.controllers.request_wakes import RequestWakes
@@ -22,6 +23,7 @@ from tgp.controllers.second_look import SecondLook
 from tgp.controllers.spending import Books
 from tgp.controllers.till_desk import TillDesk
 from tgp.controllers.verdicts import Scribe
+from tgp.core.model.till import Till
 from tgp.core.rules.lifecycle_news import UNTOLD
 from tgp.core.rules.lifecycle_words import OWNED
 
@@ -40,6 +42,7 @@ class RequestTurns:
         cluster_id: Callable[[], str],
         hold: Callable[[str, Attempt], Awaitable[None]],
         list_pods: Callable[[], Awaitable[None]],
+        till: Callable[[str], Till | None],
     ) -> None:
         self._shelves = shelves
         self._kit = kit
@@ -73,6 +76,15 @@ class RequestTurns:
                 rosters=rosters,
                 accounts=accounts,
                 bench=bench,
+                story=story,
+                journal=kit.journal,
+                clock=kit.clock,
+            ),
+            readopting=Readopting(
+                lookout,
+                till=till,
+                accounts=accounts,
+                rosters=rosters,
                 story=story,
                 journal=kit.journal,
                 clock=kit.clock,

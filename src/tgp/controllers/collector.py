@@ -1,9 +1,12 @@
 """The collector: gives back machines that bear our mark and that no request owns.
 
 Slow on purpose. A machine must have been nobody's in two complete lists half a minute apart, the requests must have
-been listed again after the provider was, a request that was known once is asked for by its name, and when too many
-would go at once nothing goes: then a person has to look. Where the API server shows no request at all, it has to say so
-in two lists a minute apart: an empty answer makes every machine nobody's.
+been listed again after the provider was, and a request that was known once is asked for by its name. When too many
+machines have no request at once, all of them stay until the evidence is complete (`orphan_evidence`); then they are
+terminated one a minute. Where the API server shows no request at all, it has to say so in two lists a minute apart: an
+empty answer makes every machine nobody's.
+
+A machine of an older attempt is another matter: its request is there and readable, and does not want it.
 """
 
 import asyncio
@@ -16,12 +19,23 @@ from tgp.api.request import GPURequest
 from tgp.controllers.gate import Gate
 from tgp.controllers.request_index import BY_UID
 from tgp.controllers.rosters import Roster
+from tgp.core.model.attempts import attempts_of
 from tgp.core.model.cloud_errors import CloudError
-from tgp.core.model.facts import OrphanFound, OrphanReturned, OrphanStays, SweepHalted
+from tgp.core.model.facts import (
+    ConditionChanged,
+    OrphanFound,
+    OrphanReturned,
+    OrphanStays,
+    OrphanTerminated,
+    Subject,
+    SweepHalted,
+)
+from tgp.core.model.instance import Instance
 from tgp.core.model.key import Key
 from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
-from tgp.core.rules.collector import Orphan, Stuck, bears_our_mark, orphans, owners, too_many
+from tgp.core.rules.collector import Orphan, Owner, Stuck, bears_our_mark, orphans, owners, too_many
+from tgp.core.rules.orphan_evidence import ENDED_EVERY, PROVEN_AFTER, Check, ServerState, checked, proven
 from tgp.ports.cloud import Cloud
 from tgp.ports.cluster import ClusterError, View
 from tgp.ports.journal import Journal
@@ -64,11 +78,17 @@ class _Bin:
     told: set[str] = field(default_factory=set)  # ids of which somebody was told
     begun: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_ENDS))  # when ends were first asked for
     halted: tuple[int, int, str] | None = None  # so many would go, of so many, and where
+    checks: dict[str, Check] = field(default_factory=dict)  # by id, while halted: since when its request is not there
+    unrecorded: tuple[Instance, ...] = ()  # that their requests are about to adopt again
     ours: int = 0  # machines in the last complete list that bear our mark
 
 
 async def nowhere(_key: Key, _uid: str) -> bool:
     return False
+
+
+async def no_server() -> ServerState | None:
+    return None
 
 
 class Collector:
@@ -81,7 +101,14 @@ class Collector:
         boottime: Callable[[], float],
         refresh: Callable[[], Awaitable[None]],  # the view of requests, from a list begun after the call
         there: Callable[[Key, str], Awaitable[bool]] = nowhere,  # is a request of this name and uid, or may it be?
+        unrecorded: Callable[[Typed[GPURequest]], Instance | None] = lambda _record: None,  # that it adopts again
+        server: Callable[[], Awaitable[ServerState | None]] = no_server,  # None: it cannot be asked
+        classes_at: Callable[[str], tuple[Subject, ...]] = lambda _till: (),  # that buy there
     ) -> None:
+        self._unrecorded = unrecorded
+        self._server = server
+        self._classes_at = classes_at
+        self._last_of_many = float("-inf")  # Clock.boottime: when one was last terminated although there are so many
         self._requests = requests
         self._gate = gate
         self._journal = journal
@@ -100,8 +127,13 @@ class Collector:
         return {till: _halted(*held.halted) for till, held in sorted(self._bins.items()) if held.halted is not None}
 
     @property
-    def any_orphans(self) -> bool:
-        return any(held.orphans or held.ending for held in self._bins.values())
+    def any_unrecorded(self) -> bool:
+        return any(held.orphans or held.ending or held.unrecorded for held in self._bins.values())
+
+    def unrecorded_at(self, till: str) -> tuple[Instance, ...]:
+        """In no request's record, and not an orphan: the request it was bought for adopts it again."""
+        held = self._bins.get(till)
+        return held.unrecorded if held is not None else ()
 
     def orphans_of(self, till: str) -> tuple[Orphan, ...]:
         """Nobody's now, and not shown to be gone: they may cost. `why` ends with what keeps one from ending."""
@@ -133,7 +165,8 @@ class Collector:
             return float("-inf")
         never = float("inf") if held.ending else None  # what does not end is asked again in the ordinary rounds
         untold = (orphan for orphan in held.orphans if orphan.instance.id not in held.told)
-        return min((self._ripens_at(held, orphan) for orphan in untold), default=never)
+        proofs = (max(each.at + PROVEN_AFTER, self._last_of_many + ENDED_EVERY) for each in held.checks.values())
+        return min((*(self._ripens_at(held, orphan) for orphan in untold), *proofs), default=never)
 
     def _ripens_at(self, held: _Bin, orphan: Orphan) -> float:
         at = held.since[orphan.instance.id] + RIPE_AFTER
@@ -143,6 +176,14 @@ class Collector:
 
     def forget(self, till: str) -> None:
         self._bins.pop(till, None)
+
+    def start_over(self) -> None:
+        """The API server's history went back: whatever was concluded from it is concluded again."""
+        self._none = None
+        for held in self._bins.values():
+            held.since.clear()
+            held.checks.clear()
+            held.told.clear()
 
     def heard_of(self, record: Typed[GPURequest]) -> None:
         """A request showed up, or changed. Remembered beyond its going: a list that leaves it out looks the same."""
@@ -164,22 +205,35 @@ class Collector:
         self._judge(held, roster, cluster)
         if not held.orphans:
             held.halted = None
+            held.checks.clear()
         if (self._ripe(held, roster) or (held.orphans and not len(self._requests))) and await self._refreshed():
             self._judge(held, roster, cluster)
             if sure := await self._sure_of(self._ripe(held, roster)):
                 await self._end(till, held, cloud, roster, sure)
+            else:
+                held.checks.clear()
 
     def _judge(self, held: _Bin, roster: Roster, cluster: str) -> None:
         ours = [token.uid for one in roster.instances if (token := bears_our_mark(one, cluster)) is not None]
         records = [record for uid in sorted(set(ours)) for record in self._requests.having(BY_UID, uid)]
         held.ours = len(ours)
-        held.orphans = orphans(roster.instances, owners(records), cluster)
+        owned = owners(records, self._unrecorded)
+        held.unrecorded = self._about_to_be_adopted(roster, records, owned)
+        held.orphans = orphans(roster.instances, owned, cluster)
         names = [orphan.instance.id for orphan in held.orphans]
         held.since = {name: held.since.get(name, roster.began) for name in names}
         held.told &= set(names)
         for one in roster.instances:
             if one.id not in held.since:  # it is somebody's after all
                 held.ending.pop(one.id, None)
+
+    def _about_to_be_adopted(
+        self, roster: Roster, records: list[Typed[GPURequest]], owned: Mapping[str, Owner]
+    ) -> tuple[Instance, ...]:
+        kept = {owner.instance_id for owner in owned.values()} - {
+            attempt.instance_id for record in records for attempt in attempts_of(record)
+        }
+        return tuple(one for one in roster.instances if one.id in kept)
 
     def _ripe(self, held: _Bin, roster: Roster) -> list[Orphan]:
         return [
@@ -224,28 +278,54 @@ class Collector:
     async def _end(self, till: str, held: _Bin, cloud: Cloud, roster: Roster, ripe: list[Orphan]) -> None:
         self._tell(till, held, ripe)
         halt = self._too_many(held)
+        if halt is not None and held.halted is None:
+            self._journal.note(SweepHalted(till, *halt[:2]))
+        held.halted = halt
         if halt is not None:
-            if held.halted is None:
-                self._journal.note(SweepHalted(till, *halt[:2]))
-            held.halted = halt
-            return
-        held.halted = None
+            ripe = await self._beyond_doubt(till, held, ripe)
+        else:
+            held.checks.clear()
         for orphan in ripe:
             if not await self._ask(held, cloud, roster, orphan):
                 return
             self._tell_of_stuck(till, held.ending[orphan.instance.id], roster)
 
-    def _too_many(self, held: _Bin) -> tuple[int, int, str] | None:
-        """Of one list; or of what no request has the uid of, at all tills: ten boxes of one's own are ten tills."""
-        count, lost, of = len(_new(held)), len(self._lost()), sum(each.ours for each in self._bins.values())
-        if too_many(count, held.ours):
-            return count, held.ours, THERE
-        return (lost, of, EVERYWHERE) if too_many(lost, of) else None
+    async def _beyond_doubt(self, till: str, held: _Bin, ripe: list[Orphan]) -> list[Orphan]:
+        """Of too many: those whose request is there and does not want them, those begun with, and one more a minute."""
+        now, doubted = self._boottime(), {one.instance.id: one for one in ripe if one.lost}
+        held.checks = checked(held.checks, sorted(doubted.keys() - held.ending.keys()), await self._server(), now)
+        going = [one for one in ripe if not one.lost or one.instance.id in held.ending]
+        if now - self._last_of_many >= ENDED_EVERY and (names := proven(held.checks, now)):
+            self._last_of_many = now
+            held.checks.pop(names[0])
+            self._tell_of_one(till, held, doubted[names[0]].instance)
+            going.append(doubted[names[0]])
+        return going
 
-    def _lost(self) -> list[Orphan]:
-        """Of all tills, as the view is now: a list may be older than it."""
-        found = (orphan for held in self._bins.values() for orphan in _new(held) if orphan.lost)
-        return [orphan for orphan in found if not self._requests.having(BY_UID, _uid(orphan))]
+    def _tell_of_one(self, till: str, held: _Bin, one: Instance) -> None:
+        """Each time, also to the classes that buy there."""
+        left = sum(each.lost for each in _new(held)) - 1
+        why = f"its request was confirmed absent twice, {PROVEN_AFTER / 60:.0f} minutes apart"
+        self._journal.note(OrphanTerminated(till, one.id, one.token, why, left))
+        words = f"machine {one.id} at {till} is terminated: {why}; {left} more belong to no request"
+        for subject in self._classes_at(till):
+            self._journal.note(ConditionChanged(subject, "SweepHalted", "True", "OrphanTerminated", words, False))
+
+    def _too_many(self, held: _Bin) -> tuple[int, int, str] | None:
+        """Of one list, or of all tills together: ten boxes of one's own are ten tills.
+
+        Only what no request has the uid of counts. Where a request can be read, the view of it is not wrong.
+        """
+        here, everywhere = self._lost((held,)), self._lost(self._bins.values())
+        if too_many(here, held.ours):
+            return here, held.ours, THERE
+        of = sum(each.ours for each in self._bins.values())
+        return (everywhere, of, EVERYWHERE) if too_many(everywhere, of) else None
+
+    def _lost(self, bins: Iterable[_Bin]) -> int:
+        """As the view is now: a list may be older than it."""
+        found = (orphan for held in bins for orphan in _new(held) if orphan.lost)
+        return sum(1 for orphan in found if not self._requests.having(BY_UID, _uid(orphan)))
 
     async def _ask(self, held: _Bin, cloud: Cloud, roster: Roster, orphan: Orphan) -> bool:
         """For the end of one, in every round until it is gone. False: nothing more in this round."""
@@ -311,6 +391,7 @@ def _new(held: _Bin) -> list[Orphan]:
 
 def _halted(count: int, of: int, where: str) -> str:
     return (
-        f"{count} of {of} machines {where} belong to no request: too many to give back unasked. "
+        f"{count} of {of} machines {where} belong to no request. They stay until each request was confirmed absent "
+        f"twice, {PROVEN_AFTER / 60:.0f} minutes apart; then one machine is terminated per minute. "
         "Look at them with: tgp doctor --orphans"
     )

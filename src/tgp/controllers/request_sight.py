@@ -32,6 +32,7 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import Found, Presence, Trouble, Unknown
 from tgp.core.model.spend import INSTANT
+from tgp.core.model.till import provider_of as provider_at
 from tgp.core.model.till import till_of, tills_of
 from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
@@ -51,7 +52,8 @@ from tgp.core.rules.node_state import idle, initialized, protected, provider_id_
 from tgp.core.rules.nodeclass import backend_of, listed
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose, offer_of, own_marks, sized
-from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight
+from tgp.core.rules.readoption import reconstructed, unrecorded
+from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight, Unrecorded
 from tgp.core.rules.sources import lacking, sources_of
 from tgp.core.rules.steps import NO_USE
 from tgp.core.rules.told import recalled
@@ -146,7 +148,8 @@ class Lookout:
         memory.wiped |= empty
         if attempt is None:
             memory.wardrobe = None
-            return self._without_machine(replace(bare, wiped=memory.wiped and not attempts), memory)
+            bare = replace(bare, wiped=memory.wiped and not attempts, unrecorded=self._unrecorded(bare, uid, memory))
+            return self._without_machine(bare, memory)
         return self._with_machine(bare, attempt, memory)
 
     def _recalled(self, attempts: tuple[Attempt, ...], memory: Memory) -> tuple[Attempt, ...]:
@@ -197,6 +200,34 @@ class Lookout:
             inert=self._inert(sight, chosen.object),
         )
 
+    def _unrecorded(self, sight: Sight, uid: str, memory: Memory) -> Unrecorded | None:
+        """Rare: its status was wiped or put back, and its machine runs on."""
+        if not sight.strays:
+            return None
+        listed = self._rosters.of_request(uid)
+        found = unrecorded(sight.record, (one for _, one in listed), sight.highest)
+        where = next((name for name, one in listed if one is found), "")
+        if found is None:
+            return None
+        attempt = reconstructed(sight.record, found, provider_at(where), self._market.book.offers, now=sight.now)
+        return Unrecorded(attempt, found, where, settled=self._listed_everywhere(memory, where))
+
+    def _listed_everywhere(self, memory: Memory, where: str) -> bool:
+        """Was each provider that answers listed since any order would have shown, and this one for certain?"""
+        tills = self._settled_by(memory) | {where: self._settles_at(where, memory)}
+        return all(
+            self._rosters.listed_since(till, until) or (till != where and self._rosters.trouble(till) is not None)
+            for till, until in tills.items()
+        )
+
+    def class_at(self, record: Typed[GPURequest], till: str) -> str:
+        """By which class a machine there was most likely bought; empty: no class is known that buys there."""
+        chosen = self._class(record)
+        if isinstance(chosen, Chosen) and till in _tills(chosen.object):
+            return chosen.name
+        buying = (each.key.name for each in self._views.classes.values() if each.object and till in _tills(each.object))
+        return min(buying, default=chosen.name if isinstance(chosen, Chosen) else "")
+
     def _settled(self, sight: Sight, memory: Memory) -> bool:
         """Our finalizer and no attempts: its status was wiped, unless it was we who enrolled it just now.
 
@@ -204,22 +235,20 @@ class Lookout:
         """
         if sight.attempts or memory.blank:
             return True
-        tills = {
-            till.name: memory.since + self._window(self._facts(source.provider)).total_seconds()
-            for record in self._views.classes.values()
-            if record.object is not None
-            for source in sources_of(record.object).values()
-            for till in tills_of(source)
-        }
-        tills |= {
-            each.till.name: memory.since + self._window(self._facts(each.provider)).total_seconds()
-            for each in self._accounts.known()
-            if each.empty_since is None
-        }
         return all(
             self._rosters.listed_since(till, until) or (sight.waited and self._keyless(till))
-            for till, until in tills.items()
+            for till, until in self._settled_by(memory).items()
         )
+
+    def _settled_by(self, memory: Memory) -> dict[str, float]:
+        """Till → the moment (Clock.boottime) from which a list of it shows whatever was ordered before."""
+        classes = (record.object for record in self._views.classes.values())
+        named = {till for node_class in classes if node_class is not None for till in _tills(node_class)}
+        used = {each.till.name for each in self._accounts.known() if each.empty_since is None}
+        return {till: self._settles_at(till, memory) for till in named | used}
+
+    def _settles_at(self, till: str, memory: Memory) -> float:
+        return memory.since + self._window(self._facts(provider_at(till))).total_seconds()
 
     def _keyless(self, till: str) -> bool:
         """Nobody may have its key for years: what waited, by its own record, does not wait for that as well."""
@@ -587,6 +616,10 @@ def _brought_up_to_date(sight: Sight, attempt: Attempt, presence: Presence, memo
         return exchanged(sight.attempts, replace(attempt, progress_at=sight.now, **changes))
     memory.progress = said
     return exchanged(sight.attempts, replace(attempt, **changes)) if changes else sight.attempts
+
+
+def _tills(node_class: GPUNodeClass) -> set[str]:
+    return {till.name for source in sources_of(node_class).values() for till in tills_of(source)}
 
 
 def _serves(request: GPURequest) -> bool:

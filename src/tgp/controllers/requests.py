@@ -16,6 +16,7 @@ from tgp.controllers.giving_back import GivingBack
 from tgp.controllers.ledger import Ledger
 from tgp.controllers.memory import Memories, Memory
 from tgp.controllers.ordering import Ordering
+from tgp.controllers.readopting import Readopting
 from tgp.controllers.request_sight import Lookout, Views
 from tgp.controllers.request_story import Storyteller
 from tgp.controllers.reserving import Reserving
@@ -37,6 +38,7 @@ from tgp.core.rules.steps import (
     Finish,
     Mend,
     Order,
+    Readopt,
     Release,
     RemoveNode,
     Reserve,
@@ -60,6 +62,7 @@ class RequestReconciler:
         *,
         reserving: Reserving,
         ordering: Ordering,
+        readopting: Readopting,
         giving_back: GivingBack,
         story: Storyteller,
         cluster: Cluster,
@@ -72,6 +75,7 @@ class RequestReconciler:
         self._lookout = lookout
         self._reserving = reserving
         self._ordering = ordering
+        self._readopting = readopting
         self._giving_back = giving_back
         self._story = story
         self._cluster = cluster
@@ -131,6 +135,8 @@ class RequestReconciler:
                 await self._ordering.withdraw(sight, step, memory)
             case Adopt():
                 await self._ordering.adopt(sight, step, memory)
+            case Readopt():
+                await self._readopting.readopt(sight, step, memory)
             case Mend():
                 await self._mend(step)
             case Begin():

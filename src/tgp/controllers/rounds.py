@@ -15,22 +15,26 @@ from datetime import datetime, timedelta
 from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_CLASS
 from tgp.controllers.accounts import Accounts
-from tgp.controllers.collector import Collector, nowhere
+from tgp.controllers.collector import Collector, no_server, nowhere
 from tgp.controllers.gate import Gate
 from tgp.controllers.keys import Keys, keys_for, secrets_of
 from tgp.controllers.look import Expected, look
 from tgp.controllers.rosters import Roster, Rosters
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
-from tgp.core.model.instance import InstanceState
+from tgp.core.model.facts import Subject
+from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.key import Key
 from tgp.core.model.presence import Trouble
 from tgp.core.model.till import Till, tills_of
-from tgp.core.model.token import cluster_prefix
+from tgp.core.model.token import cluster_prefix, plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
 from tgp.core.rules.collector import Orphan, Stuck
+from tgp.core.rules.orphan_evidence import ServerState
+from tgp.core.rules.readoption import unrecorded
 from tgp.core.rules.sources import source_for
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud
@@ -104,6 +108,7 @@ class Rounds:
         refresh: Callable[[], Awaitable[None]],  # the view of requests, from a list begun after the call
         announce: Callable[[str], None],  # that something about this till changed
         there: Callable[[Key, str], Awaitable[bool]] = nowhere,  # is a request of this name and uid, or may it be?
+        server: Callable[[], Awaitable[ServerState | None]] = no_server,  # after `refresh`; None: it cannot be asked
     ) -> None:
         self._rosters = rosters
         self._classes = classes
@@ -116,7 +121,15 @@ class Rounds:
         self._cluster = cluster
         self._announce = announce
         self._collector = Collector(
-            requests, gate=gate, journal=journal, boottime=clock.boottime, refresh=refresh, there=there
+            requests,
+            gate=gate,
+            journal=journal,
+            boottime=clock.boottime,
+            refresh=refresh,
+            there=there,
+            unrecorded=self._unrecorded,
+            server=server,
+            classes_at=self._classes_at,
         )
         self._tills: dict[str, Till] = {}
         self._visits: dict[str, _Visits] = {}
@@ -134,12 +147,33 @@ class Rounds:
         return self._collector.stuck
 
     @property
-    def any_orphans(self) -> bool:
-        return self._collector.any_orphans
+    def any_unrecorded(self) -> bool:
+        """Is there any machine that is in no request's record?"""
+        return self._collector.any_unrecorded
+
+    def unrecorded_at(self, till: str) -> tuple[Instance, ...]:
+        """Machines there that their requests are about to adopt again."""
+        return self._collector.unrecorded_at(till)
+
+    def till(self, name: str) -> Till | None:
+        return self._tills.get(name)
 
     def orphans_of(self, till: str) -> tuple[Orphan, ...]:
         """Machines there that nobody owns and that are not shown to be gone: they may cost, so limits count them."""
         return self._collector.orphans_of(till)
+
+    def start_over(self) -> None:
+        """The API server's history went back: what no request owns is concluded again, from the beginning."""
+        self._collector.start_over()
+
+    def _classes_at(self, till: str) -> tuple[Subject, ...]:
+        named = (record for record in self._classes.values() if till in _tills_of_class(record) and record.uid)
+        return tuple(Subject(GPU_NODE_CLASS, record.key, record.uid_text) for record in named)
+
+    def _unrecorded(self, record: Typed[GPURequest]) -> Instance | None:
+        uid = plain_uid(record.uid_text)
+        listed = (one for _, one in self._rosters.of_request(uid))
+        return unrecorded(record, listed, self._rosters.highest_attempt(uid))
 
     # -- which tills want a turn ---------------------------------------------------------------------------------------
 

@@ -1,8 +1,10 @@
 """The collector: what nobody owns is given back, slowly, and never on the word of one list or of an old view."""
 
 import asyncio
+from dataclasses import replace as replace_dataclass
 
 import pytest
+from msgspec.structs import replace
 
 from tests.core.controllers.tills import (
     CLUSTER,
@@ -11,6 +13,7 @@ from tests.core.controllers.tills import (
     EvenLuck,
     Provider,
     Scene,
+    a_class,
     a_machine,
     a_record,
     a_token,
@@ -20,9 +23,18 @@ from tgp.controllers import collector
 from tgp.controllers.collector import MOST_ENDS, NONE_FOR, RIPE_AFTER, STUCK_AFTER, STUCK_FOR, Collector
 from tgp.controllers.gate import Gate
 from tgp.controllers.rosters import Roster
+from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.cloud_errors import CloudBusy, OutcomeUnknown
-from tgp.core.model.facts import OrphanFound, OrphanReturned, OrphanStays, SweepHalted
+from tgp.core.model.facts import (
+    ConditionChanged,
+    OrphanFound,
+    OrphanReturned,
+    OrphanStays,
+    OrphanTerminated,
+    SweepHalted,
+)
 from tgp.core.model.secret import Secret
+from tgp.core.rules.orphan_evidence import ServerState
 from tgp.ports.cluster import ClusterBusy
 
 
@@ -450,3 +462,132 @@ async def test_an_orphan_that_ends_at_last_is_told_no_more():
     assert len(scene.facts(OrphanReturned)) == 1
     assert scene.rounds.stuck == ()
     assert scene.announced.count(VULTR.name) >= 3
+
+
+# -- a request whose status was lost, and many machines without a request ----------------------------------------------
+
+
+def wiped(number):
+    return replace(a_record(number), finalizers=(FINALIZER,))
+
+
+async def test_the_machine_of_a_wiped_request_stays_and_counts_against_limits():
+    scene = Scene(Provider(a_machine(1, hourly_microusd=1_000_000)))
+    scene.hold(wiped(1))
+    await scene.turns(20, every=RIPE_AFTER)
+
+    assert scene.provider.ended == []
+    assert [one.id for one in scene.rounds.unrecorded_at(VULTR.name)] == ["i-1-1"]
+    assert scene.rounds.any_unrecorded
+    assert scene.rounds.orphans_of(VULTR.name) == ()
+
+
+async def test_machines_of_readable_requests_are_no_reason_to_halt():
+    """Four statuses were wiped; each request has a machine of an older attempt beside its newest."""
+    numbers = (1, 2, 3, 4)
+    scene = Scene(Provider(*(a_machine(number, attempt) for number in numbers for attempt in (1, 2))))
+    scene.hold(*(wiped(number) for number in numbers))
+    await scene.turns(2, every=RIPE_AFTER)
+
+    assert sorted(scene.provider.ended) == [f"i-{number}-1" for number in numbers]
+    assert scene.facts(SweepHalted) == []
+
+
+SERVER = ServerState("kube-system-uid", 100)
+
+
+class Halted:
+    """Four machines of four, and no request: a small account whose requests were removed by force."""
+
+    def __init__(self, **options):
+        self.scene = Scene(Provider(*(a_machine(number) for number in (1, 2, 3, 4))), **options)
+        self.scene.server_state = SERVER
+        self.scene.hold_class(a_class())
+        self.scene.rounds.of_request(None, a_record(1, an_attempt(1)))  # known by name; the others are not
+
+    async def minutes(self, count):
+        for _ in range(count):
+            await self.scene.turn(after=60)
+
+    @property
+    def ended(self):
+        return self.scene.provider.ended
+
+
+async def test_a_halt_ends_by_itself_where_the_evidence_is_complete():
+    """Ten minutes after the first check one machine goes, and a minute later one more; two are few enough."""
+    halted = Halted()
+    await halted.minutes(11)
+    assert halted.ended == []
+    assert len(halted.scene.facts(SweepHalted)) == 1
+
+    await halted.minutes(1)
+    assert halted.ended == ["i-1-1"]
+    await halted.minutes(1)
+    assert len(set(halted.ended)) == 2
+    await halted.minutes(2)
+
+    assert sorted(set(halted.ended)) == ["i-1-1", "i-2-1", "i-3-1", "i-4-1"]
+    told = halted.scene.facts(OrphanTerminated)
+    assert [(fact.instance_id, fact.left) for fact in told] == [("i-1-1", 3), ("i-2-1", 2)]
+    told_classes = [fact for fact in halted.scene.facts(ConditionChanged) if fact.reason == "OrphanTerminated"]
+    assert [fact.subject.key.name for fact in told_classes] == ["cheap", "cheap"]
+
+
+async def go_back(halted):
+    halted.scene.server_state = replace_dataclass(SERVER, revision=99)
+
+
+async def become_another(halted):
+    halted.scene.server_state = replace_dataclass(SERVER, uid="another")
+
+
+async def fall_silent(halted):
+    halted.scene.server_state = None
+    await halted.minutes(1)
+    halted.scene.server_state = SERVER
+
+
+async def show_a_request(halted):
+    """One of the four is there by its name: the list left it out."""
+    halted.scene.hidden.add(a_record(1).key)
+    await halted.minutes(1)
+    halted.scene.hidden.clear()
+
+
+@pytest.mark.parametrize("trouble", [go_back, become_another, fall_silent, show_a_request])
+async def test_the_evidence_begins_again_where_the_api_server_contradicts_itself(trouble):
+    halted = Halted()
+    await halted.minutes(8)
+    await trouble(halted)
+    await halted.minutes(10)
+    assert halted.ended == []
+
+    await halted.minutes(10)
+    assert len(set(halted.ended)) == 4
+
+
+async def test_a_rewound_history_makes_the_evidence_begin_again():
+    halted = Halted()
+    await halted.minutes(11)
+    halted.scene.rounds.start_over()
+    await halted.minutes(9)
+
+    assert halted.ended == []
+
+
+async def test_a_server_that_cannot_be_asked_keeps_every_machine():
+    halted = Halted()
+    halted.scene.server_state = None
+    await halted.minutes(60)
+
+    assert halted.ended == []
+
+
+async def test_a_machine_of_an_older_attempt_goes_while_the_others_wait_for_evidence():
+    halted = Halted()
+    halted.scene.provider.machines["old"] = a_machine(5, 1, id="old")
+    halted.scene.hold(a_record(5, an_attempt(5, 1, endedAt="2026-01-05T10:00:00Z")))
+    await halted.minutes(3)
+
+    assert halted.ended == ["old"]

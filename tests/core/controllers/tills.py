@@ -28,6 +28,7 @@ from tgp.core.model.till import Till
 from tgp.core.model.token import token_for
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
+from tgp.core.rules.orphan_evidence import ServerState
 from tgp.ports.cloud import Account, CloudFacts
 from tgp.ports.cluster import Forbidden
 
@@ -75,7 +76,12 @@ def a_record(number: int, *attempts: Attempt, copy: bool = False, unreadable: bo
 def a_class(*providers: dict[str, Any], version: int = 1) -> Typed[GPUNodeClass]:
     rows = providers or ({"name": "vultr", "credentialsRef": {"name": "keys", "key": "VULTR"}},)
     document = {"metadata": {"name": "cheap"}, "spec": {"providers": list(rows)}}
-    return Typed(key=Key("", "cheap"), resource_version=version, object=msgspec.convert(document, GPUNodeClass))
+    return Typed(
+        key=Key("", "cheap"),
+        uid=pack_uid(uid(90)),
+        resource_version=version,
+        object=msgspec.convert(document, GPUNodeClass),
+    )
 
 
 class HandClock:
@@ -181,6 +187,7 @@ class Scene:
     announced: list[str] = field(default_factory=list)
     refreshes: int = 0
     cluster: str = CLUSTER
+    server_state: ServerState | None = None  # None: it cannot be asked
     bystander: bool = True  # is there a request besides, of which no machine is known?
 
     def __post_init__(self) -> None:
@@ -207,6 +214,7 @@ class Scene:
             refresh=self.refresh,
             announce=self.announced.append,
             there=self.there,
+            server=self.server,
         )
         self.rounds.of_account(None, Metadata(key=Key("", account_at(self.till).id)))  # the till is known
         if self.bystander:
@@ -216,10 +224,16 @@ class Scene:
         self.asked_for.append(key)
         return key in self.hidden
 
+    async def server(self) -> ServerState | None:
+        return self.server_state
+
     async def refresh(self) -> None:
         self.refreshes += 1
         for record in self.late:
             self.requests.put(record)
+
+    def hold_class(self, record: Typed[GPUNodeClass]) -> None:
+        self.classes.put(record)
 
     def hold(self, *records: Typed[GPURequest]) -> None:
         for record in records:

@@ -5,10 +5,16 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.core.controllers.tills import CLUSTER, a_machine, a_record, a_token, an_attempt
+from tests.core.rules.a_sight import a_condition
+from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.instance import Instance
+from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.till import Till, till_of_attempt
 from tgp.core.rules.collector import Owner, orphans, owners, too_many
+from tgp.core.rules.readoption import reconstructed, unrecorded
 
 ENDED = "2026-01-05T10:00:00Z"
 
@@ -145,3 +151,111 @@ def test_of_each_request_at_most_one_machine_is_kept_whatever_the_order_of_the_l
         candidates = [one for one in machines if one.token == open_token] if number < 3 else []
         assert len(kept) == min(1, len(candidates))
         assert all(one.token == open_token for one in kept)
+
+
+# -- machines that their requests adopt again --------------------------------------------------------------------------
+
+
+def guarded(record):
+    return replace(record, finalizers=(FINALIZER,))
+
+
+def left_over(machines, record, highest):
+    found = unrecorded(record, machines, highest)
+    owned = owners([record], lambda _record: found)
+    return (found.id if found is not None else None), [one.instance.id for one in orphans(machines, owned, CLUSTER)]
+
+
+WIPED = guarded(a_record(1))
+ENDED_REQUEST = replace(
+    WIPED, object=replace(WIPED.object, status=replace(WIPED.object.status, conditions=(a_condition("Ended"),)))
+)
+
+
+@pytest.mark.parametrize(
+    ("record", "machines", "highest", "adopted", "terminated"),
+    [
+        pytest.param(WIPED, [a_machine(1, 1)], 1, "i-1-1", [], id="its status was wiped"),
+        pytest.param(WIPED, [a_machine(1, 1), a_machine(1, 2)], 2, "i-1-2", ["i-1-1"], id="the newest only"),
+        pytest.param(WIPED, [a_machine(1, 1)], 2, None, ["i-1-1"], id="a newer one was seen since"),
+        pytest.param(
+            WIPED,
+            [a_machine(1, id="i-a"), a_machine(1, id="i-b")],
+            1,
+            "i-a",
+            ["i-b"],
+            id="one of two under the same token",
+        ),
+        pytest.param(
+            guarded(a_record(1, an_attempt(1, 1, endedAt=ENDED))),
+            [a_machine(1, 2)],
+            2,
+            "i-1-2",
+            [],
+            id="its status was put back",
+        ),
+        pytest.param(
+            guarded(a_record(1, an_attempt(1, 1, endedAt=ENDED))), [a_machine(1)], 1, None, ["i-1-1"], id="it is over"
+        ),
+        pytest.param(
+            guarded(a_record(1, an_attempt(1, 1))), [a_machine(1, 2)], 2, "i-1-2", [], id="put back to a reservation"
+        ),
+        pytest.param(
+            guarded(a_record(1, an_attempt(1, 1))),
+            [a_machine(1, 1), a_machine(1, 2)],
+            2,
+            None,
+            ["i-1-2"],
+            id="the recorded one is there",
+        ),
+        pytest.param(a_record(1), [a_machine(1)], 1, None, ["i-1-1"], id="our finalizer was taken off"),
+        pytest.param(
+            guarded(a_record(1, copy=True)), [a_machine(1)], 1, None, ["i-1-1"], id="a restored copy adopts nothing"
+        ),
+        pytest.param(ENDED_REQUEST, [a_machine(1)], 1, None, ["i-1-1"], id="a request that has ended"),
+        pytest.param(
+            replace(WIPED, deletion_requested_at=datetime(2026, 1, 1, tzinfo=UTC)),
+            [a_machine(1)],
+            1,
+            "i-1-1",
+            [],
+            id="one that is being deleted: its machine goes first",
+        ),
+        pytest.param(WIPED, [a_machine(2)], 0, None, ["i-2-1"], id="another request's machine"),
+    ],
+)
+def test_a_living_request_keeps_the_machine_of_its_newest_attempt(record, machines, highest, adopted, terminated):
+    assert left_over(machines, record, highest) == (adopted, terminated)
+
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+TILL = Till("vultr", "keys", "VULTR")
+
+
+def an_offer(**rest):
+    known = {"sku": "vcg-a100", "place": "ewr", "region": "us-east", "gpu": "A100-80GB-PCIE", "gpu_count": 2}
+    told = {"provider": "vultr", "gpu_memory_gib": 80, "vcpus": 24, "memory_gib": 240, "disk_gib": 0, "spot": False}
+    return Offer(**{**known, **told, "hourly_microusd": 2_000_000, "boot": BootMode.NATIVE, **rest})
+
+
+def test_an_attempt_is_reconstructed_from_token_machine_and_offer():
+    born = datetime(2026, 1, 5, 9, tzinfo=UTC)
+    machine = a_machine(1, 3, sku="vcg-a100", place="ewr", hourly_microusd=1_900_000, created_at=born)
+    offers = [an_offer(place="fra", region="eu-central"), an_offer()]
+
+    made = reconstructed(WIPED, machine, TILL, account="acme", offers=offers, now=NOW)
+
+    assert (made.number, made.token, made.instance_id, made.outcome) == (3, a_token(1, 3), "i-1-3", "Launched")
+    assert (made.launched_at, made.account, till_of_attempt(made)) == (born, "acme", TILL)
+    assert made.hourly_price == "1.90"
+    assert made.offer is not None
+    assert (made.offer.gpu_type, made.offer.gpu_count, made.offer.region) == ("A100-80GB-PCIE", 2, "us-east")
+    assert made.offer.hourly_price == "1.90", "limits count what is billed"
+
+
+def test_what_is_on_sale_no_more_is_told_by_the_request_itself():
+    made = reconstructed(WIPED, a_machine(1, sku="gone"), TILL, account="", offers=[], now=NOW)
+
+    assert made.launched_at == NOW
+    assert made.offer is not None
+    assert (made.offer.instance_type, made.offer.gpu_type, made.offer.gpu_count) == ("gone", "A100", 1)

@@ -115,6 +115,19 @@ TABLE = [
         (False, "Rented", "rented 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2): machine 4711"),
     ),
     (
+        facts.MachineReadopted(TRAIN, "vast", OFFER, 410_000, "4711", 2),
+        "WARNING",
+        ("tgp_machines_readopted_total", VAST, 1),
+        (
+            True,
+            "Readopted",
+            (
+                "machine 4711 was found by its token after the status was lost: "
+                "1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2) is on record again"
+            ),
+        ),
+    ),
+    (
         facts.LaunchFailed(TRAIN, "vast", OFFER, "SoldOut", "somebody was faster"),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "SoldOut"}, 1),
@@ -216,6 +229,12 @@ TABLE = [
         facts.OrphanStays(TILL, "4711", TOKEN, 3, "Vast.ai says 500", 410_000),
         "WARNING",
         ("tgp_termination_troubles_total", VAST, 1),
+        None,
+    ),
+    (
+        facts.OrphanTerminated(TILL, "4711", TOKEN, "its request was confirmed absent twice", 3),
+        "WARNING",
+        ("tgp_orphans_terminated_total", VAST, 1),
         None,
     ),
     (facts.OrphanReturned(TILL, "4711", TOKEN), "INFO", ("tgp_orphans_returned_total", VAST, 1), None),

@@ -312,9 +312,73 @@ def wiped_while_it_is_ordered(seed: str) -> None:
         stage.until(is_ready(stage), minutes=20)
 
 
-def wipe(stage: Lives) -> None:
-    nothing = dict.fromkeys((stage.request() or {}).get("status", {}))
-    stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", "train", {"status": nothing}, "status")
+def wipe(stage: Lives, name: str = "train") -> None:
+    nothing = dict.fromkeys((stage.request(name) or {}).get("status", {}))
+    stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, {"status": nothing}, "status")
+
+
+FOUR = tuple(f"train-{number}" for number in range(4))
+
+
+def all_ready(stage: Lives, names: tuple[str, ...] = FOUR) -> Callable[[], bool]:
+    return lambda: all(is_ready(stage, name)() for name in names)
+
+
+def four_wiped(seed: str) -> None:
+    """Four statuses are wiped while their machines serve: every machine goes on under its own request."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage, limits={"maxNodes": 4})
+        for name in FOUR:
+            stage.wants(name)
+        stage.until(all_ready(stage), minutes=20)
+        before = sorted(machine.id for machine in stage.living())
+        for name in FOUR:
+            wipe(stage, name)
+        stage.wants("fifth")  # there is no room for it, whatever the statuses say
+        stage.world.run(minutes=1)
+        stage.until(all_ready(stage), minutes=8)
+        stage.world.run(minutes=10)
+
+        assert sorted(machine.id for machine in stage.living()) == before, "a machine was ended or bought for a wipe"
+        assert all(stage.phase(name) == "Ready" for name in FOUR)
+
+
+def four_wiped_while_they_are_ordered(seed: str) -> None:
+    """Four statuses are wiped during their orders, and the buyer dies; then two of the requests are deleted."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        slow_orders(stage)
+
+        def misfortune() -> None:
+            crash(stage)()
+            for name in FOUR:
+                wipe(stage, name)
+
+        at_first_order(stage, misfortune, after=2.0)
+        for name in FOUR:
+            stage.wants(name)
+        stage.world.run(minutes=2)
+        for name in FOUR[:2]:
+            stage.drops(name)
+        stage.until(all_ready(stage, FOUR[2:]), minutes=20)
+        stage.until(lambda: not any(stage.request(name) for name in FOUR[:2]), minutes=20)
+
+        assert len(stage.living()) == 2
+        assert max(len(stage.attempts(name)) for name in FOUR[2:]) <= 2
+
+
+def wiped_after_an_older_attempt(seed: str) -> None:
+    """A machine was hidden until its attempt was given up; its successor's status is wiped while both are there."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.HIDDEN, Verb.LAUNCH)
+        stage.wants()
+        stage.until(lambda: len(stage.attempts()) > 1, minutes=20, step=1)
+        stage.until(lambda: len(stage.living()) > 1, minutes=5, step=1)
+        wipe(stage)
+        stage.world.run(minutes=15)
+
+        assert len(stage.living()) == 1
 
 
 def outbid(seed: str) -> None:
@@ -573,6 +637,9 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         somebody_elses_node,
         wiped,
         wiped_while_it_is_ordered,
+        four_wiped,
+        four_wiped_while_they_are_ordered,
+        wiped_after_an_older_attempt,
         outbid,
         restored,
         too_dear,

@@ -32,6 +32,7 @@ from tgp.core.model.facts import (
     MachineLaunched,
     MachineLost,
     MachineOrdered,
+    MachineReadopted,
     MachineReady,
     MachineReturned,
     MeshJoined,
@@ -43,6 +44,7 @@ from tgp.core.model.facts import (
     OrphanFound,
     OrphanReturned,
     OrphanStays,
+    OrphanTerminated,
     ProtectionHolds,
     ProviderRecovered,
     ProviderTroubled,
@@ -114,20 +116,22 @@ class LiveJournal:
             case JoinApprovedByOthers():
                 self._metrics.joins.labels("ApprovedByOthers").inc()
                 self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
-            case OrphanFound() | OrphanStays() | OrphanReturned() | SweepHalted():
+            case OrphanFound() | OrphanStays() | OrphanTerminated() | OrphanReturned() | SweepHalted():
                 self._orphans(fact).labels(provider_of(fact.till)).inc()
             case _:
                 self._count(fact)
                 said = sentence(fact, self._titled)
                 self._events.emit(fact.subject, warning=said.warning, reason=said.reason, message=said.message)
 
-    def _orphans(self, fact: OrphanFound | OrphanStays | OrphanReturned | SweepHalted) -> Counter:
+    def _orphans(self, fact: OrphanFound | OrphanStays | OrphanTerminated | OrphanReturned | SweepHalted) -> Counter:
         """What counts it. The classes that buy there tell of it in conditions, and so in Events."""
         match fact:
             case OrphanFound():
                 return self._metrics.orphans_found
             case OrphanStays():
                 return self._metrics.termination_troubles
+            case OrphanTerminated():
+                return self._metrics.orphans_terminated
             case OrphanReturned():
                 return self._metrics.orphans_returned
             case SweepHalted():
@@ -141,6 +145,8 @@ class LiveJournal:
             case MachineLaunched():
                 metrics.launches.labels(fact.provider, "Launched").inc()
                 self._reached(fact, "launched")
+            case MachineReadopted():
+                metrics.readopted.labels(fact.provider).inc()
             case LaunchFailed():
                 metrics.launches.labels(fact.provider, fact.outcome).inc()
             case NodeRegistered():
@@ -193,6 +199,8 @@ def _level(fact: Fact) -> int:
             | JoinApprovedByOthers()
             | OrphanFound()
             | OrphanStays()
+            | OrphanTerminated()
+            | MachineReadopted()
             | SweepHalted()
             | TerminationFailing()
         ):

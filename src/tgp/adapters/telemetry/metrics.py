@@ -125,9 +125,21 @@ class Metrics:
         self.orphans_returned = Counter(
             "tgp_orphans_returned_total", "Such machines shown to be gone again", ["provider"], registry=of
         )
+        self.orphans_terminated = Counter(
+            "tgp_orphans_terminated_total",
+            "Such machines terminated one a minute, because there were too many at once and the evidence is complete",
+            ["provider"],
+            registry=of,
+        )
+        self.readopted = Counter(
+            "tgp_machines_readopted_total",
+            "Machines put on record again after their request's status was lost",
+            ["provider"],
+            registry=of,
+        )
         self.sweeps_halted = Counter(
             "tgp_sweeps_halted_total",
-            "Sweeps that stopped and asked: too many orphans at once",
+            "Sweeps that stopped: too many orphans at once",
             ["provider"],
             registry=of,
         )

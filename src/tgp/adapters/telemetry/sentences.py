@@ -15,6 +15,7 @@ from tgp.core.model.facts import (
     MachineLaunched,
     MachineLost,
     MachineOrdered,
+    MachineReadopted,
     MachineReady,
     MachineReturned,
     MeshJoined,
@@ -43,6 +44,9 @@ def sentence(fact: MachineFact, titled: Callable[[str], str]) -> Sentence:
             return Sentence("Ordering", f"ordering {_purchase(fact, titled)}")
         case MachineLaunched():
             return Sentence("Rented", f"rented {_purchase(fact, titled)}: machine {fact.instance_id}")
+        case MachineReadopted():
+            words = f"machine {fact.instance_id} was found by its token after the status was lost"
+            return Sentence("Readopted", f"{words}: {_purchase(fact, titled)} is on record again", warning=True)
         case LaunchFailed():
             return _failure(fact, f"{fact.offer} from {titled(fact.provider)}")
         case NodeRegistered():
@@ -76,7 +80,7 @@ def sentence(fact: MachineFact, titled: Callable[[str], str]) -> Sentence:
             assert_never(fact)
 
 
-def _purchase(fact: MachineOrdered | MachineLaunched, titled: Callable[[str], str]) -> str:
+def _purchase(fact: MachineOrdered | MachineLaunched | MachineReadopted, titled: Callable[[str], str]) -> str:
     price = f"{about(fact.hourly_microusd)}/h"
     return f"{fact.offer} from {titled(fact.provider)} at {price} (attempt {fact.attempt})"
 

@@ -215,6 +215,18 @@ class MachineLaunched:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineReadopted:
+    """A machine whose record was lost with its request's status is on record again."""
+
+    subject: Subject
+    provider: str
+    offer: str
+    hourly_microusd: int  # as billed; 0: the provider does not say
+    instance_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchFailed:
     """An attempt without a machine, or one whose outcome has to be looked for."""
 
@@ -351,6 +363,17 @@ class OrphanStays:
 
 
 @dataclass(frozen=True, slots=True)
+class OrphanTerminated:
+    """One of many machines that no request owns is terminated: the evidence that it belongs to none is complete."""
+
+    till: str
+    instance_id: str
+    token: str
+    why: str
+    left: int  # of them
+
+
+@dataclass(frozen=True, slots=True)
 class OrphanReturned:
     till: str
     instance_id: str
@@ -359,7 +382,7 @@ class OrphanReturned:
 
 @dataclass(frozen=True, slots=True)
 class SweepHalted:
-    """More would be given back at once than anybody believes: a person has to look."""
+    """More machines without a request at once than anybody expects: they stay until the evidence is complete."""
 
     till: str
     count: int
@@ -378,6 +401,7 @@ class KeyRotated:
 MachineFact: TypeAlias = (
     MachineOrdered
     | MachineLaunched
+    | MachineReadopted
     | LaunchFailed
     | NodeRegistered
     | MeshJoined
@@ -416,6 +440,7 @@ Fact: TypeAlias = (
     | MachineFact
     | OrphanFound
     | OrphanStays
+    | OrphanTerminated
     | OrphanReturned
     | SweepHalted
 )

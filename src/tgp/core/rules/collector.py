@@ -3,7 +3,7 @@
 Whatever bears no token of this cluster is none of our business, whoever it belongs to.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -56,14 +56,22 @@ def stuck_words(stuck: Sequence[Stuck]) -> str:
     )
 
 
-def owners(records: Iterable[Typed[GPURequest]]) -> dict[str, Owner]:
-    """By uid as it stands in tokens. A restored copy owns nothing: the tokens in its status are another object's."""
-    return {plain_uid(record.uid_text): _owner(record) for record in records}
+def owners(
+    records: Iterable[Typed[GPURequest]],
+    unrecorded: Callable[[Typed[GPURequest]], Instance | None] = lambda _record: None,
+) -> dict[str, Owner]:
+    """By uid as it stands in tokens. A restored copy owns nothing: the tokens in its status are another object's.
+
+    `unrecorded`: the machine that a request adopts again although its record does not know of it.
+    """
+    return {plain_uid(record.uid_text): _owner(record, unrecorded(record)) for record in records}
 
 
-def _owner(record: Typed[GPURequest]) -> Owner:
+def _owner(record: Typed[GPURequest], unrecorded: Instance | None) -> Owner:
     if copied(record):
         return Owner("")
+    if unrecorded is not None:
+        return Owner(unrecorded.token, unrecorded.id)
     attempt = open_attempt(attempts_of(record))
     return Owner(
         attempt.token if attempt is not None else "",

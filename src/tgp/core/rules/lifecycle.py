@@ -22,7 +22,7 @@ from tgp.core.rules.buyers import keeper_of
 from tgp.core.rules.costs import read_amount, reserved_of
 from tgp.core.rules.purchase import Buy, life_of, most_to_pay, price_cap
 from tgp.core.rules.ranking_words import about
-from tgp.core.rules.sight import Patience, Sight
+from tgp.core.rules.sight import Patience, Sight, Unrecorded
 from tgp.core.rules.steps import (
     LOSSES,
     NO_USE,
@@ -36,6 +36,7 @@ from tgp.core.rules.steps import (
     Finish,
     Mend,
     Order,
+    Readopt,
     Release,
     RemoveNode,
     Reserve,
@@ -101,6 +102,8 @@ def _first(sight: Sight) -> Step:
 
 
 def _without_machine(sight: Sight) -> Step:
+    if sight.unrecorded is not None:
+        return _readopt(sight, sight.unrecorded)
     if sight.strays:
         return Rest("Strays", f"waits until {sight.strays[0]} is given back: {_count(sight.strays)}", _soon(sight))
     if not sight.settled and sight.waited:
@@ -124,6 +127,15 @@ def _without_machine(sight: Sight) -> Step:
         return Reserve(sight.choice, _next_number(sight))
     again = sight.choice.look_again
     return Rest(sight.choice.reason, sight.choice.message, sight.now + again if again is not None else None)
+
+
+def _readopt(sight: Sight, found: Unrecorded) -> Step:
+    """Whatever its spec says now: what is not wanted any more is terminated from there, by the ordinary rules."""
+    if found.settled:
+        return Readopt(found.attempt, found.instance, found.till)
+    where = f"machine {found.instance.id} at {_where(found.attempt)}"
+    why = f"{where} is not on record: every provider is listed once more before the machine is adopted again"
+    return Rest("Settling", why, _soon(sight))
 
 
 def _no_more(sight: Sight) -> Finish | None:

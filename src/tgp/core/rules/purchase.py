@@ -159,7 +159,11 @@ def own_marks(marks: Marks, attempts: tuple[Attempt, ...]) -> Marks:
 
 def chosen(buy: Buy) -> ChosenOffer:
     """For the record."""
-    offer = buy.offer
+    return recorded(buy.offer, buy.hourly_microusd)
+
+
+def recorded(offer: Offer, hourly_microusd: int) -> ChosenOffer:
+    """An offer as an attempt keeps it, at the price that limits count."""
     return ChosenOffer(
         provider=offer.provider,
         instance_type=offer.instance_type,
@@ -175,7 +179,7 @@ def chosen(buy: Buy) -> ChosenOffer:
         boot_mode=offer.boot.value,
         untrusted=untrusted(offer),
         spot=offer.spot,
-        hourly_price=usd(buy.hourly_microusd),
+        hourly_price=usd(hourly_microusd),
     )
 
 

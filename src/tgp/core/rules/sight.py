@@ -9,6 +9,7 @@ import msgspec
 from tgp.api.common import Condition
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION, copied, exchanged, open_attempt
+from tgp.core.model.instance import Instance
 from tgp.core.model.mesh import CONNECTED_WITHOUT, MeshStand
 from tgp.core.model.node import Node
 from tgp.core.model.presence import Presence
@@ -44,6 +45,15 @@ class Patience(msgspec.Struct, frozen=True):
     initialize: timedelta = timedelta(minutes=10)  # from a Node to all its GPUs
 
 
+class Unrecorded(msgspec.Struct, frozen=True):
+    """The machine of its newest attempt, of which its record does not know."""
+
+    attempt: Attempt  # as far as it could be reconstructed
+    instance: Instance
+    till: str  # where it is listed
+    settled: bool  # every provider that answers was listed since any later order would have shown
+
+
 class Sight(msgspec.Struct, frozen=True):
     """A struct: several are made in each turn, and thirty fields take a frozen dataclass ten times as long."""
 
@@ -61,6 +71,7 @@ class Sight(msgspec.Struct, frozen=True):
     wiped: bool = False  # its status was found empty although it was enrolled: what it had is not on record
     settled: bool = True  # no provider can hold anything that is not in the attempts
     strays: tuple[str, ...] = ()  # machines under this request's uid that no attempt explains
+    unrecorded: Unrecorded | None = None  # to be adopted again; one of the strays
     choice: Choice = NOT_LOOKED_FOR
     stopped: Stay | None = None  # why nothing may be ordered, whatever was reserved
     node: NodeSight = NodeSight()

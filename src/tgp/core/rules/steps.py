@@ -75,6 +75,15 @@ class Adopt:
 
 
 @dataclass(frozen=True, slots=True)
+class Readopt:
+    """The status that named this machine was wiped or put back: write it down again, and go on with it."""
+
+    attempt: Attempt  # as far as it could be reconstructed
+    instance: Instance
+    till: str  # where it is listed
+
+
+@dataclass(frozen=True, slots=True)
 class Begin:
     """Decide, on paper, that the machine is given back."""
 
@@ -142,6 +151,7 @@ Step: TypeAlias = (
     | Order
     | Withdraw
     | Adopt
+    | Readopt
     | Begin
     | Mend
     | Empty
