@@ -29,6 +29,7 @@ from tgp.adapters.kube.records.kinds import daemon_sets, disruption_budgets, nam
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.redacting import RedactingCluster
 from tgp.adapters.kube.reflector import Reflector, State
+from tgp.adapters.kube.revision import Revision
 from tgp.adapters.kube.runtime import TICK, House, Runtime
 from tgp.adapters.kube.server_clock import ServerClock, timing
 from tgp.adapters.kube.store import Store
@@ -148,6 +149,10 @@ class Operator:
         self.clouds = self._make_clouds()
         self.booting = self._make_booting() if outside.boot is None and not settings.observe else None
         self.purchasing = self._make_purchasing()
+        self.revision = Revision(self._http, GPU_REQUEST, lambda: self.shelves.requests.version, self.journal)
+        self.revision.on_rewound = self._start_over
+        if self.elector is not None:  # it reads or writes its Lease every two seconds: nothing notices sooner
+            self.elector.on_older = self.revision.contradicted
         self.reflectors: tuple[Filler, ...] = (
             self._reflector(typed(GPU_NODE_CLASS, GPUNodeClass), self.classes),
             self._reflector(typed(GPU_NODE_POOL, GPUNodePool), self.pools),
@@ -191,6 +196,7 @@ class Operator:
                 NODE: (self.shelves.nodes,),
                 **self.twins.views(),
             },
+            self,
         )
         if not self.settings.observe:
             return noting
@@ -333,7 +339,33 @@ class Operator:
 
     def _reflector(self, projection: Projection[Any], store: Store[Any], *, optional: bool = False) -> Reflector[Any]:
         entropy, times = self._outside.entropy, self._outside.watches
-        return Reflector(self._http, Listed(projection), store, entropy, self.journal, optional=optional, times=times)
+        return Reflector(
+            self._http,
+            Listed(projection),
+            store,
+            entropy,
+            self.journal,
+            optional=optional,
+            times=times,
+            on_older=self.revision.doubt,
+        )
+
+    # -- a history that went back ------------------------------------------------------------------------------------
+
+    def went_back(self, why: str) -> None:
+        self.revision.contradicted(why)
+
+    def replaced(self, resource: Resource) -> None:
+        for reflector in self.reflectors:
+            if isinstance(reflector, Reflector) and reflector.store.resource == resource:
+                reflector.start_over()
+
+    def _start_over(self) -> None:
+        """Nothing that was reserved before is ordered; then everything is listed from scratch."""
+        self.purchasing.start_over()
+        for reflector in self.reflectors:
+            if isinstance(reflector, Reflector):
+                reflector.start_over()
 
     def _controllers(self) -> tuple[Controller, ...]:
         settings, zones = self.settings, _time_zones()
@@ -428,6 +460,7 @@ class Operator:
         helpers = [
             asyncio.create_task(self._introduce(), name="introduce"),
             asyncio.create_task(self.vault.run(), name="vault"),
+            asyncio.create_task(self.revision.run(), name="revision"),
         ]
         if self._recorder is not None:
             helpers.append(asyncio.create_task(self._recorder.run(), name="events"))

@@ -112,6 +112,11 @@ class Purchasing:
         """
         self._reflector, self._of_pods = of_requests, of_pods
 
+    def start_over(self) -> None:
+        """The API server's history went back: no conclusion from it stands, and every reservation is settled first."""
+        self.requests.start_over()
+        self.rounds.start_over()
+
     def cluster_id(self) -> str:
         home = self._kit.namespaces.get(Key("", "kube-system"))
         return cluster_id(uid_text(home.uid)) if home is not None and home.uid else ""

@@ -109,6 +109,9 @@ class RequestTurns:
             clock=kit.clock,
         )
 
+    def start_over(self) -> None:
+        self._reconciler.start_over()
+
     def controller(self) -> Controller:
         kit, shelves, wakes = self._kit, self._shelves, self._wakes
         return Controller(

@@ -7,7 +7,7 @@ the purchase once the API server said yes, and not only once some view has heard
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, Resource
 from tgp.controllers.request_sight import Views
 from tgp.core.model.key import Key
-from tgp.core.model.record import Record
+from tgp.core.model.record import Record, uid_text
 from tgp.core.rules.default_class import IMPLICIT
 from tgp.ports.cluster import Cluster, ClusterBusy, NotFound, View
 
@@ -26,10 +26,12 @@ class LastLook:
         await self._confirm(self._views.requests, GPU_REQUEST, request)
 
     async def _confirm(self, view: View[Record], resource: Resource, key: Key) -> None:
+        """Only the version that is held will do: a newer one says more, and a lower one is another history's."""
         try:
-            version = int((await self._cluster.read(resource, key))["metadata"]["resourceVersion"])
+            found = (await self._cluster.read(resource, key))["metadata"]
         except NotFound:
-            version = 0
+            found = None
         seen = view.get(key)
-        if (seen is None) != (version == 0) or (seen is not None and seen.resource_version < version):
+        stands = (str(found["uid"]), int(found["resourceVersion"])) if found is not None else None
+        if stands != ((uid_text(seen.uid), seen.resource_version) if seen is not None else None):
             raise ClusterBusy(f"nothing is ordered yet: the view does not show {resource.kind} {key.name} as it is")

@@ -46,5 +46,13 @@ class Memories:
             del self._by_uid[next(iter(self._by_uid))]
         return found
 
+    def start_over(self) -> None:
+        """What is remembered of the records is worthless; which orders left is not."""
+        for memory in self._by_uid.values():
+            memory.since = self._boottime()
+            memory.blank = False
+            memory.unsure_of = None
+            memory.wardrobe = None
+
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)

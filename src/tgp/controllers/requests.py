@@ -85,6 +85,15 @@ class RequestReconciler:
         self._clock = clock
         self._memories = Memories(clock.boottime)
 
+    def start_over(self) -> None:
+        """The API server's history went back: whatever was bought may be missing from what it shows now.
+
+        Reservations that were written before are settled and never ordered; a request without one is as doubtful as
+        one whose status was wiped, for as long as an order may be late.
+        """
+        self._lookout.start_over()
+        self._memories.start_over()
+
     async def reconcile(self, key: Key) -> datetime | None:
         record = self._views.requests.get(key)
         if record is None:

@@ -23,13 +23,14 @@ from tests.sim.mutants.joining_histories import JOINING
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, LEASE, NAMESPACE, NODE
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.hold import HOLD
 from tgp.core.model.token import plain_uid
 from tgp.ports.cloud import Rate
+from tgp.sim.apiserver.storage import Snapshot
 from tgp.sim.checkers.everyone import INVARIANTS
-from tgp.sim.checkers.money import NoOrphan
+from tgp.sim.checkers.money import NoEndWithoutReason, NoOrphan
 from tgp.sim.checkers.objects import loose_ends
 from tgp.sim.checkers.seen import Order, Rented
 from tgp.sim.checkers.witness import Checker, Violation
@@ -81,7 +82,7 @@ def at_first_order(stage: Lives, deed: Callable[[], None], after: float = 0.0) -
     return checker
 
 
-def slow_orders(stage: Lives, at_one: Callable[[], None] = lambda: None) -> None:
+def slow_orders(stage: Lives, at_one: Callable[[], None] = lambda: None, takes: float = BUSY_FOR_AN_ORDER) -> None:
     """From now on the provider takes its time over an order, and lists what it made as late as it is known to.
 
     `at_one` is called when the next order arrives there.
@@ -94,7 +95,7 @@ def slow_orders(stage: Lives, at_one: Callable[[], None] = lambda: None) -> None
         if shop.verb_of(call) is Verb.LAUNCH:
             if next_one:
                 next_one.pop()()
-            await asyncio.sleep(BUSY_FOR_AN_ORDER)
+            await asyncio.sleep(takes)
         return await shop.handle(call)
 
     stage.world.mount(place, handle)
@@ -335,9 +336,7 @@ def four_wiped(seed: str) -> None:
         for name in FOUR:
             wipe(stage, name)
         stage.wants("fifth")  # there is no room for it, whatever the statuses say
-        stage.world.run(minutes=1)
-        stage.until(all_ready(stage), minutes=8)
-        stage.world.run(minutes=10)
+        stage.world.run(minutes=15)
 
         assert sorted(machine.id for machine in stage.living()) == before, "a machine was ended or bought for a wipe"
         assert all(stage.phase(name) == "Ready" for name in FOUR)
@@ -367,18 +366,116 @@ def four_wiped_while_they_are_ordered(seed: str) -> None:
         assert max(len(stage.attempts(name)) for name in FOUR[2:]) <= 2
 
 
-def wiped_after_an_older_attempt(seed: str) -> None:
-    """A machine was hidden until its attempt was given up; its successor's status is wiped while both are there."""
+def declared_over(seed: str) -> None:
+    """Somebody writes into four statuses that their attempts are over, and the machines run on."""
+    kinds = tuple(kind for kind in INVARIANTS if kind is not NoEndWithoutReason)  # a person ended it, for no reason
+    with lives(seed, kubelets=QUICK, invariants=kinds) as stage:
+        begin(stage)
+        for name in FOUR:
+            stage.wants(name, idleTimeout="Never")
+        stage.until(all_ready(stage), minutes=20)
+        for name in FOUR:
+            *earlier, row = stage.attempts(name)
+            over = {"attempts": [*earlier, {**row, "outcome": "Failed", "endedAt": row["launchedAt"]}]}
+            stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, {"status": over}, "status")
+        stage.world.run(minutes=10)
+        stage.until(all_ready(stage), minutes=20)
+
+        assert len(stage.living()) == len(FOUR)
+
+
+def rewound(seed: str) -> None:
+    """etcd is restored to the moment before its machines were rented. No list is old; one request is deleted then."""
     with lives(seed, kubelets=QUICK) as stage:
         begin(stage)
-        stage.shop.mishaps.aim(Mishap.HIDDEN, Verb.LAUNCH)
-        stage.wants()
-        stage.until(lambda: len(stage.attempts()) > 1, minutes=20, step=1)
-        stage.until(lambda: len(stage.living()) > 1, minutes=5, step=1)
-        wipe(stage)
-        stage.world.run(minutes=15)
+        for name in FOUR:
+            stage.wants(name, idleTimeout="Never")
+        stage.until(lambda: all(_guarded(stage, name) for name in FOUR), minutes=1, step=0.01)
+        backup = stage.world.api.snapshot()
+        stage.until(lambda: len(stage.living()) == len(FOUR), minutes=5)
+        stage.world.run(minutes=2)
+        stage.world.api.restore(backup)
+        stage.drops(FOUR[0])
+        stage.until(lambda: stage.request(FOUR[0]) is None, minutes=6)
+        stage.world.run(minutes=2)
 
-        assert len(stage.living()) == 1
+        assert len(stage.living()) == len(FOUR) - 1, "a machine was bought again, or lost its request"
+        assert all(stage.attempts(name)[-1]["outcome"] == "Launched" for name in FOUR[1:])
+
+
+def rewound_and_carried_past(seed: str) -> None:
+    """The same, where other writers have carried the revision beyond the old one before anybody could ask for it."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.wants(idleTimeout="Never")
+        stage.until(is_ready(stage), minutes=20)
+        backup = stage.world.api.snapshot()
+        stage.world.run(minutes=10)
+        old = stage.world.api.store.revision
+        stage.world.api.restore(backup)
+        stage.drops()
+        while stage.world.api.store.revision <= old:
+            change = {"metadata": {"annotations": {"written": str(stage.world.api.store.revision)}}}
+            stage.world.api.backstage.merge_patch(NAMESPACE, "", "default", change)
+        stage.until(lambda: stage.request() is None, minutes=5)
+
+        assert stage.living() == []
+
+
+def rewound_to_a_reservation(seed: str) -> None:
+    """The same, to the moment of an order that came to nothing: its reservation stands there again."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage)
+        stage.shop.mishaps.aim(Mishap.HANG_UP, Verb.LAUNCH)
+        backups = list[Snapshot]()
+        at_first_order(stage, lambda: backups.append(stage.world.api.snapshot()))
+        stage.wants()
+        stage.until(lambda: bool(stage.living()), minutes=20)
+        stage.world.run(minutes=1)
+        stage.world.api.restore(backups[0])
+        stage.world.run(minutes=8)
+
+        assert len(stage.shop.fleet.machines) == 1, "a machine was bought again"
+        assert [row["outcome"] for row in stage.attempts()] == ["Absent", "Launched"]
+
+
+def _guarded(stage: Lives, name: str) -> bool:
+    return FINALIZER in (stage.request(name) or {"metadata": {}})["metadata"].get("finalizers", ())
+
+
+def restored_to_before(seed: str) -> None:
+    """etcd is restored to a day on which none of its requests existed: four machines of four belong to none."""
+    kinds = tuple(kind for kind in INVARIANTS if kind is not NoOrphan)
+    with lives(seed, kubelets=QUICK, invariants=kinds) as stage:
+        begin(stage)
+        backup = stage.world.api.snapshot()
+        for name in FOUR:
+            stage.wants(name, idleTimeout="Never")
+        stage.until(all_ready(stage), minutes=20)
+        stage.witness.forced.update(dict.fromkeys(stage.witness.claims))  # whoever restores it lets all of them go
+        stage.world.api.restore(backup)
+        stage.world.run(minutes=9)
+        assert len(stage.living()) == 4, "the collector ended everything there was, unasked"
+        stage.world.run(minutes=9)
+
+        assert stage.living() == [], "machines that belong to no request are paid for ever"
+
+
+def lease_deleted(seed: str) -> None:
+    """Somebody deletes the Lease, again and again, each time as an order leaves that takes three seconds."""
+    with lives(seed, kubelets=QUICK) as stage:
+        begin(stage, replicas=2)
+        slow_orders(stage, takes=3.0)
+
+        def misfortune(_order: Order) -> None:
+            for lease in list(stage.world.api.backstage.objects(LEASE, NAMESPACE_NAME)):
+                stage.world.api.backstage.delete(LEASE, NAMESPACE_NAME, lease["metadata"]["name"])
+
+        stage.witness.add(AtOrders(stage, misfortune))
+        for number in range(6):
+            stage.wants(f"train-{number}")
+            stage.world.run(seconds=47)
+        stage.world.run(minutes=4)
 
 
 def outbid(seed: str) -> None:
@@ -639,7 +736,12 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         wiped_while_it_is_ordered,
         four_wiped,
         four_wiped_while_they_are_ordered,
-        wiped_after_an_older_attempt,
+        declared_over,
+        rewound,
+        rewound_and_carried_past,
+        rewound_to_a_reservation,
+        restored_to_before,
+        lease_deleted,
         outbid,
         restored,
         too_dear,

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from tgp.adapters.kube.elector_rules import (
+    LONGEST_DURATION,
     Create,
     Decision,
     LeaseTimes,
@@ -19,6 +20,7 @@ from tgp.adapters.kube.elector_rules import (
     micro_time,
     read_record,
     spec_of,
+    went_back,
 )
 from tgp.api.resource import LEASE
 from tgp.core.model.key import Key
@@ -87,6 +89,7 @@ class LeaseElector:
         self._identity = identity
         self._times = times
         self._seen: Seen | None = None  # None: there is no Lease, or we have not looked yet
+        self._gone_until = float("-inf")  # Clock.boottime: whoever held a Lease that was deleted may lead until then
         self._current = False  # `_seen` came from our own last good write: it can be renewed without reading
         self._won = asyncio.Event()
         self._wrote = False  # a write of ours may be stored
@@ -96,6 +99,8 @@ class LeaseElector:
         self.last_error = ""  # why the last try failed; empty after a good one
         self._failing_since: float | None = None  # Clock.boottime of the first of the tries that failed in a row
         self._told = False
+        self.on_older: Callable[[str], None] = _nobody
+        """Told when the Lease is read under a lower version than before: the API server's history went back."""
         self.on_trouble: Callable[[str], None] = _nobody
         """Told why, once the Lease was out of reach for its whole duration; told "" when that is over."""
 
@@ -181,7 +186,7 @@ class LeaseElector:
         if not self._current:
             self._seen = await self._look()
         started = self._clock.boottime()
-        decision = decide(self._identity, self._seen, started)
+        decision = decide(self._identity, self._seen, started, gone_until=self._gone_until)
         self._end_if_taken(decision)
         held = await self._carry_out(decision)
         if held is None:
@@ -196,9 +201,19 @@ class LeaseElector:
         try:
             lease = await self._cluster.read(LEASE, self._key)
         except NotFound:
+            self._note_gone()
             return None
         record = read_record(lease, self._times.duration)
+        if went_back(self._seen, record):
+            self.on_older(f"Lease {self._key} has version {record.resource_version}; a higher one was seen")
         return look(self._seen, record, self._clock.boottime())
+
+    def _note_gone(self) -> None:
+        """A Lease that was seen was deleted. Its holder notices at its next renewal, or when its term ends."""
+        seen = self._seen
+        if seen is not None and seen.record.holder:
+            duration = min(seen.record.duration, LONGEST_DURATION)
+            self._gone_until = self._clock.boottime() + max(duration, self._times.duration)
 
     async def _carry_out(self, decision: Decision) -> Record | None:
         """The record as we made it; None: it is another's."""

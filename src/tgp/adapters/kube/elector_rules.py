@@ -70,7 +70,7 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Somebody else holds it, until this moment (Clock.boottime) at least."""
+    """Another process holds it, or held one that was deleted: until this moment (Clock.boottime) at least."""
 
     until: float
 
@@ -85,9 +85,18 @@ def look(before: Seen | None, record: Record, now: float) -> Seen:
     return Seen(record, now)
 
 
-def decide(identity: str, seen: Seen | None, now: float) -> Decision:
+def went_back(before: Seen | None, record: Record) -> bool:
+    """Is it a state of the same Lease from before the one that was seen? Only a restored etcd shows that."""
+    if before is None or before.record.uid != record.uid:
+        return False
+    versions = before.record.resource_version, record.resource_version
+    return all(each.isascii() and each.isdigit() for each in versions) and int(versions[1]) < int(versions[0])
+
+
+def decide(identity: str, seen: Seen | None, now: float, *, gone_until: float = -math.inf) -> Decision:
+    """`gone_until`: a Lease that was seen is gone, and its holder may lead on until then (Clock.boottime)."""
     if seen is None:
-        return Create()
+        return Create() if now >= gone_until else Wait(gone_until)
     record = seen.record
     if record.holder == identity:
         return Renew(record)

@@ -1,12 +1,18 @@
-"""The writer that remembers: every write that went through is noted in the views it will show up in."""
+"""The writer that remembers: every write that went through is noted in the views it will show up in.
 
-from collections.abc import Mapping
+And the reader that compares: an object under a lower version than the one held when it was asked for, or a conflict
+that turns out to be about such an object, shows that the API server's history went back.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, Protocol
 
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, POD, Resource
 from tgp.core.model.key import Key
-from tgp.ports.cluster import Cluster, Written
+from tgp.core.model.record import Record
+from tgp.ports.cluster import Cluster, ClusterError, Conflict, NotFound, Written
 
 
 class Notes(Protocol):
@@ -16,16 +22,46 @@ class Notes(Protocol):
 
     def note_delete(self, key: Key, uid: str) -> None: ...
 
+    def get(self, key: Key) -> Record | None: ...
+
+
+class Contradictions(Protocol):
+    """Who is told when the API server shows something else than what is held, and no watch will say so."""
+
+    def went_back(self, why: str) -> None:
+        """An object has a lower version than the one held."""
+
+    def replaced(self, resource: Resource) -> None:
+        """An object of this kind is another one than the one held, or gone."""
+
+
+class _Unheard:
+    def went_back(self, why: str) -> None:
+        pass
+
+    def replaced(self, resource: Resource) -> None:
+        pass
+
 
 class NotingCluster:
     """A `Cluster` around another one. A write that failed, or may have happened, notes nothing."""
 
-    def __init__(self, inner: Cluster, views: Mapping[Resource, tuple[Notes, ...]]) -> None:
+    def __init__(
+        self,
+        inner: Cluster,
+        views: Mapping[Resource, tuple[Notes, ...]],
+        contradictions: Contradictions = _Unheard(),  # noqa: B008 - has no state
+    ) -> None:
         self._inner = inner
         self._views = views
+        self._contradictions = contradictions
 
     async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
-        return await self._inner.read(resource, key)
+        held = max((seen.resource_version for seen in self._seen(resource, key)), default=0)
+        fresh = await self._inner.read(resource, key)
+        if _version(fresh) < held:
+            self._contradictions.went_back(f"{resource.kind} {key} has version {_version(fresh)}; {held} was seen")
+        return fresh
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Written:
         return self._noted(resource, _key(manifest), await self._inner.create(resource, manifest))
@@ -33,7 +69,8 @@ class NotingCluster:
     async def patch(
         self, resource: Resource, key: Key, change: Mapping[str, Any], *, resource_version: str = "", uid: str = ""
     ) -> Written:
-        written = await self._inner.patch(resource, key, change, resource_version=resource_version, uid=uid)
+        async with self._explained(resource, key, resource_version, uid):
+            written = await self._inner.patch(resource, key, change, resource_version=resource_version, uid=uid)
         return self._noted(resource, key, written)
 
     async def apply(self, resource: Resource, manifest: Mapping[str, Any], *, force: bool = False) -> Written:
@@ -49,13 +86,15 @@ class NotingCluster:
         status: Mapping[str, Any],
         resource_version: str = "",
     ) -> Written:
-        written = await self._inner.write_status(
-            resource, key, uid=uid, seen=seen, status=status, resource_version=resource_version
-        )
+        async with self._explained(resource, key, resource_version, uid):
+            written = await self._inner.write_status(
+                resource, key, uid=uid, seen=seen, status=status, resource_version=resource_version
+            )
         return self._noted(resource, key, written)
 
     async def delete(self, resource: Resource, key: Key, *, uid: str = "", resource_version: str = "") -> None:
-        await self._inner.delete(resource, key, uid=uid, resource_version=resource_version)
+        async with self._explained(resource, key, resource_version, uid):
+            await self._inner.delete(resource, key, uid=uid, resource_version=resource_version)
         self._noted_end(resource, key, uid)
 
     async def evict(self, pod: Key, *, uid: str, grace: timedelta | None = None) -> None:
@@ -73,6 +112,33 @@ class NotingCluster:
     async def version(self) -> str:
         return await self._inner.version()
 
+    def _seen(self, resource: Resource, key: Key) -> list[Record]:
+        return [seen for view in self._views.get(resource, ()) if (seen := view.get(key)) is not None]
+
+    @asynccontextmanager
+    async def _explained(self, resource: Resource, key: Key, resource_version: str, uid: str) -> AsyncIterator[None]:
+        """A conflict is as usual where somebody else wrote since. Where nobody did, no watch will ever show it."""
+        try:
+            yield
+        except Conflict:
+            if resource in self._views and resource_version.isdigit():
+                await self._explain(resource, key, int(resource_version), uid)
+            raise
+
+    async def _explain(self, resource: Resource, key: Key, expected: int, uid: str) -> None:
+        try:
+            fresh = await self._inner.read(resource, key)
+        except NotFound:
+            self._contradictions.replaced(resource)
+            return
+        except ClusterError:
+            return
+        if _version(fresh) < expected:
+            why = f"{resource.kind} {key} has version {_version(fresh)}; {expected} was seen"
+            self._contradictions.went_back(why)
+        elif uid and fresh["metadata"].get("uid") != uid:
+            self._contradictions.replaced(resource)
+
     def _noted(self, resource: Resource, key: Key | None, written: Written) -> Written:
         if key is not None:
             for view in self._views.get(resource, ()):
@@ -82,6 +148,11 @@ class NotingCluster:
     def _noted_end(self, resource: Resource, key: Key, uid: str) -> None:
         for view in self._views.get(resource, ()):
             view.note_delete(key, uid)
+
+
+def _version(found: Mapping[str, Any]) -> int:
+    told = str(found["metadata"].get("resourceVersion", ""))
+    return int(told) if told.isascii() and told.isdigit() else 0
 
 
 def _key(manifest: Mapping[str, Any]) -> Key | None:

@@ -5,6 +5,7 @@ between tries grow to a bound. What the store held stays readable meanwhile; `si
 """
 
 import asyncio
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
@@ -16,6 +17,7 @@ from tgp.adapters.kube.store import Store
 from tgp.adapters.kube.watch import USUAL, Damaged, Watch, WatchTimes
 from tgp.core.model import facts
 from tgp.core.model.facts import ObjectUnreadable, WatchRecovered, WatchTroubled
+from tgp.core.model.key import Key
 from tgp.core.model.record import Record, uid_text
 from tgp.ports.cluster import ClusterBusy, ClusterError, Expired, Forbidden, NotFound, Refused, Unauthenticated
 from tgp.ports.entropy import Entropy
@@ -33,7 +35,9 @@ SHORT_WATCH = 1.0  # seconds; a watch that ends so soon without a word counts as
 TROUBLE_AFTER = 3  # failures in a row of the sort that comes with every network
 STREAMS_TRIED = 2  # streaming lists that may break off or expire before this list is tried by pages
 WORDLESS_FOR = 600.0  # seconds of watches without so much as a bookmark, after which we look for ourselves
-REWIND_AFTER = 600.0  # seconds of answers older than what we saw, after which the server's history was truly put back
+REWIND_AFTER = (
+    600.0  # seconds of lists older than what we saw, after which they are believed though nobody confirmed it
+)
 
 
 class State(StrEnum):
@@ -65,7 +69,10 @@ class Reflector(Generic[R]):
         streaming: bool = True,  # False: never by stream, for kinds the watch cache does not hold (Events)
         optional: bool = False,  # a kind that need not be installed: meanwhile there is nothing of it, and no trouble
         times: WatchTimes = USUAL,
+        on_older: Callable[[], None] = lambda: None,  # told of a list that is older than what was seen
     ) -> None:
+        self._on_older = on_older
+        self._rewound = False  # the server's history went back: the next list counts, whatever its version
         self._http = http
         self._subject = subject
         self._store = store
@@ -116,6 +123,11 @@ class Reflector(Generic[R]):
             self._leash.reschedule(asyncio.get_running_loop().time())
         return wanted
 
+    def start_over(self) -> None:
+        """The server's history went back: list from scratch, and believe what comes."""
+        self._rewound = True
+        self.list_again()
+
     async def listed(self, number: int) -> None:
         """Wait until the store holds that list, or a later one."""
         while self._done < number:
@@ -158,11 +170,14 @@ class Reflector(Generic[R]):
     async def _list(self) -> None:
         self._begun += 1
         this = self._begun
-        listed = await self._listed()
-        rewound = listed.version < self._store.version and self._accept_older(listed.version)
+        anew = self._rewound
+        # Versions of a history that went back are used again, for something else: nothing that is held is the same.
+        listed = await self._listed({} if anew else self._store.records)
+        rewound = anew or (listed.version < self._store.version and self._accept_older(listed.version))
         if listed.lost:  # what is missing may be what we could not read: add and update, delete nothing
             listed.records = {**self._store.records, **listed.records}
         await self._store.replace(listed.records, listed.version, rewound=rewound)
+        self._rewound = self._rewound and not anew
         self._older_since = None
         self._streams_broken = 0
         self._done = this
@@ -172,8 +187,7 @@ class Reflector(Generic[R]):
         self._last_word_at = asyncio.get_running_loop().time()
         self._recovered()
 
-    async def _listed(self) -> Listed[R]:
-        known = self._store.records
+    async def _listed(self, known: Mapping[Key, R]) -> Listed[R]:
         if self._streaming and self._streams_broken < STREAMS_TRIED:
             try:
                 return await streamed(self._http, self._subject, known)
@@ -189,6 +203,7 @@ class Reflector(Generic[R]):
         now = asyncio.get_running_loop().time()
         if self._older_since is None:
             self._older_since = now
+        self._on_older()
         if now - self._older_since < REWIND_AFTER:
             raise OlderThanSeen(
                 f"list {self._subject.name}: version {version} is older than {self._store.version}, seen before"

@@ -152,7 +152,7 @@ class Store(Generic[R]):
         for slice_ in _slices(list(listed.items())):
             for key, record in slice_:
                 old = self._records.get(key)
-                if old is None or record.resource_version > old.resource_version or (rewound and record is not old):
+                if old is None or record.resource_version > old.resource_version or (rewound and record != old):
                     self._change(key, old, record)
             await asyncio.sleep(0)
         for gone in _slices([key for key in self._records if key not in listed]):

@@ -14,6 +14,7 @@ from tgp.core.model.facts import (
     ConditionChanged,
     ExpiresSoon,
     Fact,
+    HistoryRewound,
     JoinApproved,
     JoinApprovedByOthers,
     JoinDenied,
@@ -96,6 +97,8 @@ class LiveJournal:
                 self._metrics.failed_turns.labels(fact.controller, fact.error).inc()
             case WatchTroubled():
                 self._metrics.watch_trouble.labels(fact.kind).inc()
+            case HistoryRewound():
+                self._metrics.history_rewound.inc()
             case KeyWasRefused():
                 self._metrics.keys_refused.labels(provider_of(fact.source)).inc()
             case ProviderTroubled():
@@ -200,6 +203,7 @@ def _level(fact: Fact) -> int:
             | OrphanFound()
             | OrphanStays()
             | OrphanTerminated()
+            | HistoryRewound()
             | MachineReadopted()
             | SweepHalted()
             | TerminationFailing()

@@ -48,6 +48,11 @@ class Metrics:
         self.loop_lag = Histogram(
             "tgp_loop_lag_seconds", "How late the event loop runs what is due", buckets=LAG_BUCKETS, registry=of
         )
+        self.history_rewound = Counter(
+            "tgp_history_rewound_total",
+            "Times the API server's history went back: its etcd was restored",
+            registry=of,
+        )
         self.watch_trouble = Counter(
             "tgp_watch_troubles_total", "Views that could not be refreshed", ["kind"], registry=of
         )

@@ -112,6 +112,13 @@ class WatchRecovered:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryRewound:
+    """The API server's etcd was restored: everything is listed again, and every reservation is settled first."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectUnreadable:
     """An object of ours that this version cannot decode. It is kept, and whatever it owns stays owned."""
 
@@ -428,6 +435,7 @@ Fact: TypeAlias = (
     | TurnFailed
     | WatchTroubled
     | WatchRecovered
+    | HistoryRewound
     | ObjectUnreadable
     | KeyAccepted
     | KeyWasRefused

@@ -32,7 +32,7 @@ from tgp.sim.apiserver.routes import Route, read_route
 from tgp.sim.apiserver.schemas.protobuf import in_json
 from tgp.sim.apiserver.semantics import Semantics
 from tgp.sim.apiserver.status_errors import Failure, no_such_path
-from tgp.sim.apiserver.storage import HISTORY_LIMIT, Store
+from tgp.sim.apiserver.storage import HISTORY_LIMIT, Snapshot, Store
 from tgp.sim.apiserver.trouble import after_the_verb, before_identity, before_the_verb, check_token_accepted
 
 NAME_FIELD = "metadata.name="
@@ -78,6 +78,22 @@ class ApiServer:
         stock(self.core)
         for served in self.registry:
             self.store.shelf(served.storage).born = self.store.revision
+
+    def snapshot(self) -> Snapshot:
+        """A backup of everything, to be restored later."""
+        return self.store.snapshot()
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Its etcd is restored and the server started again: every watch ends, and its revision goes back."""
+        before = self.store.snapshot()
+        self.store.restore(snapshot)
+        for served in self.registry:
+            was, is_now = (each.records.get(served.storage, {}) for each in (before, snapshot))
+            for key in sorted(was.keys() | is_now.keys()):
+                old, new = was.get(key), is_now.get(key)
+                if old is not new:
+                    for hook in self.core.hooks:
+                        hook(served, old.obj if old is not None else None, new.obj if new is not None else None)
 
     async def handle(self, call: Call) -> Reply | Streaming:
         """Answer one request. Never raises for what is wrong with it: that becomes a `Status`."""

@@ -6,7 +6,7 @@ encoded once. Keys sort as etcd sorts them (`namespace/name`), because lists and
 
 import asyncio
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -141,6 +141,14 @@ def walk(records: dict[str, Record], keys: list[str], namespace: str, after_key:
         yield key, records[key]
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything at one revision, as a backup of etcd holds it."""
+
+    revision: int
+    records: Mapping[str, Mapping[str, Record]]  # by storage, by key
+
+
 class Store:
     def __init__(self, clock: Clock, *, history_limit: int = HISTORY_LIMIT) -> None:
         self._clock = clock
@@ -148,6 +156,7 @@ class Store:
         self._shelves: dict[str, Shelf] = {}
         self.revision = FIRST_REVISION
         self.compacted = 0
+        self.era = 0  # times it was restored: whoever was connected before has to connect again
 
     def shelf(self, storage: str) -> Shelf:
         found = self._shelves.get(storage)
@@ -187,6 +196,22 @@ class Store:
         record = Record(obj, self.revision)
         shelf.commit(key, Change(self.revision, "DELETED", record, previous, self._clock.boottime()))
         return record
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.revision, {name: dict(shelf.records) for name, shelf in self._shelves.items()})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """As a restored etcd: what was written since never was, and its revisions are given out again."""
+        self.revision = snapshot.revision
+        self.compacted = min(self.compacted, snapshot.revision)
+        self.era += 1
+        for name, shelf in self._shelves.items():
+            shelf.records = dict(snapshot.records.get(name, {}))
+            shelf.keys = sorted(shelf.records)
+            shelf.changes = [change for change in shelf.changes if change.revision <= snapshot.revision]
+            shelf.dropped = min(shelf.dropped, snapshot.revision)
+            shelf.born = min(shelf.born, snapshot.revision)
+        self.ring_all()
 
     def ring_all(self) -> None:
         for shelf in self._shelves.values():

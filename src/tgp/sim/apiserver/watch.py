@@ -80,6 +80,7 @@ class Watcher:
         self._shelf: Shelf = core.store.shelf(served.storage)
         self._to_json: ToJson = lambda record: object_bytes(served, record)
         self._cursor = core.store.revision
+        self._era = core.store.era
         self._as_of: int | None = None
         self._only = b""
 
@@ -155,6 +156,8 @@ class Watcher:
         schedule = Schedule(loop.time(), self._duration(), bookmarks=self._options.bookmarks)
         while True:
             bell.clear()
+            if self._era != self._core.store.era:
+                return  # the server was started again
             weather = self._forecast()
             if weather.silent:
                 await asyncio.Event().wait()  # nobody sets it: only the client hanging up ends this

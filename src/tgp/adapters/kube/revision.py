@@ -1,0 +1,93 @@
+"""Notices when the API server's history goes back: its etcd was restored from a backup.
+
+Every watch, every held version and every reservation of this process then speaks of a future that never came. etcd's
+revision only grows, and a list that asks for no version is as new as anything ever written: one that is older than
+what was seen before is proof. So is an object that is read under a lower version than the one held. Within minutes
+other writers carry the revision past the old one, so it is asked for often; it is one small call.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from tgp.adapters.kube.errors import error_for
+from tgp.api.resource import Resource
+from tgp.core.model.facts import HistoryRewound
+from tgp.ports.cluster import ClusterError
+from tgp.ports.http import Call, Http, HttpError, Unreadable
+from tgp.ports.journal import Journal
+
+ASKED_EVERY = 15.0  # seconds
+CONFIRMED_BY = 2  # further answers, each below what was seen: one server of several may be confused
+CONFIRMED_EVERY = 1.0  # seconds between them
+CALM_FOR = 30.0  # seconds after a rewind in which contradictions are its echo: the stores are being listed again
+
+
+class Revision:
+    """`held`: the version that the store of this resource has reached; 0: it is empty."""
+
+    def __init__(self, http: Http, resource: Resource, held: Callable[[], int], journal: Journal) -> None:
+        self._http = http
+        self._resource = resource
+        self._held = held
+        self._journal = journal
+        self._highest = 0
+        self._doubted = asyncio.Event()
+        self._calm_until = float("-inf")  # loop time
+        self.on_rewound: Callable[[], None] = _nothing
+        """Told each time. Whatever was read before is to be read again."""
+
+    async def run(self) -> None:
+        """Until cancelled. A server out of reach says nothing about its history."""
+        while True:
+            try:
+                async with asyncio.timeout(ASKED_EVERY):
+                    await self._doubted.wait()
+            except TimeoutError:
+                pass
+            self._doubted.clear()
+            try:
+                await self._look()
+            except (ClusterError, HttpError):
+                continue
+
+    def doubt(self) -> None:
+        """Somebody was shown something older than what is held: ask now."""
+        self._doubted.set()
+
+    def contradicted(self, why: str) -> None:
+        """An object was read under a lower version than the one held when it was asked for: that is proof."""
+        if asyncio.get_running_loop().time() >= self._calm_until:
+            self._rewound(0, why)
+
+    async def _look(self) -> None:
+        floor = max(self._highest, self._held())
+        version = await self._ask()
+        for _ in range(CONFIRMED_BY):
+            if version >= floor:
+                break
+            await asyncio.sleep(CONFIRMED_EVERY)
+            version = await self._ask()
+        if version < floor and asyncio.get_running_loop().time() >= self._calm_until:
+            self._rewound(version, f"the API server answers at revision {version}; revision {floor} was seen before")
+        self._highest = max(self._highest, version)
+
+    def _rewound(self, version: int, why: str) -> None:
+        self._highest = version
+        self._calm_until = asyncio.get_running_loop().time() + CALM_FOR
+        self._journal.note(HistoryRewound(why))
+        self.on_rewound()
+
+    async def _ask(self) -> int:
+        call = Call("GET", self._resource.path(), query=(("limit", "1"),), headers=(("Accept", "application/json"),))
+        reply = await self._http.send(call)
+        if not reply.ok:
+            raise error_for(reply, "asking for the API server's revision", changes=False)
+        body = reply.json()
+        told = body.get("metadata", {}).get("resourceVersion") if isinstance(body, dict) else None
+        if not isinstance(told, str) or not told.isascii() or not told.isdigit():
+            raise Unreadable("a list without a version")
+        return int(told)
+
+
+def _nothing() -> None:
+    pass
