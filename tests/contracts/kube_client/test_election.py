@@ -420,3 +420,62 @@ def test_no_two_ever_write_at_once_whatever_breaks(seed: int):
         world.run(minutes=2)
 
         assert ledger.writes[-1][0] > world.loop.time() - 5
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_candidate_waits_one_duration_after_the_lease_was_deleted(seed: int):
+    """Its holder leads on until it notices: two led at once for up to three seconds."""
+    with World(seed) as world:
+        ledger = a_house(world)
+        world.run(seconds=60 + seed * 0.37)
+        leader, moment = the_leader(ledger), world.loop.time()
+        world.until(ledger.visitor().delete(LEASE, LEADER))
+        world.run(seconds=40)
+
+        others = [when - moment for when, who, _ in ledger.writes if who != leader and when > moment]
+        assert min(others, default=TIMES.duration) >= TIMES.duration, "whoever led before may be back sooner"
+        assert len(ledger.terms) == 2
+
+
+def test_a_lease_that_was_released_and_deleted_is_made_again_at_once():
+    """Nobody held it, so nobody can lead on."""
+
+    async def scenario(world: World, ledger: Ledger, host: Host) -> None:
+        elector = an_elector(ledger, host)
+        standing = asyncio.ensure_future(elector.run())
+        await elector.won()
+        standing.cancel()
+        await elector.release()
+        other = LeaseElector(
+            KubeCluster(host.http("kube"), host.entropy), host.clock, host.entropy, key=LEADER, identity="other"
+        )
+        other._seen = await other._look()
+        await ledger.visitor().delete(LEASE, LEADER)
+        began = world.loop.time()
+        standing = asyncio.ensure_future(other.run())
+        await other.won()
+        assert world.loop.time() - began < 1
+        standing.cancel()
+
+    run_one(scenario)
+
+
+def test_a_restored_etcd_is_noticed_within_two_renewals():
+    """The Lease is written every two seconds: whatever a backup holds is older."""
+
+    async def scenario(_world: World, ledger: Ledger, host: Host) -> None:
+        elector = an_elector(ledger, host)
+        noticed: list[str] = []
+        elector.on_older = noticed.append
+        standing = asyncio.ensure_future(elector.run())
+        await elector.won()
+        backup = ledger.server.snapshot()
+        await asyncio.sleep(60)
+        assert noticed == []
+        ledger.server.restore(backup)
+        await asyncio.sleep(2.5 * TIMES.retry)
+        assert len(noticed) == 1
+        elector.fence.check()  # it is the same holder's, and the term goes on
+        standing.cancel()
+
+    run_one(scenario)

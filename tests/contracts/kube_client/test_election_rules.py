@@ -1,5 +1,6 @@
 """What to do about a Lease, case by case."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -20,6 +21,7 @@ from tgp.adapters.kube.elector_rules import (
     micro_time,
     read_record,
     spec_of,
+    went_back,
 )
 
 THEIRS = Record("u", "5", "them", 15.0, "a", "r", 3)
@@ -120,3 +122,32 @@ def test_times_that_cannot_work_are_refused():
         LeaseTimes(duration=10, renew_within=10)
     with pytest.raises(ValueError):
         LeaseTimes(retry=11)
+
+
+@pytest.mark.parametrize(
+    ("now", "decision"), [(100.0, Wait(115.0)), (114.9, Wait(115.0)), (115.0, Create()), (900.0, Create())]
+)
+def test_after_a_lease_that_was_seen_is_deleted_its_holder_is_waited_for(now: float, decision: object):
+    assert decide("me", None, now, gone_until=115.0) == decision
+
+
+@pytest.mark.parametrize(
+    ("before", "read", "back"),
+    [
+        ("5", "4", True),
+        ("5", "5", False),
+        ("5", "6", False),
+        ("10", "9", True),
+        ("", "4", False),
+        ("5", "", False),
+    ],
+)
+def test_a_lease_under_a_lower_version_is_from_an_older_history(before: str, read: str, back: bool):
+    assert (
+        went_back(Seen(replace(THEIRS, resource_version=before), 0.0), replace(THEIRS, resource_version=read)) == back
+    )
+
+
+def test_another_lease_says_nothing_about_the_history():
+    assert not went_back(Seen(THEIRS, 0.0), replace(THEIRS, uid="u2", resource_version="4"))
+    assert not went_back(None, THEIRS)

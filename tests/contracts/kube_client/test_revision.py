@@ -1,0 +1,223 @@
+"""A history that went back is noticed: by the revision of lists, by reads, and by conflicts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.contracts.reflector.served import Noted, in_virtual_time
+from tests.core.rules.a_sight import a_sight
+from tgp.adapters.kube.noting import NotingCluster
+from tgp.adapters.kube.revision import ASKED_EVERY, CALM_FOR, Revision
+from tgp.adapters.kube.store import Store
+from tgp.api.resource import CONFIG_MAP, Resource
+from tgp.controllers.last_look import LastLook
+from tgp.core.model.facts import HistoryRewound
+from tgp.core.model.key import Key
+from tgp.core.model.workload import Metadata
+from tgp.ports.cluster import ClusterBusy, Conflict, NotFound, Written
+from tgp.ports.http import Call, NoAnswer, Reply
+
+KEY = Key("team", "a")
+
+
+class Answers:
+    """An API server that answers every list with the next of these revisions, and goes on with the last."""
+
+    def __init__(self, *revisions: int | None) -> None:
+        self.revisions = list(revisions)
+        self.asked: list[Call] = []
+
+    async def send(self, call: Call) -> Reply:
+        self.asked.append(call)
+        told = self.revisions.pop(0) if len(self.revisions) > 1 else self.revisions[0]
+        if told is None:
+            raise NoAnswer("lost")
+        return Reply(200, f'{{"metadata": {{"resourceVersion": "{told}"}}, "items": []}}'.encode())
+
+
+class Watched:
+    def __init__(self, answers: Answers, held: Callable[[], int] = lambda: 0) -> None:
+        self.noted = Noted()
+        self.rewinds: list[float] = []
+        self.revision = Revision(answers, CONFIG_MAP, held, self.noted)  # type: ignore[arg-type]
+        self.revision.on_rewound = lambda: self.rewinds.append(asyncio.get_running_loop().time())
+
+
+def watched_for(seconds: float, watched: Watched, then: Callable[[Watched], Awaitable[None]] | None = None) -> None:
+    async def scenario() -> None:
+        task = asyncio.create_task(watched.revision.run())
+        await asyncio.sleep(seconds)
+        if then is not None:
+            await then(watched)
+        assert not task.done(), "it never ends by itself"
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    in_virtual_time(scenario())
+
+
+@pytest.mark.parametrize(
+    ("revisions", "held", "rewinds"),
+    [
+        pytest.param((7, 8, 8, 9), 0, 0, id="it grows"),
+        pytest.param((100, 90), 0, 1, id="it went back"),
+        pytest.param((90,), 100, 1, id="below what a store has reached"),
+        pytest.param((100, 90, 101), 0, 0, id="one answer of another server is not believed"),
+        pytest.param((100, 90, 90, 101), 0, 0, id="nor two"),
+        pytest.param((100, None, 101), 0, 0, id="out of reach"),
+        pytest.param((100, 90, None, 101), 0, 0, id="out of reach before it was confirmed"),
+        pytest.param((100, 90, 90, 90, 91, 92, 93), 0, 1, id="it grows from there on"),
+    ],
+)
+def test_a_revision_that_goes_back_is_told_once(revisions: tuple[int | None, ...], held: int, rewinds: int):
+    seen = [held]
+    watched = Watched(Answers(*revisions), lambda: seen[0])
+
+    def rewound() -> None:
+        watched.rewinds.append(0.0)
+        seen[0] = 0  # the stores are listed again
+
+    watched.revision.on_rewound = rewound
+    watched_for(8 * ASKED_EVERY, watched)
+
+    assert len(watched.rewinds) == rewinds
+    assert len([fact for fact in watched.noted.facts if isinstance(fact, HistoryRewound)]) == rewinds
+
+
+def test_a_doubt_is_looked_into_at_once():
+    async def then(watched: Watched) -> None:
+        watched.revision.doubt()
+        await asyncio.sleep(3)
+        assert len(watched.rewinds) == 1
+
+    watched_for(1, Watched(Answers(90), lambda: 100), then)
+
+
+def test_contradictions_are_told_once_while_everything_is_listed_again():
+    async def then(watched: Watched) -> None:
+        for _ in range(3):
+            watched.revision.contradicted("ConfigMap team/a has version 4; 5 was seen")
+        assert len(watched.rewinds) == 1
+        await asyncio.sleep(CALM_FOR)
+        watched.revision.contradicted("again")
+        assert len(watched.rewinds) == 2
+
+    watched_for(1, Watched(Answers(100)), then)
+
+
+# -- by what is read ---------------------------------------------------------------------------------------------------
+
+
+class Stored:
+    """A cluster with one object."""
+
+    def __init__(self, version: int | None, uid: str = "u") -> None:
+        self.version = version
+        self.uid = uid
+        self.reads = 0
+
+    async def read(self, _resource: Resource, key: Key) -> dict[str, Any]:
+        self.reads += 1
+        if self.version is None:
+            raise NotFound(str(key))
+        return {"metadata": {"uid": self.uid, "resourceVersion": str(self.version)}}
+
+    async def patch(self, *_asked: Any, resource_version: str = "", uid: str = "") -> Written:
+        if (resource_version, uid or self.uid) != (str(self.version), self.uid):
+            raise Conflict("it is another")
+        return Written(str(self.version), self.uid, 1, changed=True)
+
+
+class Told:
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def went_back(self, why: str) -> None:
+        self.words.append(why)
+
+    def replaced(self, resource: Resource) -> None:
+        self.words.append(resource.plural)
+
+
+def a_noting(stored: Stored, held: int) -> tuple[NotingCluster, Told]:
+    store: Store[Metadata] = Store(CONFIG_MAP)
+    store.put(Metadata(key=KEY, uid="u", resource_version=held))
+    told = Told()
+    return NotingCluster(stored, {CONFIG_MAP: (store,)}, told), told  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("version", "said"), [(4, ["ConfigMap team/a has version 4; 5 was seen"]), (5, []), (6, [])])
+async def test_an_object_under_a_lower_version_than_held_is_told(version: int, said: list[str]):
+    noting, told = a_noting(Stored(version), held=5)
+    await noting.read(CONFIG_MAP, KEY)
+
+    assert told.words == said
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        pytest.param(Stored(4), ["ConfigMap team/a has version 4; 5 was seen"], id="lower: an older history"),
+        pytest.param(Stored(9), [], id="higher: somebody wrote, and the watch will tell"),
+        pytest.param(Stored(9, "other"), ["configmaps"], id="another object of that name"),
+        pytest.param(Stored(None), ["configmaps"], id="gone"),
+    ],
+)
+async def test_a_conflict_is_looked_into(stored: Stored, said: list[str]):
+    noting, told = a_noting(stored, held=5)
+    with pytest.raises(Conflict):
+        await noting.patch(CONFIG_MAP, KEY, {}, resource_version="5", uid="u")
+
+    assert told.words == said
+    assert stored.reads == 1
+
+
+# -- the last look -----------------------------------------------------------------------------------------------------
+
+
+class Versions:
+    """A view, or the API server itself: the same objects under versions of their own."""
+
+    def __init__(self, **versions: int) -> None:
+        self.versions = versions
+
+    async def read(self, resource: Resource, _key: Key) -> dict[str, Any]:
+        uid = "u" if resource.kind != "GPURequest" else UID
+        return {"metadata": {"uid": uid, "resourceVersion": str(self.versions[resource.kind])}}
+
+
+UID = a_sight().record.uid_text
+
+
+@pytest.mark.parametrize("kind", ["Namespace", "GPUNodeClass", "GPURequest"])
+@pytest.mark.parametrize(("version", "passes"), [(6, False), (7, True), (8, False)])
+async def test_the_last_look_takes_the_version_that_is_held_and_no_other(kind: str, version: int, passes: bool):
+    record = a_sight().record
+    plain = {Key("", "tgp-system"): Metadata(key=Key("", "tgp-system"), uid="u", resource_version=7)}
+    classes = {Key("", "rented"): Metadata(key=Key("", "rented"), uid="u", resource_version=7)}
+
+    views = SimpleNamespace(namespaces=plain, classes=classes, requests={record.key: record})
+    stands = {"Namespace": 7, "GPUNodeClass": 7, "GPURequest": 7} | {kind: version}
+    look = LastLook(views, Versions(**stands), home="tgp-system")  # type: ignore[arg-type]
+    if passes:
+        await look.confirm(record.key, "rented")
+    else:
+        with pytest.raises(ClusterBusy):
+            await look.confirm(record.key, "rented")
+
+
+async def test_the_last_look_does_not_take_another_object_of_the_same_version():
+    record = a_sight().record
+    views = SimpleNamespace(namespaces={}, classes={}, requests={record.key: record})
+
+    class Other(Versions):
+        async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
+            if resource.kind == "Namespace":
+                raise NotFound(str(key))
+            return {"metadata": {"uid": "another", "resourceVersion": "7"}}
+
+    with pytest.raises(ClusterBusy):
+        await LastLook(views, Other(), home="tgp-system").confirm(record.key, "implicit")  # type: ignore[arg-type]
