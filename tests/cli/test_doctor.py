@@ -87,14 +87,40 @@ def test_scripts_say_yes_and_nobody_is_asked(town):
     assert town.alive() == []
 
 
-def test_a_machine_of_an_older_attempt_is_told_and_left_to_the_operator(town):
+def test_a_machine_that_its_request_does_not_want_is_told_and_ended(town):
     request = town.request()
     stray = town.machine(token_for(town.cluster, request["metadata"]["uid"], 2))
-    result = town.tgp("doctor", "--fix", "--yes")
+    (found,) = report(town, "--orphans")["findings"]
+    assert (found["problem"], found["mend"]) == ("Stray", "tgp doctor --orphans --fix")
+    result = town.tgp("doctor", "--orphans", "--fix", "--yes")
 
-    assert result.exit_code == 1
-    assert "Stray" in result.output
-    assert stray.id in town.alive()
+    assert result.exit_code == 0, result.output
+    assert stray.id not in town.alive()
+    assert len(town.alive()) == 1, "the machine of its request stays"
+
+
+def test_strays_of_many_requests_are_no_halt_and_all_of_them_can_be_ended(town):
+    """Four requests whose attempts somebody declared over: nothing but their own machines is left."""
+    for number in range(4):
+        request = town.request(f"train-{number}")
+        rows = [{**row, "endedAt": row["launchedAt"], "outcome": "Failed"} for row in request["status"]["attempts"]]
+        town.world.api.backstage.merge_patch(
+            _REQUEST, "default", f"train-{number}", {"status": {"attempts": rows}}, "status"
+        )
+    assert problems(town) == ["Stray"] * 4
+
+    assert town.tgp("doctor", "--orphans", "--fix", "--yes").exit_code == 0
+    assert town.alive() == []
+
+
+def test_machines_of_wiped_requests_are_told_and_left_to_be_adopted(town):
+    for number in range(4):
+        nothing = dict.fromkeys(town.request(f"train-{number}")["status"])
+        town.world.api.backstage.merge_patch(_REQUEST, "default", f"train-{number}", {"status": nothing}, "status")
+    assert problems(town) == ["NotOnRecord"] * 4
+
+    town.tgp("doctor", "--orphans", "--fix", "--yes")
+    assert len(town.alive()) == 4
 
 
 def test_an_end_that_the_provider_ignores_is_told_as_left(town):

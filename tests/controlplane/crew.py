@@ -22,7 +22,8 @@ SHOWN = 4000  # characters of a log, for whoever has to find out
 
 
 class Crew:
-    def __init__(self, plane: ControlPlane, signposts: str, logs: Path) -> None:
+    def __init__(self, plane: ControlPlane, signposts: str, logs: Path, lease: tuple[str, ...] = LEASE) -> None:
+        self._lease = lease
         self._plane = plane
         self._signposts = signposts
         self._logs = logs
@@ -32,7 +33,7 @@ class Crew:
     def start(self, name: str) -> subprocess.Popen[bytes]:
         """A token of its own for each, as a pod has."""
         kubeconfig = self._plane.kubeconfig_for_service_account("tgp-system", "tgp-operator")
-        command = [sys.executable, "-m", replica.__name__, "operator", "--listen=", *LEASE]
+        command = [sys.executable, "-m", replica.__name__, "operator", "--listen=", *self._lease]
         environment = quiet_environment() | {replica.VARIABLE: self._signposts}
         with self._log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(

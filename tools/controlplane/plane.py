@@ -5,6 +5,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ ASK_AGAIN_S = 2  # a stranger on our port may take a connection and say nothing
 PORT_ATTEMPTS = 5  # a port can be taken between looking and binding
 ADMIN_GROUP = "system:masters"
 APISERVER = "kube-apiserver"
+ETCD = "etcd"
 CONTROLLER_MANAGER = "kube-controller-manager"
 SCHEDULER = "kube-scheduler"
 RELEASES = {"1.36": KUBERNETES, "1.28": OLDEST_KUBERNETES}
@@ -204,6 +206,28 @@ class ControlPlane:
         again = Component(program, server.log, quiet_environment())
         self._components[self._components.index(server)] = again  # in its place: it has to end before etcd
         self._wait(self._is_ready, "the API server did not become ready again", again)
+
+    def back_up_etcd(self) -> Path:
+        """A copy of all it holds now, as of a power cut: it stands still meanwhile, and reads its log when restored."""
+        copy = self._laid_out.file(f"etcd-backup-{time.monotonic_ns()}")
+        with self.standing_still(ETCD):
+            shutil.copytree(self._laid_out.file(ETCD), copy)
+        return copy
+
+    def restore_etcd(self, backup: Path) -> None:
+        """Whatever was written since never was, and its revisions are given out again; nobody else is told."""
+        server = next(it for it in self._components if it.name == APISERVER)
+        memory = next(it for it in self._components if it.name == ETCD)
+        server.stop(STOP_PATIENCE_S)
+        memory.stop(STOP_PATIENCE_S)
+        shutil.rmtree(self._laid_out.file(ETCD))
+        shutil.copytree(backup, self._laid_out.file(ETCD))
+        for socket in ("etcd.sock", "peer.sock"):
+            self._laid_out.file(socket).unlink(missing_ok=True)
+        again = Component(commands.etcd(self._laid_out), memory.log, quiet_environment())
+        self._components[self._components.index(memory)] = again
+        self._wait(self._laid_out.file("etcd.sock").is_socket, "etcd did not open its socket again", again)
+        self.restart_apiserver()
 
     @contextmanager
     def standing_still(self, name: str) -> Iterator[None]:

@@ -20,8 +20,9 @@ from tgp.core.model.presence import Trouble
 from tgp.core.model.survey import Inspection, Lack, Survey
 from tgp.core.model.token import Token, plain_uid, read_token
 from tgp.core.model.typed import Typed
-from tgp.core.rules.collector import Orphan, bears_our_mark, orphans, owners, too_many
+from tgp.core.rules.collector import Orphan, Owner, bears_our_mark, orphans, owners, too_many
 from tgp.core.rules.holdings import expected, hourly, inspection_of, listed, same_account
+from tgp.core.rules.readoption import unrecorded
 from tgp.core.rules.secrets import KEY_IS_A_FILE, how_to_supply
 
 PROVISIONED = "tgp.io/provisioned"
@@ -37,6 +38,7 @@ NAMESPACED = "-n {0.namespace} {0.name}"
 class Problem(StrEnum):
     ORPHAN = "Orphan"  # a machine of this cluster whose request does not exist
     STRAY = "Stray"  # a machine that its own request does not want: an older attempt, a second one, an ended request
+    NOT_ON_RECORD = "NotOnRecord"  # a machine whose request lost its status: the operator adopts it again
     NOT_LISTED = "MachineNotListed"
     ACCOUNT_CHANGED = "AccountChanged"
     UNASKED = "ProviderNotAsked"
@@ -55,7 +57,8 @@ class Problem(StrEnum):
 NOTES = frozenset({Problem.HELD, Problem.SUSPENDED, Problem.RESTORED, Problem.CANNOT_TELL})  # wanted, or harmless
 UNKNOWNS = frozenset({Problem.UNASKED, Problem.SECRET_MISSING, Problem.ACCOUNT_CHANGED})  # nobody can tell
 ORPHANAGE = (
-    frozenset({Problem.ORPHAN, Problem.STRAY, Problem.SWEEP_HALTED, Problem.ORPHAN_STAYS}) | UNKNOWNS
+    frozenset({Problem.ORPHAN, Problem.STRAY, Problem.NOT_ON_RECORD, Problem.SWEEP_HALTED, Problem.ORPHAN_STAYS})
+    | UNKNOWNS
 )  # what --orphans is about
 
 
@@ -115,7 +118,7 @@ def findings(survey: Survey, *, only_orphans: bool = False) -> tuple[Finding, ..
 
 
 def _machines(survey: Survey) -> Iterator[Finding]:
-    owned = owners(survey.requests)
+    owned = _owners(survey)
     records = {plain_uid(record.uid_text): record for record in survey.requests}
     where = {instance.token + instance.id: inspection for inspection, instance, _ in listed(survey)}
     for orphan in orphans((instance for _, instance, _ in listed(survey)), owned, survey.cluster):
@@ -124,6 +127,27 @@ def _machines(survey: Survey) -> Iterator[Finding]:
         assert token is not None, "only what bears our mark can be an orphan"
         record = records.get(token.uid)
         yield _orphan(inspection, orphan, survey) if record is None else _stray(inspection, orphan, record)
+    lost = _unrecorded(survey)
+    for inspection, instance, token in listed(survey):
+        if lost.get(token.uid) is instance:
+            yield _not_on_record(inspection, instance, records[token.uid])
+
+
+def _owners(survey: Survey) -> dict[str, Owner]:
+    lost = _unrecorded(survey)
+    return owners(survey.requests, lambda record: lost.get(plain_uid(record.uid_text)))
+
+
+def _unrecorded(survey: Survey) -> dict[str, Instance]:
+    """By uid: the machine that its request adopts again."""
+    own: dict[str, list[Instance]] = {}
+    highest: dict[str, int] = {}
+    for _, instance, token in listed(survey):
+        own.setdefault(token.uid, []).append(instance)
+        highest[token.uid] = max(highest.get(token.uid, 0), token.attempt)
+    named = {plain_uid(record.uid_text): record for record in survey.requests}
+    found = ((uid, unrecorded(named[uid], own[uid], highest[uid])) for uid in own if uid in named)
+    return {uid: instance for uid, instance in found if instance is not None}
 
 
 def _orphan(inspection: Inspection, orphan: Orphan, survey: Survey) -> Finding:
@@ -142,14 +166,28 @@ def _orphan(inspection: Inspection, orphan: Orphan, survey: Survey) -> Finding:
 
 
 def _stray(inspection: Inspection, orphan: Orphan, record: Typed[GPURequest]) -> Finding:
-    """Not for a command to end: its request is alive, and so the operator knows better."""
+    """Requests are listed after the machines: what its request does not want then, it will not want later."""
     instance = orphan.instance
     return Finding(
         Problem.STRAY,
         f"{inspection.till.provider}/{instance.id}",
         f"{instance.sku or 'a machine'} at {inspection.title} is not wanted by request {record.key}: {orphan.why}. "
-        "The operator gives it back within minutes.",
-        "tgp doctor --orphans",
+        "The operator terminates the machine within minutes.",
+        "tgp doctor --orphans --fix",
+        instance.hourly_microusd,
+        instance.created_at,
+        EndMachine(inspection.till.name, instance),
+    )
+
+
+def _not_on_record(inspection: Inspection, instance: Instance, record: Typed[GPURequest]) -> Finding:
+    """Not for a command to end: its request lives, and wants a machine."""
+    return Finding(
+        Problem.NOT_ON_RECORD,
+        f"{inspection.till.provider}/{instance.id}",
+        f"{instance.sku or 'a machine'} at {inspection.title} was rented for request {record.key}, whose status was "
+        "wiped or put back. The operator adopts the machine again within minutes.",
+        f"tgp why request/{record.key}",
         instance.hourly_microusd,
         instance.created_at,
     )
@@ -279,15 +317,16 @@ def _secret(survey: Survey, inspection: Inspection) -> str:
 
 
 def _halts(survey: Survey) -> Iterator[Finding]:
-    """Where more is nobody's than the operator ends by itself: rather somebody's view is wrong, so it asks."""
-    owned = owners(survey.requests)
+    """Where more machines have no request than the operator terminates without long evidence."""
+    owned = _owners(survey)
     for inspection in survey.inspections:
         machines = [instance for instance in inspection.machines if bears_our_mark(instance, survey.cluster)]
-        lost = orphans(machines, owned, survey.cluster)
+        lost = [orphan for orphan in orphans(machines, owned, survey.cluster) if orphan.lost]
         if inspection.asked and too_many(len(lost), len(machines)):
             words = (
-                f"{len(lost)} of {len(machines)} machines there are nobody's. The operator ends none of them by itself "
-                "while they are so many: look whether requests were lost, and end them here if not."
+                f"{len(lost)} of {len(machines)} machines there belong to no request. The operator waits until each "
+                "request was confirmed absent twice, 10 minutes apart, and then terminates one machine per minute. "
+                "If no request was lost by mistake, terminate them here."
             )
             yield Finding(Problem.SWEEP_HALTED, inspection.name, words, "tgp doctor --orphans --fix")
 

@@ -1,0 +1,95 @@
+"""A restored etcd: the shipped operator on a control plane whose history goes back while machines are rented.
+
+The operator goes on leading through it, with all that it has seen. Nothing is bought again, no machine is forgotten.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.crew import Crew
+from tests.controlplane.estate import Estate
+from tests.controlplane.test_lives import (
+    HOUSE,
+    a_class,
+    a_device_plugin,
+    a_request,
+    a_secret,
+    ever_made,
+    request_path,
+    seen,
+    status_of,
+    uid_of,
+)
+from tests.controlplane.village import Village
+from tgp.app.embedded.stock import join_secret
+from tgp.core.rules.purchase import ALLOW_UNTRUSTED
+from tgp.sim.clouds.mishaps import Verb
+from tools.controlplane.fixtures import a_control_plane
+from tools.controlplane.kubectl import Kubectl
+from tools.controlplane.plane import EVERYTHING, ControlPlane
+
+LONG_LEASE = ("--lease-duration=180s", "--renew-deadline=150s", "--retry-period=1s")  # it leads on through the restore
+ORPHANS_GONE_S = 300.0
+
+
+@pytest.fixture(scope="module")
+def plane(pytestconfig) -> Iterator[ControlPlane]:
+    with a_control_plane(pytestconfig, EVERYTHING) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def village() -> Iterator[Village]:
+    with Village() as open_now:
+        yield open_now
+
+
+@pytest.fixture(scope="module")
+def admin(plane, kubectl_program, village) -> Iterator[Kubectl]:
+    run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
+    run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+    run.apply(a_secret(village), join_secret(), a_device_plugin(), a_class(village))
+    run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true")
+    with Estate(village, plane.admin):
+        yield run
+
+
+@pytest.fixture
+def crew(plane, admin, village, tmp_path: Path) -> Iterator[Crew]:
+    aboard = Crew(plane, village.signposts(), tmp_path, LONG_LEASE)
+    aboard.start("first")
+    yield aboard
+    aboard.leave()
+
+
+def test_a_restored_etcd_is_noticed_and_no_machine_is_bought_twice_or_forgotten(plane, admin, village, crew):
+    held = village.hold("simulated", Verb.LAUNCH)
+    try:
+        admin.apply(a_request("before", "simulated"))
+        held.wait(60)
+        backup = plane.back_up_etcd()  # reserved, and nobody knows what becomes of it
+    finally:
+        held.release()
+    crew.until(lambda: status_of(plane, "before").get("phase") == "Ready", "the request is Ready")
+    admin.apply(a_request("since", "simulated"))
+    crew.until(lambda: bool(status_of(plane, "since").get("instanceId")), "one more is rented")
+    uids = {name: uid_of(plane, name) for name in ("before", "since")}
+
+    plane.restore_etcd(backup)
+
+    crew.until(lambda: "HistoryRewound" in crew.said("first"), "the operator notices", within_s=30)
+    crew.until(lambda: bool(status_of(plane, "before").get("instanceId")), "its machine is on record again")
+    assert seen(plane, request_path("since")) is None, "its request never was"
+    crew.until(
+        lambda: not any(machine.alive for machine in ever_made(village, uids["since"])),
+        "the machine without a request is terminated",
+        within_s=ORPHANS_GONE_S,
+    )
+    plane.admin.call("DELETE", request_path("before"))
+    crew.until(lambda: seen(plane, request_path("before")) is None, "a deletion has its effect")
+    assert [len(ever_made(village, uid)) for uid in uids.values()] == [1, 1], "each was bought once"
+    assert not any(machine.alive for uid in uids.values() for machine in ever_made(village, uid))
