@@ -722,3 +722,55 @@ def test_selectors_and_namespace_are_part_of_every_call():
             assert call.parameter("fieldSelector") == "spec.nodeName!="
 
     in_virtual_time(scenario())
+
+
+def test_told_that_the_history_went_back_it_lists_from_scratch_at_once():
+    """Versions are given out a second time: the same number may be another state of the same object."""
+
+    async def scenario():
+        served = ServedPods()
+        kept, gone = served.create("kept"), served.create("gone")
+        version = served.version
+        async with reflecting(served) as rig:
+            await rig.store.wait_synced()
+            served.modify(kept, phase="Running")
+            await asyncio.sleep(0.1)
+            rig.heard.clear()
+            served.version = version  # restored to before it ran …
+            del served.pods[gone]
+            served.modify(kept, phase="Failed")  # … and written again, under the version that it had then
+            served.history.clear()
+            served.cut()
+            await asyncio.sleep(60)
+            assert rig.store.get(kept).phase == "Running", "nothing tells it so"
+            rig.reflector.start_over()
+            await asyncio.sleep(1)
+
+            assert rig.names() == ["kept"]
+            assert rig.store.get(kept).phase == "Failed"
+            assert rig.heard == [("changed", "kept"), ("went", "gone")]
+            assert rig.store.version == served.version
+            served.create("next")
+            await asyncio.sleep(1)
+            assert rig.names() == ["kept", "next"]
+
+    in_virtual_time(scenario())
+
+
+def test_an_older_list_is_told_to_whoever_can_look_into_it():
+    async def scenario():
+        told = []
+        served = ServedPods()
+        served.create("before")
+        served.freeze()
+        async with reflecting(served, on_older=lambda: told.append(True)) as rig:
+            await rig.store.wait_synced()
+            served.create("after")
+            await asyncio.sleep(0.1)
+            rig.reflector.list_again()
+            await asyncio.sleep(5)
+
+            assert told
+            assert rig.names() == ["after", "before"]
+
+    in_virtual_time(scenario())

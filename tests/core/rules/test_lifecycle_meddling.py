@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.core.rules.a_sight import CLUSTER, GONE, NOW, OFFER, a_condition, a_machine, a_sight, listed
+from tests.core.rules.a_sight import CLUSTER, GONE, NOW, OFFER, a_condition, a_machine, a_sight, listed, over
 from tgp.api.request import GPURequestSpec
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
@@ -13,8 +13,8 @@ from tgp.core.model.token import token_for
 from tgp.core.rules.lifecycle import next_step
 from tgp.core.rules.node_state import registered
 from tgp.core.rules.purchase import most_to_pay, offer_of
-from tgp.core.rules.sight import NodeSight
-from tgp.core.rules.steps import Begin, Close, End, Enrol, Finish, Release, RemoveNode, Rest
+from tgp.core.rules.sight import NodeSight, Unrecorded
+from tgp.core.rules.steps import Begin, Close, End, Enrol, Finish, Readopt, Release, RemoveNode, Rest
 
 OTHER_UID = "99999999-2222-3333-4444-555555555555"
 EDITED = {"tgp.io/uid": "another"}
@@ -109,3 +109,34 @@ def test_what_was_let_go_and_lost_its_record_buys_nothing_again():
     assert (lost.phase, lost.reason) == ("Finished", "RecordLost")
     assert next_step(a_sight(finalizers=(), annotations={})) == Enrol()
     assert next_step(a_sight(finalizers=(), conditions=[a_condition("Launched", "NoOfferFits", "False")])) == Enrol()
+
+
+# -- a machine that is not on record -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deleting", [False, True])
+@pytest.mark.parametrize("earlier", [(), (over(),)])
+def test_a_machine_that_is_not_on_record_is_adopted_again_in_every_state(deleting, earlier):
+    """Also of a request that is being deleted: then its machine goes first, by the ordinary way."""
+    instance = listed().instance
+    found = Unrecorded(a_machine(2), instance, settled=True)
+    sight = a_sight(*earlier, deleting=deleting, unrecorded=found, strays=("i-1 at vast",), settled=False)
+
+    assert next_step(sight) == Readopt(a_machine(2), instance)
+
+
+def test_before_it_is_adopted_again_every_provider_is_listed_once_more():
+    found = Unrecorded(a_machine(2), listed().instance, settled=False)
+    step = next_step(a_sight(unrecorded=found, strays=("i-1 at vast",)))
+
+    assert isinstance(step, Rest)
+    assert (step.reason, "machine i-1 at vast is not on record" in step.message) == ("Settling", True)
+
+
+@pytest.mark.parametrize(
+    "rest", [{"annotations": {"tgp.io/uid": "another"}}, {"finalizers": (), "annotations": {}}], ids=["copy", "new"]
+)
+def test_what_is_no_request_of_ours_adopts_nothing(rest):
+    found = Unrecorded(a_machine(2), listed().instance, settled=True)
+
+    assert not isinstance(next_step(a_sight(unrecorded=found, **rest)), Readopt)
