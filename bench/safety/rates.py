@@ -125,6 +125,7 @@ ENDED_AT_THE_CONSOLE = Rate(0.1, "somebody ends a machine in the provider's own 
 HELD = Rate(0.3, "somebody says tgp hold, and releases it after a minute: orders in line must not leave")
 HELD_FOR = 60.0  # seconds
 WIPED = Rate(0.05, "a tool writes a request anew and loses its status")
+WIPED_ALL = Rate(0.04, "a tool writes every request anew at once and loses all statuses: a restore, a bad pipeline")
 
 # Chances per request.
 WIPED_EARLY = Rate(0.02, "the tool that made it writes it anew at once: while its machine is ordered, and in no list")

@@ -118,7 +118,13 @@ def people(stage: Stage, seed: int, seconds: float, *, meddle: bool) -> None:
         early = [wish for wish in wishes(seed, seconds) if luck.random() < rates.WIPED_EARLY.rate]
         for wish in early:
             loop.call_at(began + wish.at + luck.uniform(*rates.WIPED_WITHIN), _wipe_one, stage, wish.name)
-        for row, deed in ((rates.STRIPPED, _strip), (rates.ENDED_AT_THE_CONSOLE, _end), (rates.WIPED, _wipe)):
+        deeds = (
+            (rates.STRIPPED, _strip),
+            (rates.ENDED_AT_THE_CONSOLE, _end),
+            (rates.WIPED, _wipe),
+            (rates.WIPED_ALL, _wipe_all),
+        )
+        for row, deed in deeds:
             at = luck.expovariate(row.rate / 3600)
             while at < seconds:
                 loop.call_at(began + at, deed, stage, luck.random())
@@ -249,6 +255,11 @@ def _end(stage: Stage, luck: float) -> None:
 def _wipe(stage: Stage, luck: float) -> None:
     found = _one_of(sorted(stage.world.api.backstage.objects(GPU_REQUEST), key=_name), luck)
     if found is not None:
+        _wipe_one(stage, _name(found))
+
+
+def _wipe_all(stage: Stage, _luck: float) -> None:
+    for found in sorted(stage.world.api.backstage.objects(GPU_REQUEST), key=_name):
         _wipe_one(stage, _name(found))
 
 

@@ -44,6 +44,7 @@ def test_every_rate_has_a_reason():
         rates.STRIPPED,
         rates.ENDED_AT_THE_CONSOLE,
         rates.WIPED,
+        rates.WIPED_ALL,
         rates.WIPED_EARLY,
         rates.OVERRUN,
         rates.HELD,

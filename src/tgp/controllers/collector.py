@@ -325,7 +325,7 @@ class Collector:
     def _lost(self, bins: Iterable[_Bin]) -> int:
         """As the view is now: a list may be older than it."""
         found = (orphan for held in bins for orphan in _new(held) if orphan.lost)
-        return sum(1 for orphan in found if not self._requests.having(BY_UID, _uid(orphan)))
+        return len([orphan for orphan in found if not self._requests.having(BY_UID, _uid(orphan))])
 
     async def _ask(self, held: _Bin, cloud: Cloud, roster: Roster, orphan: Orphan) -> bool:
         """For the end of one, in every round until it is gone. False: nothing more in this round."""

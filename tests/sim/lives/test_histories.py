@@ -139,19 +139,28 @@ def test_a_request_restored_from_a_backup_buys_nothing(with_status):
         all_is_well(stage)
 
 
-def test_a_status_that_was_wiped_is_settled_before_anything_is_bought():
+def test_a_machine_whose_status_was_wiped_is_adopted_again_also_by_a_new_process():
     with lives("wiped", kubelets=QUICK) as stage:
         begin(stage)
         ready(stage)
+        (machine,) = stage.living()
+        (before,) = stage.attempts()
         status = dict.fromkeys(stage.request()["status"])
         stage.world.processes["tgp-0"].crash(restart_after=60)  # nobody remembers it either
         stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", "train", {"status": status}, "status")
         stage.until(lambda: stage.phase() == "Ready", minutes=60)
 
-        (attempt,) = [row for row in stage.attempts() if not row.get("endedAt")]
-        assert attempt["number"] == 2
-        assert [machine.name for machine in stage.living()] == [attempt["token"]]
+        (after,) = stage.attempts()
+        same = ("number", "token", "instanceId", "credentials", "settings", "account", "outcome")
+        assert {name: after.get(name) for name in same} == {name: before.get(name) for name in same}
+        assert after["offer"] == before["offer"], "what is on sale tells what was bought"
+        assert abs(_moment(after["launchedAt"]) - _moment(before["launchedAt"])) < timedelta(seconds=5)
+        assert [one.id for one in stage.shop.fleet.machines.values()] == [machine.id]
         all_is_well(stage)
+
+
+def _moment(text):
+    return datetime.fromisoformat(text)
 
 
 def test_what_is_over_buys_nothing_again_when_its_status_is_wiped():
