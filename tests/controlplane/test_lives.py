@@ -67,7 +67,10 @@ def estate(village, plane) -> Iterator[Estate]:
 @pytest.fixture(scope="module")
 def admin(plane, kubectl_program, village, estate) -> Kubectl:
     """A cluster with our kinds, our rights, a device plugin, keys, and one class that buys anywhere."""
-    run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
+    return furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), village)
+
+
+def furnished(run: Kubectl, village: Village) -> Kubectl:
     run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")

@@ -11,20 +11,15 @@ import pytest
 from tests.controlplane.crew import Crew
 from tests.controlplane.estate import Estate
 from tests.controlplane.test_lives import (
-    HOUSE,
-    a_class,
-    a_device_plugin,
     a_request,
-    a_secret,
     ever_made,
+    furnished,
     request_path,
     seen,
     status_of,
     uid_of,
 )
 from tests.controlplane.village import Village
-from tgp.app.embedded.stock import join_secret
-from tgp.core.rules.purchase import ALLOW_UNTRUSTED
 from tgp.sim.clouds.mishaps import Verb
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
@@ -48,14 +43,8 @@ def village() -> Iterator[Village]:
 
 @pytest.fixture(scope="module")
 def admin(plane, kubectl_program, village) -> Iterator[Kubectl]:
-    run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
-    run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
-    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
-    run.apply(a_secret(village), join_secret(), a_device_plugin(), a_class(village))
-    run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true")
     with Estate(village, plane.admin):
-        yield run
+        yield furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), village)
 
 
 @pytest.fixture
