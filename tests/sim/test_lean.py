@@ -388,6 +388,8 @@ def test_a_lost_record_stays_lost_when_another_replica_takes_over():
         assert status["phase"] == "Ready"
         backstage.merge_patch(NAMESPACE, "", HOME, {"metadata": {"annotations": {HOLD: "a test"}}})
         backstage.merge_patch(GPU_REQUEST, "default", "train", {"status": dict.fromkeys(status)}, "status")
+        for machine in here.machines():  # or it would be adopted again
+            here.shop.fleet.end(machine)
         here.world.run(minutes=20)
         waits = backstage.get(GPU_REQUEST, "default", "train")["status"]
         assert (waits["phase"], waits.get("attempts")) == ("Pending", None)
