@@ -116,6 +116,8 @@ class Purchasing:
         """The API server's history went back: no conclusion from it stands, and every reservation is settled first."""
         self.requests.start_over()
         self.rounds.start_over()
+        self.accounts.start_over()
+        _post(self.shelves.accounts, REVIEW.name)
 
     def cluster_id(self) -> str:
         home = self._kit.namespaces.get(Key("", "kube-system"))

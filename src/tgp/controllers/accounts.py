@@ -68,6 +68,7 @@ class Accounts:
         self._changed = changed  # told of every account that was read, written or forgotten
         self._known: dict[str, CloudAccount] = {}
         self._read = False
+        self._rewrite = False  # what was written may be gone from there
         self._taken: dict[str, tuple[str, float]] = {}  # by account: who reserved an owned machine last, and when
         self._one_at_a_time = asyncio.Lock()
 
@@ -159,6 +160,15 @@ class Accounts:
         account = self._known.pop(name)
         self._changed(account)
 
+    def start_over(self) -> None:
+        """The API server's history went back: lines may be missing, and are known here and nowhere else."""
+        self._rewrite = self._read
+
+    async def _rewritten(self) -> None:
+        for account in self.known():
+            await self._table.write(account.id, account)
+        self._rewrite = False
+
     # -- what lists show -----------------------------------------------------------------------------------------------
 
     async def seen(self, till: Till, roster: Roster, *, from_class: bool) -> None:
@@ -207,6 +217,8 @@ class Accounts:
     async def reconcile(self, key: Key) -> datetime | None:  # noqa: ARG002 - there is only one
         await self.load()
         async with self._one_at_a_time:
+            if self._rewrite:
+                await self._rewritten()
             for account in self.known():
                 if self._is_over(account):
                     await self._forget(account.id)

@@ -153,6 +153,19 @@ async def test_a_lost_line_is_written_again_from_a_class_that_names_the_same_acc
     assert scene.accounts.known() == (ACME,)
 
 
+async def test_after_the_history_of_the_api_server_went_back_every_line_is_written_again():
+    """The table was restored with the rest: what was bought since is known to this process and nowhere else."""
+    scene = Scene()
+    await scene.accounts.ensure(VULTR, "acme", a_token(1))
+    scene.paper.data.clear()
+    await scene.accounts.reconcile(REVIEW)
+    assert scene.paper.data == {}, "nothing tells it so"
+    scene.accounts.start_over()
+    await scene.accounts.reconcile(REVIEW)
+
+    assert scene.paper.data == {ACME.id: line_of(ACME)}
+
+
 async def test_a_full_table_forgets_what_is_empty_first_and_refuses_another_account_otherwise(monkeypatch):
     monkeypatch.setattr(table, "MOST_ACCOUNTS", 2)
     scene = Scene(ACME, replace(OLD, empty_since=HandClock().now()))

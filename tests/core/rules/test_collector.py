@@ -12,7 +12,6 @@ from tests.core.rules.a_sight import a_condition
 from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import BootMode, Offer
-from tgp.core.model.till import Till, till_of_attempt
 from tgp.core.rules.collector import Owner, orphans, owners, too_many
 from tgp.core.rules.readoption import reconstructed, unrecorded
 
@@ -229,7 +228,6 @@ def test_a_living_request_keeps_the_machine_of_its_newest_attempt(record, machin
 
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
-TILL = Till("vultr", "keys", "VULTR")
 
 
 def an_offer(**rest):
@@ -243,10 +241,10 @@ def test_an_attempt_is_reconstructed_from_token_machine_and_offer():
     machine = a_machine(1, 3, sku="vcg-a100", place="ewr", hourly_microusd=1_900_000, created_at=born)
     offers = [an_offer(place="fra", region="eu-central"), an_offer()]
 
-    made = reconstructed(WIPED, machine, TILL, account="acme", offers=offers, now=NOW)
+    made = reconstructed(WIPED, machine, "vultr", offers, now=NOW)
 
     assert (made.number, made.token, made.instance_id, made.outcome) == (3, a_token(1, 3), "i-1-3", "Launched")
-    assert (made.launched_at, made.account, till_of_attempt(made)) == (born, "acme", TILL)
+    assert (made.launched_at, made.account) == (born, None), "its account is named by whoever writes it down"
     assert made.hourly_price == "1.90"
     assert made.offer is not None
     assert (made.offer.gpu_type, made.offer.gpu_count, made.offer.region) == ("A100-80GB-PCIE", 2, "us-east")
@@ -254,7 +252,7 @@ def test_an_attempt_is_reconstructed_from_token_machine_and_offer():
 
 
 def test_what_is_on_sale_no_more_is_told_by_the_request_itself():
-    made = reconstructed(WIPED, a_machine(1, sku="gone"), TILL, account="", offers=[], now=NOW)
+    made = reconstructed(WIPED, a_machine(1, sku="gone"), "vultr", [], now=NOW)
 
     assert made.launched_at == NOW
     assert made.offer is not None

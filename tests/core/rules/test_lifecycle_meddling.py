@@ -119,14 +119,14 @@ def test_what_was_let_go_and_lost_its_record_buys_nothing_again():
 def test_a_machine_that_is_not_on_record_is_adopted_again_in_every_state(deleting, earlier):
     """Also of a request that is being deleted: then its machine goes first, by the ordinary way."""
     instance = listed().instance
-    found = Unrecorded(a_machine(2), instance, settled=True)
+    found = Unrecorded(a_machine(2), instance, "vast/key", settled=True)
     sight = a_sight(*earlier, deleting=deleting, unrecorded=found, strays=("i-1 at vast",), settled=False)
 
-    assert next_step(sight) == Readopt(a_machine(2), instance)
+    assert next_step(sight) == Readopt(a_machine(2), instance, "vast/key")
 
 
 def test_before_it_is_adopted_again_every_provider_is_listed_once_more():
-    found = Unrecorded(a_machine(2), listed().instance, settled=False)
+    found = Unrecorded(a_machine(2), listed().instance, "vast/key", settled=False)
     step = next_step(a_sight(unrecorded=found, strays=("i-1 at vast",)))
 
     assert isinstance(step, Rest)
@@ -137,6 +137,6 @@ def test_before_it_is_adopted_again_every_provider_is_listed_once_more():
     "rest", [{"annotations": {"tgp.io/uid": "another"}}, {"finalizers": (), "annotations": {}}], ids=["copy", "new"]
 )
 def test_what_is_no_request_of_ours_adopts_nothing(rest):
-    found = Unrecorded(a_machine(2), listed().instance, settled=True)
+    found = Unrecorded(a_machine(2), listed().instance, "vast/key", settled=True)
 
     assert not isinstance(next_step(a_sight(unrecorded=found, **rest)), Readopt)
