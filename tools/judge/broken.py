@@ -28,6 +28,15 @@ def _tunnel(**said: Any) -> dict[str, Any]:
     return {"interface": "wg0", "addresses": ["10.8.0.2/24"], "wireguard": {"privateKey": "A" * 43 + "=", **said}}
 
 
+def _user_volume(match: str, **sizes: str) -> dict[str, Any]:
+    provisioning = {"diskSelector": {"match": match}, **(sizes or {"minSize": "10GB"})}
+    return document("UserVolumeConfig", name="a", provisioning=provisioning)
+
+
+def _encrypted(*keys: dict[str, Any]) -> dict[str, Any]:
+    return {**_user_volume("true"), "encryption": {"provider": "luks2", "keys": list(keys)}}
+
+
 _INTERFACE = "machine.network.interfaces[0]"
 _KUBESPAN = "machine.network.kubespan"
 _FILE = "machine.files[0]"
@@ -229,6 +238,66 @@ BROKEN: tuple[Broken, ...] = (
     Broken("rule without ports", add(document("NetworkRuleConfig", name="a", portSelector={"protocol": "tcp"}))),
     Broken("watchdog without device", add(document("WatchdogTimerConfig", timeout="1m"))),
     Broken("volume of another name", add(document("VolumeConfig", name="DATA"))),
+    Broken("VLAN's number", put(_INTERFACE, {"interface": "eth0", "vlans": [{"vlanId": 70000}]})),
+    Broken(
+        "bond's mode",
+        put(_INTERFACE, {"interface": "bond0", "bond": {"mode": "fast"}}),
+        where=f"{_INTERFACE}.bond.mode",
+    ),
+    Broken(
+        "bond's delay",
+        put(_INTERFACE, {"interface": "bond0", "bond": {"mode": "active-backup", "miimon": 100, "updelay": 150}}),
+        where=f"{_INTERFACE}.bond.updelay",
+    ),
+    Broken(
+        "member of a bond with an address",
+        put(
+            "machine.network.interfaces",
+            [{"interface": "bond0", "bond": {"interfaces": ["eth1"]}}, {"interface": "eth1", "dhcp": True}],
+        ),
+        where="machine.network.interfaces[1]",
+    ),
+    Broken("volume's selector of another type", add(_user_volume("disk.size > 10"))),
+    Broken("volume's selector of an unknown field", add(_user_volume("disk.sise > 10u"))),
+    Broken("volume's selector not closed", add(_user_volume("(disk.rotational"))),
+    Broken("volume's selector that selects nothing", add(_user_volume("disk.size"))),
+    Broken("volume smaller than its least", add(_user_volume("true", minSize="10GB", maxSize="5GB"))),
+    Broken("volume's key twice", add(_encrypted({"slot": 0, "nodeID": {}}, {"slot": 0, "nodeID": {}}))),
+    Broken("volume's key of no kind", add(_encrypted({"slot": 0}))),
+    Broken("ports that overlap", add(document("NetworkRuleConfig", name="a", portSelector={"ports": ["80-90", 85]}))),
+    Broken("watchdog too quick", add(document("WatchdogTimerConfig", device="/dev/watchdog0", timeout="500ms"))),
+    Broken("swap's share", add(document("ZswapConfig", maxPoolPercent=101)), since=11),
+    Broken("VLANConfig's number", add(document("VLANConfig", name="a", vlanID=4095, parent="eth0")), since=12),
+    Broken("BondConfig's mode", add(document("BondConfig", name="a", links=["eth0"], bondMode="fast")), since=12),
+    Broken("BondConfig without links", add(document("BondConfig", name="a", bondMode="802.3ad")), since=12),
+    Broken(
+        "DHCP by an identifier not given", add(document("DHCPv4Config", name="a", clientIdentifier="duid")), since=12
+    ),
+    Broken(
+        "link alias's selector",
+        add(document("LinkAliasConfig", name="a", selector={"match": "mac(link.driver) == 'a'"})),
+        since=12,
+    ),
+    Broken("OOM trigger", add(document("OOMConfig", triggerExpression="memory_full_avg10 > 12")), since=12),
+    Broken("OOM ranking", add(document("OOMConfig", cgroupRankingExpression="class == Burstable")), since=12),
+    Broken("routing rule's priority", add(document("RoutingRuleConfig", name="32766", table="100")), since=13),
+    Broken("blackhole of no network", add(document("BlackholeRouteConfig", name="10.0.0.1")), since=13),
+    Broken("VRF's table", add(document("VRFConfig", name="a", table="main")), since=13),
+    Broken("probe of nothing", add(document("TCPProbeConfig", name="a")), since=13),
+    Broken("image rule that does nothing", add(document("ImageVerificationConfig", rules=[{"image": "*"}])), since=13),
+    Broken(
+        "logical volume's mirrors",
+        add(
+            document(
+                "LVMLogicalVolumeConfig",
+                name="a",
+                type="linear",
+                mirrors=1,
+                provisioning={"volumeGroup": "a", "maxSize": "1GB"},
+            )
+        ),
+        since=14,
+    ),
     Broken("log destination", put("machine.logging.destinations", [{"endpoint": "https://a", "format": "json_lines"}])),
     Broken("log format", put("machine.logging.destinations", [{"endpoint": "tcp://a:1", "format": "text"}])),
     Broken("encryption without keys", put("machine.systemDiskEncryption", {"state": {"provider": "luks2"}})),

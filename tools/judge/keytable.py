@@ -17,7 +17,7 @@ FORMS = {
     "own:DiskSize": "=size",
     "own:InstallDiskSizeMatcher": "=sizes",
     "text:Size": "=space",
-    "text:ByteSize": "=space",
+    "text:ByteSize": "=bytes",
     "text:Addr": "=address",
     "text:Prefix": "=cidr",
     "text:AddrPort": "=addressport",
@@ -30,6 +30,22 @@ FORMS = {
     "text:VolumeType": "=volume",
     "text:RoutingTable": "=table",
     "text:DNSProtocol": "=dns",
+    "text:ADLACPActive": "=lacpactive",
+    "text:ADSelect": "=adselect",
+    "text:ARPAllTargets": "=arptargets",
+    "text:ARPValidate": "=arpvalidate",
+    "text:BondMode": "=bondmode",
+    "text:BondXmitHashPolicy": "=hashpolicy",
+    "text:FailOverMAC": "=failovermac",
+    "text:HardwareAddr": "=hardware",
+    "text:LACPRate": "=lacprate",
+    "text:LVMLogicalVolumeType": "=lvmtype",
+    "text:PrimaryReselect": "=reselect",
+    "text:RoutingRuleAction": "=ruleaction",
+    "text:VLANProtocol": "=vlanmode",
+    "text:WOLMode": "=wol",
+    "uint8": "=uint8",
+    "uint16": "=uint16",
 }
 SECTIONS: dict[str, Any] = {
     "own:PEMEncodedCertificateAndKey": {"crt": "own:Base64Bytes", "key": "own:Base64Bytes"},
@@ -46,9 +62,11 @@ def normal(shape: Any) -> Any:
     if isinstance(shape, str):
         if shape in SECTIONS:
             return normal(SECTIONS[shape])
+        if shape in FORMS:
+            return FORMS[shape]
         if shape.startswith("uint"):
             return "+"
-        return "#" if shape.startswith(("int", "float")) else FORMS.get(shape, "")
+        return "#" if shape.startswith(("int", "float")) else ""
     if isinstance(shape, list):
         return ["[]" if shape[0] == "list" else "{}", normal(shape[1])]
     if set(shape) == {"*"}:

@@ -6,41 +6,11 @@ from random import Random
 from typing import Any
 
 from tgp.core.model.talos import TalosVersion
-from tgp.core.rules.talos.keys import CLASSIC_KIND, Form, Shape, kinds
+from tgp.core.rules.talos.keys import CLASSIC_KIND, Form, Shape, kinds, unseen_kinds
 from tools.judge.paper import Paper, good
+from tools.judge.samples import samples
 
 MANY_DEEP = 4
-# Kinds that are checked as Talos validates them. Of the others the keys and forms are checked, and not what they say.
-DEEP = frozenset(
-    (
-        CLASSIC_KIND,
-        "DiscoveryServiceConfig",
-        "EnvironmentConfig",
-        "EventSinkConfig",
-        "ExtensionServiceConfig",
-        "HostnameConfig",
-        "KmsgLogConfig",
-        "KubeSpanConfig",
-        "KubeSpanEndpointsConfig",
-        "LinkConfig",
-        "NetworkDefaultActionConfig",
-        "NetworkRuleConfig",
-        "RegistryAuthConfig",
-        "RegistryMirrorConfig",
-        "RegistryTLSConfig",
-        "ResolverConfig",
-        "SideroLinkConfig",
-        "StaticHostConfig",
-        "SysctlConfig",
-        "SysfsConfig",
-        "TimeSyncConfig",
-        "TrustedRootsConfig",
-        "UserVolumeConfig",
-        "VolumeConfig",
-        "WatchdogTimerConfig",
-        "WireguardConfig",
-    )
-)
 _TEXTS = (
     "",
     "a",
@@ -83,14 +53,171 @@ _WRONG: tuple[Any, ...] = (
 )
 
 
+# Of texts with a meaning of their own, by key: some right, some wrong.
+_EXPRESSIONS = (
+    "true",
+    "disk.transport == 'nvme'",
+    "disk.size > 100u * GiB && !system_disk",
+    "disk.size > 10",
+    "disk.sise > 10u",
+    "disk.size",
+    "volume.label.startsWith('a')",
+    "volume.name in ['a', 'b'] || volume.partition_index == 1u",
+    "link.driver == 'virtio_net' && glob('eth*', link.alias)",
+    "mac(link.hardware_addr) == '00:00'",
+    "mac(link.driver) == 'a'",
+    "link.alt_names.exists(n, n.startsWith('e'))",
+    "'nvme' in disk.symlinks",
+    "disk.symlinks.all(s, s.contains('/dev/disk'))",
+    "size(disk.model) > 3",
+    "disk.model.matches('(')",
+    "disk.model.lower() == 'a'",
+    "has(disk.model)",
+    "has(disk)",
+    "memory_full_avg10 > 12.0",
+    "memory_full_avg10 > 12",
+    "qos_memory_current[System] > 1.0",
+    "multiply_qos_vectors(qos_memory_full_avg10, {System: 1.0}) > 5.0",
+    "d_qos_memory_full_total[Guaranteed] + 1.0 < 3.0",
+    "time_since_trigger > duration('30s')",
+    "memory_max.orValue(0u) > 5u ? 1.0 : 2.0",
+    "double(memory_current.orValue(0u))",
+    "path.contains('kubepods') ? 1.0 : 0.0",
+    "{Besteffort: 1.0, Burstable: 0.5}[class]",
+    "class == Burstable",
+    "1.5",
+    "1",
+    "'a",
+    "a ==",
+    "(true",
+    "true)",
+    "disk.transport = 'nvme'",
+    "system_disk and true",
+    "!disk.rotational ? true : false",
+    "-disk.size > 1u",
+    "disk.size * 2u % 3u == 1u",
+    "1 / 0 == 1",
+    "dyn(disk.size) > 1",
+    "int(disk.size) > 1",
+    "'\\q' == 'q'",
+    "if",
+    "disk.size == 99999999999999999999u",
+    "",
+)
+_NAMES = (
+    "a",
+    "10.0.0.1",
+    "STATE",
+    "EPHEMERAL",
+    "",
+    "a b",
+    "x" * 40,
+    "x" * 64,
+    "10.0.0.0/8",
+    "1000",
+    "0",
+    "32766",
+    "net%d",
+)
+_BOND_WORDS = ("", "802.3ad", "active-backup", "balance-tlb", "slow", "fast", "all", "none", "layer2", "stable", "word")
+_BY_KEY: dict[str, tuple[Any, ...]] = {
+    "match": _EXPRESSIONS,
+    "triggerExpression": _EXPRESSIONS,
+    "cgroupRankingExpression": _EXPRESSIONS,
+    "name": _NAMES,
+    "vlanId": (0, 1, 4094, 4095, 65535, 65536, 70000, -1, "5"),
+    "vlanID": (0, 1, 4094, 4095, 65535, 65536, 70000, -1, "5"),
+    "maxPoolPercent": (0, 100, 101, -1),
+    "minSize": ("10GB", "30GiB", "", "-1GB", "big", "0", "5%"),
+    "maxSize": ("10GB", "5MB", "", "-1GB", "50%", "101%", "-5%", "big", "99999999EB"),
+    "ports": ([80, 443], ["80-90", 85], ["80"], [70000], ["9-8"], []),
+    "table": ("main", "100", "local", "unspec", "253", ""),
+    "pcrs": ([0, 7], [24], [-1], []),
+    "hardwareAddr": ("2e:3c:4d:5e:6f:70", "2e:3", "word", ""),
+    "duidRaw": ("00:01", "0001", "word", ""),
+    "endpoint": ("10.0.0.1:80", "a:80", "a", "https://a:80", ""),
+    "certificates": ("", "word"),
+    "ca": ("", "word", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+    "type": ("xfs", "ext4", "btrfs", "linear", "raid0", "raid1", "raid10", "word", ""),
+    "mode": _BOND_WORDS,
+    "bondMode": _BOND_WORDS,
+    "lacpRate": _BOND_WORDS,
+    "arpValidate": _BOND_WORDS,
+    "arpAllTargets": _BOND_WORDS,
+    "primaryReselect": (*_BOND_WORDS, "always", "better"),
+    "failOverMac": (*_BOND_WORDS, "follow", "1", "3"),
+    "adSelect": (*_BOND_WORDS, "count"),
+    "xmitHashPolicy": (*_BOND_WORDS, "layer3+4"),
+    "updelay": (0, 100, 150, 200),
+    "downdelay": (0, 100, 150, 200),
+    "miimon": (0, 100),
+    "failureThreshold": (0, 3, -1),
+}
+_USUAL = 0.8  # how often a key gets one of its own values, where it has some
+_BONDED = {"interface": "bond0", "bond": {"interfaces": ["eth1", "eth2"], "mode": "802.3ad", "miimon": 100}}
+_TAGGED = {"interface": "eth0", "vlans": [{"vlanId": 5, "addresses": ["10.5.0.7/24"]}]}
+
+
 def mutants(version: TalosVersion, seed: int) -> Iterator[tuple[str, Paper]]:
     """Without an end, each with a name that says what was done to it."""
     luck = Random(f"{version} {seed}")
-    known = {kind: shape for kind, shape in kinds(version.minor).items() if kind in DEEP}
+    minor = version.minor
+    known = {kind: shape for kind, shape in kinds(minor).items() if kind not in unseen_kinds(minor)}
     base = good(version)
     while True:
         paper = copy.deepcopy(base)
-        yield _changed(paper, known, luck), paper
+        if luck.random() < 0.5:
+            yield _changed(paper, known, luck), paper
+        else:
+            yield _bent(paper, known, minor, luck), paper
+
+
+def _bent(paper: Paper, known: Mapping[str, Shape], minor: int, luck: Random) -> str:
+    """A good document of one kind, or a good interface of the classic one, with one or two places changed."""
+    whole = samples(minor)
+    kind = luck.choice(sorted(whole) + [CLASSIC_KIND] * 6)
+    if kind == CLASSIC_KIND:
+        at, shape = copy.deepcopy(luck.choice((_BONDED, _TAGGED))), known[kind]
+        paper[0]["machine"].setdefault("network", {})["interfaces"] = [at]
+        for key in ("machine", "network", "interfaces"):
+            shape = shape.keys[key]
+        assert shape.of is not None
+        shape = shape.of
+    else:
+        at, shape = whole[kind], known[kind]
+        paper[:] = [each for each in paper if each.get("kind") != kind]
+        paper.append(at)
+    return f"{kind}: " + "; ".join(_bend(at, shape, luck) for _ in range(luck.choice((1, 1, 2))))
+
+
+def _bend(at: Any, shape: Shape, luck: Random) -> str:
+    done = ""
+    while True:
+        key = luck.choice([each for each in sorted(shape.keys) if each in at] * 3 + sorted(shape.keys))
+        done += f".{key}"
+        inner = shape.keys[key]
+        held = at.get(key)
+        if inner.form is Form.SECTION and isinstance(held, dict) and inner.keys and luck.random() < 0.9:
+            at, shape = held, inner
+            continue
+        of = inner.of
+        if of is not None and of.form is Form.SECTION and isinstance(held, list) and held and luck.random() < 0.9:
+            within = luck.randrange(len(held))
+            if isinstance(held[within], dict) and of.keys:
+                at, shape = held[within], of
+                done += f"[{within}]"
+                continue
+        if luck.random() < 0.15:
+            at.pop(key, None)
+            return f"without {done}"
+        at[key] = _of_key(key, inner, luck, 1)
+        return f"{done} = {at[key]!r}"
+
+
+def _of_key(key: str, shape: Shape, luck: Random, depth: int) -> Any:
+    if key in _BY_KEY and shape.form is not Form.SECTION and luck.random() < _USUAL:
+        return copy.deepcopy(luck.choice(_BY_KEY[key]))
+    return _made(shape, luck, depth)
 
 
 def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
@@ -103,7 +230,7 @@ def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
         if at is None:
             at = {"apiVersion": "v1alpha1", "kind": kind}
             if "name" in shape.keys:
-                at["name"] = luck.choice(("a", "10.0.0.1", "STATE", ""))
+                at["name"] = luck.choice(_NAMES)
             paper.append(at)
             if luck.random() < 0.7:
                 _fill(at, shape, luck)
@@ -124,7 +251,7 @@ def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
                 at.pop(gone, None)
                 return f"{done} without {gone}"
             continue
-        at[key] = _made(inner, luck, 0)
+        at[key] = _of_key(key, inner, luck, 0)
         return f"{done} = {at[key]!r}"
     return done
 
@@ -132,7 +259,7 @@ def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
 def _fill(at: dict[str, Any], shape: Shape, luck: Random) -> None:
     for key, inner in shape.keys.items():
         if key not in at and luck.random() < 0.6:
-            at[key] = _made(inner, luck, 1)
+            at[key] = _of_key(key, inner, luck, 1)
 
 
 def _made(shape: Shape, luck: Random, depth: int) -> Any:
@@ -143,7 +270,7 @@ def _made(shape: Shape, luck: Random, depth: int) -> Any:
             made: dict[str, Any] = {}
             for key, inner in shape.keys.items():
                 if luck.random() < 0.5:
-                    made[key] = _made(inner, luck, depth + 1)
+                    made[key] = _of_key(key, inner, luck, depth + 1)
             return made
         case Form.LIST:
             return [_made(shape.of or shape, luck, depth + 1) for _ in range(luck.randint(0, 2))]
@@ -156,8 +283,10 @@ def _made(shape: Shape, luck: Random, depth: int) -> Any:
         case Form.DURATION:
             return luck.choice(("10s", "1h30m", "0", 5, "-1s", "1.5h"))
         case Form.COUNT:
-            return luck.choice((0, 1, 1280, 65536, -1))
-        case Form.SIZE | Form.SIZES | Form.SPACE:
+            return luck.choice((0, 1, 255, 256, 1280, 65535, 65536, -1))
+        case Form.COUNT8 | Form.COUNT16:
+            return luck.choice((0, 1, 255, 256, 65535, 65536, -1))
+        case Form.SIZE | Form.SIZES | Form.SPACE | Form.BYTES:
             return luck.choice(("10GB", ">= 1TB", "50%", "-5GiB", "big", "", 7))
         case (
             Form.ACTION | Form.AUTO | Form.ENCRYPTION | Form.FILESYSTEM | Form.IDENTIFIER | Form.PROTOCOL | Form.VOLUME

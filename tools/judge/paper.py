@@ -82,6 +82,11 @@ def add(*documents: Any) -> Change:
     return lambda paper: [*paper, *copy.deepcopy(documents)]
 
 
+def only(document: dict[str, Any]) -> Change:
+    """In place of whatever there is of its kind."""
+    return lambda paper: [*(each for each in paper if each.get("kind") != document["kind"]), copy.deepcopy(document)]
+
+
 def document(kind: str, **said: Any) -> dict[str, Any]:
     return {"apiVersion": "v1alpha1", "kind": kind, **said}
 

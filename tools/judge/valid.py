@@ -5,7 +5,8 @@ from typing import Any
 
 from tgp.core.model.talos import TalosVersion
 from tools.judge.bench import Judge, Wish
-from tools.judge.paper import Change, add, document, pem, put
+from tools.judge.paper import Change, add, document, only, pem, put
+from tools.judge.samples import SAMPLES
 
 KUBERNETES_AHEAD = 23  # Talos 1.10 came with Kubernetes 1.33, and so on
 
@@ -262,6 +263,12 @@ ADDITIONS: tuple[Addition, ...] = (
         since=13,
     ),
     Addition("sysctls of their own kind", add(document("SysctlConfig", params={"vm.nr_hugepages": "1024"})), since=14),
+)
+
+ADDITIONS += tuple(
+    Addition(f"a good {each['kind']}", only(each), since)
+    for since, each in SAMPLES
+    if each["kind"] != "ExtensionServiceConfig"  # the one of the mesh is there already
 )
 
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 class Severity(StrEnum):
     ERROR = "error"  # Talos refuses it, or the node never joins
     WARNING = "warning"  # it works, and is not what one wants
+    UNCHECKED = "unchecked"  # passed through: only Talos can tell, once the machine is there
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -3,15 +3,25 @@
 import re
 from collections.abc import Iterator
 from ipaddress import ip_address
+from itertools import pairwise
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from tgp.core.model.machine_config import Finding
-from tgp.core.rules.talos.checks_network import has_port
-from tgp.core.rules.talos.pages import Config, Page, as_text
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
 
-_VOLUMES = ("STATE", "EPHEMERAL", "IMAGECACHE")
+from tgp.core.model.machine_config import Finding
+from tgp.core.rules.talos import expressions
+from tgp.core.rules.talos.checks_loader import duration
+from tgp.core.rules.talos.checks_network import has_port
+from tgp.core.rules.talos.checks_storage import check_expression
+from tgp.core.rules.talos.pages import Config, Page, as_text
+from tgp.core.rules.talos.stream import Path
+
+LEAST_WATCHDOG_S = 10
+
 _ENVIRONMENT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_VOLUME_NAME = re.compile(r"[A-Za-z0-9-]{1,34}\Z")
 
 
 def check_extension_services(config: Config) -> Iterator[Finding]:
@@ -67,7 +77,11 @@ def check_addresses(config: Config) -> Iterator[Finding]:
         url = _url(page.text("url"))
         if not page.name:
             yield page.error(("name",), "is missing")
-        if url.scheme not in {"tcp", "udp"} or url.path not in {"", "/"} or ":" not in url.netloc:
+        if (
+            url.scheme not in {"tcp", "udp"}
+            or url.path not in {"", "/"}
+            or not url.netloc.rpartition("]")[2].partition(":")[2]
+        ):
             yield page.error(("url",), "must be tcp://host:port or udp://host:port")
     for page in config.of_kind("EventSinkConfig"):
         if not has_port(page.text("endpoint")):
@@ -100,10 +114,29 @@ def _registry_auth(page: Page) -> Iterator[Finding]:
 def _registry_tls(page: Page) -> Iterator[Finding]:
     if not page.name:
         yield page.error(("name",), "is missing: the registry, such as docker.io")
-    for path in (("ca",), ("clientIdentity", "cert"), ("clientIdentity", "key")):
-        text = page.text(*path)
-        if (text or (path[0] == "clientIdentity" and page.has("clientIdentity"))) and "-----BEGIN " not in text:
-            yield page.error(path, "must be PEM")
+    identity = page.at("clientIdentity") is not None
+    for path, wanted, readable in (
+        (("ca",), bool(page.text("ca")), _is_certificate),
+        (("clientIdentity", "cert"), identity, _is_certificate),
+        (("clientIdentity", "key"), identity, _is_private_key),
+    ):
+        if wanted and not readable(page.text(*path)):
+            yield page.error(path, "must be PEM, and of the right kind")
+
+
+def _is_certificate(text: str) -> bool:
+    try:
+        return bool(x509.load_pem_x509_certificates(text.encode()))
+    except ValueError:
+        return False
+
+
+def _is_private_key(text: str) -> bool:
+    try:
+        serialization.load_pem_private_key(text.encode(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def check_rules(config: Config) -> Iterator[Finding]:
@@ -113,9 +146,13 @@ def check_rules(config: Config) -> Iterator[Finding]:
         ports = page.items("portSelector", "ports")
         if not ports:
             yield page.error(("portSelector", "ports"), "is missing")
-        for index, port in enumerate(ports):
-            if not _is_port_range(as_text(port)):
+        ranges = [_port_range(port) for port in ports]
+        for index, found in enumerate(ranges):
+            if found is None or found[0] > found[1]:
                 yield page.error(("portSelector", "ports", index), "must be a port, or two with a - between them")
+        listed = sorted(found for found in ranges if found is not None)
+        if any(later[0] <= former[1] for former, later in pairwise(listed)):
+            yield page.error(("portSelector", "ports"), "name a port twice")
         for index in range(len(page.items("ingress"))):
             if not page.text("ingress", index, "subnet"):
                 yield page.error(("ingress", index, "subnet"), "is missing")
@@ -125,40 +162,46 @@ def check_runtime(config: Config) -> Iterator[Finding]:
     for page in config.of_kind("WatchdogTimerConfig"):
         if not page.text("device"):
             yield page.error(("device",), "is missing: such as /dev/watchdog0")
-        timeout = page.text("timeout")
-        if timeout.startswith("-") or _seconds(timeout) in range(1, 10):
-            yield page.error(("timeout",), "must be at least 10s")
+        timeout = duration(page.text("timeout"))
+        if timeout is not None and timeout != 0 and timeout < LEAST_WATCHDOG_S:
+            yield page.error(("timeout",), f"must be at least {LEAST_WATCHDOG_S}s")
+    for page in config.of_kind("OOMConfig"):
+        yield from check_expression(config, page, ("triggerExpression",), expressions.oom_trigger, needed=False)
+        yield from check_expression(config, page, ("cgroupRankingExpression",), expressions.oom_ranking, needed=False)
+        if page.text("sampleInterval").startswith("-"):
+            yield page.error(("sampleInterval",), "cannot be negative")
+    for page in config.of_kind("PCIDriverRebindConfig"):
+        yield page.unchecked((), "depends on the machine: Talos refuses it where there is no IOMMU")
     for page in config.of_kind("EnvironmentConfig"):
         for name in page.section("variables"):
             if not _ENVIRONMENT_NAME.match(name):
                 yield page.error(("variables", name), "is no name of an environment variable")
 
 
-def check_volumes(config: Config) -> Iterator[Finding]:
-    for kind in ("VolumeConfig", "UserVolumeConfig"):
-        for page in config.of_kind(kind):
-            if any(value not in (None, "", 0, [], {}) for value in page.section("encryption").values()):
-                yield from _encryption(page)
-    for page in config.of_kind("VolumeConfig"):
-        if page.name not in _VOLUMES:
-            yield page.error(("name",), f"must be one of {', '.join(_VOLUMES)}")
-        if page.name == "STATE" and page.section("provisioning"):
-            yield page.error(("provisioning",), "cannot be said of the STATE volume")
-    for page in config.of_kind("UserVolumeConfig"):
-        if not _VOLUME_NAME.match(page.name):
-            yield page.error(("name",), "must be 1 to 34 letters, digits and hyphens")
-        kind = page.text("volumeType") or "partition"
-        provisioning = page.section("provisioning")
-        if kind not in {"partition", "disk", "directory"}:
-            yield page.error(("volumeType",), "must be partition, disk or directory")
-        elif kind == "directory" and (provisioning or page.section("encryption") or page.section("filesystem")):
-            yield page.error(("volumeType",), "directory goes with no provisioning, encryption or filesystem")
-        elif kind != "directory" and not page.text("provisioning", "diskSelector", "match"):
-            yield page.error(("provisioning", "diskSelector", "match"), "is missing: which disk")
-        elif kind == "partition" and not (page.text("provisioning", "minSize") or page.text("provisioning", "maxSize")):
-            yield page.error(("provisioning",), "must have a minSize, a maxSize, or both")
-        if page.text("filesystem", "type") not in {"", "xfs", "ext4"}:
-            yield page.error(("filesystem", "type"), "must be xfs or ext4")
+def check_images(config: Config) -> Iterator[Finding]:
+    for page in config.of_kind("ImageCacheConfig"):
+        classic = config.classic
+        if classic is not None and classic.at("machine", "features", "imageCache") is not None:
+            yield page.error((), "and machine.features.imageCache are both there: keep this one")
+    for page in config.of_kind("ImageVerificationConfig"):
+        for index in range(len(page.items("rules"))):
+            yield from _verification(page, ("rules", index))
+
+
+def _verification(page: Page, path: Path) -> Iterator[Finding]:
+    if not page.text(*path, "image"):
+        yield page.error((*path, "image"), "is missing: which images, such as docker.io/library/*")
+    said = [key for key in ("skip", "deny") if page.truth(*path, key)]
+    said += [key for key in ("keyless", "publicKey") if page.at(*path, key) is not None]
+    if len(said) != 1:
+        yield page.error(path, "must have one of skip, deny, keyless and publicKey")
+    if "keyless" in said:
+        if not page.text(*path, "keyless", "issuer"):
+            yield page.error((*path, "keyless", "issuer"), "is missing")
+        if not page.text(*path, "keyless", "subject") and not page.text(*path, "keyless", "subjectRegex"):
+            yield page.error((*path, "keyless", "subject"), "is missing, and subjectRegex too")
+    if "publicKey" in said and not page.text(*path, "publicKey", "certificate"):
+        yield page.error((*path, "publicKey", "certificate"), "is missing")
 
 
 def check_discovery_service(config: Config) -> Iterator[Finding]:
@@ -178,13 +221,6 @@ def check_parameters(config: Config) -> Iterator[Finding]:
         for page in config.of_kind(kind):
             if "" in page.section("params"):
                 yield page.error(("params",), "holds a parameter without a name")
-
-
-def _encryption(page: Page) -> Iterator[Finding]:
-    if page.text("encryption", "provider") != "luks2":
-        yield page.error(("encryption", "provider"), "must be luks2")
-    if not page.items("encryption", "keys"):
-        yield page.error(("encryption", "keys"), "is missing: what it is encrypted with")
 
 
 def check_resolvers(config: Config) -> Iterator[Finding]:
@@ -228,14 +264,10 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _is_port_range(text: str) -> bool:
-    first, dash, last = text.partition("-")
-    bounds = [first, last] if dash else [first]
-    numbers = [int(bound) for bound in bounds if bound.isdecimal() and int(bound) < 65536]
-    return len(numbers) == len(bounds) and numbers == sorted(numbers)
-
-
-def _seconds(text: str) -> int:
-    """Of a length of time in seconds alone; anything else is taken for long enough."""
-    found = re.match(r"(\d+)(?:\.\d+)?s\Z", text)
-    return int(found[1]) if found else 3600
+def _port_range(port: Any) -> tuple[int, int] | None:
+    """A number is one port; a text is two with a hyphen between them. None: it is neither."""
+    text = as_text(port)
+    first, dash, last = text.partition("-") if isinstance(port, str) else (text, "-", text)
+    if not dash or not all(each.isascii() and each.isdecimal() and int(each) < 65536 for each in (first, last)):
+        return None
+    return int(first), int(last)

@@ -9,7 +9,8 @@ from ipaddress import ip_address, ip_interface
 from typing import Any
 
 from tgp.core.model.machine_config import Finding
-from tgp.core.rules.talos.keys import CLASSIC_KIND, Form, Shape, control_plane_kinds, first_minor, kinds
+from tgp.core.rules.talos import bonds
+from tgp.core.rules.talos.keys import CLASSIC_KIND, Form, Shape, control_plane_kinds, first_minor, kinds, unseen_kinds
 from tgp.core.rules.talos.pages import Config, Page, as_text, as_truth
 from tgp.core.rules.talos.stream import Path
 
@@ -28,7 +29,13 @@ YOUNG_KEYS: dict[tuple[str, Path], tuple[int, int]] = {
 # Arguments can be lists since 1.13, and are read as such since 1.13.6: the search for unknown keys stumbled over them.
 _LISTS_OF_ARGUMENTS_SINCE = (13, 6)
 _DURATION = re.compile(r"[-+]?(?:0|(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+\Z")
-_SIZE = re.compile(r"[0-9][0-9,]*(?:\.[0-9]*)?\s*(?:[kmgtpe]i?)?b?\s*\Z", re.IGNORECASE)
+_DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+_SIZE = re.compile(r"([0-9][0-9,]*(?:\.[0-9]*)?)\s*([kmgtpe]i?)?b?\s*\Z", re.IGNORECASE)
+_UNITS = {"": 1} | {f"{unit}i": 1024**power for power, unit in enumerate("kmgtpe", 1)}
+_UNITS |= {unit: 1000**power for power, unit in enumerate("kmgtpe", 1)}
+_PERCENT = re.compile(r"-?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)%\Z")
+_HARDWARE = re.compile(r"(?:[0-9A-Fa-f]{2})*\Z")
 _PLACEHOLDER = re.compile(r"\{\{[^{}\n]{0,80}\}\}")
 
 
@@ -51,6 +58,8 @@ def check_kinds(config: Config) -> Iterator[Finding]:
             yield page.error(("kind",), _unknown_kind(page.kind, minor, known))
         elif page.kind != CLASSIC_KIND and page.text("apiVersion") != API_VERSION:
             yield page.error(("apiVersion",), f"must be {API_VERSION}")
+        elif page.kind in unseen_kinds(minor):
+            yield page.unchecked((), f"is a kind of which nothing but the name is known for Talos 1.{minor}")
 
 
 def _unknown_kind(kind: str, minor: int, known: Any) -> str:
@@ -168,21 +177,49 @@ def _is_count(value: Any, _text: str) -> bool:
     return _is_number(value, "") and 0 <= value < 2**32
 
 
+def _below(bound: int) -> tuple[Callable[[Any, str], bool], str]:
+    return lambda value, _text: _is_number(value, "") and 0 <= value < bound, f"a number from 0 to {bound - 1}"
+
+
 def _is_duration(value: Any, text: str) -> bool:
     return isinstance(value, str) and _DURATION.match(text) is not None
 
 
+def duration(text: str) -> float | None:
+    """In seconds; None: it is no length of time."""
+    if not _DURATION.match(text):
+        return None
+    found = sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(text))
+    return -found if text.startswith("-") else found
+
+
 def _is_size(_value: Any, text: str) -> bool:
-    return _SIZE.match(text) is not None
+    return byte_size(text) is not None
+
+
+def byte_size(text: str) -> int | None:
+    """Of `100GB`, `1.5 TiB` or `4096`; None: it is no size, or none that fits 64 bits."""
+    found = _SIZE.match(text)
+    if found is None:
+        return None
+    value = int(float(found[1].replace(",", "")) * _UNITS[(found[2] or "").lower()])
+    return value if value < 2**64 else None
 
 
 def _are_sizes(_value: Any, text: str) -> bool:
-    return _SIZE.match(re.sub(r"\A\s*(?:>=|<=|>|<|==)?\s*", "", text)) is not None
+    return byte_size(re.sub(r"\A\s*(?:>=|<=|>|<|==)?\s*", "", text)) is not None
+
+
+def _are_bytes(_value: Any, text: str) -> bool:
+    return not text or byte_size(text.removeprefix("-")) is not None
 
 
 def _is_space(_value: Any, text: str) -> bool:
     """Of a disk: bytes, a part of it, or (negative) what shall stay free."""
-    return not text or re.match(r"-?[0-9.]+%\Z", text) is not None or _SIZE.match(text.removeprefix("-")) is not None
+    if "%" in text:
+        found = _PERCENT.match(text)
+        return found is not None and float(found[1]) <= 100
+    return _are_bytes(_value, text)
 
 
 def _is_table(_value: Any, text: str) -> bool:
@@ -190,7 +227,9 @@ def _is_table(_value: Any, text: str) -> bool:
 
 
 def _one_of(*words: str) -> tuple[Callable[[Any, str], bool], str]:
-    return lambda _value, text: text in words, f"one of {', '.join(words)}"
+    """In any case of letters, as Talos reads words."""
+    known = {word.lower() for word in words}
+    return lambda _value, text: text.lower() in known, f"one of {', '.join(words)}"
 
 
 def _reads(reader: Callable[[str], object]) -> Callable[[Any, str], bool]:
@@ -250,12 +289,32 @@ _TESTS: dict[Form, tuple[Callable[[Any, str], bool], str]] = {
     Form.SIZE: (_is_size, "a size, such as 100GB"),
     Form.SIZES: (_are_sizes, "a size, such as >= 100GB"),
     Form.SPACE: (_is_space, "a size, such as 100GB or 50%"),
+    Form.BYTES: (_are_bytes, "a size, such as 100GB"),
+    Form.COUNT8: _below(2**8),
+    Form.COUNT16: _below(2**16),
+    Form.AD_SELECT: _one_of(*bonds.AD_SELECTS),
+    Form.ARP_TARGETS: _one_of(*bonds.ARP_TARGETS),
+    Form.ARP_VALIDATE: _one_of(*bonds.ARP_VALIDATIONS),
+    Form.BOND_MODE: _one_of(*bonds.MODES),
+    Form.FAIL_OVER_MAC: (lambda _value, text: text in {"", *bonds.FAIL_OVERS, "0", "1", "2"}, bonds.FAIL_OVER_WORDS),
+    Form.HASH_POLICY: _one_of(*bonds.HASH_POLICIES),
+    Form.LACP_ACTIVE: _one_of("on", "off"),
+    Form.LACP_RATE: _one_of(*bonds.LACP_RATES),
+    Form.RESELECT: _one_of(*bonds.RESELECTIONS),
+    Form.HARDWARE: (
+        lambda _value, text: _HARDWARE.match(text.replace(":", "")) is not None,
+        "bytes in hexadecimal, such as 2e:3c:4d:5e:6f:70",
+    ),
+    Form.LVM_TYPE: _one_of("linear", "raid0", "raid1", "raid10"),
+    Form.RULE_ACTION: _one_of("unspec", "unicast", "blackhole", "unreachable", "prohibit"),
+    Form.VLAN_MODE: _one_of("802.1q", "802.1ad"),
+    Form.WAKE_ON_LAN: _one_of("phy", "unicast", "multicast", "broadcast", "magic", "magicsecure", "filter"),
     Form.ACTION: _one_of("accept", "block"),
     Form.DNS: _one_of("Do53", "DoT", "DoH"),
     Form.TABLE: (_is_table, "main, local, default, unspec, or a number from 1 to 252"),
     Form.AUTO: _one_of("stable", "off", "talos-addr"),
     Form.ENCRYPTION: _one_of("luks2", "none"),
-    Form.FILESYSTEM: _one_of("xfs", "ext4", "vfat", "iso9660", "swap", "none", "virtiofs"),
+    Form.FILESYSTEM: _one_of("xfs", "ext4", "vfat", "iso9660", "swap", "none", "virtiofs", "btrfs"),
     Form.IDENTIFIER: _one_of("mac", "duid", "none"),
     Form.PROTOCOL: _one_of("tcp", "udp", "icmp", "icmpv6"),
     Form.VOLUME: _one_of("partition", "disk", "directory", "tmpfs", "symlink", "overlay", "external"),

@@ -67,6 +67,12 @@ def check_features(config: Config) -> Iterator[Finding]:
         yield page.error((*features, "nodeAddressSortAlgorithm"), "must be v1 or v2")
 
 
+def check_runtime_spec(config: Config) -> Iterator[Finding]:
+    page, path = config.classic, ("machine", "baseRuntimeSpecOverrides")
+    if page is not None and page.section(*path):
+        yield page.unchecked(path, "is read as a container runtime's own specification, which is not looked into")
+
+
 def check_install(config: Config) -> Iterator[Finding]:
     page = config.classic
     if page is None:

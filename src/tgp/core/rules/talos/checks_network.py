@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address, ip_interface
 
 from tgp.core.model.machine_config import Finding
+from tgp.core.rules.talos.bonds import check_bond
 from tgp.core.rules.talos.checks_node import is_subnet_or_address
 from tgp.core.rules.talos.pages import Config, Page, as_text
 from tgp.core.rules.talos.stream import Path
@@ -28,6 +29,27 @@ def check_interfaces(config: Config) -> Iterator[Finding]:
                 yield from _interface(page, path)
 
 
+def check_members(config: Config) -> Iterator[Finding]:
+    """A link that is a part of a bond or a bridge is part of that one, and has no address of its own."""
+    page = config.classic
+    if page is None:
+        return
+    whose: dict[str, str] = {}
+    interfaces: Path = ("machine", "network", "interfaces")
+    for index in range(len(page.items(*interfaces))):
+        path = (*interfaces, index)
+        name = page.text(*path, "interface")
+        part = "bridge" if page.at(*path, "bridge") is not None else "bond"
+        for number, member in enumerate(page.items(*path, part, "interfaces")):
+            if whose.setdefault(as_text(member), name) != name:
+                yield page.error((*path, part, "interfaces", number), "is a part of another bond or bridge too")
+    for index in range(len(page.items(*interfaces))):
+        path = (*interfaces, index)
+        addressed = page.truth(*path, "dhcp") or page.text(*path, "cidr") or page.items(*path, "addresses")
+        if page.text(*path, "interface") in whose and addressed and not page.truth(*path, "ignore"):
+            yield page.error(path, "is a part of a bond or a bridge, and has addresses of its own")
+
+
 def _shared_address(page: Page, path: Path) -> Iterator[Finding]:
     vlans = [(*path, "vlans", index) for index in range(len(page.items(*path, "vlans")))]
     for each in (path, *vlans):
@@ -39,7 +61,7 @@ def _interface(page: Page, path: Path) -> Iterator[Finding]:
     named, selected = bool(page.text(*path, "interface")), page.at(*path, "deviceSelector") is not None
     if named == selected:
         yield page.error(path, "must have either an interface or a deviceSelector")
-    if selected and not page.section(*path, "deviceSelector"):
+    if selected and all(said in (None, "") for said in page.section(*path, "deviceSelector").values()):
         yield page.error((*path, "deviceSelector"), "selects nothing")
     if page.text(*path, "cidr"):
         yield page.error((*path, "cidr"), "is no longer read without a warning: write addresses")
@@ -47,6 +69,9 @@ def _interface(page: Page, path: Path) -> Iterator[Finding]:
         if not is_subnet_or_address(as_text(address)):
             yield page.error((*path, "addresses", index), "is no address, such as 10.8.0.7/24")
     for index in range(len(page.items(*path, "vlans"))):
+        old = (*path, "vlans", index, "cidr")
+        if page.text(*old) and (page.items(*old[:-1], "addresses") or not is_subnet_or_address(page.text(*old))):
+            yield page.error(old, "is the old way to say it: write addresses")
         for number, address in enumerate(page.items(*path, "vlans", index, "addresses")):
             if not is_subnet_or_address(as_text(address)):
                 yield page.error((*path, "vlans", index, "addresses", number), "is no address, such as 10.8.0.7/24")
@@ -54,6 +79,8 @@ def _interface(page: Page, path: Path) -> Iterator[Finding]:
         yield from _route(page, (*path, "routes", index))
     if page.at(*path, "bond") is not None and page.at(*path, "bridge") is not None:
         yield page.error(path, "cannot be a bond and a bridge at once")
+    if page.at(*path, "bond") is not None:
+        yield from check_bond(page, (*path, "bond"))
     if page.at(*path, "wireguard") is not None:
         yield from _tunnel(page, (*path, "wireguard"))
 
@@ -62,7 +89,7 @@ def _route(page: Page, path: Path) -> Iterator[Finding]:
     network, gateway, source = (page.text(*path, key) for key in ("network", "gateway", "source"))
     if not network and not gateway:
         yield page.error(path, "must have a network, a gateway, or both")
-    if network and not ("/" in network and is_subnet_or_address(network)):
+    if network and not is_network(network):
         yield page.error((*path, "network"), "is no network, such as 10.0.0.0/8")
     for key, value in (("gateway", gateway), ("source", source)):
         if value and not _is_address(value):
@@ -83,7 +110,7 @@ def _tunnel(page: Page, path: Path) -> Iterator[Finding]:
         if endpoint and not has_port(endpoint):
             yield page.error((*peer, "endpoint"), "must be host:port, an IPv6 address in square brackets")
         for number, allowed in enumerate(page.items(*peer, "allowedIPs")):
-            if not ("/" in as_text(allowed) and is_subnet_or_address(as_text(allowed))):
+            if not is_network(as_text(allowed)):
                 yield page.error((*peer, "allowedIPs", number), "is no network, such as 10.8.0.0/24")
         if page.text(*peer, "persistentKeepaliveInterval").startswith("-"):
             yield page.error((*peer, "persistentKeepaliveInterval"), "cannot be negative")
@@ -95,7 +122,15 @@ def check_tunnel_documents(config: Config) -> Iterator[Finding]:
         port = page.at("listenPort")
         if isinstance(port, int) and not 0 <= port <= 65535:
             yield page.error(("listenPort",), "must be 0 to 65535")
-    for kind in ("WireguardConfig", "LinkConfig", "BondConfig", "BridgeConfig", "VLANConfig", "DummyLinkConfig"):
+    for kind in (
+        "WireguardConfig",
+        "LinkConfig",
+        "BondConfig",
+        "BridgeConfig",
+        "VLANConfig",
+        "DummyLinkConfig",
+        "VRFConfig",
+    ):
         for page in config.of_kind(kind):
             yield from _link(page)
 
@@ -135,7 +170,7 @@ def _kubespan(page: Page, path: Path) -> Iterator[Finding]:
         if not is_subnet_or_address(as_text(subnet).removeprefix("!")):
             yield page.error((*path, "filters", "endpoints", index), "is neither a network nor an address")
     for index, subnet in enumerate(page.items(*path, "filters", "excludeAdvertisedNetworks")):
-        if not ("/" in as_text(subnet) and is_subnet_or_address(as_text(subnet))):
+        if not is_network(as_text(subnet)):
             yield page.error((*path, "filters", "excludeAdvertisedNetworks", index), "is no network")
 
 
@@ -165,6 +200,11 @@ def has_port(endpoint: str) -> bool:
     if host.startswith("[") and host.endswith("]"):
         return _is_address(host[1:-1]) or ":" not in host
     return ":" not in host and "[" not in host
+
+
+def is_network(text: str) -> bool:
+    """In CIDR form."""
+    return "/" in text and is_subnet_or_address(text)
 
 
 def _is_address(text: str) -> bool:

@@ -127,10 +127,10 @@ v1alpha1:
       interfaces[]:
         addresses[] cidr dhcp? dummy? ignore? interface mtu#
         bond:
-          adActorSysPrio+ adActorSystem adSelect adUserPortKey+ allSlavesActive+ arpAllTargets arpIPTarget[]
-          arpInterval+ arpValidate downdelay+ failOverMac interfaces[] lacpRate lpInterval+ miimon+ minLinks+ mode
-          numPeerNotif+ packetsPerSlave+ peerNotifyDelay+ primary primaryReselect resendIgmp+ tlbDynamicLb+ updelay+
-          useCarrier? xmitHashPolicy
+          adActorSysPrio=uint16 adActorSystem adSelect adUserPortKey=uint16 allSlavesActive=uint8 arpAllTargets
+          arpIPTarget[] arpInterval+ arpValidate downdelay+ failOverMac interfaces[] lacpRate lpInterval+ miimon+
+          minLinks+ mode numPeerNotif=uint8 packetsPerSlave+ peerNotifyDelay+ primary primaryReselect resendIgmp+
+          tlbDynamicLb=uint8 updelay+ useCarrier? xmitHashPolicy
           deviceSelectors[]:
             busPath driver hardwareAddr pciID permanentAddr physical?
         bridge:
@@ -154,7 +154,7 @@ v1alpha1:
           hcloud:
             apiToken
         vlans[]:
-          addresses[] cidr dhcp? mtu+ vlanId+
+          addresses[] cidr dhcp? mtu+ vlanId=uint16
           dhcpOptions:
             duidv6 ipv4? ipv6? routeMetric+
           routes[]:
@@ -218,16 +218,17 @@ DOCUMENTS = """
 BlackholeRouteConfig@13+:
   metric+ name
 BondConfig@12+:
-  adActorSysPrio+ adLACPActive adSelect adUserPortKey+ allSlavesActive+ arpAllTargets arpInterval+
-  arpIpTargets[]=address arpValidate bondMode downdelay+ failOverMac hardwareAddr lacpRate links[] lpInterval+
-  miimon+ minLinks+ missedMax+ mtu+ multicast? name nsIp6Targets[]=address numPeerNotif+ packetsPerSlave+
-  peerNotifDelay+ primaryReselect resendIGMP+ tlbLogicalLb+ up? updelay+ useCarrier? xmitHashPolicy
+  adActorSysPrio=uint16 adLACPActive=lacpactive adSelect=adselect adUserPortKey=uint16 allSlavesActive=uint8
+  arpAllTargets=arptargets arpInterval+ arpIpTargets[]=address arpValidate=arpvalidate bondMode=bondmode downdelay+
+  failOverMac=failovermac hardwareAddr=hardware lacpRate=lacprate links[] lpInterval+ miimon+ minLinks+
+  missedMax=uint8 mtu+ multicast? name nsIp6Targets[]=address numPeerNotif=uint8 packetsPerSlave+ peerNotifDelay+
+  primaryReselect=reselect resendIGMP+ tlbLogicalLb=uint8 up? updelay+ useCarrier? xmitHashPolicy=hashpolicy
   addresses[]:
     address=cidr routePriority+
   routes[]:
     destination=cidr gateway=address metric+ mtu+ source=address table=table
 BridgeConfig@12+:
-  hardwareAddr links[] mtu+ multicast? name up?
+  hardwareAddr=hardware links[] mtu+ multicast? name up?
   addresses[]:
     address=cidr routePriority+
   routes[]:
@@ -237,13 +238,13 @@ BridgeConfig@12+:
   vlan:
     filtering?
 DHCPv4Config@12+:
-  clientIdentifier=identifier duidRaw ignoreHostname? name routeMetric+
+  clientIdentifier=identifier duidRaw=hardware ignoreHostname? name routeMetric+
 DHCPv6Config@12+:
-  clientIdentifier=identifier duidRaw ignoreHostname? name routeMetric+
+  clientIdentifier=identifier duidRaw=hardware ignoreHostname? name routeMetric+
 DiscoveryServiceConfig@14+:
   endpoint=url name
 DummyLinkConfig@12+:
-  hardwareAddr mtu+ multicast? name up?
+  hardwareAddr=hardware mtu+ multicast? name up?
   addresses[]:
     address=cidr routePriority+
   routes[]:
@@ -251,7 +252,7 @@ DummyLinkConfig@12+:
 EnvironmentConfig@13+:
   variables{}
 EthernetConfig:
-  features{}? name wakeOnLan[]@12+
+  features{}? name wakeOnLan[]=wol@12+
   channels:
     combined+ other+ rx+ tx+
   rings:
@@ -304,9 +305,9 @@ KubeSpanConfig@13+:
 KubeSpanEndpointsConfig:
   extraAnnouncedEndpoints[]=addressport
 LVMLogicalVolumeConfig@14+:
-  mirrors+ name stripes+ type
+  mirrors+ name stripes+ type=lvmtype
   provisioning:
-    maxSize=space minSize=space volumeGroup
+    maxSize=space minSize=bytes volumeGroup
 LVMVolumeGroupConfig@14+:
   name
   provisioning:
@@ -350,7 +351,7 @@ RawVolumeConfig@11+:
         options@12+:
           pcrs[]#
   provisioning:
-    grow? maxSize=space minSize=space
+    grow? maxSize=bytes@-11 maxSize=space@12+ minSize=bytes
     diskSelector:
       match
 RegistryAuthConfig@12+:
@@ -371,7 +372,7 @@ ResolverConfig@12+:
   searchDomains:
     disableDefault? domains[]
 RoutingRuleConfig@13+:
-  action dst=cidr fwMark+ fwMask+ iifName name oifName src=cidr table=table
+  action=ruleaction dst=cidr fwMark+ fwMask+ iifName name oifName src=cidr table=table
 SideroLinkConfig:
   apiUrl=url uniqueToken
 StaticHostConfig@12+:
@@ -392,7 +393,7 @@ SwapVolumeConfig@11+:
         options@12+:
           pcrs[]#
   provisioning:
-    grow? maxSize=space minSize=space
+    grow? maxSize=bytes@-11 maxSize=space@12+ minSize=bytes
     diskSelector:
       match
 SysctlConfig@14+:
@@ -429,19 +430,19 @@ UserVolumeConfig:
   mount@13+:
     disableAccessTime? secure?
   provisioning:
-    grow? maxSize=space minSize=space
+    grow? maxSize=bytes@-11 maxSize=space@12+ minSize=bytes
     diskSelector:
       match
   trim@14+:
     enabled? interval~
 VLANConfig@12+:
-  mtu+ multicast? name parent up? vlanID+ vlanMode
+  mtu+ multicast? name parent up? vlanID=uint16 vlanMode=vlanmode
   addresses[]:
     address=cidr routePriority+
   routes[]:
     destination=cidr gateway=address metric+ mtu+ source=address table=table
 VRFConfig@13+:
-  hardwareAddr links[] mtu+ multicast? name table=table up?
+  hardwareAddr=hardware links[] mtu+ multicast? name table=table up?
   addresses[]:
     address=cidr routePriority+
   routes[]:
@@ -464,7 +465,7 @@ VolumeConfig:
   mount@13+:
     disableAccessTime?@14+ secure?
   provisioning:
-    grow? maxSize=space minSize=space
+    grow? maxSize=bytes@-11 maxSize=space@12+ minSize=bytes
     diskSelector:
       match
   trim@14+:

@@ -40,15 +40,32 @@ class Form(StrEnum):
     SIZE = "=size"
     SIZES = "=sizes"
     SPACE = "=space"
+    BYTES = "=bytes"
+    COUNT8 = "=uint8"
+    COUNT16 = "=uint16"
     ACTION = "=action"
+    AD_SELECT = "=adselect"
+    ARP_TARGETS = "=arptargets"
+    ARP_VALIDATE = "=arpvalidate"
     AUTO = "=auto"
+    BOND_MODE = "=bondmode"
     DNS = "=dns"
     ENCRYPTION = "=encryption"
+    FAIL_OVER_MAC = "=failovermac"
     FILESYSTEM = "=filesystem"
+    HARDWARE = "=hardware"
+    HASH_POLICY = "=hashpolicy"
     IDENTIFIER = "=identifier"
+    LACP_ACTIVE = "=lacpactive"
+    LACP_RATE = "=lacprate"
+    LVM_TYPE = "=lvmtype"
     PROTOCOL = "=protocol"
+    RESELECT = "=reselect"
+    RULE_ACTION = "=ruleaction"
     TABLE = "=table"
+    VLAN_MODE = "=vlanmode"
     VOLUME = "=volume"
+    WAKE_ON_LAN = "=wol"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +91,12 @@ def kinds(minor: int) -> Mapping[str, Shape]:
 def control_plane_kinds(minor: int) -> frozenset[str]:
     """Kinds that this release knows and only a control plane has a use for."""
     return frozenset(parsed(CONTROL_PLANE_KINDS, minor))
+
+
+@cache
+def unseen_kinds(minor: int) -> frozenset[str]:
+    """Kinds that this release has and no judge could be asked about: their keys are not known."""
+    return frozenset(parsed(UNSEEN_KINDS, minor))
 
 
 def first_minor(kind: str) -> int | None:

@@ -92,6 +92,9 @@ class Page:
     def warning(self, path: Path, message: str) -> Finding:
         return Finding(self.document.line_of(path), self.spelled(path), message, Severity.WARNING)
 
+    def unchecked(self, path: Path, message: str) -> Finding:
+        return Finding(self.document.line_of(path), self.spelled(path), message, Severity.UNCHECKED)
+
     def spelled(self, path: Path) -> str:
         inner = spell(path)
         return f"{self.prefix}.{inner}" if self.prefix and inner else self.prefix or inner

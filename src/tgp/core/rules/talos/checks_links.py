@@ -1,0 +1,147 @@
+"""Network documents of their own kinds, as Talos validates them: links, routes, rules, probes, DHCP."""
+
+from collections.abc import Iterator
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from tgp.core.model.machine_config import Finding
+from tgp.core.rules.talos import expressions
+from tgp.core.rules.talos.checks_network import is_network
+from tgp.core.rules.talos.checks_storage import check_expression
+from tgp.core.rules.talos.pages import Config, Page, as_text
+
+PATTERNS_SINCE = 13  # of 1.x: names of aliases with a number in them
+_LACP = "802.3ad"
+_LACP_NEEDS = ("miimon", "updelay", "downdelay")  # Talos warns without
+_OWN_PRIORITIES = frozenset((0, 32500, 32766, 32767))  # of Linux itself, and of KubeSpan
+_OWN_TABLES = frozenset(("", "unspec", "local", "main", "default"))
+
+
+def check_bonds(config: Config) -> Iterator[Finding]:
+    for page in config.of_kind("BondConfig"):
+        if not page.items("links"):
+            yield page.error(("links",), "is missing: the links that are bonded")
+        mode = page.text("bondMode").lower()
+        if not mode:
+            yield page.error(("bondMode",), "is missing")
+        for key in _LACP_NEEDS if mode == _LACP else ():
+            if page.at(key) is None:
+                yield page.warning((key,), f"is missing, and goes with bondMode {_LACP}")
+
+
+def check_vlans(config: Config) -> Iterator[Finding]:
+    for page in config.of_kind("VLANConfig"):
+        number = page.at("vlanID")
+        if not isinstance(number, int | float) or not 1 <= int(number) <= 4094:
+            yield page.error(("vlanID",), "must be 1 to 4094")
+        if not page.text("parent"):
+            yield page.error(("parent",), "is missing: the link that carries it")
+    for page in config.of_kind("VRFConfig"):
+        if page.text("table").lower() in _OWN_TABLES:
+            yield page.error(("table",), "must be a number from 1 to 252")
+
+
+def check_named(config: Config) -> Iterator[Finding]:
+    """Documents of which little more than the name must be right."""
+    for kind in ("EthernetConfig", "DHCPv4Config", "DHCPv6Config", "TCPProbeConfig", "HTTPProbeConfig"):
+        for page in config.of_kind(kind):
+            if not page.name:
+                yield page.error(("name",), "is missing")
+    for kind in ("DHCPv4Config", "DHCPv6Config"):
+        for page in config.of_kind(kind):
+            by_duid = page.text("clientIdentifier").lower() == "duid"
+            if by_duid != bool(page.text("duidRaw").replace(":", "")):
+                yield page.error(("duidRaw",), "and clientIdentifier: duid go together")
+    for page in config.of_kind("BlackholeRouteConfig"):
+        if not is_network(page.name):
+            yield page.error(("name",), "must be the network, such as 10.0.0.0/8")
+
+
+def check_aliases(config: Config) -> Iterator[Finding]:
+    for page in config.of_kind("LinkAliasConfig"):
+        if not page.name:
+            yield page.error(("name",), "is missing: the alias")
+        before, percent, after = page.name.partition("%")
+        if percent and config.version.minor >= PATTERNS_SINCE and (not before or after != "d"):
+            yield page.error(("name",), "must end in %d where it has a %, with something before it")
+        yield from check_expression(config, page, ("selector", "match"), expressions.link)
+
+
+def check_routing_rules(config: Config) -> Iterator[Finding]:
+    for page in config.of_kind("RoutingRuleConfig"):
+        if not page.name.isascii() or not page.name.isdecimal() or int(page.name) >= 2**32:
+            yield page.error(("name",), "must be the priority: a number that is not negative")
+        elif int(page.name) in _OWN_PRIORITIES:
+            yield page.error(("name",), f"is a priority that is taken: {', '.join(map(str, sorted(_OWN_PRIORITIES)))}")
+        if page.text("table").lower() in {"", "unspec"} and page.text("action").lower() in {"", "unspec", "unicast"}:
+            yield page.error(("table",), "is missing, and the action needs one")
+        if _positive(page, "fwMask") and not _positive(page, "fwMark"):
+            yield page.error(("fwMark",), "is missing, and fwMask needs it")
+
+
+def check_probes(config: Config) -> Iterator[Finding]:
+    for kind in ("TCPProbeConfig", "HTTPProbeConfig"):
+        for page in config.of_kind(kind):
+            for key in ("interval", "timeout"):
+                if page.text(key).startswith("-"):
+                    yield page.error((key,), "cannot be negative")
+            failures = page.at("failureThreshold")
+            if isinstance(failures, int | float) and int(failures) < 0:
+                yield page.error(("failureThreshold",), "cannot be negative")
+    for page in config.of_kind("TCPProbeConfig"):
+        if not page.text("endpoint"):
+            yield page.error(("endpoint",), "is missing: host:port")
+    for page in config.of_kind("HTTPProbeConfig"):
+        try:
+            url = urlsplit(page.text("url"))
+            right = url.scheme in {"http", "https"} and bool(url.hostname)
+        except ValueError:
+            right = False
+        if not right:
+            yield page.error(("url",), "must be http://host or https://host")
+
+
+def check_name_servers(config: Config) -> Iterator[Finding]:
+    if config.version.minor < 14:  # earlier ones take a list of addresses as it is
+        return
+    for page in config.of_kind("ResolverConfig"):
+        encrypted = [index for index in range(len(page.items("nameservers"))) if _encrypted(page, index)]
+        for index in range(len(page.items("nameservers"))):
+            named = bool(page.text("nameservers", index, "tlsServerName"))
+            if named != (index in encrypted):
+                yield page.error(("nameservers", index, "tlsServerName"), "goes with DoT and DoH, and they with it")
+            if not page.text("nameservers", index, "address"):
+                yield page.error(("nameservers", index, "address"), "is missing")
+        if encrypted and len(encrypted) == len(page.items("nameservers")):
+            yield page.warning(("nameservers",), "are all encrypted: the clock may not be right before one answers")
+    for page in config.of_kind("TimeSyncConfig"):
+        for index, server in enumerate(page.items("ntp", "servers") if page.truth("ntp", "useNTS") else ()):
+            if _is_address(as_text(server)):
+                yield page.error(("ntp", "servers", index), "must be a name where useNTS is true, not an address")
+
+
+def check_cluster_network(config: Config) -> Iterator[Finding]:
+    """The classic document has a section of the same meaning, and in what we render it is always filled in."""
+    classic = config.classic
+    for page in config.of_kind("KubeNetworkConfig"):
+        if classic is not None and classic.at("cluster", "network") is not None:
+            yield page.error((), "and cluster.network are both there: say it in cluster.network")
+        else:
+            yield page.unchecked((), "stands where cluster.network usually does, and is not looked into")
+
+
+def _encrypted(page: Page, index: int) -> bool:
+    return page.text("nameservers", index, "protocol").lower() in {"dot", "doh"}
+
+
+def _positive(page: Page, key: str) -> bool:
+    value = page.at(key)
+    return isinstance(value, int | float) and value > 0
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
