@@ -131,8 +131,9 @@ class NodeClassReconciler:
         if self._inspector is None:
             return
         found = await self._inspector.inspect(sight.node_class)
-        if found.converted is not None:
-            judged[found.converted.type] = found.converted
+        for verdict in (found.converted, found.unchecked):
+            if verdict is not None:
+                judged[verdict.type] = verdict
         own = gaps_of(sight)
         missing = any(gap.reason == "SecretMissing" for gap in own)  # without it the mesh could not be asked
         gaps = (*own, *(gap for gap in found.gaps if not (missing and gap.reason == "MeshRefused")))

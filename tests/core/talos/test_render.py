@@ -357,3 +357,88 @@ def test_nor_does_one_that_begins_well(inside, backend):
             render(plan, a_join(), template)
         except TemplateRefused:
             continue
+
+
+# ---- what is written in odd ways
+
+EMOJI = '"\\ud83d\\ude00"'  # as JSON escapes it
+GRIN = "\U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("template", "path"),
+    [
+        ("machine:\n  nodeAnnotations:\n    example.org/a: {}\n", ("machine", "nodeAnnotations", "example.org/a")),
+        (
+            "machine:\n  files:\n    - {{path: /var/a, op: create, permissions: 0o600, content: {}}}\n",
+            ("machine", "files", 0, "content"),
+        ),
+    ],
+)
+def test_characters_in_two_halves_become_one(template, path):
+    """JSON writes them so; Go's YAML refuses each half."""
+    rendered = render(a_plan(), a_join(), template.format(EMOJI))
+
+    at = read_stream(rendered.text)[0].data
+    for step in path:
+        at = at[step]
+    assert at == GRIN
+    assert "\\ud83d" not in rendered.text
+
+
+@pytest.mark.parametrize(
+    ("template", "where"),
+    [
+        ('machine:\n  nodeAnnotations:\n    example.org/a: "\\ud83d"\n', 'machine.nodeAnnotations["example.org/a"]'),
+        ('machine:\n  env:\n    A: "x\\ude00\\ud83d"\n', "machine.env.A"),
+        ('machine:\n  env:\n    "\\ude00": a\n', "machine.env"),
+    ],
+)
+def test_half_a_character_is_refused_by_its_field(template, where):
+    _, (finding,) = inspect(template, version("v1.13.0"))
+
+    assert finding.path == where
+    assert finding.line == 3
+    assert "half a character" in finding.message
+
+
+def test_braces_that_are_meant_as_such_reach_the_node():
+    template = (
+        "machine:\n  files:\n    - {path: /var/a, op: create, permissions: 0o600, content: '{{\"{{\"}}.Name}}'}\n"
+    )
+
+    rendered = render(a_plan(), a_join(), template)
+
+    assert read_stream(rendered.text)[0].data["machine"]["files"][0]["content"] == "{{.Name}}"
+    assert rendered.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "line", ["TS_AUTHKEY=tskey-auth-k1-abc", "TS_AUTHKEY=hs-0123", "TS_EXTRA_ARGS=--auth-key=tskey-auth-k1-abc"]
+)
+def test_a_key_of_the_tailnet_that_is_written_out_is_warned_of(line):
+    template = f"apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: tailscale\nenvironment:\n  - {line}\n"
+
+    _, findings = inspect(template, version("v1.13.0"))
+
+    (finding,) = [finding for finding in findings if finding.severity is Severity.WARNING]
+    assert (finding.line, finding.path) == (5, "ExtensionServiceConfig/tailscale.environment[0]")
+    assert "tskey" not in str(finding)
+
+
+def test_a_key_of_the_tailnet_by_its_variable_is_fine():
+    template = (
+        "apiVersion: v1alpha1\nkind: ExtensionServiceConfig\nname: tailscale\n"
+        "environment:\n  - TS_AUTHKEY={{.TailscaleAuthKey}}\n"
+    )
+
+    assert inspect(template, version("v1.13.0")) == ((), ())
+
+
+def test_what_is_not_looked_into_is_told():
+    template = "apiVersion: v1alpha1\nkind: KubeletConfig\nimage: a\n"
+
+    _, (finding,) = inspect(template, version("v1.14.0"))
+
+    assert finding.severity is Severity.UNCHECKED
+    assert finding.path == "KubeletConfig"

@@ -230,3 +230,34 @@ def test_a_key_is_a_key_however_long_it_is(length):
     data = {"machine": {"nodeLabels": {"k" * length: "v", "after": "w"}, "pods": [{"k" * length: "v", "b": "c"}]}}
 
     assert [document.data for document in read_stream(write_stream([data]))] == [data]
+
+
+# ---- tabs
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("a:\tb\n", {"a": "b"}),
+        ("a\t: \tb\n", {"a": "b"}),
+        ("-\ta\n", ["a"]),
+        ("a: b\t\nc: d \t\n", {"a": "b", "c": "d"}),
+        ("a: b\t# why\n", {"a": "b"}),
+        ("a: b\n\t\n\t# why\nc: d\n", {"a": "b", "c": "d"}),
+        ("a: b\tc\n", {"a": "b\tc"}),
+        ("a: b\n \tc\n", {"a": "b c"}),
+        ("a: |\t\n  x\n  \ty\n", {"a": "x\n\ty\n"}),
+        ("a: &x\tb\nc: *x\t\n", {"a": "b", "c": "b"}),
+        ("a:\t\n  b: c\n", {"a": {"b": "c"}}),
+        ("a: [\n\t1,\n\t2\n\t]\n", {"a": [1, 2]}),
+        ("---\t\na: b\n", {"a": "b"}),
+    ],
+)
+def test_tabs_stand_where_yaml_allows_them(text, data):
+    assert [document.data for document in read_stream(text)] == [data]
+
+
+@pytest.mark.parametrize("text", ["a:\n\tb: c\n", "a:\n  b: c\n\td: e\n", "-\ta: b\n", "a: |\n  x\n\ty\n"])
+def test_tabs_do_not_indent(text):
+    with pytest.raises(Unreadable):
+        read_stream(text)

@@ -7,8 +7,8 @@ from tests.core.talos.a_plan import early_template
 from tests.core.talos.hostile import CANONICAL, enormous, hostile_values
 from tgp.core.model.machine_config import TemplateRefused
 from tgp.core.rules.talos.stream import read_stream, write_stream
-from tgp.core.rules.talos.template import read_template, shape
-from tgp.core.rules.talos.variables import LISTS, VARIABLES, fill, foreign_actions, used
+from tgp.core.rules.talos.template import foreign_actions, read_template, shape
+from tgp.core.rules.talos.variables import LISTS, VARIABLES, fill, used
 
 INERT = {name: ("inert",) if name in LISTS else "inert" for name in CANONICAL}
 
@@ -118,7 +118,7 @@ def test_an_early_template_has_all_its_variables_found():
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_every_variable_of_the_list_is_known(name):
-    assert list(foreign_actions(f"{{{{.{name}}}}} {{{{\t.{name} }}}}")) == []
+    assert foreign_actions(f"{{{{.{name}}}}} {{{{\t.{name} }}}}") == ()
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,9 @@ def test_every_variable_of_the_list_is_known(name):
         ("a: {{- .NodeName -}}", 1, "no conditions or functions"),
         ("a: {{/* comment */}}", 1, "no conditions or functions"),
         ("a: {{$x := 1}}", 1, "no conditions or functions"),
-        ("a: {{\n.NodeName}}", 1, "is no variable"),
+        ("a: {{\n  .NodeName}}", 1, "never closed"),
+        ("{{if .NodeName}}\na: 1\n{{end}}\n", 1, "no conditions or functions"),
+        ("# {{if}}\na: [1\n", 3, "no YAML"),
         ("a: {{}}", 1, "is no variable"),
         ("a: 1\nb: '{{.NodeName}'", 2, "never closed"),
         ("{{.NodeName}}: 1", 1, "cannot be a key"),
@@ -153,7 +155,41 @@ def test_what_no_template_may_hold_is_told_with_its_line(template, line, says):
 
 
 def test_each_foreign_action_is_told_once():
-    assert [action.line for action in foreign_actions("{{.A}}\n{{.A}}\n{{.B}}")] == [1, 3]
+    assert [action.line for action in foreign_actions("a: {{.A}}\nb: {{.A}}\nc: {{.B}}")] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "# {{ is how variables begin\na: {{.NodeName}}\n",
+        "a: {{.NodeName}} # {{if}} this were Helm\n",
+        "# {{- range }}\n\t# {{ end }}\na: {{.NodeName}}\n",
+    ],
+)
+def test_what_stands_in_comments_is_not_read(template):
+    assert [document.data for document in read_template(template)] == [{"a": "{{.NodeName}}"}]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("""a: '{{"{{"}}.Name}}'""", "{{.Name}}"),
+        ("""a: "{{ "{{" }} x }}\"""", "{{ x }}"),
+        ("""a: '{{"{{"}}.NodeName}} {{.NodeName}}'""", "{{.NodeName}} inert"),
+        ("""a: |\n  {{"{{"}}{{"{{"}}""", "{{{{"),
+    ],
+)
+def test_two_braces_can_be_written(written, meant):
+    """For what a node is to read as a template of its own."""
+    (data,) = filled(written, INERT)
+
+    assert data == {"a": meant}
+
+
+def test_two_braces_may_stand_in_a_key():
+    (data,) = filled("""a: {'{{"{{"}}b}}': c}""", INERT)
+
+    assert data == {"a": {"{{b}}": "c"}}
 
 
 def test_a_template_that_quotes_our_inert_words_cannot_forge_one():

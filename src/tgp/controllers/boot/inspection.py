@@ -37,6 +37,7 @@ LONGEST = 16_384  # characters of that list
 class Inspection:
     gaps: tuple[Gap, ...] = ()  # why it is not ready; empty: nothing was found
     converted: Verdict | None = None  # what became of an old template; None: nothing had to
+    unchecked: Verdict | None = None  # what only Talos can tell, once a machine is there; None: all was checked
 
 
 class ClassInspector:
@@ -51,12 +52,15 @@ class ClassInspector:
     async def inspect(self, node_class: GPUNodeClass) -> Inspection:
         """Raises ClusterError where the API server does not say."""
         conversions: dict[Conversion, None] = {}
+        unchecked: dict[Finding, None] = {}
         gaps: dict[Gap, None] = {}
         for provider in self._booted(node_class):
             settings = mesh_of(node_class, provider, None, self._default_backend)
             try:
                 papers = await self._papers.papers(node_class, provider)
-                conversions |= dict.fromkeys(self._template(papers, settings))
+                converted, findings = self._template(papers, settings)
+                conversions |= dict.fromkeys(converted)
+                unchecked |= dict.fromkeys(each for each in findings if each.severity is Severity.UNCHECKED)
                 _reach(papers, settings)
             except BootRefused as error:
                 gaps[Gap(error.reason, str(error))] = None
@@ -64,7 +68,7 @@ class ClassInspector:
                 await self._mesh(settings)
             except BootRefused as error:
                 gaps[Gap(error.reason, str(error))] = None
-        return Inspection(tuple(gaps), _converted(conversions))
+        return Inspection(tuple(gaps), _converted(conversions), _unchecked(unchecked))
 
     def _booted(self, node_class: GPUNodeClass) -> Iterable[str]:
         """Its providers whose machines are booted, rather than switched on."""
@@ -73,13 +77,15 @@ class ClassInspector:
             if entry.enabled and name in PROVIDERS and set(self._clouds.facts(name).boot) != {BootMode.POWER}:
                 yield name
 
-    def _template(self, papers: BootPapers, settings: MeshSettings) -> tuple[Conversion, ...]:
+    def _template(
+        self, papers: BootPapers, settings: MeshSettings
+    ) -> tuple[tuple[Conversion, ...], tuple[Finding, ...]]:
         conversions, findings = _inspected(papers.template, papers.version, settings.backend, papers.kubelet_image)
         errors = [finding for finding in findings if finding.severity is Severity.ERROR]
         if errors:
             more = f"; and {len(errors) - 1} more" if errors[1:] else ""
             raise BootRefused("TemplateRefused", f"the machine config template: {errors[0]}{more}; see tgp talos check")
-        return conversions
+        return conversions, findings
 
     async def _mesh(self, settings: MeshSettings) -> None:
         now = self._clock.boottime()
@@ -117,5 +123,17 @@ def _converted(conversions: Iterable[Conversion]) -> Verdict | None:
     listed = [str(each) for each in conversions]
     if not listed:
         return None
-    rest = f"; and {len(listed) - SHOWN} more: tgp talos check shows all" if listed[SHOWN:] else ""
-    return Verdict("TemplateConverted", True, "OldTemplate", "; ".join(listed[:SHOWN]) + rest, longest=LONGEST)
+    return Verdict("TemplateConverted", True, "OldTemplate", _listed(listed), longest=LONGEST)
+
+
+def _unchecked(findings: Iterable[Finding]) -> Verdict | None:
+    listed = [str(each) for each in findings]
+    if not listed:
+        return None
+    words = f"documents passed through unchecked: {_listed(listed)}"
+    return Verdict("TemplateUnchecked", True, "PassedThrough", words, longest=LONGEST)
+
+
+def _listed(items: list[str]) -> str:
+    rest = f"; and {len(items) - SHOWN} more: tgp talos check shows all" if items[SHOWN:] else ""
+    return "; ".join(items[:SHOWN]) + rest

@@ -23,7 +23,7 @@ from tgp.api.talos import TailscaleConfig, TalosConfig, WireGuardConfig
 from tgp.api.values import Version, talos_version
 from tgp.core.model import gpus
 from tgp.core.rules.cron import NotASchedule, read_schedule
-from tgp.core.rules.talos.variables import foreign_actions
+from tgp.core.rules.talos.template import foreign_actions
 
 OLDEST_TALOS, NEWEST_TALOS = (1, 10), (1, 14)
 

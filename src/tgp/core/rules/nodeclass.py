@@ -17,6 +17,7 @@ OWNED = frozenset(
         "OffersFresh",
         "SpotInert",
         "TemplateConverted",
+        "TemplateUnchecked",
         "DeprecatedFields",
         "LimitReached",
         "AccountChanged",

@@ -10,6 +10,7 @@ from tgp.core.model.mesh import Network
 from tgp.core.rules.talos import nvidia
 from tgp.core.rules.talos.pages import Config, Page, as_text
 from tgp.core.rules.talos.stream import Path
+from tgp.core.rules.talos.template import texts
 
 PLACEHOLDER = re.compile(r"\{\{\s*-?\s*\.?[A-Za-z][^{}\n]{0,80}\}\}")
 TAILSCALE = "tailscale"
@@ -17,23 +18,10 @@ _STOCK_INSTALLER = "ghcr.io/siderolabs/installer"
 
 
 def check_placeholders(config: Config) -> Iterator[Finding]:
-    for page in config.pages:
-        for path, text in _texts(page.document.data, ()):
+    for page in () if config.expects.literal_braces else config.pages:
+        for path, text in texts(page.document.data):
             if PLACEHOLDER.search(text):
                 yield page.error(path, "holds a {{…}} that was not filled in")
-
-
-def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if PLACEHOLDER.search(key):
-                yield path, key
-            yield from _texts(item, (*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _texts(item, (*path, index))
-    elif isinstance(value, str):
-        yield path, value
 
 
 def check_size(config: Config) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from ipaddress import ip_address, ip_interface
+from itertools import islice
 from typing import Any
 
 from tgp.core.model.machine_config import Finding
@@ -13,6 +14,7 @@ from tgp.core.rules.talos import bonds
 from tgp.core.rules.talos.keys import CLASSIC_KIND, Form, Shape, control_plane_kinds, first_minor, kinds, unseen_kinds
 from tgp.core.rules.talos.pages import Config, Page, as_text, as_truth
 from tgp.core.rules.talos.stream import Path
+from tgp.core.rules.talos.template import texts
 
 API_VERSION = "v1alpha1"
 MANY = 20  # findings of one kind: whoever has more reads these first
@@ -34,9 +36,9 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1
 _SIZE = re.compile(r"([0-9][0-9,]*(?:\.[0-9]*)?)\s*([kmgtpe]i?)?b?\s*\Z", re.IGNORECASE)
 _UNITS = {"": 1} | {f"{unit}i": 1024**power for power, unit in enumerate("kmgtpe", 1)}
 _UNITS |= {unit: 1000**power for power, unit in enumerate("kmgtpe", 1)}
+_PLACEHOLDER = re.compile(r"\{\{[^{}\n]{0,80}\}\}")
 _PERCENT = re.compile(r"-?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)%\Z")
 _HARDWARE = re.compile(r"(?:[0-9A-Fa-f]{2})*\Z")
-_PLACEHOLDER = re.compile(r"\{\{[^{}\n]{0,80}\}\}")
 
 
 def is_classic(data: dict[str, Any]) -> bool:
@@ -93,10 +95,16 @@ def check_keys(config: Config) -> Iterator[Finding]:
             if page.kind != CLASSIC_KIND:
                 data.pop("apiVersion", None)
                 data.pop("kind", None)
-            for count, finding in enumerate(_compare(page, (), data, shape, config.version.minor)):
-                if count == MANY:
-                    break
-                yield finding
+            unfilled = () if config.expects.literal_braces else _unfilled(page)
+            findings = (
+                each for each in _compare(page, (), data, shape, config.version.minor) if each.path not in unfilled
+            )
+            yield from islice(findings, MANY)
+
+
+def _unfilled(page: Page) -> frozenset[str]:
+    """Paths of placeholders: what is wrong with them is said once, by the check for placeholders."""
+    return frozenset(page.spelled(path) for path, text in texts(page.document.data) if _PLACEHOLDER.search(text))
 
 
 def check_young_keys(config: Config) -> Iterator[Finding]:
@@ -163,8 +171,6 @@ def _wanted(value: Any, form: Form) -> str | None:
     if isinstance(value, dict | list):
         return "one value, not a " + ("list" if isinstance(value, list) else "mapping")
     text = as_text(value)
-    if _PLACEHOLDER.search(text):  # said once, by the check for placeholders
-        return None
     test, words = _TESTS.get(form, (None, ""))
     return None if test is None or test(value, text) else words
 

@@ -23,12 +23,14 @@ from tgp.core.rules.talos.overlay import overlay
 from tgp.core.rules.talos.pages import Expectations
 from tgp.core.rules.talos.plan import NodePlan
 from tgp.core.rules.talos.stream import Document, read_stream, spell, write_stream
-from tgp.core.rules.talos.template import read_template, shape
-from tgp.core.rules.talos.variables import LISTS, VARIABLES, Values, fill, used
+from tgp.core.rules.talos.template import read_template, shape, texts
+from tgp.core.rules.talos.variables import ESCAPE, LISTS, VARIABLES, Values, fill, used
 
 SHARED = ("MachineToken", "ClusterID", "ClusterSecret")  # of the whole cluster: not for hosts that nobody vouches for
 TEMPLATES_REMEMBERED = 16  # read once, not for each machine
 _HALF = re.compile("[\ud800-\udfff]")  # of a character: no text can carry it
+_TAILSCALE_KEY = re.compile(r"tskey-[a-z]+-[A-Za-z0-9]")
+_AUTH_KEY = re.compile(r"TS_(?:AUTHKEY|AUTH_KEY|CLIENT_SECRET)=(?!\{\{\.)\S")
 _MAGIC_DNS = re.compile(r"\.ts\.net(?::|/|\Z)")
 _MISSING = {
     "TailscaleAuthKey": "is used here, but the class's mesh is not Tailscale: there is no such key",
@@ -58,12 +60,14 @@ class Composed:
     conversions: tuple[Conversion, ...] = ()
     findings: tuple[Finding, ...] = ()  # warnings
     lines: dict[str, int] | None = None  # by path, in the template; None: there is none
+    literal_braces: bool = False  # some {{ are meant as such
 
 
 def render(plan: NodePlan, join: JoinValues, template: str | None, *, expects: Expectations | None = None) -> Rendered:
     """Raises TemplateRefused. `expects`: more than the plan itself says, such as the provider's size limit."""
     made = compose(plan, join, template)
-    checked = check(made.text, plan.version, expects=expects or Expectations.of(plan))
+    expects = replace(expects or Expectations.of(plan), literal_braces=made.literal_braces)
+    checked = check(made.text, plan.version, expects=expects)
     findings = (*made.findings, *_placed((*_unresolvable(made.documents[0], plan), *checked), made.lines))
     errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
     if errors:
@@ -137,7 +141,9 @@ def compose(plan: NodePlan, join: JoinValues, template: str | None) -> Composed:
     calm = overlay(generated, [fill(part, inert) for part in parts])
     assert shape(documents) == shape(calm), "a value became structure"  # a mistake of ours: stop at once
     conversions = tuple(sorted((*draft.conversions, *_additions(draft, generated[0]))))
-    return Composed(_written(documents), documents, conversions, tuple(draft.findings), draft.lines())
+    findings = (*draft.findings, *_written_out(draft, parts))
+    literal = any(ESCAPE in text for part in parts for _, text in texts(part))
+    return Composed(_written(documents), documents, conversions, findings, draft.lines(), literal)
 
 
 # ---- making
@@ -186,6 +192,20 @@ def _unfillable(draft: Draft, parts: list[dict[str, Any]], values: Values) -> It
             if name not in values:
                 where = f"{prefix}.{spell(path)}" if prefix else spell(path)
                 yield Finding(lines.get(where, 0), where, f"{{{{.{name}}}}} {_MISSING[name]}")
+
+
+def _written_out(draft: Draft, parts: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Keys of a tailnet that stand in the template itself: all who may read the class may use them."""
+    lines = draft.lines()
+    for part in parts:
+        prefix = prefix_of(part)
+        for path, text in texts(part):
+            if _TAILSCALE_KEY.search(text) or _AUTH_KEY.match(text):
+                where = f"{prefix}.{spell(path)}" if prefix else spell(path)
+                why = (
+                    "holds a key of the tailnet, which all who may read the class can use: write {{.TailscaleAuthKey}}"
+                )
+                yield Finding(lines.get(where, 0), where, why, Severity.WARNING)
 
 
 def _additions(draft: Draft, generated: dict[str, Any]) -> Iterator[Conversion]:

@@ -28,7 +28,7 @@ _PLACE = re.compile(r"""["']?(?:file:)?/(?:etc|opt|run|system|tmp|usr|var)/""") 
 
 def shown(line: str) -> str:
     """As people may see it. Better one word too many hidden than one too few."""
-    variables = ACTION.findall(line)
+    variables = [found[0] for found in ACTION.finditer(line)]
     text = ACTION.sub(_HELD, line.replace(_HELD, "").rstrip())
     found = _KEYED.match(text)
     if found and _SECRET_KEY.fullmatch(found[3]) and not _harmless(found[5]):
@@ -39,8 +39,8 @@ def shown(line: str) -> str:
     text = _TOKEN.sub(HIDDEN, _IN_URL.sub(f"{HIDDEN}@", text))
     text = _LONG.sub(lambda word: HIDDEN if _random(word[0]) else word[0], text)
     text = text if len(text) <= LONGEST else text[:LONGEST] + "…"
-    for inside in variables:
-        text = text.replace(_HELD, f"{{{{{inside}}}}}", 1)
+    for variable in variables:
+        text = text.replace(_HELD, variable, 1)
     return text
 
 

@@ -23,7 +23,9 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
+from tgp.api.unicode import whole
 from tgp.core.model.machine_config import Finding
+from tgp.core.rules.talos.scanner import TabScanner
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -153,6 +155,7 @@ class _Open:
 
 def _documents(text: str) -> Iterator[Document]:
     yaml = YAML(typ="safe", pure=True)
+    yaml.Scanner = TabScanner
     reader: _Reader | None = None
     for event in yaml.parse(text):
         if isinstance(event, DocumentStartEvent):
@@ -195,15 +198,23 @@ class _Reader:
             return
         tag = _tag(event)
         if tag in _STRING_TAGS or (tag is None and not plain):
-            value: Any = event.value
+            value: Any = self._whole(event, self._next_path())
         elif tag is None or tag in _GENERAL_TAGS:
-            value = resolve(event.value)
+            value = resolve(self._whole(event, self._next_path()))
         else:
             raise self._refusal(event, "has a tag of its own: leave it out")
         self._place(value, event)
 
+    def _whole(self, event: Any, path: Path) -> str:
+        """Characters above 16 bits may come in two halves, as JSON escapes them; a half alone is no text."""
+        found = whole(event.value)
+        if found is None:
+            why = "holds half a character, a \\ud800 to \\udfff without the other: no text can carry it"
+            raise Unreadable(Finding(_line(event), spell(path), why))
+        return found
+
     def _key(self, inside: _Open, event: Any) -> None:
-        key = event.value
+        key = self._whole(event, inside.path)
         if key == "<<" and event.style is None:
             inside.key = key
             return

@@ -8,7 +8,6 @@ items of a list they become further items), inside a longer text they are joined
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
@@ -37,42 +36,42 @@ LISTS = frozenset(("PodSubnets", "ServiceSubnets"))
 Path: TypeAlias = tuple[str | int, ...]
 Values: TypeAlias = Mapping[str, str | tuple[str, ...]]  # by canonical name; a missing one cannot be given to this node
 
-ACTION = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+ESCAPE = '{{"{{"}}'  # stands for two braces that are meant as such
+# Of one line: the escape, what stands between braces, or braces that are never closed.
+ACTION = re.compile(r"""\{\{[ \t]*"\{\{"[ \t]*\}\}|\{\{((?:(?!\{\{|\}\}).)*)\}\}|\{\{""")
 VARIABLE = re.compile(r"[ \t]*\.([A-Za-z][A-Za-z0-9_]*)[ \t]*")
 _CANONICAL = re.compile(r"\{\{\.([A-Za-z]+)\}\}")
+_REPLACED = re.compile(rf"{_CANONICAL.pattern}|{re.escape(ESCAPE)}")
 _SHOWN = 64  # characters of an action that is quoted
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
-    """An action that is none of ours."""
-
-    line: int
-    shown: str  # {{.NodeNam}}
-    message: str
+def is_escape(found: re.Match[str]) -> bool:
+    """Of a match of ACTION."""
+    return found[1] is None and found[0] != "{{"
 
 
-def foreign_actions(template: str) -> Iterator[Foreign]:
-    """Each of them once, with the nearest name or what to write instead."""
-    seen: set[str] = set()
-    end = 0
-    for found in ACTION.finditer(template):
-        end = found.end()
-        inside = found[1]
-        variable = VARIABLE.fullmatch(inside)
-        if (variable is not None and variable[1] in VARIABLES) or inside in seen:
-            continue
-        seen.add(inside)
-        shown = f"{{{{{inside[:_SHOWN]}}}}}"
-        yield Foreign(_line(template, found.start()), shown, _why(shown, inside))
-    if (start := template.find("{{", end)) >= 0:
-        yield Foreign(_line(template, start), "{{", "{{ is never closed: a variable is written {{.NodeName}}")
+def foreign(found: re.Match[str]) -> str | None:
+    """Why a match of ACTION is no variable of ours, with the nearest name or what to write instead; None: it is one."""
+    if is_escape(found):
+        return None
+    inside = found[1]
+    if inside is None:
+        return f"{{{{ is never closed: a variable is written {{{{.NodeName}}}}, and two braces {ESCAPE}"
+    variable = VARIABLE.fullmatch(inside)
+    if variable is not None and variable[1] in VARIABLES:
+        return None
+    return _why(shown(found), inside)
+
+
+def shown(found: re.Match[str]) -> str:
+    """A match of ACTION as people may see it."""
+    return "{{" if found[1] is None else f"{{{{{found[1][:_SHOWN]}}}}}"
 
 
 def fill(data: Any, values: Values) -> Any:
     """The data with every variable replaced. KeyError: a variable without a value; ask `used` first."""
     if isinstance(data, dict):
-        return {key: fill(item, values) for key, item in data.items()}
+        return {key.replace(ESCAPE, "{{"): fill(item, values) for key, item in data.items()}
     if isinstance(data, list):
         items: list[Any] = []
         for item in data:
@@ -107,7 +106,10 @@ def _why(shown: str, inside: str) -> str:
         close = get_close_matches(name, VARIABLES, n=1)
         hint = f"; did you mean {{{{.{close[0]}}}}}?" if close else ""
         return f"{shown} is no variable of templates{hint}"
-    return f"{shown} is no variable of templates: only {{{{.Name}}}} is replaced, there are no conditions or functions"
+    return (
+        f"{shown} is no variable of templates: only {{{{.Name}}}} is replaced, there are no conditions or functions; "
+        f"two braces are written {ESCAPE}"
+    )
 
 
 def _filled(text: str, values: Values) -> str | list[str]:
@@ -115,15 +117,13 @@ def _filled(text: str, values: Values) -> str | list[str]:
     if alone is not None and alone[1] in VARIABLES:
         value = values[alone[1]]
         return value if isinstance(value, str) else list(value)
-    return _CANONICAL.sub(lambda found: _spelled(found, values), text)
+    return _REPLACED.sub(lambda found: _spelled(found, values), text)
 
 
 def _spelled(found: re.Match[str], values: Values) -> str:
+    if found[1] is None:
+        return "{{"
     if found[1] not in VARIABLES:
         return found[0]
     value = values[found[1]]
     return value if isinstance(value, str) else ",".join(value)
-
-
-def _line(text: str, offset: int) -> int:
-    return text.count("\n", 0, offset) + 1
