@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from tests.sim.an_operator import NAMESPACE_NAME
 from tgp.adapters.kube.client import KubeCluster
 from tgp.api.resource import NAMESPACE
-from tgp.app.clouds import AllClouds
+from tgp.app.clouds import AllClouds, facts_of
 from tgp.app.house import NoWay
 from tgp.app.main import tgp
 from tgp.app.meshes import AllMeshes
@@ -75,6 +75,8 @@ class Person:
             identity=cluster_id(kube_system["metadata"]["uid"]),
             meshes=AllMeshes(dial, clock, entropy, cluster, namespace=NAMESPACE_NAME),
         )
+
+    facts = staticmethod(facts_of)
 
     @asynccontextmanager
     async def talos(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[TalosDesk]:

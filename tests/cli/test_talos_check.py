@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 from click.testing import CliRunner, Result
@@ -169,3 +170,78 @@ def test_a_template_in_a_secret_is_read_from_the_cluster_and_from_nowhere_else(t
     assert "machine.bogus" in found.output
     assert "0123456789abcdef" not in found.output
     assert "you may not read Secret templates" in forbidden.output
+
+
+# ---- who can boot it
+
+AT = """\
+apiVersion: tgp.io/v1
+kind: GPUNodeClass
+metadata: {name: a}
+spec:
+  providers: [PROVIDERS]
+"""
+
+
+def large(kilobytes: int) -> str:
+    """A template of about that size, of a kind that does not pack well."""
+    luck = Random(7)
+    lines = (f"    A{number}: {luck.randbytes(48).hex()}\n" for number in range(kilobytes * 10))
+    return "machine:\n  env:\n" + "".join(lines)
+
+
+def test_each_provider_is_told_whether_it_boots_talos():
+    given = AT.replace("PROVIDERS", "{name: runpod}, {name: vultr}")
+    result = run("-", given=given)
+
+    assert result.exit_code == 0, result.output
+    assert "runpod: cannot boot Talos: RunPod rents containers" in result.output
+    assert "✓ vultr: boots it: " in result.output
+    assert "of 16,384 bytes of user data" in result.output
+    assert [(each["name"], each["boots"]) for each in told("-", given=given)["templates"][0]["providers"]] == [
+        ("runpod", False),
+        ("vultr", True),
+    ]
+
+
+def test_a_class_of_containers_alone_does_not_boot():
+    result = run("-", given=AT.replace("PROVIDERS", "{name: runpod}, {name: vast}"))
+
+    assert result.exit_code == 1
+    assert "✗ No provider here boots Talos." in result.output
+    assert "it boots" not in result.output.lower()
+
+
+def test_a_config_too_large_for_a_provider_is_told_of_that_provider():
+    result = run("-", given=large(100), columns=300)
+
+    assert result.exit_code == 1
+    assert "✗ vultr: vultr takes user data of at most 16384 bytes" in result.output
+    assert "✓ lambdalabs: boots it" in result.output
+
+
+def test_a_template_that_no_class_holds_is_checked_and_rendered_all_the_same(tmp_path):
+    file = tmp_path / "large.yaml"
+    file.write_text(large(150))
+
+    assert "use machineConfigSecretRef" in run(str(file), columns=300).output
+    made = CliRunner().invoke(tgp, ["talos", "render", "--class-file", str(file)])
+    assert made.exit_code == 0, made.output
+    assert len(made.stdout) > 131_072
+
+
+def test_characters_in_halves_are_no_traceback():
+    whole = run("-", given='machine:\n  nodeAnnotations:\n    example.org/a: "\\ud83d\\ude00"\n')
+    half = run("-", given='machine:\n  nodeAnnotations:\n    example.org/a: "\\ud83d"\n')
+
+    assert (whole.exit_code, half.exit_code) == (0, 1)
+    assert "holds half a character" in half.output.replace("\n", " ")
+
+
+def test_what_is_passed_through_is_marked_and_no_reason_to_fail():
+    given = "apiVersion: v1alpha1\nkind: KubeletConfig\nimage: a\n"
+    result = run("-", "--talos", "v1.14.0", given=given)
+
+    assert result.exit_code == 0, result.output
+    assert "? KubeletConfig: is a kind of which nothing but the name is known for Talos 1.14" in result.output
+    assert told("-", "--talos", "v1.14.0", given=given)["templates"][0]["findings"][0]["severity"] == "unchecked"

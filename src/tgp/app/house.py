@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # these bring the clients of eight providers along, and `tgp 
     from tgp.app.requests_desk import RequestsDesk
     from tgp.app.shop import Shop
     from tgp.app.talos_desk import TalosDesk
+    from tgp.ports.cloud import CloudFacts
     from tgp.surfaces.cli.breakeven import Prices
     from tgp.surfaces.cli.check import Report
 
@@ -52,6 +53,12 @@ class House:
                 yield found
         except (ConfigInvalid, ClusterError, HttpError, Unreadable) as error:
             raise NoWay(str(error)) from error
+
+    def facts(self, provider: str) -> "CloudFacts":
+        """What is known of a provider before it is asked anything."""
+        from tgp.app.clouds import facts_of
+
+        return facts_of(provider)
 
     @asynccontextmanager
     async def talos(self, kubeconfig: str, context: str, namespace: str) -> "AsyncIterator[TalosDesk]":

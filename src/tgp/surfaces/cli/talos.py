@@ -22,7 +22,8 @@ from tgp.core.rules.talos.join_values import NotJoinable, read_join
 from tgp.core.rules.talos.masked import masked
 from tgp.core.rules.talos.preview import NO_SCHEMATIC, Materials, preview
 from tgp.core.rules.talos.releases import USUAL
-from tgp.core.rules.talos.sheets import Sheet, Unread, configs_of, sheets_of, template_of
+from tgp.core.rules.talos.sheets import SWITCHED, Sheet, Unread, configs_of, sheets_of, template_of
+from tgp.ports.cloud import CloudFacts
 from tgp.surfaces.cli.class_file import classes_in, read_text
 from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 from tgp.surfaces.cli.premises import cluster_options
@@ -33,6 +34,7 @@ from tgp.surfaces.cli.talos_view import Examined, as_document, examine, exit_cod
 from tgp.surfaces.cli.talos_view import render as drawn
 
 REFUSED = 1
+REAL = tuple(name for name in PROVIDERS if name not in {SWITCHED, "simulated"})  # whose machines boot what they get
 PLACEHOLDERS = "the bootstrap token and the mesh's key are placeholders: each machine gets its own, when it is ordered"
 MASKED = "secrets are masked: --show-secrets shows them"
 INERT = "the join values are inert ones: --join-file FILE, or --class NAME of a cluster, takes real ones"
@@ -69,6 +71,8 @@ class Desk(JoinDesk, Protocol):
 
 
 class Hallway(Protocol):
+    def facts(self, provider: str) -> CloudFacts: ...
+
     def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[Desk]: ...
 
 
@@ -121,7 +125,7 @@ def check(
     context: str,
     namespace: str,
 ) -> None:
-    """Say line by line what is wrong with a template, and what old things in it become.
+    """Say line by line what is wrong with a template, what old things in it become, and who can boot it.
 
     FILE is a template, or a manifest with GPUNodeClasses in it. No secret is needed, and none is shown.
     Ends with 0: machines boot with it; 1: there is something to be looked at; 2: wrong use, or no cluster.
@@ -134,7 +138,7 @@ def check(
     else:
         with waiting("asking the cluster …"):
             sheets = asyncio.run(_read_sheets(hallway.talos(kubeconfig, context, namespace), node_class, talos, mesh))
-    examined = [examine(sheet) for sheet in sheets]
+    examined = [examine(sheet, hallway.facts) for sheet in sheets]
     if how == "text":
         width = terminal_width()
         show(drawn(examined, width, _following(file, node_class, examined)), width)
@@ -157,7 +161,8 @@ def _sheets_in(file: str, version: TalosVersion | None, backend: Backend | None)
     assert usual is not None, "a constant of ours"
     found = classes_in(text, name)
     if not found:
-        return (Sheet(name, version or usual, backend or Backend.TAILSCALE, text, source=file),)
+        sheet = Sheet(name, version or usual, backend or Backend.TAILSCALE, text, source=file, providers=REAL)
+        return (sheet,)
     sheets = [
         each.sheet(sheet, text, file)
         for each in found
@@ -264,13 +269,13 @@ def _print(materials: Materials, notes: tuple[str, ...], *, show_secrets: bool) 
 def _from_files(class_file: str, join_file: str, provider: str, version: TalosVersion | None) -> Spread:
     usual = read_version(USUAL)
     assert usual is not None, "a constant of ours"
-    node_class = _class_from(class_file, provider or "simulated")
+    node_class, bare = _class_from(class_file, provider or "simulated")
     configs = configs_of(node_class)
     name = provider or next(iter(configs), "")
     if name not in configs:
         raise click.UsageError(f"the class buys at {', '.join(configs) or 'nobody'}, not at {name or 'anybody'}.")
     config = configs[name]
-    template = template_of(config)
+    template = bare or template_of(config)
     if isinstance(template, Unread):
         raise click.UsageError(f"{template.why}.")
     said = version or (read_version(config.image) if config.image else None) or usual
@@ -282,21 +287,20 @@ def _from_files(class_file: str, join_file: str, provider: str, version: TalosVe
     return Spread(Materials(node_class, name, said, join, template, kubelet, schematic=schematic), notes)
 
 
-def _class_from(file: str, provider: str) -> GPUNodeClass:
-    """Of the file; around a bare template, or around nothing, the least that a class can be."""
+def _class_from(file: str, provider: str) -> tuple[GPUNodeClass, str]:
+    """Of the file; around a bare template, or around nothing, the least that a class can be, and the template."""
     text = read_text(file) if file else ""
     found = classes_in(text, file)
     if len(found) > 1:
         names = ", ".join(each.node_class.metadata.name for each in found)
         raise click.UsageError(f"{file} holds several classes: {names}. Put the one that is meant into a file.")
     if found:
-        return found[0].node_class
-    talos = {"talosConfig": {"machineConfigTemplate": text}} if text else {}
-    spec = {"providers": [{"name": provider}], "networking": {"backend": Backend.TAILSCALE.value}, **talos}
+        return found[0].node_class, ""
+    spec = {"providers": [{"name": provider}], "networking": {"backend": Backend.TAILSCALE.value}}
     metadata = {"name": "any"}
     made = strict({"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass", "metadata": metadata, "spec": spec})
     assert isinstance(made, GPUNodeClass), "its kind says so"
-    return made
+    return made, text
 
 
 def _joining_by(node_class: GPUNodeClass, backend: str) -> GPUNodeClass:

@@ -1,21 +1,26 @@
 """What `tgp talos check` says of a template: line by line, as a compiler would, and what becomes of what is old."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
+from tgp.api.talos import TEMPLATE_MAX
 from tgp.core.model.machine_config import Conversion, Finding, Severity
-from tgp.core.rules.talos.render import inspect
+from tgp.core.rules.talos.fitting import Fit, fit
+from tgp.core.rules.talos.render import inert_text, inspect
 from tgp.core.rules.talos.sheets import Sheet
 from tgp.core.rules.talos.source_line import shown
+from tgp.ports.cloud import CloudFacts
 from tgp.surfaces.cli.output import document, wrapped
 from tgp.surfaces.terminal.scene import plain
 
 FINE, FOUND = 0, 1
-ERROR, WARNING, CONVERTED = ("✗", "red"), ("!", "yellow"), ("→", "cyan")
+ERROR, WARNING, CONVERTED, UNCHECKED = ("✗", "red"), ("!", "yellow"), ("→", "cyan"), ("?", "magenta")
+MARKS = {Severity.ERROR: ERROR, Severity.WARNING: WARNING, Severity.UNCHECKED: UNCHECKED}
+FITS, NO_FIT = "✓", "-"
 RULE = "│"
 
 
@@ -24,23 +29,53 @@ class Examined:
     sheet: Sheet
     conversions: tuple[Conversion, ...] = ()
     findings: tuple[Finding, ...] = ()
+    fits: tuple[Fit, ...] = ()  # by provider; empty: nothing can be told, or it is refused
 
     @property
     def errors(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
+
+    @property
+    def boots(self) -> bool:
+        """Somewhere, as far as it can be told."""
+        return not self.fits or any(each.boots for each in self.fits)
+
+    @property
     def fine(self) -> bool:
-        return not self.findings and not self.sheet.unread
+        told = self.errors or self.warnings or self.sheet.unread
+        return not told and self.boots and not any(each.too_large for each in self.fits)
 
 
-def examine(sheet: Sheet) -> Examined:
+def examine(sheet: Sheet, facts: Callable[[str], CloudFacts]) -> Examined:
+    """`facts`: of a provider."""
     if sheet.unread:
         return Examined(sheet)
     conversions, findings = inspect(
         sheet.template, sheet.version, backend=sheet.backend, kubelet_image=sheet.kubelet_image
     )
-    return Examined(sheet, conversions, findings)
+    examined = Examined(sheet, conversions, (*findings, *_too_long(sheet)))
+    return examined if examined.errors else replace(examined, fits=_fits(sheet, facts))
+
+
+def _too_long(sheet: Sheet) -> Iterator[Finding]:
+    """Of a template in a file: a class would not hold it."""
+    length = len(sheet.template or "")
+    if sheet.source and length > TEMPLATE_MAX:
+        why = f"has {length:,} characters, and a class holds {TEMPLATE_MAX:,}: use machineConfigSecretRef"
+        yield Finding(0, "", why, Severity.WARNING)
+
+
+def _fits(sheet: Sheet, facts: Callable[[str], CloudFacts]) -> tuple[Fit, ...]:
+    text = inert_text(sheet.template, sheet.version, backend=sheet.backend, kubelet_image=sheet.kubelet_image)
+    known = [facts(name) for name in sheet.providers]
+    return tuple(
+        fit(each.provider, each.title, each.boot, limit=each.user_data_bytes, text=text, version=sheet.version)
+        for each in known
+    )
 
 
 def exit_code(examined: Sequence[Examined]) -> int:
@@ -63,7 +98,10 @@ def summary(each: Examined) -> str:
         return f"Nobody can tell: {sheet.unread}."
     if errors:
         return f"Refused for {_count(errors, 'reason')}: no machine is bought with it."
-    warned = f", with {_count(len(each.findings), 'warning')}" if each.findings else ""
+    if not each.boots:
+        large = any(one.too_large for one in each.fits)
+        return "Too large for every provider here that boots Talos." if large else "No provider here boots Talos."
+    warned = f", with {_count(len(each.warnings), 'warning')}" if each.warnings else ""
     if sheet.template is None:
         return f"There is no template: a whole config is generated, and it boots{warned}."
     if converted:
@@ -97,8 +135,12 @@ def _of(each: Examined, width: int) -> Iterator[Text]:
         yield from _remark(remark, gutter, width)
     if remarks:
         yield Text()
-    mark, style = ("✓", "green") if each.fine else ERROR if each.errors or sheet.unread else WARNING
+    lost = each.errors or sheet.unread or not each.boots
+    mark, style = ("✓", "green") if each.fine else ERROR if lost else WARNING
     yield from wrapped(summary(each), width, first=f"{mark} ", rest="  ", style=f"bold {style}")
+    for one in each.fits:
+        sign = FITS if one.boots else ERROR[0] if one.too_large else NO_FIT
+        yield from wrapped(f"{one.provider}: {one.words}", width, first=f"  {sign} ", rest="    ")
 
 
 def _line(sheet: Sheet, line: int) -> int:
@@ -118,7 +160,7 @@ def _source(text: str, line: int, gutter: int, width: int) -> Text:
 def _remark(remark: Finding | Conversion, gutter: int, width: int) -> Iterator[Text]:
     mark, style = CONVERTED
     if isinstance(remark, Finding):
-        mark, style = ERROR if remark.severity is Severity.ERROR else WARNING
+        mark, style = MARKS[remark.severity]
     words = f"{remark.path}: {remark.message}" if remark.path else remark.message
     start = " " * gutter + f" {mark} "
     for number, line in enumerate(wrapped(words, width, first=start, rest=" " * len(start))):
@@ -141,6 +183,7 @@ def _item(each: Examined) -> dict[str, Any]:
             {**_place(finding, sheet), "severity": str(finding.severity)} for finding in sorted(each.findings)
         ],
         "conversions": [_place(conversion, sheet) for conversion in each.conversions],
+        "providers": [{"name": one.provider, "boots": one.boots, "message": plain(one.words)} for one in each.fits],
     }
 
 

@@ -94,6 +94,11 @@ def inspect(
     return rendered.conversions, rendered.warnings
 
 
+def inert_text(template: str | None, version: TalosVersion, *, backend: Backend, kubelet_image: str = "") -> str:
+    """The config with inert values: as long as a real one, and no secret in it. Raises TemplateRefused."""
+    return render(inert_plan(version, backend, kubelet_image=kubelet_image), inert_join(), template).text
+
+
 def values_of(plan: NodePlan, join: JoinValues) -> Values:
     """What each variable stands for, for this node. A variable that is missing cannot be given to it."""
     values: dict[str, str | tuple[str, ...]] = {

@@ -33,6 +33,7 @@ class Sheet:
     source: str = ""  # the file it stands in; empty: it was read from the cluster
     before: int | None = 0  # lines of that file before it; None: its lines are not the file's
     unread: str = ""  # why nobody can look at it; empty: it is here
+    providers: tuple[str, ...] = ()  # whose machines are to boot with it; empty: nothing says so
 
 
 def sheets_of(
@@ -65,6 +66,7 @@ def sheets_of(
             template,
             kubelet,
             unread=unread,
+            providers=tuple(providers),
         )
         for (unread, template, said, kubelet), providers in by_config.items()
     )
