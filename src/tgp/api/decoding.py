@@ -6,8 +6,7 @@ an object that cannot be read becomes an `Unreadable` that still says who it is:
 rule is told, not only the first.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -18,12 +17,12 @@ import msgspec
 from tgp.api.common import ObjectMeta
 from tgp.api.field import Wire
 from tgp.api.kinds import KINDS, Kind
-from tgp.api.pattern import matches
+from tgp.api.metadata import metadata_problems
 from tgp.api.problem import Invalid, Problem, Reason
-from tgp.api.rules import DNS_SUBDOMAIN_PATTERN
 from tgp.api.schema import object_schema
 from tgp.api.structural import child_schema
-from tgp.api.validation import default, prune, unknown_fields, validate
+from tgp.api.unicode import whole
+from tgp.api.validation import default, prune, rounded, unknown_fields, validate
 
 W = TypeVar("W", bound=Wire)
 
@@ -42,32 +41,59 @@ def decode(type_: type[W], data: bytes | Mapping[str, Any]) -> W | Unreadable:
     try:
         return msgspec.json.decode(data, type=type_) if isinstance(data, bytes) else msgspec.convert(data, type_)
     except msgspec.MsgspecError as error:
-        return _unreadable(data, str(error))
+        return _decoded_rounded(type_, data) or _unreadable(data, str(error))
+
+
+def _decoded_rounded(type_: type[W], data: bytes | Mapping[str, Any]) -> W | None:
+    """Read again as the API server reads numbers: 1.0000000000000002 is an integer to it. None: that is not why."""
+    try:
+        return msgspec.convert(rounded(msgspec.json.decode(data) if isinstance(data, bytes) else data), type_)
+    except msgspec.MsgspecError:
+        return None
 
 
 def strict(manifest: Mapping[str, Any]) -> Wire:
-    """What a person wrote, defaults filled in; raises Invalid with everything that is wrong with it."""
-    kind = kind_of(manifest)
-    problems = [_unknown(kind, path) for path in unknown_fields(schema_of(kind), manifest)]
-    filled = default(schema_of(kind), prune(schema_of(kind), manifest))
-    problems += [*_name_problems(manifest.get("metadata")), *validate(schema_of(kind), filled)]
+    """What a person wrote, defaults filled in; raises Invalid with everything that is wrong with it.
+
+    As the API server takes it on creation: a status is looked at for unknown fields and otherwise left out. Only where
+    a text holds half a character we refuse what the server would change in silence.
+    """
+    written, halves = _whole(manifest, "")
+    if halves:
+        raise Invalid(halves)
+    kind = kind_of(written)
+    problems = [_unknown(kind, path) for path in unknown_fields(schema_of(kind), written)]
+    created = {key: value for key, value in written.items() if key != "status"}
+    if isinstance(metadata := created.get("metadata"), dict):
+        created["metadata"] = {key: value for key, value in metadata.items() if value is not None}
+    filled = default(schema_of(kind), prune(schema_of(kind), created))
+    problems += [*metadata_problems(written.get("metadata")), *validate(schema_of(kind), filled)]
     if problems:
         raise Invalid(problems)
     try:
-        return msgspec.convert(filled, kind.type)
+        return msgspec.convert(rounded(filled), kind.type)
     except msgspec.ValidationError as error:  # metadata, which the schema leaves to the API server
         raise Invalid([Problem("metadata", Reason.INVALID, str(error))]) from error
 
 
-def _name_problems(metadata: Any) -> Iterator[Problem]:
-    """What the API server itself asks of a name; the length is a rule of ours."""
-    named = metadata if isinstance(metadata, Mapping) else {}
-    name = named.get("name")
-    if not name and not named.get("generateName"):
-        yield Problem("metadata.name", Reason.REQUIRED, "name or generateName is required")
-    elif isinstance(name, str) and not matches(name, DNS_SUBDOMAIN_PATTERN):
-        detail = "must be lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit"
-        yield Problem("metadata.name", Reason.INVALID, detail, json.dumps(name, ensure_ascii=False))
+def _whole(value: Any, path: str) -> tuple[Any, list[Problem]]:
+    """The same with whole characters, and where there are halves of some."""
+    if isinstance(value, str):
+        text = whole(value)
+        problem = Problem(path, Reason.INVALID, "holds half a character, which no text can carry")
+        return (text, []) if text is not None else ("", [problem])
+    if isinstance(value, list):
+        items = [_whole(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [item for item, _ in items], [problem for _, problems in items for problem in problems]
+    if not isinstance(value, Mapping):
+        return value, []
+    made: dict[Any, Any] = {}
+    problems: list[Problem] = []
+    for key, member in value.items():
+        name, wrong = _whole(key, path)
+        made[name], below = _whole(member, f"{path}.{name}" if path else str(name))
+        problems += wrong + below
+    return made, problems
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:

@@ -69,25 +69,34 @@ NETWORKING_RULES = (
 )
 
 _TAILSCALE_VALUES = ("hostname", "ephemeral", "acceptRoutes", "loginServer", "tags", "advertiseRoutes")
-_TAILSCALE_REFS = {  # compared part by part: CEL takes two objects for two types
-    "apiKeySecretRef": ("name", "key"),
-    "oauthCredentialsSecretRef": ("name", "clientIdKey", "clientSecretKey"),
-    "authKeySecretRef": ("name", "key"),
+# Compared part by part: CEL takes two objects for two types. A part with a default may be absent in items of lists, and
+# providers are such.
+_TAILSCALE_REFS: dict[str, dict[str, str]] = {
+    "apiKeySecretRef": {"name": "", "key": ""},
+    "oauthCredentialsSecretRef": {"name": "", "clientIdKey": "client-id", "clientSecretKey": "client-secret"},
+    "authKeySecretRef": {"name": "", "key": ""},
 }
+
+
+def _part(ref: str, part: str, usual: str) -> str:
+    """In CEL: a part of a reference, or what it is by default."""
+    field = f"{ref}.{part}" if part else ref
+    return f"(has({field}) ? {field} : {rules.quoted(usual)})" if usual else field
 
 
 def _agrees(name: str) -> Rule:
     """Where a Tailscale setting is given at the top and inside a talosConfig, both say the same."""
-    parts = _TAILSCALE_REFS.get(name, ())
+    parts = _TAILSCALE_REFS.get(name, {})
 
     def compare(left: Any, right: Any) -> bool:
-        return all(left[part] == right[part] for part in parts) if parts else rules.same_set(left, right)
+        same = (left.get(part, usual) == right.get(part, usual) for part, usual in parts.items())
+        return all(same) if parts else rules.same_set(left, right)
 
     def within(owner: str) -> str:
         inner = f"{owner}.talosConfig.tailscaleConfig"
         equal = " && ".join(
-            f"{inner}.{name}{part} == self.tailscaleConfig.{name}{part}"
-            for part in [f".{part}" for part in parts] or [""]
+            f"{_part(f'{inner}.{name}', part, usual)} == self.tailscaleConfig.{name}{part and f'.{part}'}"
+            for part, usual in (parts or {"": ""}).items()
         )
         return f"!has({owner}.talosConfig) || !has({inner}) || !has({inner}.{name}) || ({equal})"
 

@@ -26,6 +26,7 @@ Twin: TypeAlias = Callable[[Any, Any], bool]  # (self, oldSelf or None) -> does 
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1  # beyond these the API server reads a number as a float
 FLOAT_EXACT_MAX = 2**53 - 1  # the largest float the API server takes for an integer
+NEAR = 1e-9  # how far a float may be above an integer, beside both of them, to be taken for it
 UNCHECKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
@@ -134,8 +135,24 @@ def _type_fits(schema: Schema, value: Any, kind: str) -> bool:
         return True
     if kind == "integer":
         return "number" in wanted
-    # 1.0 is an integer to the API server.
-    return kind == "number" and "integer" in wanted and abs(value) <= FLOAT_EXACT_MAX and float(value).is_integer()
+    return kind == "number" and "integer" in wanted and near_integer(value)
+
+
+def near_integer(value: float) -> bool:
+    """As the API server sees it: 1.0 is one, and 1.0000000001 is, and 0.9999999999 is none."""
+    if not abs(value) <= FLOAT_EXACT_MAX:
+        return False
+    below = float(int(value))
+    return value == below or (below != 0 and abs(value - below) / (abs(value) + abs(below)) < NEAR)
+
+
+def rounded(value: Any) -> Any:
+    """With integers for all numbers that the API server takes for some."""
+    if isinstance(value, dict):
+        return {key: rounded(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return int(value) if isinstance(value, float) and near_integer(value) else value
 
 
 def _wrong_type(schema: Schema, kind: str, path: str) -> Problem:
@@ -164,8 +181,8 @@ def _matches(text: str, pattern: str) -> bool:
 
 
 def _of_number(schema: Schema, value: float, path: str) -> Iterator[Problem]:
-    if schema.get("type") == "integer" and not _type_fits(schema, value, _json_type(value)):
-        # The API server says so twice, the second time without a path.
+    if schema.get("type") == "integer" and not (float(value).is_integer() and INT64_MIN <= value <= INT64_MAX):
+        # The API server looks twice, the second time without a path and without mercy for what is near.
         yield Problem("", Reason.INVALID, f"Checked value must be of type integer (default format) in {path}", '""')
     low, high = schema.get("minimum"), schema.get("maximum")
     if high is not None and (value >= high if schema.get("exclusiveMaximum") else value > high):
@@ -253,6 +270,8 @@ def _member(schema: Schema, path: str, key: str) -> str:
 def _shown(value: Any) -> str:
     """As Go writes it: 1.0 is 1, and what does not fit 64 bits is a float."""
     if isinstance(value, float) and value.is_integer() and abs(value) <= INT64_MAX:
+        if str(value) == "-0.0":
+            return "-0"
         value = int(value)
     elif isinstance(value, int) and _json_type(value) == "number":
         value = float(value)
