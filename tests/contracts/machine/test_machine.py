@@ -72,6 +72,45 @@ async def test_work_is_bounded():
     compute.close()
 
 
+FIRST_IN_MANY_THREADS = """
+import asyncio, sys, threading
+import msgspec
+from tgp.adapters.compute import Threads
+threads = Threads(workers=16)
+
+def nested(number):
+    made, data = int, b"1"
+    for depth in range(12):
+        class Each(msgspec.Struct, frozen=True):
+            a: made | None = None
+            b: tuple[made, ...] = ()
+            c: dict[str, made] = {}
+        made, data = Each, b'{"a": %s}' % data
+    return made, data
+
+async def main():
+    for type_, data in map(nested, range(40)):
+        together = threading.Barrier(16)
+
+        def work():
+            together.wait()
+            return msgspec.json.decode(data, type=type_)
+
+        await asyncio.gather(*(threads.run(work) for _ in range(16)))
+
+sys.setswitchinterval(1e-6)
+asyncio.run(main())
+threads.close()
+"""
+
+
+async def test_a_type_may_first_be_decoded_by_many_threads_at_once():
+    """Without preparation msgspec ends the process, ten times of ten."""
+    ended = await run(FIRST_IN_MANY_THREADS, PATH=os.environ["PATH"])
+
+    assert ended.code == 0, ended
+
+
 async def test_a_program_runs_to_its_end():
     ended = await run("import sys, os; print(os.environ['WHO']); print('oh', file=sys.stderr); sys.exit(3)", WHO="ann")
 

@@ -11,6 +11,7 @@ from tgp.core.rules.talos.stream import Path
 
 NEGATIVE_SINCE = 13  # of 1.x: -10GB, what shall stay free
 BTRFS_SINCE = 14
+STATE_SINCE = 11
 MOUNT_SINCE = 14  # of the image cache: earlier ones do not look
 _SYSTEM_VOLUMES = ("STATE", "EPHEMERAL", "IMAGECACHE")
 _LEGACY_ENCRYPTION = {"STATE": "state", "EPHEMERAL": "ephemeral"}
@@ -90,8 +91,9 @@ def check_expression(
 
 
 def _system_volume(config: Config, page: Page) -> Iterator[Finding]:
-    if page.name not in _SYSTEM_VOLUMES:
-        yield page.error(("name",), f"must be one of {', '.join(_SYSTEM_VOLUMES)}")
+    names = _SYSTEM_VOLUMES if config.version.minor >= STATE_SINCE else _SYSTEM_VOLUMES[1:]
+    if page.name not in names:
+        yield page.error(("name",), f"must be one of {', '.join(names)}")
     state = page.name == "STATE"
     if state and page.section("provisioning"):
         yield page.error(("provisioning",), "cannot be said of the STATE volume")
