@@ -56,8 +56,6 @@ def check_bond(page: Page, path: Path) -> Iterator[Finding]:
     for key in ("arpIPTarget", "adActorSystem"):
         if page.at(*path, key):
             yield page.error((*path, key), "is a setting that Talos does not support")
-    if page.items(*path, "interfaces") and page.items(*path, "deviceSelectors"):
-        yield page.error(path, "must have either interfaces or deviceSelectors")
 
 
 def _delays(page: Page, path: Path) -> Iterator[Finding]:

@@ -252,7 +252,8 @@ def check_control_plane_only(config: Config) -> Iterator[Finding]:
     if page is None:
         return
     for key in _AT_HOME:
-        if page.at("cluster", key) not in (None, "", {}, []):
+        empty = (None, "", []) if key == "etcd" else (None, "", {}, [])  # Talos refuses this one though it be empty
+        if page.at("cluster", key) not in empty:
             yield page.error(("cluster", key), "belongs to control planes: a worker must not have it")
     for key in _USELESS:
         if page.at("cluster", key) not in (None, "", {}, []):

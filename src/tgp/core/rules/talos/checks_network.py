@@ -40,6 +40,10 @@ def check_members(config: Config) -> Iterator[Finding]:
         path = (*interfaces, index)
         name = page.text(*path, "interface")
         part = "bridge" if page.at(*path, "bridge") is not None else "bond"
+        if part == "bridge" and page.at(*path, "bond") is not None:
+            yield page.error(path, "cannot be a bond and a bridge at once")
+        if page.items(*path, "bond", "interfaces") and page.items(*path, "bond", "deviceSelectors"):
+            yield page.error((*path, "bond"), "must have either interfaces or deviceSelectors")
         for number, member in enumerate(page.items(*path, part, "interfaces")):
             if whose.setdefault(as_text(member), name) != name:
                 yield page.error((*path, part, "interfaces", number), "is a part of another bond or bridge too")
@@ -77,8 +81,6 @@ def _interface(page: Page, path: Path) -> Iterator[Finding]:
                 yield page.error((*path, "vlans", index, "addresses", number), "is no address, such as 10.8.0.7/24")
     for index in range(len(page.items(*path, "routes"))):
         yield from _route(page, (*path, "routes", index))
-    if page.at(*path, "bond") is not None and page.at(*path, "bridge") is not None:
-        yield page.error(path, "cannot be a bond and a bridge at once")
     if page.at(*path, "bond") is not None:
         yield from check_bond(page, (*path, "bond"))
     if page.at(*path, "wireguard") is not None:
