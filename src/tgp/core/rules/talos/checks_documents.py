@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from ipaddress import ip_address
 from itertools import pairwise
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -14,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from tgp.core.model.machine_config import Finding
 from tgp.core.rules.talos import expressions
 from tgp.core.rules.talos.checks_loader import duration
-from tgp.core.rules.talos.checks_network import has_port
+from tgp.core.rules.talos.checks_network import has_port, is_address
 from tgp.core.rules.talos.checks_storage import check_expression
 from tgp.core.rules.talos.pages import Config, Page, as_text
 from tgp.core.rules.talos.stream import Path
@@ -97,7 +96,7 @@ def check_addresses(config: Config) -> Iterator[Finding]:
     for page in config.of_kind("RegistryTLSConfig"):
         yield from _registry_tls(page)
     for page in config.of_kind("StaticHostConfig"):
-        if not _is_address(page.name):
+        if not is_address(page.name):
             yield page.error(("name",), "must be the IP address")
         if not any(as_text(name) for name in page.items("hostnames")):
             yield page.error(("hostnames",), "is missing: the names of that address")
@@ -254,14 +253,6 @@ def _url(text: str) -> SplitResult:
         return urlsplit(text)
     except ValueError:
         return urlsplit("")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _port_range(port: Any) -> tuple[int, int] | None:

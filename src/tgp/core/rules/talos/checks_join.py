@@ -252,8 +252,8 @@ def check_control_plane_only(config: Config) -> Iterator[Finding]:
     if page is None:
         return
     for key in _AT_HOME:
-        empty = (None, "", []) if key == "etcd" else (None, "", {}, [])  # Talos refuses this one though it be empty
-        if page.at("cluster", key) not in empty:
+        said = page.at("cluster", key)
+        if said not in (None, "", {}, []) or (said == {} and key == "etcd"):  # Talos refuses it though it is empty
             yield page.error(("cluster", key), "belongs to control planes: a worker must not have it")
     for key in _USELESS:
         if page.at("cluster", key) not in (None, "", {}, []):

@@ -1,12 +1,11 @@
 """Network documents of their own kinds, as Talos validates them: links, routes, rules, probes, DHCP."""
 
 from collections.abc import Iterator
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from tgp.core.model.machine_config import Finding
 from tgp.core.rules.talos import expressions
-from tgp.core.rules.talos.checks_network import is_network
+from tgp.core.rules.talos.checks_network import is_address, is_network
 from tgp.core.rules.talos.checks_storage import check_expression
 from tgp.core.rules.talos.pages import Config, Page, as_text
 
@@ -116,7 +115,7 @@ def check_name_servers(config: Config) -> Iterator[Finding]:
             yield page.warning(("nameservers",), "are all encrypted: the clock may not be right before one answers")
     for page in config.of_kind("TimeSyncConfig"):
         for index, server in enumerate(page.items("ntp", "servers") if page.truth("ntp", "useNTS") else ()):
-            if _is_address(as_text(server)):
+            if is_address(as_text(server)):
                 yield page.error(("ntp", "servers", index), "must be a name where useNTS is true, not an address")
 
 
@@ -137,11 +136,3 @@ def _encrypted(page: Page, index: int) -> bool:
 def _positive(page: Page, key: str) -> bool:
     value = page.at(key)
     return isinstance(value, int | float) and value > 0
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True

@@ -94,7 +94,7 @@ def _route(page: Page, path: Path) -> Iterator[Finding]:
     if network and not is_network(network):
         yield page.error((*path, "network"), "is no network, such as 10.0.0.0/8")
     for key, value in (("gateway", gateway), ("source", source)):
-        if value and not _is_address(value):
+        if value and not is_address(value):
             yield page.error((*path, key), "is no IP address")
 
 
@@ -200,7 +200,7 @@ def has_port(endpoint: str) -> bool:
     if not colon:
         return False
     if host.startswith("[") and host.endswith("]"):
-        return _is_address(host[1:-1]) or ":" not in host
+        return is_address(host[1:-1]) or ":" not in host
     return ":" not in host and "[" not in host
 
 
@@ -209,7 +209,7 @@ def is_network(text: str) -> bool:
     return "/" in text and is_subnet_or_address(text)
 
 
-def _is_address(text: str) -> bool:
+def is_address(text: str) -> bool:
     try:
         ip_address(text)
     except ValueError:
