@@ -310,7 +310,9 @@ def _below(schema: dict[str, Any], value: Any, path: str) -> Iterator[Place]:
 
 
 def _wrong_type(maker: Maker, place: Place) -> str:
-    other = maker.random.choice([1, 1.0, 0.5, True, "text", "", None, [], {}, [1], {"a": 1}, 2**70, -(2**63)])
+    other = maker.random.choice(
+        [1, 1.0, 1.0000000000000002, 1e2, 0.5, True, "text", "", None, [], {}, [1], {"a": 1}, 2**70, -(2**63)]
+    )
     return place.put(other, f"becomes {other!r}")
 
 
