@@ -113,7 +113,9 @@ class Shop:
     async def gpu_prices(self, gpu: str) -> Prices | None:
         """What one GPU of the model costs on demand, from the cheapest offer to the dearest of the cheaper half."""
         await self.refresh()
-        wish = Wish(models=(gpu,), kinds=Kinds.ON_DEMAND, boots=tuple(BootMode), min_trust=Trust.VERIFIED)
+        wish = Wish(
+            models=(gpu,), kinds=Kinds.ON_DEMAND, boots=tuple(BootMode), as_node=False, min_trust=Trust.VERIFIED
+        )
         rows = tuple(rank(self.book, wish, self.clock.now()))
         if not rows:
             return None
@@ -198,9 +200,10 @@ def _wish(question: Question) -> Wish:
         regions=question.regions,
         kinds=kinds,
         boots=tuple(BootMode),
+        as_node=False,
         min_trust=Trust.ANY,
     )
-    return replace(wish, boots=TALOS_BOOTS) if question.talos else wish
+    return replace(wish, boots=TALOS_BOOTS, as_node=True) if question.talos else wish
 
 
 def _on_sale(offers: Iterable[Offer]) -> Iterable[Offer]:

@@ -66,7 +66,6 @@ class TillDesk:
             bid_microusd=offer.hourly_microusd if offer.spot and offer.host else None,
             tags=tuple(sorted(papers.node_class.spec.tags.items())),
             user_data=luggage.user_data,
-            container=luggage.container,
             image=luggage.image,
         )
 

@@ -72,7 +72,6 @@ class CloudFacts:
     billing_step: timedelta = timedelta(microseconds=1)  # a begun one is billed whole; the default: nobody tells
     tells_prices: bool = True  # False: they are from a dated table, which a class can override
     user_data_bytes: int = 16 << 10
-    variable_bytes: int = 0  # of containers: what one environment variable may hold; 0: as much as user data
     refresh_every: timedelta = timedelta(minutes=2)
     rates: Mapping[str, Rate] = field(default_factory=dict)  # per verb; "" is for all together
     judged_by: str = ""  # the independent client its simulator was tried with; empty: none is to be had

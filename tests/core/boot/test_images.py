@@ -207,16 +207,6 @@ def test_a_factory_in_trouble_is_asked_again_later():
     play(script)
 
 
-def test_what_is_no_image_of_ours_needs_no_factory():
-    async def script(house: House) -> None:
-        container = await house.boot(an_offer("runpod", BootMode.CONTAINER))
-
-        assert (container.schematic, container.installer, container.image) == ("", "", "")
-        assert house.factory.asked == []
-
-    play(script)
-
-
 def test_google_boots_the_administrators_image():
     async def script(house: House) -> None:
         node_class = msgspec_class({"providers": [{"name": "gcp", "settings": {"image": "talos"}}]})

@@ -68,8 +68,6 @@ class ImageDesk:
         nvidia: bool,  # noqa: ARG002 - whoever calls knows it by the resource; here the model says more
     ) -> BootImage:
         """Raises FactoryRefused, FactoryError, BootRefused, CloudError or ClusterError: nothing was ordered."""
-        if offer.boot in (BootMode.CONTAINER, BootMode.POWER):
-            return BootImage(version, "", "", arch=offer.arch)
         schematic = await self.checked_schematic(version, config, backend, offer.gpu, offer.gpu_count)
         installer = self._factory.installer(schematic, version, platform_for(offer.boot, offer.provider))
         asset = asset_for(offer.boot, offer.provider, offer.arch)

@@ -24,7 +24,7 @@ TOO_MANY = "too many"
 LISTED_TWICE = "listed twice"
 BAD_SHAPE = "bad shape"
 MOST_OF_ANYTHING = 1 << 30  # GPUs, virtual CPUs, GiB: beyond it lies an error, and the arrays' integers end
-SHARED_WORDS = ("provider", "place", "region", "country", "gpu", "arch", "host", "type_name")
+SHARED_WORDS = ("provider", "place", "region", "country", "gpu", "arch", "host", "type_name", "no_driver")
 
 
 class Listing(Protocol):

@@ -6,6 +6,7 @@ from enum import IntEnum, StrEnum
 import msgspec
 
 UNKNOWN_REGION = "unknown"
+CONTAINER_ONLY = "the provider starts a container, and Talos cannot boot in a container"
 
 
 class BootMode(StrEnum):
@@ -56,6 +57,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     left: int | None = None  # how many; None: not told
     trust: Trust = Trust.DATACENTER
     boot: BootMode
+    no_driver: str = ""  # why the driver of a Talos node cannot drive its GPUs; empty: nothing speaks against it
     host: str = ""  # of marketplaces: the machine itself, which several offers may share; benched as one
     until: datetime | None = None  # the owner takes the machine back then; None: no such moment
     type_name: str = ""  # for people and for the instance-type label; empty: the sku
@@ -65,6 +67,11 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """Names this offer among all offers, today and in the next listing."""
         kind = "spot" if self.spot else "on-demand"
         return f"{self.provider}/{self.sku}/{self.place}/{kind}"
+
+    @property
+    def no_node(self) -> str:
+        """Why no machine of it can be a node with working GPUs, whatever a class allows; empty: one can."""
+        return CONTAINER_ONLY if self.boot is BootMode.CONTAINER else self.no_driver
 
     @property
     def instance_type(self) -> str:

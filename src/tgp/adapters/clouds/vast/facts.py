@@ -32,7 +32,6 @@ FACTS = CloudFacts(
     public_offers=True,
     sells_spot=True,
     user_data_bytes=USER_DATA_CHARACTERS,
-    variable_bytes=256,
     rates=RATES,
     judged_by="vastai 1.9.1",
 )
