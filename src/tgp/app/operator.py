@@ -381,6 +381,7 @@ class Operator:
             halted=lambda: self.purchasing.rounds.halted,
             stuck=lambda: self.purchasing.rounds.stuck,
             inspector=self.booting.inspector if self.booting is not None else None,
+            preparing=self.booting.images.preparing if self.booting is not None else lambda _class: "",
         )
         machines = (Source(shelves.requests, reconciler.holding), Source(shelves.tills.store, reconciler.halted_at))
         return Controller(

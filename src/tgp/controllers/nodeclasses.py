@@ -69,6 +69,7 @@ class NodeClassReconciler:
         halted: Callable[[], Mapping[str, str]] = dict,  # tills where the collector stopped and asks, each with why
         stuck: Callable[[], Iterable[Stuck]] = tuple,  # machines that no request owns and that do not end
         inspector: ClassInspector | None = None,  # None: its machines join by themselves
+        preparing: Callable[[GPUNodeClass], str] = lambda _class: "",  # what is done about images that it waits for
     ) -> None:
         self._classes = classes
         self._vault = vault
@@ -82,6 +83,7 @@ class NodeClassReconciler:
         self._halted = halted
         self._stuck = stuck
         self._inspector = inspector
+        self._preparing = preparing
         self._earlier: dict[str, int] = {}  # by class: micro-dollars spent by requests that are gone
 
     async def reconcile(self, key: Key) -> datetime | None:
@@ -117,6 +119,8 @@ class NodeClassReconciler:
         if staying := self._staying(record.object):
             words = f"{stuck_words(staying)}; see tgp doctor --orphans"
             judged["OrphanStays"] = Verdict("OrphanStays", True, "TerminationFailing", words)
+        if words := self._preparing(record.object):
+            judged["ImagePreparing"] = Verdict("ImagePreparing", True, "ImagePreparing", words)
         held = status if generation_of(record, "OffersFresh") == record.generation else {}
         parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held, seen)
         worth = asked and worth_writing(status, parts, now)

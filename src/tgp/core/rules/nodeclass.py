@@ -21,6 +21,7 @@ OWNED = frozenset(
         "LimitReached",
         "AccountChanged",
         "BootProven",
+        "ImagePreparing",
         "SweepHalted",
         "OrphanStays",
     }
