@@ -83,7 +83,8 @@ class Container:
 
     image: str
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # what the entrypoint is given
+    entrypoint: tuple[str, ...] = ()  # instead of the image's own; empty: the image's own
 
 
 @dataclass(frozen=True, slots=True)

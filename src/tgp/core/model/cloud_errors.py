@@ -15,6 +15,10 @@ class CloudBusy(CloudError):
         self.retry_after = retry_after
 
 
+class QuotaExhausted(CloudBusy):
+    """The provider answers no more questions of this kind before a moment that it tells: ask nothing until then."""
+
+
 class SoldOut(CloudError):
     """This offer is empty: rank again without it, and remember that for a while."""
 

@@ -60,6 +60,9 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     no_driver: str = ""  # why the driver of a Talos node cannot drive its GPUs; empty: nothing speaks against it
     host: str = ""  # of marketplaces: the machine itself, which several offers may share; benched as one
     until: datetime | None = None  # the owner takes the machine back then; None: no such moment
+    open_ports: int = 0  # of marketplaces: that the host lets in; 0: none, or not told
+    cuda: str = ""  # the newest release that the host's driver runs: 12.8; empty: not told
+    download_mbps: int = 0  # 0: not told
     type_name: str = ""  # for people and for the instance-type label; empty: the sku
 
     @property
