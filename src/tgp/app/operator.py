@@ -353,6 +353,7 @@ class Operator:
             entropy=self._outside.entropy,
             journal=self.journal,
             announce=self._announce,
+            requests=self.shelves.requests,
         )
         return Controller(
             "market",
@@ -361,6 +362,7 @@ class Operator:
                 Source(self.classes, keeper.of_class),
                 Source(self.shelves.implicit.store, keeper.of_class),
                 Source(self.vault.board.store, keeper.of_secret),
+                *(() if self.settings.observe else (Source(self.shelves.requests, keeper.of_request),)),
             ),
             workers=MARKET_WORKERS,
             only_looks=True,

@@ -73,7 +73,9 @@ class CloudFacts:
     tells_prices: bool = True  # False: they are from a dated table, which a class can override
     user_data_bytes: int = 16 << 10
     refresh_every: timedelta = timedelta(minutes=2)
+    idle_refresh_every: timedelta | None = None  # while no request waits for its offers; None: the same
     rates: Mapping[str, Rate] = field(default_factory=dict)  # per verb; "" is for all together
+    notes: tuple[str, ...] = ()  # what is not confirmed and may cost something: said by `tgp check`
     judged_by: str = ""  # the independent client its simulator was tried with; empty: none is to be had
 
 
@@ -110,7 +112,6 @@ class Listing:
 
     offers: tuple[Offer, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)  # why → how many were left out
-    priced_on: str = ""  # not empty: prices are from a table of that date, not from the provider
 
 
 @dataclass(frozen=True, slots=True)

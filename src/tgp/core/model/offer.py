@@ -52,6 +52,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     arch: str = "amd64"
     spot: bool = False
     hourly_microusd: int  # of the whole machine; of a spot offer: the lowest bid that would win now
+    priced_on: str = ""  # the day of the table that the price is from; empty: the provider told it with the listing
     on_demand_microusd: int | None = None  # of a spot offer: the same machine without the risk; None: not told
     stock: Stock = Stock.UNKNOWN
     left: int | None = None  # how many; None: not told

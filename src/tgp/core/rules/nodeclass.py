@@ -13,6 +13,7 @@ from tgp.core.rules.secrets import KEY_IS_A_FILE, Wanted, how_to_supply, tailsca
 OWNED = frozenset(
     {
         "Ready",
+        "CanBuy",
         "CredentialsValid",
         "OffersFresh",
         "SpotInert",

@@ -150,7 +150,8 @@ def _cannot_boot(asked: Question, rows: Rows) -> Fails:
 
 def _for_pods(asked: Question, rows: Rows) -> Fails:
     """A container is never bought to boot Talos: a policy that allows it means pods, once a bridge runs them there."""
-    return (asked.columns.boot[rows] == _CONTAINER) & asked.wish.as_node
+    fails: Fails = (asked.columns.boot[rows] == _CONTAINER) & asked.wish.as_node
+    return fails
 
 
 def _no_driver(asked: Question, rows: Rows) -> Fails:
