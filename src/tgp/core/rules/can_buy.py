@@ -62,7 +62,7 @@ def judge_buying(buying: Buying) -> Verdict:
     said = "; ".join(f"{name}: {why}" for name, why in never.items()) or "the class has no enabled provider"
     help_with = next(_changes(buying), "")
     would_help = f". What would help: {help_with}" if help_with else ""
-    return Verdict("CanBuy", False, CANNOT_BUY, f"no offer can ever serve this class: {said}{would_help}")
+    return Verdict("CanBuy", False, "CannotBuy", f"no offer can ever serve this class: {said}{would_help}")
 
 
 def cannot_buy(verdict: Verdict) -> Verdict | None:

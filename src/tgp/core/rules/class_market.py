@@ -151,8 +151,10 @@ def nobody_sells(standings: Sequence[Standing]) -> Verdict | None:
 
 def _offers(standings: Sequence[Standing], misfits: Sequence[str], now: datetime) -> Verdict:
     if stale := [each for each in standings if _is_stale(each, now)]:
-        quota = all(each.listing is not None and each.listing.quota for each in stale)
-        return Verdict("OffersFresh", False, "QuotaExhausted" if quota else "Stale", "; ".join(map(_staleness, stale)))
+        said = "; ".join(map(_staleness, stale))
+        if all(each.listing is not None and each.listing.quota for each in stale):
+            return Verdict("OffersFresh", False, "QuotaExhausted", said)
+        return Verdict("OffersFresh", False, "Stale", said)
     heard = [each for each in standings if each.heard]
     if not heard:
         return Verdict("OffersFresh", None, "NotAsked", "no provider has told its offers yet")
