@@ -12,7 +12,7 @@ from tgp.core.model.book import PriceBook
 from tgp.core.model.marks import Marks
 from tgp.core.model.offer import Offer, Stock, Trust
 from tgp.core.model.seller import KeyState, Seller
-from tgp.core.rules.can_buy import CANNOT_BUY, Buying, judge_buying, cannot_buy
+from tgp.core.rules.can_buy import CANNOT_BUY, Buying, cannot_buy, judge_buying
 from tgp.core.rules.class_market import Standing
 from tgp.core.rules.ranking import rank
 from tgp.core.rules.sources import sources_of
