@@ -185,7 +185,7 @@ def test_a_search_quota_that_is_used_up_is_said_as_such_and_hardly_asked_about()
         assert "search quota of the day is used up" in message
         asked = vast.calls[Verb.OFFERS]
         world.run(hours=4)
-        assert vast.calls[Verb.OFFERS] - asked <= 5
+        assert vast.calls[Verb.OFFERS] - asked <= 10, "once an hour, and once to see what the key may do"
 
 
 @pytest.mark.parametrize("mishap", [Mishap.HTML, Mishap.ERROR, Mishap.EMPTY_BODY, Mishap.GARBAGE, Mishap.BUSY_TEXT])
