@@ -9,12 +9,12 @@ from tests.sim.an_operator import a_class, operator_main
 from tests.sim.lives.an_estate import POWER, lives
 from tgp.sim.clouds.mishaps import Mishap, Verb
 
-PROVIDERS = ("vast", "vultr", "simulated")  # by contract, by the hour, by the second
+PROVIDERS = ("paperspace", "vultr", "simulated")  # by the hour twice, and by the second
 
 
 def begin(stage, *providers: str, **settings: object) -> Hall:
     named = [{"name": name, **settings} for name in providers or ("simulated",)]
-    a_class(stage.world, "rented", providers=named, bootPolicy="Any")
+    a_class(stage.world, "rented", providers=named)
     stage.world.process("operator", operator_main())
     stage.world.run(minutes=2)
     return Hall(stage.world)

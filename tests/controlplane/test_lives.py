@@ -22,6 +22,7 @@ from tests.controlplane.estate import GPU, Estate
 from tests.controlplane.providers import PROVIDERS, entries
 from tests.controlplane.village import Village
 from tgp.app.embedded.stock import join_secret
+from tgp.core.model.offer import CONTAINER_ONLY, BootMode
 from tgp.core.model.token import plain_uid
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED
 from tgp.sim.clouds.machine import Machine
@@ -34,8 +35,8 @@ from tools.controlplane.plane import EVERYTHING, ControlPlane
 HOUSE = Path(__file__).parents[2]
 SEED_CLASS = HOUSE / "tests" / "contracts" / "kinds" / "early" / "readme-gpunodeclass.yaml"
 CLASS = "everyone"
-UNTOLD = "vast"  # the only provider that cannot hand a Talos config to what it starts
-BOOTED = [name for name in PROVIDERS if name != UNTOLD]
+CONTAINERS = [name for name, asked in PROVIDERS.items() if asked.boots == (BootMode.CONTAINER,)]
+BOOTED = [name for name in PROVIDERS if name not in CONTAINERS]
 SECRET = "tgp-operator-secret"
 OURS = "tgp-system"
 STOPPED_S = 24.0  # four leases, as a minute is with the shipped times
@@ -198,7 +199,7 @@ def test_one_class_sees_the_offers_of_every_provider(plane, crew):
         told = found.get("status", {}).get("providers", {})
         return {name: each.get("offers", 0) for name, each in told.items()}
 
-    crew.until(lambda: set(sellers()) == set(PROVIDERS) and all(sellers().values()), "everybody sells")
+    crew.until(lambda: set(sellers()) == set(PROVIDERS) and all(map(sellers().get, BOOTED)), "everybody sells nodes")
 
 
 # -- one life for every provider ---------------------------------------------------------------------------------------
@@ -229,14 +230,16 @@ def test_a_request_becomes_a_node_that_runs_a_pod(plane, village, crew, asked, p
     assert machine.alive
 
 
-def test_where_talos_cannot_even_be_told_its_config_nothing_is_bought(plane, village, crew, asked):
-    """Vast.ai starts containers with variables of 256 characters: no config fits, whatever the class would risk."""
+@pytest.mark.parametrize("provider", CONTAINERS)
+def test_a_container_is_never_bought_whatever_the_class_allows(plane, village, crew, asked, provider):
+    """Nothing is reserved, either: Talos cannot boot there, and the request says so."""
     crew.until(
-        lambda: condition(status_of(plane, UNTOLD), "Launched").get("reason") == "ProviderClosed", f"{UNTOLD} waits"
+        lambda: condition(status_of(plane, provider), "Launched").get("reason") == "NoOfferFits", f"{provider} waits"
     )
-    assert "takes no more than 256 characters" in status_of(plane, UNTOLD)["message"]
-    assert ever_made(village, uid_of(plane, UNTOLD)) == []
-    plane.admin.call("DELETE", request_path(UNTOLD))
+    assert CONTAINER_ONLY in status_of(plane, provider)["message"]
+    assert not status_of(plane, provider).get("attempts")
+    assert ever_made(village, uid_of(plane, provider)) == []
+    plane.admin.call("DELETE", request_path(provider))
 
 
 def test_kubectl_tells_the_story_in_columns(plane, admin, crew, asked):
@@ -339,8 +342,8 @@ def test_a_restarted_api_server_whose_etcd_forgot_the_past_is_taken_up_again(pla
     serves_with_one_machine(plane, village, crew, "forgotten", uid)
 
 
-def test_the_class_of_the_first_readme_works_as_it_was_written(plane, admin, village, crew, given_back):
-    """It names RunPod, where Talos cannot boot: that is said at no cost, and one word of the class changes it."""
+def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin, village, crew, given_back):
+    """It names RunPod, where Talos cannot boot: that is said at no cost, and no word of bootPolicy changes it."""
     written = YAML(typ="safe").load(SEED_CLASS.read_text())
     name = written["metadata"]["name"]
     admin.apply(written, a_request("early", "runpod", name))
@@ -350,13 +353,18 @@ def test_the_class_of_the_first_readme_works_as_it_was_written(plane, admin, vil
         return str(condition(found.get("status", {}), "OffersFresh").get("message"))
 
     crew.until(lambda: "cannot boot Talos" in told(), lambda: f"the class says why not: {told()}")
-    crew.until(lambda: condition(status_of(plane, "early"), "Launched").get("reason") == "NoOfferFits", "it waits")
+
+    def waits() -> bool:
+        return condition(status_of(plane, "early"), "Launched").get("reason") == "NodeClassCannotBuy"
+
+    crew.until(waits, "it waits")
     uid = uid_of(plane, "early")
-    assert ever_made(village, uid) == []
-
     admin("patch", "gnc", name, "--type=merge", '--patch={"spec": {"bootPolicy": "Any"}}')
+    crew.until(waits, "it waits on")
 
-    serves_with_one_machine(plane, village, crew, "early", uid)
+    assert CONTAINER_ONLY in status_of(plane, "early")["message"]
+    assert ever_made(village, uid) == []
+    plane.admin.call("DELETE", request_path("early"))
 
 
 # -- and back ----------------------------------------------------------------------------------------------------------

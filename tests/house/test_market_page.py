@@ -20,7 +20,7 @@ STATUSES = {"True": "True", "False": "False", "None": "Unknown"}  # as the rules
 def verdicts() -> set[tuple[str, str, str]]:
     """(condition, status, reason) of every verdict on the market that the rules can give, from their source."""
     found = set()
-    for name in ("class_market.py", "nodeclass.py"):
+    for name in ("class_market.py", "nodeclass.py", "can_buy.py"):
         for node in ast.walk(ast.parse((RULES / name).read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Verdict":
                 kind, status, reason = map(ast.unparse, node.args[:3])

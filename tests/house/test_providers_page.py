@@ -61,7 +61,8 @@ def relied_on(facts: CloudFacts) -> dict[str, str]:
         "same order twice": "one machine" if facts.repeatable_launch else "two machines",
         "billed price": "told" if facts.tells_billed_price else "not told",
         "calls at most": _rates(facts),
-        "offers asked": f"every {_span(facts.refresh_every)}",
+        "offers asked": f"every {_span(facts.refresh_every)}"
+        + (f", idle {_span(facts.idle_refresh_every)}" if facts.idle_refresh_every else ""),
         "user data": _size(facts.user_data_bytes),
     }
 

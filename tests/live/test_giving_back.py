@@ -22,7 +22,7 @@ from tgp.sim.clouds.everyone import SIMULATORS
 from tgp.sim.clouds.fleet import Wanted
 from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.mishaps import Mishap, Verb
-from tools.live.asked import FREE
+from tools.live.asked import NOT_WALKED
 from tools.live.choice import cheapest
 from tools.live.giving_back import NotShown, give_back
 from tools.live.walk import WalkFailed
@@ -110,7 +110,7 @@ def test_nothing_below_the_cap_is_no_walk():
     in_virtual_time(on_it())
 
 
-@pytest.mark.parametrize("provider", [name for name in SIMULATORS if name not in FREE])
+@pytest.mark.parametrize("provider", [name for name in SIMULATORS if name not in NOT_WALKED])
 def test_a_whole_walk_leaves_nothing_but_its_bill(provider):
     async def on_it() -> None:
         town = Pretence(provider)

@@ -28,11 +28,13 @@ def test_with_provider_key_and_cap_it_would_start_and_only_looks():
 @pytest.mark.parametrize(
     ("environ", "why"),
     [
-        ({}, "PROVIDER: one of vast, runpod, lambdalabs"),
+        ({}, "PROVIDER: one of lambdalabs, paperspace, vultr, gcp"),
         ({}, "MAX_USD: what an hour"),
         (GOOD | {"PROVIDER": "acme"}, "PROVIDER: one of"),
         (GOOD | {"PROVIDER": "simulated"}, "nothing is real there"),
         (GOOD | {"PROVIDER": "webhook"}, "your own machines"),
+        (GOOD | {"PROVIDER": "runpod"}, "it starts containers"),
+        (GOOD | {"PROVIDER": "vast.ai"}, "it starts containers"),
         (GOOD | {"MAX_USD": ""}, "MAX_USD"),
         (GOOD | {"MAX_USD": "0"}, "MAX_USD: more than 0"),
         (GOOD | {"MAX_USD": "-1"}, "MAX_USD"),

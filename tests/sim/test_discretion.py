@@ -33,9 +33,9 @@ def test_a_secrets_value_is_in_no_voice_of_the_operator(caplog):
     caplog.set_level(logging.DEBUG)
     with World("discreet") as world:
         furnish(world)
-        a_class(world, "rented", providers=[{"name": "runpod"}, {"name": "vast"}])
+        a_class(world, "rented", providers=[{"name": "lambdalabs"}, {"name": "vultr"}])
         a_pool(world, "pool", "rented")
-        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY=VALUE, OTHER=VALUE)
+        a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY=VALUE, OTHER=VALUE)
         replica = Replica(world, "one")
         settle(world)
         said = [str(vars(line)) for line in caplog.records]
@@ -46,7 +46,7 @@ def test_a_secrets_value_is_in_no_voice_of_the_operator(caplog):
         said.append(replica.operator.metrics.page().decode())
 
         assert ready(world, GPU_NODE_CLASS, "rented") == "Valid"
-        assert any("RUNPOD_API_KEY" in line or "VAST_API_KEY" in line for line in said), "names are said"
+        assert any("LAMBDA_LABS_API_KEY" in line or "VULTR_API_KEY" in line for line in said), "names are said"
         for form in (VALUE, base64.b64encode(VALUE.encode()).decode()):
             assert not [line for line in said if form in line]
 

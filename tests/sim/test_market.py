@@ -5,8 +5,19 @@ from datetime import timedelta
 
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, furnish, open_market, operator_main, settle, writes
-from tgp.api.resource import GPU_NODE_CLASS, SECRET
+from tests.sim.an_operator import (
+    NAMESPACE_NAME,
+    a_class,
+    a_pool,
+    a_secret,
+    create,
+    furnish,
+    open_market,
+    operator_main,
+    settle,
+    writes,
+)
+from tgp.api.resource import EVENT, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, SECRET
 from tgp.app.clouds import facts_of
 from tgp.sim.clouds.dialling import origin_of
 from tgp.sim.clouds.mishaps import Mishap, Verb
@@ -87,7 +98,7 @@ def test_a_refused_key_is_named_and_asked_about_seldom_and_a_new_one_is_tried_wi
         change_key(world, runpod.key)
         world.until(asyncio.sleep(60))
         assert condition(world, "rented", "CredentialsValid")[:2] == ("True", "Accepted")
-        assert condition(world, "rented", "Ready")[:2] == ("True", "Valid")
+        assert condition(world, "rented", "Ready")[:2] == ("False", "CannotBuy"), "a good key for containers alone"
 
 
 def test_spot_that_nobody_sells_is_said_and_so_is_what_cannot_boot_talos():
@@ -103,6 +114,78 @@ def test_spot_that_nobody_sells_is_said_and_so_is_what_cannot_boot_talos():
         found, reason, message = condition(world, "rented", "OffersFresh")
         assert (found, reason) == ("True", "NothingFits")
         assert "cannot boot Talos" in message
+
+
+def test_a_class_that_can_buy_nothing_is_not_green_and_neither_is_what_waits_for_it():
+    """One Warning, the reasons counted, what would help; a provider that could serve mends it."""
+    with World("cannot buy") as world:
+        furnish(world)
+        vast, vultr = open_market(world, "vast"), open_market(world, "vultr")
+        a_class(world, "rented", providers=[{"name": "vast"}], instanceRequirements={"gpuTypes": ["L40S"]})
+        a_pool(world, "pool", "rented")
+        a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key, VULTR_API_KEY=vultr.key)
+        world.process("operator", operator_main())
+        settle(world)
+        found, reason, message = condition(world, "rented", "CanBuy")
+
+        assert (found, reason) == ("False", "CannotBuy")
+        assert "offers cannot boot Talos" in message
+        assert message.endswith("What would help: add provider vultr: L40S from $1.67/h")
+        assert condition(world, "rented", "Ready") == ("False", "CannotBuy", message)
+        pool = world.api.backstage.get(GPU_NODE_POOL, "default", "pool") or {}
+        (ready,) = [row for row in pool["status"]["conditions"] if row["type"] == "Ready"]
+        assert (ready["status"], ready["reason"]) == ("False", "NodeClassCannotBuy")
+        assert message in ready["message"]
+        told = [event for event in world.api.backstage.objects(EVENT) if event["reason"] == "CannotBuy"]
+        assert {event["type"] for event in told} == {"Warning"}
+        written = len([line for line in writes(world) if "gpunodeclasses" in line])
+        world.run(hours=1)
+        assert len([line for line in writes(world) if "gpunodeclasses" in line]) - written <= 12, "numbers move all day"
+
+        both = {"spec": {"providers": [{"name": "vast"}, {"name": "vultr"}]}}
+        world.api.backstage.merge_patch(GPU_NODE_CLASS, "", "rented", both)
+        world.run(minutes=1)
+        assert condition(world, "rented", "CanBuy")[:2] == ("True", "OffersFit")
+        assert condition(world, "rented", "Ready")[:2] == ("True", "Valid")
+
+
+def test_a_provider_that_counts_searches_is_asked_seldom_until_a_request_waits_for_it():
+    with World("seldom") as world:
+        furnish(world)
+        vast, vultr = open_market(world, "vast"), open_market(world, "vultr")
+        a_class(world, "rented", providers=[{"name": "vast"}, {"name": "vultr"}])
+        a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key, VULTR_API_KEY=vultr.key)
+        world.process("operator", operator_main())
+        settle(world)
+        asked = vast.calls[Verb.OFFERS]
+        world.run(hours=2)
+        assert 4 <= vast.calls[Verb.OFFERS] - asked <= 8, "every twenty minutes"
+
+        asked = vast.calls[Verb.OFFERS]
+        create(world, GPU_REQUEST, "train", "default", spec={"gpuType": "H200", "nodeClassRef": {"name": "rented"}})
+        world.run(seconds=10)
+        assert vast.calls[Verb.OFFERS] - asked == 1, "at once: it was asked long ago"
+        world.run(hours=1)
+        assert vast.calls[Verb.OFFERS] - asked >= 20
+
+
+def test_a_search_quota_that_is_used_up_is_said_as_such_and_hardly_asked_about():
+    with World("quota") as world:
+        furnish(world)
+        vast = open_market(world, "vast")
+        a_class(world, "rented", providers=[{"name": "vast"}])
+        a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key)
+        world.process("operator", operator_main())
+        settle(world)
+        vast.pace.searches_left = 0
+        world.run(minutes=25)
+        found, reason, message = condition(world, "rented", "OffersFresh")
+
+        assert (found, reason) == ("False", "QuotaExhausted")
+        assert "search quota of the day is used up" in message
+        asked = vast.calls[Verb.OFFERS]
+        world.run(hours=4)
+        assert vast.calls[Verb.OFFERS] - asked <= 10, "once an hour, and once to see what the key may do"
 
 
 @pytest.mark.parametrize("mishap", [Mishap.HTML, Mishap.ERROR, Mishap.EMPTY_BODY, Mishap.GARBAGE, Mishap.BUSY_TEXT])

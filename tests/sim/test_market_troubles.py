@@ -190,10 +190,10 @@ def test_classes_that_come_and_go_do_not_make_a_provider_be_asked_more_often():
 def test_a_check_that_never_works_does_not_keep_the_offers_away(mishap):
     with World(f"check-{mishap}") as world:
         furnish(world)
-        vast = open_market(world, "vast")
-        vast.mishaps.aim(mishap, Verb.ACCOUNT, times=500)
-        a_class(world, "rented", providers=[{"name": "vast"}], bootPolicy="Any")
-        a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key)
+        vultr = open_market(world, "vultr")
+        vultr.mishaps.aim(mishap, Verb.ACCOUNT, times=500)
+        a_class(world, "rented", providers=[{"name": "vultr"}])
+        a_secret(world, "tgp-operator-secret", VULTR_API_KEY=vultr.key)
         world.process("operator", operator_main(ALONE))
         settle(world)
 
@@ -362,14 +362,14 @@ def test_a_provider_that_is_switched_off_and_on_is_forgotten_and_asked_again():
     with World("switch") as world:
         furnish(world)
         open_market(world, "simulated")
-        vast = open_market(world, "vast")
-        a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key)
+        vultr = open_market(world, "vultr")
+        a_secret(world, "tgp-operator-secret", VULTR_API_KEY=vultr.key)
 
         def switch(*, on: bool) -> None:
-            spec = {"providers": [{"name": "simulated"}, {"name": "vast", "enabled": on}]}
+            spec = {"providers": [{"name": "simulated"}, {"name": "vultr", "enabled": on}]}
             world.api.backstage.merge_patch(GPU_NODE_CLASS, "", "both", {"spec": spec})
 
-        a_class(world, "both", providers=[{"name": "simulated"}, {"name": "vast"}], bootPolicy="Any")
+        a_class(world, "both", providers=[{"name": "simulated"}, {"name": "vultr"}])
         world.process("operator", operator_main(ALONE))
         settle(world)
         sellers = {row["provider"] for row in status(world, "both")["availableGPUs"]}
@@ -379,7 +379,7 @@ def test_a_provider_that_is_switched_off_and_on_is_forgotten_and_asked_again():
         assert set(status(world, "both")["providers"]) == {"simulated"}
         switch(on=True)
         world.run(seconds=30)
-        assert sellers == {row["provider"] for row in status(world, "both")["availableGPUs"]} == {"simulated", "vast"}
+        assert sellers == {row["provider"] for row in status(world, "both")["availableGPUs"]} == {"simulated", "vultr"}
 
 
 def test_one_machine_that_may_not_be_switched_does_not_make_the_others_grow_old():

@@ -58,13 +58,13 @@ def test_a_restart_writes_nothing_that_is_already_so():
 def test_a_secret_that_appears_makes_its_class_and_its_pools_ready():
     with World("secret") as world:
         furnish(world)
-        a_class(world, "rented", providers=[{"name": "runpod"}])
+        a_class(world, "rented", providers=[{"name": "lambdalabs"}])
         a_pool(world, "pool", "rented")
         world.process("operator", operator_main())
         settle(world)
         assert ready(world, GPU_NODE_CLASS, "rented") == "CredentialsMissing"
 
-        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="x")
+        a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY="x")
         settle(world)
 
         assert ready(world, GPU_NODE_CLASS, "rented") == "Valid"
@@ -93,14 +93,14 @@ def test_two_replicas_in_any_weather_come_to_the_right_conditions(seed):
     with World(f"replicas-{seed}", faults=swarm(f"replicas-{seed}")) as world:
         furnish(world)
         a_class(world, "cheap")
-        a_class(world, "rented", providers=[{"name": "runpod"}])
+        a_class(world, "rented", providers=[{"name": "lambdalabs"}])
         for number in range(5):
             a_pool(world, f"pool-{number}", "cheap")
         a_pool(world, "waits", "rented")
         world.process("one", operator_main())
         world.process("two", operator_main())
         world.run(hours=1)
-        a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="x")
+        a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY="x")
         world.run(hours=1)
 
         world.calm()

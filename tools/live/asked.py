@@ -10,14 +10,21 @@ from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.nodeclass import ProviderSettings
 from tgp.api.problem import Invalid
 from tgp.api.values import microusd, usd
+from tgp.app.clouds import facts_of
 from tgp.app.counters import Counter, of_environment
+from tgp.core.model.offer import BootMode
 from tgp.core.model.source import source_of
 
 SETTINGS = "SETTINGS"
 MOST_MICROUSD = 20_000_000  # a larger cap is a slip of the pen: no walk needs it
-FREE = {
+NOT_WALKED = {
     "webhook": "your own machines are not rented",
     "simulated": "nothing is real there: make run shows the same walk",
+    **{
+        name: "it starts containers, and the operator buys none to boot Talos"
+        for name in PROVIDERS
+        if set(facts_of(name).boot) == {BootMode.CONTAINER}
+    },
 }
 
 
@@ -44,14 +51,14 @@ def read(environ: Mapping[str, str]) -> Asked:
     missing = []
     provider = canonical_provider(environ.get("PROVIDER", "").strip())
     if provider not in PROVIDERS:
-        sold = ", ".join(name for name in PROVIDERS if name not in FREE)
+        sold = ", ".join(name for name in PROVIDERS if name not in NOT_WALKED)
         missing.append(f"PROVIDER: one of {sold}")
-    elif provider in FREE:
-        missing.append(f"PROVIDER={provider}: {FREE[provider]}")
+    elif provider in NOT_WALKED:
+        missing.append(f"PROVIDER={provider}: {NOT_WALKED[provider]}")
     cap = _cap(environ.get("MAX_USD", "").strip(), missing)
     settings = _settings(environ.get(SETTINGS, ""), missing)
     counter = None
-    if provider in PROVIDERS and provider not in FREE:
+    if provider in PROVIDERS and provider not in NOT_WALKED:
         counter = counter_of(provider, environ, settings)
         if counter.keyless:
             missing.append(f"{counter.facts.key_variable}: the key of the account that pays")

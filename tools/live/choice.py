@@ -12,6 +12,7 @@ def cheapest(offers: Iterable[Offer], cap_microusd: int) -> Offer | None:
         for offer in offers
         if not offer.spot
         and offer.stock is not Stock.NONE
+        and not offer.no_node
         and offer.trust >= Trust.VERIFIED
         and offer.hourly_microusd < cap_microusd
     ]

@@ -194,7 +194,6 @@ def _class(asked: Asked) -> dict[str, Any]:
         "metadata": {"name": NAME},
         "spec": {
             "providers": [entry],
-            "bootPolicy": "Any",
             "networking": {"backend": "none"},
             "limits": {"maxNodes": 1, "maxHourlyCost": usd(asked.cap_microusd)},
         },

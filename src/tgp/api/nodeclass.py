@@ -399,8 +399,8 @@ class GPUNodeClassSpec(Wire, frozen=True, kw_only=True):
             doc=(
                 "Which ways of starting Talos are allowed: Native (the provider boots a Talos image), Takeover "
                 "(default: also "
-                "machines whose Linux is overwritten with Talos), Any (also containers, where Talos is not known to "
-                "run)."
+                "machines whose Linux is overwritten with Talos), Any (also containers, for pods, once a bridge can "
+                "run them there; a container is never bought to boot Talos)."
             ),
             enum=("Native", "Takeover", "Any"),
         ),

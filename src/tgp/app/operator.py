@@ -386,6 +386,7 @@ class Operator:
             entropy=self._outside.entropy,
             journal=self.journal,
             announce=self._announce,
+            requests=self.shelves.requests,
         )
         return Controller(
             "market",
@@ -394,6 +395,7 @@ class Operator:
                 Source(self.classes, keeper.of_class),
                 Source(self.shelves.implicit.store, keeper.of_class),
                 Source(self.vault.board.store, keeper.of_secret),
+                *(() if self.settings.observe else (Source(self.shelves.requests, keeper.of_request),)),
             ),
             workers=MARKET_WORKERS,
             only_looks=True,
@@ -414,6 +416,7 @@ class Operator:
             halted=lambda: self.purchasing.rounds.halted,
             stuck=lambda: self.purchasing.rounds.stuck,
             inspector=self.booting.inspector if self.booting is not None else None,
+            preparing=self.booting.images.preparing if self.booting is not None else lambda _class: "",
         )
         machines = (Source(shelves.requests, reconciler.holding), Source(shelves.tills.store, reconciler.halted_at))
         return Controller(

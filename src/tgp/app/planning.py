@@ -63,7 +63,6 @@ class Stall:
 @dataclass(frozen=True, slots=True)
 class _Listing:
     offers: tuple[Offer, ...]
-    priced_on: str = ""
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -76,7 +75,7 @@ class Known:
     stored: frozenset[str] = frozenset()
 
     def with_live(self, entry: ProviderConfig, offers: tuple[Offer, ...], state: SourceState, now: datetime) -> "Known":
-        book = self.book.with_listing(source_for(entry).name, _Listing(offers, state.priced_on), now)
+        book = self.book.with_listing(source_for(entry).name, _Listing(offers), now)
         return replace(self, book=book, told=(*self.told, Told(entry.name, True, state.seen_at)))
 
     def with_stored(self, entry: ProviderConfig, node_class: GPUNodeClass, why: str, now: datetime) -> "Known":

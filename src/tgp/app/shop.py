@@ -82,9 +82,8 @@ class Shop:
             self.book = self.book.with_listing(name, listing, self.clock.now())
 
     def _shown(self, row: Row) -> OfferRow:
-        state = self.book.state(row.source)
         age = (self.clock.now() - row.seen_at).total_seconds()
-        return row_of(row.offer, age_seconds=max(age, 0.0), priced_on=state.priced_on if state is not None else "")
+        return row_of(row.offer, age_seconds=max(age, 0.0), priced_on=row.offer.priced_on)
 
     def _notes(self, ranking: Ranking) -> Notes:
         now = self.clock.now()
@@ -113,8 +112,10 @@ class Shop:
     async def gpu_prices(self, gpu: str) -> Prices | None:
         """What one GPU of the model costs on demand, from the cheapest offer to the dearest of the cheaper half."""
         await self.refresh()
-        wish = Wish(models=(gpu,), kinds=Kinds.ON_DEMAND, boots=tuple(BootMode), min_trust=Trust.VERIFIED)
-        rows = tuple(rank(self.book, wish, self.clock.now()))
+        wish = Wish(
+            models=(gpu,), kinds=Kinds.ON_DEMAND, boots=tuple(BootMode), as_node=False, min_trust=Trust.VERIFIED
+        )
+        rows = tuple(row for row in rank(self.book, wish, self.clock.now()) if not row.offer.no_driver)
         if not rows:
             return None
         prices = sorted(row.offer.per_gpu_microusd for row in rows)
@@ -146,7 +147,10 @@ class Shop:
             from_microusd=min((offer.per_gpu_microusd for offer in _on_sale(offers)), default=None),
             boot=facts.boot,
             elsewhere=self._elsewhere(offers) if set(facts.boot) == {BootMode.CONTAINER} else (),
-            notes=(f"prices are from a table of {state.priced_on}",) if state is not None and state.priced_on else (),
+            notes=(
+                *((f"prices are from a table of {state.priced_on}",) if state is not None and state.priced_on else ()),
+                *facts.notes,
+            ),
             asked_for=by_name,
         )
         if counter.keyless:
@@ -198,13 +202,14 @@ def _wish(question: Question) -> Wish:
         regions=question.regions,
         kinds=kinds,
         boots=tuple(BootMode),
+        as_node=False,
         min_trust=Trust.ANY,
     )
-    return replace(wish, boots=TALOS_BOOTS) if question.talos else wish
+    return replace(wish, boots=TALOS_BOOTS, as_node=True) if question.talos else wish
 
 
 def _on_sale(offers: Iterable[Offer]) -> Iterable[Offer]:
-    return (offer for offer in offers if offer.stock is not Stock.NONE)
+    return (offer for offer in offers if offer.stock is not Stock.NONE and not offer.no_driver)
 
 
 def _seconds(age: timedelta | None) -> float | None:

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
 from tgp.controllers.keys import Keys, keys_for, secrets_of
+from tgp.controllers.request_index import WAITING, YES, waiting
 from tgp.core.model.book import PriceBook
-from tgp.core.model.cloud_errors import AccountExhausted, CloudBusy, CloudError, KeyRefused
+from tgp.core.model.cloud_errors import AccountExhausted, CloudBusy, CloudError, KeyRefused, QuotaExhausted
 from tgp.core.model.facts import KeyAccepted, KeyWasRefused, ProviderRecovered, ProviderTroubled
 from tgp.core.model.history import PriceHistory
 from tgp.core.model.key import Key
@@ -23,6 +25,7 @@ from tgp.core.model.seller import KeyState, Seller
 from tgp.core.model.source import Source
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
+from tgp.core.rules.costs import class_of
 from tgp.core.rules.sources import sources_of
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud, CloudFacts, KeyReport, Listing, Right
@@ -36,7 +39,8 @@ CHECK_EVERY = timedelta(hours=1)  # a key that was good; every listing tries it 
 REFUSED_AGAIN_AFTER = timedelta(minutes=15)  # an administrator may have mended the key's rights over there
 JITTER = 0.1  # of the interval, either way
 LONGEST_PAUSE = timedelta(minutes=15)  # between tries at a provider that errs
-LONGEST_REST = LONGEST_PAUSE * (1 + JITTER)  # one that seems longer was agreed before the clock was set back
+QUOTA_PAUSE = timedelta(hours=1)  # between tries where a quota of questions is used up
+LONGEST_REST = QUOTA_PAUSE * (1 + JITTER)  # one that seems longer was agreed before the clock was set back
 TROUBLE_AFTER = timedelta(minutes=5)  # of failures, before anybody is told
 
 
@@ -87,9 +91,13 @@ class Rest:
 
     asked_with: tuple[str, ...]
     until: datetime
+    wanted_until: datetime  # where a request waits for what it sells; no later than `until`
 
-    def lasts(self, visit: Visit, now: datetime) -> bool:
-        return self.asked_with == visit.keys.asked_with and timedelta(0) < self.until - now <= LONGEST_REST
+    def lasts(self, visit: Visit, now: datetime, *, wanted: bool) -> datetime | None:
+        """Until when; None: it is over."""
+        until = self.wanted_until if wanted else self.until
+        lasts = self.asked_with == visit.keys.asked_with and timedelta(0) < until - now <= LONGEST_REST
+        return until if lasts else None
 
 
 class MarketKeeper:
@@ -106,6 +114,7 @@ class MarketKeeper:
         entropy: Entropy,
         journal: Journal,
         announce: Callable[[str], None],  # that something about this source changed
+        requests: View[Typed[GPURequest]] | None = None,  # None: none is seen, so that none waits for offers
     ) -> None:
         self._market = market
         self._classes = classes
@@ -115,6 +124,7 @@ class MarketKeeper:
         self._entropy = entropy
         self._journal = journal
         self._announce = announce
+        self._requests = requests
         self._failures: dict[str, Failures] = {}
         self._rests: dict[str, Rest] = {}
 
@@ -132,6 +142,24 @@ class MarketKeeper:
         for name, source in self._wanted().items():
             if changed.key.name in secrets_of(source):
                 yield Key("", name)
+
+    def of_request(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> Iterable[Key]:
+        """Sources that a request begins to wait for: those that are asked seldom are asked soon."""
+        if new is None or not waiting(new) or (old is not None and waiting(old) and class_of(old) == class_of(new)):
+            return
+        for name, source in self._wanted().items():
+            if self._clouds.facts(source.provider).idle_refresh_every is not None:
+                yield Key("", name)
+
+    def _waited_for(self, source: Source) -> bool:
+        """Does a request without a machine want what this source sells? One that names no class wants anything."""
+        if self._requests is None:
+            return False
+        names = {class_of(record) for record in self._requests.having(WAITING, YES)}
+        return "" in names or any(
+            record.object is not None and record.key.name in names and source in sources_of(record.object).values()
+            for record in self._classes.values()
+        )
 
     def _wanted(self) -> dict[str, Source]:
         found: dict[str, Source] = {}
@@ -153,20 +181,19 @@ class MarketKeeper:
             return None
         visit = await self._prepare(name, source)
         rest = self._rests.pop(name, None)
-        if rest is not None and rest.lasts(visit, self._clock.now()):
+        if rest is not None and (until := rest.lasts(visit, self._clock.now(), wanted=self._waited_for(source))):
             self._rests[name] = rest
-            return rest.until
+            return until
         seller = self._seller(visit)
         if visit.keyless and not visit.facts.public_offers:
             self._market.book = self._market.book.without(name)  # nothing can be bought there any more
             self._market.put(name, replace(seller, missing_key=True))
             self._announce(name)
             return None  # until the Secret or the class changes
-        until = await self._ask(visit, seller)
-        self._rests[name] = Rest(visit.keys.asked_with, until)
-        return until
+        rest = self._rests[name] = await self._ask(visit, seller)
+        return rest.lasts(visit, self._clock.now(), wanted=self._waited_for(source)) or rest.until
 
-    async def _ask(self, visit: Visit, seller: Seller) -> datetime:
+    async def _ask(self, visit: Visit, seller: Seller) -> Rest:
         try:
             cloud = self._clouds.open(visit.source, visit.keys.own, visit.keys.others)
             if not visit.keyless:
@@ -175,11 +202,16 @@ class MarketKeeper:
             listing = await cloud.offers()
         except KeyRefused as error:
             self._refused(visit, seller, str(error))
-            return self._clock.now() + REFUSED_AGAIN_AFTER
+            until = self._clock.now() + REFUSED_AGAIN_AFTER
         except CloudError as error:
-            return self._failed(visit, seller, error)
-        self._went_well(visit, seller, listing)
-        return self._clock.now() + self._jittered(visit.facts.refresh_every)
+            until = self._failed(visit, seller, error)
+        else:
+            self._went_well(visit, seller, listing)
+            soon, seldom = visit.facts.refresh_every, visit.facts.idle_refresh_every or visit.facts.refresh_every
+            pause = self._jittered(soon)
+            now = self._clock.now()
+            return Rest(visit.keys.asked_with, now + pause * (seldom / soon), now + pause)
+        return Rest(visit.keys.asked_with, until, until)
 
     async def _with_key_checked(self, visit: Visit, cloud: Cloud, seller: Seller) -> Seller:
         now = self._clock.now()
@@ -235,15 +267,16 @@ class MarketKeeper:
         failures = self._failures.setdefault(name, Failures(since=now))
         failures.count += 1
         failures.since = min(failures.since, now)  # the clock was set back: they began now at the latest
-        market.book = market.book.with_failure(name, str(error), now)
+        quota = isinstance(error, QuotaExhausted)
+        market.book = market.book.with_failure(name, str(error), now, quota=quota)
         self._keep(name, seller)
-        if not failures.told and now - failures.since >= TROUBLE_AFTER:
+        if not failures.told and (quota or now - failures.since >= TROUBLE_AFTER):
             failures.told = True
             self._journal.note(ProviderTroubled(name, type(error).__name__, str(error)))
         self._announce(name)
         asked = error.retry_after if isinstance(error, CloudBusy) else None
         pause = min(visit.facts.refresh_every * min(1 << (failures.count - 1), 8), LONGEST_PAUSE)
-        return now + max(self._jittered(pause), min(asked or timedelta(), LONGEST_PAUSE))
+        return now + max(self._jittered(pause), min(asked or timedelta(), QUOTA_PAUSE if quota else LONGEST_PAUSE))
 
     # -- what a turn needs -------------------------------------------------------------------------------------------
 

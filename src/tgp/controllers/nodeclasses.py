@@ -16,6 +16,7 @@ from tgp.core.model.till import tills_of
 from tgp.core.model.typed import Typed
 from tgp.core.model.wish import PassedOver
 from tgp.core.model.workload import Metadata
+from tgp.core.rules.can_buy import Buying, cannot_buy, judge_buying, steady
 from tgp.core.rules.class_holdings import (
     ClassHoldings,
     boots_seen,
@@ -51,6 +52,7 @@ from tgp.ports.cluster import Forbidden, View
 from tgp.ports.vault import Vault
 
 MISFITS_SAID = 3  # reasons in a condition; more is a list
+NOT_JUDGED = Verdict("CanBuy", None, "NotKnown", "")
 LOOK_AGAIN_AFTER = timedelta(minutes=15)  # a vault forgets what nobody asks for; what is missing may still come
 
 
@@ -70,6 +72,7 @@ class NodeClassReconciler:
         halted: Callable[[], Mapping[str, str]] = dict,  # tills where the collector stopped and asks, each with why
         stuck: Callable[[], Iterable[Stuck]] = tuple,  # machines that no request owns and that do not end
         inspector: ClassInspector | None = None,  # None: its machines join by themselves
+        preparing: Callable[[GPUNodeClass], str] = lambda _class: "",  # what is done about images that it waits for
     ) -> None:
         self._classes = classes
         self._vault = vault
@@ -83,6 +86,7 @@ class NodeClassReconciler:
         self._halted = halted
         self._stuck = stuck
         self._inspector = inspector
+        self._preparing = preparing
         self._earlier: dict[str, int] = {}  # by class: micro-dollars spent by requests that are gone
 
     async def reconcile(self, key: Key) -> datetime | None:
@@ -107,7 +111,8 @@ class NodeClassReconciler:
             if verdict.type != "CredentialsValid" or could_ask(sight):  # a key that is missing comes first
                 judged[verdict.type] = verdict
         await self._inspect(sight, judged)
-        if judged["Ready"].status and (unsold := nobody_sells(standings)) is not None:
+        unsold = nobody_sells(standings) or cannot_buy(judged.get("CanBuy", NOT_JUDGED))
+        if judged["Ready"].status and judged["Ready"].reason != "Suspended" and unsold is not None:
             judged["Ready"] = unsold
         status, providers = record.status, [each.name for each in standings]
         seen = boots_seen(machines, status, providers)
@@ -118,9 +123,14 @@ class NodeClassReconciler:
         if staying := self._staying(record.object):
             words = f"{stuck_words(staying)}; see tgp doctor --orphans"
             judged["OrphanStays"] = Verdict("OrphanStays", True, "TerminationFailing", words)
-        held = status if generation_of(record, "OffersFresh") == record.generation else {}
+        if words := self._preparing(record.object):
+            judged["ImagePreparing"] = Verdict("ImagePreparing", True, "ImagePreparing", words)
+        held = status if _is_of_now(record, "OffersFresh") else {}
         parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held, seen)
         worth = asked and worth_writing(status, parts, now)
+        for name in ("CanBuy", "Ready") if not worth else ():
+            if name in judged:
+                judged[name] = steady(judged[name], condition_of(record, name))
         sums = totals(machines, status, now, anyway=bool(worth))
         await self._scribe.write(record, judged.values(), {**(parts if worth else {}), **sums} or None)
         again = now + LOOK_AGAIN_AFTER
@@ -188,11 +198,15 @@ class NodeClassReconciler:
         """Fresh verdicts, or what an earlier process found out; keys may be judged before a long listing ends."""
         assert record.object is not None
         misfits = [str(reason) for reason in ranking.passed if reason is not PassedOver.NOT_IN_CLASS]
-        fresh = judge_market(record.object, standings, misfits[:MISFITS_SAID], self._clock.now())
+        now = self._clock.now()
+        fresh = [
+            *judge_market(record.object, standings, misfits[:MISFITS_SAID], now),
+            judge_buying(Buying(ranking.wish, standings, ranking, self._market.book, now)),
+        ]
         if asked:
             return fresh
         kept = OF_THE_MARKET - OF_THE_KEYS if keys_tried(standings) else OF_THE_MARKET
-        stands = (condition_of(record, name) for name in sorted(kept))
+        stands = (condition_of(record, name) for name in sorted(kept) if name != "CanBuy" or _is_of_now(record, name))
         return [
             *(verdict for verdict in fresh if verdict.type not in kept),
             *(verdict for verdict in stands if verdict is not None),
@@ -252,6 +266,11 @@ class NodeClassReconciler:
                 source.name for source in sources_of(record.object).values()
             }:
                 yield record.key
+
+
+def _is_of_now(record: Typed[GPUNodeClass], name: str) -> bool:
+    """Was it judged by the spec as it is?"""
+    return generation_of(record, name) == record.generation
 
 
 def _tills(node_class: GPUNodeClass) -> list[str]:

@@ -71,7 +71,6 @@ class TillDesk:
             bid_microusd=offer.hourly_microusd if offer.spot and offer.host else None,
             tags=tuple(sorted(papers.node_class.spec.tags.items())),
             user_data=luggage.user_data,
-            container=luggage.container,
             image=luggage.image,
             min_vcpus=papers.node_class.spec.instance_requirements.min_vcpu or 0,
             min_memory_gib=papers.node_class.spec.instance_requirements.min_memory_gib or 0,

@@ -10,7 +10,6 @@ from tgp.api.request import GPURequest
 from tgp.core.model.key import Key
 from tgp.core.model.offer import Offer
 from tgp.core.model.taints import Taint
-from tgp.ports.cloud import Container
 
 
 class BootRefused(Exception):
@@ -43,7 +42,6 @@ class Luggage:
     """What the machine is handed. It may hold secrets, so it shows nothing."""
 
     user_data: bytes = field(default=b"", repr=False)
-    container: Container | None = field(default=None, repr=False)
     image: str = ""
 
 

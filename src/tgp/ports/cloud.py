@@ -79,9 +79,10 @@ class CloudFacts:
     billing_step: timedelta = timedelta(microseconds=1)  # a begun one is billed whole; the default: nobody tells
     tells_prices: bool = True  # False: they are from a dated table, which a class can override
     user_data_bytes: int = 16 << 10
-    variable_bytes: int = 0  # of containers: what one environment variable may hold; 0: as much as user data
     refresh_every: timedelta = timedelta(minutes=2)
+    idle_refresh_every: timedelta | None = None  # while no request waits for its offers; None: the same
     rates: Mapping[str, Rate] = field(default_factory=dict)  # per verb; "" is for all together
+    notes: tuple[str, ...] = ()  # what is not confirmed and may cost something: said by `tgp check`
     judged_by: str = ""  # the independent client its simulator was tried with; empty: none is to be had
 
 
@@ -91,7 +92,8 @@ class Container:
 
     image: str
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    command: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()  # what the entrypoint is given
+    entrypoint: tuple[str, ...] = ()  # instead of the image's own; empty: the image's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,6 @@ class Listing:
 
     offers: tuple[Offer, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)  # why → how many were left out
-    priced_on: str = ""  # not empty: prices are from a table of that date, not from the provider
 
 
 @dataclass(frozen=True, slots=True)

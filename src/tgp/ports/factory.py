@@ -44,6 +44,13 @@ class Factory(Protocol):
         """The address of a disk image, such as nocloud-amd64.raw.xz."""
         ...
 
+    async def built(self, schematic: str, version: TalosVersion, asset: str) -> str:
+        """The address that the bytes of an image come from, after redirects; empty: it is being built.
+
+        An image is built when it is first asked for, so asking begins it. Raises FactoryRefused: it will never be.
+        """
+        ...
+
     def installer(self, schematic: str, version: TalosVersion, platform: str = "metal") -> str:
         """The installer image to put into a machine config."""
         ...

@@ -7,18 +7,14 @@ import msgspec
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.core.model.offer import BootMode, Offer
-from tgp.ports.boot import Birth, Luggage
-from tgp.ports.cloud import Container
-
-NAME_VARIABLE = "TGP_NODE"
-IMAGE = "ghcr.io/tgp-operator/joiner:latest"
+from tgp.ports.boot import Birth, BootRefused, Luggage
 
 
 class PlainBoot:
     """Implements `Boot`."""
 
-    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:  # noqa: ARG002 - it looks at nothing
-        return ""
+    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:  # noqa: ARG002 - one class is like another
+        return offer.no_node
 
     async def pack(self, birth: Birth) -> Luggage:
         plate = msgspec.json.encode({"node": birth.node_name, "providerID": birth.provider_id})
@@ -26,7 +22,7 @@ class PlainBoot:
             case BootMode.POWER:
                 return Luggage()
             case BootMode.CONTAINER:
-                return Luggage(container=Container(IMAGE, env=((NAME_VARIABLE, plate.decode()),)))
+                raise BootRefused("CannotBoot", birth.offer.no_node)
             case BootMode.TAKEOVER:
                 return Luggage(user_data=b"#cloud-config\n# " + plate + b"\n")
             case BootMode.NATIVE:

@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 
 
 def search(client: ApiClient) -> Any:
-    """Every plan in pages of three, every region, the systems, the account."""
+    """Every shared plan in pages of three, the dedicated ones, every region, the systems, the account."""
     plans: list[Any] = []
     cursor: dict[str, str] = {}
     for _ in range(20):
@@ -52,9 +52,13 @@ def search(client: ApiClient) -> Any:
         "plans": plans,
         "total": page["meta"]["total"],
         "regions": RegionApi(client).list_regions().body["regions"],
-        "here": RegionApi(client)
-        .list_available_plans_region(path_params={"region-id": "ewr"}, query_params={"type": "vcg"})
-        .body["available_plans"],
+        "dedicated": PlansApi(client).list_plans(query_params={"type": "vdm"}).body["plans"],
+        "here": {
+            kind: RegionApi(client)
+            .list_available_plans_region(path_params={"region-id": "ewr"}, query_params={"type": kind})
+            .body["available_plans"]
+            for kind in ("vcg", "vdm")
+        },
         "systems": OsApi(client).list_os().body["os"],
         "account": AccountApi(client).get_account().body["account"],
     }

@@ -35,7 +35,9 @@ async def test_a_search_reads_plans_in_pages_regions_systems_and_the_account(sho
     found = await shop.play("search")
 
     assert len(found["plans"]) == found["total"] == len({plan["id"] for plan in found["plans"]}) > 3
-    assert "vcg-a16-6c-64g-16vram" in found["here"]
+    assert "vcg-l40s-16c-180g-48vram" in found["here"]["vcg"]
+    assert found["here"]["vdm"] == [], "this client sends no key there, and nothing is told without one"
+    assert "vcg-a16-6c-64g-16vram" in {plan["id"] for plan in found["dedicated"]}
     assert {region["id"] for region in found["regions"]} >= {"ewr", "fra"}
     assert "Talos Linux x64" in [system["name"] for system in found["systems"]]
     assert "provisioning" in found["account"]["acls"]

@@ -185,6 +185,50 @@ def test_yaml_and_json_of_one_schematic_have_one_id():
     assert schematics.digest(in_yaml) == schematics.digest(schematics.Plan(in_yaml.customization))
 
 
+@pytest.mark.parametrize("mood", [None, Mood.HANG_UP, Mood.BUSY, Mood.GATEWAY])
+def test_whether_an_image_is_built_is_known_by_asking_for_it(mood: Mood | None):
+    """Silence and a gateway's impatience mean that it is being built; then it is where a redirect leads."""
+
+    async def script(stage: Stage) -> None:
+        found = await stage.client.schematic(TAILSCALE)
+        assert await stage.client.built(found, V1_13, "vultr-amd64.raw") == ""
+        await asyncio.sleep(120)
+        if mood is not None:
+            stage.simulator.moods = [mood]
+            assert await stage.client.built(found, V1_13, "vultr-amd64.raw") == ""
+
+        url = stage.client.image(found, V1_13, "vultr-amd64.raw")
+        assert await stage.client.built(found, V1_13, "vultr-amd64.raw") == url.replace("/image/", "/blob/")
+
+    play(script)
+
+
+def test_an_image_that_cannot_be_built_is_refused():
+    async def script(stage: Stage) -> None:
+        with pytest.raises(FactoryRefused):
+            await stage.client.built("ab" * 32, V1_13, "vultr-amd64.raw")
+        stage.simulator.moods = [Mood.ERROR]
+        with pytest.raises(FactoryError, match="may work later"):
+            await stage.client.built("ab" * 32, V1_13, "vultr-amd64.raw")
+
+    play(script)
+
+
+@pytest.mark.parametrize(
+    ("url", "asked"),
+    [
+        ("https://own.test/talos/blob/a?sig=x", ("/blob/a", (("sig", "x"),))),
+        ("https://blobs.test/talos/a", None),
+        ("https://own.test.evil/talos/a", None),
+        ("http://own.test/talos/a", None),
+    ],
+)
+def test_only_the_factory_itself_is_asked(url: str, asked: tuple | None):
+    call = wire.first_byte("https://own.test/talos/", url)
+
+    assert (call and (call.path, call.query)) == asked
+
+
 def test_an_image_is_built_when_it_is_first_asked_for_and_handed_out_elsewhere():
     async def script(stage: Stage) -> None:
         found = await stage.client.schematic(TAILSCALE)

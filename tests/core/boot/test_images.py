@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.core.boot.test_choice import msgspec_class
@@ -13,7 +15,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.talos import TalosConfig
 from tgp.app.shelves import AllShelves
 from tgp.controllers.boot.images import ImageDesk, ImageNeed
-from tgp.controllers.boot.shelf import KEPT_FOR, LISTING_LAG, STUCK_AFTER, ShelfKeeper
+from tgp.controllers.boot.shelf import BUILT_WITHIN, KEPT_FOR, LISTING_LAG, STUCK_AFTER, ShelfKeeper
 from tgp.core.model.boot_image import BootImage
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy
 from tgp.core.model.image_mark import ImageMark
@@ -66,12 +68,13 @@ class House:
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.clock = WorldClock(loop)
-        self.factory = FactorySimulator(self.clock)
+        self.factory = FactorySimulator(self.clock, building=timedelta(0))
         self.vultr = VultrSimulator(self.clock, 1)
         self.network = Network(loop, Trace(loop.time), 1)
         self.network.mount(FACTORY, self.factory.handle)
         self.network.mount(VULTR, self._vultr)
         self.lost = 0  # answers to imports that are lost after the fact
+        self.urls: list[str] = []  # that Vultr was told to fetch from
         self.cluster = CLUSTER
         self.secret = "tgp-operator-secret"
         self.desk = self.open()
@@ -86,6 +89,8 @@ class House:
         return {"VULTR_API_KEY": Secret(self.vultr.key)} if name == self.secret else None
 
     async def _vultr(self, call: Call) -> Reply:
+        if call.path.endswith("create-from-url"):
+            self.urls.append(msgspec.json.decode(call.body)["url"])
         answer = await self.vultr.handle(call)
         if call.path.endswith("create-from-url") and self.lost > 0:
             self.lost -= 1
@@ -207,16 +212,6 @@ def test_a_factory_in_trouble_is_asked_again_later():
     play(script)
 
 
-def test_what_is_no_image_of_ours_needs_no_factory():
-    async def script(house: House) -> None:
-        container = await house.boot(an_offer("runpod", BootMode.CONTAINER))
-
-        assert (container.schematic, container.installer, container.image) == ("", "", "")
-        assert house.factory.asked == []
-
-    play(script)
-
-
 def test_google_boots_the_administrators_image():
     async def script(house: House) -> None:
         node_class = msgspec_class({"providers": [{"name": "gcp", "settings": {"image": "talos"}}]})
@@ -242,6 +237,40 @@ def test_vultr_fetches_an_image_once_and_machines_wait_for_it():
 
         assert [first.image] == [second.image] == house.kept
         assert house.imports == 1
+
+    play(script)
+
+
+def test_nothing_is_fetched_before_the_factory_has_built_it_and_the_class_hears_of_it():
+    """It builds what it is asked for first, which takes minutes; then the address after its redirect is handed over."""
+
+    async def script(house: House) -> None:
+        house.factory.building = timedelta(minutes=5)
+        assert "is building Talos v1.13.0, for 0 min" in await house.preparing()
+        await asyncio.sleep(3 * MINUTE)
+        assert "for 3 min" in await house.preparing()
+        assert "for 3 min" in house.desk.preparing(a_class())
+        assert house.imports == 0
+        image = await house.ready()
+
+        (url,) = house.urls
+        assert url == f"{FACTORY}/blob/{image.schematic}/v1.13.0/vultr-amd64.raw"
+        assert house.desk.preparing(a_class()) == ""
+
+    play(script)
+
+
+def test_an_image_that_the_factory_never_builds_has_a_bound():
+    async def script(house: House) -> None:
+        house.factory.building = timedelta(days=1)
+        await house.preparing()
+        await asyncio.sleep(BUILT_WITHIN)
+        with pytest.raises(BootRefused, match="has not built") as caught:
+            await house.boot()
+
+        assert caught.value.reason == "ImageNotBuilt"
+        assert house.imports == 0
+        assert "for 0 min" in await house.preparing(), "it is asked for again, and that is counted anew"
 
     play(script)
 

@@ -75,7 +75,7 @@ def test_a_provider_of_containers_says_plainly_what_follows():
     text = said(RUNPOD)
 
     assert "RunPod rents containers. They cannot boot Talos." in text
-    assert "unless the class says bootPolicy: Any" in text
+    assert "whatever bootPolicy says" in text
     assert "There now: L40S at Vultr from $1.67 an hour." in text
     assert drawn(RUNPOD)[0] == "! RunPod"
 

@@ -19,7 +19,6 @@ PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]) 
 class AListing:
     offers: tuple[Offer, ...] = ()
     dropped: dict[str, int] = field(default_factory=dict)
-    priced_on: str = ""
 
 
 def an_offer(sku: str = "a", **said: Any) -> Offer:

@@ -11,7 +11,7 @@ from tests.core.market.offers import DOLLAR, NOW, PATIENT, AListing, a_book, an_
 from tgp.core.model.book import PriceBook, Row
 from tgp.core.model.gpus import members
 from tgp.core.model.marks import Marks
-from tgp.core.model.offer import BootMode, Stock, Trust
+from tgp.core.model.offer import CONTAINER_ONLY, BootMode, Stock, Trust
 from tgp.core.model.regions import region_fits
 from tgp.core.model.wish import Door, Kinds, PassedOver, Selection, Wish
 from tgp.core.rules.benching import account_failed, failed
@@ -52,6 +52,8 @@ def skus(ranking) -> list[str]:
         ({}, Wish(regions=("us-west",), class_regions=("us-east",)), PassedOver.WRONG_REGION),
         ({}, Wish(doors={"acme": Door(regions=("us-west-2",))}), PassedOver.WRONG_REGION),
         ({"boot": BootMode.CONTAINER}, Wish(), PassedOver.CANNOT_BOOT),
+        ({"boot": BootMode.CONTAINER}, Wish(boots=tuple(BootMode)), PassedOver.FOR_PODS),
+        ({"no_driver": "a part of a GPU"}, Wish(), PassedOver.NO_DRIVER),
         ({"trust": Trust.ANY}, Wish(), PassedOver.LOW_TRUST),
         ({"until": NOW + timedelta(hours=1)}, Wish(lasting=timedelta(hours=2)), PassedOver.ENDS_TOO_SOON),
         ({"until": NOW - timedelta(hours=1)}, Wish(), PassedOver.ENDS_TOO_SOON),
@@ -73,7 +75,8 @@ def skus(ranking) -> list[str]:
         ({"host": "h2"}, Wish(marks=FAILED), None),
         ({"provider": "other"}, Wish(marks=LOST), None),
         ({}, Wish(marks=account_failed(Marks(), an_offer(), "acme/keys/B", "no credit", NOW)), None),
-        ({"boot": BootMode.CONTAINER}, Wish(boots=tuple(BootMode)), None),
+        ({"boot": BootMode.CONTAINER}, Wish(boots=tuple(BootMode), as_node=False), None),
+        ({"no_driver": "a part of a GPU"}, Wish(as_node=False), None),
         ({"trust": Trust.ANY}, Wish(min_trust=Trust.ANY), None),
         ({"until": NOW + timedelta(hours=2)}, Wish(lasting=timedelta(hours=2)), None),
         ({}, Wish(lasting=timedelta.max), None),
@@ -179,6 +182,12 @@ def test_who_could_not_be_asked_is_told_and_not_taken_for_empty():
         ({"sku": "bad"}, Wish(marks=FAILED), "benched, failed 4 min ago (sold out)"),
         ({}, Wish(marks=EMPTY), "benched, failed just now (no credit)"),
         ({"boot": BootMode.CONTAINER}, Wish(), "cannot boot Talos: it starts as container"),
+        (
+            {"boot": BootMode.CONTAINER},
+            Wish(boots=tuple(BootMode)),
+            f"{CONTAINER_ONLY}; bootPolicy Any keeps such offers for pods, once a bridge can run them there",
+        ),
+        ({"no_driver": "a part of a GPU"}, Wish(), "a part of a GPU"),
         ({"trust": Trust.ANY}, Wish(), "its trust is Any, and minTrust is Verified"),
         ({}, Wish(regions=("eu-west",)), "it stands in us-west, wanted: eu-west"),
         ({"vcpus": 0}, Wish(min_vcpus=4), "its virtual CPUs are not told, 4 are wanted"),
@@ -218,6 +227,8 @@ def _plainly(row: Row, wish: Wish) -> PassedOver | None:
         (PassedOver.NOT_SPOT, not offer.spot and wish.kinds is Kinds.SPOT),
         (PassedOver.WRONG_REGION, not stands),
         (PassedOver.CANNOT_BOOT, offer.boot not in wish.boots),
+        (PassedOver.FOR_PODS, wish.as_node and offer.boot is BootMode.CONTAINER),
+        (PassedOver.NO_DRIVER, wish.as_node and bool(offer.no_driver)),
         (PassedOver.LOW_TRUST, offer.trust < wish.min_trust),
         (
             PassedOver.ENDS_TOO_SOON,
@@ -272,6 +283,7 @@ WISHES = st.builds(
     headroom_microusd=st.none() | st.integers(-1, 6),
     doors=st.none() | st.dictionaries(st.sampled_from(("a", "z")), DOORS),
     boots=_few(tuple(BootMode)) | st.just(tuple(BootMode)),
+    as_node=st.booleans(),
     min_trust=st.sampled_from(Trust),
     lasting=st.timedeltas(timedelta(0), timedelta(hours=12)).map(
         lambda each: timedelta(seconds=each // timedelta(seconds=1))

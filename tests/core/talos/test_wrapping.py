@@ -41,7 +41,6 @@ def noise(size: int) -> str:
         (BootMode.NATIVE, "vultr", "amd64", "vultr-amd64.raw", "vultr"),
         (BootMode.NATIVE, "gcp", "amd64", "", "gcp"),
         (BootMode.NATIVE, "simulated", "amd64", "", "metal"),
-        (BootMode.CONTAINER, "runpod", "amd64", "", "metal"),
     ],
 )
 def test_each_way_to_boot_has_its_image(boot: BootMode, provider: str, arch: str, asset: str, platform: str):
@@ -70,7 +69,6 @@ def test_a_large_config_is_packed_for_who_may_be_sent_packed_ones():
         (BootMode.TAKEOVER, "paperspace", CONFIG + noise(60_000)),
         (BootMode.TAKEOVER, "lambdalabs", CONFIG + noise(900_000)),
         (BootMode.TAKEOVER, "lambdalabs", CONFIG + "# again\n" * 400_000),  # fits the wire, and not the volume
-        (BootMode.CONTAINER, "runpod", CONFIG + "# again\n" * 20_000),
     ],
 )
 def test_what_does_not_fit_is_refused_with_numbers_and_without_secrets(boot: BootMode, provider: str, config: str):
@@ -150,13 +148,12 @@ def test_an_address_that_means_more_to_a_shell_is_refused(url: str):
             wrap(BootMode.TAKEOVER, provider, CONFIG, image, limit=LIMIT)
 
 
-def test_a_container_is_told_its_config_in_its_environment():
-    wrapped = wrap(BootMode.CONTAINER, "runpod", CONFIG, IMAGE, limit=0)
-    env = dict(wrapped.container_env)
+def test_no_container_is_told_a_config():
+    """Talos cannot boot there, and whoever may list pods reads their environment."""
+    with pytest.raises(DoesNotFit, match="cannot boot in a container") as caught:
+        wrap(BootMode.CONTAINER, "runpod", CONFIG, IMAGE, limit=0)
 
-    assert wrapped.container_image == "ghcr.io/siderolabs/talos:v1.13.0"
-    assert env["PLATFORM"] == "container"
-    assert base64.b64decode(env["USERDATA"]).decode() == CONFIG
+    assert SECRET not in str(caught.value)
 
 
 def test_a_machine_of_ones_own_is_told_nothing():
@@ -164,7 +161,7 @@ def test_a_machine_of_ones_own_is_told_nothing():
 
 
 def test_what_is_wrapped_shows_nothing():
-    for boot, provider in ((BootMode.NATIVE, "gcp"), (BootMode.TAKEOVER, "lambdalabs"), (BootMode.CONTAINER, "vast")):
+    for boot, provider in ((BootMode.NATIVE, "gcp"), (BootMode.TAKEOVER, "lambdalabs")):
         assert SECRET not in repr(wrap(boot, provider, CONFIG, IMAGE, limit=LIMIT))
 
 

@@ -2,13 +2,13 @@
 
 from tests.sim.boot.a_tailnet import Joining, a_tailnet_class, joining
 from tests.sim.cluster.manifests import a_job, a_template
+from tests.sim.lives.an_estate import sold_by_anybody
 from tgp.api.resource import JOB, NAMESPACE
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED
 from tgp.sim.talos_guest import documents_in
 
 ANYBODYS = {
-    "providers": [{"name": "runpod", "settings": {"cloud": "COMMUNITY"}}],
-    "bootPolicy": "Any",
+    "providers": [{"name": "simulated"}],
     "instanceRequirements": {"minTrust": "Any"},
     "requireDevicePlugin": False,
 }
@@ -22,7 +22,8 @@ def configs(stage: Joining) -> list[dict]:
 
 
 def test_a_namespace_opts_in_and_nothing_that_others_share_goes_there():
-    with joining("somebody else's host", "runpod") as stage:
+    with joining("somebody else's host", "simulated") as stage:
+        sold_by_anybody(stage.shop)
         a_tailnet_class(stage, **ANYBODYS)
         stage.operate()
         stage.world.run(seconds=60)

@@ -12,6 +12,7 @@ from tests.sim.cluster.manifests import a_job, a_template
 from tgp.api.resource import CONFIG_MAP, DAEMON_SET, GPU_REQUEST, JOB, NAMESPACE, NODE, POD
 from tgp.app.clouds import facts_of
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
+from tgp.core.model.offer import Trust
 from tgp.core.model.token import token_for
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED
 from tgp.core.rules.secrets import DEFAULT_KEYS
@@ -120,6 +121,12 @@ class Lives:
         """How the requests stand, for the text of a failure."""
         rows = [_story(claim.name, claim.obj.get("status", {})) for claim in self.witness.claims.values()]
         return "\n".join([*rows, *(f"{one}" for one in self.witness.everything())])
+
+
+def sold_by_anybody(shop: Simulator) -> None:
+    """Every machine of the shop belongs to an unchecked owner instead of the provider."""
+    for stand in shop.fleet.stands.values():
+        stand.shelf = replace(stand.shelf, trust=Trust.ANY)
 
 
 def _story(name: str, status: dict[str, Any]) -> str:

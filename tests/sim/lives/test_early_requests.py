@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from ruamel.yaml import YAML
 
 from tests.sim.an_operator import a_class, create, operator_main
@@ -49,22 +50,15 @@ def test_any_provider_will_do_and_the_operators_keys_are_the_class():
 
 
 def test_one_provider_on_spot_with_an_inline_tunnel_goes_when_it_is_idle():
-    """The shape of the first design. Vast starts containers, so its administrator must have allowed that.
-
-    (In this seed's market somebody in Virginia has such a machine.)
-    """
-    with lives("early wireguard 2", "vast", "vultr") as stage:
-        a_class(
-            stage.world,
-            "containers",
-            providers=[{"name": "vast"}, {"name": "vultr"}],
-            bootPolicy="Any",
-            instanceRequirements={"spotAllowed": True},
-        )
+    """The shape of the first design, at a provider whose machines can boot Talos."""
+    with lives("early wireguard", "simulated") as stage:
+        a_class(stage.world, "rented", instanceRequirements={"spotAllowed": True})
         stage.world.process("operator", operator_main())
-        name = apply(stage, read("request-wireguard"))
+        manifest = read("request-wireguard")
+        manifest["spec"] |= {"provider": "simulated", "region": "eu-north"}
+        name = apply(stage, manifest)
         stage.until(lambda: stage.phase(name) == "Ready")
-        (machine,) = stage.living("vast")
+        (machine,) = stage.living()
 
         assert machine.charged_microusd <= 450_000
         assert stage.condition("MeshConfigInert", name)[:2] == ("True", "AnotherMesh"), "its tunnel is not read"
@@ -76,14 +70,18 @@ def test_one_provider_on_spot_with_an_inline_tunnel_goes_when_it_is_idle():
         assert stage.condition("Ended", name)[1] == "Idle"
 
 
-def test_a_provider_that_cannot_boot_talos_is_not_paid_and_the_request_says_so():
-    """The same manifest where nobody has allowed containers: nothing is bought, for as long as it takes."""
+@pytest.mark.parametrize(
+    ("policy", "words"), [("Takeover", "cannot boot Talos"), ("Any", "Talos cannot boot in a container")]
+)
+def test_a_provider_that_cannot_boot_talos_is_not_paid_and_the_request_says_so(policy, words):
+    """The same manifest as it was written, for Vast: nothing is bought, whatever the class allows, and it says why."""
     with lives("early wireguard 2", "vast") as stage:
-        a_class(stage.world, "rented", providers=[{"name": "vast"}], instanceRequirements={"spotAllowed": True})
+        spot = {"spotAllowed": True}
+        a_class(stage.world, "rented", providers=[{"name": "vast"}], bootPolicy=policy, instanceRequirements=spot)
         stage.world.process("operator", operator_main())
         name = apply(stage, read("request-wireguard"))
         stage.world.run(minutes=30)
 
         assert stage.phase(name) == "Pending"
         assert stage.living() == []
-        assert "cannot boot Talos" in stage.condition("Launched", name)[2]
+        assert words in stage.condition("Launched", name)[2]

@@ -10,7 +10,6 @@ from tests.sim.an_operator import a_class, create, operator_main
 from tests.sim.cluster.manifests import a_template
 from tests.sim.lives.an_estate import Lives, lives
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, POD
-from tgp.core.rules.bids import DEFAULT_MARGIN
 from tgp.sim.clouds.fleet import Stand
 from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.mishaps import Mishap, Verb
@@ -99,22 +98,6 @@ def test_the_machine_is_the_one_that_the_request_describes():
         assert {seller(stage, got[name]) for name in ("provider", "elsewhere")} == {"vultr"}
         assert got["type"].shelf.sku == "rtx4090.2"
         assert stage.condition("Launched", "cheap")[:2] == ("False", "NoOfferFits")
-
-
-def test_a_class_says_how_far_above_the_lowest_bid_to_go():
-    """`bidMargin`, as it reaches the marketplace."""
-    spot = {"instanceRequirements": {"spotAllowed": True, "minTrust": "Any"}, "bootPolicy": "Any"}
-
-    def bids(settings: dict[str, Any]) -> int:
-        with lives("bids", "vast") as stage:
-            begin(stage, rented={"providers": [{"name": "vast", "settings": settings}], **spot})
-            stage.wants(spot=True)
-            stage.until(launched(stage, "train"), minutes=5)
-            bid = machine_of(stage, "train").bid_microusd
-            assert bid is not None
-            return bid
-
-    assert bids({"bidMargin": 1.5}) == pytest.approx(bids({}) * 1.5 / DEFAULT_MARGIN, rel=0.03)
 
 
 # -- what a class allows -----------------------------------------------------------------------------------------------

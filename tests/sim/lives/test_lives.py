@@ -6,6 +6,8 @@ import pytest
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
 from tests.sim.lives.an_estate import POWER, lives
 from tgp.api.resource import NAMESPACE, NODE, SECRET
+from tgp.app.clouds import facts_of
+from tgp.core.model.offer import CONTAINER_ONLY, BootMode
 from tgp.sim.checkers.objects import Quiet, loose_ends
 from tgp.sim.clouds.everyone import SIMULATORS
 from tgp.sim.clouds.machine import Phase
@@ -362,7 +364,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("provider", sorted(SIMULATORS))
 def test_a_machine_of_any_provider_goes_through_the_whole_life(provider):
-    """Wire, listing, boot and ending are each vendor's own; the life is the same."""
+    """Wire, listing, boot and ending are each vendor's own; the life is the same. Containers are never bought."""
     with lives(f"any-{provider}", provider) as stage:
         settings = settings_of(provider)
         gpu = offered(stage.shop)
@@ -376,6 +378,12 @@ def test_a_machine_of_any_provider_goes_through_the_whole_life(provider):
         stage.world.process("operator", operator_main())
         stage.world.run(minutes=3)
         stage.wants(gpuType=gpu, idleTimeout="Never")
+        if facts_of(provider).boot == (BootMode.CONTAINER,):
+            stage.world.run(minutes=10)
+            assert CONTAINER_ONLY in stage.condition("Launched")[2]
+            assert stage.attempts() == [], "nothing is reserved, either"
+            assert stage.shop.calls[Verb.LAUNCH] == 0
+            return
         stage.until(is_ready(stage), minutes=60)
         (machine,) = stage.living()
         assert stage.request()["status"]["nodeName"] == stage.estate.node_of(provider, machine.id)

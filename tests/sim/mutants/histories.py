@@ -535,6 +535,16 @@ def dearer_when_ordered(seed: str) -> None:
         assert stage.living(), "nothing was rented, although there was room"
 
 
+def containers_on_sale(seed: str) -> None:
+    """A class allows every way to boot, and its only provider starts containers: nothing is reserved or ordered."""
+    with lives(seed, "runpod") as stage:
+        begin(stage, providers=[{"name": "runpod"}], bootPolicy="Any")
+        stage.wants()
+        stage.world.run(minutes=10)
+        assert not stage.attempts(), "a container was reserved to boot Talos"
+        assert not stage.shop.calls[Verb.LAUNCH], "a container was ordered to boot Talos"
+
+
 def never_an_answer(seed: str) -> None:
     """No order is ever carried out, and nobody ever says so."""
     with lives(seed, kubelets=QUICK) as stage:
@@ -746,6 +756,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         restored,
         too_dear,
         dearer_when_ordered,
+        containers_on_sale,
         never_an_answer,
         deleted_before_the_order,
         held,

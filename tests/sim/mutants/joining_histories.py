@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.sim.boot.a_tailnet import TAG, Joining, a_tailnet_class, joining, talos_operator
+from tests.sim.lives.an_estate import sold_by_anybody
 from tests.sim.lives.reference import QUICK
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, NAMESPACE
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED
@@ -130,11 +131,11 @@ def _number_of_the_token(seed: str) -> int:
 
 def a_marketplaces_host(seed: str) -> None:
     """A machine of somebody who sells what he owns, in a namespace that allows it."""
-    community = [{"name": "runpod", "settings": {"cloud": "COMMUNITY"}}]
-    with joining(seed, "runpod", kubelets=QUICK) as stage:
+    with joining(seed, kubelets=QUICK) as stage:
+        sold_by_anybody(stage.shop)
         change = {"metadata": {"labels": {ALLOW_UNTRUSTED: "true"}}}
         stage.world.api.backstage.merge_patch(NAMESPACE, "", "default", change)
-        begin(stage, providers=community, bootPolicy="Any", instanceRequirements={"minTrust": "Any"})
+        begin(stage, instanceRequirements={"minTrust": "Any"})
         stage.wants()
         stage.until(is_ready(stage), minutes=30)
 

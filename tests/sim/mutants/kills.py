@@ -20,6 +20,7 @@ KILLS: dict[str, Kill] = {
     "book-forgotten": Kill("silent-tailnet", "J4"),
     "book-written-late": Kill("joins-a-tailnet", "J6"),
     "collector-without-doubt": Kill("everybody-stripped", "the collector ended everything"),
+    "container-bought": Kill("containers-on-sale", "a container was reserved to boot Talos"),
     "deleted-lease-taken-at-once": Kill("lease-deleted", "I19"),
     "device-by-name": Kill("namesake", "somebody else's device was removed"),
     "empty-list-believed": Kill("nothing-listed", "I9"),

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 from tgp.core.model.cloud_errors import CloudBusy, OutcomeUnknown
 from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Reply, TooLarge
@@ -10,17 +11,43 @@ LOOK_BYTES = 4 << 20  # an ordinary answer
 OFFERS_BYTES = 16 << 20  # a whole market
 UNREACHABLE_PAUSE = timedelta(seconds=10)
 QUIET_PAUSE = timedelta(seconds=5)
+REDIRECTS = (301, 302, 303, 307, 308)
+
+
+def redirected(call: Call, reply: Reply, base_url: str) -> Call | None:
+    """The call as a redirect wants it; None: it is no GET, there is no redirect, or it leads to another server."""
+    if call.method != "GET" or reply.status not in REDIRECTS or not (told := reply.header("Location").strip()):
+        return None
+    base = base_url.rstrip("/")
+    try:
+        parts = urlsplit(urljoin(f"{base}{call.path}", told))
+    except ValueError:
+        return None
+    here = urlsplit(base)
+    if (parts.scheme, parts.netloc) != (here.scheme, here.netloc) or not parts.path.startswith(f"{here.path}/"):
+        return None
+    query = tuple(parse_qsl(parts.query, keep_blank_values=True))
+    return replace(call, path=parts.path.removeprefix(here.path), query=query)
 
 
 class Sender:
     """One provider's wire. The texts of its errors name provider, method and path."""
 
-    def __init__(self, http: Http, title: str) -> None:
+    def __init__(self, http: Http, title: str, base_url: str = "") -> None:
         self._http = http
         self._title = title
+        self._base_url = base_url  # where `http` leads to; empty: no redirect is followed
 
-    async def look(self, call: Call, *, max_bytes: int = LOOK_BYTES) -> Reply:
-        """A call that changes nothing, whatever its method: some providers search by POST."""
+    async def look(self, call: Call, *, max_bytes: int = LOOK_BYTES, follow: bool = False) -> Reply:
+        """A call that changes nothing, whatever its method: some providers search by POST.
+
+        `follow`: where the same host redirects a GET, it is sent once more to where it leads; nothing else ever is.
+        """
+        reply = await self._look(call, max_bytes)
+        again = redirected(call, reply, self._base_url) if follow and self._base_url else None
+        return reply if again is None else await self._look(again, max_bytes)
+
+    async def _look(self, call: Call, max_bytes: int) -> Reply:
         try:
             return await self._http.send(replace(call, max_bytes=max_bytes))
         except NeverLeft as error:

@@ -5,12 +5,15 @@ from collections import OrderedDict
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
+from urllib.parse import urljoin
 
 from tgp.adapters.factory import wire
 from tgp.core.model.talos import TalosVersion
 from tgp.ports.factory import FactoryError, FactoryRefused, Schematic
 from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Reply, TooLarge
 
+LOOK_WITHIN = timedelta(seconds=20)  # whether an image is built: asked again every minute anyway
+MOST_REDIRECTS = 4
 PATIENCE = timedelta(seconds=60)  # it may have to fetch a release's list first
 K = TypeVar("K")
 V = TypeVar("V")
@@ -51,6 +54,33 @@ class FactoryClient:
 
     def image(self, schematic: str, version: TalosVersion, asset: str) -> str:
         return wire.image(self._base_url, schematic, version, asset)
+
+    async def built(self, schematic: str, version: TalosVersion, asset: str) -> str:
+        """HEAD until the image is built; then the first byte is asked for, to see which server has it."""
+        url, what = self.image(schematic, version, asset), f"the image {asset} of Talos {version}"
+        call: Call | None = wire.look_for(schematic, version, asset)
+        for _ in range(MOST_REDIRECTS):
+            if call is None:
+                return url  # another server has the bytes
+            reply = await self._look(call)
+            if reply is None or not wire.is_built(reply, what):
+                return ""
+            if call.method == "GET" and reply.status not in wire.REDIRECTS:
+                return url
+            url = urljoin(url, reply.header("Location"))
+            call = wire.first_byte(self._base_url, url)
+        raise FactoryError(f"{wire.TITLE} redirects {what} again and again")
+
+    async def _look(self, call: Call) -> Reply | None:
+        """None: no answer. The factory answers when it has built the image, which takes longer than is waited here."""
+        try:
+            return await self._http.send(replace(call, timeout=LOOK_WITHIN))
+        except TooLarge:
+            return Reply(200)  # the whole image, where one byte was asked for
+        except NoAnswer:
+            return None
+        except NeverLeft as error:
+            raise FactoryError(f"{wire.TITLE} cannot be reached: {error}") from error
 
     def installer(self, schematic: str, version: TalosVersion, platform: str = "metal") -> str:
         return wire.installer(self._base_url, schematic, version, platform)

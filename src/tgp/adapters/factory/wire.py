@@ -2,7 +2,7 @@
 
 import re
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from tgp.core.model.talos import TalosVersion, read_version
 from tgp.ports.factory import FactoryError, FactoryRefused, Schematic
@@ -15,6 +15,9 @@ EXTENSION = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*\Z")
 LIST_BYTES = 4 << 20  # the list of extensions has some 60 KB
 SAID_MAX = 160  # characters of its own words that are shown
 BUSY = (408, 425, 429)  # not now
+STILL_BUILDING = (202, 408, 425, 429, 502, 503, 504)
+REDIRECTS = (301, 302, 303, 307, 308)
+FIRST_BYTES = 64 << 10  # of an answer to a question for one byte
 
 
 def create(schematic: Schematic) -> Call:
@@ -73,6 +76,30 @@ def trouble(reply: Reply, what: str) -> FactoryError:
     if 400 <= reply.status < 500:
         return FactoryRefused(f"{TITLE} refuses {what}: {_said(reply)}")
     return FactoryError(f"{TITLE} answered {reply.status} to {what}, which means nothing here")
+
+
+def look_for(schematic: str, version: TalosVersion, asset: str) -> Call:
+    return Call("HEAD", f"/image/{schematic}/{version}/{asset}")
+
+
+def first_byte(base_url: str, url: str) -> Call | None:
+    """None: the address is another server's, which is not asked."""
+    base = base_url.rstrip("/")
+    parts = urlsplit(url)
+    if not url.startswith(f"{base}/"):
+        return None
+    path = url.removeprefix(base).partition("?")[0]
+    query = tuple(parse_qsl(parts.query, keep_blank_values=True))
+    return Call("GET", path, query=query, headers=(("Range", "bytes=0-0"),), max_bytes=FIRST_BYTES)
+
+
+def is_built(reply: Reply, what: str) -> bool:
+    """False: a gateway before the factory has timed out, and the factory goes on building."""
+    if reply.status in STILL_BUILDING:
+        return False
+    if reply.ok or reply.status in REDIRECTS:
+        return True
+    raise trouble(reply, what)
 
 
 def image(base_url: str, schematic: str, version: TalosVersion, asset: str) -> str:

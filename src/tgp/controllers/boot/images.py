@@ -55,6 +55,7 @@ class ImageDesk:
         self._vault = vault
         self._keeper = keeper
         self._cluster_id = cluster_id
+        self._preparing: dict[str, str] = {}  # by source: what was said last about an image that is not ready
         self._sources: dict[str, Source] = {}  # whose shelves this run has had in hand
 
     async def for_machine(
@@ -68,19 +69,17 @@ class ImageDesk:
         nvidia: bool,  # noqa: ARG002 - whoever calls knows it by the resource; here the model says more
     ) -> BootImage:
         """Raises FactoryRefused, FactoryError, BootRefused, CloudError or ClusterError: nothing was ordered."""
-        if offer.boot in (BootMode.CONTAINER, BootMode.POWER):
-            return BootImage(version, "", "", arch=offer.arch)
         schematic = await self.checked_schematic(version, config, backend, offer.gpu, offer.gpu_count)
         installer = self._factory.installer(schematic, version, platform_for(offer.boot, offer.provider))
         asset = asset_for(offer.boot, offer.provider, offer.arch)
-        url = self._factory.image(schematic, version, asset) if asset else ""
         if offer.boot is BootMode.TAKEOVER:
+            url = self._factory.image(schematic, version, asset)
             return BootImage(version, schematic, installer, raw_url=url, arch=offer.arch)
         source = _source(node_class, offer.provider)
-        if source is None or not url or source.settings.snapshot_id:
+        if source is None or not asset or source.settings.snapshot_id:
             own = source.settings.snapshot_id if source is not None else None
             return BootImage(version, schematic, installer, image=own or "", arch=offer.arch)
-        image = await self._fetched(source, version, offer.arch, schematic, url)
+        image = await self._fetched(source, version, offer.arch, schematic, asset)
         return BootImage(version, schematic, installer, image=image, arch=offer.arch)
 
     async def checked_schematic(
@@ -101,12 +100,24 @@ class ImageDesk:
 
     # -- what is kept at providers -------------------------------------------------------------------------------------
 
-    async def _fetched(self, source: Source, version: TalosVersion, arch: str, schematic: str, url: str) -> str:
+    def preparing(self, node_class: GPUNodeClass) -> str:
+        """What is being done about images that machines of the class wait for; empty: nothing is waited for."""
+        waiting = (self._preparing.get(source.name, "") for source in sources_of(node_class).values())
+        return "; ".join(dict.fromkeys(words for words in waiting if words))
+
+    async def _fetched(self, source: Source, version: TalosVersion, arch: str, schematic: str, asset: str) -> str:
         cluster = self._cluster_id()
         if not cluster:
             raise BootRefused(PREPARING, "this cluster's own name is not known yet: in a moment")
         mark = ImageMark(cluster, version, arch, schematic)
-        return await self._keeper.image(await self._open(source), mark, url)
+        shelf = await self._open(source)
+        try:
+            found = await self._keeper.image(shelf, mark, lambda: self._factory.built(schematic, version, asset))
+        except BootRefused as error:
+            self._preparing[source.name] = str(error)
+            raise
+        self._preparing.pop(source.name, None)
+        return found
 
     async def sweep(self, needs: Iterable[ImageNeed]) -> tuple[str, ...]:
         """Give up the images that no class needs any more; the marks of what went.

@@ -7,7 +7,7 @@ on this process's own clock; a new run only waits longer.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
 from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
@@ -18,24 +18,30 @@ from tgp.ports.images import ImageShelf, Shelved
 
 # Seconds on this process's own clock.
 LISTING_LAG = 60.0  # an image that was made may be missing from lists for so long
+BUILT_WITHIN = 1800.0  # an image takes the factory minutes
 KEPT_FOR = 3600.0  # after the last order that named it, and after the last class that needed it: machines start from it
 STUCK_AFTER = timedelta(hours=3)  # an import that takes longer will not end; by the provider's own dates
 
 NEVER = datetime.max.replace(tzinfo=UTC)
 
-PREPARING, REFUSED = "ImagePreparing", "ImageRefused"
+PREPARING, REFUSED, NOT_BUILT = "ImagePreparing", "ImageRefused", "ImageNotBuilt"
 
 
 class ShelfKeeper:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._absent_since: dict[ImageMark, float] = {}
+        self._building_since: dict[ImageMark, float] = {}
         self._handed_out: dict[str, float] = {}  # id → when it was last named in an order
         self._unneeded_since: dict[str, float] = {}  # id
         self._turn = asyncio.Lock()  # one at a time: two that find nothing would make two
 
-    async def image(self, shelf: ImageShelf, mark: ImageMark, url: str) -> str:
-        """The id of the image, ready to be booted. BootRefused with `ImagePreparing` until it is; or CloudError."""
+    async def image(self, shelf: ImageShelf, mark: ImageMark, built: Callable[[], Awaitable[str]]) -> str:
+        """The id of the image, ready to be booted. BootRefused with `ImagePreparing` until it is; or CloudError.
+
+        `built`: where the provider fetches it from, asked only where it has to; empty: it is being built. The factory
+        builds an image when it is first asked for, and a provider that fetched meanwhile would wait in vain.
+        """
         async with self._turn:
             listed = _oldest_first(image for image in await shelf.list() if read_mark(image.mark) == mark)
             if ready := next((image for image in listed if image.ready), None):
@@ -45,7 +51,7 @@ class ShelfKeeper:
             if listed:
                 self._absent_since.pop(mark, None)
                 await self._wait_for(shelf, mark, listed[0])
-            await self._make(shelf, mark, url)
+            await self._make(shelf, mark, await self._built(mark, built))
             raise BootRefused(PREPARING, f"{shelf.title} has begun to fetch Talos {mark.version}: it takes minutes")
 
     async def _wait_for(self, shelf: ImageShelf, mark: ImageMark, image: Shelved) -> None:
@@ -56,6 +62,24 @@ class ShelfKeeper:
                 PREPARING, f"{shelf.title} did not get done fetching Talos {mark.version}, and is asked again"
             )
         raise BootRefused(PREPARING, f"{shelf.title} is fetching Talos {mark.version}: nothing is bought before")
+
+    async def _built(self, mark: ImageMark, built: Callable[[], Awaitable[str]]) -> str:
+        url = await built()
+        if url:
+            self._building_since.pop(mark, None)
+            return url
+        now = self._clock.boottime()
+        minutes = int(now - self._building_since.setdefault(mark, now)) // 60
+        if minutes * 60 < BUILT_WITHIN:
+            raise BootRefused(
+                PREPARING, f"the image factory is building Talos {mark.version}, for {minutes} min: nothing is bought"
+            )
+        del self._building_since[mark]
+        raise BootRefused(
+            NOT_BUILT,
+            f"the image factory has not built Talos {mark.version} with schematic {mark.schematic[:12]} in {minutes} "
+            "min: see whether its address answers, or name a snapshot of your own in settings.snapshotId",
+        )
 
     async def _make(self, shelf: ImageShelf, mark: ImageMark, url: str) -> None:
         now = self._clock.boottime()

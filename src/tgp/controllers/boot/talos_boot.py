@@ -6,7 +6,6 @@ and removed whatever happens in between.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import msgspec
@@ -33,14 +32,12 @@ from tgp.core.rules.talos.render import render
 from tgp.core.rules.talos.wrapping import DoesNotFit, wrap
 from tgp.ports.boot import Birth, BootRefused, Luggage
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Container
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import ClusterBusy
 from tgp.ports.factory import FactoryError, FactoryRefused
 from tgp.ports.mesh import Enrolment, Mesh, MeshError, MeshRefused, Ticket
 
 NVIDIA = "nvidia.com/gpu"
-LEAST_CONFIG = 2048  # bytes: no machine config that joins is smaller, packed as it may be
 
 
 class TalosBoot:
@@ -73,12 +70,8 @@ class TalosBoot:
         self._naming = asyncio.Lock()  # two that find a hostname free would both take it
 
     def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:
-        facts = self._clouds.facts(offer.provider)
-        if offer.boot is BootMode.CONTAINER and 0 < facts.variable_bytes < LEAST_CONFIG:
-            return (
-                f"Talos in a container reads its config from an environment variable, and {facts.title} takes no more "
-                f"than {facts.variable_bytes} characters in one"
-            )
+        if offer.no_node:
+            return offer.no_node
         settings = mesh_of(node_class, offer.provider, None, self._default_backend)
         if settings.backend is Backend.KUBESPAN and untrusted(offer):
             return "KubeSpan lets in whoever holds the cluster's secret, and the host is not the provider's own"
@@ -124,7 +117,6 @@ class TalosBoot:
         )
         try:
             expects = Expectations.of(plan, api_server=papers.server, schematic=image.schematic)
-            expects = replace(expects, container=offer.boot is BootMode.CONTAINER)
             rendered = render(plan, papers.join, papers.template, expects=expects)
             limit = self._clouds.facts(offer.provider).user_data_bytes
             wrapped = wrap(offer.boot, offer.provider, rendered.text, image, limit=limit, node_name=birth.node_name)
@@ -132,8 +124,7 @@ class TalosBoot:
             raise BootRefused("TemplateRefused", f"the machine config template: {error}") from error
         except DoesNotFit as error:
             raise BootRefused("ConfigTooLarge", str(error)) from error
-        container = Container(wrapped.container_image, wrapped.container_env) if wrapped.container_image else None
-        return Luggage(wrapped.user_data, container, wrapped.image)
+        return Luggage(wrapped.user_data, wrapped.image)
 
     async def _enrol(self, birth: Birth, settings: MeshSettings) -> Enrolment:
         """On paper first: under this name something may be in the mesh from now on."""

@@ -24,7 +24,7 @@ TOO_MANY = "too many"
 LISTED_TWICE = "listed twice"
 BAD_SHAPE = "bad shape"
 MOST_OF_ANYTHING = 1 << 30  # GPUs, virtual CPUs, GiB: beyond it lies an error, and the arrays' integers end
-SHARED_WORDS = ("provider", "place", "region", "country", "gpu", "arch", "host", "type_name")
+SHARED_WORDS = ("provider", "place", "region", "country", "gpu", "arch", "host", "type_name", "no_driver", "priced_on")
 
 
 class Listing(Protocol):
@@ -35,9 +35,6 @@ class Listing(Protocol):
 
     @property
     def dropped(self) -> Mapping[str, int]: ...
-
-    @property
-    def priced_on(self) -> str: ...
 
 
 class SeriesKey(NamedTuple):
@@ -68,8 +65,9 @@ class SourceState:
     failing_since: datetime | None = None  # of the first one since then
     failures: int = 0  # in a row, up to now
     why: str = ""  # of the last failure; empty: the last look succeeded
+    quota: bool = False  # of the last failure: the provider answers no more questions today
     dropped: Mapping[str, int] = field(default_factory=dict)  # why → offers left out of the last listing
-    priced_on: str = ""  # not empty: prices are from a table of that date
+    priced_on: str = ""  # not empty: prices are from tables, the oldest of that day
 
     @property
     def known(self) -> bool:
@@ -105,18 +103,18 @@ class PriceBook:
     def with_listing(self, source: str, listing: Listing, seen_at: datetime) -> "PriceBook":
         """The book after a source was read whole: its old offers are replaced by these."""
         offers, dropped = _shelved(listing)
-        state = SourceState(source, len(offers), seen_at, dropped=dropped, priced_on=listing.priced_on)
+        oldest = min((offer.priced_on for offer in offers if offer.priced_on), default="")
+        state = SourceState(source, len(offers), seen_at, dropped=dropped, priced_on=oldest)
         before = self._shelves.get(source)
         if before is not None and before.offers == offers:  # most looks show what the last one did
             return self._restated(replace(before, state=state))
         return self._with(_Shelf(state, offers, columns_of(offers)))
 
-    def with_failure(self, source: str, why: str, at: datetime) -> "PriceBook":
+    def with_failure(self, source: str, why: str, at: datetime, *, quota: bool = False) -> "PriceBook":
         """The book after a source could not be read: its offers stay, as old as they are."""
-        shelf = self._shelves.get(source)
-        if shelf is not None:
-            return self._restated(replace(shelf, state=_failed(shelf.state, why, at)))
-        return self._with(_Shelf(_failed(SourceState(source), why, at), (), columns_of(())))
+        shelf = self._shelves.get(source) or _Shelf(SourceState(source), (), columns_of(()))
+        shelf = replace(shelf, state=replace(_failed(shelf.state, why, at), quota=quota))
+        return self._restated(shelf) if source in self._shelves else self._with(shelf)
 
     def without(self, source: str) -> "PriceBook":
         """The book when nobody uses a source any more."""
@@ -141,9 +139,12 @@ class PriceBook:
         return map(self.row, range(len(self.offers)))
 
     def cheapest(self) -> Mapping[SeriesKey, int]:
-        """The lowest price of one GPU an hour for each provider, model, region and kind; what is sold out is none."""
+        """The lowest price of one GPU an hour for each provider, model, region and kind.
+
+        What is sold out, or a GPU that no driver of Talos drives, is none.
+        """
         columns, words = self.columns, self.columns.words
-        rows = np.flatnonzero(columns.stock != Stock.NONE.value)
+        rows = np.flatnonzero((columns.stock != Stock.NONE.value) & columns.driven)
         if not len(rows):
             return MappingProxyType({})
         regions = tuple(dict.fromkeys(region for region, _, _ in words.wheres))

@@ -19,6 +19,10 @@ class NotConfirmed(CloudError):
     """The last look before the order forbade it: nothing was sent. Look again, decide again."""
 
 
+class QuotaExhausted(CloudBusy):
+    """The provider answers no more questions of this kind before a moment that it tells: ask nothing until then."""
+
+
 class SoldOut(CloudError):
     """This offer is empty: rank again without it, and remember that for a while."""
 

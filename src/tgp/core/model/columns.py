@@ -53,6 +53,7 @@ class Columns:
     stock: Small
     trust: Small
     boot: Small  # place in BOOT_MODES
+    driven: npt.NDArray[np.bool_]  # can the driver of a Talos node drive its GPUs?
     spot: npt.NDArray[np.bool_]
     key_sum: Sums
     host_sum: Sums  # of provider and host; 0 where there is no host
@@ -106,6 +107,7 @@ def columns_of(offers: Sequence[Offer]) -> Columns:
         ints(lambda offer: offer.stock, np.int32),
         ints(lambda offer: offer.trust, np.int32),
         ints(lambda offer: boots[offer.boot], np.int32),
+        ints(lambda offer: not offer.no_driver, np.bool_),
         ints(lambda offer: offer.spot, np.bool_),
         ints(lambda offer: checksum(offer.key), np.uint32),
         ints(lambda offer: checksum(host_key(offer.provider, offer.host)) if offer.host else 0, np.uint32),

@@ -6,6 +6,7 @@ from enum import IntEnum, StrEnum
 import msgspec
 
 UNKNOWN_REGION = "unknown"
+CONTAINER_ONLY = "the provider starts a container, and Talos cannot boot in a container"
 
 
 class BootMode(StrEnum):
@@ -52,13 +53,18 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     arch: str = "amd64"
     spot: bool = False
     hourly_microusd: int  # of the whole machine; of a spot offer: the lowest bid that would win now
+    priced_on: str = ""  # the day of the table that the price is from; empty: the provider told it with the listing
     on_demand_microusd: int | None = None  # of a spot offer: the same machine without the risk; None: not told
     stock: Stock = Stock.UNKNOWN
     left: int | None = None  # how many; None: not told
     trust: Trust = Trust.DATACENTER
     boot: BootMode
+    no_driver: str = ""  # why the driver of a Talos node cannot drive its GPUs; empty: nothing speaks against it
     host: str = ""  # of marketplaces: the machine itself, which several offers may share; benched as one
     until: datetime | None = None  # the owner takes the machine back then; None: no such moment
+    open_ports: int = 0  # of marketplaces: that the host lets in; 0: none, or not told
+    cuda: str = ""  # the newest release that the host's driver runs: 12.8; empty: not told
+    download_mbps: int = 0  # 0: not told
     type_name: str = ""  # for people and for the instance-type label; empty: the sku
 
     @property
@@ -66,6 +72,11 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """Names this offer among all offers, today and in the next listing."""
         kind = "spot" if self.spot else "on-demand"
         return f"{self.provider}/{self.sku}/{self.place}/{kind}"
+
+    @property
+    def no_node(self) -> str:
+        """Why no machine of it can be a node with working GPUs, whatever a class allows; empty: one can."""
+        return CONTAINER_ONLY if self.boot is BootMode.CONTAINER else self.no_driver
 
     @property
     def instance_type(self) -> str:

@@ -28,6 +28,8 @@ class PassedOver(StrEnum):
     NOT_SPOT = "only spot is wanted"
     WRONG_REGION = "another region"
     CANNOT_BOOT = "cannot boot Talos"
+    FOR_PODS = "container, for pods only"
+    NO_DRIVER = "GPU without a driver on Talos"
     LOW_TRUST = "trust too low"
     ENDS_TOO_SOON = "ends too soon"
     STALE = "not seen for too long"
@@ -76,6 +78,7 @@ class Wish:
     headroom_microusd: int | None = None  # what is left of the class's limit
     doors: Mapping[str, Door] | None = None  # by source; None: every source, all alike
     boots: tuple[BootMode, ...] = TALOS_BOOTS
+    as_node: bool = True  # a Talos node with working GPUs is wanted; False: prices are looked at, nothing is bought
     min_trust: Trust = Trust.VERIFIED
     lasting: timedelta = timedelta(0)  # the planned life: an offer that ends earlier is no use
     stale_after: timedelta = STALE_AFTER

@@ -21,7 +21,7 @@ from tgp.core.model.seller import Seller
 from tgp.core.model.source import Source
 from tgp.core.model.wish import STALE_AFTER as SERVED_FOR
 
-OF_THE_MARKET = frozenset({"CredentialsValid", "OffersFresh", "SpotInert"})  # the conditions judged here
+OF_THE_MARKET = frozenset({"CanBuy", "CredentialsValid", "OffersFresh", "SpotInert"})  # the conditions judged here
 OF_THE_KEYS = frozenset({"CredentialsValid"})
 STALE_AFTER = timedelta(minutes=10)  # five missed looks; a shorter hiccup is nobody's business
 PRICES_AT_MOST_EVERY = timedelta(minutes=5)
@@ -52,7 +52,8 @@ class Standing:
         if self.listing is None or not self.listing.why:
             return None
         seen_at = self.listing.seen_at
-        return self.listing.failing_since if seen_at is None else seen_at + STALE_AFTER
+        at_once = seen_at is None or self.listing.quota  # it will not get better within minutes
+        return self.listing.failing_since if at_once or seen_at is None else seen_at + STALE_AFTER
 
     @property
     def could_tell(self) -> bool:
@@ -150,7 +151,10 @@ def nobody_sells(standings: Sequence[Standing]) -> Verdict | None:
 
 def _offers(standings: Sequence[Standing], misfits: Sequence[str], now: datetime) -> Verdict:
     if stale := [each for each in standings if _is_stale(each, now)]:
-        return Verdict("OffersFresh", False, "Stale", "; ".join(map(_staleness, stale)))
+        said = "; ".join(map(_staleness, stale))
+        if all(each.listing is not None and each.listing.quota for each in stale):
+            return Verdict("OffersFresh", False, "QuotaExhausted", said)
+        return Verdict("OffersFresh", False, "Stale", said)
     heard = [each for each in standings if each.heard]
     if not heard:
         return Verdict("OffersFresh", None, "NotAsked", "no provider has told its offers yet")

@@ -12,6 +12,7 @@ from tgp.api.nodeclass import ClassLimits, GPUNodeClass, GPUNodeClassSpec, Netwo
 from tgp.api.request import GPURequest
 from tgp.core.model.key import Key
 from tgp.core.model.typed import Typed
+from tgp.core.rules.can_buy import CANNOT_BUY
 from tgp.core.rules.nodepool import namespace_allowed
 from tgp.core.rules.secrets import DEFAULT_KEYS, OPERATOR_SECRET
 
@@ -155,6 +156,8 @@ def _unready(name: str, record: Typed[GPUNodeClass], conditions: Sequence[Condit
     ready = next((each for each in conditions if each.type == "Ready"), None)
     if ready is None or ready.observed_generation != record.generation:
         return Why("NodeClassNotSeen", f"GPUNodeClass {name} was not looked at yet")
+    if ready.status != "True" and ready.reason == CANNOT_BUY:
+        return Why("NodeClassCannotBuy", f"GPUNodeClass {name}: {ready.message}")
     if ready.status != "True":
         return Why("NodeClassNotReady", f"GPUNodeClass {name} is not ready ({ready.reason}): {ready.message}")
     return None

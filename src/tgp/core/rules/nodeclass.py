@@ -13,6 +13,7 @@ from tgp.core.rules.secrets import KEY_IS_A_FILE, Wanted, how_to_supply, tailsca
 OWNED = frozenset(
     {
         "Ready",
+        "CanBuy",
         "CredentialsValid",
         "OffersFresh",
         "SpotInert",
@@ -22,6 +23,7 @@ OWNED = frozenset(
         "LimitReached",
         "AccountChanged",
         "BootProven",
+        "ImagePreparing",
         "SweepHalted",
         "OrphanStays",
     }

@@ -11,6 +11,7 @@ from tgp.core.model.conditions import Verdict
 from tgp.core.model.gpus import known, members
 from tgp.core.model.labels import Requirement, selector
 from tgp.core.rules.beyond_crd import pool_problems, unknown_time_zones
+from tgp.core.rules.can_buy import CANNOT_BUY
 from tgp.core.rules.nodeclass import listed
 from tgp.core.rules.requirements import Allowed, Malformed, together
 
@@ -68,6 +69,8 @@ def _ready(sight: PoolSight) -> Verdict:
         )
     if sight.class_ready is None:
         return Verdict("Ready", None, "NodeClassNotJudged", f"GPUNodeClass {name} was not looked at yet")
+    if sight.class_ready.status is False and sight.class_ready.reason == CANNOT_BUY:
+        return _not_ready("NodeClassCannotBuy", f"GPUNodeClass {name}: {sight.class_ready.message}")
     if sight.class_ready.status is not True:
         why = f"GPUNodeClass {name} is not ready ({sight.class_ready.reason}): kubectl describe gpunodeclass {name}"
         return _not_ready("NodeClassNotReady", why)

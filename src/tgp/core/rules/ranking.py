@@ -51,6 +51,11 @@ class Ranking:
         return map(self._book.row, self._fitting.tolist())
 
     @property
+    def wish(self) -> Wish:
+        """By which it was ranked."""
+        return self._asked.wish
+
+    @property
     def best(self) -> Row | None:
         return self._book.row(int(self._fitting[0])) if len(self._fitting) else None
 
@@ -77,6 +82,12 @@ class Ranking:
         counts = np.bincount(self._reasons, minlength=_FITS + 1)[:_FITS].tolist()
         found = [(reason, count) for reason, count in zip(_REASONS, counts, strict=True) if count]
         return dict(sorted(found, key=lambda each: (-each[1], _REASONS.index(each[0]))))
+
+    def passed_of(self, source: str) -> Mapping[PassedOver, int]:
+        """The same of one source, in the order of the reasons."""
+        place = next((number for number, state in enumerate(self._book.sources) if state.source == source), -1)
+        counts = np.bincount(self._reasons[self._book.source_of == place], minlength=_FITS + 1)[:_FITS].tolist()
+        return {reason: count for reason, count in zip(_REASONS, counts, strict=True) if count}
 
     def misses(self) -> Iterator[Miss]:
         """Every offer that was passed over, the cheapest first, each with its reason."""

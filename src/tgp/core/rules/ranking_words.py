@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from tgp.core.model.book import Row, SourceState
-from tgp.core.model.offer import UNKNOWN_REGION, Offer
+from tgp.core.model.offer import CONTAINER_ONLY, UNKNOWN_REGION, Offer
 from tgp.core.model.prices import MICRO
 from tgp.core.model.wish import PassedOver, Wish
 
@@ -103,6 +103,10 @@ def _why(reason: PassedOver, row: Row, wish: Wish, now: datetime) -> str:
             return f"its trust is {offer.trust.name.title()}, and minTrust is {wish.min_trust.name.title()}"
         case PassedOver.CANNOT_BOOT:
             return f"cannot boot Talos: it starts as {offer.boot}"
+        case PassedOver.FOR_PODS:
+            return f"{CONTAINER_ONLY}; bootPolicy Any keeps such offers for pods, once a bridge can run them there"
+        case PassedOver.NO_DRIVER:
+            return offer.no_driver
         case PassedOver.WRONG_REGION:
             wanted = ", ".join((*wish.regions, *wish.class_regions)) or "the provider's regions of the class"
             return f"it stands in {offer.region}, wanted: {wanted}"

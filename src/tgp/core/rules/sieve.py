@@ -15,13 +15,14 @@ from tgp.core.model.book import PriceBook
 from tgp.core.model.columns import BOOT_MODES, Columns, checksum, seconds
 from tgp.core.model.gpus import members
 from tgp.core.model.marks import account_key
-from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.offer import BootMode, Offer, Stock
 from tgp.core.model.regions import region_fits
 from tgp.core.model.wish import Door, Kinds, PassedOver, Wish
 
 Rows: TypeAlias = npt.NDArray[np.intp]
 Fails: TypeAlias = npt.NDArray[np.bool_]
 NO_DOOR = Door()
+_CONTAINER = BOOT_MODES.index(BootMode.CONTAINER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,16 @@ def _cannot_boot(asked: Question, rows: Rows) -> Fails:
     return fails
 
 
+def _for_pods(asked: Question, rows: Rows) -> Fails:
+    """A container is never bought to boot Talos: a policy that allows it means pods, once a bridge runs them there."""
+    fails: Fails = (asked.columns.boot[rows] == _CONTAINER) & asked.wish.as_node
+    return fails
+
+
+def _no_driver(asked: Question, rows: Rows) -> Fails:
+    return ~asked.columns.driven[rows] & asked.wish.as_node
+
+
 def _low_trust(asked: Question, rows: Rows) -> Fails:
     return asked.columns.trust[rows] < asked.wish.min_trust
 
@@ -220,6 +231,8 @@ RULES: Mapping[PassedOver, Rule] = {
     PassedOver.NOT_SPOT: _not_spot,
     PassedOver.WRONG_REGION: _wrong_region,
     PassedOver.CANNOT_BOOT: _cannot_boot,
+    PassedOver.FOR_PODS: _for_pods,
+    PassedOver.NO_DRIVER: _no_driver,
     PassedOver.LOW_TRUST: _low_trust,
     PassedOver.ENDS_TOO_SOON: _ends_too_soon,
     PassedOver.STALE: _stale,

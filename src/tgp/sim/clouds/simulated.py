@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from tgp.core.model.offer import Trust
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.accounts import Tenant
@@ -80,6 +81,7 @@ PLACES = {  # name → country, state, and how much dearer than the others
 SPOT_SHARE = (0.35, 0.60)  # of the price on demand
 SELDOM = 0.35  # of model and place do not meet
 STOCK = (0, 1, 1, 2, 3, 4, 6, 8)  # 0: sold out when the world begins
+OWNERS = {Trust.DATACENTER: "provider", Trust.VERIFIED: "checked", Trust.ANY: "anybody"}
 BOOT_SECONDS = (45.0, 210.0)
 
 
@@ -280,6 +282,7 @@ def _offer(stand: Stand, market: str, microusd: int) -> dict[str, Any]:
         "disk_gib": shelf.disk_gib,
         "usd_per_hour": microusd / 1_000_000,
         "stock": stand.stock,
+        "owner": OWNERS[shelf.trust],
     }
 
 

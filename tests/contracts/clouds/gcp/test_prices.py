@@ -79,7 +79,7 @@ def test_a_machine_is_offered_on_demand_and_as_spot_with_what_the_api_says_of_it
     assert (plain.place, plain.region, plain.country) == ("us-central1-a", "us-central", "US")
     assert spot.hourly_microusd < plain.hourly_microusd == spot.on_demand_microusd
     assert plain.stock is Stock.UNKNOWN
-    assert selling.listing().priced_on == catalogue().priced_on
+    assert {offer.priced_on for offer in selling.listing().offers} == {catalogue().priced_on}
 
 
 def test_gpus_are_attached_only_where_the_zone_has_them_and_so_many():

@@ -27,7 +27,7 @@ def table(text: str) -> prices.PriceTable:
 def test_the_shipped_table_is_dated_and_every_place_in_it_is_known():
     shipped = prices.shipped()
 
-    assert shipped.dated == "2026-09-20"
+    assert {each.priced_on for each in shipped.types} == {"2026-09-20"}
     assert len(shipped.types) > 20
     assert {region_of("paperspace", place) for each in shipped.types for place in each.places} == {
         "us-east",
@@ -62,13 +62,9 @@ def test_a_class_overrides_single_prices():
 
     assert {each.name: each.hourly_microusd for each in own.types}["A4000"] == 500_000
     assert {each.name: each.hourly_microusd for each in own.types}["A4000x2"] == 1_520_000
-    assert (own.dated, own.dropped) == ("2026-09-20", {})
-
-
-def test_a_table_that_is_overridden_as_a_whole_has_no_date_any_more():
-    own = prices.overridden(table(HEAD + ENTRY), {"A4000": "0.50"})
-
-    assert own.dated == ""
+    assert {each.name: each.priced_on for each in own.types}["A4000"] == "", "the class's own has no date"
+    assert {each.name: each.priced_on for each in own.types}["A4000x2"] == "2026-09-20"
+    assert own.dropped == {}
 
 
 def test_prices_of_no_use_are_counted():

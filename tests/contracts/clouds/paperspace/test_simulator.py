@@ -91,7 +91,7 @@ def test_offers_say_of_which_date_their_prices_are():
     async def script(stage: Stage) -> None:
         listing = await stage.cloud.offers()
 
-        assert listing.priced_on == "2026-09-20"
+        assert {offer.priced_on for offer in listing.offers} == {"2026-09-20"}
         assert {offer.boot for offer in listing.offers} == {"takeover"}
 
     play(PROVIDER, script)

@@ -43,6 +43,9 @@ def an_ask(**changes: Any) -> dict[str, Any]:
         "rentable": True,
         "rented": False,
         "vms_enabled": False,
+        "direct_port_count": 124,
+        "cuda_max_good": 12.8,
+        "inet_down": 2400.5,
         "end_date": 1_800_000_000.5,
         "duration": 1234567.89,
     }

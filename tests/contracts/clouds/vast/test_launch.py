@@ -39,6 +39,22 @@ def test_an_order_on_demand_names_no_price():
     }
 
 
+@pytest.mark.parametrize(
+    ("entrypoint", "command", "onstart", "args"),
+    [
+        ((), (), None, []),
+        ((), ("serve",), None, ["serve"]),
+        (("/bin/sh",), ("-c", "true"), "/bin/sh", ["-c", "true"]),
+        (("/bin/sh", "-c"), ("true",), "/bin/sh", ["-c", "true"]),
+        (("/init",), (), "/init", []),
+    ],
+)
+def test_an_entrypoint_is_onstart_and_what_it_is_given_are_args(entrypoint, command, onstart, args):
+    body = body_of(an_order(container=Container("i", (), command, entrypoint)), None)
+
+    assert (body["runtype"], body.get("onstart"), body["args"]) == ("args", onstart, args)
+
+
 def test_a_bid_names_its_price_and_never_waits_stopped():
     body = body_of(an_order(), 123_456)
 

@@ -15,12 +15,16 @@ from tgp.core.model.offer import BootMode, Offer, Stock, Trust
 PLAIN = ProviderSettings()
 
 
-def listed(*asks: object, bids: tuple[object, ...] = (), settings: ProviderSettings = PLAIN) -> wire_offers.Market:
-    return wire_offers.read_market(asks, bids, settings, NOW)
+def listed(*asks: object, settings: ProviderSettings = PLAIN) -> wire_offers.Market:
+    return wire_offers.read_market(asks, settings, NOW)
+
+
+def on_demand(*asks: object, settings: ProviderSettings = PLAIN) -> list[Offer]:
+    return [offer for offer in listed(*asks, settings=settings).listing.offers if not offer.spot]
 
 
 def one(ask: object, settings: ProviderSettings = PLAIN) -> Offer:
-    (offer,) = listed(ask, settings=settings).listing.offers
+    (offer,) = on_demand(ask, settings=settings)
     return offer
 
 
@@ -52,6 +56,9 @@ def test_an_ask_is_an_offer():
         boot=BootMode.CONTAINER,
         host="88888",
         until=datetime(2027, 1, 15, 8, 0, tzinfo=UTC),
+        open_ports=124,
+        cuda="12.8",
+        download_mbps=2400,
         type_name="2x-RTX4090",
     )
 
@@ -77,7 +84,7 @@ def test_the_price_is_never_below_what_we_add_up_ourselves():
 
 
 def test_a_bid_is_the_lowest_that_wins_with_the_disk_and_knows_the_price_without_the_risk():
-    whole, spot = listed(an_ask(), bids=(an_ask(),)).listing.offers
+    whole, spot = listed(an_ask()).listing.offers
 
     assert (whole.spot, spot.spot) == (False, True)
     assert spot.hourly_microusd == 360_000
@@ -85,21 +92,31 @@ def test_a_bid_is_the_lowest_that_wins_with_the_disk_and_knows_the_price_without
     assert whole.key != spot.key
 
 
-def test_a_bid_on_a_machine_that_is_let_has_no_price_beside_it():
-    (spot,) = listed(bids=(an_ask(rented=True),)).listing.offers
-
-    assert spot.on_demand_microusd is None
-
-
 @pytest.mark.parametrize("lowest", [0, -0.1, None, "call us", 1e30, True])
 def test_a_bid_that_is_no_price_is_left_out_whatever_its_disk_costs(lowest):
-    listing = listed(bids=(an_ask(min_bid=lowest),)).listing
+    """The machine is sold on demand all the same; where it takes no bids nothing is left out."""
+    listing = listed(an_ask(min_bid=lowest)).listing
 
-    assert (listing.offers, listing.dropped) == ((), {"bad price": 1})
+    assert [offer.spot for offer in listing.offers] == [False]
+    assert listing.dropped == ({} if lowest is None else {"bad price": 1})
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"direct_port_count": None, "cuda_max_good": None, "inet_down": None}, (0, "", 0)),
+        ({"direct_port_count": 3, "cuda_max_good": 13, "inet_down": 812.7}, (3, "13.0", 812)),
+        ({"cuda_max_good": 1e9}, (124, "", 2400)),
+    ],
+)
+def test_a_host_tells_its_ports_its_driver_and_how_fast_it_downloads(changes, told):
+    offer = one(an_ask(**changes))
+
+    assert (offer.open_ports, offer.cuda, offer.download_mbps) == told
 
 
 def test_a_host_that_runs_virtual_machines_is_listed_twice():
-    container, vm = listed(an_ask(vms_enabled=True)).listing.offers
+    container, vm = on_demand(an_ask(vms_enabled=True))
 
     assert (container.sku, vm.sku) == ("12345678", "12345678:vm")
     assert (container.type_name, vm.type_name) == ("2x-RTX4090", "2x-RTX4090-VM")
@@ -108,7 +125,7 @@ def test_a_host_that_runs_virtual_machines_is_listed_twice():
 
 
 def test_a_host_whose_virtual_machines_failed_their_test_is_listed_once():
-    assert len(listed(an_ask(vms_enabled=True, is_vm_deverified=True)).listing.offers) == 1
+    assert len(on_demand(an_ask(vms_enabled=True, is_vm_deverified=True))) == 1
 
 
 @pytest.mark.parametrize(
@@ -190,7 +207,7 @@ def test_what_makes_no_sense_is_left_out_and_counted(changes, reason):
 def test_one_bad_row_spoils_no_listing():
     market = listed(None, [], an_ask(), "row", an_ask(id=2, dph_total=None))
 
-    assert [offer.sku for offer in market.listing.offers] == ["12345678"]
+    assert {offer.sku for offer in market.listing.offers} == {"12345678"}
     assert market.listing.dropped == {"bad shape": 3, "bad price": 1}
 
 
@@ -201,7 +218,7 @@ def test_the_storage_of_each_ask_is_kept_for_its_bids():
 def test_the_class_decides_how_reliable_a_host_must_be():
     """Asked of the search, and looked at again: a filter that is ignored costs money."""
     strict = ProviderSettings(min_reliability=0.999)
-    asked = msgspec.json.decode(wire_offers.search("bid", 0, strict).body)
+    asked = msgspec.json.decode(wire_offers.search(0, strict).body)
 
     assert asked["reliability"] == {"gte": 0.999}
     assert dropped(an_ask(), strict) == {"unreliable": 1}
@@ -209,7 +226,7 @@ def test_the_class_decides_how_reliable_a_host_must_be():
 
 
 def test_a_search_names_the_disk_we_order_and_only_verified_hosts():
-    call = wire_offers.search(wire_offers.ON_DEMAND, 0, PLAIN)
+    call = wire_offers.search(0, PLAIN)
     asked = msgspec.json.decode(call.body)
 
     assert (call.method, call.path) == ("POST", "/api/v0/bundles/")
@@ -220,7 +237,7 @@ def test_a_search_names_the_disk_we_order_and_only_verified_hosts():
 
 
 def test_a_class_can_ask_for_every_host():
-    asked = msgspec.json.decode(wire_offers.search("bid", 77, ProviderSettings(verified_only=False)).body)
+    asked = msgspec.json.decode(wire_offers.search(77, ProviderSettings(verified_only=False)).body)
 
     assert "verified" not in asked
     assert asked["id"] == {"gt": 77}
@@ -288,5 +305,5 @@ def test_a_number_beyond_any_machine_spoils_one_ask_and_not_the_market(field, nu
     settings = ProviderSettings(min_reliability=0.9)
     market = listed(an_ask(id=1, **{field: number}), an_ask(id=2), settings=settings)
 
-    assert [offer.sku for offer in market.listing.offers] == ["2"]
+    assert {offer.sku for offer in market.listing.offers} == {"2"}
     assert market.listing.dropped == {"bad shape": 1}

@@ -59,10 +59,13 @@ def test_the_memory_of_a_plan_counts_its_cards(gpu_type: str, vram: int, count: 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"gpu_type": "NVIDIA_A16", "gpu_vram_gb": 2}, "fractional GPU"),
-        ({"gpu_type": "NVIDIA_A16", "gpu_vram_gb": 8}, "fractional GPU"),
-        ({"gpu_type": "NVIDIA_A100", "gpu_vram_gb": 40}, "fractional GPU"),
-        ({"gpu_vram_gb": 24}, "fractional GPU"),
+        ({"gpu_type": "NVIDIA_L40S", "gpu_vram_gb": 24}, "fractional GPU"),
+        ({"type": "vdm"}, "place told to a key only"),
+        ({"type": "vdm", "id": "vcg-abacus-2c-8g-16vram"}, "unknown GPU"),
+        ({"type": "vdm", "id": "vdm-by-another-rule"}, "unknown GPU"),
+        ({"type": "vdm", "id": "vcg-mi325x-252c-2872g-1536vram"}, "unknown GPU"),
+        ({"type": "vdm", "id": "vcg-a40-12c-60g-24vram"}, "fractional GPU"),
+        ({"type": "vdm", "deploy_ondemand": False}, "not rentable"),
         ({"gpu_vram_gb": 72}, "fractional GPU"),
         ({"gpu_vram_gb": 0}, "fractional GPU"),
         ({"gpu_type": "NVIDIA_ABACUS"}, "unknown GPU"),
@@ -86,6 +89,83 @@ def test_a_bad_plan_is_left_out_and_counted_and_spoils_no_other(change: dict, re
 
     assert [offer.sku for offer in listing.offers] == ["good"]
     assert listing.dropped == {reason: 1}
+
+
+@pytest.mark.parametrize(
+    ("gpu_type", "vram", "count", "memory"),
+    [("NVIDIA_A16", 2, 1, 2), ("NVIDIA_A40", 24, 1, 24), ("NVIDIA_A100", 80, 1, 80), ("NVIDIA_A16", 64, 4, 16)],
+)
+def test_a_shared_card_of_the_vgpu_models_says_that_no_driver_of_talos_drives_it(gpu_type, vram, count, memory):
+    (offer,) = read_plans([a_plan(gpu_type=gpu_type, gpu_vram_gb=vram, locations=["ewr"])], {}).offers
+
+    assert (offer.gpu_count, offer.gpu_memory_gib) == (count, memory)
+    assert "vGPU" in offer.no_driver
+    assert offer.no_node == offer.no_driver
+
+
+def test_whole_cards_can_be_driven_whether_they_are_shared_out_or_dedicated():
+    plans = [a_plan(gpu_type="NVIDIA_L40S", locations=["ewr"]), dedicated("vcg-a100-12c-120g-80vram")]
+    offers = read_plans(plans, {}, {"fra": frozenset({"vcg-a100-12c-120g-80vram"})}).offers
+
+    assert {(offer.gpu, offer.place, offer.no_node) for offer in offers} == {
+        ("L40S", "ewr", ""),
+        ("A100-80GB-PCIE", "fra", ""),
+    }
+
+
+@pytest.mark.parametrize(
+    ("plan", "gpu", "count", "memory"),
+    [
+        ("vcg-a16-6c-64g-16vram", "A16", 1, 16),
+        ("vcg-a16-96c-960g-256vram", "A16", 16, 16),
+        ("vcg-a40-96c-480g-192vram", "A40", 4, 48),
+        ("vcg-a100-96c-960g-640vram", "A100-80GB-PCIE", 8, 80),
+        ("vcg-h100-216c-1914gb-640vram", "H100-SXM", 8, 80),
+        ("vcg-b200-248c-2826g-1536vram", "B200", 8, 180),
+        ("vcg-mi355x-252c-2872g-2304vram", "MI355X", 8, 288),
+    ],
+)
+def test_a_dedicated_plan_is_known_by_its_id_and_stands_where_the_regions_say(plan, gpu, count, memory):
+    available = {"ord": frozenset({plan, "other"}), "ewr": frozenset({"other"}), "nrt": frozenset({plan})}
+    offers = read_plans([dedicated(plan)], {"ord": "US", "nrt": "JP"}, available).offers
+
+    assert {(offer.gpu, offer.gpu_count, offer.gpu_memory_gib) for offer in offers} == {(gpu, count, memory)}
+    assert [offer.place for offer in offers] == ["nrt", "ord"]
+    assert read_plans([dedicated(plan)], {}, {"ewr": frozenset()}).dropped == {"sold out": 1}
+
+
+def dedicated(plan: str) -> dict:
+    row = a_plan(id=plan, type="vdm", locations=[])
+    return {name: value for name, value in row.items() if not name.startswith("gpu_")}
+
+
+def test_dedicated_plans_are_listed_for_whoever_has_a_key():
+    """A refused key, or none, leaves them out and says so: the shared plans are public."""
+
+    async def script(stage: Stage) -> None:
+        mine, strangers = await stage.cloud.offers(), await stage.cloud_of("refused").offers()
+
+        whole = {offer.gpu_count for offer in mine.offers if offer.gpu in ("H100-SXM", "B200")}
+        assert whole == {8}
+        assert "place told to a key only" not in mine.dropped
+        plans = {stand.shelf.sku: stand.shelf.detail["type"] for stand in stage.fleet.stands.values()}
+        assert strangers.dropped["place told to a key only"] == list(plans.values()).count("vdm")
+        assert (await stage.cloud_of(None).offers()).dropped == strangers.dropped
+        assert strangers.offers
+
+    play(PROVIDER, script)
+
+
+def test_a_region_that_does_not_answer_spoils_the_listing():
+    """What it has is unknown, and that is not nothing."""
+
+    async def script(stage: Stage) -> None:
+        stage.instead(Verb.OTHER, 200, page("regions", [{"id": "ewr", "country": "US"}]).content)
+        stage.instead(Verb.OTHER, 500)
+        with pytest.raises(CloudBusy):
+            await stage.cloud.offers()
+
+    play(PROVIDER, script)
 
 
 def test_a_machine_says_what_vultr_says():

@@ -136,12 +136,15 @@ async def test_parameters_that_nobody_knows_are_ignored(simulator: VultrSimulato
     assert (await ask(simulator, "GET", "instances", query=query)).status == 200
 
 
-@pytest.mark.parametrize("kind", ["vdm", "vc2"])
-async def test_availability_is_of_the_type_that_was_asked_for(simulator: VultrSimulator, kind: str):
-    """No dedicated machine is sold here."""
-    reply = await ask(simulator, "GET", "regions/ewr/availability", query=(("type", kind),))
+@pytest.mark.parametrize(("kind", "plans"), [("vdm", ["vcg-a16-6c-64g-16vram"]), ("vc2", [])])
+async def test_availability_is_of_the_type_that_was_asked_for(simulator: VultrSimulator, kind: str, plans: list[str]):
+    """Of dedicated machines only to a key."""
+    query = (("type", kind),)
+    reply = await ask(simulator, "GET", "regions/ewr/availability", query=query)
+    public = await simulator.handle(Call("GET", "/v2/regions/ewr/availability", query=query))
 
-    assert msgspec.json.decode(reply.content) == {"available_plans": []}
+    assert msgspec.json.decode(reply.content) == {"available_plans": plans}
+    assert msgspec.json.decode(public.content) == {"available_plans": []}
 
 
 async def test_an_instance_has_every_field_that_govultr_reads(simulator: VultrSimulator):

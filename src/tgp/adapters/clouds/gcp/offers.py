@@ -80,7 +80,7 @@ class Shop:
                 offer = self._offer(ware, spot=spot)
                 if offer is not None:
                     kept.setdefault(offer.key, offer)
-        return Listing(tuple(kept[key] for key in sorted(kept)), dict(self.dropped), self.catalogue.priced_on)
+        return Listing(tuple(kept[key] for key in sorted(kept)), dict(self.dropped))
 
     def _wares(self) -> Iterator[Ware]:
         for machine in self.machines:
@@ -125,14 +125,19 @@ class Shop:
             arch=ware.machine.arch,
             spot=spot,
             hourly_microusd=price,
+            priced_on="" if self._own_price(ware, spot=spot) is not None else self.catalogue.priced_on,
             on_demand_microusd=beside,
             stock=Stock.UNKNOWN,  # that a zone has a type says nothing of how many are left
             boot=FACTS.boot[0],
             type_name=ware.sku.replace("+", "."),  # fit for a label
         )
 
+    def _own_price(self, ware: Ware, *, spot: bool) -> str | None:
+        """The class's; None: it has none."""
+        return self.prices.get(ware.sku + SPOT_SUFFIX if spot else ware.sku)
+
     def _price(self, ware: Ware, *, spot: bool) -> int | None:
-        own = self.prices.get(ware.sku + SPOT_SUFFIX if spot else ware.sku)
+        own = self._own_price(ware, spot=spot)
         told: str | Decimal | None = own
         if own is None:
             machine, region = ware.machine, region_of_zone(ware.machine.zone)

@@ -40,7 +40,7 @@ class PaperspaceCloud:
                 found += wire.offers_of(machine)
             else:
                 dropped["no template fits"] = dropped.get("no template fits", 0) + len(machine.places)
-        return Listing(tuple(found), dropped, priced_on=self._table.dated)
+        return Listing(tuple(found), dropped)
 
     async def _templates(self) -> tuple[templates.Template, ...]:
         return templates.read(await self._all(templates.TEMPLATES))

@@ -15,5 +15,6 @@ FACTS = CloudFacts(
     key_variable="PAPERSPACE_API_KEY",
     tells_prices=False,
     user_data_bytes=64 << 10,  # the size of a start-up script is not published; a larger one would be refused
+    notes=("not confirmed by any source: spelling of regions, deleting a running machine, size of start-up scripts",),
     rates={"": Rate(60, timedelta(minutes=1), burst=10)},  # not published; ours, so that 429 stays rare
 )

@@ -30,12 +30,12 @@ class MachineType:
     hourly_microusd: int
     places: tuple[str, ...]  # as they are ordered
     nvlink: bool  # must be asked for
+    priced_on: str = ""  # the day of the table; empty: the price is the class's own
 
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
     types: tuple[MachineType, ...]
-    dated: str  # empty: every price was overridden
     dropped: Mapping[str, int]  # why → how many of a class's own prices are of no use
 
 
@@ -53,7 +53,8 @@ def read(table: Table) -> PriceTable:
         if machine.name in types:
             raise table.bad(f"machine {machine.name}", "is said twice")
         types[machine.name] = machine
-    return PriceTable(tuple(types.values()), table.dated.isoformat(), {})
+    dated = table.dated.isoformat()
+    return PriceTable(tuple(replace(machine, priced_on=dated) for machine in types.values()), {})
 
 
 def overridden(table: PriceTable, prices: Mapping[str, str]) -> PriceTable:
@@ -71,8 +72,11 @@ def overridden(table: PriceTable, prices: Mapping[str, str]) -> PriceTable:
             own[name] = price
         else:
             dropped["unknown machine type"] = dropped.get("unknown machine type", 0) + 1
-    types = tuple(replace(each, hourly_microusd=own.get(each.name, each.hourly_microusd)) for each in table.types)
-    return PriceTable(types, "" if known <= own.keys() else table.dated, dropped)
+    types = tuple(
+        replace(each, hourly_microusd=own[each.name], priced_on="") if each.name in own else each
+        for each in table.types
+    )
+    return PriceTable(types, dropped)
 
 
 def _type(table: Table, row: Mapping[str, Any]) -> MachineType:

@@ -71,6 +71,7 @@ def offers_of(machine: MachineType) -> list[Offer]:
             memory_gib=machine.memory_gib,
             disk_gib=0,
             hourly_microusd=machine.hourly_microusd,
+            priced_on=machine.priced_on,
             stock=Stock.UNKNOWN,
             boot=BootMode.TAKEOVER,
             type_name=machine.name.replace("+", "-plus"),  # a label's value has no plus

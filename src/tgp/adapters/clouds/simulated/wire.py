@@ -34,7 +34,7 @@ from tgp.core.model.cloud_errors import (
     SoldOut,
 )
 from tgp.core.model.instance import Instance, InstanceState
-from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.offer import Offer, Stock, Trust
 from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
 from tgp.ports.cloud import TOKEN_PREFIX, Account, KeyReport, LaunchOrder, Listing, Right
 from tgp.ports.http import Call, Reply, Unreadable, json_call
@@ -44,6 +44,7 @@ TOKEN_TAG = "tgp-token"  # noqa: S105 - the second place a machine is found agai
 PAGE_ROWS = 100  # the provider gives no more at once
 MAX_OFFERS = 5_000
 CODE = re.compile(r"[a-z_]{1,40}\Z")
+OWNERS = {"provider": Trust.DATACENTER, "checked": Trust.VERIFIED, "anybody": Trust.ANY}
 RICHEST = 10**12  # dollars: a balance beyond it is an error
 
 STATES = {
@@ -120,6 +121,7 @@ def _offer(row: Any) -> Offer | None:
         on_demand_microusd=None if beside is None else hourly_microusd(beside),
         stock=Stock.CONFIRMED if left else Stock.NONE,
         left=left,
+        trust=_trust(row),
         boot=FACTS.boot[0],
     )
 
@@ -129,6 +131,14 @@ def _country(row: dict[str, Any]) -> str:
     if told and not (len(told) == 2 and told.isascii() and told.isalpha()):
         raise Odd(f"country is {shown(told)}")
     return told.upper()
+
+
+def _trust(row: dict[str, Any]) -> Trust:
+    """Who owns the machine: the provider, unless it says otherwise."""
+    told = text(row, "owner", default="provider")
+    if told not in OWNERS:
+        raise Odd(f"owner is {shown(told)}")
+    return OWNERS[told]
 
 
 def _is_spot(row: dict[str, Any]) -> bool:

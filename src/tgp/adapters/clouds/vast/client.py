@@ -17,14 +17,14 @@ from tgp.core.model.prices import MICRO, NotAPrice
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Call, Reply
 
-SEARCH_PAGES = 4  # of each kind: 10,000 asks, some three times the whole market of 2026
+SEARCH_PAGES = 4  # 10,000 asks, some three times the whole market of 2026
 LIST_PAGES = 80  # 2,000 machines in one account
 LIST_PAUSE = timedelta(seconds=1.1)  # the list may be asked once a second
 
 
 class VastCloud:
     def __init__(self, door: Door) -> None:
-        self._sender = Sender(door.http(FACTS), TITLE)
+        self._sender = Sender(door.http(FACTS), TITLE, door.endpoint(FACTS))
         self._key = door.key
         self._settings = door.settings
         self._clock = door.clock
@@ -37,18 +37,16 @@ class VastCloud:
     # -- selling -------------------------------------------------------------------------------------------------------
 
     async def offers(self) -> Listing:
-        on_demand = await self._search(wire_offers.ON_DEMAND)
-        bids = await self._search(wire_offers.BID)
-        market = wire_offers.read_market(on_demand, bids, self._settings, self._clock.now())
+        market = wire_offers.read_market(await self._search(), self._settings, self._clock.now())
         self._storage = dict(market.storage)
         return market.listing
 
-    async def _search(self, kind: str) -> tuple[Any, ...]:
-        """Every ask of a kind: all pages, or an error."""
+    async def _search(self) -> tuple[Any, ...]:
+        """Every ask: all pages, or an error."""
         rows: list[Any] = []
         after = 0
         for _ in range(SEARCH_PAGES):
-            call = wire_offers.search(kind, after, self._settings)
+            call = wire_offers.search(after, self._settings)
             reply = await self._sender.look(call, max_bytes=OFFERS_BYTES)
             page = wire_offers.read_page(reply, after, self._clock.now(), self._key)
             rows += page.rows
@@ -178,7 +176,9 @@ class VastCloud:
         return (await self._purse()).account
 
     async def _purse(self) -> wire.Purse:
-        return wire.read_account(await self._look(wire.account()), self._clock.now(), self._key)
+        self._need_a_key()
+        reply = await self._sender.look(wire.account(), follow=True)
+        return wire.read_account(reply, self._clock.now(), self._key)
 
     async def _look(self, call: Call) -> Reply:
         self._need_a_key()

@@ -32,7 +32,7 @@ FACTS = CloudFacts(
     public_offers=True,
     sells_spot=True,
     user_data_bytes=USER_DATA_CHARACTERS,
-    variable_bytes=256,
+    idle_refresh_every=timedelta(minutes=20),  # there is a quota of searches a day, and nobody says how many
     rates=RATES,
     judged_by="vastai 1.9.1",
 )

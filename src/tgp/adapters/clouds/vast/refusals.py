@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from tgp.adapters.clouds.discreet import Confidence, quoted
 from tgp.adapters.clouds.vast.facts import TITLE
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, QuotaExhausted
 from tgp.ports.http import Reply, Unreadable
 
 BUSY_PAUSE = timedelta(seconds=12)  # the documented penalty of a create that came too soon; there is no Retry-After
@@ -90,7 +90,8 @@ def key_refused(refusal: Refusal, doing: str) -> KeyRefused:
 def busy(reply: Reply, refusal: Refusal, doing: str, now: datetime) -> CloudBusy:
     """429, with how long to leave it alone."""
     if refusal.code == SEARCH_QUOTA:
-        return CloudBusy(f"{TITLE}: the search quota of the day is used up", _until_reset(reply, now))
+        left = _until_reset(reply, now)
+        return QuotaExhausted(f"{TITLE}: the search quota of the day is used up until {now + left:%H:%M} UTC", left)
     return CloudBusy(f"{TITLE} asks us to slow down ({doing})", reply.retry_after or BUSY_PAUSE)
 
 

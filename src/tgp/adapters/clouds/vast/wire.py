@@ -246,7 +246,8 @@ class Purse:
 
 
 def account() -> Call:
-    return Call("GET", "/api/v0/users/current")
+    """With the slash, as it is documented; the provider's own client asks without one, and follows a redirect."""
+    return Call("GET", "/api/v0/users/current/")
 
 
 def read_account(reply: Reply, now: datetime, *confidences: Confidence) -> Purse:

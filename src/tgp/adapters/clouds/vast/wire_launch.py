@@ -71,23 +71,25 @@ def _container(order: LaunchOrder) -> dict[str, Any]:
     if not image:
         raise OrderRefused(f"{TITLE} starts container images, and the order names none")
     start = _start(order)
-    command = list(container.command) if container is not None else []
-    if start and command:
+    entrypoint, *given = container.entrypoint if container is not None and container.entrypoint else ("",)
+    args = [*given, *(container.command if container is not None else ())]
+    if start and (entrypoint or args):
         raise OrderRefused(f"{TITLE} starts a container by its command or by user data, not by both")
-    if sum(map(len, command)) > USER_DATA_CHARACTERS:
+    if len(entrypoint) + sum(map(len, args)) > USER_DATA_CHARACTERS:
         raise OrderRefused(f"{TITLE} takes commands up to {USER_DATA_CHARACTERS} characters")
     body: dict[str, Any] = {"image": image, "env": _env(order)}
     if start:
         return {**body, "runtype": "ssh", "onstart": start}
-    # `args` leaves the image's entrypoint as it is; every other way replaces it.
-    return {**body, "runtype": "args", "args": command}
+    # `args` leaves the image's entrypoint as it is, unless `onstart` names another; every other way replaces it.
+    named = {"onstart": entrypoint} if entrypoint else {}
+    return {**body, "runtype": "args", **named, "args": args}
 
 
 def _vm(order: LaunchOrder) -> dict[str, Any]:
     image = order.container.image if order.container is not None else order.image
     if image and re.split("[:@]", image)[0] != VM_REPOSITORY:
         raise OrderRefused(f"{TITLE} boots virtual machines from images of {VM_REPOSITORY} only")
-    if order.container is not None and order.container.command:
+    if order.container is not None and (order.container.entrypoint or order.container.command):
         raise OrderRefused(f"{TITLE} boots a virtual machine's own system: it takes user data, and no command")
     body: dict[str, Any] = {"image": image or VM_IMAGE, "env": _env(order), "runtype": "ssh", "vm": True}
     if start := _start(order):

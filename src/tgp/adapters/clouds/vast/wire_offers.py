@@ -1,8 +1,9 @@
 """The market of Vast.ai: searches, and asks as offers. No I/O.
 
-One ask is one machine, or a part of one, of some host. Asked for on demand it has a fixed price; asked for as bids it
-has the lowest bid that would win. Prices are told for the disk that is named in the search (`allocated_storage`), so
-that is the disk we order. Where the host allows it, the same ask is also sold as a virtual machine: a second offer.
+One ask is one machine, or a part of one, of some host. A search on demand tells both prices of each: the fixed one, and
+the lowest bid that would win (`min_bid`). So one search is the market; Vast counts searches by the day. Prices are told
+for the disk that is named in the search (`allocated_storage`), so that is the disk we order. Where the host allows it,
+the same ask is also sold as a virtual machine: a second offer.
 
 A search has no pages. Ours are made by the ask's own number: ascending, each page beyond the last number seen.
 """
@@ -30,7 +31,7 @@ from tgp.core.model.regions import country_of, region_of
 from tgp.ports.cloud import Listing
 from tgp.ports.http import Call, Reply, json_call
 
-ON_DEMAND, BID = "on-demand", "bid"
+ON_DEMAND = "on-demand"
 PAGE_ROWS = 2500  # asks; at 3 KB each a page is half of what is read at most
 DISK_GIB = 64  # an image with CUDA in it, and room to work
 MONTH_HOURS = 720  # storage is priced per GB and month of 30 days
@@ -39,6 +40,7 @@ LARGEST = 1 << 40  # gigabytes, cores or a share: beyond it lies an error
 DATACENTER = 1  # hosting_type of certified data centres; 0 is everybody else
 VM_SUFFIX = ":vm"  # of the sku: the same ask, as a virtual machine
 LONGEST_PLACE = 128
+NEWEST_CUDA = 100  # beyond it lies an error
 UNTOLD_PLACE = "unknown"  # some hosts do not say where they are
 ARCHITECTURES = ("amd64", "arm64")
 FINEST = Decimal("1e-9")  # dollars; sums of finer ones are too long for a price
@@ -52,8 +54,8 @@ class _Dropped(Exception):
 # -- searching ---------------------------------------------------------------------------------------------------------
 
 
-def search(kind: str, after: int, settings: ProviderSettings) -> Call:
-    """All asks of a kind with numbers beyond `after` that settings let through, up to a page."""
+def search(after: int, settings: ProviderSettings) -> Call:
+    """All asks with numbers beyond `after` that settings let through, up to a page."""
     filters: dict[str, Any] = {
         "rentable": {"eq": True},
         "external": {"eq": False},
@@ -65,21 +67,21 @@ def search(kind: str, after: int, settings: ProviderSettings) -> Call:
         filters["reliability"] = {"gte": settings.min_reliability}
     if after:
         filters["id"] = {"gt": after}
-    return _search(kind, filters, PAGE_ROWS)
+    return _search(filters, PAGE_ROWS)
 
 
 def search_one(ask: str) -> Call:
-    """One ask by its number, as it is sold for bids."""
-    return _search(BID, {"id": {"eq": int(ask)}}, 1)
+    """One ask by its number."""
+    return _search({"id": {"eq": int(ask)}}, 1)
 
 
 def search_little() -> Call:
     """The smallest search there is: shows whether a key may search."""
-    return _search(ON_DEMAND, {"rentable": {"eq": True}}, 1)
+    return _search({"rentable": {"eq": True}}, 1)
 
 
-def _search(kind: str, filters: dict[str, Any], limit: int) -> Call:
-    controls = {"type": kind, "order": [["id", "asc"]], "limit": limit, "allocated_storage": DISK_GIB}
+def _search(filters: dict[str, Any], limit: int) -> Call:
+    controls = {"type": ON_DEMAND, "order": [["id", "asc"]], "limit": limit, "allocated_storage": DISK_GIB}
     return json_call("POST", "/api/v0/bundles/", {**filters, **controls})
 
 
@@ -126,26 +128,25 @@ class Market:
     storage: Mapping[str, Decimal]  # of each ask: dollars per GB and hour
 
 
-def read_market(on_demand: tuple[Any, ...], bids: tuple[Any, ...], settings: ProviderSettings, now: datetime) -> Market:
-    """Both searches as one listing. A bid knows what its machine costs without the risk, where that is on sale too."""
+def read_market(rows: tuple[Any, ...], settings: ProviderSettings, now: datetime) -> Market:
+    """Every ask on demand, and by bids where it tells the lowest. What makes no sense is left out and counted."""
     dropped: Counter[str] = Counter()
     offers: dict[str, Offer] = {}
     storage: dict[str, Decimal] = {}
-    for rows, spot in ((on_demand, False), (bids, True)):
-        for row in rows:
-            try:
-                ask = _Ask(row, settings, now, spot=spot)
-                found = ask.offers(offers)
-            except _Dropped as why:
-                dropped[str(why)] += 1
-            except NotAPrice:
-                dropped["bad price"] += 1
-            except Odd:
-                dropped["bad shape"] += 1
-            else:
-                storage[ask.number] = ask.storage
-                for offer in found:
-                    offers.setdefault(offer.key, offer)
+    for row in rows:
+        try:
+            ask = _Ask(row, settings, now)
+            for offer in ask.offers():
+                offers.setdefault(offer.key, offer)
+            storage[ask.number] = ask.storage
+            for offer in ask.bids():
+                offers.setdefault(offer.key, offer)
+        except _Dropped as why:
+            dropped[str(why)] += 1
+        except NotAPrice:
+            dropped["bad price"] += 1
+        except Odd:
+            dropped["bad shape"] += 1
     return Market(Listing(tuple(offers.values()), dict(dropped)), storage)
 
 
@@ -164,13 +165,12 @@ def storage_of(row: Any) -> Decimal:
 
 
 class _Ask:
-    """One row of a search, read once and turned into one offer or two."""
+    """One row of a search: a container, perhaps a virtual machine, and perhaps the same by bids."""
 
-    def __init__(self, row: Any, settings: ProviderSettings, now: datetime, *, spot: bool) -> None:
+    def __init__(self, row: Any, settings: ProviderSettings, now: datetime) -> None:
         if not isinstance(row, dict):
             raise _Dropped("bad shape")
         self._row = row
-        self._spot = spot
         self._now = now
         self.number = contract_id(row.get("id"))
         self._refuse(settings)
@@ -179,7 +179,7 @@ class _Ask:
     def _refuse(self, settings: ProviderSettings) -> None:
         """What the search should have left out, checked again: a filter that is ignored costs money."""
         row = self._row
-        if row.get("rentable") is False or (row.get("rented") is True and not self._spot):
+        if row.get("rentable") is False or row.get("rented") is True:
             raise _Dropped("not rentable")
         if settings.verified_only is not False and row.get("verification") != "verified":
             raise _Dropped("not verified")
@@ -190,13 +190,24 @@ class _Ask:
         if _number(row, "disk_space") < DISK_GIB:
             raise _Dropped("small disk")
 
-    def offers(self, known: Mapping[str, Offer]) -> tuple[Offer, ...]:
-        container = self._offer("", known)
+    def offers(self) -> tuple[Offer, ...]:
+        """On demand."""
+        container = self._offer("")
         if self._row.get("vms_enabled") is not True or self._row.get("is_vm_deverified") is True:
             return (container,)
-        return container, self._offer(VM_SUFFIX, known)
+        return container, self._offer(VM_SUFFIX)
 
-    def _offer(self, suffix: str, known: Mapping[str, Offer]) -> Offer:
+    def bids(self) -> tuple[Offer, ...]:
+        """Each with the price of the same machine on demand beside it; none where it takes no bids."""
+        if self._row.get("min_bid") is None:
+            return ()
+        lowest = self._lowest_bid()
+        return tuple(
+            replace(offer, spot=True, hourly_microusd=lowest, on_demand_microusd=offer.hourly_microusd)
+            for offer in self.offers()
+        )
+
+    def _offer(self, suffix: str) -> Offer:
         row = self._row
         count = self._count()
         gib = whole(row, "gpu_ram", least=1, most=1 << 24) / 1024
@@ -204,7 +215,7 @@ class _Ask:
         if gpu is None:
             raise _Dropped("unknown GPU")
         place = shown(text(row, "geolocation", default="", longest=LONGEST_PLACE)) or UNTOLD_PLACE
-        offer = Offer(
+        return Offer(
             provider=PROVIDER,
             sku=self.number + suffix,
             place=place,
@@ -217,7 +228,6 @@ class _Ask:
             memory_gib=self._memory_gib(),
             disk_gib=DISK_GIB,
             arch=self._arch(),
-            spot=self._spot,
             hourly_microusd=self._hourly(),
             stock=Stock.CONFIRMED,
             left=1,
@@ -226,8 +236,15 @@ class _Ask:
             host=shown(str(row["machine_id"])) if isinstance(row.get("machine_id"), int) else "",
             until=self._until(),
             type_name=f"{count}x-{gpu.model}{'-VM' if suffix else ''}",
+            open_ports=whole(row, "direct_port_count", most=1 << 16, default=0),
+            cuda=self._cuda(),
+            download_mbps=int(_number(row, "inet_down", default=0.0)),
         )
-        return _beside(offer, known) if self._spot else offer
+
+    def _cuda(self) -> str:
+        """12.8 is told as a number."""
+        told = _number(self._row, "cuda_max_good", default=0.0)
+        return f"{told:.1f}" if 0 < told < NEWEST_CUDA else ""
 
     def _count(self) -> int:
         told = self._row.get("num_gpus")
@@ -236,15 +253,17 @@ class _Ask:
         return whole(self._row, "num_gpus", least=1, most=MOST_GPUS)
 
     def _hourly(self) -> int:
-        """With the disk. On demand the higher of what Vast adds up and what we do: never below the bill."""
+        """With the disk; the higher of what Vast adds up and what we do: never below the bill."""
         disk = self.storage * DISK_GIB
-        if self._spot:
-            hourly_microusd(self._row.get("min_bid"))  # a bid of nothing is no price, whatever the disk costs
-            return hourly_microusd(_decimal(self._row["min_bid"]) + disk)
         told = hourly_microusd(self._row.get("dph_total"))
         if self._row.get("dph_base") is None:
             return told
         return max(told, hourly_microusd(_decimal(self._row["dph_base"]) + disk))
+
+    def _lowest_bid(self) -> int:
+        """With the disk."""
+        hourly_microusd(self._row.get("min_bid"))  # a bid of nothing is no price, whatever the disk costs
+        return hourly_microusd(_decimal(self._row["min_bid"]) + self.storage * DISK_GIB)
 
     def _memory_gib(self) -> int:
         """The renter's share of the machine's memory, as of its cores; 0 where that is not told."""
@@ -279,15 +298,6 @@ class _Ask:
         if ends <= self._now:
             raise _Dropped("not rentable")
         return ends.replace(second=0, microsecond=0)
-
-
-def _beside(offer: Offer, known: Mapping[str, Offer]) -> Offer:
-    """A bid with the price of the same machine on demand beside it, if that is on sale."""
-    kind = f"{offer.provider}/{offer.sku}/{offer.place}/on-demand"
-    other = known.get(kind)
-    if other is None:
-        return offer
-    return replace(offer, on_demand_microusd=other.hourly_microusd)
 
 
 def _number(row: Mapping[str, Any], *names: str, default: float | None = None) -> float:

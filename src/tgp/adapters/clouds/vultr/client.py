@@ -1,5 +1,6 @@
 """The only sender to Vultr. What it asks and how it reads the answers stand in `wire` and beside it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from tgp.adapters.clouds.door import Door
@@ -9,10 +10,10 @@ from tgp.adapters.clouds.vultr import wire
 from tgp.adapters.clouds.vultr.check import account_of, identity, report
 from tgp.adapters.clouds.vultr.errors import TROUBLE_PAUSE, look_failed
 from tgp.adapters.clouds.vultr.facts import FACTS
-from tgp.adapters.clouds.vultr.listing import read_plans, read_regions
+from tgp.adapters.clouds.vultr.listing import DEDICATED, SHARED, read_available, read_plans, read_regions
 from tgp.adapters.clouds.vultr.machines import read_machines
 from tgp.adapters.clouds.vultr.paging import MOST_PAGES, Pages
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.instance import Instance
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 
@@ -28,9 +29,23 @@ class VultrCloud:
         return FACTS
 
     async def offers(self) -> Listing:
-        plans = await self._all(wire.plans(), "offers")
-        regions = await self._all(wire.regions(), "offers")
-        return read_plans(plans, read_regions(regions))
+        shared, dedicated = [await self._all(wire.plans(kind), "offers") for kind in (SHARED, DEDICATED)]
+        regions = read_regions(await self._all(wire.regions(), "offers"))
+        available = await self._available(sorted(regions)) if dedicated and self._key is not None else None
+        return read_plans([*shared, *dedicated], regions, available)
+
+    async def _available(self, regions: Iterable[str]) -> dict[str, frozenset[str]] | None:
+        """Region → dedicated plans to be had there; None: the key may not ask, and the rest is listed without it."""
+        found = {}
+        for region in regions:
+            reply = await self._sender.look(wire.available(region))
+            if reply.status != 200:
+                failure = look_failed(reply, "offers", self._key)
+                if isinstance(failure, KeyRefused):
+                    return None
+                raise failure
+            found[region] = read_available(mapping_of(reply, FACTS.title))
+        return found
 
     async def launch(self, order: LaunchOrder) -> Instance:
         snapshot_id = order.image or self._snapshot_id

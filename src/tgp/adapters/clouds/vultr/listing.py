@@ -1,16 +1,19 @@
-"""Reads what Vultr sells: Cloud GPU plans (`GET /plans?type=vcg`) in the locations where each is to be had.
+"""Reads what Vultr sells: Cloud GPU plans, shared (`type=vcg`) and dedicated (`type=vdm`), where each is to be had.
 
-A plan tells the memory of all its GPUs together; divided by what one card has it is their number. Many plans are a
-slice of one card, which Kubernetes would count as a whole one: left out, counted as "fractional GPU". A plan without
-a location is sold out, and nothing tells where it would stand.
+A shared plan tells the memory of all its GPUs together; divided by what one card has it is their number. A dedicated
+one tells nothing of its GPUs but in its id (`vcg-h100-216c-1914gb-640vram`), and its locations only to a key, region
+by region. A plan without a location is sold out, and nothing tells where it would stand.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tgp.adapters.clouds.reading import Odd, identifier, text, whole
+from tgp.adapters.clouds.reading import Odd, identifier, rows_of, text, whole
 from tgp.adapters.clouds.vultr.facts import FACTS
+from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.gpus import Gpu, find
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
 from tgp.core.model.prices import NotAPrice, hourly_microusd
@@ -20,6 +23,11 @@ from tgp.ports.cloud import Listing
 MOST_LOCATIONS = 200  # of one plan; Vultr has 33
 MOST_GPUS = 64
 MB_A_GIB = 1024
+SHARED, DEDICATED = "vcg", "vdm"  # types of plans
+PLAN_ID = re.compile(r"vcg-([a-z0-9]+)-\d+c-\d+gb?-(\d+)vram\Z")
+IN_DOUBT = frozenset({"vcg-mi325x-252c-2872g-1536vram"})  # its id says six cards, Vultr's documents say eight
+VIRTUAL = frozenset({"A16", "A40", "A100-80GB-PCIE"})  # shared out as vGPU; L40S and newer are whole cards
+NO_DRIVER = "Vultr shares this GPU out as vGPU, which Talos's NVIDIA drivers cannot drive"
 
 
 class Dropped(Exception):
@@ -35,12 +43,23 @@ def read_regions(rows: list[Any]) -> dict[str, str]:
     }
 
 
-def read_plans(rows: list[Any], countries: Mapping[str, str]) -> Listing:
+def read_available(body: dict[str, Any]) -> frozenset[str]:
+    """Ids of plans that one region has."""
+    rows = rows_of(body, "available_plans", FACTS.title)
+    if not all(isinstance(row, str) for row in rows):
+        raise CannotTell(f"{FACTS.title} answered with available plans that are no texts")
+    return frozenset(rows)
+
+
+def read_plans(
+    rows: list[Any], countries: Mapping[str, str], available: Mapping[str, frozenset[str]] | None = None
+) -> Listing:
+    """`available`: region → ids of dedicated plans to be had there; None: no key asked, so no region tells."""
     offers: dict[str, Offer] = {}
     dropped: Counter[str] = Counter()
     for row in rows:
         try:
-            offers |= {offer.key: offer for offer in _offers(row, countries)}
+            offers |= {offer.key: offer for offer in _offers(row, countries, available)}
         except Dropped as reason:
             dropped[str(reason)] += 1
         except NotAPrice:
@@ -50,30 +69,42 @@ def read_plans(rows: list[Any], countries: Mapping[str, str]) -> Listing:
     return Listing(tuple(offers[key] for key in sorted(offers)), dict(dropped))
 
 
-def _offers(row: Any, countries: Mapping[str, str]) -> list[Offer]:
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """The GPUs of a plan."""
+
+    model: str
+    count: int
+    memory_gib: int  # of one
+    no_driver: str = ""
+
+
+def _offers(row: Any, countries: Mapping[str, str], available: Mapping[str, frozenset[str]] | None) -> list[Offer]:
     if not isinstance(row, dict):
         raise Odd("a plan is no object")
-    gpu = _gpu(row)
-    count = _count(row, gpu)
+    dedicated = row.get("type") == DEDICATED
+    cards = _whole_cards(*_named_in_id(row)) if dedicated else _shared_cards(row)
     price = hourly_microusd(row.get("hourly_cost"))
     if row.get("deploy_ondemand") is False:
         raise Dropped("not rentable")
-    places = _places(row)
+    if dedicated and available is None:
+        raise Dropped("place told to a key only")
+    places = _available_at(row, available or {}) if dedicated else _places(row)
     if not places:
         raise Dropped("sold out")
-    return [_offer(row, gpu, count, price=price, place=place, country=countries.get(place, "")) for place in places]
+    return [_offer(row, cards, price, place=place, country=countries.get(place, "")) for place in places]
 
 
-def _offer(row: dict[str, Any], gpu: Gpu, count: int, *, price: int, place: str, country: str) -> Offer:
+def _offer(row: dict[str, Any], cards: Cards, price: int, *, place: str, country: str) -> Offer:
     return Offer(
         provider=FACTS.provider,
         sku=identifier(row.get("id")),
         place=place,
         region=region_of(FACTS.provider, place, country=country),
         country=country or country_of(FACTS.provider, place),
-        gpu=gpu.model,
-        gpu_count=count,
-        gpu_memory_gib=gpu.memory_gib,
+        gpu=cards.model,
+        gpu_count=cards.count,
+        gpu_memory_gib=cards.memory_gib,
         vcpus=whole(row, "vcpu_count", most=4096),
         memory_gib=whole(row, "ram", most=1 << 30) // MB_A_GIB,
         disk_gib=whole(row, "disk", most=1 << 24) * whole(row, "disk_count", least=1, most=64, default=1),
@@ -81,25 +112,47 @@ def _offer(row: dict[str, Any], gpu: Gpu, count: int, *, price: int, place: str,
         stock=Stock.LIKELY,  # "where this plan is valid for use", which has meant where there are some
         trust=Trust.DATACENTER,
         boot=BootMode.NATIVE,
+        no_driver=cards.no_driver,
     )
 
 
-def _gpu(row: dict[str, Any]) -> Gpu:
-    found = find(text(row, "gpu_type"), provider=FACTS.provider)
+def _named_in_id(row: dict[str, Any]) -> tuple[str, int]:
+    """The GPU and the memory of all of them, as a dedicated plan's id has them."""
+    plan = identifier(row.get("id"))
+    found = PLAN_ID.match(plan)
+    if found is None or plan in IN_DOUBT:
+        raise Dropped("unknown GPU")
+    return found[1], int(found[2])
+
+
+def _shared_cards(row: dict[str, Any]) -> Cards:
+    """Of models that are shared out as vGPU any memory will do: a part of one is one GPU to whoever rents it."""
+    name, told = text(row, "gpu_type"), whole(row, "gpu_vram_gb", most=MOST_GPUS * 1024)
+    gpu = _gpu(name)
+    if gpu.model not in VIRTUAL:
+        return _whole_cards(name, told)
+    if 0 < told < gpu.memory_gib:
+        return Cards(gpu.model, 1, told, NO_DRIVER)
+    return replace(_whole_cards(name, told), no_driver=NO_DRIVER)
+
+
+def _whole_cards(name: str, told: int) -> Cards:
+    """As many as their memory together is."""
+    gpu = _gpu(name)
+    counts = (told // gpu.memory_gib, -(-told // gpu.memory_gib))  # a card may be said to have a little more, or less
+    count = next((each for each in counts if each and gpu.has_memory(told / each)), 0)
+    if not count:
+        raise Dropped("fractional GPU")
+    if count > MOST_GPUS:
+        raise Odd(f"a memory of {told} GB makes {count} cards")
+    return Cards(gpu.model, count, gpu.memory_gib)
+
+
+def _gpu(name: str) -> Gpu:
+    found = find(name, provider=FACTS.provider)
     if found is None:
         raise Dropped("unknown GPU")
     return found
-
-
-def _count(row: dict[str, Any], gpu: Gpu) -> int:
-    """How many whole cards the plan's memory is."""
-    told = whole(row, "gpu_vram_gb", most=MOST_GPUS * 1024)
-    count = round(told / gpu.memory_gib)
-    if count < 1 or not gpu.has_memory(told / count):
-        raise Dropped("fractional GPU")
-    if count > MOST_GPUS:
-        raise Odd(f"gpu_vram_gb makes {count} cards")
-    return count
 
 
 def _places(row: dict[str, Any]) -> list[str]:
@@ -107,6 +160,10 @@ def _places(row: dict[str, Any]) -> list[str]:
     if not isinstance(rows, list) or len(rows) > MOST_LOCATIONS:
         raise Odd("locations is no list")
     return sorted({identifier(each, "location") for each in rows if each != ""})  # empty strings have been seen
+
+
+def _available_at(row: dict[str, Any], available: Mapping[str, frozenset[str]]) -> list[str]:
+    return sorted(place for place, plans in available.items() if row["id"] in plans)
 
 
 def _is_country(value: Any) -> bool:

@@ -10,6 +10,7 @@ from tgp.adapters.clouds.ending import not_ended
 from tgp.adapters.clouds.reading import Odd, identifier, mapping_of
 from tgp.adapters.clouds.vultr.errors import MISSING, look_failed, refusal, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
+from tgp.adapters.clouds.vultr.listing import DEDICATED
 from tgp.adapters.clouds.vultr.machines import TAG_SEPARATOR, read_machine
 from tgp.adapters.clouds.vultr.paging import Pages
 from tgp.core.model.cloud_errors import CannotTell, CloudError, OrderRefused, OutcomeUnknown
@@ -29,8 +30,13 @@ FETCHED = (
 DEEPEST = 8  # levels of an answer that are searched for ids
 
 
-def plans() -> Pages:
-    return Pages("/plans", "plans", (("type", "vcg"),))
+def plans(kind: str) -> Pages:
+    return Pages("/plans", "plans", (("type", kind),))
+
+
+def available(region: str) -> Call:
+    """What dedicated plans a region has; without a key it tells of none."""
+    return Call("GET", f"/regions/{quote(region, safe='')}/availability", query=(("type", DEDICATED),))
 
 
 def regions() -> Pages:

@@ -59,10 +59,6 @@ def check_features(config: Config) -> Iterator[Finding]:
     forwards = page.truth(*features, "hostDNS", "forwardKubeDNSToHost")
     if forwards and not host_dns and config.version.minor >= HOST_DNS_TOGETHER_SINCE:
         yield page.error((*features, "hostDNS", "enabled"), "must be true where forwardKubeDNSToHost is")
-    if config.expects.container and not (host_dns and forwards):
-        yield page.error(
-            (*features, "hostDNS"), "must be enabled and forward kube-dns (forwardKubeDNSToHost) inside a container"
-        )
     if page.text(*features, "nodeAddressSortAlgorithm") not in {"", "v1", "v2"}:
         yield page.error((*features, "nodeAddressSortAlgorithm"), "must be v1 or v2")
 

@@ -26,7 +26,6 @@ class Expectations:
     api_server: str = ""  # v1.36.3: no kubelet may be newer
     schematic: str = ""  # id of the one with the needed extensions: the installer must carry it
     user_data_bytes: int = 0  # what the provider takes; 0: not known
-    container: bool = False  # Talos runs as a container there
     literal_braces: bool = False  # it holds {{ that are meant as such: the template escaped them
 
     @classmethod

@@ -1,17 +1,14 @@
 """A machine config as each kind of provider is handed it, within what the provider takes."""
 
-import base64
 import gzip
 from dataclasses import dataclass, field
 
 from tgp.core.model.boot_image import BootImage
-from tgp.core.model.offer import BootMode
+from tgp.core.model.offer import CONTAINER_ONLY, BootMode
 from tgp.core.rules.talos import cidata, takeover
 
 TEXT_ONLY = frozenset({"gcp"})  # its metadata are texts, so that nothing packed can be one
 RUNS_SCRIPTS = frozenset({"paperspace"})  # the others that are taken over have cloud-init
-CONTAINER_IMAGE = "ghcr.io/siderolabs/talos"
-LONGEST_VARIABLE = (128 << 10) - len("USERDATA=") - 1  # what Linux starts a program with
 
 
 class DoesNotFit(Exception):
@@ -24,8 +21,6 @@ class Wrapped:
 
     user_data: bytes = field(default=b"", repr=False)
     image: str = ""
-    container_image: str = ""
-    container_env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
 def wrap(
@@ -43,9 +38,7 @@ def wrap(
                 raise DoesNotFit(f"the machine config cannot be handed to {provider}: {error}") from error
             return Wrapped(_within(provider, text, limit), image.image)
         case BootMode.CONTAINER:
-            packed = _within(provider, base64.b64encode(config_text.encode()), LONGEST_VARIABLE).decode()
-            env = (("PLATFORM", "container"), ("USERDATA", packed))
-            return Wrapped(container_image=f"{CONTAINER_IMAGE}:{image.version}", container_env=env)
+            raise DoesNotFit(CONTAINER_ONLY)
         case BootMode.POWER:
             return Wrapped()  # it is a member of the cluster already
 

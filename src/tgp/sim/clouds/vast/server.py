@@ -316,6 +316,7 @@ def _wanted(order: orders.Order, stand: Stand) -> Wanted:
             ("disk", order.disk),
             ("runtype", order.runtype),
             ("env", order.env),
+            ("entrypoint", order.onstart if order.runtype == "args" else ""),  # else a script beside it
             ("args", order.args),
             ("vm", order.vm),
         ),

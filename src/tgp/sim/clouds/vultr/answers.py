@@ -9,7 +9,7 @@ import msgspec
 from tgp.ports.http import Call, Pairs, Reply
 from tgp.sim.clouds.fleet import Stand
 from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.vultr.catalogue import BLANK_AMONG, REGIONS, RESERVED_ONLY
+from tgp.sim.clouds.vultr.catalogue import BLANK_AMONG, DEDICATED, REGIONS, RESERVED_ONLY
 
 JSON: Pairs = (("Content-Type", "application/json"),)
 PER_PAGE = 100
@@ -83,7 +83,7 @@ def plans(stands: Iterable[Stand]) -> list[dict[str, Any]]:
     listed: dict[str, dict[str, Any]] = {}
     for stand in stands:
         row = listed.setdefault(stand.shelf.sku, _plan(stand))
-        if stand.stock > 0:
+        if stand.stock > 0 and row["type"] != DEDICATED:
             row["locations"].append(stand.shelf.place)
     if BLANK_AMONG in listed:
         listed[BLANK_AMONG]["locations"].append("")
@@ -92,6 +92,7 @@ def plans(stands: Iterable[Stand]) -> list[dict[str, Any]]:
 
 def _plan(stand: Stand) -> dict[str, Any]:
     shelf, dollars = stand.shelf, stand.hourly_microusd / 1_000_000
+    named = {name: shelf.detail[name] for name in ("gpu_vram_gb", "gpu_type") if shelf.detail["type"] != DEDICATED}
     return {
         "id": shelf.sku,
         "vcpu_count": shelf.vcpus,
@@ -101,10 +102,9 @@ def _plan(stand: Stand) -> dict[str, Any]:
         "bandwidth": 10240,
         "monthly_cost": round(dollars * HOURS_A_MONTH),
         "hourly_cost": dollars,
-        "type": "vcg",
+        "type": shelf.detail["type"],
         "locations": [],
-        "gpu_vram_gb": shelf.detail["gpu_vram_gb"],
-        "gpu_type": shelf.detail["gpu_type"],
+        **named,
         "deploy_ondemand": shelf.sku != RESERVED_ONLY,
     }
 

@@ -26,22 +26,26 @@ REGIONS: Mapping[str, tuple[str, str, str]] = MappingProxyType(  # id → city, 
         "sto": ("Stockholm", "SE", "Europe"),
     }
 )
-# id | gpu_type | our model | memory of one card | gpu_vram_gb | vcpus | ram GB | disk GB | cents an hour | where: stock
+# id | type | GPU | our model | memory of one card | GB of all | vcpus | ram GB | disk GB | cents an hour | where: stock
 PLANS = """
-vcg-a16-2c-8g-2vram       | NVIDIA_A16  | A16            | 16  | 2   | 2  | 8   | 50   | 6    | ewr:4 fra:3 lhr:2
-vcg-a16-3c-32g-8vram      | NVIDIA_A16  | A16            | 16  | 8   | 3  | 32  | 170  | 24   | ewr:2 nrt:1
-vcg-a16-6c-64g-16vram     | NVIDIA_A16  | A16            | 16  | 16  | 6  | 64  | 350  | 47   | ewr:4 ord:3 fra:2 blr:0
-vcg-a16-12c-128g-32vram   | NVIDIA_A16  | A16            | 16  | 32  | 12 | 128 | 700  | 95   | ewr:2 lhr:1 sjc:2
-vcg-a16-24c-256g-64vram   | NVIDIA_A16  | A16            | 16  | 64  | 24 | 256 | 1200 | 188  | ord:1 nrt:1
-vcg-a40-12c-60g-24vram    | NVIDIA_A40  | A40            | 48  | 24  | 12 | 60  | 1110 | 86   | lhr:2
-vcg-a40-24c-120g-48vram   | NVIDIA_A40  | A40            | 48  | 48  | 24 | 120 | 1400 | 171  | blr:1 lax:2 sgp:0
-vcg-l40s-16c-180g-48vram  | NVIDIA_L40S | L40S           | 48  | 48  | 16 | 180 | 1200 | 167  | ewr:2 lax:1 mel:1
-vcg-l40s-32c-375g-96vram  | NVIDIA_L40S | L40S           | 48  | 96  | 32 | 375 | 2200 | 334  | ewr:1 ams:1
-vcg-a100-6c-60g-40vram    | NVIDIA_A100 | A100-80GB-PCIE | 80  | 40  | 6  | 60  | 700  | 120  | fra:1 sjc:1
-vcg-a100-12c-120g-80vram  | NVIDIA_A100 | A100-80GB-PCIE | 80  | 80  | 12 | 120 | 1400 | 240  | lhr:1 fra:2 nrt:1
-vcg-a100-24c-240g-160vram | NVIDIA_A100 | A100-80GB-PCIE | 80  | 160 | 24 | 240 | 1400 | 479  | fra:1 blr:0
-vcg-h100-24c-240g-80vram  | NVIDIA_H100 | H100-SXM       | 80  | 80  | 24 | 240 | 2000 | 299  | sto:0 itm:0
+vcg-a16-2c-8g-2vram         |vcg|A16 |A16           |16 |2   |2  |8   |50   |6   |ewr:4 fra:3 lhr:2
+vcg-a16-3c-32g-8vram        |vcg|A16 |A16           |16 |8   |3  |32  |170  |24  |ewr:2 nrt:1
+vcg-a16-6c-64g-16vram       |vdm|A16 |A16           |16 |16  |6  |64  |350  |47  |ewr:4 ord:3 fra:2 blr:0
+vcg-a16-12c-128g-32vram     |vcg|A16 |A16           |16 |32  |12 |128 |700  |95  |ewr:2 lhr:1 sjc:2
+vcg-a16-24c-256g-64vram     |vcg|A16 |A16           |16 |64  |24 |256 |1200 |188 |ord:1 nrt:1
+vcg-a40-12c-60g-24vram      |vcg|A40 |A40           |48 |24  |12 |60  |1110 |86  |lhr:2
+vcg-a40-24c-120g-48vram     |vdm|A40 |A40           |48 |48  |24 |120 |1400 |171 |blr:1 lax:2 sgp:0
+vcg-l40s-16c-180g-48vram    |vcg|L40S|L40S          |48 |48  |16 |180 |1200 |167 |ewr:2 lax:1 mel:1
+vcg-l40s-32c-375g-96vram    |vcg|L40S|L40S          |48 |96  |32 |375 |2200 |334 |ewr:1 ams:1
+vcg-a100-6c-60g-40vram      |vcg|A100|A100-80GB-PCIE|80 |40  |6  |60  |700  |120 |fra:1 sjc:1
+vcg-a100-12c-120g-80vram    |vdm|A100|A100-80GB-PCIE|80 |80  |12 |120 |1400 |240 |lhr:1 fra:2 nrt:1
+vcg-a100-24c-240g-160vram   |vcg|A100|A100-80GB-PCIE|80 |160 |24 |240 |1400 |479 |fra:1 blr:0
+vcg-a100-96c-960g-640vram   |vdm|A100|A100-80GB-PCIE|80 |640 |96 |960 |5600 |1917|fra:0 nrt:0
+vcg-h100-24c-240g-80vram    |vcg|H100|H100-SXM      |80 |80  |24 |240 |2000 |299 |sto:0 itm:0
+vcg-h100-216c-1914gb-640vram|vdm|H100|H100-SXM      |80 |640 |216|1914|27000|2392|ord:1 sto:0
+vcg-b200-248c-2826g-1536vram|vdm|B200|B200          |180|1536|248|2826|27000|2384|ord:1
 """
+DEDICATED = "vdm"  # of whole cards: no word of the GPU in the plan, no location without a key
 RESERVED_ONLY = "vcg-a100-24c-240g-160vram"  # not to be had on demand
 BLANK_AMONG = "vcg-l40s-16c-180g-48vram"  # its locations hold an empty string, as some have
 WITHOUT_GPU: Mapping[str, Any] = MappingProxyType(
@@ -63,7 +67,7 @@ WITHOUT_GPU: Mapping[str, Any] = MappingProxyType(
 
 def shelves() -> Iterator[Shelf]:
     for line in PLANS.strip().splitlines():
-        plan, gpu_type, model, card, vram, vcpus, ram, disk, cents, places = (part.strip() for part in line.split("|"))
+        plan, kind, name, model, card, vram, vcpus, ram, disk, cents, places = map(str.strip, line.split("|"))
         for place, _, stock in (each.partition(":") for each in places.split()):
             yield Shelf(
                 sku=plan,
@@ -78,5 +82,5 @@ def shelves() -> Iterator[Shelf]:
                 stock=int(stock),
                 country=REGIONS[place][1],
                 boot_seconds=90.0,
-                detail={"gpu_type": gpu_type, "gpu_vram_gb": int(vram)},
+                detail={"type": kind, "gpu_type": f"NVIDIA_{name}", "gpu_vram_gb": int(vram)},
             )

@@ -13,12 +13,12 @@ import msgspec
 from tgp.ports.clock import Clock
 from tgp.ports.http import NO_JSON, Call, Reply
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Wanted
+from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Stand, Wanted
 from tgp.sim.clouds.machine import Machine
 from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.clouds.vultr import answers, orders
-from tgp.sim.clouds.vultr.catalogue import REGIONS, RESERVED_ONLY, WITHOUT_GPU, shelves
+from tgp.sim.clouds.vultr.catalogue import DEDICATED, REGIONS, RESERVED_ONLY, WITHOUT_GPU, shelves
 
 BASE = "/v2"
 TALOS_ID = 2284
@@ -109,7 +109,10 @@ class VultrSimulator(Simulator):
                 return Verb.OTHER
 
     def is_public(self, call: Call) -> bool:
-        return call.method == "GET" and _below(call.path).partition("/")[0] in PUBLIC
+        parts = _below(call.path).split("/")
+        if parts[-1] == "availability" and self.key_of(call):
+            return False  # it tells a customer more than others, so a key is looked at
+        return call.method == "GET" and parts[0] in PUBLIC
 
     def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path says as much
         if self.limits.reached(self._clock.now()):
@@ -117,7 +120,7 @@ class VultrSimulator(Simulator):
         self._level_prices()
         parts = _below(call.path).split("/")
         if call.method == "GET" and parts[0] in PUBLIC:
-            return self._public(call, parts)
+            return self._public(call, parts, tenant)
         assert tenant is not None, "the rest is for customers"
         match (call.method, parts):
             case ("GET", ["account"]):
@@ -145,7 +148,7 @@ class VultrSimulator(Simulator):
             case _:
                 return answers.error(404, "Not found.")
 
-    def _public(self, call: Call, parts: list[str]) -> Reply:
+    def _public(self, call: Call, parts: list[str], tenant: Tenant | None) -> Reply:
         match parts:
             case ["plans"]:
                 return answers.page(call, "plans", self._plans(call.parameter("type") or "all"))
@@ -154,8 +157,8 @@ class VultrSimulator(Simulator):
             case ["regions"]:
                 return answers.page(call, "regions", [answers.region(name) for name in REGIONS])
             case ["regions", place, "availability"] if place in REGIONS:
-                kind = call.parameter("type") or "all"
-                stands = self.fleet.selling() if kind in ("all", "vcg") else ()
+                stands = self._selling(call.parameter("type") or "all")
+                stands = [each for each in stands if each.shelf.detail["type"] != DEDICATED or tenant is not None]
                 found = [stand.shelf.sku for stand in stands if stand.shelf.place == place and stand.stock > 0]
                 return answers.answer(200, {"available_plans": found})
             case ["os"]:
@@ -164,8 +167,11 @@ class VultrSimulator(Simulator):
                 return answers.error(404, "Not found.")
 
     def _plans(self, kind: str) -> list[dict[str, Any]]:
-        rows = answers.plans(self.fleet.selling()) if kind in ("all", "vcg") else []
+        rows = answers.plans(self._selling(kind))
         return [*rows, dict(WITHOUT_GPU)] if kind in ("all", "vc2") else rows
+
+    def _selling(self, kind: str) -> list[Stand]:
+        return [each for each in self.fleet.selling() if kind in ("all", each.shelf.detail["type"])]
 
     def _account(self, tenant: Tenant) -> Reply:
         now = self.fleet.advance()
