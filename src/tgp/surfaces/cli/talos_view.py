@@ -11,6 +11,7 @@ from tgp.core.model.machine_config import Conversion, Finding, Severity
 from tgp.core.rules.talos.render import inspect
 from tgp.core.rules.talos.sheets import Sheet
 from tgp.core.rules.talos.source_line import shown
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import document, wrapped
 from tgp.surfaces.terminal.scene import plain
 
@@ -53,7 +54,7 @@ def render(examined: Sequence[Examined], width: int, following: str = "") -> Gro
     for number, each in enumerate(examined):
         lines += [*([Text()] if number else []), *_of(each, width)]
     if following and exit_code(examined) == FINE:
-        lines.append(Text.assemble(("next: ", "dim"), (plain(following), "bold")))
+        lines += next_lines(following)
     return Group(*lines)
 
 
