@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.boot_world import Person, refusal
 from tests.sim.boot.a_tailnet import Joining, a_tailnet_class, joining
-from tgp.api.resource import LEASE, NODE, SECRET
+from tgp.api.resource import GPU_REQUEST, LEASE, NODE, SECRET
 from tgp.ports.http import Reply
 
 ORDER = ["request", "machine", "mesh", "Node", "Lease", "kubelet"]
@@ -152,6 +152,17 @@ def test_a_machine_on_its_way_tells_what_is_missing():
         assert "does not know" in found["mesh"][1]
         assert found["Node"][0] == "broken"
         assert "kubelet" not in found
+
+
+def test_a_request_that_is_finished_is_not_broken(person, stage):
+    """Its machine is gone as planned: there is nothing to mend, and the end of the command says so."""
+    person.world.api.backstage.merge_patch(GPU_REQUEST, "default", "train", {"spec": {"idleTimeout": "1m"}})
+    stage.until(lambda: stage.phase() == "Finished")
+    result = person.tgp("doctor", "request/default/train")
+
+    assert result.exit_code == 0, result.output
+    assert "All well: default/train is Finished: its machine is gone" in result.output
+    assert "Broken" not in result.output
 
 
 def test_no_secret_is_told(person, node, stage):

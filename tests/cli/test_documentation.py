@@ -17,13 +17,17 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from tgp.adapters.clock import SystemClock
+from tgp.adapters.entropy import SystemEntropy
 from tgp.api.decoding import strict
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.resource import JOB, POD
 from tgp.app import settings
 from tgp.core.model.talos import read_version
 from tgp.core.rules.beyond_crd import class_problems
 from tgp.core.rules.talos.releases import USUAL
 from tgp.core.rules.talos.render import inspect
+from tgp.sim.apiserver import ApiServer
 from tools.clients import client_environment
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import ControlPlane, Wanted
@@ -47,6 +51,7 @@ STAYS = {
 }
 # Commands that ask a market. Here they ask a pretend one, whatever the page says: no test leaves this machine.
 ASKS_THE_MARKET = ("tgp offers", "tgp check", "tgp breakeven", "tgp sim fleet", "tgp sim bill", "tgp sim break")
+FOREIGN = {"Job": JOB, "Pod": POD}
 EMBEDDED = ".tgp/kubeconfig"  # what leads to the embedded world
 INTERRUPTED = (0, 2, 130, -signal.SIGINT)  # make itself dies of the signal it passed on
 
@@ -212,6 +217,12 @@ def test_what_the_documentation_writes_in_yaml_is_accepted(page, text):
     document = YAML(typ="safe", pure=True).load(text)
     if "kind" not in document:
         settings.load({}, {}, document, page)
+        return
+    if document["kind"] in FOREIGN:  # a Job or a Pod: the API server itself says
+        ApiServer(SystemClock(), SystemEntropy()).backstage.create(
+            FOREIGN[document["kind"]],
+            {**document, "metadata": {"namespace": "default", **document["metadata"]}},
+        )
         return
     manifest = strict(document)
     if isinstance(manifest, GPUNodeClass):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -72,7 +73,56 @@ def test_nothing_that_fits_ends_with_one_and_a_next_step(world):
 
     assert answer.returncode == 1
     assert "Nothing on sale fits." in answer.stdout
-    assert "next: tgp offers --gpu H100" in answer.stdout
+    assert answer.stdout.endswith("tgp offers --gpu H100\n")
+
+
+def test_what_can_join_comes_first_and_the_rest_is_one_line(world):
+    usual = tgp("offers", "--limit", "0", world=world).stdout
+    every = tgp("offers", "--limit", "0", "--join", "any", world=world).stdout
+    containers = tgp("offers", "--provider", "runpod", world=world).stdout
+
+    assert "no (container)" not in usual
+    assert re.search(r"\+ \d+ container offers, which cannot join a Talos cluster: --join any", usual)
+    assert "no (container)" in every
+    assert "container offers" not in every
+    assert "no (container)" in containers, "where nothing can join, that is shown"
+
+
+def test_a_table_price_is_as_old_as_its_table(world):
+    items = json.loads(tgp("offers", "-o", "json", "--provider", "gcp", world=world).stdout)["items"]
+
+    assert {item["source"] for item in items} == {"table of 2026-08-22"}
+    assert all(item["ageSeconds"] > 24 * 3600 for item in items)
+
+
+def test_one_row_for_each_model(world):
+    rows = json.loads(tgp("offers", "--group-by", "gpu", "--min-vram", "40", "-o", "json", world=world).stdout)["items"]
+    table = tgp("offers", "--group-by", "gpu", "--min-vram", "40", world=world).stdout
+
+    assert len(rows) == len({row["gpu"] for row in rows}) > 5
+    assert all(row["gpuMemoryGiB"] >= 40 for row in rows)
+    assert any(row["spotUsdPerGpuHour"] for row in rows)
+    assert "L40S" in table
+    assert "T4" not in table
+
+
+def test_a_gpu_may_be_called_by_its_number_where_only_one_has_it(world):
+    one = tgp("offers", "--gpu", "4090", "-o", "json", world=world)
+    several = tgp("offers", "--gpu", "4000", world=world)
+
+    assert {item["gpu"] for item in json.loads(one.stdout)["items"]} == {"RTX4090"}
+    assert several.returncode == 2
+    assert "'4000' could be A4000, M4000, P4000, RTX4000, RTXPRO4000: say which." in several.stderr
+
+
+@pytest.mark.parametrize("words", [("offers",), ("check",), ("breakeven", "--gpu", "L4", "--hardware", "2500")])
+def test_a_terminal_without_signs_gets_the_nearest_and_no_traceback(world, words):
+    answer = tgp(*words, world=world, PYTHONIOENCODING="ascii")
+    document = tgp(*words, "-o", "json", world=world, PYTHONIOENCODING="ascii")
+
+    assert "Traceback" not in answer.stderr
+    assert answer.stdout.isascii()
+    assert json.loads(document.stdout)
 
 
 def test_a_limit_holds_for_every_output_and_a_name_is_one_word(world):
@@ -87,7 +137,8 @@ def test_a_region_that_nobody_has_is_told_with_the_nearest(world):
     answer = tgp("offers", "--region", "us-wset", world=world)
 
     assert answer.returncode == 1
-    assert "--region us-wset: nothing on sale is there; did you mean us-west" in answer.stdout
+    assert "--region us-wset: no table knows such a region" in answer.stdout
+    assert "did you mean us-west" in answer.stdout
 
 
 def test_an_unknown_gpu_is_refused_with_the_nearest_names(world):

@@ -11,7 +11,7 @@ from tgp.api.crds import as_yaml
 from tgp.app.main import tgp
 from tgp.sim.world import World
 
-EARLY = Path(__file__).parents[1] / "contracts" / "kinds" / "early" / "readme-gpunodeclass.yaml"
+EARLY = Path(__file__).parents[2] / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
 
 
 def run(*words: str) -> Result:

@@ -518,16 +518,20 @@ def test_what_cannot_be_found_out_is_said_so():
 # -- against an API server, and a market -----------------------------------------------------------------------------
 
 
+def furnished(server: Mounted) -> None:
+    """With a class that an operator has looked at, and one machine that counts against it."""
+    address = furnish(server)
+    classes = f"{server.url}/apis/tgp.io/v1/gpunodeclasses"
+    send(classes, "POST", CLASS)
+    send(f"{classes}/standard/status", "PATCH", {"status": STATUS}, "application/merge-patch+json")
+    send(f"{server.url}/apis/apps/v1/namespaces/kube-system/daemonsets", "POST", PLUGIN)
+    become(address, json.dumps({"phase": "Ready", "nodeClass": "standard", "attempts": [BOUGHT], "conditions": []}))
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Mounted]:
-    """With a class that an operator has looked at, and one machine that counts against it."""
     with Mounted(tmp_path) as server:
-        address = furnish(server)
-        classes = f"{server.url}/apis/tgp.io/v1/gpunodeclasses"
-        send(classes, "POST", CLASS)
-        send(f"{classes}/standard/status", "PATCH", {"status": STATUS}, "application/merge-patch+json")
-        send(f"{server.url}/apis/apps/v1/namespaces/kube-system/daemonsets", "POST", PLUGIN)
-        become(address, json.dumps({"phase": "Ready", "nodeClass": "standard", "attempts": [BOUGHT], "conditions": []}))
+        furnished(server)
         yield server
 
 
@@ -536,11 +540,15 @@ def on(server: Mounted, *words: str, **environment: str):
     return CliRunner().invoke(tgp, command, env={**BARE, **environment})
 
 
-def names(server: Mounted) -> list[str]:
+def requests(server: Mounted) -> list[dict[str, Any]]:
     import urllib.request
 
     with urllib.request.urlopen(f"{server.url}/apis/tgp.io/v1/gpurequests") as answer:  # noqa: S310 - on loopback
-        return [item["metadata"]["name"] for item in json.load(answer)["items"]]
+        return json.load(answer)["items"]
+
+
+def names(server: Mounted) -> list[str]:
+    return [item["metadata"]["name"] for item in requests(server)]
 
 
 def test_from_a_terminal_without_keys_to_a_request_in_the_cluster(cluster: Mounted):
@@ -561,18 +569,49 @@ def test_from_a_terminal_without_keys_to_a_request_in_the_cluster(cluster: Mount
 
 def test_a_person_is_asked_and_no_is_the_default(cluster: Mounted, tmp_path: Path):
     words = ("rent", "--gpu", "L40S", "--max-price", "2", "-n", "ml", "--kubeconfig", str(cluster.kubeconfig))
-    codes = []
-    for answer in (b"\n", b"y\n"):
+    codes, said = [], []
+    for alone, answer in ((b"\n", b"\n"), (b"\n", b"y\n"), (b"y\n", b"y\n")):
         terminal = Terminal(tmp_path, *program(*words), **BARE)
         try:
+            terminal.wait_for(b"Keep other pods off the machine (exclusive)? [y/N]:")
+            terminal.type(alone)
             terminal.wait_for(b"Rent it?")
             terminal.type(answer)
             codes.append(terminal.wait())
         finally:
             terminal.close()
+        said.append(terminal.written.decode().replace("\r\n", "\n"))
+    made = [request["spec"].get("exclusive", False) for request in requests(cluster)]
 
-    assert codes == [1, 0]
-    assert len(names(cluster)) == 2
+    assert codes == [1, 0, 0]
+    assert "No request was created, and nothing is rented." in said[0]
+    assert sorted(made) == [False, False, True]
+
+
+def test_what_a_pod_needs_to_land_there_is_printed_ready_to_be_applied(cluster: Mounted):
+    """Behind the words stands a Job that the API server takes, and beside it the way to follow the request."""
+    made = on(cluster, "--gpu", "L40S", "--max-price", "2", "--name", "mine", "-n", "ml", "--yes", "--exclusive")
+    printed = made.output.partition("A Job that runs on this machine:\n\n")[2].partition("\nnext: ")[0]
+    job = YAML(typ="safe", pure=True).load(printed)
+    pod = job["spec"]["template"]["spec"]
+
+    assert made.exit_code == 0, made.output
+    assert pod["nodeSelector"] == {"tgp.io/request": "mine"}
+    assert pod["tolerations"] == [
+        {"key": "tgp.io/ephemeral", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "tgp.io/request", "operator": "Equal", "value": "mine", "effect": "NoSchedule"},
+    ]
+    send(f"{cluster.url}/apis/batch/v1/namespaces/ml/jobs", "POST", job)
+    last = made.output.splitlines()[-1]
+    assert last == f"next: tgp watch --kubeconfig {cluster.kubeconfig} --namespace ml request/ml/mine"
+
+
+def test_a_region_that_no_table_knows_is_named_with_the_nearest(cluster: Mounted):
+    plan = on(cluster, "--gpu", "L40S", "--max-price", "2", "--region", "us-eastt", "--dry-run")
+
+    assert plan.exit_code == 3
+    assert "no table knows the region us-eastt" in " ".join(plan.output.split())
+    assert "us-east" in plan.output.partition("did you mean")[2]
 
 
 @pytest.fixture(scope="module")

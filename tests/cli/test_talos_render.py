@@ -12,7 +12,7 @@ from tgp.app.embedded.stock import join_secret
 from tgp.app.main import tgp
 from tgp.core.rules.talos.stream import read_stream
 
-EARLY = Path(__file__).parents[1] / "contracts" / "kinds" / "early" / "readme-gpunodeclass.yaml"
+EARLY = Path(__file__).parents[2] / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
 
 
 def run(*words: str, given: str = "") -> Result:

@@ -67,7 +67,7 @@ def test_a_request_that_waits_says_for_what_since_when_and_what_was_nearest():
     assert "request ml/train: Pending (NoOfferFits)   1x L40S up to $1.50/h" in screen
     assert "waits for   none of 9 offers fits: 9 too dear" in screen
     assert "            1x L40S at $1.67/h from vultr: 17 cents above maxHourlyPrice" in screen
-    assert "since       14:02:11, 12m ago" in screen
+    assert "since       14:02:11Z, 12m ago" in screen
     assert "until       as long as it takes; waiting costs nothing" in screen
     assert "a higher price" in screen
     assert "cost        nothing an hour now; $0.00 so far" in screen
@@ -190,7 +190,7 @@ def test_a_machine_on_its_way_says_by_when_and_what_it_costs():
 
 
 def test_a_machine_that_runs_says_until_when():
-    assert "until       ends at 18:02:10, in 179m" in told(READY, now=3610)
+    assert "until       ends at 18:02:10Z, in 179m" in told(READY, now=3610)
 
 
 def test_a_machine_that_ends_says_whom_it_waits_for():

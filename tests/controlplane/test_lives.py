@@ -6,6 +6,7 @@ may do in between. Machines are given back while later tests disturb the operato
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -33,10 +34,11 @@ from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import EVERYTHING, ControlPlane
 
 HOUSE = Path(__file__).parents[2]
-SEED_CLASS = HOUSE / "tests" / "contracts" / "kinds" / "early" / "readme-gpunodeclass.yaml"
+SEED_CLASS = HOUSE / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
 CLASS = "everyone"
 CONTAINERS = [name for name, asked in PROVIDERS.items() if asked.boots == (BootMode.CONTAINER,)]
 BOOTED = [name for name in PROVIDERS if name not in CONTAINERS]
+REAL = frozenset({"vast", "runpod", "lambdalabs", "paperspace", "vultr", "gcp"})
 SECRET = "tgp-operator-secret"
 OURS = "tgp-system"
 STOPPED_S = 24.0  # four leases, as a minute is with the shipped times
@@ -365,6 +367,34 @@ def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin
     assert CONTAINER_ONLY in status_of(plane, "early")["message"]
     assert ever_made(village, uid) == []
     plane.admin.call("DELETE", request_path("early"))
+
+
+def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(plane, admin, village, crew, given_back):
+    """With a class that names the six real providers and nothing else of note: the Job completes on the machine."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (HOUSE / "README.md").read_text(), re.DOTALL)
+    request, job = (
+        YAML(typ="safe").load(block) for block in blocks if "kind: GPURequest" in block or "kind: Job" in block
+    )
+    name = request["metadata"]["name"]
+    node_class = a_class(village)
+    node_class["metadata"] = {"name": "real", "annotations": {"tgp.io/is-default-class": "true"}}
+    node_class["spec"] = {
+        "providers": [entry for entry in node_class["spec"]["providers"] if entry["name"] in REAL],
+        "networking": {"backend": "none"},
+    }
+    admin.apply(
+        node_class, *({**each, "metadata": {**each["metadata"], "namespace": "default"}} for each in (request, job))
+    )
+
+    def succeeded() -> bool:
+        found = seen(plane, f"/apis/batch/v1/namespaces/default/jobs/{job['metadata']['name']}") or {}
+        return found.get("status", {}).get("succeeded") == 1
+
+    crew.until(succeeded, lambda: f"the Job completes: {status_of(plane, name)}", FULL_LIFE_S)
+    status = status_of(plane, name)
+    assert status["phase"] == "Ready"
+    assert status["selectedProvider"] in REAL
+    assert len(ever_made(village, uid_of(plane, name))) == 1
 
 
 # -- and back ----------------------------------------------------------------------------------------------------------

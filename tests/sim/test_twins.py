@@ -16,7 +16,7 @@ from tgp.sim.checkers.objects import Quiet
 from tgp.sim.faults import swarm
 from tgp.sim.world import World
 
-EARLY = Path(__file__).parents[1] / "contracts" / "kinds" / "early" / "readme-ancestor-budget.yaml"
+EARLY = Path(__file__).parents[2] / "deploy" / "examples" / "seeds" / "readme-ancestor-budget.yaml"
 README: dict[str, Any] = YAML(typ="safe", pure=True).load(EARLY.read_text(encoding="utf-8"))
 NAME = README["metadata"]["name"]
 CRDS = {crd["metadata"]["name"]: crd for crd in crds(ancestor=True)}

@@ -87,6 +87,7 @@ REQUEST = Kind(
     GPURequest,
     (
         Column("Phase", ".status.phase"),
+        _condition("Ready", "reason", "Reason"),
         Column("GPU", ".spec.gpuType"),
         Column("Provider", ".status.selectedProvider"),
         Column("Hourly", ".status.hourlyPrice", doc="Dollars per hour"),
@@ -94,7 +95,6 @@ REQUEST = Kind(
         # Not a date: kubectl shows those as ages, and one that lies ahead as <invalid>.
         Column("Expires", ".status.terminationScheduledAt"),
         AGE,
-        _condition("Ready", "reason", "Reason", WIDE),
         Column("Count", ".spec.gpuCount", "integer", WIDE),
         Column("Node", ".status.nodeName", priority=WIDE),
         Column("Instance", ".status.instanceId", priority=WIDE),

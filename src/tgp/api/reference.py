@@ -33,6 +33,7 @@ class Entry:
     required: bool
     refused: tuple[str, ...]  # what each of its rules says
     leaf: bool  # nothing of ours below it
+    inside: str  # the schema of what is below it; empty: a leaf
 
 
 def entries(kind: Kind) -> Iterator[Entry]:
@@ -48,9 +49,10 @@ def leaves(kind: Kind) -> list[str]:
 
 
 def markdown() -> str:
-    parts = [HEAD]
+    """Objects that several fields share are told once: the others name the first."""
+    parts, told = [HEAD], dict[str, str]()
     for kind in KINDS:
-        parts.append(_chapter(kind))
+        parts.append(_chapter(kind, told))
     return "\n".join(parts)
 
 
@@ -67,6 +69,7 @@ def _below(schema: Mapping[str, Any], path: str) -> Iterator[Entry]:
             name in schema.get("required", ()),
             tuple(rule["message"] for rule in inner.get("x-kubernetes-validations", ())),
             not has_children,
+            json.dumps({part: deeper.get(part) for part in ("properties", "required")}) if has_children else "",
         )
         if has_children:
             yield from _below(deeper, where + suffix)
@@ -93,7 +96,8 @@ def _type(schema: Mapping[str, Any]) -> str:
     return "time" if schema.get("format") == "date-time" else str(schema.get("type", ""))
 
 
-def _chapter(kind: Kind) -> str:
+def _chapter(kind: Kind, told: dict[str, str]) -> str:
+    """`told`: where the objects of earlier fields are told, by what is inside them."""
     where = kind.resource
     scope = "namespaced" if where.namespaced else "cluster-scoped"
     short = f", short name{'s' if len(kind.short_names) > 1 else ''} {', '.join(kind.short_names)}"
@@ -104,9 +108,16 @@ def _chapter(kind: Kind) -> str:
         "| field | type | default | meaning |",
         "|---|---|---|---|",
     ]
+    shared: tuple[str, ...] = ()  # whatever is below these is told elsewhere
     for entry in entries(kind):
+        if entry.path.startswith(shared):
+            continue
+        doc, first = _cell(entry.doc), told.setdefault(entry.inside, f"`{entry.path}` of {where.kind}")
+        if entry.inside and first != f"`{entry.path}` of {where.kind}":
+            doc += f" Its fields are those of {first.removesuffix(f' of {where.kind}')}."
+            shared += tuple(f"{entry.path}{mark}." for mark in ("", "[]", "{}"))
         default = f"`{entry.default}`" if entry.default else "needed" if entry.required else ""
-        rows.append(f"| `{entry.path}` | {entry.type} | {default} | {_cell(entry.doc)} |")
+        rows.append(f"| `{entry.path}` | {entry.type} | {default} | {doc} |")
     return "\n".join(rows) + "\n"
 
 

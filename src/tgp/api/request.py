@@ -126,6 +126,7 @@ IMMUTABLE = (
     "regions",
     "spot",
     "maxHourlyPrice",
+    "exclusive",
     "restartPolicy",
     "terminationGracePeriod",
     "talosConfig",
@@ -211,6 +212,15 @@ class GPURequestSpec(Wire, frozen=True, kw_only=True):
         str | None,
         Field(doc='At most this many dollars per hour, such as "1.50".', max_length=16, rules=(rules.PRICE,)),
     ] = None
+    exclusive: Annotated[
+        bool,
+        Field(
+            doc=(
+                "Default false. True: the Node also carries the taint tgp.io/request=<name of the request>:NoSchedule, "
+                "so that only pods which tolerate that taint land on the machine."
+            )
+        ),
+    ] = False
     max_lifetime: Annotated[
         str | None,
         Field(

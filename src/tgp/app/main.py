@@ -4,12 +4,16 @@ Commands are listed here by name and imported when called, so that `tgp --help` 
 """
 
 import importlib
+import os
 import sys
 from typing import Any, NoReturn
 
 import click
 
 from tgp import __version__
+from tgp.app.program import program
+from tgp.surfaces.cli.called import RAN, readable
+from tgp.surfaces.cli.interrupt import INTERRUPTED, Interrupted
 
 COMMANDS = {  # name: where it lives, what it does
     "breakeven": ("tgp.surfaces.cli.breakeven:breakeven", "Rent or own: after how many hours a card pays for itself."),
@@ -27,6 +31,7 @@ COMMANDS = {  # name: where it lives, what it does
     "sim": ("tgp.app.commands.sim:sim", "Serve a pretend market: every provider's API on a local port."),
     "operator": ("tgp.app.commands.operator:operator", "Run the operator in, or against, a cluster."),
     "mesh": ("tgp.surfaces.cli.mesh:mesh", "Print the access rules that a class needs in its tailnet."),
+    "status": ("tgp.surfaces.cli.status:status", "Show what is rented now: phase, Node, price, when it ends, pods."),
     "talos": ("tgp.surfaces.cli.talos:talos", "Check templates, see a node's config, make the join Secret."),
     "watch": ("tgp.surfaces.cli.watch:watch", "Follow one machine from plan to ready to gone, with times and money."),
     "why": ("tgp.surfaces.cli.why:why", "Say what a request waits for, and what would change it."),
@@ -35,6 +40,14 @@ COMMANDS = {  # name: where it lives, what it does
 
 class LateGroup(click.Group):
     """A group that shows its commands' names without importing them."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Ctrl-C where no command answers it, between two imports say, ends like any other."""
+        ctx.meta[RAN] = (*ctx._protected_args, *ctx.args)  # noqa: SLF001 - click's own words for what was typed
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, click.Abort):
+            raise Interrupted("") from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -86,6 +99,13 @@ def tgp(ctx: click.Context, world: str) -> None:
 
 def main() -> NoReturn:
     """Run the command line; errors of use end with 2, refusals with 1, and neither shows a traceback."""
-    name = "kubectl tgp" if sys.argv[0].endswith("kubectl-tgp") else "tgp"
-    tgp.main(prog_name=name)
+    readable()
+    try:
+        tgp.main(prog_name="kubectl tgp" if sys.argv[0].endswith("kubectl-tgp") else program())
+    except SystemExit as ended:
+        if ended.code == INTERRUPTED:  # at once: Python would wait for threads first
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)
+        raise
     raise SystemExit(0)  # unreachable in standalone mode, but the type checker cannot know

@@ -21,14 +21,16 @@ from tgp.core.model.gpus import resource_name
 from tgp.core.model.key import Key
 from tgp.core.model.marks import Marks
 from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer, Stock
+from tgp.core.model.regions import known_region, nearest_regions, region_fits
 from tgp.core.model.source import PLAIN, source_of
+from tgp.core.model.taints import Taint
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet
 from tgp.core.rules import purchase
 from tgp.core.rules.default_class import IMPLICIT, IMPLICIT_LIMITS, Why
-from tgp.core.rules.device_plugin import plugin_for
+from tgp.core.rules.device_plugin import EPHEMERAL, plugin_for
 from tgp.core.rules.limits import Holding, headroom_microusd, shortage
-from tgp.core.rules.node_dress import future_node
+from tgp.core.rules.node_dress import exclusive_taint, future_node
 from tgp.core.rules.purchase import Buy, Choice, Stay, choose, request_wish
 from tgp.core.rules.ranking import rank
 from tgp.core.rules.sources import source_for
@@ -135,7 +137,8 @@ async def planned(stall: Stall, market: Shop) -> Plan:
         stall.held,
         stall.hold,
         _stops(stall, choice),
-        tuple(_notes(stall, choice, stored)),
+        (*_unknown_regions(stall, book), *_notes(stall, choice, stored)),
+        taints=_taints(stall, choice),
     )
 
 
@@ -149,6 +152,25 @@ def _stops(stall: Stall, choice: Choice) -> str:
     record: Typed[GPURequest] = Typed(key=Key(meta.namespace, meta.name), object=stall.request)
     verdict = plugin_for(future_node(record, choice.offer), stall.daemon_sets, resource_name(choice.offer.gpu))
     return "" if verdict.runs else f"{verdict.message} (DevicePluginMissing)"
+
+
+def _taints(stall: Stall, choice: Choice) -> tuple[Taint, ...]:
+    """Of the Node that would come of it; where nothing fits now, those that every rented machine has."""
+    meta, spec = stall.request.metadata, stall.request.spec
+    if isinstance(choice, Buy):
+        record: Typed[GPURequest] = Typed(key=Key(meta.namespace, meta.name), object=stall.request)
+        return future_node(record, choice.offer).taints
+    return (EPHEMERAL, *((exclusive_taint(meta.name),) if spec.exclusive else ()))
+
+
+def _unknown_regions(stall: Stall, book: PriceBook) -> Iterable[str]:
+    spec = stall.request.spec
+    for region in dict.fromkeys(each for each in (spec.region, *spec.regions) if each):
+        sold = any(region_fits(region, offer.region, offer.place, offer.country) for offer in book.offers)
+        if not sold and not known_region(region):
+            near = nearest_regions(region, {offer.place for offer in book.offers})
+            hint = f"; did you mean {', '.join(near)}?" if near else "."
+            yield f"no table knows the region {region}, and no offer is there{hint}"
 
 
 def _notes(stall: Stall, choice: Choice, stored: frozenset[str]) -> Iterable[str]:

@@ -5,7 +5,7 @@ faster.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.list import Subject, paged
 from tgp.adapters.kube.records.event import EventReader
-from tgp.adapters.kube.records.kinds import daemon_sets, typed
+from tgp.adapters.kube.records.kinds import daemon_sets, pods, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.vault import KubeVault
 from tgp.api.decoding import Unreadable, decode
@@ -54,9 +54,11 @@ from tgp.ports.cluster import (
 from tgp.ports.http import Call, Http, HttpError, Reply, Stream
 from tgp.ports.http import Unreadable as BadAnswer
 from tgp.surfaces.cli.rent_view import Plan
+from tgp.surfaces.cli.status_view import Standing
 from tgp.surfaces.cli.watch_view import Look
 from tgp.surfaces.cli.why_view import Enquiry, Holder
 
+NO_KINDS = "the cluster does not know our kinds: tgp crds apply"
 LOOK_EVERY = 1.0  # seconds between two looks at one object: quick enough to look alive
 EVENTS_EVERY = 3  # looks between two lists of its Events
 CLOCK_STEP = timedelta(seconds=2)  # stamps have whole seconds, and one server may lag another
@@ -158,6 +160,35 @@ class RequestsDesk:
             found = dict.fromkeys(gap for gap in _told_gaps(node_class) if gap.reason not in ABOUT_SECRETS)
         return tuple(found)
 
+    # -- tgp status ----------------------------------------------------------------------------------------------------
+
+    async def standing(self, namespace: str) -> Standing:
+        """Of every namespace, or of the kubeconfig's own where these rights reach no further."""
+        only = ""
+        records = [] if namespace else await self._all_requests()
+        if records is None:
+            only = namespace = self.namespace
+        if namespace:
+            try:
+                records = await self._listed(Subject(typed(GPU_REQUEST, GPURequest), namespace))
+            except NotFound as error:
+                raise NotFound(NO_KINDS) from error
+        requests = tuple(record.object for record in records or () if record.object is not None)
+        names = {request.status.node_name for request in requests}
+        return Standing(self._told.now(), requests, await self._pods_on({name for name in names if name}), only)
+
+    async def _pods_on(self, nodes: Collection[str]) -> Mapping[str, int] | None:
+        """How many pods are on each, but for those of DaemonSets. None: these rights do not reach so far."""
+        found = dict.fromkeys(nodes, 0)
+        try:
+            listed = await self._listed(Subject(pods())) if nodes else []
+        except Forbidden:
+            return None
+        for pod in listed:
+            if pod.node in found and not pod.finished and not any(owner.kind == "DaemonSet" for owner in pod.owners):
+                found[pod.node] += 1
+        return found
+
     # -- tgp rent ------------------------------------------------------------------------------------------------------
 
     def fresh_name(self, stem: str) -> str:
@@ -247,7 +278,7 @@ class RequestsDesk:
         except Forbidden:
             return None
         except NotFound as error:
-            raise NotFound("the cluster does not know our kinds: tgp crds apply") from error
+            raise NotFound(NO_KINDS) from error
 
     async def _classes(self) -> list[Typed[GPUNodeClass]]:
         """Who may not list them sees none."""

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 
 from tgp.adapters.clouds.around.patient import Patience
 from tgp.app.clouds import AllClouds
@@ -15,7 +14,7 @@ from tgp.app.counters import Counter
 from tgp.core.model.book import PriceBook, Row
 from tgp.core.model.cloud_errors import CloudError, KeyRefused
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
-from tgp.core.model.regions import region_fits
+from tgp.core.model.regions import known_region, nearest_regions, region_fits
 from tgp.core.model.wish import TALOS_BOOTS, Kinds, Wish
 from tgp.core.rules.breakeven import Renting
 from tgp.core.rules.ranking import Ranking, rank
@@ -54,10 +53,11 @@ class Shop:
         return any(region_fits(region, offer.region, offer.place, offer.country) for offer in self.book.offers)
 
     def _nowhere(self, region: str) -> str:
-        names = {offer.region for offer in self.book.offers} | {offer.place for offer in self.book.offers}
-        near = get_close_matches(region, sorted(names), n=3)
-        hint = f"; did you mean {', '.join(near)}?" if near else ""
-        return f"--region {region}: nothing on sale is there{hint or '.'}"
+        if known_region(region):
+            return f"--region {region}: nothing on sale is there."
+        near = nearest_regions(region, {place for offer in self.book.offers for place in (offer.region, offer.place)})
+        hint = f"; did you mean {', '.join(near)}?" if near else "."
+        return f"--region {region}: no table knows such a region, and nothing on sale is there{hint}"
 
     async def refresh(self) -> None:
         """Ask whoever has not been asked for a while, all at once; each may fail for itself."""
@@ -82,8 +82,10 @@ class Shop:
             self.book = self.book.with_listing(name, listing, self.clock.now())
 
     def _shown(self, row: Row) -> OfferRow:
-        age = (self.clock.now() - row.seen_at).total_seconds()
-        return row_of(row.offer, age_seconds=max(age, 0.0), priced_on=row.offer.priced_on)
+        priced_on = row.offer.priced_on
+        told_at = datetime.fromisoformat(priced_on).replace(tzinfo=UTC) if priced_on else row.seen_at
+        age = (self.clock.now() - told_at).total_seconds()
+        return row_of(row.offer, age_seconds=max(age, 0.0), priced_on=priced_on)
 
     def _notes(self, ranking: Ranking) -> Notes:
         now = self.clock.now()
@@ -198,6 +200,7 @@ def _wish(question: Question) -> Wish:
     wish = Wish(
         models=question.gpus,
         gpu_count=question.count,
+        min_gpu_memory_gib=question.min_vram_gib,
         max_hourly_microusd=question.max_hourly_microusd,
         regions=question.regions,
         kinds=kinds,

@@ -12,7 +12,8 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.core.rules.beyond_crd import class_problems, pool_problems, request_problems
 
-EARLY = sorted((Path(__file__).parent / "early").glob("*.yaml"))
+SEEDS = Path(__file__).parents[3] / "deploy" / "examples" / "seeds"
+EARLY = sorted([*(Path(__file__).parent / "early").glob("*.yaml"), *SEEDS.glob("*.yaml")])
 
 
 def read(path: Path) -> dict:

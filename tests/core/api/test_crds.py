@@ -149,9 +149,19 @@ def test_every_field_of_a_request_is_fixed_or_meant_to_change():
     assert set(fields) - set(IMMUTABLE) == changeable
 
 
+def test_the_reference_tells_each_shared_field_once():
+    rows = [line for line in markdown().splitlines() if line.startswith("| `")]
+    secrets = [row for row in rows if row.startswith("| `spec.providers[].credentialsRef.name`")]
+
+    assert len(secrets) == 1
+    assert not [row for row in rows if row.startswith("| `spec.tailscaleConfig.oauthCredentialsSecretRef.name`")]
+    assert len({row.split("|")[1] for row in rows if "conditions[].reason" in row}) == 1
+    assert any("Its fields are those of `spec.providers[].credentialsRef`" in row for row in rows)
+
+
 def test_columns_show_what_matters_first_and_age_among_them():
     for kind in KINDS:
         columns = crd(kind)["spec"]["versions"][0]["additionalPrinterColumns"]
         narrow = [column["name"] for column in columns if not column.get("priority")]
         assert narrow[-1] == "Age"
-        assert 5 <= len(narrow) <= 7
+        assert 5 <= len(narrow) <= 8

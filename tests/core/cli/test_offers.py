@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from tests.core.cli.rows import a_row
 from tgp.core.model.offer import BootMode, Stock
 from tgp.sim.loop import run
-from tgp.surfaces.cli.offers import LOOK_EVERY, Answer, Question, _answer, next_command, offers
+from tgp.surfaces.cli.offers import LOOK_EVERY, Answer, Form, Question, _answer, next_command, offers
 from tgp.surfaces.cli.offers_view import NoKey, Notes, Trouble, render
 
 ROWS = (
@@ -200,7 +200,7 @@ def test_names_are_one_a_line_and_nothing_else():
 def test_watching_looks_again_and_again_until_it_is_ended(capsys):
     async def watching():
         async with asyncio.timeout(2.5 * LOOK_EVERY):
-            await _answer(hall, Question(), "name", 0, watch=True)
+            await _answer(hall, Question(), Form("name", 0, watch=True, fold=False, by_gpu=False))
 
     hall = Hall(*ROWS[:1])
     with pytest.raises(TimeoutError):

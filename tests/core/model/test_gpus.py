@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tgp.core.model.gpus import MEMORY_TOLERANCE, catalogue, find, get, known, members, memory_gib, nearest, plain
+from tgp.core.model.gpus import (
+    MEMORY_TOLERANCE,
+    catalogue,
+    completed,
+    find,
+    get,
+    known,
+    members,
+    memory_gib,
+    nearest,
+    plain,
+)
 
 
 @pytest.mark.parametrize(
@@ -134,3 +145,22 @@ def test_no_family_mixes_makers():
         for family in gpu.families:
             assert {get(model).maker for model in members(family)} == {gpu.maker}
             assert plain(family) not in {plain(model) for model in catalogue().gpus}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("4090", ("RTX4090",)),
+        ("3090ti", ("RTX3090Ti",)),
+        ("3090 Ti", ("RTX3090Ti",)),
+        ("pro6000", ("RTXPRO6000",)),
+        ("A100", ("A100",)),
+        ("4000", ("A4000", "M4000", "P4000", "RTX4000", "RTXPRO4000")),
+        ("90", ()),
+        ("80gb", ()),
+        ("ada", ()),
+        ("", ()),
+    ],
+)
+def test_the_end_of_a_name_is_enough_where_it_is_a_whole_number(typed, meant):
+    assert completed(typed) == meant

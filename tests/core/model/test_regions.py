@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tgp.core.model.offer import UNKNOWN_REGION
-from tgp.core.model.regions import atlas, country_of, region_fits, region_of
+from tgp.core.model.regions import atlas, country_of, known_region, nearest_regions, region_fits, region_of
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,24 @@ def test_any_place_at_all_is_answered(provider, place, country, state):
 
     assert region in (*atlas().regions, UNKNOWN_REGION)
     assert len(country_of(provider, place)) in {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("us-west", True),
+        ("us", True),
+        ("DE", True),
+        ("ewr", True),
+        ("us-central1-a", True),
+        ("us-wset", False),
+        ("mars", False),
+    ],
+)
+def test_a_region_is_ours_a_country_or_a_place_of_some_provider(name, known):
+    assert known_region(name) is known
+
+
+def test_the_nearest_names_of_a_region_are_told():
+    assert nearest_regions("us-wset")[0] == "us-west"
+    assert nearest_regions("nevada-9", ["nevada-8"]) == ("nevada-8",)

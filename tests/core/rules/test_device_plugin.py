@@ -60,3 +60,11 @@ def test_a_value_of_a_taint_is_part_of_what_to_tolerate():
     plugin = a_plugin(tolerations=(Toleration(key="tgp.io/ephemeral", operator="Exists"),))
 
     assert "{key: team, operator: Equal, value: ml, effect: NoSchedule}" in plugin_for(node, [plugin]).message
+
+
+def test_a_plugin_is_told_to_tolerate_every_exclusive_machine_and_not_one():
+    node = FutureNode({}, (Taint("tgp.io/request", "NoSchedule", "mine"),))
+    verdict = plugin_for(node, [a_plugin(tolerations=())])
+
+    assert not verdict.runs
+    assert "{key: tgp.io/request, operator: Exists, effect: NoSchedule}" in verdict.message

@@ -8,8 +8,8 @@ def test_a_quiet_scene_is_told_once():
     teller = Teller()
 
     assert teller.tell(a_scene()) == [
-        "09:29:00 · pool ml/training: Valid: it is well",
-        "09:30:00 = pool ml/training: Ready (Valid): because",
+        "09:29:00Z · pool ml/training: Valid: it is well",
+        "09:30:00Z = pool ml/training: Ready (Valid): because",
     ]
     assert teller.tell(a_scene()) == []
 
@@ -20,7 +20,7 @@ def test_a_verdict_is_told_again_when_it_changes_and_not_when_only_its_words_do(
 
     assert teller.tell(a_scene(things=(a_thing(message="in other words"),))) == []
     assert teller.tell(a_scene(things=(a_thing(good=False),))) == [
-        "09:30:00 = pool ml/training: NotReady (NodeClassNotFound): because"
+        "09:30:00Z = pool ml/training: NotReady (NodeClassNotFound): because"
     ]
 
 
@@ -28,23 +28,23 @@ def test_a_hold_is_told_when_it_begins_and_when_it_ends():
     teller = Teller()
     teller.tell(a_scene())
 
-    assert teller.tell(a_scene(held="the invoice")) == ["09:30:00 ! held: nothing is bought: the invoice"]
+    assert teller.tell(a_scene(held="the invoice")) == ["09:30:00Z ! held: nothing is bought: the invoice"]
     assert teller.tell(a_scene(held="the invoice")) == []
-    assert teller.tell(a_scene()) == ["09:30:00 = held: no more"]
+    assert teller.tell(a_scene()) == ["09:30:00Z = held: no more"]
 
 
 def test_an_object_that_went_is_told():
     teller = Teller()
     teller.tell(a_scene())
 
-    assert teller.tell(a_scene(things=())) == ["09:30:00 = pool ml/training: gone"]
+    assert teller.tell(a_scene(things=())) == ["09:30:00Z = pool ml/training: gone"]
 
 
 def test_warnings_and_repeats_are_marked():
     happening = a_happening(warning=True, times=3)
 
     assert Teller().tell(a_scene(things=(), happenings=(happening,))) == [
-        "09:29:00 ! pool ml/training: Valid: it is well (x3)"
+        "09:29:00Z ! pool ml/training: Valid: it is well (x3)"
     ]
 
 
@@ -53,7 +53,7 @@ def test_a_trouble_is_told_when_it_begins_and_when_it_comes_back():
     quiet = a_scene(things=(), happenings=())
     troubled = replace(quiet, troubles=("may not be read with these rights: nodes",))
 
-    assert teller.tell(troubled) == ["09:30:00 ! may not be read with these rights: nodes"]
+    assert teller.tell(troubled) == ["09:30:00Z ! may not be read with these rights: nodes"]
     assert teller.tell(troubled) == []
     assert teller.tell(quiet) == []
     assert teller.tell(troubled) != []
@@ -62,12 +62,12 @@ def test_a_trouble_is_told_when_it_begins_and_when_it_comes_back():
 def test_a_line_is_one_line_whatever_was_written_in_the_cluster():
     scene = a_scene(things=(), happenings=(a_happening(message="first\nsecond\x1b[2J"),))
 
-    assert Teller().tell(scene) == ["09:29:00 · pool ml/training: Valid: first second [2J"]
+    assert Teller().tell(scene) == ["09:29:00Z · pool ml/training: Valid: first second [2J"]
 
 
 def test_an_object_nobody_has_judged_says_so():
     thing = a_thing(good=None, reason="", message="nobody has judged it yet")
 
     assert Teller().tell(a_scene(happenings=(), things=(thing,))) == [
-        "09:30:00 = pool ml/training: nobody has judged it yet"
+        "09:30:00Z = pool ml/training: nobody has judged it yet"
     ]

@@ -102,7 +102,7 @@ async def test_lines_tell_the_scene_while_the_show_is_on():
             end_after(timedelta(milliseconds=20), ended, asyncio.sleep),
         )
 
-    assert said[-1] == "09:30:00 = pool ml/training: Ready (Valid): because"
+    assert said[-1] == "09:30:00Z = pool ml/training: Ready (Valid): because"
 
 
 def test_lengths_are_read_as_people_write_them():

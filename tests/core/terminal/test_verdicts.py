@@ -69,6 +69,25 @@ def test_a_request_that_waits_is_neither_well_nor_wrong():
 
 
 @pytest.mark.parametrize(
+    ("reason", "minutes", "good"),
+    [
+        ("NoOfferFits", 9, None),
+        ("NoOfferFits", 11, False),
+        ("Held", 11, False),
+        ("DevicePluginMissing", 0, False),
+        ("InvalidSpec", 0, False),
+        ("OffersNotSeen", 1, None),
+    ],
+)
+def test_a_request_that_is_stuck_needs_attention(reason, minutes, good):
+    """What no waiting cures at once, and the rest after ten minutes."""
+    since = (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+    row = {**condition("Ready", "False", reason), "lastTransitionTime": since}
+
+    assert seen({"phase": "Pending", "conditions": [row]}, resource=GPU_REQUEST).good is good
+
+
+@pytest.mark.parametrize(
     ("phase", "over"), [("Ready", False), ("Terminating", False), ("Finished", True), ("Failed", True)]
 )
 def test_a_request_that_has_ended_is_over(phase, over):

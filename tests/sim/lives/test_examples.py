@@ -1,28 +1,53 @@
-"""What deploy/examples gives people to begin with: accepted as it is, and the request becomes a machine."""
+"""What deploy/examples and the README give people to begin with: accepted, sold by real providers, and it works."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
-from tests.sim.an_operator import a_class, create, operator_main
+from tests.sim.an_operator import a_class, create, open_market, operator_main
 from tests.sim.lives.an_estate import lives
-from tgp.api.decoding import strict
+from tgp.api.decoding import decode, strict
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.resource import GPU_REQUEST
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_REQUEST, JOB
+from tgp.app.clouds import AllClouds, facts_of
+from tgp.app.embedded.rehearsal import Rehearsal
+from tgp.core.model.book import PriceBook
+from tgp.core.model.marks import Marks
+from tgp.core.model.secret import Secret
 from tgp.core.rules.beyond_crd import class_problems
+from tgp.core.rules.purchase import Buy, Shop, choose
+from tgp.core.rules.sources import source_for
+from tgp.sim.clouds.dialling import Dialler
+from tgp.sim.entropy import SeededEntropy
+from tgp.sim.world import World
 
-EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
+HOUSE = Path(__file__).parents[3]
+EXAMPLES = HOUSE / "deploy" / "examples"
+REAL = ("vast", "runpod", "lambdalabs", "paperspace", "vultr", "gcp")
+OURS = "tgp.io/v1"
 
 
 def documents(name: str) -> list[dict[str, Any]]:
     return list(YAML(typ="safe", pure=True).load_all((EXAMPLES / name).read_text(encoding="utf-8")))
 
 
+def shown(page: str) -> list[dict[str, Any]]:
+    """The manifests that a page writes."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (HOUSE / page).read_text(encoding="utf-8"), re.DOTALL)
+    read = (YAML(typ="safe", pure=True).load(block) for block in blocks if "{{" not in block)
+    return [document for document in read if "kind" in document]
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.yaml")))
 def test_an_example_is_accepted_to_the_letter(name):
     for document in documents(name):
+        if document["apiVersion"] != OURS:
+            continue
         manifest = strict(document)
         assert not isinstance(manifest, GPUNodeClass) or class_problems(manifest) == []
 
@@ -35,7 +60,7 @@ def test_only_the_example_of_a_request_costs_anything():
 
 
 def _buys(document: dict[str, Any]) -> bool:
-    return document["kind"] == "GPURequest" or "replicas" in document["spec"]
+    return document["apiVersion"] == OURS and (document["kind"] == "GPURequest" or "replicas" in document["spec"])
 
 
 def test_the_example_of_a_request_becomes_a_machine_within_its_price():
@@ -49,4 +74,94 @@ def test_the_example_of_a_request_becomes_a_machine_within_its_price():
         stage.until(lambda: stage.phase(name) == "Ready", minutes=10)
         (machine,) = stage.living()
 
-        assert machine.charged_microusd <= 600_000
+        assert machine.charged_microusd <= 2_000_000
+
+
+# -- sold by somebody ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def book() -> Iterator[PriceBook]:
+    """Everything that the six real providers sell, as their simulators have it."""
+    with World("examples") as world:
+        clouds = AllClouds(
+            Dialler(world.network, world.clock), world.clock, SeededEntropy(world.seed, "shop"), world.resolver
+        )
+        everywhere, found = decode(GPUNodeClass, EVERYWHERE), PriceBook()
+        for provider in everywhere.spec.providers:
+            key = open_market(world, provider.name).key_at(facts_of(provider.name).endpoint)
+            source = source_for(provider)
+            listing = world.until(clouds.open(source, Secret(key), {}).offers())
+            found = found.with_listing(source.name, listing, world.clock.now())
+        yield found
+
+
+EVERYWHERE: dict[str, Any] = {
+    "apiVersion": OURS,
+    "kind": "GPUNodeClass",
+    "metadata": {"name": "everywhere"},
+    "spec": {"providers": [{"name": name} for name in REAL], "networking": {"backend": "none"}},
+}
+STANDARD = documents("standard.yaml")[0]
+REQUESTS = [
+    ("deploy/examples/request.yaml", documents("request.yaml")[0]),
+    *((page, one) for page in ("README.md", "docs/requests.md") for one in shown(page) if one["kind"] == "GPURequest"),
+]
+
+
+@pytest.mark.parametrize("written", [STANDARD, EVERYWHERE], ids=lambda written: written["metadata"]["name"])
+@pytest.mark.parametrize(("page", "document"), REQUESTS, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_is_asked_for_is_sold_by_a_real_provider_and_boots_talos(page, document, written, book):
+    request, node_class = decode(GPURequest, document), decode(GPUNodeClass, written)
+    assert isinstance(request, GPURequest)
+    assert isinstance(node_class, GPUNodeClass)
+    choice = choose(
+        Shop(
+            spec=request.spec,
+            name=node_class.metadata.name,
+            node_class=node_class,
+            book=book,
+            marks=Marks(),
+            headroom_microusd=None,
+            closed=lambda _row: "",
+            unfit=lambda _offer: "",
+            shortage=lambda _holding: "",
+            uid="",
+            now=max(state.seen_at for state in book.sources if state.seen_at is not None),
+        )
+    )
+
+    assert isinstance(choice, Buy), choice
+    assert choice.offer.provider in REAL
+
+
+def test_the_examples_pool_asks_for_what_its_class_can_buy():
+    node_class, pool = documents("standard.yaml")
+    (wanted,) = pool["spec"]["template"]["spec"]["requirements"]
+
+    assert set(wanted["values"]) <= set(node_class["spec"]["instanceRequirements"]["gpuTypes"])
+    assert any(wanted["values"] == [document["spec"]["gpuType"]] for _, document in REQUESTS)
+
+
+# -- and it runs -----------------------------------------------------------------------------------------------------
+
+
+def test_readmes_first_manifest_and_job_run_to_completion_on_the_embedded_world():
+    request, job = (one for one in shown("README.md") if one["kind"] in {"GPURequest", "Job"})
+    with Rehearsal() as rehearsal:
+        rehearsal.run(minutes=3, seen=False)  # prices were read
+        people = rehearsal.world.server.backstage
+        people.create(GPU_REQUEST, {**request, "metadata": {**request["metadata"], "namespace": "default"}})
+        people.create(JOB, {**job, "metadata": {**job["metadata"], "namespace": "default"}})
+        for _ in range(20):
+            rehearsal.run(minutes=1, seen=False)
+            if _succeeded(people.get(JOB, "default", job["metadata"]["name"])):
+                break
+        found = people.get(GPU_REQUEST, "default", request["metadata"]["name"])
+
+    assert _succeeded(people.get(JOB, "default", job["metadata"]["name"])), found["status"]
+    assert found["status"]["phase"] == "Ready"
+
+
+def _succeeded(job: dict[str, Any]) -> bool:
+    return job.get("status", {}).get("succeeded") == 1

@@ -262,3 +262,33 @@ def test_labels_and_taints_of_a_request_are_its_nodes():
         stage.world.run(minutes=1)
         labels = stage.node(dressed["metadata"]["name"])["metadata"]["labels"]
         assert ("team" in labels, "tier" in labels) == (True, False)
+
+
+def test_an_exclusive_machine_takes_only_the_pods_made_for_it():
+    """By the scheduler's own rules: whoever tolerates rented machines alone stays out."""
+    name = value = "mine-" + "x" * 58  # as long as a name may be
+    with lives("alone") as stage:
+        begin(stage, rented={})
+        stage.wants(name, exclusive=True, idleTimeout="Never")
+        stage.wants("shared", idleTimeout="Never")
+        stage.until(lambda: {stage.phase(name), stage.phase("shared")} == {"Ready"}, minutes=10)
+        mine, shared = (stage.node(stage.request(each)["status"]["nodeName"]) for each in (name, "shared"))
+        taint = {"key": "tgp.io/request", "value": value, "effect": "NoSchedule"}
+
+        assert mine["metadata"]["labels"]["tgp.io/request"] == value
+        assert taint in mine["spec"]["taints"]
+        assert "tgp.io/request" not in {each["key"] for each in shared["spec"]["taints"]}
+
+        ephemeral = {"key": "tgp.io/ephemeral", "operator": "Exists"}
+        made_for = {"key": "tgp.io/request", "operator": "Equal", "value": value, "effect": "NoSchedule"}
+        for pod, tolerations in (("stranger", [ephemeral]), ("made-for", [ephemeral, made_for])):
+            spec = {
+                "nodeSelector": {"tgp.io/request": value},
+                "tolerations": tolerations,
+                "containers": [{"name": "c", "image": "c"}],
+            }
+            create(stage.world, POD, pod, "default", spec=spec)
+        stage.world.run(minutes=1)
+        pods = {pod: stage.world.api.backstage.get(POD, "default", pod) for pod in ("stranger", "made-for")}
+        assert pods["made-for"]["spec"].get("nodeName") == mine["metadata"]["name"]
+        assert "nodeName" not in pods["stranger"]["spec"]

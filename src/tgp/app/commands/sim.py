@@ -20,6 +20,7 @@ from tgp.ports.http import Call, HttpError, Reply, Unreadable, json_call
 from tgp.sim.clouds.desk import PREFIX, Desk
 from tgp.sim.clouds.everyone import SIMULATORS, pretend
 from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.surfaces.cli.interrupt import run
 from tgp.surfaces.cli.output import document, show, terminal_width, write
 from tgp.surfaces.cli.sim import bill_table, clouds_table, fleet_table, menu_table
 
@@ -125,7 +126,7 @@ def _print(form: str, value: dict[str, Any], lines: list[Text]) -> None:
 
 def _ask(world: str, call: Call) -> dict[str, Any]:
     try:
-        reply = asyncio.run(_send(world, call))
+        reply = run(_send(world, call))
         said = reply.json()
     except (HttpError, Unreadable, ValueError) as error:
         raise click.ClickException(f"no pretend market at {world} ({error}): start one with `tgp sim`") from error

@@ -1,7 +1,7 @@
 """One object's conditions in a line: a word, whether it is well, and the reason that matters most to its owner."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -13,6 +13,19 @@ IN_THE_WAY = ("Unsatisfiable", "Restored", "Degraded", "QuotaExceeded")  # troub
 ENDED_BADLY = frozenset({"Failed"})
 OVER = frozenset({"Finished", "Failed"})
 WAITING = frozenset({"Pending"})  # for something to rent: neither well nor wrong, and at no cost
+STUCK_AFTER = timedelta(minutes=10)  # a request that has waited so long needs attention, whatever it waits for
+# Nothing that a market does ends these: a person has to change something.
+WAITS_FOR_A_PERSON = frozenset(
+    {
+        "DevicePluginMissing",
+        "InvalidSpec",
+        "NamespaceNotAllowed",
+        "NodeClassNotFound",
+        "NotInClass",
+        "SeveralDefaultClasses",
+        "SpotNotAllowed",
+    }
+)
 
 
 class _Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -45,9 +58,11 @@ def thing_of(sight: Sight, now: datetime) -> Thing:
     status = _read(sight.status_document)
     conditions = {row.type: row for row in status.conditions or ()}
     state, good, row = _judged(status, conditions)
+    since = (row.last_transition_time if row is not None else None) or sight.created_at or now
+    if state in WAITING and (now - since > STUCK_AFTER or (row is not None and row.reason in WAITS_FOR_A_PERSON)):
+        good = False
     if sight.deleting:
         state = "Deleting"
-    since = (row.last_transition_time if row is not None else None) or sight.created_at or now
     return Thing(
         kind=sight.resource.kind,
         name=str(sight.key),

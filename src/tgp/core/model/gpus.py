@@ -79,6 +79,18 @@ def members(name: str) -> tuple[str, ...]:
     return catalogue().models.get(plain(name), ())
 
 
+def completed(name: str) -> tuple[str, ...]:
+    """The known names that end as this one does: RTX4090 for 4090. The name itself, where it is known."""
+    if known(name):
+        return (name,)
+    end, table = plain(name), catalogue()
+    if not end or not any(sign.isdigit() for sign in end):
+        return ()
+    # 90 is not the end of RTX4090: a number is whole or it is another one.
+    ends = [each for each in table.spellings if each.endswith(end) and not (each[: -len(end)] + " ")[-2:-1].isdigit()]
+    return tuple(sorted(table.spellings[each] for each in ends))
+
+
 def memory_gib(model: str) -> int | None:
     """Memory of one GPU of a model; None: not one of ours."""
     gpu = catalogue().gpus.get(model)

@@ -5,14 +5,17 @@ or names its country. The table is a dated data file, read and checked at the fi
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, lru_cache
 from types import MappingProxyType
 
 from tgp.core.data.loading import Table, load
 from tgp.core.model.offer import UNKNOWN_REGION
 
+UNITED_STATES = "US"  # lies in several regions, by its states
+NEAREST_SHOWN = 3  # more is a list, not a hint
 LONGEST_PLACE = 128  # characters; beyond it nobody looks
 CONTINENTS = ("AF", "AS", "EU", "NA", "OC", "SA")  # the third part of some of Vast's places: "Oregon, US, NA"
 _WITHIN = re.compile(r"-[0-9a-z]{1,2}")  # a zone in its region, a data centre in its state: us-central1-a, US-CA-2
@@ -69,6 +72,20 @@ def region_fits(wanted: str, offer_region: str, place: str, country: str) -> boo
     if wanted in atlas().regions:
         return wanted == offer_region or _is_place(wanted, place)
     return wanted.upper() == country.upper() != "" or _is_place(wanted, place)
+
+
+def known_region(name: str) -> bool:
+    """Is it a region of ours, a country, or a place that some provider has by the table?"""
+    table = atlas()
+    providers = {provider for provider, _ in table.places}
+    placed = any(region_of(provider, name) != UNKNOWN_REGION for provider in providers)
+    return placed or name in table.regions or name.upper() in {*table.countries, UNITED_STATES}
+
+
+def nearest_regions(name: str, others: Iterable[str] = ()) -> tuple[str, ...]:
+    """Names that look like this one, the most alike first; `others` besides those of the table."""
+    names = {*atlas().regions, *(place for _, place in atlas().places), *others}
+    return tuple(get_close_matches(name.lower(), sorted(names), n=NEAREST_SHOWN))
 
 
 def read(table: Table) -> Atlas:

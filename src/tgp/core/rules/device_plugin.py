@@ -15,6 +15,7 @@ PLUGINS: Mapping[str, tuple[str, ...]] = {
     "nvidia.com/gpu": ("k8s-device-plugin", "nvidia-device-plugin", "nvdp", "gpu-feature-discovery-device-plugin"),
     "amd.com/gpu": ("amdgpu-device-plugin", "k8s-device-plugin-amd", "rocm/k8s-device-plugin"),
 }
+REQUEST = "tgp.io/request"  # the Node's label with its request's name; of exclusive machines also a taint
 EPHEMERAL = Taint("tgp.io/ephemeral", "NoSchedule")
 
 
@@ -54,7 +55,8 @@ def provides(daemon_set: DaemonSet, resource: str) -> bool:
 
 def _obstacle(node: FutureNode, plugin: DaemonSet) -> str:
     if (taint := untolerated(node.taints, plugin.tolerations)) is not None:
-        value = f", value: {taint.value}" if taint.value else ""
+        every = taint.key == REQUEST  # each request has another value, and the plugin serves all of them
+        value = f", value: {taint.value}" if taint.value and not every else ""
         return (
             f"does not tolerate {taint.key}:{taint.effect}; add to its pods' tolerations "
             f"{{key: {taint.key}, operator: {'Equal' if value else 'Exists'}{value}, effect: {taint.effect}}}"

@@ -24,7 +24,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer
 from tgp.core.model.taints import Taint
 from tgp.core.model.typed import Typed
-from tgp.core.rules.device_plugin import EPHEMERAL, FutureNode
+from tgp.core.rules.device_plugin import EPHEMERAL, REQUEST, FutureNode
 from tgp.core.rules.drain import CORDONED, DISRUPTED, written
 from tgp.core.rules.node_state import provider_id_of
 from tgp.core.rules.purchase import offer_of, untrusted
@@ -132,6 +132,11 @@ def slug(text: str) -> str:
     return bare[:LONGEST_LABEL].rstrip("-_.")
 
 
+def exclusive_taint(request: str) -> Taint:
+    """Keeps every pod off the machine but those made for this request. A request's name is always a label value."""
+    return Taint(REQUEST, "NoSchedule", request)
+
+
 def pool_name(record: Typed[GPURequest]) -> str:
     """The pool that wrote the request; empty: a person did."""
     return next((owner.name for owner in record.owners if owner.controller and owner.kind == "GPUNodePool"), "")
@@ -152,6 +157,8 @@ def _dress(record: Typed[GPURequest], request: GPURequest, offer: Offer, price: 
     ephemeral = template.spec.ephemeral_taint if template is not None else None
     if ephemeral if ephemeral is not None else not owned:
         taints = (EPHEMERAL, *taints)
+    if request.spec.exclusive:
+        taints = (*taints, exclusive_taint(record.key.name))
     if not owned and untrusted(offer):
         taints = (*taints, UNTRUSTED)
     annotations = {**raw, PRICE: price}
@@ -176,7 +183,7 @@ def _ours(record: Typed[GPURequest], offer: Offer, price: str) -> tuple[dict[str
     told = {
         "tgp.io/nodepool": pool,
         "tgp.io/nodepool-namespace": record.key.namespace if pool else "",
-        "tgp.io/request": record.key.name,
+        REQUEST: record.key.name,
         REQUEST_UID: record.uid_text,
         "tgp.io/provider": offer.provider,
         "tgp.io/gpu-type": offer.gpu,

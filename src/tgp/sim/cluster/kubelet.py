@@ -21,6 +21,8 @@ from tgp.sim.cluster.desk import is_ending, key_of
 from tgp.sim.cluster.machines import Machines
 
 RUN_FOR = "sim.tgp.io/run-for"
+SHORT = frozenset({"nvidia-smi", "rocm-smi", "true", "echo", "date", "hostname"})  # programs that say something and end
+SHORT_S = 2.0
 EXIT_CODE = "sim.tgp.io/exit-code"
 STOP_TAKES = "sim.tgp.io/stop-takes"
 PROVIDES = "sim.tgp.io/provides"
@@ -140,14 +142,14 @@ class Kubelets(Controller):
         run.provides = _says(pod, PROVIDES)
         if run.provides:
             self._machines.provide(run.node, run.provides)
-        lasts = _length(_says(pod, RUN_FOR))
+        lasts = _lasts(pod)
         deadline = pod["spec"].get("activeDeadlineSeconds")
         limits = [length for length in (lasts, deadline) if length is not None]
         run.ends_at = self._loop.time() + min(limits) if limits else None
         return min(limits) if limits else None
 
     def _end(self, key: Key, pod: Json, run: Run) -> float | None:
-        lasts, deadline = _length(_says(pod, RUN_FOR)), pod["spec"].get("activeDeadlineSeconds")
+        lasts, deadline = _lasts(pod), pod["spec"].get("activeDeadlineSeconds")
         code = int(_says(pod, EXIT_CODE) or 0)
         now = self.desk.now_text()
         if deadline is not None and (lasts is None or deadline < lasts):
@@ -215,6 +217,13 @@ def _grace(pod: Json | None) -> int:
 
 def _says(pod: Json, name: str) -> str:
     return str((pod["metadata"].get("annotations") or {}).get(name, ""))
+
+
+def _lasts(pod: Json) -> float | None:
+    """Seconds until it ends by itself; None: it does not."""
+    said = _length(_says(pod, RUN_FOR))
+    programs = [(container.get("command") or [""])[0] for container in pod["spec"]["containers"]]
+    return SHORT_S if said is None and SHORT.issuperset(programs) else said
 
 
 def _restarts(pod: Json, code: int) -> bool:

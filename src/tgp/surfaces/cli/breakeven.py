@@ -1,6 +1,5 @@
 """`tgp breakeven`: rent or own. The arithmetic is a rule's; prices are given, or those of the market right now."""
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -14,6 +13,8 @@ from rich.text import Text
 from tgp.core.model import gpus
 from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
 from tgp.core.rules.breakeven import DAYS_IN_A_YEAR, HOURS_IN_A_DAY, BreakEven, Owning, Renting, break_even, two_digits
+from tgp.surfaces.cli.interrupt import run
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import Column, document, dollars, show, table, terminal_width, usd, wrapped, write
 
 JOB_HOURS = (1, 10, 50)  # a short job, a working day, a training run
@@ -137,7 +138,7 @@ def breakeven(
         raise click.UsageError("--watts and --kwh go together: electricity needs both.")
     owning = Owning(_micro(hardware), watts or 0, _micro(kwh or Fraction(0)))
     model = known_gpu(gpu)
-    prices = Prices(price, "given") if price else asyncio.run(_live(hallway, model))
+    prices = Prices(price, "given") if price else run(_live(hallway, model))
     question = Question(model, owning, prices, hours_per_day)
     if how == "table":
         width = terminal_width()
@@ -147,14 +148,17 @@ def breakeven(
 
 
 def known_gpu(name: str) -> str:
-    """Our name for it, or a usage error with the nearest names."""
-    members = gpus.members(name)
+    """Our name for it, or a usage error with the nearest names. `4090` is enough where only one model can be meant."""
+    meant = gpus.completed(name)
+    if len(meant) > 1:
+        raise click.UsageError(f"{name[:64]!r} could be {', '.join(meant)}: say which.")
+    members = gpus.members(meant[0]) if meant else ()
     if not members:
         near = gpus.nearest(name)
         raise click.UsageError(
             f"No GPU is called {name[:64]!r}." + (f" Did you mean {', '.join(near)}?" if near else "")
         )
-    return members[0] if len(members) == 1 else name
+    return members[0] if len(members) == 1 else meant[0]
 
 
 async def _live(hallway: Hallway, gpu: str) -> Prices:
@@ -170,7 +174,7 @@ def render(question: Question, width: int) -> RenderableType:
     lines = [*_heading(question, width), Text(), *_jobs(found, width), Text()]
     lines += wrapped(_verdict(question, found), width)
     lines += wrapped(f"{_counted(question)} Numbers are rounded to two digits.", width, style="dim")
-    lines += [Text(), Text.assemble(("next: ", "dim"), (f"tgp offers --gpu {question.gpu}", "bold"))]
+    lines += [Text(), *next_lines(f"tgp offers --gpu {question.gpu}")]
     return Group(*lines)
 
 

@@ -1,12 +1,12 @@
 """`tgp check`: would it work? Every key is tried without spending anything."""
 
-import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
 import click
 
 from tgp.surfaces.cli.check_view import CheckRow, Finding, as_document, exit_code, render
+from tgp.surfaces.cli.interrupt import Begun, run
 from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 
 
@@ -54,7 +54,7 @@ def check(
     2          wrong use, or no such kubeconfig
     """  # noqa: D301 - click's own mark for lines that are not wrapped
     with waiting("looking at the cluster and trying every key …"):
-        report = asyncio.run(hallway.check(providers, kubeconfig, context, namespace))
+        report = run(hallway.check(providers, kubeconfig, context, namespace), Begun("Nothing was spent."))
     if how in {"table", "wide"}:
         width = terminal_width()
         show(render(report.rows, report.findings, width, wide=how == "wide"), width)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from tgp.core.model.offer import BootMode
 from tgp.ports.cloud import Right
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import Column, document, dollars, table, usd, wrapped
 from tgp.surfaces.terminal.scene import plain
 
@@ -120,8 +121,7 @@ def render(rows: Sequence[CheckRow], findings: Sequence[Finding], width: int, *,
         lines += [*wrapped(f"Not set up, no key. {told}.", width, rest=INDENT), Text()]
     lines += wrapped(summary(rows, findings), width, style="bold")
     lines += wrapped("Nothing was bought, and nothing was spent.", width, style="dim")
-    if following := next_command(rows, findings):
-        lines.append(Text.assemble(("next: ", "dim"), (following, "bold")))
+    lines += next_lines(next_command(rows, findings))
     return Group(*lines)
 
 

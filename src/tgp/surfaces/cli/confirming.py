@@ -4,8 +4,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import click
-
+from tgp.surfaces.cli.interrupt import answer
 from tgp.surfaces.terminal.scene import plain
 
 
@@ -26,17 +25,14 @@ def agreed(question: str, *, yes: bool) -> bool:
     """`--yes`, or a y typed after the question. Nobody there: no."""
     if yes:
         return True
-    return interactive() and click.confirm(plain(question), default=False, err=True)
+    return interactive() and answer(f"{plain(question)} [y/N]:").lower() in {"y", "yes"}
 
 
 def typed(question: str, expected: str, *, yes: bool) -> bool:
     """`--yes`, or exactly that word typed: too much to be done by a finger that slipped."""
     if yes:
         return True
-    if not interactive():
-        return False
-    said = click.prompt(plain(question), default="", show_default=False, err=True)
-    return bool(said.strip() == expected)
+    return interactive() and answer(f"{plain(question)}:") == expected
 
 
 def confirmed(cluster: str, machines: Iterable[tuple[str, str]], question: str, *, yes: bool) -> Confirmed | None:

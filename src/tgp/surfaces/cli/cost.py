@@ -1,6 +1,5 @@
 """`tgp cost`: what was spent, by month, pool, provider, namespace, class or GPU. It reads the cluster's own records."""
 
-import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -10,6 +9,7 @@ from tgp.api.values import duration
 from tgp.core.rules.bills import BY, Window, costs, lines, month_window, total
 from tgp.core.rules.holdings import holdings, hourly_total
 from tgp.surfaces.cli.cost_view import Bill, as_csv, as_document, render
+from tgp.surfaces.cli.interrupt import run
 from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 from tgp.surfaces.cli.premises import Hallway, cluster_options
 
@@ -67,7 +67,7 @@ def cost(
     if month and since:
         raise click.UsageError("--month or --since, not both.")
     by = by or ("provider" if month or since else "month")
-    bill = asyncio.run(_bill(hallway, (kubeconfig, context, namespace), by, month or since))
+    bill = run(_bill(hallway, (kubeconfig, context, namespace), by, month or since))
     if how == "table":
         width = terminal_width()
         show(render(bill, width), width)

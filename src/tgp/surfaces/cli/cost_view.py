@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tgp.api.values import rfc3339
 from tgp.core.rules.bills import Line, Window
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import Cell, Column, document, dollars, table, usd, wrapped
 from tgp.surfaces.terminal.scene import plain
 
@@ -50,8 +51,7 @@ def render(bill: Bill, width: int) -> Group:
 
 def _nothing(bill: Bill, width: int) -> list[Text]:
     words = "Nothing was spent then." if bill.window != Window() else "Nothing has been spent yet."
-    next_step = Text.assemble(("next: ", "dim"), ("tgp offers", "bold"))
-    return [*wrapped(words, width, style="bold"), *_odd(bill, width), next_step]
+    return [*wrapped(words, width, style="bold"), *_odd(bill, width), *next_lines("tgp offers")]
 
 
 def _odd(bill: Bill, width: int) -> list[Text]:

@@ -3,7 +3,6 @@
 They come from the types in this program, not from files beside it, so they cannot be of another version.
 """
 
-import asyncio
 import difflib
 import json
 from collections.abc import AsyncIterator, Coroutine
@@ -17,6 +16,7 @@ from tgp.api.crds import crds as definitions
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
 from tgp.core.model.key import Key
 from tgp.ports.cluster import Cluster, ClusterError, NotFound
+from tgp.surfaces.cli.interrupt import Begun, run
 
 CONTEXT_LINES = 3
 DIFFERENT = 1  # as diff and kubectl diff end
@@ -70,7 +70,8 @@ def apply(hallway: Hallway, ancestor: bool, kubeconfig: str, context: str) -> No
 
     Fields of ours that another tool has set before, a chart for instance, are taken over.
     """
-    _run(_apply(hallway.cluster(kubeconfig, context), ancestor=ancestor), click.ClickException)
+    begun = Begun()
+    _run(_apply(hallway.cluster(kubeconfig, context), begun, ancestor=ancestor), click.ClickException, begun)
 
 
 @crds.command()
@@ -87,18 +88,19 @@ def diff(hallway: Hallway, ancestor: bool, kubeconfig: str, context: str) -> Non
         raise SystemExit(DIFFERENT)
 
 
-def _run(work: Coroutine[Any, Any, T], refusal: type[click.ClickException]) -> T:
+def _run(work: Coroutine[Any, Any, T], refusal: type[click.ClickException], begun: Begun | None = None) -> T:
     try:
-        return asyncio.run(work)
+        return run(work, begun)
     except ClusterError as error:
         raise refusal(str(error)) from error
 
 
-async def _apply(connecting: AbstractAsyncContextManager[Cluster], *, ancestor: bool) -> None:
+async def _apply(connecting: AbstractAsyncContextManager[Cluster], begun: Begun, *, ancestor: bool) -> None:
     async with connecting as cluster:
         for definition in definitions(ancestor=ancestor):
             name = definition["metadata"]["name"]
             stored = await _stored(cluster, name)
+            begun.words = f"Whether {name} was applied is not known; what is listed above was. Run tgp crds diff."
             await cluster.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
             click.echo(f"{name}: {_what_happens(stored, definition)}")
 

@@ -5,6 +5,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import click
 
@@ -15,6 +16,7 @@ from tgp.ports.cluster import ClusterError
 from tgp.surfaces.cli.confirming import Confirmed, agreed, confirmed, interactive
 from tgp.surfaces.cli.doctor_one import examine
 from tgp.surfaces.cli.doctor_view import Report, as_document, exit_code, render
+from tgp.surfaces.cli.interrupt import Begun, run
 from tgp.surfaces.cli.output import dollars, show, terminal_width, waiting, write
 from tgp.surfaces.cli.premises import Hallway, Premises, cluster_options
 
@@ -57,15 +59,21 @@ def doctor(
     if fix and not yes and not interactive():
         raise click.UsageError("there is nobody to ask here: say --fix --yes.")
     offering = fix or (how == "table" and interactive())
-    report = asyncio.run(
-        _examine(hallway, (kubeconfig, context, namespace), only_orphans=orphans, offering=offering, yes=yes, how=how)
-    )
+    begun, where = Begun(), (kubeconfig, context, namespace)
+    report = run(_examine(hallway, where, begun, only_orphans=orphans, offering=offering, yes=yes, how=how), begun)
     _print(report, how)
     raise SystemExit(exit_code(report))
 
 
 async def _examine(
-    hallway: Hallway, where: tuple[str, str, str], *, only_orphans: bool, offering: bool, yes: bool, how: str
+    hallway: Hallway,
+    where: tuple[str, str, str],
+    begun: Begun,
+    *,
+    only_orphans: bool,
+    offering: bool,
+    yes: bool,
+    how: str,
 ) -> Report:
     async with hallway.premises(*where) as premises:
         with waiting("asking the providers …"):
@@ -77,31 +85,47 @@ async def _examine(
             return report
         if how == "table" and not yes:
             _print(report, how)
-        return await _mended(premises, report, curable, only_orphans=only_orphans, yes=yes)
+        return await _mended(premises, report, curable, begun, only_orphans=only_orphans, yes=yes)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was tried, and what came of it."""
+
+    begun: Begun
+    done: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+
+    def trying(self, name: str) -> None:
+        self.tried.append(name)
+        self.begun.words = (
+            f"Begun: {', '.join(self.tried)} asked to terminate or deleted. That they are gone is not proven: "
+            "tgp doctor shows what is left."
+        )
 
 
 async def _mended(
-    premises: Premises, report: Report, curable: Sequence[Finding], *, only_orphans: bool, yes: bool
+    premises: Premises, report: Report, curable: Sequence[Finding], begun: Begun, *, only_orphans: bool, yes: bool
 ) -> Report:
     ends = [finding.cure for finding in curable if isinstance(finding.cure, EndMachine)]
     nodes = [finding.cure for finding in curable if isinstance(finding.cure, DeleteNode)]
-    done: list[str] = []
-    failed: list[str] = []
+    tally = Tally(begun)
     ending = confirmed(report.survey.cluster, ((one.till, one.instance.id) for one in ends), _question(ends), yes=yes)
     if ending is not None:
-        await _end(premises, ends, ending, done, failed)
+        await _end(premises, ends, ending, tally)
     if nodes and agreed(f"Delete {_nodes(nodes)} from the cluster?", yes=yes):
-        await _delete(premises, nodes, done, failed)
-    if not done and not failed:
+        await _delete(premises, nodes, tally)
+    if not tally.done and not tally.failed:
         return report
     with waiting("looking again …"):
         survey = await _after(premises, ending)
-    return Report(premises.title, survey, findings(survey, only_orphans=only_orphans), tuple(done), tuple(failed))
+    return Report(
+        premises.title, survey, findings(survey, only_orphans=only_orphans), tuple(tally.done), tuple(tally.failed)
+    )
 
 
-async def _end(
-    premises: Premises, ends: Sequence[EndMachine], agreement: Confirmed, done: list[str], failed: list[str]
-) -> None:
+async def _end(premises: Premises, ends: Sequence[EndMachine], agreement: Confirmed, tally: Tally) -> None:
     """Only what is an orphan still: the question may have waited for hours, and a request been restored meanwhile."""
     still = {
         (finding.cure.till, finding.cure.instance.id)
@@ -111,25 +135,27 @@ async def _end(
     for one in ends:
         name = f"{one.instance.id} ({one.till.partition('/')[0]})"
         if (one.till, one.instance.id) not in still:
-            done.append(f"{name} is no orphan any more, and was left alone.")
+            tally.done.append(f"{name} is no orphan any more, and was left alone.")
             continue
+        tally.trying(name)
         try:
             await premises.end(one.till, one.instance, agreement)
         except (CloudError, TimeoutError) as error:
             why = str(error) or "no answer came"
-            failed.append(f"{name} could not be ended: {why}. It may cost on.")
+            tally.failed.append(f"{name} could not be ended: {why}. It may cost on.")
         else:
-            done.append(f"The end of {name} was asked for.")
+            tally.done.append(f"The end of {name} was asked for.")
 
 
-async def _delete(premises: Premises, nodes: Sequence[DeleteNode], done: list[str], failed: list[str]) -> None:
+async def _delete(premises: Premises, nodes: Sequence[DeleteNode], tally: Tally) -> None:
     for one in nodes:
+        tally.trying(f"node/{one.node.name}")
         try:
             await premises.delete_node(one.node)
         except ClusterError as error:
-            failed.append(f"Node {one.node.name} could not be deleted: {error}.")
+            tally.failed.append(f"Node {one.node.name} could not be deleted: {error}.")
         else:
-            done.append(f"Node {one.node.name} was deleted.")
+            tally.done.append(f"Node {one.node.name} was deleted.")
 
 
 async def _after(premises: Premises, ending: Confirmed | None) -> Survey:

@@ -1,6 +1,5 @@
 """`tgp doctor node/NAME | request/NAME`: one machine, link by link. It only looks."""
 
-import asyncio
 from difflib import get_close_matches
 
 import click
@@ -9,6 +8,7 @@ from tgp.core.model.key import Key
 from tgp.core.model.survey import Survey
 from tgp.core.rules.mesh.way import Target, find, links
 from tgp.surfaces.cli.doctor_one_view import Examination, as_document, exit_code, render
+from tgp.surfaces.cli.interrupt import run
 from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 from tgp.surfaces.cli.premises import Hallway
 from tgp.surfaces.cli.request_name import OURS, read_name
@@ -26,7 +26,7 @@ class NotThere(click.ClickException):
 def examine(hallway: Hallway, where: tuple[str, str, str], what: str, how: str) -> int:
     """Prints it; gives the exit code."""
     node, request = _meant(what)
-    examination = asyncio.run(_look(hallway, where, node, request))
+    examination = run(_look(hallway, where, node, request))
     if how == "table":
         width = terminal_width()
         show(render(examination, width), width)

@@ -7,6 +7,7 @@ from rich.console import Group
 from rich.text import Text
 
 from tgp.core.rules.mesh.way import Link
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import document, wrapped
 from tgp.surfaces.terminal.scene import plain
 
@@ -45,7 +46,7 @@ def render(examination: Examination, width: int) -> Group:
             lines += wrapped(link.mend, width, first=" " * len(start) + "mend: ", rest=" " * (len(start) + 6))
     lines += [Text(), *wrapped(summary(examination), width, style="bold")]
     if examination.following:
-        lines.append(Text.assemble(("next: ", "dim"), (plain(examination.following), "bold")))
+        lines += next_lines(examination.following)
     return Group(*lines)
 
 
@@ -56,6 +57,8 @@ def summary(examination: Examination) -> str:
     unknown = [link.name for link in examination.links if link.ok is None]
     if unknown:
         return f"What could be seen is well; nobody can tell about: {', '.join(unknown)}."
+    if len(examination.links) == 1:  # there is no machine to look at
+        return f"All well: {examination.links[0].words}."
     return "All well, from the request to the kubelet."
 
 

@@ -11,6 +11,7 @@ from tgp.core.model.survey import Survey
 from tgp.core.rules.checkup import EndMachine, Finding
 from tgp.core.rules.holdings import holdings, hourly_total
 from tgp.surfaces.cli.holdings_view import costing, machine_item
+from tgp.surfaces.cli.next_step import as_called, next_lines
 from tgp.surfaces.cli.output import document, dollars, usd, wrapped
 from tgp.surfaces.terminal.scene import plain
 
@@ -52,8 +53,7 @@ def render(report: Report, width: int) -> Group:
     for words in report.failed:
         lines += wrapped(words, width, first="✗ ", rest=INDENT, style="red")
     lines += wrapped(summary(report), width, style="bold")
-    if command := next_command(report):
-        lines.append(Text.assemble(("next: ", "dim"), (command, "bold")))
+    lines += next_lines(next_command(report))
     return Group(*lines)
 
 
@@ -119,7 +119,7 @@ def _block(finding: Finding, width: int) -> list[Text]:
         title.append(f"  ${dollars(finding.hourly_microusd)} an hour", style)
     lines = [title, *wrapped(finding.words, width, first=INDENT, rest=INDENT)]
     if finding.mend:
-        lines.append(Text.assemble((f"{INDENT}mend: ", "dim"), plain(finding.mend)))
+        lines.append(Text.assemble((f"{INDENT}mend: ", "dim"), as_called(finding.mend)))
     return lines
 
 

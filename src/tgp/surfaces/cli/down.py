@@ -25,6 +25,7 @@ from tgp.ports.cluster import ClusterError
 from tgp.ports.http import HttpError
 from tgp.surfaces.cli.confirming import Confirmed, confirmed, interactive, typed
 from tgp.surfaces.cli.down_view import Outcome, as_document, blind, exit_code, plan, remaining, render
+from tgp.surfaces.cli.interrupt import Begun, run
 from tgp.surfaces.cli.output import dollars, show, terminal_width, waiting, write
 from tgp.surfaces.cli.premises import Hallway, Premises, cluster_options
 from tgp.surfaces.terminal.scene import plain
@@ -36,10 +37,7 @@ DIRECT_LASTS = timedelta(minutes=10)  # from the moment that ends were asked for
 FEWEST_LISTS = 2  # that show nothing, a listing lag apart
 
 KEYLESS = "a key is missing, so not everybody could be asked"
-INTERRUPTED = (
-    "interrupted, and nothing is proven. What was begun goes on: requests that were deleted are given back by the "
-    "operator, and a hold stays until tgp release. See tgp doctor."
-)
+NOT_BEGUN = "Nothing was held, deleted or terminated."
 
 
 def _length(_ctx: click.Context, _param: click.Parameter, value: str) -> timedelta:
@@ -82,10 +80,8 @@ def down(
     Ends with 0 only when that was seen. The hold stays: `tgp release` takes it off.
     """
     wish = Wish(0.0 if direct else direct_after.total_seconds(), yes)
-    try:
-        outcome = asyncio.run(_down(hallway, (kubeconfig, context, namespace), wish, how))
-    except KeyboardInterrupt:
-        raise click.ClickException(INTERRUPTED) from None
+    begun = Begun(NOT_BEGUN)
+    outcome = run(_down(hallway, (kubeconfig, context, namespace), wish, how, begun), begun)
     if how == "table":
         width = terminal_width()
         show(render(outcome, width), width)
@@ -102,7 +98,7 @@ class Wish:
     yes: bool
 
 
-async def _down(hallway: Hallway, where: tuple[str, str, str], wish: Wish, how: str) -> Outcome:
+async def _down(hallway: Hallway, where: tuple[str, str, str], wish: Wish, how: str, begun: Begun) -> Outcome:
     async with hallway.premises(*where) as premises:
         with waiting("asking the providers …"):
             survey = await premises.survey()
@@ -111,7 +107,7 @@ async def _down(hallway: Hallway, where: tuple[str, str, str], wish: Wish, how: 
             (show if how == "table" else _aside)(plan(premises.title, survey, width), width)
         _agree(premises.title, wish)
         with _telling() as teller:
-            return await Farewell(premises, survey, wish, teller).take()
+            return await Farewell(premises, survey, wish, teller, begun).take()
 
 
 def _agree(title: str, wish: Wish) -> None:
@@ -171,10 +167,13 @@ def _telling() -> Iterator[Teller]:
 class Farewell:
     """One walk from a held cluster to an empty one. It ends: each wait has a bound."""
 
-    def __init__(self, premises: Premises, survey: Survey, wish: Wish, teller: Teller) -> None:
+    def __init__(self, premises: Premises, survey: Survey, wish: Wish, teller: Teller, begun: Begun) -> None:
         self._premises = premises
         self._wish = wish
         self._teller = teller
+        self._begun = begun
+        self._deleted: set[str] = set()
+        self._ended: set[str] = set()
         self._survey = survey
         self._again = written_again(survey)
         self._seen: dict[str, Holding] = {}
@@ -185,6 +184,7 @@ class Farewell:
         self._note(survey)
 
     async def take(self) -> Outcome:
+        self._note_begun()
         if self._survey.hold is None:
             await self._premises.hold(new_hold(REASON, self._survey.now))  # first, so that nothing is bought meanwhile
         loop = asyncio.get_running_loop()
@@ -224,6 +224,8 @@ class Farewell:
         """Each time: whoever wrote another one meanwhile wanted a machine. What has ended is left as it is."""
         for record in self._survey.requests:
             if lives(record) and not record.deleting:
+                self._deleted.add(str(record.key))
+                self._note_begun()
                 await self._premises.delete_request(record)
 
     def _note(self, survey: Survey) -> None:
@@ -271,10 +273,23 @@ class Farewell:
         for one in self._endable():
             assert one.instance is not None, "only what is listed can be ended"
             if (one.till, one.instance.id) in agreement.machines:
+                self._ended.add(one.name)
+                self._note_begun()
                 try:
                     await self._premises.end(one.till, one.instance, agreement)
                 except (CloudError, TimeoutError) as error:
                     self._troubles[one.name] = str(error) or "no answer"
+
+    def _note_begun(self) -> None:
+        """What Ctrl-C would leave behind from here on."""
+        steps = ["purchases are held until tgp release"]
+        steps += (
+            [f"{_many(len(self._deleted), 'request')} deleted, which the operator finishes"] if self._deleted else []
+        )
+        steps += [f"{_many(len(self._ended), 'machine')} asked to terminate"] if self._ended else []
+        self._begun.words = (
+            f"Begun: {', '.join(steps)}. That everything is gone is not proven: tgp doctor shows what runs."
+        )
 
     def _why(self, words: str) -> str:
         troubles = "; ".join(f"{name}: {why}" for name, why in sorted(self._troubles.items()))
@@ -289,3 +304,7 @@ class Farewell:
     def _outcome(self, *, proven: bool = False, gave_up: str = "") -> Outcome:
         bill = tuple(sorted(self._seen.values(), key=lambda one: (one.name, one.place)))
         return Outcome(self._premises.title, self._survey, proven, bill, gave_up, self._again)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -11,6 +11,7 @@ from tgp.core.model.survey import Inspection, Survey
 from tgp.core.rules.buyers import Buyer, written_again
 from tgp.core.rules.holdings import Holding, holdings, hourly_total, lives
 from tgp.surfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import document, dollars, usd, wrapped
 
 PROVEN = 0
@@ -102,7 +103,7 @@ def render(outcome: Outcome, width: int) -> Group:
         lines += wrapped("The hold stays, so nothing is bought again: tgp release takes it off.", width)
     if outcome.again:
         lines += [*wrapped("Released, these would buy again:", width), *buyers_lines(outcome.again, width)]
-    lines.append(Text.assemble(("next: ", "dim"), ("tgp cost" if outcome.proven else "tgp doctor", "bold")))
+    lines += next_lines("tgp cost" if outcome.proven else "tgp doctor")
     return Group(*lines)
 
 

@@ -1,6 +1,5 @@
 """`tgp hold` and `tgp release`: the brake. Held, nothing is bought; giving back goes on."""
 
-import asyncio
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,6 +14,8 @@ from tgp.core.rules.buyers import Buyer, buyers, unsuspended
 from tgp.core.rules.holdings import holdings, hourly_total
 from tgp.surfaces.cli.confirming import agreed
 from tgp.surfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
+from tgp.surfaces.cli.interrupt import Begun, run
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import document, show, terminal_width, usd, wrapped, write
 from tgp.surfaces.cli.premises import Hallway, Premises, cluster_options
 
@@ -33,6 +34,7 @@ OTHER_WORDS = (
     "pod",
 )
 OUTPUTS = ("table", "json", "yaml")
+UNSURE = "Whether purchases are held now is not known: tgp hold --status"
 
 _output = click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
 
@@ -58,21 +60,23 @@ def hold(
     With class/NAME only that class stops buying (its spec.suspend). What is held already stays held, and is told.
     """
     _refuse_other_targets(words)
-    asyncio.run(_hold(hallway, words, (kubeconfig, context, namespace), how, status=status))
+    begun = Begun()
+    run(_hold(hallway, words, (kubeconfig, context, namespace), how, begun, status=status), begun)
 
 
 async def _hold(
-    hallway: Hallway, words: tuple[str, ...], where: tuple[str, str, str], how: str, *, status: bool
+    hallway: Hallway, words: tuple[str, ...], where: tuple[str, str, str], how: str, begun: Begun, *, status: bool
 ) -> None:
     node_class = _class_named(words)
     async with hallway.premises(*where) as premises:
         before = await premises.survey(ask=False)
         if status:
             said = standing(before)
-        elif node_class:
-            said = await _suspend(premises, before, node_class)
         else:
-            said = await _brake(premises, before, " ".join(words))
+            begun.words = UNSURE
+            said = await (
+                _suspend(premises, before, node_class) if node_class else _brake(premises, before, " ".join(words))
+            )
         after = before if status else await premises.survey(ask=False)
     _print(after, said, how, command="tgp release" if after.hold else "")
 
@@ -106,10 +110,13 @@ def release(
     node_class = _class_named(words)
     if words and not node_class:
         raise click.UsageError(f"{words[0]!r} cannot be released: say class/NAME, or nothing for everything.")
-    asyncio.run(_release(hallway, node_class, (kubeconfig, context, namespace), how, yes=yes))
+    begun = Begun("Nothing was released.")
+    run(_release(hallway, node_class, (kubeconfig, context, namespace), how, begun, yes=yes), begun)
 
 
-async def _release(hallway: Hallway, node_class: str, where: tuple[str, str, str], how: str, *, yes: bool) -> None:
+async def _release(
+    hallway: Hallway, node_class: str, where: tuple[str, str, str], how: str, begun: Begun, *, yes: bool
+) -> None:
     async with hallway.premises(*where) as premises:
         survey = await premises.survey(ask=False)
         if node_class and not _is_suspended(survey, node_class):
@@ -118,6 +125,7 @@ async def _release(hallway: Hallway, node_class: str, where: tuple[str, str, str
             said = standing(survey)
         else:
             _ask_first(survey, node_class, yes=yes)
+            begun.words = UNSURE
             if node_class:
                 await premises.suspend(node_class, suspended=False)
             else:
@@ -196,8 +204,7 @@ def _print(survey: Survey, said: str, how: str, command: str) -> None:
     if may_buy:
         head = "These wait, and buy once released:" if survey.hold is not None else "These may buy:"
         lines += [Text(head), *buyers_lines(may_buy, width)]
-    if command:
-        lines.append(Text.assemble(("next: ", "dim"), (command, "bold")))
+    lines += next_lines(command)
     show(Group(*lines), width)
 
 

@@ -1,6 +1,5 @@
 """`tgp mesh policy`: the access rules that a class needs in its tailnet, to paste into one's own."""
 
-import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from tgp.core.rules.mesh.choice import mesh_of
 from tgp.core.rules.mesh.policy import CONTROL_PLANE_TAG, NODE_TAG, OPERATOR_TAG, Names, as_acls, as_grants, policy_for
 from tgp.core.rules.talos.sheets import configs_of
 from tgp.surfaces.cli.class_file import one_class
+from tgp.surfaces.cli.interrupt import run
 from tgp.surfaces.cli.output import waiting
 from tgp.surfaces.cli.premises import cluster_options
 
@@ -76,7 +76,7 @@ def policy(
         settings = _settings(one_class(class_file))
     elif node_class:
         with waiting("asking the cluster …"):
-            settings = _settings(asyncio.run(_read(hallway.talos(kubeconfig, context, namespace), node_class)))
+            settings = _settings(run(_read(hallway.talos(kubeconfig, context, namespace), node_class)))
     backend = Backend(form) if form else settings.backend
     made = policy_for(settings, Names(operator_tag, control_plane_tag, node_tag))
     click.echo(FORMS[backend](made), nl=False)

@@ -11,7 +11,9 @@ import click
 from tgp.core.model.offer import BootMode
 from tgp.core.model.prices import NotAPrice, hourly_microusd
 from tgp.surfaces.cli.breakeven import known_gpu
-from tgp.surfaces.cli.offers_view import SHOWN, Notes, OfferRow, as_document, render
+from tgp.surfaces.cli.interrupt import Begun, run
+from tgp.surfaces.cli.offers_by_gpu import models_document, models_of, render_models
+from tgp.surfaces.cli.offers_view import SHOWN, Notes, OfferRow, as_document, folded, render
 from tgp.surfaces.cli.output import UNBOUNDED, show, terminal_width, waiting, write
 
 LOOK_EVERY = 5.0  # seconds between two frames of --watch; the book behind it has its own pace
@@ -32,6 +34,7 @@ class Question:
     spot: bool | None = None  # None: both kinds
     providers: tuple[str, ...] = ()
     talos: bool = False  # only what could become a node of a Talos cluster
+    min_vram_gib: int = 0  # of one GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,13 @@ def _price(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="us, eu-west, … Repeatable.")
 @click.option("--spot/--no-spot", default=None, help="Only spot, or only on-demand. Default: both.")
 @click.option("--provider", "providers", multiple=True, metavar="NAME", help="Only these. Repeatable.")
-@click.option("--join", type=click.Choice(["talos"]), help="Only what could become a node of a Talos cluster.")
+@click.option("--min-vram", type=click.IntRange(0, 1024), default=0, metavar="GIB", help="Memory of one GPU, at least.")
+@click.option(
+    "--join",
+    type=click.Choice(["talos", "any"]),
+    help="talos: only what could become a node; any: containers among the rows, too. Default: containers in one line.",
+)
+@click.option("--group-by", "group", type=click.Choice(["gpu"]), help="One row for each model.")
 @click.option("--limit", type=click.IntRange(0), help=f"The best so many; 0: all. Default: {SHOWN} in a table.")
 @click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
 @click.option("-w", "--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
@@ -80,7 +89,9 @@ def offers(
     regions: tuple[str, ...],
     spot: bool | None,
     providers: tuple[str, ...],
+    min_vram: int,
     join: str | None,
+    group: str | None,
     limit: int | None,
     how: str,
     watch: bool,
@@ -91,47 +102,75 @@ def offers(
     Ends with 1 where nothing fits.
     """
     models = tuple(known_gpu(gpu) for gpu in gpus)
-    question = Question(models, count, max_price, regions, spot, providers, talos=join is not None)
-    try:
-        found = asyncio.run(_answer(hallway, question, how, limit, watch=watch))
-    except KeyboardInterrupt:
-        if not watch:
-            raise
-        return  # whoever watches ends it so
-    if not found:
+    question = Question(
+        models, count, max_price, regions, spot, providers, talos=join == "talos", min_vram_gib=min_vram
+    )
+    form = Form(how, limit, watch=watch, fold=join is None, by_gpu=group is not None)
+    if not run(_answer(hallway, question, form), Begun("Nothing was bought.")):
         raise SystemExit(NOTHING_FITS)
 
 
-async def _answer(hallway: Hallway, question: Question, how: str, limit: int | None, *, watch: bool) -> bool:
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How it is shown."""
+
+    how: str
+    limit: int | None
+    watch: bool
+    fold: bool  # what cannot join in one line
+    by_gpu: bool  # one row for each model
+
+    @property
+    def for_people(self) -> bool:
+        return self.how in {"table", "wide"}
+
+    @property
+    def rows(self) -> int:
+        """How many to print; 0: all. A table that is watched stays on the screen, with what is said below it."""
+        if self.limit is not None or not self.for_people:
+            return self.limit or 0
+        return min(SHOWN, max(get_terminal_size().lines - BELOW_ROWS, FEWEST)) if self.watch else SHOWN
+
+
+async def _answer(hallway: Hallway, question: Question, form: Form) -> bool:
     async with hallway.market(question.providers) as market:
         while True:
             with waiting("asking the providers …"):
                 answer = advised(await market.look(question), question)
-            if watch and how in {"table", "wide"}:
+            if form.watch and form.for_people:
                 click.clear()
-            _print(answer, how, _fitting(limit, how, watch=watch))
-            if not watch:
+            _print(answer, form)
+            if not form.watch:
                 return bool(answer.rows)
             await asyncio.sleep(LOOK_EVERY)
 
 
-def _fitting(limit: int | None, how: str, *, watch: bool) -> int:
-    """How many rows to print; 0: all. A table that is watched stays on the screen, with what is said below it."""
-    if limit is not None or how not in {"table", "wide"}:
-        return limit or 0
-    return min(SHOWN, max(get_terminal_size().lines - BELOW_ROWS, FEWEST)) if watch else SHOWN
-
-
-def _print(answer: Answer, how: str, limit: int) -> None:
-    rows = answer.rows[:limit] if limit else answer.rows
-    if how in {"json", "yaml"}:
-        write(as_document(rows, answer.notes), how)
-    elif how == "name":
-        for row in rows:
+def _print(answer: Answer, form: Form) -> None:
+    rows, notes, limit = answer.rows, answer.notes, form.rows
+    if form.by_gpu:
+        _print_models(answer, form)
+    elif form.how in {"json", "yaml"}:
+        write(as_document(rows[:limit] if limit else rows, notes), form.how)
+    elif form.how == "name":
+        for row in rows[:limit] if limit else rows:
             click.echo(row.name)
     else:
-        width, wide = terminal_width(), how == "wide"
-        show(render(answer.rows, answer.notes, width, wide=wide, limit=limit), UNBOUNDED if wide else width)
+        width, wide = terminal_width(), form.how == "wide"
+        shown, notes = folded(rows, notes) if form.fold else (rows, notes)
+        show(render(shown, notes, width, wide=wide, limit=limit), UNBOUNDED if wide else width)
+
+
+def _print_models(answer: Answer, form: Form) -> None:
+    rows, notes = folded(answer.rows, answer.notes) if form.fold else (answer.rows, answer.notes)
+    models = models_of(rows)[: form.limit or None]
+    if form.how in {"json", "yaml"}:
+        write(models_document(models), form.how)
+    elif form.how == "name":
+        for model in models:
+            click.echo(model.gpu)
+    else:
+        width = terminal_width()
+        show(render_models(models, notes, width), width)
 
 
 def advised(answer: Answer, question: Question) -> Answer:
@@ -155,7 +194,7 @@ def _looser(question: Question) -> str:
     """The same question without its narrowest rules; the GPU is what people want most."""
     if question.max_hourly_microusd is not None:
         return _options(replace(question, max_hourly_microusd=None))
-    if question.regions or question.providers or question.count or question.spot is not None:
+    if question.regions or question.providers or question.count or question.spot is not None or question.min_vram_gib:
         return _options(Question(gpus=question.gpus, talos=question.talos))
     return _options(Question(gpus=question.gpus)) if question.talos else ""
 
@@ -166,5 +205,6 @@ def _options(question: Question) -> str:
     words += [f"--region {region}" for region in question.regions]
     words += [] if question.spot is None else ["--spot" if question.spot else "--no-spot"]
     words += [f"--provider {provider}" for provider in question.providers]
+    words += [f"--min-vram {question.min_vram_gib}"] if question.min_vram_gib else []
     words += ["--join talos"] if question.talos else []
     return "".join(f" {word}" for word in words)

@@ -5,7 +5,7 @@ what it costs, how sure it is, and how it could join.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from tgp.core.model.offer import BootMode, Offer, Stock
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import (
     GAP,
     TIGHT_GAP,
@@ -80,6 +81,7 @@ class OfferRow:
     failed_seconds_ago: float | None = None  # we tried to rent it, in vain; None: not lately
     priced_on: str = ""  # not empty: the price is from a table of that date
     left: int | None = None  # how many; None: not told
+    joins: bool = True  # could a machine of it become a node of a Talos cluster?
     virtual: bool = False  # a marketplace's virtual machine, beside the container that the same host offers
 
     @property
@@ -118,6 +120,7 @@ def row_of(
         age_seconds=age_seconds,
         stock=offer.stock,
         boot=offer.boot,
+        joins=offer.boot is not BootMode.CONTAINER,
         failed_seconds_ago=failed_seconds_ago,
         priced_on=priced_on,
         left=offer.left,
@@ -151,6 +154,7 @@ class Notes:
     no_key: tuple[NoKey, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     advice: tuple[str, ...] = ()  # about the question itself
+    folded: int = 0  # offers that could not become a node, and are not among the rows
     next_command: str = ""
 
 
@@ -162,7 +166,7 @@ def render(rows: Sequence[OfferRow], notes: Notes, width: int, *, wide: bool = F
         columns = _wide(shown) if wide else columns_within(shown, width)
         lines += table(columns, UNBOUNDED if wide else width)
     else:
-        known = bool(notes.passed_over or notes.dropped)
+        known = bool(notes.passed_over or notes.dropped or notes.folded)
         lines.append(Text("Nothing on sale fits." if known else "No offers are known.", style="bold"))
     return Group(*lines, Text(), *footer(rows, len(shown), notes, width, legend=not wide))
 
@@ -180,6 +184,12 @@ def as_document(rows: Sequence[OfferRow], notes: Notes) -> dict[str, Any]:
         ],
         advice=list(notes.advice),
     )
+
+
+def folded(rows: Sequence[OfferRow], notes: Notes) -> tuple[tuple[OfferRow, ...], Notes]:
+    """Only what can become a node, and how many cannot; all of them where none can."""
+    joining = tuple(row for row in rows if row.joins)
+    return (joining, replace(notes, folded=len(rows) - len(joining))) if joining else (tuple(rows), notes)
 
 
 def _item(row: OfferRow) -> dict[str, Any]:
@@ -293,6 +303,7 @@ def footer(rows: Sequence[OfferRow], shown: int, notes: Notes, width: int, *, le
     lines: list[Text] = []
     if shown:
         lines += wrapped(_tally(rows, shown), width, rest=INDENT)
+    lines += fold_line(notes.folded, width)
     for words, counts in (("Left out", notes.passed_over), ("Not listed", notes.dropped)):
         if counts:
             lines += wrapped(f"{words}: {_list(counts)}.", width, rest=INDENT)
@@ -307,9 +318,13 @@ def footer(rows: Sequence[OfferRow], shown: int, notes: Notes, width: int, *, le
         lines += wrapped(UNPROVEN, width, rest=INDENT, style="dim")
     if legend and BootMode.CONTAINER in boots:
         lines += wrapped(CONTAINERS, width, rest=INDENT, style="dim")
-    if notes.next_command:
-        lines.append(Text.assemble(("next: ", "dim"), (plain(notes.next_command), "bold")))
+    lines += next_lines(notes.next_command)
     return lines
+
+
+def fold_line(count: int, width: int) -> list[Text]:
+    words = f"+ {count:,} container offer{'' if count == 1 else 's'}, which cannot join a Talos cluster: --join any"
+    return wrapped(words, width, rest=INDENT, style="dim") if count else []
 
 
 def _tally(rows: Sequence[OfferRow], shown: int) -> str:

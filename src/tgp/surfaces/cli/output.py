@@ -135,6 +135,10 @@ def waiting(words: str) -> Iterator[None]:
         yield
 
 
+def _utf8() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
+
+
 def document(kind: str, **content: Any) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": kind, **content}
 
@@ -142,7 +146,7 @@ def document(kind: str, **content: Any) -> dict[str, Any]:
 def write(value: dict[str, Any], how: str) -> None:
     """As `json` or `yaml`."""
     if how == "json":
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(value, indent=2, ensure_ascii=not _utf8()))
         return
     from tgp.api.crds import as_yaml  # brings all kinds along: not for a table
 

@@ -1,7 +1,5 @@
 """`tgp rent`: one machine for now. It shows what it would rent, asks, and writes a GPURequest; the operator rents."""
 
-import asyncio
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -9,6 +7,7 @@ from typing import Any, Protocol
 
 import click
 
+from tgp.api.crds import as_yaml
 from tgp.api.decoding import strict
 from tgp.api.problem import Invalid, Problem
 from tgp.api.request import GPURequest
@@ -17,11 +16,17 @@ from tgp.core.rules.beyond_crd import request_problems
 from tgp.core.rules.costs import cents
 from tgp.ports.cluster import ClusterError
 from tgp.surfaces.cli.breakeven import known_gpu
+from tgp.surfaces.cli.confirming import agreed, interactive
+from tgp.surfaces.cli.interrupt import Begun, Interrupted, run
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import show, terminal_width, waiting, write
-from tgp.surfaces.cli.rent_view import Plan, as_document, render
+from tgp.surfaces.cli.rent_view import Plan, as_document, job_for, render
 
 CONFIRMED_PERCENT = 110  # of the price that was shown: above it nothing is rented, unless --max-price says otherwise
-NOTHING_FITS = 3  # of --dry-run; 1 is a refusal, 2 wrong use
+DECLINED = 1  # so is a refusal of the cluster; 2 is wrong use
+NOTHING_FITS = 3  # of --dry-run
+START = "---\n"  # of a YAML document
+NOT_BEGUN = "No request was created, and nothing is rented."
 NOBODY = '"", '  # among supported values: the API's way to say "any", which a flag says by its absence
 FLAGS = {  # the field a problem names → what somebody typed
     "metadata": "--name",
@@ -33,6 +38,7 @@ FLAGS = {  # the field a problem names → what somebody typed
     "spec.provider": "--provider",
     "spec.regions": "--region",
     "spec.spot": "--spot",
+    "spec.exclusive": "--exclusive",
     "spec.nodeClassRef.name": "--class",
     "spec.maxLifetime": "--for",
     "spec.idleTimeout": "--idle",
@@ -71,6 +77,11 @@ class Hallway(Protocol):
 @click.option("--provider", default="", metavar="NAME", help="From this one only. Default: from the best.")
 @click.option("--region", "regions", multiple=True, metavar="REGION", help="us, eu-west, … Repeatable.")
 @click.option("--spot", is_flag=True, help="A machine that the provider may take back, where the class allows it.")
+@click.option(
+    "--exclusive/--shared",
+    default=None,
+    help="Keep it for pods made for this machine, or let every pod that tolerates rented machines in. Default: asks.",
+)
 @click.option("--class", "node_class", default="", metavar="NAME", help="The GPUNodeClass. Default: the default one.")
 @click.option("--for", "lifetime", metavar="LENGTH", help="Give it back after that long: 4h, Never.  [default: 24h]")
 @click.option("--idle", metavar="LENGTH", help="Give it back when unused for that long: 30m, Never.  [default: 30m]")
@@ -91,6 +102,7 @@ def rent(
     provider: str,
     regions: tuple[str, ...],
     spot: bool,
+    exclusive: bool | None,
     node_class: str,
     lifetime: str | None,
     idle: str | None,
@@ -116,15 +128,17 @@ def rent(
         provider=provider,
         regions=regions,
         spot=spot,
+        exclusive=bool(exclusive),
         node_class=node_class,
         lifetime=lifetime,
         idle=idle,
     )
     checked(manifest_of(name or "checked", namespace or "default", spec))  # wrong use is told before anybody is asked
-    code = asyncio.run(
-        _rent(hallway.requests(kubeconfig, context), name, namespace, spec, dry_run=dry_run, yes=yes, how=how)
-    )
-    raise SystemExit(code)
+    begun = Begun(NOT_BEGUN)
+    if exclusive is None and not (yes or dry_run) and interactive():
+        spec |= {"exclusive": True} if _alone() else {}
+    work = _rent(hallway.requests(kubeconfig, context), name, namespace, spec, begun, dry_run=dry_run, yes=yes, how=how)
+    raise SystemExit(run(work, begun))
 
 
 async def _rent(
@@ -132,6 +146,7 @@ async def _rent(
     name: str,
     namespace: str,
     spec: Mapping[str, Any],
+    begun: Begun,
     *,
     dry_run: bool,
     yes: bool,
@@ -155,7 +170,14 @@ async def _rent(
             return 0 if plan.fits else NOTHING_FITS
         if how == "text":
             _print(plan, manifest, how, created=False)
-        _ask(plan, yes=yes)
+        if not _agreed(plan, yes=yes):
+            click.echo(NOT_BEGUN, err=True)
+            return DECLINED
+        meta = manifest["metadata"]
+        begun.words = (
+            f"Whether request {meta['namespace']}/{meta['name']} was created is not known; if it was, its machine is "
+            f"rented. Look before you rent again: kubectl get gpurequest {meta['name']} -n {meta['namespace']}"
+        )
         try:
             await desk.create(manifest)
         except ClusterError as error:
@@ -199,6 +221,7 @@ def spec_of(
     provider: str = "",
     regions: tuple[str, ...] = (),
     spot: bool = False,
+    exclusive: bool = False,
     node_class: str = "",
     lifetime: str | None = None,
     idle: str | None = None,
@@ -209,6 +232,7 @@ def spec_of(
     spec |= {"provider": provider} if provider else {}
     spec |= {"regions": list(dict.fromkeys(regions))} if regions else {}
     spec |= {"spot": True} if spot else {}
+    spec |= {"exclusive": True} if exclusive else {}
     spec |= {"maxHourlyPrice": max_price.removeprefix("$")} if max_price is not None else {}
     spec |= {"maxLifetime": lifetime} if lifetime is not None else {}
     spec |= {"idleTimeout": idle} if idle is not None else {}
@@ -232,16 +256,21 @@ def _print(plan: Plan, manifest: dict[str, Any], how: str, *, created: bool) -> 
         write(manifest if how == "yaml" else as_document(plan, created=created), how)
 
 
-def _ask(plan: Plan, *, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
+def _alone() -> bool:
+    try:
+        return agreed("Keep other pods off the machine (exclusive)?", yes=False)
+    except click.Abort:
+        raise Interrupted(NOT_BEGUN) from None
+
+
+def _agreed(plan: Plan, *, yes: bool) -> bool:
+    if not (yes or interactive()):
         raise click.UsageError("nobody is there to be asked: add --yes to create it, or --dry-run to only look.")
     question = "Rent it?"
     if not plan.fits or plan.stopped:
         now = "It would not be rented now." if plan.fits else "Nothing fits now."
         question = f"{now} Create the request all the same, and let it wait?"
-    click.confirm(question, default=False, abort=True, err=True)
+    return agreed(question, yes=yes)
 
 
 def _created(plan: Plan, manifest: dict[str, Any], how: str) -> None:
@@ -250,5 +279,7 @@ def _created(plan: Plan, manifest: dict[str, Any], how: str) -> None:
         _print(plan, manifest, how, created=True)
         return
     click.echo(f"gpurequest.tgp.io/{meta['name']} created in namespace {meta['namespace']}")
+    click.echo(f"\nA Job that runs on this machine:\n\n{as_yaml(job_for(plan)).partition(START)[2]}")
     verb = "watch" if plan.fits and not plan.stopped else "why"
-    click.echo(f"next: tgp {verb} request/{meta['namespace']}/{meta['name']}")
+    for line in next_lines(f"tgp {verb} request/{meta['namespace']}/{meta['name']}"):
+        click.echo(line.plain)

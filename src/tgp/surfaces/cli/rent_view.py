@@ -13,7 +13,10 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.values import go_duration, rfc3339
 from tgp.core.model.book import Row
+from tgp.core.model.gpus import resource_name
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
+from tgp.core.model.taints import Taint
+from tgp.core.rules.device_plugin import REQUEST
 from tgp.core.rules.limits import Holding, headroom_microusd
 from tgp.core.rules.purchase import Buy, Choice, life_of, price_cap
 from tgp.surfaces.cli.foreign import foreign_provider
@@ -23,6 +26,11 @@ from tgp.surfaces.cli.output import dollars as digits
 from tgp.surfaces.cli.story import sentences
 from tgp.surfaces.terminal.scene import age, plain
 
+LONGEST_JOB = 63  # its pods carry its name as a label
+PROOFS = {  # what shows its GPUs, by the resource they are
+    "nvidia.com/gpu": ("nvidia/cuda:12.8.1-base-ubuntu24.04", "nvidia-smi"),
+    "amd.com/gpu": ("rocm/rocm-terminal:6.4.1", "rocm-smi"),
+}
 LABEL = 12  # columns of a line's first word
 DAY = timedelta(hours=24)
 HOUR = timedelta(hours=1)
@@ -54,6 +62,7 @@ class Plan:
     unwilling: str = ""  # why this class would not buy it, or not now; empty: it would
     notes: tuple[str, ...] = field(default=())
     cap_is_ours: bool = False  # maxHourlyPrice follows from the price that is shown: nobody typed it
+    taints: tuple[Taint, ...] = ()  # of the Node it would become
 
     @property
     def fits(self) -> bool:
@@ -205,8 +214,44 @@ def as_document(plan: Plan, *, created: bool) -> dict[str, Any]:
             }
             for each in plan.told
         ],
+        exclusive=plan.request.spec.exclusive,
+        job=job_for(plan),
         notes=[plain(note) for note in plan.notes],
     )
+
+
+def job_for(plan: Plan) -> dict[str, Any]:
+    """A small Job that runs on this machine and on no other: what a pod needs for it, to be copied."""
+    request = plan.request
+    offer = plan.choice.offer if isinstance(plan.choice, Buy) else None
+    resource = resource_name(offer.gpu if offer is not None else request.spec.gpu_type or "")
+    image, command = PROOFS[resource]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": f"on-{request.metadata.name}"[:LONGEST_JOB].rstrip("-."),
+            "namespace": request.metadata.namespace,
+        },
+        "spec": {
+            "backoffLimit": 3,
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "nodeSelector": {REQUEST: request.metadata.name},
+                    "tolerations": [_toleration(taint) for taint in plan.taints],
+                    "containers": [
+                        {"name": "gpu", "image": image, "command": [command], "resources": {"limits": {resource: 1}}}
+                    ],
+                }
+            },
+        },
+    }
+
+
+def _toleration(taint: Taint) -> dict[str, str]:
+    said = {"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}
+    return {"key": taint.key, **said, "effect": taint.effect}
 
 
 def _offer_item(buy: Buy, *, asked_now: bool) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """`tgp talos check | render | join-secret`: a node's machine config, before any machine is rented with it."""
 
-import asyncio
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -25,6 +24,7 @@ from tgp.core.rules.talos.releases import USUAL
 from tgp.core.rules.talos.sheets import SWITCHED, Sheet, Unread, configs_of, sheets_of, template_of
 from tgp.ports.cloud import CloudFacts
 from tgp.surfaces.cli.class_file import classes_in, read_text
+from tgp.surfaces.cli.interrupt import run
 from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 from tgp.surfaces.cli.premises import cluster_options
 from tgp.surfaces.cli.request_name import read_name
@@ -137,7 +137,7 @@ def check(
         sheets = _sheets_in(file, talos, mesh)
     else:
         with waiting("asking the cluster …"):
-            sheets = asyncio.run(_read_sheets(hallway.talos(kubeconfig, context, namespace), node_class, talos, mesh))
+            sheets = run(_read_sheets(hallway.talos(kubeconfig, context, namespace), node_class, talos, mesh))
     examined = [examine(sheet, hallway.facts) for sheet in sheets]
     if how == "text":
         width = terminal_width()
@@ -228,7 +228,7 @@ def render(
     if node_class or request:
         wish = Wish(node_class, name, read_name(request) if request else None)
         with waiting("asking the cluster …"):
-            spread = asyncio.run(_read_spread(hallway.talos(kubeconfig, context, namespace), wish))
+            spread = run(_read_spread(hallway.talos(kubeconfig, context, namespace), wish))
     else:
         spread = _from_files(class_file, join_file, name, talos)
     materials = spread.materials

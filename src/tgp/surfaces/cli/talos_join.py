@@ -1,6 +1,5 @@
 """`tgp talos join-secret FILE`: the Secret that lets rented machines join, from what an administrator has at hand."""
 
-import asyncio
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -16,6 +15,7 @@ from tgp.core.rules.talos.join_source import Taken, take
 from tgp.core.rules.talos.join_values import NotJoinable, read_join
 from tgp.surfaces.cli.class_file import read_text
 from tgp.surfaces.cli.confirming import agreed
+from tgp.surfaces.cli.interrupt import Begun, run
 from tgp.surfaces.cli.output import show, terminal_width, write
 from tgp.surfaces.cli.premises import cluster_options
 from tgp.surfaces.cli.talos_join_view import change_of, render
@@ -102,10 +102,11 @@ def join_secret(
         width = terminal_width()
         show(render(taken, None, width, f"tgp talos join-secret {file} --apply"), width)
         return
-    asyncio.run(_apply(hallway.talos(kubeconfig, context, namespace), taken, yes=yes))
+    begun = Begun()
+    run(_apply(hallway.talos(kubeconfig, context, namespace), taken, begun, yes=yes), begun)
 
 
-async def _apply(connecting: AbstractAsyncContextManager[Desk], taken: Taken, *, yes: bool) -> None:
+async def _apply(connecting: AbstractAsyncContextManager[Desk], taken: Taken, begun: Begun, *, yes: bool) -> None:
     async with connecting as desk:
         before = await desk.join_secret()
         known = dict(before.values) if before is not None else {}
@@ -120,6 +121,7 @@ async def _apply(connecting: AbstractAsyncContextManager[Desk], taken: Taken, *,
         replaced = [key for key, what in changes.items() if what != "new"]
         if replaced and not agreed(f"Replace {', '.join(replaced)} in {where}?", yes=yes):
             raise click.ClickException(f"{where} was left as it is; --yes replaces what differs without a question.")
+        begun.words = f"Whether {where} was written is not known: run the command again to see what differs."
         await desk.write_join(_change(taken.data, known, desk.namespace), before)
         click.echo(f"{where} {'was changed' if before is not None else 'was created'}.")
 

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from tgp.core.model.join import JOIN_SECRET, NEEDED, OPTIONAL
 from tgp.core.rules.talos.join_source import Taken
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import Column, table, wrapped
-from tgp.surfaces.terminal.scene import plain
 
 PUBLIC = frozenset({"endpoint", "cluster-name", "pod-subnets", "service-subnets", "dns-domain"})
 STYLES = {"new": "green", "other": "yellow", "gone": "yellow", "same": "dim"}
@@ -46,7 +46,7 @@ def render(taken: Taken, known: Mapping[str, str] | None, width: int, following:
         lines += [line for words in taken.left for line in wrapped(words, width, first="  · ", rest="    ")]
     lines.append(Text())
     if following:
-        lines.append(Text.assemble(("next: ", "dim"), (plain(following), "bold")))
+        lines += next_lines(following)
     return Group(*lines)
 
 

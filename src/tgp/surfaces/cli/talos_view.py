@@ -14,6 +14,7 @@ from tgp.core.rules.talos.render import inert_text, inspect
 from tgp.core.rules.talos.sheets import Sheet
 from tgp.core.rules.talos.source_line import shown
 from tgp.ports.cloud import CloudFacts
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import document, wrapped
 from tgp.surfaces.terminal.scene import plain
 
@@ -88,7 +89,7 @@ def render(examined: Sequence[Examined], width: int, following: str = "") -> Gro
     for number, each in enumerate(examined):
         lines += [*([Text()] if number else []), *_of(each, width)]
     if following and exit_code(examined) == FINE:
-        lines.append(Text.assemble(("next: ", "dim"), (plain(following), "bold")))
+        lines += next_lines(following)
     return Group(*lines)
 
 

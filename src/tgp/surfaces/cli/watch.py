@@ -17,13 +17,15 @@ from tgp.api.problem import Invalid
 from tgp.api.values import duration
 from tgp.core.model.key import Key
 from tgp.ports.cluster import ClusterError
+from tgp.surfaces.cli.interrupt import Begun, run
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import terminal_width
 from tgp.surfaces.cli.request_name import read_name
 from tgp.surfaces.cli.story import Story, story_of, total
 from tgp.surfaces.cli.watch_view import Look, Teller, as_document, render
 
 NOT_REACHED = 1
-INTERRUPTED = 130  # as a shell says of a program that Ctrl-C ended
+ONLY_WATCHED = "Nothing was changed: the request goes on."
 
 
 class Desk(Protocol):
@@ -86,10 +88,7 @@ def watch(
     """
     errand = Errand(read_name(name, namespace), until or "", timeout, how)
     try:
-        code = asyncio.run(_watch(hallway.requests(kubeconfig, context), errand))
-    except KeyboardInterrupt:
-        click.echo("Nothing was changed: whatever it was doing goes on.", err=True)
-        raise SystemExit(INTERRUPTED if until else 0) from None
+        code = run(_watch(hallway.requests(kubeconfig, context), errand), Begun(ONLY_WATCHED))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     raise SystemExit(code)
@@ -240,11 +239,12 @@ class JsonLines:
 
 def _say_gone(story: Story | None, look: Look) -> None:
     spent = "" if story is None else f" It cost {total(story.spent_microusd)}, as far as was seen."
-    click.echo(f"{look.now:%H:%M:%S} gone: the request is deleted, and its machine was given back.{spent}")
+    click.echo(f"{look.now:%H:%M:%SZ} gone: the request is deleted, and its machine was given back.{spent}")
 
 
 def _say_next(story: Story) -> None:
-    click.echo(f"next: {next_command(story)}")
+    for line in next_lines(next_command(story)):
+        click.echo(line.plain)
 
 
 def next_command(story: Story) -> str:

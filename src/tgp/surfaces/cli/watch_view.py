@@ -20,7 +20,7 @@ EVENTS_SHOWN = 6  # the newest; older ones are on the object
 MARKS = {Mark.DONE: ("✓", "green"), Mark.NOW: ("…", "yellow"), Mark.LATER: (" ", "dim"), Mark.NEVER: ("-", "dim")}
 ASCII_MARKS = {Mark.DONE: "+", Mark.NOW: ".", Mark.LATER: " ", Mark.NEVER: "-"}
 NAME = 12  # columns of a step's name
-TIME = 8  # 14:02:10
+TIME = 9  # 14:02:10Z
 TOOK = 7
 MARGIN = 2 + NAME + 1 + TIME + 1 + TOOK + 2
 
@@ -44,7 +44,7 @@ def render(story: Story, look: Look, width: int, *, ascii_only: bool = False) ->
         lines += [Text(), Text("last events", style="dim")]
         for event in look.events[-EVENTS_SHOWN:]:
             sign, style = ("!", "yellow") if event.warning else (".", "")
-            when = f"{event.at:%H:%M:%S}" if event.at is not None else " " * TIME
+            when = f"{event.at:%H:%M:%SZ}" if event.at is not None else " " * TIME
             words = f"{event.reason}: {event.message}" + (f" (x{event.times})" if event.times > 1 else "")
             lines += wrapped(words, width, first=f"  {when} {sign} ", rest=" " * (TIME + 5), style=style)
     if look.trouble:
@@ -67,7 +67,7 @@ def ends_words(story: Story, now: datetime) -> str:
 
 def moment(at: datetime, now: datetime) -> str:
     """The time of day, and the date where it is another."""
-    return f"{at:%H:%M:%S}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
+    return f"{at:%H:%M:%SZ}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%MZ}"
 
 
 def _heading(story: Story, now: datetime, width: int) -> Iterator[Text]:
@@ -82,7 +82,7 @@ def _step(step: Step, now: datetime, width: int, *, ascii_only: bool) -> list[Te
     sign, style = MARKS[step.mark]
     sign = ASCII_MARKS[step.mark] if ascii_only else sign
     took = step.took if step.mark is Mark.DONE else now - step.at if step.mark is Mark.NOW and step.at else None
-    when = f"{step.at:%H:%M:%S}" if step.at is not None and step.mark is Mark.DONE else ""
+    when = f"{step.at:%H:%M:%SZ}" if step.at is not None and step.mark is Mark.DONE else ""
     length = "" if took is None else age(took)
     head = f"{sign} {step.name:<{NAME}} {when:<{TIME}} {length:>{TOOK}}  "
     shade = "dim" if step.mark in {Mark.LATER, Mark.NEVER} else ""

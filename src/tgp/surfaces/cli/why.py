@@ -1,6 +1,5 @@
 """`tgp why request/x`: what it waits for, since when, and what would change it. It only reads."""
 
-import asyncio
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -8,6 +7,7 @@ import click
 
 from tgp.core.model.key import Key
 from tgp.ports.cluster import ClusterError
+from tgp.surfaces.cli.interrupt import run
 from tgp.surfaces.cli.output import show, terminal_width, waiting, write
 from tgp.surfaces.cli.request_name import read_name
 from tgp.surfaces.cli.why_view import Enquiry, as_document, render
@@ -40,7 +40,7 @@ def why(hallway: Hallway, *, name: str, namespace: str, how: str, kubeconfig: st
     key = read_name(name, namespace)
     try:
         with waiting("asking the cluster …"):
-            asked = asyncio.run(_ask(hallway.requests(kubeconfig, context), key))
+            asked = run(_ask(hallway.requests(kubeconfig, context), key))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     if how == "text":

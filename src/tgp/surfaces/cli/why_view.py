@@ -17,6 +17,7 @@ from tgp.core.model.key import Key
 from tgp.core.rules.nodeclass import Gap
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Buy
 from tgp.surfaces.cli.foreign import foreign_provider
+from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import Column, document, dollars, table, usd, wrapped
 from tgp.surfaces.cli.rent_view import Plan
 from tgp.surfaces.cli.story import OVER, Story, condition_of, is_true, money, offer_words, sentences, story_of, total
@@ -112,7 +113,7 @@ def render(asked: Enquiry, width: int) -> Group:
         lines += [Text(), *_attempts(story.attempts, width)]
     if _limits(asked) and any(each.key != story.key for each in asked.holders or ()):
         lines += [Text(), *_holders(asked.holders or (), width)]
-    lines += [Text(), Text.assemble(("next: ", "dim"), (next_command(story, asked), "bold"))]
+    lines += [Text(), *next_lines(next_command(story, asked))]
     return Group(*lines)
 
 
@@ -382,7 +383,7 @@ def _attempts(attempts: Sequence[Attempt], width: int) -> list[Text]:
     shown = attempts[-ATTEMPTS_SHOWN:]
     columns = [
         Column("ATTEMPT", tuple((str(each.number), "") for each in shown), right=True),
-        Column("AT", tuple((f"{each.reserved_at:%H:%M:%S}" if each.reserved_at else "", "dim") for each in shown)),
+        Column("AT", tuple((f"{each.reserved_at:%H:%M:%SZ}" if each.reserved_at else "", "dim") for each in shown)),
         Column("OFFER", tuple((offer_words(each.offer), "") for each in shown), longest=LONGEST_OFFER),
         Column("OUTCOME", tuple(_outcome(each) for each in shown)),
         Column("COST", tuple((f"${each.spent}" if each.spent else "", "") for each in shown), right=True),

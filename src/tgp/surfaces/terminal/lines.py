@@ -23,11 +23,14 @@ class Teller:
         if scene.held == self._told_held:
             return []
         return [
-            f"{scene.now:%H:%M:%S} " + (f"! held: nothing is bought: {scene.held}" if scene.held else "= held: no more")
+            f"{scene.now:%H:%M:%SZ} "
+            + (f"! held: nothing is bought: {scene.held}" if scene.held else "= held: no more")
         ]
 
     def _troubles(self, scene: Scene) -> list[str]:
-        return [f"{scene.now:%H:%M:%S} ! {trouble}" for trouble in scene.troubles if trouble not in self._told_troubles]
+        return [
+            f"{scene.now:%H:%M:%SZ} ! {trouble}" for trouble in scene.troubles if trouble not in self._told_troubles
+        ]
 
     def _happenings(self, scene: Scene) -> list[str]:
         return [_happened(one) for one in scene.happenings if one not in self._told_happenings]
@@ -37,16 +40,16 @@ class Teller:
         for thing in scene.things:
             before = self._told_things.get(thing.label)
             if before is None or (before.state, before.reason) != (thing.state, thing.reason):
-                lines.append(f"{scene.now:%H:%M:%S} = {thing.label}: {_verdict(thing)}")
+                lines.append(f"{scene.now:%H:%M:%SZ} = {thing.label}: {_verdict(thing)}")
         now_there = frozenset(thing.label for thing in scene.things)
-        lines += [f"{scene.now:%H:%M:%S} = {label}: gone" for label in self._told_things if label not in now_there]
+        lines += [f"{scene.now:%H:%M:%SZ} = {label}: gone" for label in self._told_things if label not in now_there]
         return lines
 
 
 def _happened(happening: Happening) -> str:
     sign = "!" if happening.warning else "·"
     times = f" (x{happening.times})" if happening.times > 1 else ""
-    return f"{happening.at:%H:%M:%S} {sign} {happening.about}: {happening.reason}: {happening.message}{times}"
+    return f"{happening.at:%H:%M:%SZ} {sign} {happening.about}: {happening.reason}: {happening.message}{times}"
 
 
 def _verdict(thing: Thing) -> str:

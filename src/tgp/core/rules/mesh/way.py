@@ -32,6 +32,9 @@ REPAIRS = {
 UNKNOWN_BACKEND = "do the control planes have a way into its network?"
 
 
+OVER = frozenset({"Finished", "Failed"})
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     name: str
@@ -48,6 +51,12 @@ class Target:
     node: Node | None = None
     request: Typed[GPURequest] | None = None
     attempt: Attempt | None = None  # that may have a machine
+
+    @property
+    def over(self) -> bool:
+        """Did its request come to its end, and leave no machine behind?"""
+        status = self.request.object.status if self.request is not None and self.request.object is not None else None
+        return status is not None and status.phase in OVER and self.attempt is None
 
     @property
     def node_name(self) -> str:
@@ -103,11 +112,14 @@ def find(survey: Survey, *, node: str = "", request: Key | None = None) -> Targe
 
 
 def links(survey: Survey, target: Target, way: Way) -> tuple[Link, ...]:
-    """In the order in which a machine comes into being."""
+    """In the order in which a machine comes into being. Of a request that is over there is nothing else to look at."""
+    request = _request(target)
+    if target.over and target.node is None:
+        return (request,)
     return tuple(
         link
         for link in (
-            _request(target),
+            request,
             _machine(survey, target),
             *_mesh(target, way),
             _node_link(target),
@@ -139,7 +151,7 @@ def read_probe(status: int, said: str, address: str) -> Probe:
 # -- the links ---------------------------------------------------------------------------------------------------------
 
 
-def _request(target: Target) -> Link | None:
+def _request(target: Target) -> Link:
     record = target.request
     if record is None:
         if target.node is not None and target.node.provider_id.startswith(SCHEME):
@@ -151,6 +163,8 @@ def _request(target: Target) -> Link | None:
         return Link("request", False, f"{record.key} is a restored copy: the machine is another's", "")
     status = record.object.status
     words = f"{record.key} is {status.phase or 'new'}"
+    if target.over:
+        return Link("request", True, f"{words}: its machine is gone, and nothing of it costs any more")
     if target.attempt is None:
         return Link("request", False, f"{words}, and has no machine", f"tgp why request/{record.key}")
     return Link("request", True, words)

@@ -1,0 +1,162 @@
+"""What `tgp status` shows: every request, the machine it has, what that costs, when it ends, and what runs there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from tgp.api.request import GPURequest
+from tgp.api.values import rfc3339
+from tgp.core.model.attempts import open_attempt
+from tgp.surfaces.cli.next_step import next_lines
+from tgp.surfaces.cli.output import Cell, Column, document, dollars, fits, table, usd, wrapped
+from tgp.surfaces.cli.story import Story, story_of, total
+from tgp.surfaces.terminal.scene import age, plain
+
+NOTHING: Cell = ("-", "dim")
+PHASES = {"Ready": "green", "Failed": "red", "Terminating": "yellow", "Finished": "dim"}
+LONGEST_REASON = 24
+LONGEST_NODE = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A cluster's requests at one moment."""
+
+    now: datetime
+    requests: tuple[GPURequest, ...]  # in the order of their names
+    pods: Mapping[str, int] | None = None  # Node → pods there but for those of DaemonSets; None: may not be listed
+    only: str = ""  # the one namespace that these rights reach; empty: no such bound
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    story: Story
+    gpu: str
+    provider: str
+    pods: int | None  # None: there is no Node, or they may not be listed
+
+
+def rows_of(standing: Standing) -> list[Row]:
+    return [_row(standing, request) for request in standing.requests]
+
+
+def _row(standing: Standing, request: GPURequest) -> Row:
+    story = story_of(request, standing.now)
+    attempt = open_attempt(request.status.attempts)
+    offer = attempt.offer if attempt is not None else None
+    gpu = (offer.gpu_type if offer is not None else None) or request.spec.gpu_type or ""
+    node = "" if story.over else story.node
+    pods = None if standing.pods is None or not node else standing.pods.get(node, 0)
+    provider = offer.provider if offer is not None else ""
+    return Row(story, f"{request.spec.gpu_count}x {gpu}" if gpu else "", provider, pods)
+
+
+def render(standing: Standing, width: int, *, every: bool = False) -> Group:
+    rows = rows_of(standing)
+    shown = [row for row in rows if every or not row.story.over]
+    lines: list[Text] = table(columns(shown, standing.now, width), width) if shown else []
+    lines += [Text()] if shown else []
+    lines += wrapped(summary(rows, standing), width, style="" if shown else "bold")
+    if len(shown) < len(rows):
+        over = len(rows) - len(shown)
+        lines += wrapped(f"{_many(over, 'request')} finished or failed: --all shows them.", width, style="dim")
+    if standing.only:
+        lines += wrapped(
+            f"Only namespace {standing.only}: these rights do not reach the others.", width, style="yellow"
+        )
+    return Group(*lines, *next_lines(next_command(shown)))
+
+
+def columns(rows: Sequence[Row], now: datetime, width: int) -> list[Column]:
+    """Phase, money and end stay however narrow it is."""
+    every = {
+        "request": Column("REQUEST", tuple((str(row.story.key), "") for row in rows), longest=60),
+        "phase": Column("PHASE", tuple((row.story.phase, PHASES.get(row.story.phase, "")) for row in rows)),
+        "reason": Column("REASON", tuple(_reason(row.story) for row in rows), longest=LONGEST_REASON),
+        "gpu": Column("GPU", tuple((row.gpu, "") if row.gpu else NOTHING for row in rows)),
+        "provider": Column("PROVIDER", tuple((row.provider, "") if row.provider else NOTHING for row in rows)),
+        "node": Column(
+            "NODE", tuple((row.story.node, "") if row.story.node else NOTHING for row in rows), longest=LONGEST_NODE
+        ),
+        "hourly": Column("$/H", tuple(_hourly(row.story) for row in rows), right=True),
+        "spent": Column("SPENT", tuple((total(row.story.spent_microusd), "") for row in rows), right=True),
+        "ends": Column("ENDS IN", tuple(_ends(row.story, now) for row in rows), right=True),
+        "pods": Column("PODS", tuple(NOTHING if row.pods is None else (str(row.pods), "") for row in rows), right=True),
+    }
+    for name in ("provider", "node", "pods", "gpu", "reason"):
+        if fits(list(every.values()), width):
+            break
+        del every[name]
+    return list(every.values())
+
+
+def summary(rows: Sequence[Row], standing: Standing) -> str:
+    rented = [row for row in rows if row.story.hourly_microusd is not None and not row.story.over]
+    if not rows:
+        return "There are no requests, so nothing is rented for one."
+    if not rented:
+        return f"Nothing is rented now, and nothing costs. As of {rfc3339(standing.now)}."
+    hourly = sum(row.story.hourly_microusd or 0 for row in rented)
+    verb = "costs" if len(rented) == 1 else "cost"
+    return f"{_many(len(rented), 'machine')} {verb} ${dollars(hourly)} an hour. As of {rfc3339(standing.now)}."
+
+
+def next_command(shown: Sequence[Row]) -> str:
+    """Look at what does not serve yet; else at what does."""
+    waiting = [row.story for row in shown if row.story.phase != "Ready"]
+    if waiting:
+        return f"tgp why request/{waiting[0].key}"
+    return f"tgp watch request/{shown[0].story.key}" if shown else "tgp rent --help"
+
+
+def as_document(standing: Standing) -> dict[str, Any]:
+    """For programs: every request, the finished ones too; fields are added, never renamed."""
+    rows = rows_of(standing)
+    living = [row for row in rows if not row.story.over]
+    return document(
+        "StatusReport",
+        asOf=rfc3339(standing.now),
+        usdPerHour=usd(sum(row.story.hourly_microusd or 0 for row in living)),
+        requests=[_item(row) for row in rows],
+    )
+
+
+def _item(row: Row) -> dict[str, Any]:
+    story = row.story
+    return {
+        "namespace": story.key.namespace,
+        "name": story.key.name,
+        "phase": story.phase,
+        "reason": story.telling.reason if story.telling is not None else None,
+        "message": plain(story.message),
+        "gpu": row.gpu or None,
+        "provider": row.provider or None,
+        "node": story.node or None,
+        "usdPerHour": usd(story.hourly_microusd),
+        "usdSpent": usd(story.spent_microusd),
+        "endsAt": rfc3339(story.ends_at) if story.ends_at is not None else None,
+        "pods": row.pods,
+    }
+
+
+def _reason(story: Story) -> Cell:
+    return (story.telling.reason, "dim") if story.telling is not None else NOTHING
+
+
+def _hourly(story: Story) -> Cell:
+    return NOTHING if story.over or story.hourly_microusd is None else (f"${dollars(story.hourly_microusd)}", "")
+
+
+def _ends(story: Story, now: datetime) -> Cell:
+    if story.over or story.ends_at is None:
+        return NOTHING
+    left = story.ends_at - now
+    return ("due", "yellow") if left.total_seconds() <= 0 else (age(left), "")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
