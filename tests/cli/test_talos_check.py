@@ -16,7 +16,7 @@ from tgp.app.main import tgp
 from tgp.core.rules.talos.releases import USUAL
 from tgp.sim.world import World
 
-EARLY = Path(__file__).parents[1] / "contracts" / "kinds" / "early" / "readme-gpunodeclass.yaml"
+EARLY = Path(__file__).parents[2] / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
 BROKEN = """\
 machine:
   token: abcdef.0123456789abcdef

@@ -11,7 +11,7 @@ from tgp.core.model.talos import TalosVersion, read_version
 from tgp.core.rules.talos.inert import inert_join, inert_plan
 
 VERSIONS = ("v1.10.5", "v1.11.5", "v1.12.5", "v1.13.0", "v1.14.0")
-_EARLY = Path(__file__).parents[2] / "contracts" / "kinds" / "early" / "readme-gpunodeclass.yaml"
+_EARLY = Path(__file__).parents[3] / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
 
 
 def version(text: str) -> TalosVersion:
