@@ -70,10 +70,10 @@ def test_a_termination_that_keeps_failing_is_told_as_often_as_it_fails():
 
 
 def test_books_that_take_no_line_are_told_on_the_object_until_they_do(monkeypatch):
-    full = [True]
+    full, wanted = [True], ["tgp-spend"]
 
     async def create(client, resource, manifest):
-        if resource is CONFIG_MAP and full:
+        if resource is CONFIG_MAP and full and manifest["metadata"]["name"].startswith(wanted[0]):
             raise Refused('configmaps "tgp-spend" is forbidden: exceeded quota: objects')
         return await truly(client, resource, manifest)
 
@@ -88,3 +88,14 @@ def test_books_that_take_no_line_are_told_on_the_object_until_they_do(monkeypatc
         assert "exceeded quota" in stage.condition("Terminating")[2]
         full.clear()
         stage.until(lambda: stage.request() is None, minutes=20)
+
+    full.append(True)
+    wanted[0] = "tgp-accounts"
+    with lives("no table", kubelets=QUICK) as stage:
+        begin(stage)
+        stage.wants()
+        stage.world.run(minutes=10)
+        assert stage.condition("Launched")[1] == "AccountNotWritten"
+        assert not stage.shop.fleet.machines, "nothing is ordered in an account that is not on paper"
+        full.clear()
+        stage.until(lambda: stage.phase() == "Ready", minutes=30)
