@@ -41,6 +41,7 @@ VICTIMS = ("train", "serve")
 OWN = ("h0", "h1", "h2")
 NAMED = {SECRET, "tgp-join"}  # the Secrets that classes name, or mean where they name none
 PROVIDERS = ("simulated", "vultr")
+ASKED = {"T4", "RTX4090"}  # the GPUs that specs ask for here: whatever else is ordered, a status asked for
 
 
 class Listener:
@@ -142,7 +143,7 @@ def knowledge(plane: ControlPlane, village: Village, endpoint: str, name: str) -
             (provider, stand.shelf.sku, stand.shelf.place)
             for provider in PROVIDERS
             for stand in desk.simulators[provider].fleet.stands.values()
-            if stand.shelf.gpu != "T4"
+            if stand.shelf.gpu not in ASKED
         )
     )
     return Knowledge(
@@ -229,5 +230,7 @@ def secrets_read(plane: ControlPlane) -> set[str]:
 def strange(village: Village) -> list[str]:
     """Machines that no class would have ordered for these requests."""
     return [
-        f"{where} {each.shelf.sku}" for where, each in village.machines() if not each.foreign and each.shelf.gpu != "T4"
+        f"{where} {each.shelf.sku}"
+        for where, each in village.machines()
+        if not each.foreign and each.shelf.gpu not in ASKED
     ]
