@@ -51,6 +51,7 @@ class Memories:
         for memory in self._by_uid.values():
             memory.since = self._boottime()
             memory.blank = False
+            memory.reserved = None  # whatever stands there as reserved is settled, and never ordered
             memory.unsure_of = None
             memory.wardrobe = None
 

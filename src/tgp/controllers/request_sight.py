@@ -125,7 +125,6 @@ class Lookout:
         self._gate = gate
         self._clock = clock
         self._stand = stand  # of the machine under a token, in its mesh
-        self._rewinds = 0  # times the API server's history went back, in this process's life
         self._refuses = refuses  # why a machine of an offer could never be started; empty: it could
 
     def see(self, record: Typed[GPURequest], memory: Memory) -> Sight:
@@ -163,13 +162,7 @@ class Lookout:
         return known
 
     def epoch(self) -> str:
-        """Of reservations: only those of the same one are ever ordered."""
-        term = self._gate.epoch(self._policy.identity)
-        return f"{term}/{self._rewinds}" if self._rewinds else term
-
-    def start_over(self) -> None:
-        """The API server's history went back: a new epoch, so that no reservation of before is ordered."""
-        self._rewinds += 1
+        return self._gate.epoch(self._policy.identity)
 
     def class_of(self, record: Typed[GPURequest]) -> tuple[str, GPUNodeClass]:
         """By which it buys, for whoever decided to buy just now."""

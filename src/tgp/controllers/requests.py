@@ -91,7 +91,6 @@ class RequestReconciler:
         Reservations that were written before are settled and never ordered; a request without one is as doubtful as
         one whose status was wiped, for as long as an order may be late.
         """
-        self._lookout.start_over()
         self._memories.start_over()
 
     async def reconcile(self, key: Key) -> datetime | None:

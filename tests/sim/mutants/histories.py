@@ -424,14 +424,22 @@ def rewound_and_carried_past(seed: str) -> None:
 
 def rewound_to_a_reservation(seed: str) -> None:
     """The same, to the moment of an order that came to nothing: its reservation stands there again."""
+    _rewound_to_an_order(seed, lambda stage: "endedAt" in (*stage.attempts(), {})[0])
+
+
+def rewound_past_an_attempt(seed: str) -> None:
+    """The same, once the attempt after that has its machine: the request goes on with that one."""
+    _rewound_to_an_order(seed, lambda stage: bool(stage.living()))
+
+
+def _rewound_to_an_order(seed: str, when: Callable[[Lives], bool]) -> None:
     with lives(seed, kubelets=QUICK) as stage:
         begin(stage)
         stage.shop.mishaps.aim(Mishap.HANG_UP, Verb.LAUNCH)
         backups = list[Snapshot]()
         at_first_order(stage, lambda: backups.append(stage.world.api.snapshot()))
         stage.wants()
-        stage.until(lambda: bool(stage.living()), minutes=20)
-        stage.world.run(minutes=1)
+        stage.until(lambda: when(stage), minutes=20, step=0.5)
         stage.world.api.restore(backups[0])
         stage.world.run(minutes=8)
 
@@ -750,6 +758,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         rewound,
         rewound_and_carried_past,
         rewound_to_a_reservation,
+        rewound_past_an_attempt,
         restored_to_before,
         lease_deleted,
         outbid,
