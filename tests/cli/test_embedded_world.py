@@ -31,7 +31,7 @@ from tgp.app.embedded.script import (
     plan,
 )
 from tgp.app.embedded.steady import SteadyLoop
-from tgp.app.embedded.world import EmbeddedWorld, patient
+from tgp.app.embedded.world import EmbeddedWorld, patient, said_by
 from tgp.app.nowhere import nowhere
 from tgp.ports.http import Call
 from tgp.ports.leadership import LeadershipLost
@@ -240,19 +240,25 @@ def test_the_pace_is_said_in_words_and_counted_in_both_times():
 
 def test_a_kubeconfig_lives_as_long_as_its_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    with kubeconfig.written("http://127.0.0.1:8001") as path:
+    with kubeconfig.written("http://127.0.0.1:8001", "t") as path:
         content = json.loads(path.read_text())
         mode = path.stat().st_mode & 0o777
-        assert kubeconfig.command(path) == "kubectl --kubeconfig .tgp/kubeconfig"
+        assert kubeconfig.command(path) == f"kubectl --kubeconfig {tmp_path}/.tgp/kubeconfig", (
+            "from wherever it is typed"
+        )
 
-    assert content["clusters"][0]["cluster"] == {"server": "http://127.0.0.1:8001"}
+    assert content["clusters"][0]["cluster"] == {"server": "http://127.0.0.1:8001", "insecure-skip-tls-verify": True}
+    assert content["users"][0]["user"] == {"token": "t"}, "some clients ask for something to show"
     assert mode == 0o600
     assert list(tmp_path.iterdir()) == []
 
 
 def test_two_worlds_in_one_directory_do_not_mislead_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    with kubeconfig.written("http://127.0.0.1:1") as first, kubeconfig.written("http://127.0.0.1:2") as second:
+    with (
+        kubeconfig.written("http://127.0.0.1:1", "t") as first,
+        kubeconfig.written("http://127.0.0.1:2", "t") as second,
+    ):
         assert first != second
         assert ":1" in first.read_text()
         assert ":2" in second.read_text()
@@ -262,7 +268,7 @@ def test_a_kubeconfig_left_by_a_world_that_was_killed_is_used_again(tmp_path: Pa
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".tgp").mkdir()
     (tmp_path / ".tgp" / "kubeconfig").write_text("of a world long gone, and longer than the new one " * 40)
-    with kubeconfig.written("http://127.0.0.1:8001") as path:
+    with kubeconfig.written("http://127.0.0.1:8001", "t") as path:
         assert path.name == "kubeconfig"
         assert json.loads(path.read_text())["kind"] == "Config"
 
@@ -282,3 +288,15 @@ async def test_a_lost_lease_starts_the_operator_again_a_few_times(monkeypatch: p
 
     assert len(runs) == RESTARTS + 1
     assert len(set(map(id, runs))) == len(runs)
+
+
+def test_a_container_says_when_it_began_and_how_it_ended():
+    ended = {"terminated": {"startedAt": "2026-01-01T10:00:00Z", "finishedAt": "2026-01-01T10:02:00Z", "exitCode": 1}}
+    running = {"running": {"startedAt": "2026-01-01T10:02:10Z"}}
+    pod = {"status": {"containerStatuses": [{"name": "c", "image": "i:1", "state": running, "lastState": ended}]}}
+
+    lines = said_by(pod, "c").splitlines()
+
+    assert lines[1] == "2026-01-01T10:02:00Z ended with exit code 1"
+    assert lines[2].startswith("2026-01-01T10:02:10Z started from i:1")
+    assert said_by(pod, "other") == ""

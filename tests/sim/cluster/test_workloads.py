@@ -8,7 +8,7 @@ import pytest
 from tests.sim.cluster.manifests import GPU, a_cluster, a_job, a_pod, a_set, a_template, condition
 from tgp.api.resource import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.apiserver.status_errors import Failure
-from tgp.sim.cluster.desk import REPLICA_SET
+from tgp.sim.cluster.desk import CORE_EVENT, REPLICA_SET, STATEFUL_SET
 from tgp.sim.cluster.machines import Machine
 
 
@@ -289,3 +289,59 @@ def test_settled_workloads_write_nothing():
         cluster.world.run(hours=1)
 
         assert set(writes) == {"Node", "Lease"}
+
+
+def _stateful(replicas: int, **spec) -> dict:
+    labels = {"app": "db"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "db", "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "serviceName": "db",
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "c", "image": "db:1"}]},
+            },
+            **spec,
+        },
+    }
+
+
+def test_a_stateful_set_grows_and_shrinks_one_pod_at_a_time_and_replaces_by_name():
+    with a_cluster(Machine("a")) as cluster:
+        cluster.api.create(STATEFUL_SET, _stateful(3))
+        cluster.world.run(seconds=1)
+        assert [pod["metadata"]["name"] for pod in cluster.pods()] == ["db-0"]
+        cluster.world.run(minutes=5)
+        names = sorted(pod["metadata"]["name"] for pod in cluster.pods("Running"))
+        assert names == ["db-0", "db-1", "db-2"]
+        assert cluster.api.get(STATEFUL_SET, "default", "db")["status"]["readyReplicas"] == 3
+        first = next(pod for pod in cluster.pods() if pod["metadata"]["name"] == "db-1")
+        cluster.api.delete(POD, "default", "db-1")
+        cluster.world.run(minutes=5)
+        again = next(pod for pod in cluster.pods() if pod["metadata"]["name"] == "db-1")
+        assert again["metadata"]["uid"] != first["metadata"]["uid"]
+        assert again["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] == "db-1"
+        cluster.api.merge_patch(STATEFUL_SET, "default", "db", {"spec": {"replicas": 1}})
+        cluster.world.run(minutes=5)
+        assert [pod["metadata"]["name"] for pod in cluster.pods()] == ["db-0"]
+
+
+def test_a_parallel_stateful_set_starts_all_at_once():
+    with a_cluster(Machine("a")) as cluster:
+        cluster.api.create(STATEFUL_SET, _stateful(3, podManagementPolicy="Parallel"))
+        cluster.world.run(seconds=1)
+        assert len(cluster.pods()) == 3
+
+
+def test_a_deployment_tells_how_it_scales():
+    with a_cluster(Machine("a")) as cluster:
+        cluster.api.create(DEPLOYMENT, a_set(replicas=2))
+        cluster.world.run(minutes=1)
+        told = [event["message"] for event in cluster.api.objects(CORE_EVENT) if event["reason"] == "ScalingReplicaSet"]
+        assert len(told) == 1
+        assert told[0].startswith("Scaled up replica set ")
+        assert told[0].endswith(" from 0 to 2")

@@ -99,7 +99,7 @@ async def _demo(loop: SteadyLoop, wish: Wish) -> None:
     world = EmbeddedWorld(ScaledClock(loop, SystemClock()), SystemEntropy(), speed=wish.speed)
     listening = await listen(world.handle, port=wish.port)
     try:
-        with kubeconfig.written(listening.url) as path:
+        with kubeconfig.written(listening.url, world.visitors_token) as path:
             await Visit(loop, world, wish, Door(listening.url, path)).begin()
     finally:
         await listening.stop()

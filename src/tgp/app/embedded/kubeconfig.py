@@ -17,13 +17,13 @@ NAMES_TRIED = 16  # as many worlds side by side in one directory
 
 
 @contextmanager
-def written(url: str) -> Iterator[Path]:
-    """A file of our own under `.tgp`, or in a temporary directory where that cannot be written."""
+def written(url: str, token: str) -> Iterator[Path]:
+    """A file of our own under `.tgp`, or in a temporary directory where that cannot be written; its absolute path."""
     with _opened() as (path, file):
         os.truncate(file, 0)
-        os.write(file, msgspec.json.format(msgspec.json.encode(_content(url))) + b"\n")
+        os.write(file, msgspec.json.format(msgspec.json.encode(_content(url, token))) + b"\n")
         try:
-            yield path
+            yield path.absolute()
         finally:
             with suppress(FileNotFoundError):
                 path.unlink()
@@ -63,13 +63,13 @@ def _free_one(folder: Path) -> tuple[Path, int]:
     raise OSError(f"{folder} has {NAMES_TRIED} kubeconfigs in use")
 
 
-def _content(url: str) -> dict[str, object]:
-    """No user: whoever comes over loopback without a token is the administrator there."""
+def _content(url: str, token: str) -> dict[str, object]:
+    """With what stricter clients than kubectl ask for: a user who shows something, and a word about TLS."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": CONTEXT,
-        "clusters": [{"name": CONTEXT, "cluster": {"server": url}}],
-        "users": [{"name": CONTEXT, "user": {}}],
+        "clusters": [{"name": CONTEXT, "cluster": {"server": url, "insecure-skip-tls-verify": True}}],
+        "users": [{"name": CONTEXT, "user": {"token": token}}],
         "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
     }

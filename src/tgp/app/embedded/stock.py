@@ -22,7 +22,7 @@ KEYS_AT_FIRST = ("RUNPOD_API_KEY", "VAST_API_KEY", "VULTR_API_KEY")
 
 def furnish(server: ApiServer, market: EmbeddedMarket) -> None:
     """Everything, in the order a person would apply it."""
-    for definition in crds():
+    for definition in crds(ancestor=True):
         server.backstage.as_manager(PERSON).create(CUSTOM_RESOURCE_DEFINITION, definition)
     for manifest in operator_rights():
         place(server, manifest)

@@ -5,7 +5,7 @@ place and nothing judged yet; the operator is a guest with an account and the sh
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -21,6 +21,7 @@ from tgp.ports.entropy import Entropy
 from tgp.ports.http import Call, Reply, Streaming
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.identity import ADMIN
+from tgp.sim.apiserver.json_value import Json
 from tgp.sim.cluster.control_plane import ControlPlane
 from tgp.sim.estate import Estate, Kubelets
 
@@ -30,6 +31,14 @@ TOKEN_LASTS = timedelta(days=365)
 WATCH_LASTS = 1800  # seconds: --min-request-timeout of the API server
 OWNED = "webhook"
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]", "::1", ""})
+JOBS_RUN_FOR = 120.0  # seconds of pods of Jobs that do not say how long (annotation sim.tgp.io/run-for)
+INTO_A_CONTAINER = frozenset({"exec", "attach", "portforward"})
+NO_CONTAINER = Reply(
+    501,
+    b'{"kind":"Status","apiVersion":"v1","status":"Failure","code":501,"reason":"NotImplemented","message":'
+    b'"the demo runs no containers, so there is none to go into; kubectl logs and kubectl describe work"}',
+    (("Content-Type", "application/json"),),
+)
 STRANGER = Reply(403, b"only this machine talks to the embedded world\n", (("Content-Type", "text/plain"),))
 
 
@@ -41,7 +50,11 @@ class EmbeddedWorld:
         self._speed = speed
         self.market = EmbeddedMarket(clock, f"{seed}/market")
         furnish(self.server, self.market)
-        self._cluster = ControlPlane(self.server.core, Random(f"{seed}/machines"), asyncio.get_running_loop())
+        self.visitors_token = entropy.token(TOKEN_BYTES).hex()  # stands in the kubeconfig
+        self._cluster = ControlPlane(
+            self.server.core, Random(f"{seed}/machines"), asyncio.get_running_loop(), jobs_run_for=JOBS_RUN_FOR
+        )
+        self.server.logs = said_by
         # GPUs count once the device plugin runs there, as on a real machine.
         self._estate = Estate(
             self._cluster,
@@ -85,11 +98,37 @@ class EmbeddedWorld:
             return STRANGER
         if self.market.serves(call):
             return await self.market.handle(call)
-        return await self.server.handle(patient(call, self._speed))
+        if "/pods/" in call.path and call.path.rpartition("/")[2] in INTO_A_CONTAINER:
+            return NO_CONTAINER
+        return await self.server.handle(patient(self._admitted(call), self._speed))
+
+    def _admitted(self, call: Call) -> Call:
+        """A visitor with the kubeconfig's token is the administrator, like one without any."""
+        if call.header("Authorization") != f"Bearer {self.visitors_token}":
+            return call
+        return replace(call, headers=tuple(pair for pair in call.headers if pair[0].lower() != "authorization"))
 
     def close(self) -> None:
         self._estate.close()
         self._cluster.close()
+
+
+def said_by(pod: Json, container: str) -> str:
+    """What a container of this world has to say: when it began and how it ended, as its status tells."""
+    lines = []
+    for row in pod.get("status", {}).get("containerStatuses") or ():
+        if row["name"] == container:
+            for state in (row.get("lastState") or {}, row["state"]):
+                lines += _lines(state, row.get("image", ""))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lines(state: Json, image: str) -> Iterator[str]:
+    if running := state.get("running"):
+        yield f"{running['startedAt']} started from {image}; a pretend container that only passes its time"
+    if ended := state.get("terminated"):
+        yield f"{ended.get('startedAt', '')} started from {image}; a pretend container that only passes its time"
+        yield f"{ended.get('finishedAt', '')} ended with exit code {ended['exitCode']}"
 
 
 def patient(call: Call, speed: float) -> Call:

@@ -28,6 +28,7 @@ from tgp.sim.cluster.node_lifecycle import NodeLifecycle, PodCollector, TaintEvi
 from tgp.sim.cluster.replicasets import ReplicaSets
 from tgp.sim.cluster.scheduler import Scheduler
 from tgp.sim.cluster.signer import Signer
+from tgp.sim.cluster.statefulsets import StatefulSets
 from tgp.sim.cluster.token_cleaner import TokenCleaner
 
 LET_IN = 1.0  # seconds from a kubelet's certificate to its registration, at most
@@ -35,10 +36,12 @@ EVENTS_KEPT_FOR = 3600.0  # seconds, the API server's --event-ttl
 
 
 class ControlPlane:
-    def __init__(self, core: Core, luck: Random, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, core: Core, luck: Random, loop: asyncio.AbstractEventLoop, *, jobs_run_for: float | None = None
+    ) -> None:
         self.bootstraps = Bootstraps(core, loop)
         self.machines = Machines(core, loop, luck, self.bootstraps)
-        self.kubelets = Kubelets(core, loop, self.machines, luck)
+        self.kubelets = Kubelets(core, loop, self.machines, luck, jobs_run_for=jobs_run_for)
         self.machines.let_in = lambda machine: self._wake_after(LET_IN + machine.ready_after, machine)
         self.node_lifecycle = NodeLifecycle(core, loop, self.machines.is_up)
         self.scheduler = Scheduler(core, loop)
@@ -52,6 +55,7 @@ class ControlPlane:
             Namespaces(core, loop),
             Deployments(core, loop),
             ReplicaSets(core, loop),
+            StatefulSets(core, loop),
             DaemonSets(core, loop),
             Jobs(core, loop),
             self.scheduler,

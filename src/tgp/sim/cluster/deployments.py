@@ -89,12 +89,13 @@ class Deployments(Controller):
         wanted = int(owner["spec"].get("replicas", 1))
         running_old = sum(_replicas(one) for one in old)
         if owner["spec"].get("strategy", {}).get("type") == "Recreate":
-            self._scale_all(old, 0)
+            for one in old:
+                self._scale(owner, one, 0)
             if not any(self._still_runs(one) for one in old):
-                self._scale(new, wanted)
+                self._scale(owner, new, wanted)
             return
         surge, missing = _bounds(owner, wanted)
-        self._scale(new, min(wanted, max(_replicas(new), wanted + surge - running_old)))
+        self._scale(owner, new, min(wanted, max(_replicas(new), wanted + surge - running_old)))
         available = sum(one.get("status", {}).get("availableReplicas", 0) for one in (new, *old))
         may_go = available - (wanted - missing)
         for one in sorted(old, key=_revision):
@@ -102,20 +103,19 @@ class Deployments(Controller):
             idle = _replicas(one) - one.get("status", {}).get("availableReplicas", 0)
             going = min(_replicas(one), max(idle, 0) + max(may_go, 0))
             may_go -= max(going - max(idle, 0), 0)
-            self._scale(one, _replicas(one) - going)
+            self._scale(owner, one, _replicas(one) - going)
 
     def _still_runs(self, one: Json) -> bool:
         """A pod that is being ended runs until it has ended."""
         pods = controlled(self.desk, POD, one)
         return any(pod.get("status", {}).get("phase") not in FINISHED for pod in pods)
 
-    def _scale_all(self, sets: list[Json], replicas: int) -> None:
-        for one in sets:
-            self._scale(one, replicas)
-
-    def _scale(self, one: Json, replicas: int) -> None:
-        if _replicas(one) != replicas:
+    def _scale(self, owner: Json, one: Json, replicas: int) -> None:
+        if (before := _replicas(one)) != replicas:
             self.desk.edit(REPLICA_SET, *key_of(one), lambda obj: obj["spec"].update(replicas=replicas))
+            way, name = "up" if replicas > before else "down", one["metadata"]["name"]
+            words = f"Scaled {way} replica set {name} from {before} to {replicas}"
+            self.desk.event(owner, "Normal", "ScalingReplicaSet", words)
 
     def _tidy(self, owner: Json, old: list[Json]) -> None:
         """Keep so many old versions for an undo, and no more."""

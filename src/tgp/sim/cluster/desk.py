@@ -19,6 +19,7 @@ Edit = Callable[[Json], None]
 
 CORE_EVENT = Resource("", "v1", "events", "Event", namespaced=True)
 HEARTBEAT = "lastHeartbeatTime"
+STATEFUL_SET = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
 REPLICA_SET = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
 
 

@@ -17,7 +17,7 @@ from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.cluster import pod_status
 from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import is_ending, key_of
+from tgp.sim.cluster.desk import controller_of, is_ending, key_of
 from tgp.sim.cluster.machines import Machines
 
 RUN_FOR = "sim.tgp.io/run-for"
@@ -56,8 +56,17 @@ class Kubelets(Controller):
     name = "kubelet"
     watched = (POD,)
 
-    def __init__(self, core: Core, loop: asyncio.AbstractEventLoop, machines: Machines, luck: Random) -> None:
+    def __init__(
+        self,
+        core: Core,
+        loop: asyncio.AbstractEventLoop,
+        machines: Machines,
+        luck: Random,
+        *,
+        jobs_run_for: float | None = None,
+    ) -> None:
         super().__init__(core, loop)
+        self._jobs_run_for = jobs_run_for  # seconds, of pods of Jobs that do not say; None: until they are stopped
         self._machines = machines
         self._luck = luck
         self._runs: dict[Key, Run] = {}
@@ -142,14 +151,20 @@ class Kubelets(Controller):
         run.provides = _says(pod, PROVIDES)
         if run.provides:
             self._machines.provide(run.node, run.provides)
-        lasts = _lasts(pod)
+        lasts = self._lasts(pod)
         deadline = pod["spec"].get("activeDeadlineSeconds")
         limits = [length for length in (lasts, deadline) if length is not None]
         run.ends_at = self._loop.time() + min(limits) if limits else None
         return min(limits) if limits else None
 
+    def _lasts(self, pod: Json) -> float | None:
+        """Seconds that its containers run; None: until they are stopped."""
+        told = _told_length(pod)
+        owner = controller_of(pod)
+        return self._jobs_run_for if told is None and owner is not None and owner["kind"] == "Job" else told
+
     def _end(self, key: Key, pod: Json, run: Run) -> float | None:
-        lasts, deadline = _lasts(pod), pod["spec"].get("activeDeadlineSeconds")
+        lasts, deadline = self._lasts(pod), pod["spec"].get("activeDeadlineSeconds")
         code = int(_says(pod, EXIT_CODE) or 0)
         now = self.desk.now_text()
         if deadline is not None and (lasts is None or deadline < lasts):
@@ -219,8 +234,8 @@ def _says(pod: Json, name: str) -> str:
     return str((pod["metadata"].get("annotations") or {}).get(name, ""))
 
 
-def _lasts(pod: Json) -> float | None:
-    """Seconds until it ends by itself; None: it does not."""
+def _told_length(pod: Json) -> float | None:
+    """Seconds that its annotation or its programs tell; None: they do not."""
     said = _length(_says(pod, RUN_FOR))
     programs = [(container.get("command") or [""])[0] for container in pod["spec"]["containers"]]
     return SHORT_S if said is None and SHORT.issuperset(programs) else said
