@@ -29,7 +29,7 @@ def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_wor
         told, _ = demo.communicate(timeout=60)
 
     assert url is not None
-    assert command == ["kubectl", "--kubeconfig", ".tgp/kubeconfig", "get", "tgp", "-A"]
+    assert command == ["kubectl", "--kubeconfig", f"{tmp_path}/.tgp/kubeconfig", "get", "tgp", "-A"]
     assert "gpunodeclass.tgp.io/standard-gpu-class" in seen
     assert "gpunodepool.tgp.io/ml-workload-pool" in seen
     assert "gpuworkloadbudget.tgp.io/team-ml" in seen

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -83,37 +84,40 @@ class House:
 
         try:
             async with connect(kubeconfig, context) as connection:
-                yield RequestsDesk(connection, self.market)
+                yield RequestsDesk(connection, partial(self.market, kubeconfig=kubeconfig, context=context))
         except ConfigInvalid as error:
             raise NoWay(str(error)) from error
 
     @asynccontextmanager
-    async def market(self, providers: tuple[str, ...] = ()) -> "AsyncIterator[Shop]":
-        """The market with the keys at hand, for as long as the block lasts."""
+    async def market(
+        self, providers: tuple[str, ...] = (), kubeconfig: str = "", context: str = ""
+    ) -> "AsyncIterator[Shop]":
+        """The market with the keys at hand, or a pretend cluster's own, for as long as the block lasts."""
         from tgp.adapters.clock import SystemClock
         from tgp.adapters.entropy import SystemEntropy
+        from tgp.adapters.kube.config_field import ConfigInvalid
         from tgp.adapters.resolver import SystemResolver
         from tgp.app import counters
         from tgp.app.clouds import AllClouds
         from tgp.app.dialling import switchboard
+        from tgp.app.pretend import pretend_world
         from tgp.app.shop import A_PERSONS, Shop
 
         clock = SystemClock()
         async with switchboard(clock) as dial:
             try:
-                found = (
-                    await counters.of_world(self._world, providers, dial)
-                    if self._world
-                    else counters.of_environment(providers)
-                )
+                world = self._world or await pretend_world(kubeconfig, context)
+                found = await counters.of_world(world, providers, dial) if world else counters.of_environment(providers)
+            except ConfigInvalid as error:
+                raise NoWay(str(error)) from error
             except (counters.NoSuchProvider, counters.NoWorld) as error:
                 raise click.UsageError(str(error)) from error
             yield Shop(
                 tuple(found), AllClouds(dial, clock, SystemEntropy(), SystemResolver(), patience=A_PERSONS), clock
             )
 
-    async def gpu_prices(self, gpu: str) -> "Prices | None":
-        async with self.market() as shop:
+    async def gpu_prices(self, gpu: str, kubeconfig: str = "", context: str = "") -> "Prices | None":
+        async with self.market((), kubeconfig, context) as shop:
             found = await shop.gpu_prices(gpu)
             if found is None and not shop.anybody_told:
                 raise click.ClickException(
@@ -131,6 +135,6 @@ class House:
             seen = await preflight(kubeconfig, context, namespace, expected=bool(kubeconfig or context))
         if seen.rows and not providers:
             return Report(seen.rows, seen.findings)
-        async with self.market(providers) as shop:
+        async with self.market(providers, kubeconfig, context) as shop:
             rows = await shop.check(by_name=bool(providers))
         return Report(rows, seen.findings)

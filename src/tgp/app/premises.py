@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from tgp.adapters.kube.errors import error_for
 from tgp.adapters.kube.list import Subject, paged
@@ -23,6 +22,7 @@ from tgp.app.connect import Connection, connect
 from tgp.app.dialling import switchboard
 from tgp.app.meshes import AllMeshes
 from tgp.app.patrol import Patrol
+from tgp.app.pretend import pretends
 from tgp.app.shop import A_PERSONS
 from tgp.app.way_finder import WayFinder
 from tgp.core.model.cloud_account import TABLE, CloudAccount, read_line
@@ -41,13 +41,12 @@ from tgp.core.rules.power_hosts import HostRules
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import Cluster, ClusterBusy, Forbidden, NotFound
-from tgp.ports.http import Call, Dial, Http, HttpError, Unreadable
+from tgp.ports.http import Call, Dial, Http, HttpError
 from tgp.ports.mesh import Meshes
 from tgp.ports.resolver import Resolver
 from tgp.surfaces.cli.confirming import Confirmed
 
 R = TypeVar("R", bound=Record)
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 PAGE = 500
 
 
@@ -230,18 +229,8 @@ async def ways_out(connection: Connection, board: Dial) -> tuple[Dial, Resolver]
 
     The cluster alone decides: a market that pretends must never prove that a real cluster rents nothing.
     """
-    parts = urlsplit(connection.server)
-    local = parts.scheme == "http" and parts.hostname in LOOPBACK
-    if not local or not await _pretends(connection.http):
+    if not await pretends(connection):
         return board, SystemResolver()
     from tgp.app.embedded.market import EmbeddedDial, EmbeddedResolver
 
     return EmbeddedDial(board, connection.server.rstrip("/")), EmbeddedResolver()
-
-
-async def _pretends(http: Http) -> bool:
-    try:
-        reply = await http.send(Call("GET", "/_tgp/clouds"))
-        return reply.ok and "clouds" in reply.json()
-    except (HttpError, Unreadable, TypeError):
-        return False

@@ -19,7 +19,7 @@ class Market:
         self.asked: list[str] = []
         self._prices = prices
 
-    async def gpu_prices(self, gpu: str) -> Prices | None:
+    async def gpu_prices(self, gpu: str, _kubeconfig: str, _context: str) -> Prices | None:
         self.asked.append(gpu)
         return self._prices
 

@@ -57,7 +57,7 @@ class Hall:
         self._answer = Answer(rows, notes)
 
     @asynccontextmanager
-    async def market(self, _providers):
+    async def market(self, _providers, _kubeconfig, _context):
         yield self
 
     async def look(self, question: Question) -> Answer:
@@ -200,7 +200,7 @@ def test_names_are_one_a_line_and_nothing_else():
 def test_watching_looks_again_and_again_until_it_is_ended(capsys):
     async def watching():
         async with asyncio.timeout(2.5 * LOOK_EVERY):
-            await _answer(hall, Question(), Form("name", 0, watch=True, fold=False, by_gpu=False))
+            await _answer(hall.market((), "", ""), Question(), Form("name", 0, watch=True, fold=False, by_gpu=False))
 
     hall = Hall(*ROWS[:1])
     with pytest.raises(TimeoutError):

@@ -1,6 +1,7 @@
 """`tgp demo`: the whole operator on an embedded world, live in this terminal. No cluster, no account, no Docker."""
 
 import asyncio
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -123,6 +124,7 @@ class Visit:
         self._world = world
         self._wish = wish
         self._url = door.url
+        self._file = shlex.quote(str(door.kubeconfig))
         self._kubectl = kubeconfig.command(door.kubeconfig)
         self._wall = SystemClock()
         self._began_at = self._wall.boottime(), loop.time()
@@ -173,7 +175,7 @@ class Visit:
         return [
             f"tgp demo: an embedded Kubernetes API in memory at {self._url}; nothing is bought, nothing is installed.",
             f"Look from another terminal: {self._kubectl} get tgp -A",
-            f"The market there: TGP_WORLD={self._url} {program()} offers",
+            f"The same file opens the market: {program()} offers --kubeconfig {self._file}",
             f"World time: {self._pace()}. Ctrl-C ends.",
         ]
 
@@ -187,7 +189,7 @@ class Visit:
                 operator=self._guest.facts(),
                 stall=self._guest.stall(),
                 held=self._guest.held,
-                market=f"TGP_WORLD={self._url} {program()} offers",
+                look=f"export KUBECONFIG={self._file}; kubectl get tgp -A; {program()} offers",
                 heard=tuple(self._ears.heard),
             )
         )

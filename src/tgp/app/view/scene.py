@@ -54,7 +54,7 @@ class Frame:
     heard: Iterable[Happening] = ()
     troubles: tuple[str, ...] = ()
     stall: Stall = field(default_factory=Stall)
-    market: str = ""  # the command that looks at the market from another terminal
+    look: str = ""  # what to type in another terminal; empty: kubectl get tgp -A
     held: str = ""  # why every purchase is stopped; empty: it is not
     all_well: str = ""  # a hint for when nothing is wrong; empty: the usual look
 
@@ -120,7 +120,7 @@ class Gatherer:
             now=now,
             pace=frame.pace,
             url=frame.url,
-            look=f"{frame.kubectl} get tgp -A" + (f"   {frame.market}" if frame.market else ""),
+            look=frame.look or f"{frame.kubectl} get tgp -A",
             operator=frame.operator,
             things=things,
             machines=self._machines(),

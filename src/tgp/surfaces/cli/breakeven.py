@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import click
 from rich.console import Group, RenderableType
@@ -16,6 +16,8 @@ from tgp.core.rules.breakeven import DAYS_IN_A_YEAR, HOURS_IN_A_DAY, BreakEven, 
 from tgp.surfaces.cli.interrupt import run
 from tgp.surfaces.cli.next_step import next_lines
 from tgp.surfaces.cli.output import Column, document, dollars, show, table, terminal_width, usd, wrapped, write
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 JOB_HOURS = (1, 10, 50)  # a short job, a working day, a training run
 DEAREST_HARDWARE = 10_000_000  # dollars; beyond it lies a typing error
@@ -38,7 +40,7 @@ class Prices:
 class Hallway(Protocol):
     """What the hall hands to this command: the market, asked only when no price is given."""
 
-    async def gpu_prices(self, gpu: str) -> Prices | None:
+    async def gpu_prices(self, gpu: str, kubeconfig: str, context: str) -> Prices | None:
         """Per GPU-hour, of what is on sale now. None: nobody sells one."""
         ...
 
@@ -90,6 +92,17 @@ def _decimal(text: str) -> Decimal:
         return Decimal("NaN")
 
 
+def market_options(command: F) -> F:
+    """Whose market is meant: the real one, unless the kubeconfig leads to a cluster that pretends."""
+    opens = "The kubeconfig of `tgp demo` opens the demo's own market. Default: $KUBECONFIG, ~/.kube/config."
+    for option in (
+        click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one."),
+        click.option("--kubeconfig", default="", metavar="FILE", help=opens),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.option("--gpu", required=True, metavar="MODEL", help="RTX3090, A100, …")
 @click.option(
@@ -117,6 +130,7 @@ def _decimal(text: str) -> Decimal:
     show_default=True,
     help="For how long it is used.",
 )
+@market_options
 @click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
 @click.pass_obj
 def breakeven(
@@ -129,6 +143,8 @@ def breakeven(
     kwh: Fraction | None,
     hours_per_day: Fraction,
     how: str,
+    kubeconfig: str,
+    context: str,
 ) -> None:
     """Rent or own: after how many hours a GPU of your own has paid for itself.
 
@@ -138,7 +154,7 @@ def breakeven(
         raise click.UsageError("--watts and --kwh go together: electricity needs both.")
     owning = Owning(_micro(hardware), watts or 0, _micro(kwh or Fraction(0)))
     model = known_gpu(gpu)
-    prices = Prices(price, "given") if price else run(_live(hallway, model))
+    prices = Prices(price, "given") if price else run(_live(hallway, model, kubeconfig, context))
     question = Question(model, owning, prices, hours_per_day)
     if how == "table":
         width = terminal_width()
@@ -161,8 +177,8 @@ def known_gpu(name: str) -> str:
     return members[0] if len(members) == 1 else meant[0]
 
 
-async def _live(hallway: Hallway, gpu: str) -> Prices:
-    prices = await hallway.gpu_prices(gpu)
+async def _live(hallway: Hallway, gpu: str, kubeconfig: str, context: str) -> Prices:
+    prices = await hallway.gpu_prices(gpu, kubeconfig, context)
     if prices is None:
         raise click.ClickException(f"Nobody sells {gpu} right now, as far as can be seen: give a --price.")
     return prices

@@ -10,7 +10,7 @@ import click
 
 from tgp.core.model.offer import BootMode
 from tgp.core.model.prices import NotAPrice, hourly_microusd
-from tgp.surfaces.cli.breakeven import known_gpu
+from tgp.surfaces.cli.breakeven import known_gpu, market_options
 from tgp.surfaces.cli.interrupt import Begun, run
 from tgp.surfaces.cli.offers_by_gpu import models_document, models_of, render_models
 from tgp.surfaces.cli.offers_view import SHOWN, Notes, OfferRow, as_document, folded, render
@@ -50,8 +50,8 @@ class Market(Protocol):
 class Hallway(Protocol):
     """What the hall hands to this command: the market, for as long as the block lasts."""
 
-    def market(self, providers: tuple[str, ...]) -> AbstractAsyncContextManager[Market]:
-        """Of the named providers; of all when none is named."""
+    def market(self, providers: tuple[str, ...], kubeconfig: str, context: str) -> AbstractAsyncContextManager[Market]:
+        """Of the named providers; of all when none is named. A pretend cluster's kubeconfig opens its own market."""
         ...
 
 
@@ -78,6 +78,7 @@ def _price(_ctx: click.Context, _param: click.Parameter, value: str | None) -> i
 @click.option("--group-by", "group", type=click.Choice(["gpu"]), help="One row for each model.")
 @click.option("--limit", type=click.IntRange(0), help=f"The best so many; 0: all. Default: {SHOWN} in a table.")
 @click.option("-o", "--output", "how", type=click.Choice(OUTPUTS), default="table", show_default=True)
+@market_options
 @click.option("-w", "--watch", is_flag=True, help="Look again and again, until Ctrl-C.")
 @click.pass_obj
 def offers(
@@ -95,6 +96,8 @@ def offers(
     limit: int | None,
     how: str,
     watch: bool,
+    kubeconfig: str,
+    context: str,
 ) -> None:
     """Show what can be rented right now, and how sure that is. Nothing is bought.
 
@@ -106,7 +109,7 @@ def offers(
         models, count, max_price, regions, spot, providers, talos=join == "talos", min_vram_gib=min_vram
     )
     form = Form(how, limit, watch=watch, fold=join is None, by_gpu=group is not None)
-    if not run(_answer(hallway, question, form), Begun("Nothing was bought.")):
+    if not run(_answer(hallway.market(providers, kubeconfig, context), question, form), Begun("Nothing was bought.")):
         raise SystemExit(NOTHING_FITS)
 
 
@@ -132,8 +135,8 @@ class Form:
         return min(SHOWN, max(get_terminal_size().lines - BELOW_ROWS, FEWEST)) if self.watch else SHOWN
 
 
-async def _answer(hallway: Hallway, question: Question, form: Form) -> bool:
-    async with hallway.market(question.providers) as market:
+async def _answer(opening: AbstractAsyncContextManager[Market], question: Question, form: Form) -> bool:
+    async with opening as market:
         while True:
             with waiting("asking the providers …"):
                 answer = advised(await market.look(question), question)
