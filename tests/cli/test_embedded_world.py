@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -160,6 +161,48 @@ def test_a_visitors_watch_lasts_as_long_as_his_own_clock_says(query, headers, la
     assert patient(call, 1.0) == call
 
 
+async def test_the_world_hears_of_every_change_by_a_visitor_and_of_no_other():
+    world = EmbeddedWorld(SystemClock(), SystemEntropy())
+    heard: list[str] = []
+    calls = [
+        ("visitor", Call("POST", "/api/v1/namespaces", body=a_namespace("a"))),
+        ("kubeconfig", Call("POST", "/api/v1/namespaces", body=a_namespace("b"))),
+        ("visitor", Call("POST", "/api/v1/namespaces", (("dryRun", "All"),), body=a_namespace("c"))),
+        ("visitor", Call("POST", "/api/v1/namespaces", body=a_namespace("a"))),  # refused: it is there
+        ("operator", Call("PATCH", "/api/v1/namespaces/tgp-system", body=b'{"metadata":{"annotations":{"x":"y"}}}')),
+        ("visitor", Call("GET", "/api/v1/namespaces")),
+        ("visitor", Call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=A_REVIEW)),
+        ("visitor", Call("DELETE", "/api/v1/namespaces/a")),
+    ]
+    tokens = {"kubeconfig": world.visitors_token, "operator": world.viewer_token()}
+    replies = []
+    try:
+        for number, (who, call) in enumerate(calls):
+            world.on_visitors_change = lambda number=number: heard.append(number)
+            shown = (("Authorization", f"Bearer {tokens[who]}"),) if who in tokens else ()
+            kind = "application/merge-patch+json" if call.method == "PATCH" else "application/json"
+            headers = (*shown, ("Content-Type", kind), ("Host", "localhost"))
+            replies.append((await world.handle(replace(call, headers=headers))).status)
+    finally:
+        world.close()
+
+    assert replies == [201, 201, 201, 409, 200, 200, 201, 200]
+    assert heard == [0, 1, 7]
+
+
+def a_namespace(name: str) -> bytes:
+    return json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
+
+
+A_REVIEW = json.dumps(
+    {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}},
+    }
+).encode()
+
+
 class JumpyClock:
     """The machine's own, and a jump whenever the test wants one."""
 
@@ -234,6 +277,9 @@ def test_the_pace_is_said_in_words_and_counted_in_both_times():
 
     assert pace_in_words(pace, 0.0) == "60x, catches up with the present in 24m"
     assert pace_in_words(pace, 86_400.0) == "as fast as your clock"
+    slowed = pace.slowed(100.0, 300.0)
+    assert pace_in_words(slowed, 148.0) == "real time for 4m12s: you changed something"
+    assert pace_in_words(slowed, 401.0) == "60x, catches up with the present in 22m"
     assert world_seconds(pace, 0.0, 2.0) == pytest.approx(120.0)
     assert world_seconds(pace, 86_400.0, 2.0) == pytest.approx(2.0)
 

@@ -12,7 +12,15 @@ from tgp.adapters.clock import SystemClock
 from tgp.sim.scaled import Pace, ScaledClock, ScaledLoop
 
 SECONDS = st.floats(0, 1e6)
-PACES = st.builds(Pace, factor=st.floats(1.5, 1000), behind=st.floats(0, 1e6))
+PLAIN_PACES = st.builds(Pace, factor=st.floats(1.5, 1000), behind=st.floats(0, 1e6))
+SLOWED_PACES = st.builds(
+    lambda pace, first, gap, lengths: pace.slowed(first, lengths[0]).slowed(first + gap, lengths[1]),
+    PLAIN_PACES,
+    st.floats(0, 1e5),
+    st.floats(0, 1e4),
+    st.tuples(st.floats(1, 1e4), st.floats(1, 1e4)),
+)
+PACES = PLAIN_PACES | SLOWED_PACES
 
 
 @given(pace=PACES, real=SECONDS)
@@ -29,6 +37,23 @@ def test_world_time_only_grows(pace, real, later):
 def test_the_world_is_never_ahead_of_the_present(pace, real):
     """It began `behind` seconds ago, so at the real moment `real` it may have lived that much longer, and no more."""
     assert pace.world(real) <= (real + pace.behind) * (1 + 1e-9) + 1e-6
+
+
+@given(pace=PACES, now=SECONDS, seconds=st.floats(1, 1e4))
+def test_slowing_down_moves_nothing_and_lasts_as_long_as_said(pace, now, seconds):
+    now += pace.slow_until  # of the past a pace knows its last stretch only
+    slowed = pace.slowed(now, seconds)
+
+    assert slowed.world(now) == pytest.approx(pace.world(now), rel=1e-12)
+    assert slowed.world(now + seconds) - slowed.world(now) == pytest.approx(seconds, rel=1e-6, abs=1e-4)
+    assert slowed.real_until_caught_up >= pace.real_until_caught_up * (1 - 1e-12)
+
+
+def test_two_changes_make_one_stretch_that_ends_after_the_second():
+    pace = Pace(60, 86_400).slowed(10, 300).slowed(110, 300)
+
+    assert [pace.world(real) for real in (10, 410, 411)] == [600, 1000, 1060]
+    assert [pace.real(world) for world in (600, 1000, 1060)] == [10, 410, 411]
 
 
 def test_a_day_at_sixty_takes_24_minutes():
@@ -86,6 +111,30 @@ def test_it_starts_yesterday_catches_up_and_then_keeps_our_time():
         assert seen == sorted(seen)
         assert seen[1] - seen[0] == timedelta(minutes=1)
         assert seen[-1] - seen[-2] == timedelta(seconds=1)
+        assert loop.caught_up
+        assert clock.now() == real.now()
+    finally:
+        loop.close()
+
+
+def test_it_slows_down_to_our_time_and_then_goes_on():
+    real = SetByHand()
+    loop = ScaledLoop(real, factor=60, began_ago=timedelta(hours=24))
+    clock = ScaledClock(loop, real)
+    try:
+        real.seconds += 60
+        before = clock.now()
+        loop.slow_down(300)
+        real.seconds += 300
+        assert clock.now() - before == timedelta(seconds=300)
+        assert loop.real_wait(60) == pytest.approx(1)
+        real.seconds += 1
+        assert clock.now() - before == timedelta(seconds=360)
+        for _ in range(3000):
+            real.seconds += 1
+            assert clock.now() <= real.now()
+        assert loop.caught_up
+        loop.slow_down(300)
         assert loop.caught_up
         assert clock.now() == real.now()
     finally:

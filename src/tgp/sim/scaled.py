@@ -1,13 +1,14 @@
 """A real event loop on a world that began in the past and catches up with the present.
 
 World time runs at `factor` until it has reached the real time, and at 1 from then on, so no timestamp ever lies in the
-future. `loop.time()`, timers and timeouts count in world seconds; sockets, signals and threads are real.
+future. A stretch may pass at 1 before that, too: the world then takes longer to catch up. `loop.time()`, timers and
+timeouts count in world seconds; sockets, signals and threads are real.
 """
 
 import asyncio
 import selectors
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,26 +20,50 @@ BEGAN_AGO = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Which world second belongs to which real second, both counted from the start."""
+    """Which world second belongs to which real second, both counted from the start; of the past, since `slow_from`."""
 
     factor: float
     behind: float  # seconds between the world's beginning and the real one
+    slow_from: float = 0.0  # real: from here until there a world second takes a real one
+    slow_until: float = 0.0
+    slow_before: float = 0.0  # real seconds of earlier such stretches
 
     def __post_init__(self) -> None:
         assert self.factor > 1, "a world that is not faster never catches up"
         assert self.behind >= 0, "a world cannot begin in the future"
+        assert 0 <= self.slow_before <= self.slow_from <= self.slow_until, "a stretch begins before it ends"
+
+    def slowed(self, now: float, seconds: float) -> "Pace":
+        """As fast as the real time from `now` on, for so many real seconds. The past stays as it was."""
+        if now <= self.slow_until:
+            return replace(self, slow_until=max(now + seconds, self.slow_until))
+        return replace(self, slow_from=now, slow_until=now + seconds, slow_before=self.slow_before + self._slow_stretch)
+
+    @property
+    def _slow_stretch(self) -> float:
+        return self.slow_until - self.slow_from
 
     @property
     def real_until_caught_up(self) -> float:
+        early = self._fast_until_caught_up + self.slow_before
+        return early if early <= self.slow_from else early + self._slow_stretch
+
+    @property
+    def _fast_until_caught_up(self) -> float:
         return self.behind / (self.factor - 1)
 
     def world(self, real: float) -> float:
-        fast = min(real, self.real_until_caught_up)
-        return fast * self.factor + (real - fast)
+        slow = self.slow_before + min(max(real - self.slow_from, 0.0), self._slow_stretch)
+        return real + (self.factor - 1) * min(real - slow, self._fast_until_caught_up)
 
     def real(self, world: float) -> float:
-        fast = min(world, self.real_until_caught_up * self.factor)
-        return fast / self.factor + (world - fast)
+        if world >= self.world(self.real_until_caught_up):
+            return world - self.behind
+        began = self.world(self.slow_from)
+        if began < world <= began + self._slow_stretch:
+            return self.slow_from + world - began
+        slow = self.slow_before + (self._slow_stretch if world > began else 0.0)
+        return (world + (self.factor - 1) * slow) / self.factor
 
 
 class ScaledLoop(asyncio.SelectorEventLoop):
@@ -57,6 +82,11 @@ class ScaledLoop(asyncio.SelectorEventLoop):
 
     def real_elapsed(self) -> float:
         return self._real.boottime() - self._began
+
+    def slow_down(self, seconds: float) -> None:
+        """To the pace of the real time, for so many real seconds from now; no effect once it has caught up."""
+        if not self.caught_up:
+            self.pace = self.pace.slowed(self.real_elapsed(), seconds)
 
     @property
     def caught_up(self) -> bool:

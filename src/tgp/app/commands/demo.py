@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -34,6 +34,7 @@ from tgp.surfaces.terminal.summary import Outcome, summary
 PORT = 8001  # where people know `kubectl proxy` from
 FASTEST = 600.0  # beyond it one turn of the loop is a minute of the world, and nothing there keeps its times
 GLANCE = 0.25  # seconds between looks at the clock on the wall
+SLOW_FOR = timedelta(minutes=5)  # so that people can watch what their change does
 KEPT_CONNECTIONS = Pool(fresh_for_changes=False)
 PARTING = "That world is gone, its port and its kubeconfig with it: it was in memory, and so was the money."
 
@@ -135,6 +136,8 @@ class Visit:
         self._guest = Guest(self._account, clock, settings_at(wish.speed), EmbeddedDial(self._lines, self._url))
         self._gatherer = Gatherer(Sources(self._viewer, clock, SystemEntropy(), Unheard()))
         self._ears = Ears(clock, conditions=False)
+        self._paced = asyncio.Event()  # set, and another in its place, when the pace changes
+        world.on_visitors_change = self._slow_down
         self._last: Scene | None = None  # None: it is still on
 
     async def begin(self) -> None:
@@ -168,8 +171,15 @@ class Visit:
         due = self._wall.boottime() + seconds
         left = seconds
         while left > 0:
-            await asyncio.sleep(world_seconds(self._loop.pace, self._loop.real_elapsed(), min(left, GLANCE)))
+            wait = world_seconds(self._loop.pace, self._loop.real_elapsed(), min(left, GLANCE))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._paced.wait(), wait)  # a wait in fast seconds is long in slow ones
             left = due - self._wall.boottime()
+
+    def _slow_down(self) -> None:
+        self._loop.slow_down(SLOW_FOR.total_seconds())
+        self._paced.set()
+        self._paced = asyncio.Event()
 
     def _welcome(self) -> list[str]:
         return [

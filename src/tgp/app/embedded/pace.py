@@ -8,6 +8,9 @@ from tgp.surfaces.terminal.scene import age
 
 def pace_in_words(pace: Pace, elapsed: float) -> str:
     """As it is after so many seconds on the wall."""
+    slow = min(pace.slow_until, pace.real_until_caught_up) - elapsed
+    if slow > 0:
+        return f"real time for {age(timedelta(seconds=slow))}: you changed something"
     left = pace.real_until_caught_up - elapsed
     if left <= 0:
         return "as fast as your clock"

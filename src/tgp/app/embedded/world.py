@@ -5,7 +5,7 @@ place and nothing judged yet; the operator is a guest with an account and the sh
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -32,6 +32,8 @@ WATCH_LASTS = 1800  # seconds: --min-request-timeout of the API server
 OWNED = "webhook"
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]", "::1", ""})
 JOBS_RUN_FOR = 120.0  # seconds of pods of Jobs that do not say how long (annotation sim.tgp.io/run-for)
+CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+REVIEWS = ("/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/")
 INTO_A_CONTAINER = frozenset({"exec", "attach", "portforward"})
 NO_CONTAINER = Reply(
     501,
@@ -55,6 +57,7 @@ class EmbeddedWorld:
             self.server.core, Random(f"{seed}/machines"), asyncio.get_running_loop(), jobs_run_for=JOBS_RUN_FOR
         )
         self.server.logs = said_by
+        self.on_visitors_change: Callable[[], None] = lambda: None
         # GPUs count once the device plugin runs there, as on a real machine.
         self._estate = Estate(
             self._cluster,
@@ -100,7 +103,11 @@ class EmbeddedWorld:
             return await self.market.handle(call)
         if "/pods/" in call.path and call.path.rpartition("/")[2] in INTO_A_CONTAINER:
             return NO_CONTAINER
-        return await self.server.handle(patient(self._admitted(call), self._speed))
+        admitted = self._admitted(call)
+        reply = await self.server.handle(patient(admitted, self._speed))
+        if changes(admitted) and isinstance(reply, Reply) and reply.ok:
+            self.on_visitors_change()
+        return reply
 
     def _admitted(self, call: Call) -> Call:
         """A visitor with the kubeconfig's token is the administrator, like one without any."""
@@ -111,6 +118,16 @@ class EmbeddedWorld:
     def close(self) -> None:
         self._estate.close()
         self._cluster.close()
+
+
+def changes(call: Call) -> bool:
+    """Whether a visitor, who shows no token, asks for a change. Reviews and dry runs change nothing."""
+    return (
+        call.method in CHANGING
+        and not call.header("Authorization")
+        and not call.path.startswith(REVIEWS)
+        and not call.parameter("dryRun")
+    )
 
 
 def said_by(pod: Json, container: str) -> str:
