@@ -14,7 +14,7 @@ import pytest
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB
-from tgp.app.embedded import kubeconfig
+from tgp.app.embedded import kubeconfig, script
 from tgp.app.embedded.guest import RESTARTS, Guest, settings_at
 from tgp.app.embedded.machines import MACHINES
 from tgp.app.embedded.pace import pace_in_words, world_seconds
@@ -51,7 +51,7 @@ def test_the_plan_is_in_order_of_time_and_puts_right_what_it_breaks(seed):
     off, suspended, withdrawn = set(), False, False
     for _, step in planned:
         match step:
-            case LosePower(machine):
+            case LosePower(machine, _):
                 assert machine not in off
                 off.add(machine)
             case GainPower(machine):
@@ -83,6 +83,51 @@ def test_something_of_everything_happens_in_the_first_half_minute():
     early = {type(step) for minute, step in steps(1) if minute <= 30}
 
     assert early == {SupplyKeys, WantGpus, Suspend, StartJob, LosePower, GainPower, Rent, GiveBack}
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (WithdrawKeys(script.OAUTH, 19.6), "the Tailscale key was withdrawn from the operator's Secret for 20m"),
+        (SupplyKeys(("VULTR_API_KEY",)), "an administrator put VULTR_API_KEY into the operator's Secret"),
+        (WantGpus("ml", "training", ("H100",)), "the owner of pool ml/training now wants H100 only"),
+        (
+            WantGpus("ml", "training", script.ANY_MODEL),
+            "the owner of pool ml/training allowed RTX4090 and RTX3090 again",
+        ),
+        (Suspend("c", suspended=True), "an administrator suspended purchases through class c"),
+        (Suspend("c", suspended=False), "an administrator allowed purchases again through class c"),
+        (StartJob("ml", "t", "ml", 2, 1, 14), "team ml started Job t: 1 pod with 2 GPUs each for 14m"),
+        (StartJob("ml", "t", "ml", 1, 3, 9, fails=True), "team ml started Job t: 3 pods with 1 GPU each and will fail"),
+        (LosePower("cellar-2", 7), "node cellar-2 lost power for 7m"),
+        (GainPower("cellar-2"), "node cellar-2 has power again"),
+        (
+            Rent("ml", "n", "RTX4090", "0.60"),
+            "team ml asked for a machine with RTX4090 for at most $0.60/h: request n",
+        ),
+        (GiveBack("ml", "n"), "team ml deleted request n"),
+    ],
+)
+def test_every_step_has_a_sentence(step, told):
+    assert script.story(step) == told
+
+
+def test_the_script_tells_what_it_did_and_the_providers_what_they_charged():
+    with Rehearsal() as rehearsal:
+        rehearsal.run(minutes=20)
+        stories = rehearsal.scene("demo", "kubectl").stories
+        (bill,) = rehearsal.world.market.bills()
+
+    assert [one.text for one in stories[-4:]] == [
+        "node cellar-2 has power again",
+        "team research asked for a machine with A100 for at most $2.50/h: request protein",
+        "team research deleted request dreamer",
+        "an administrator put LAMBDA_LABS_API_KEY into the operator's Secret",
+    ]
+    assert list(stories) == sorted(stories, key=lambda one: one.at)
+    assert bill.spent_microusd > 0
+    assert bill.rented >= 1
+    assert bill.terminated <= bill.rented
 
 
 def test_a_simulated_day_passes_without_an_error_and_without_a_failed_turn():

@@ -1,7 +1,8 @@
 from dataclasses import replace
 
-from tests.core.terminal.scenes import a_happening, a_scene, a_thing
+from tests.core.terminal.scenes import NOW, a_happening, a_scene, a_thing
 from tgp.surfaces.terminal.lines import Teller
+from tgp.surfaces.terminal.scene import Story
 
 
 def test_a_quiet_scene_is_told_once():
@@ -71,3 +72,14 @@ def test_an_object_nobody_has_judged_says_so():
     assert Teller().tell(a_scene(happenings=(), things=(thing,))) == [
         "09:30:00Z = pool ml/training: nobody has judged it yet"
     ]
+
+
+def test_each_step_of_a_script_is_told_once():
+    first, second = Story(NOW, "node a lost power for 7m"), Story(NOW, "node a has power again")
+    teller = Teller()
+
+    told = teller.tell(a_scene(stories=(first,)))
+    later = teller.tell(a_scene(stories=(first, second)))
+
+    assert told[0].endswith(" story: node a lost power for 7m")
+    assert [line for line in later if "story" in line] == [f"{NOW:%H:%M:%S} story: node a has power again"]

@@ -1,10 +1,11 @@
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tests.core.terminal.scenes import a_scene, a_thing
 from tgp.surfaces.terminal.scene import age, label
-from tgp.surfaces.terminal.summary import Outcome, summary
+from tgp.surfaces.terminal.summary import Bill, Outcome, summary
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,19 @@ def test_the_last_words_say_what_ran_what_it_did_and_what_to_do_next():
         "Next:",
         "  tgp observe  look",
     ]
+
+
+def test_the_bill_is_told_by_provider():
+    bills = (Bill("simulated", 1_204_000, 3, 2), Bill("vast", 4_000, 1, 1))
+    outcome = Outcome(timedelta(seconds=30), timedelta(seconds=30), "It is gone.", (), bills)
+
+    assert summary(a_scene(), outcome)[3:7] == [
+        "  bill: $1.21 of pretend money, 4 machines rented, 3 terminated",
+        "    simulated  $1.20, 3 machines rented, 2 terminated",
+        "    vast       <$0.01, 1 machine rented, 1 terminated",
+        "It is gone.",
+    ]
+    assert summary(a_scene(), replace(outcome, bills=()))[3] == "  bill: $0.00; no machine was rented"
 
 
 def test_a_world_as_fast_as_ours_is_not_told_apart():

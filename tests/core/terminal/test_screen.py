@@ -8,7 +8,7 @@ from rich.console import Console
 
 from tests.core.terminal.scenes import NOW, a_happening, a_machine, a_scene, a_thing
 from tgp.surfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
-from tgp.surfaces.terminal.scene import Purse, Scene, dollars
+from tgp.surfaces.terminal.scene import Purse, Scene, Story, dollars
 from tgp.surfaces.terminal.screen import Screen
 
 SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much
@@ -62,8 +62,9 @@ def test_money_is_told_to_the_cent_and_little_is_not_nothing(microusd, said):
     height=st.integers(SMALLEST, 70),
     counts=st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 100), st.integers(0, 6)),
     held=st.sampled_from(["", "the invoice " * 20]),
+    stories=st.sampled_from([(), (Story(NOW, "what the script did " * 20),)]),
 )
-def test_nothing_ever_scrolls(width, height, counts, held):
+def test_nothing_ever_scrolls(width, height, counts, held, stories):
     """Whatever there is and however small the terminal: no line too many, none too long, and the hint is the last."""
     things, machines, happenings, troubles = counts
     scene = a_scene(
@@ -72,6 +73,7 @@ def test_nothing_ever_scrolls(width, height, counts, held):
         happenings=tuple(a_happening(number, message="what " * 60) for number in range(happenings)),
         troubles=tuple(f"trouble {number} " * 20 for number in range(troubles)),
         held=held,
+        stories=stories,
     )
 
     lines = plain(scene, width, height)
@@ -155,3 +157,13 @@ def test_no_color_means_no_colour(monkeypatch):
 
     assert "\x1b[31m" not in text
     assert "NotReady" in text
+
+
+def test_the_last_step_of_a_script_stands_above_the_events():
+    lines = plain(
+        a_scene(stories=(Story(NOW, "an older one"), Story(NOW - timedelta(seconds=30), "node a lost power")))
+    )
+    (place,) = [number for number, line in enumerate(lines) if line.startswith("story: node a lost power  (30s ago)")]
+
+    assert lines[place + 1].startswith("Events")
+    assert not any("an older one" in line for line in lines)

@@ -201,6 +201,7 @@ class Visit:
                 held=self._guest.held,
                 look=f"export KUBECONFIG={self._file}; kubectl get tgp -A; {program()} offers",
                 heard=tuple(self._ears.heard),
+                stories=self._world.stories(),
             )
         )
 
@@ -212,6 +213,7 @@ class Visit:
         outcome = Outcome(
             wall=timedelta(seconds=self._wall.boottime() - wall),
             passed=timedelta(seconds=self._loop.time() - world),
+            bills=self._world.market.bills(),
             parting=PARTING,
             following=(
                 (f"{program()} observe", "the same operator on your own cluster: it only looks"),

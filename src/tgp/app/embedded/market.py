@@ -22,8 +22,10 @@ from tgp.sim.clouds.desk import PREFIX, Desk
 from tgp.sim.clouds.everyone import SIMULATORS, pretend
 from tgp.sim.factory.simulator import FactorySimulator
 from tgp.sim.mesh.v2 import TailscaleSimulator
+from tgp.surfaces.terminal.summary import Bill
 
 BEHIND = timedelta(days=2)  # the world begins a day ago, and its visitors live in the present
+OWNED = "webhook"  # its machines cost nothing by the hour
 BELOW = "/clouds/"
 POWER_HOST = "power.cellar.internal"  # what the owned machines' switches hang on
 POWER_ADDRESS = ip_address("10.77.0.2")
@@ -60,6 +62,17 @@ class EmbeddedMarket:
         """The OAuth client of the tailnet here, by the names people keep it under."""
         client = self.tailscale.client
         return {CLIENT_ID: client.id, CLIENT_SECRET: client.secret}
+
+    def bills(self) -> tuple[Bill, ...]:
+        """Of every provider that rented something out, by its own count."""
+        found = []
+        for provider, simulator in self.desk.simulators.items():
+            fleet, now = simulator.fleet, simulator.fleet.advance()
+            machines = fleet.machines.values()
+            if machines and provider != OWNED:
+                spent = sum(fleet.bill_microusd(tenant, now) for tenant in fleet.accounts)
+                found.append(Bill(provider, spent, len(machines), sum(not machine.alive for machine in machines)))
+        return tuple(found)
 
     def serves(self, call: Call) -> bool:
         return call.path.startswith((BELOW, PREFIX))

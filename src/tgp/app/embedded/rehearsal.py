@@ -75,6 +75,7 @@ class Rehearsal:
             held=self.guest.held,
             stall=self.guest.stall(),
             heard=tuple(self.ears.heard),
+            stories=self.world.stories(),
         )
         return self._gatherer.scene(frame)
 

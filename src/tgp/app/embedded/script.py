@@ -7,7 +7,7 @@ small differences, as days do.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,7 @@ class SupplyKeys:
 @dataclass(frozen=True, slots=True)
 class WithdrawKeys:
     keys: tuple[str, ...]
+    minutes: float  # until they are supplied again
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class StartJob:
 @dataclass(frozen=True, slots=True)
 class LosePower:
     machine: str
+    minutes: float  # until it has power again
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ OVERTURE: tuple[tuple[float, Step], ...] = (
     (5.5, StartJob("research", "sweep-lr", "research", gpus=1, pods=4, minutes=9)),
     (6.0, Rent("research", "dreamer", "H100", "0.10")),
     (7.0, WantGpus("ml", "training", ("H100",))),
-    (9.0, LosePower("cellar-2")),
+    (9.0, LosePower("cellar-2", minutes=7)),
     (12.0, WantGpus("ml", "training", ANY_MODEL)),
     (14.0, StartJob("ml", "train-llm", "ml", gpus=4, pods=1, minutes=35)),
     (16.0, GainPower("cellar-2")),
@@ -108,6 +110,40 @@ OVERTURE: tuple[tuple[float, Step], ...] = (
     (25.0, StartJob("research", "eval-broken", "research", gpus=1, pods=1, minutes=3, fails=True)),
     (27.0, Suspend("standard-gpu-class", suspended=False)),
 )
+
+
+def story(step: Step) -> str:
+    """What happens, as a narrator says it to a person who watches."""
+    match step:
+        case SupplyKeys(keys):
+            return f"an administrator put {_keys(keys)} into the operator's Secret"
+        case WithdrawKeys(keys, minutes):
+            return f"{_keys(keys)} was withdrawn from the operator's Secret for {minutes:.0f}m"
+        case WantGpus(namespace, pool, models) if set(models) == set(ANY_MODEL):
+            return f"the owner of pool {namespace}/{pool} allowed {' and '.join(models)} again"
+        case WantGpus(namespace, pool, models):
+            return f"the owner of pool {namespace}/{pool} now wants {' or '.join(models)} only"
+        case Suspend(node_class, suspended):
+            done = "suspended purchases" if suspended else "allowed purchases again"
+            return f"an administrator {done} through class {node_class}"
+        case StartJob(namespace, name, _, gpus, pods, minutes, fails):
+            size = f"{pods} {'pods' if pods > 1 else 'pod'} with {gpus} {'GPUs' if gpus > 1 else 'GPU'} each"
+            ends = "and will fail" if fails else f"for {minutes}m"
+            return f"team {namespace} started Job {name}: {size} {ends}"
+        case LosePower(machine, minutes):
+            return f"node {machine} lost power for {minutes:.0f}m"
+        case GainPower(machine):
+            return f"node {machine} has power again"
+        case Rent(namespace, name, gpu, price):
+            return f"team {namespace} asked for a machine with {gpu} for at most ${price}/h: request {name}"
+        case GiveBack(namespace, name):
+            return f"team {namespace} deleted request {name}"
+        case _:
+            assert_never(step)
+
+
+def _keys(keys: tuple[str, ...]) -> str:
+    return "the Tailscale key" if keys == OAUTH else " and ".join(keys)
 
 
 def plan(luck: Random) -> Iterator[tuple[float, Step]]:
@@ -162,11 +198,13 @@ def _incidents(luck: Random, hour: int) -> Iterator[tuple[float, Step]]:
             yield start + 20, WantGpus("ml", "training", ANY_MODEL)
         case 1:
             machine = luck.choice(("cellar-1", "cellar-2", "worker-2"))
-            yield start + 10, LosePower(machine)
-            yield start + luck.uniform(14, 40), GainPower(machine)
+            back = luck.uniform(14, 40)
+            yield start + 10, LosePower(machine, minutes=back - 10)
+            yield start + back, GainPower(machine)
         case 2:
-            yield start + 15, WithdrawKeys(OAUTH)
-            yield start + luck.uniform(20, 35), SupplyKeys(OAUTH)
+            back = luck.uniform(20, 35)
+            yield start + 15, WithdrawKeys(OAUTH, minutes=back - 15)
+            yield start + back, SupplyKeys(OAUTH)
         case 3:
             yield start + 30, Suspend("standard-gpu-class", suspended=True)
             yield start + 50, Suspend("standard-gpu-class", suspended=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tgp.api.resource import SERVICE_ACCOUNT
 from tgp.app.embedded.machines import MACHINES
-from tgp.app.embedded.market import EmbeddedMarket
+from tgp.app.embedded.market import OWNED, EmbeddedMarket
 from tgp.app.embedded.stage import Stage
 from tgp.app.embedded.stock import ACCOUNT, NAMESPACE, furnish
 from tgp.ports.clock import Clock
@@ -24,12 +24,12 @@ from tgp.sim.apiserver.identity import ADMIN
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.cluster.control_plane import ControlPlane
 from tgp.sim.estate import Estate, Kubelets
+from tgp.surfaces.terminal.scene import Story
 
 SEED = "embedded world"
 TOKEN_BYTES = 24
 TOKEN_LASTS = timedelta(days=365)
 WATCH_LASTS = 1800  # seconds: --min-request-timeout of the API server
-OWNED = "webhook"
 LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]", "::1", ""})
 JOBS_RUN_FOR = 120.0  # seconds of pods of Jobs that do not say how long (annotation sim.tgp.io/run-for)
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -70,7 +70,7 @@ class EmbeddedWorld:
         for provider, simulator in self.market.desk.simulators.items():
             if provider != OWNED:  # the boxes in the cellar are on already
                 self._estate.adopt(simulator)
-        self._stage = Stage(self.server, self._cluster, self.market)
+        self._stage = Stage(self.server, self._cluster, self.market, clock)
         for machine in MACHINES:
             self._cluster.power_on(machine)
 
@@ -90,6 +90,10 @@ class EmbeddedWorld:
     def life(self) -> Coroutine[Any, Any, None]:
         """What people do and machines suffer, until cancelled."""
         return self._stage.play(Random(f"{self._seed}/script"))
+
+    def stories(self) -> tuple[Story, ...]:
+        """The last things that the script did, oldest first."""
+        return tuple(self._stage.stories)
 
     async def handle(self, call: Call) -> Reply | Streaming:
         """Whoever comes without a token is the administrator, as behind `kubectl proxy`; so nobody comes from afar.

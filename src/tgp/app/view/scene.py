@@ -28,7 +28,7 @@ from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http
 from tgp.ports.journal import Journal
-from tgp.surfaces.terminal.scene import Happening, Machine, Scene, Stall, Thing, label
+from tgp.surfaces.terminal.scene import Happening, Machine, Scene, Stall, Story, Thing, label
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # pods that are over use nothing
 OURS_ONLY = "involvedObject.apiVersion=tgp.io/v1"  # Events of a large cluster are many, and not about us
@@ -55,6 +55,7 @@ class Frame:
     troubles: tuple[str, ...] = ()
     stall: Stall = field(default_factory=Stall)
     look: str = ""  # what to type in another terminal; empty: kubectl get tgp -A
+    stories: tuple[Story, ...] = ()  # what a script did, newest last
     held: str = ""  # why every purchase is stopped; empty: it is not
     all_well: str = ""  # a hint for when nothing is wrong; empty: the usual look
 
@@ -134,6 +135,7 @@ class Gatherer:
             rented=sum(purse.hourly_microusd > 0 for purse in paying),
             hourly_microusd=sum(purse.hourly_microusd for purse in paying),
             held=frame.held,
+            stories=frame.stories,
         )
 
     def troubles(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ class Rows:
     machines: int
     happenings: int
     market: bool = False  # its one line
+    story: bool = False  # the last thing the script did, in one line
     gaps: bool = False  # an empty line before each section
     look: bool = True  # the line that says how to look from another terminal
 
@@ -30,15 +31,16 @@ def share(height: int, scene: Scene) -> Rows:
     look = not scene.held or height > HEADER + FOOTER + SECTIONS
     header = HEADER + (bool(scene.held) and look)
     market = bool(scene.stall.wares) and height > header + FOOTER + 3 * SECTIONS
-    room = height - header - FOOTER - SECTIONS - market
+    story = bool(scene.stories) and height > header + FOOTER + 3 * SECTIONS + market
+    room = height - header - FOOTER - SECTIONS - market - story
     troubles = max(0, min(len(scene.troubles), MOST_TROUBLES, room))
     room -= troubles + SECTIONS  # the lines of column names, or of "nothing"
     if room < SECTIONS:  # too small for three tables: the objects' alone, below it the other headings
-        return Rows(troubles, max(room + SECTIONS - 1, 0), 0, 0, market, look=look)
+        return Rows(troubles, max(room + SECTIONS - 1, 0), 0, 0, market, story, look=look)
     gaps = room - SECTIONS >= len(scene.things) + len(scene.machines) + AIRY_HAPPENINGS
     if gaps:
         room -= SECTIONS
     happenings = min(FEWEST_HAPPENINGS, room // 3)
     things = min(max(len(scene.things), 1), max((room - happenings) * 2 // 3, 1))
     machines = min(max(len(scene.machines), 1), max(room - happenings - things, 1))
-    return Rows(troubles, things, machines, max(room - things - machines, 1), market, gaps, look)
+    return Rows(troubles, things, machines, max(room - things - machines, 1), market, story, gaps, look)

@@ -1,6 +1,6 @@
 """A scene told in lines, for pipes and logs: only what changed since the last telling."""
 
-from tgp.surfaces.terminal.scene import Happening, Scene, Thing, plain
+from tgp.surfaces.terminal.scene import Happening, Scene, Story, Thing, plain
 
 
 class Teller:
@@ -9,15 +9,26 @@ class Teller:
         self._told_happenings: frozenset[Happening] = frozenset()  # only asked; no older than the scene's own window
         self._told_troubles: frozenset[str] = frozenset()
         self._told_held = ""
+        self._told_stories: frozenset[Story] = frozenset()
 
     def tell(self, scene: Scene) -> list[str]:
-        """One line for each new trouble, each new happening, each object whose verdict changed, and for the brake."""
-        lines = [*self._held(scene), *self._troubles(scene), *self._happenings(scene), *self._things(scene)]
+        """One line for each new trouble, happening and step of a script, each changed verdict, and for the brake."""
+        lines = [
+            *self._stories(scene),
+            *self._held(scene),
+            *self._troubles(scene),
+            *self._happenings(scene),
+            *self._things(scene),
+        ]
+        self._told_stories = frozenset(scene.stories)
         self._told_held = scene.held
         self._told_troubles = frozenset(scene.troubles)
         self._told_happenings = frozenset(scene.happenings)
         self._told_things = {thing.label: thing for thing in scene.things}
         return [plain(line) for line in lines]
+
+    def _stories(self, scene: Scene) -> list[str]:
+        return [f"{one.at:%H:%M:%S} story: {one.text}" for one in scene.stories if one not in self._told_stories]
 
     def _held(self, scene: Scene) -> list[str]:
         if scene.held == self._told_held:

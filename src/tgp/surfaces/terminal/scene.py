@@ -60,6 +60,14 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
+class Story:
+    """One thing that a world's script did, in a sentence."""
+
+    at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ware:
     """The cheapest GPU-hour of one model."""
 
@@ -98,6 +106,7 @@ class Scene:
     machines_known: bool = True
     rented: int = 0  # machines that cost something, or may
     hourly_microusd: int = 0  # all of them together
+    stories: tuple[Story, ...] = ()  # newest last; none: no script plays here
     held: str = ""  # why every purchase is stopped; empty: it is not
 
     @property

@@ -41,7 +41,8 @@ def draw(scene: Scene, width: int, height: int) -> RenderableType:
     parts += [_line((" ! ", "bold red"), (trouble, "red")) for trouble in scene.troubles[: rows.troubles]]
     parts += _if(rows.market, _market(scene.stall))
     for section in (_things, _machines, _happenings):
-        parts += [Text(), *section(scene, rows, width)] if rows.gaps else section(scene, rows, width)
+        parts += [Text()] if rows.gaps else []
+        parts += section(scene, rows, width)
     parts.append(_line((" next: ", "dim"), (scene.hint, "bold"), ("   Ctrl-C ends", "dim")))
     return Group(*parts)
 
@@ -138,13 +139,21 @@ def _machines(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
 
 
 def _happenings(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
+    parts = list(_if(rows.story, _story(scene)))
     heading = _heading("Events", ", newest last", "dim")
     if not rows.happenings:
-        return [heading]
+        return [*parts, heading]
     table = _table("ago", "about", "reason", *_if(width >= TIGHT, "message"))
     for happening in scene.happenings[-rows.happenings :]:
         table.add_row(*_happening(happening, scene, width))
-    return _section(heading, table, 0, "nothing happened yet")
+    return [*parts, *_section(heading, table, 0, "nothing happened yet")]
+
+
+def _story(scene: Scene) -> Text:
+    if not scene.stories:
+        return Text()
+    last = scene.stories[-1]
+    return _line(("story: ", "bold magenta"), (last.text, ""), (f"  ({age(scene.now - last.at)} ago)", "dim"))
 
 
 def _happening(happening: Happening, scene: Scene, width: int) -> Iterable[Text]:
