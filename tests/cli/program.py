@@ -85,6 +85,10 @@ class Terminal:
     def type(self, keys: bytes) -> None:
         os.write(self._master, keys)
 
+    def settings(self) -> list[object]:
+        """Its modes and characters, as `stty` shows them."""
+        return termios.tcgetattr(self._master)
+
     def wait_for(self, words: bytes, after: int = 0) -> int:
         """Read on until `words` were written beyond `after`; gives the place behind them."""
         ends = time.monotonic() + BOUND_S

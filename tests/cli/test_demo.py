@@ -4,6 +4,7 @@ import re
 import shlex
 import socket
 from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,8 @@ def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_wor
     assert "= class standard-gpu-class: Ready (Valid)" in told  # a Secret came after four minutes of that world
     assert re.search(r"ended after (8|9|1\d)s \(\d+m.* in that world\)", told)
     assert re.search(r"operator leads, turns \d+, writes [1-9]\d*, failed 0", told)
+    assert re.search(r"^\d\d:\d\d:\d\d story: (team|an administrator|the owner of) ", told, re.MULTILINE)
+    assert re.search(r"  bill: \$\d", told)
     assert "That world is gone" in told
     assert "Error" not in told
     assert list(tmp_path.glob(".tgp*")) == []
@@ -65,6 +68,41 @@ def test_on_a_terminal_it_draws_follows_the_size_and_ends_with_ctrl_c(tmp_path: 
     assert terminal.written.rfind(b"\x1b[?25h") > terminal.written.rfind(b"\x1b[?25l")  # the cursor is back
     assert b"ended after" in rest
     assert b"That world is gone" in rest
+    assert b"Traceback" not in terminal.written
+
+
+def test_its_keys_filter_scroll_help_and_end_it_and_the_terminal_is_left_as_it_was(tmp_path: Path):
+    """And a change by a foreign client slows its clock down, at once and in words."""
+    terminal = Terminal(tmp_path, *tgp("demo", "--port", "18151"))
+    before = terminal.settings()
+    try:
+        drawn = terminal.wait_for(b"Objects (12)")
+        assert terminal.settings() != before
+        port = re.search(rb"http://127\.0\.0\.1:(\d+)", terminal.written)
+        assert port is not None
+        terminal.type(b"/cellar\r")
+        drawn = terminal.wait_for(b"with 'cellar'", drawn)
+        terminal.type(b"\x1b")
+        terminal.resize(120, 24)
+        terminal.type(b"\x1b[B")
+        drawn = terminal.wait_for(b"more above", drawn)
+        terminal.type(b"?")
+        drawn = terminal.wait_for(b"filter objects by text", drawn)
+        namespace = b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"of-a-visitor"}}'
+        with closing(HTTPConnection("127.0.0.1", int(port[1]), timeout=60)) as line:
+            line.request("POST", "/api/v1/namespaces", namespace, {"Content-Type": "application/json"})
+            assert line.getresponse().status == 201
+        drawn = terminal.wait_for(b"real time for ", drawn)
+        terminal.wait_for(b": you changed something", drawn)
+        terminal.type(b"q")
+        code = terminal.wait()
+        after = terminal.settings()
+    finally:
+        terminal.close()
+
+    assert code == 0
+    assert after == before
+    assert b"  bill: " in terminal.written
     assert b"Traceback" not in terminal.written
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.core.terminal.scenes import NOW, a_happening, a_machine, a_scene, a_thing
+from tgp.surfaces.terminal.keys import Glance
 from tgp.surfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
 from tgp.surfaces.terminal.scene import Purse, Scene, Story, dollars
 from tgp.surfaces.terminal.screen import Screen
@@ -14,15 +15,15 @@ from tgp.surfaces.terminal.screen import Screen
 SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much
 
 
-def drawn(scene: Scene, width: int = 120, height: int = 40, **how) -> list[str]:
+def drawn(scene: Scene, width: int = 120, height: int = 40, glance: Glance | None = None, **how) -> list[str]:
     out = io.StringIO()
     console = Console(file=out, width=width, height=height, force_terminal=True, **how)
-    console.print(Screen(scene), height=height)
+    console.print(Screen(scene, glance), height=height)
     return out.getvalue().rstrip("\n").split("\n")
 
 
-def plain(scene: Scene, width: int = 120, height: int = 40) -> list[str]:
-    return drawn(scene, width, height, color_system=None)
+def plain(scene: Scene, width: int = 120, height: int = 40, glance: Glance | None = None) -> list[str]:
+    return drawn(scene, width, height, glance, color_system=None)
 
 
 def test_the_screen_says_what_there_is_and_what_to_do_next():
@@ -62,9 +63,10 @@ def test_money_is_told_to_the_cent_and_little_is_not_nothing(microusd, said):
     height=st.integers(SMALLEST, 70),
     counts=st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 100), st.integers(0, 6)),
     held=st.sampled_from(["", "the invoice " * 20]),
+    glance=st.sampled_from([None, Glance(filter="ml/pool-1", scroll=7), Glance(typing=True), Glance(help=True)]),
     stories=st.sampled_from([(), (Story(NOW, "what the script did " * 20),)]),
 )
-def test_nothing_ever_scrolls(width, height, counts, held, stories):
+def test_nothing_ever_scrolls(*, width, height, counts, held, stories, glance):
     """Whatever there is and however small the terminal: no line too many, none too long, and the hint is the last."""
     things, machines, happenings, troubles = counts
     scene = a_scene(
@@ -76,7 +78,7 @@ def test_nothing_ever_scrolls(width, height, counts, held, stories):
         stories=stories,
     )
 
-    lines = plain(scene, width, height)
+    lines = plain(scene, width, height, glance)
 
     assert len(lines) <= height
     assert any("HELD" in line for line in lines) == bool(held)
@@ -167,3 +169,33 @@ def test_the_last_step_of_a_script_stands_above_the_events():
 
     assert lines[place + 1].startswith("Events")
     assert not any("an older one" in line for line in lines)
+
+
+def test_a_filter_leaves_the_objects_that_have_its_text_and_says_so():
+    things = (a_thing("ml/training"), a_thing("ml/Notebook"), a_thing("web/other", message="of the notebook"))
+    text = "\n".join(plain(a_scene(things=things), glance=Glance(filter="notebook")))
+    none = "\n".join(plain(a_scene(things=things), glance=Glance(filter="nothing like it")))
+
+    assert "Objects (3)" in text
+    assert ", 2 with 'notebook'" in text
+    assert "ml/Notebook" in text
+    assert "web/other" in text
+    assert "pool  ml/training" not in text
+    assert "none of them" in none
+
+
+def test_the_objects_scroll_and_stop_at_the_end():
+    things = tuple(a_thing(f"ml/pool-{number:02}") for number in range(40))
+    text = "\n".join(plain(a_scene(things=things), height=30, glance=Glance(scroll=5)))
+    end = "\n".join(plain(a_scene(things=things), height=30, glance=Glance(scroll=39)))
+
+    assert "(5 more above)" in text
+    assert "ml/pool-04" not in text
+    assert "ml/pool-05" in text
+    assert "ml/pool-39" in end
+    assert "more below" not in end
+
+
+def test_without_keys_only_ctrl_c_is_promised():
+    assert plain(a_scene())[-1].endswith("Ctrl-C ends")
+    assert plain(a_scene(), glance=Glance())[-1].endswith("q ends, ? helps")

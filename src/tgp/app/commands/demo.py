@@ -145,7 +145,7 @@ class Visit:
         end_on_signals(ended)
         for line in self._welcome():
             click.echo(line)
-        view = view_for(self._scene, self._wall_sleep, lines=self._wish.lines)
+        view = view_for(self._scene, self._wall_sleep, lines=self._wish.lines, end=ended.set)
         work = Work(self._guest.run, self._stop)
         background = (self._gatherer.run(), self._world.life(), end_after(self._wish.lasting, ended, self._wall_sleep))
         try:

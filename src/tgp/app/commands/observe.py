@@ -110,7 +110,7 @@ class Onlooker:
         ended = asyncio.Event()
         end_on_signals(ended)
         click.echo(f"{PROMISE}. Looking at {self._server}; Ctrl-C ends.")
-        view = view_for(self._scene, asyncio.sleep, lines=self._wish.lines)
+        view = view_for(self._scene, asyncio.sleep, lines=self._wish.lines, end=ended.set)
         work = Work(self._worker.run, self._worker.stop)
         await play(ended, work, view, self._gatherer.run(), end_after(self._wish.lasting, ended, asyncio.sleep))
 

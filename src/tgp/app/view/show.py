@@ -18,6 +18,8 @@ from rich.live import Live
 
 from tgp.api.problem import Invalid
 from tgp.api.values import duration
+from tgp.app.view.keyboard import keys_from_terminal
+from tgp.surfaces.terminal.keys import Glance
 from tgp.surfaces.terminal.lines import Teller
 from tgp.surfaces.terminal.scene import Scene
 from tgp.surfaces.terminal.screen import Screen
@@ -44,18 +46,30 @@ class View(Protocol):
 class LiveView:
     """On the terminal's other screen, which goes away with us and leaves what was there before."""
 
-    def __init__(self, scenes: Scenes, sleep: Sleep, console: Console) -> None:
+    def __init__(self, scenes: Scenes, sleep: Sleep, console: Console, end: Callable[[], None]) -> None:
         self._scenes = scenes
         self._sleep = sleep
         self._console = console
+        self._end = end
+        self._glance = Glance()
 
     async def run(self) -> None:
-        with Live(
-            console=self._console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
-        ) as live:
+        with (
+            keys_from_terminal(self._pressed) as keys,
+            Live(
+                console=self._console, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+            ) as live,
+        ):
             while True:
-                live.update(Screen(self._scenes()), refresh=True)
+                scene = self._scenes()
+                self._glance = self._glance.within(scene.things)
+                live.update(Screen(scene, self._glance if keys else None), refresh=True)
                 await self._sleep(FRAME_EVERY)
+
+    def _pressed(self, key: str) -> None:
+        self._glance = self._glance.after(key)
+        if self._glance.ends:
+            self._end()
 
 
 class LineView:
@@ -82,10 +96,10 @@ def drawable(*, lines: bool) -> bool:
     return not lines and sys.stdout.isatty() and not Console().is_dumb_terminal
 
 
-def view_for(scenes: Scenes, sleep: Sleep, *, lines: bool) -> View:
-    """Live where that is possible. NO_COLOR is rich's to honour, and it does."""
+def view_for(scenes: Scenes, sleep: Sleep, *, lines: bool, end: Callable[[], None]) -> View:
+    """Live where that is possible; a key there calls `end`. NO_COLOR is rich's to honour, and it does."""
     if drawable(lines=lines):
-        return LiveView(scenes, sleep, Console())
+        return LiveView(scenes, sleep, Console(), end)
     return LineView(scenes, sleep, click.echo)
 
 

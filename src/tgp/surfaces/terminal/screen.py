@@ -1,6 +1,7 @@
 """A scene on a terminal: what is wrong is on top, what happened last is at the bottom, nothing scrolls away."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -8,6 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tgp.surfaces.terminal.keys import HELP, Glance
 from tgp.surfaces.terminal.layout import Rows, share
 from tgp.surfaces.terminal.scene import KINDS, Happening, Machine, Purse, Scene, Stall, Thing, age, dollars, plain
 
@@ -27,24 +29,45 @@ UNREAD = "not read yet"  # what keeps it from being read stands among the troubl
 class Screen:
     """Draws one scene into whatever size the terminal has now."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: Scene, glance: Glance | None = None) -> None:
         self._scene = scene
+        self._glance = glance  # None: there are no keys
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield draw(self._scene, options.max_width, options.height or console.height)
+        yield draw(self._scene, options.max_width, options.height or console.height, self._glance)
 
 
-def draw(scene: Scene, width: int, height: int) -> RenderableType:
+def draw(scene: Scene, width: int, height: int, glance: Glance | None = None) -> RenderableType:
     """At most `height` lines."""
-    rows = share(height, scene)
+    look = glance or Glance()
+    shown = tuple(thing for thing in scene.things if look.fits(thing))
+    rows = share(height, replace(scene, things=shown))
     parts: list[RenderableType] = [_header(scene, width, look=rows.look)]
     parts += [_line((" ! ", "bold red"), (trouble, "red")) for trouble in scene.troubles[: rows.troubles]]
     parts += _if(rows.market, _market(scene.stall))
-    for section in (_things, _machines, _happenings):
+    parts += [Text()] if rows.gaps else []
+    parts += _help(rows) if look.help else _things(scene, shown, look, rows, width)
+    for section in (_machines, _happenings):
         parts += [Text()] if rows.gaps else []
         parts += section(scene, rows, width)
-    parts.append(_line((" next: ", "dim"), (scene.hint, "bold"), ("   Ctrl-C ends", "dim")))
+    parts.append(_footer(scene, glance))
     return Group(*parts)
+
+
+def _footer(scene: Scene, glance: Glance | None) -> Text:
+    if glance is not None and glance.typing:
+        return _line(
+            (" next: ", "dim"), ("filter objects by /", ""), (f"{glance.filter}_", "bold"), ("   Enter, Esc", "dim")
+        )
+    ends = "Ctrl-C ends" if glance is None else "q ends, ? helps"
+    return _line((" next: ", "dim"), (scene.hint, "bold"), (f"   {ends}", "dim"))
+
+
+def _help(rows: Rows) -> list[RenderableType]:
+    """In the place of the objects."""
+    width = max(len(keys) for keys, _ in HELP)
+    lines = [_line((f"  {keys:<{width}}  ", "bold"), (does, "")) for keys, does in HELP]
+    return [_heading("Keys", "", ""), *lines[: max(rows.things, 0)]]
 
 
 def _header(scene: Scene, width: int, *, look: bool) -> RenderableType:
@@ -81,10 +104,12 @@ def _market(stall: Stall) -> Text:
     return _line(*parts)
 
 
-def _things(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
+def _things(scene: Scene, shown: tuple[Thing, ...], glance: Glance, rows: Rows, width: int) -> list[RenderableType]:
     need = "needs" if scene.unhappy == 1 else "need"
     unhappy = f", {scene.unhappy} {need} attention" if scene.unhappy else ", all well" if scene.things else ""
     heading = _heading(f"Objects ({len(scene.things)})", unhappy, "red" if scene.unhappy else "green")
+    if glance.filter:
+        heading.append(f", {len(shown)} with {glance.filter!r}", style="bold")
     if not rows.things:
         return [heading]
     table = _table(
@@ -97,11 +122,13 @@ def _things(scene: Scene, rows: Rows, width: int) -> list[RenderableType]:
         *_if(width >= NARROW, "message"),
         "since",
     )
-    for thing in scene.things[: rows.things]:
+    above = max(min(glance.scroll, len(shown) - rows.things), 0)
+    for thing in shown[above : above + rows.things]:
         table.add_row(*_thing(thing, scene, width))
-    return _section(
-        heading, table, len(scene.things) - rows.things, "no objects of tgp yet" if scene.things_known else UNREAD
-    )
+    if above:
+        heading.append(f" ({above} more above)", style="dim")
+    nothing = "none of them" if glance.filter else "no objects of tgp yet" if scene.things_known else UNREAD
+    return _section(heading, table, len(shown) - above - rows.things, nothing)
 
 
 def _thing(thing: Thing, scene: Scene, width: int) -> Iterable[Text]:
