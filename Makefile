@@ -6,7 +6,7 @@ PY := .venv/bin/python
 # A KUBECONFIG that merely stands in the environment must not turn `make run` loose on a real cluster:
 # only one given on make's own command line counts.
 
-.PHONY: help run test test-live check format bench lock cluster clean ready
+.PHONY: help run test test-live check format bench lock cluster clean ready ready-to-run
 
 help: ## what can be done here
 	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and gives them back.\n\n'
@@ -21,7 +21,10 @@ help: ## what can be done here
 ready:
 	@$(PYTHON) tools/prepare.py
 
-run: ready ## the whole operator on an embedded world, live in this terminal
+ready-to-run:
+	@$(PYTHON) tools/prepare.py runtime
+
+run: ready-to-run ## the whole operator on an embedded world, live in this terminal
 ifeq ($(origin KUBECONFIG),command line)
 	@$(PY) -m tgp observe --kubeconfig "$(KUBECONFIG)" $(if $(FOR),--for $(FOR))
 else
