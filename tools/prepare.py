@@ -69,7 +69,7 @@ def _prepare_runtime() -> None:
     if stamp.fresh() or _stamps()[1].fresh():
         return
     began = time.perf_counter()
-    _say("preparing .venv from requirements/runtime.txt (once; some seconds) …")
+    _say("preparing .venv from requirements/runtime.txt (once; about half a minute) …")
     _make_venv()
     _pip("install", "--require-hashes", "-r", str(RUNTIME_LOCK))
     (site,) = VENV.glob("lib/python*/site-packages")
