@@ -235,6 +235,32 @@ async def test_the_world_hears_of_every_change_by_a_visitor_and_of_no_other():
     assert heard == [0, 1, 7]
 
 
+async def test_the_kubeconfigs_token_says_whose_it_is():
+    """Clients ask with a TokenReview who they are."""
+    world = EmbeddedWorld(SystemClock(), SystemEntropy())
+    review = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": world.visitors_token},
+    }
+    headers = (
+        ("Authorization", f"Bearer {world.visitors_token}"),
+        ("Content-Type", "application/json"),
+        ("Host", "localhost"),
+    )
+    call = Call(
+        "POST", "/apis/authentication.k8s.io/v1/tokenreviews", headers=headers, body=json.dumps(review).encode()
+    )
+    try:
+        reply = await world.handle(call)
+    finally:
+        world.close()
+    status = reply.json()["status"]
+
+    assert status["authenticated"] is True
+    assert status["user"]["username"]
+
+
 def a_namespace(name: str) -> bytes:
     return json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
 

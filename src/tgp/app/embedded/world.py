@@ -52,7 +52,7 @@ class EmbeddedWorld:
         self._speed = speed
         self.market = EmbeddedMarket(clock, f"{seed}/market")
         furnish(self.server, self.market)
-        self.visitors_token = entropy.token(TOKEN_BYTES).hex()  # stands in the kubeconfig
+        self.visitors_token = self.viewer_token()  # stands in the kubeconfig
         self._cluster = ControlPlane(
             self.server.core, Random(f"{seed}/machines"), asyncio.get_running_loop(), jobs_run_for=JOBS_RUN_FOR
         )
