@@ -136,7 +136,7 @@ def changes(call: Call) -> bool:
 
 def said_by(pod: Json, container: str) -> str:
     """What a container of this world has to say: when it began and how it ended, as its status tells."""
-    lines = []
+    lines: list[str] = []
     for row in pod.get("status", {}).get("containerStatuses") or ():
         if row["name"] == container:
             for state in (row.get("lastState") or {}, row["state"]):
