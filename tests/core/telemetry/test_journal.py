@@ -38,6 +38,7 @@ TABLE = [
     (facts.LeadershipEnded("me", "late"), "WARNING", ("tgp_leader", {}, 0), None),
     (facts.LeaseTroubled(LEASE, "403"), "WARNING", ("tgp_lease_troubles_total", {}, 1), None),
     (facts.LeaseReached(LEASE), "INFO", None, None),
+    (facts.KeyRotated(TILL, "key:before", "key:now"), "INFO", None, None),
     (
         facts.ConditionChanged(SUBJECT, "Ready", "True", "Valid", "all is there", good=True),
         "INFO",
