@@ -109,6 +109,16 @@ OVERRUN_FOR = 900.0  # seconds
 WHILE_OVERRUN: dict[Mishap, float] = {Mishap.BUSY: 0.5, Mishap.HANG_UP_AFTER: 0.5}
 BUSY_FOR = 90.0  # seconds to stay away: longer than doubt lasts, or nobody could tell from when it was measured
 
+# Counts per hour of the provider: what it says of machines that is not so.
+DENIES = Rate(0.1, "an account that answers 200 [] and 404 for minutes, while the machines run: seen at two providers")
+DENIES_FOR = (30.0, 540.0)  # seconds
+SAYS_DEARER = Rate(0.2, "prices in cents where they were in dollars: an API that changes its units for a moment")
+SAYS_STOPPED = Rate(0.2, "every machine stopped: a console's cache that lost its agents")
+SAYS_FOR = (5.0, 90.0)  # seconds in which also what is asked by id is untrue; every second time a single list is
+DEARER_TIMES = 100
+# A person looks after a denial, and says that the provider can be believed: otherwise nothing is bought for an hour.
+FORGIVEN_AFTER = 420.0  # seconds: longer than what was denied may be on the bill
+
 # Chances per machine that comes to run.
 KUBELETS: dict[Ailment, Rate] = {
     Ailment.NEVER_REGISTERS: Rate(0.001, "paid for until its deadline, like a machine that is stuck"),

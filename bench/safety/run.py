@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from bench.safety.demand import market_of
 from bench.safety.lean import lean_stage
-from bench.safety.stage import Stage, incidents, people, stage
+from bench.safety.stage import Stage, incidents, lies, people, stage
 from tgp.sim.checkers.objects import loose_ends
 from tgp.sim.checkers.witness import Violation
 from tgp.sim.world import WentWrong
@@ -171,6 +171,7 @@ def _live(here: Stage, plan: Plan, *, faulty: bool) -> None:
     people(here, plan.seed, plan.hours * 3600, meddle=faulty)
     if faulty:
         incidents(here, plan.seed, plan.hours * 3600)
+        lies(here, plan.seed, plan.hours * 3600)
     here.world.run(hours=plan.hours)
     here.calm()
     here.world.run(hours=CALM)

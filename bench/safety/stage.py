@@ -13,12 +13,14 @@ from bench.safety.demand import GPUS, Wish, market_of, places, wishes
 from tgp.adapters.kube.watch import WatchTimes
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
+from tgp.api.values import rfc3339
 from tgp.app.clouds import facts_of
 from tgp.app.operator import Operator, Outside
 from tgp.app.settings import Settings
 from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.hold import HOLD
 from tgp.core.model.token import plain_uid
+from tgp.core.model.trust import trust_key
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.checkers.everyone import INVARIANTS
 from tgp.sim.checkers.leadership import OneLeader
@@ -26,7 +28,8 @@ from tgp.sim.checkers.money import NoOrphan, OneOrderPerAttempt
 from tgp.sim.checkers.witness import Witness
 from tgp.sim.clouds.dialling import Dialler, origin_of
 from tgp.sim.clouds.everyone import pretend
-from tgp.sim.clouds.machine import Machine
+from tgp.sim.clouds.fleet import Lie
+from tgp.sim.clouds.machine import Machine, Phase
 from tgp.sim.clouds.simulated import SimulatedProvider
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.estate import Estate
@@ -75,6 +78,7 @@ class Stage:
     def calm(self) -> None:
         self.world.calm()
         self.shop.mishaps.calm()
+        self.shop.fleet.lie = None
         self.estate.ailments.calm()
 
 
@@ -154,6 +158,43 @@ def incidents(stage: Stage, seed: int, seconds: float) -> None:
         loop.call_at(began + at, _be_overrun, stage)
         loop.call_at(began + at + rates.OVERRUN_FOR, stage.shop.mishaps.of_orders.clear)
         at += luck.expovariate(rates.OVERRUN.rate / 3600)
+
+
+def lies(stage: Stage, seed: int, seconds: float) -> None:
+    """What the provider says that is not so, each at its moment."""
+    luck = Random(f"{seed}/lies")
+    for row, lie, lasts in (
+        (rates.DENIES, Lie(denies=True), rates.DENIES_FOR),
+        (rates.SAYS_DEARER, Lie(times=rates.DEARER_TIMES), rates.SAYS_FOR),
+        (rates.SAYS_STOPPED, Lie(phase=Phase.STOPPED), rates.SAYS_FOR),
+    ):
+        at = luck.expovariate(row.rate / 3600)
+        while at < seconds:
+            once = 1 if not lie.denies and luck.random() < 0.5 else None
+            _lie(stage, at, luck.uniform(*lasts), replace(lie, lists=once))
+            at += luck.expovariate(row.rate / 3600)
+
+
+def _lie(stage: Stage, at: float, lasts: float, lie: Lie) -> None:
+    loop, fleet = stage.world.loop, stage.shop.fleet
+
+    def begin() -> None:
+        if stage.shop.mishaps.chances:  # in fair weather everything is true
+            fleet.lie = lie
+
+    def end() -> None:
+        if fleet.lie is lie:
+            fleet.lie = None
+
+    began = loop.time() + at
+    loop.call_at(began, begin)
+    loop.call_at(began + lasts, end)
+    loop.call_at(began + lasts + rates.FORGIVEN_AFTER, _forgive, stage)
+
+
+def _forgive(stage: Stage) -> None:
+    change = {"metadata": {"annotations": {trust_key(PROVIDER): rfc3339(stage.world.clock.now())}}}
+    stage.world.api.backstage.merge_patch(NAMESPACE, "", HOME, change)
 
 
 def _be_overrun(stage: Stage) -> None:

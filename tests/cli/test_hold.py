@@ -185,3 +185,20 @@ def test_a_class_that_was_not_held_by_itself_is_told_that_everything_is(town):
 
     assert "class/box is not held by itself. Held since" in " ".join(result.output.split())
     assert "next: tgp release" in result.output
+
+
+def test_a_person_says_that_a_provider_is_right_and_when(town):
+    result = town.tgp("release", "provider/vast.ai")
+
+    assert result.exit_code == 0, result.output
+    assert "Provider vast is trusted again" in result.output
+    found = town.world.api.backstage.get(NAMESPACE, "", "tgp-system")["metadata"]["annotations"]
+    assert found["tgp.io/trust-vast"] in result.output
+    assert town.hold_text() is None
+
+
+def test_a_provider_that_nobody_knows_is_not_released(town):
+    result = town.tgp("release", "provider/vastt")
+
+    assert result.exit_code == 2
+    assert "there is no provider 'vastt'" in result.output

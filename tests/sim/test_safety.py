@@ -48,6 +48,9 @@ def test_every_rate_has_a_reason():
         rates.WIPED_EARLY,
         rates.OVERRUN,
         rates.HELD,
+        rates.DENIES,
+        rates.SAYS_DEARER,
+        rates.SAYS_STOPPED,
     ):
         assert row.rate > 0
         assert row.why

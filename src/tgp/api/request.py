@@ -321,6 +321,16 @@ class Attempt(Wire, frozen=True, kw_only=True):
         Field(doc="When its start was last seen to get on; deadlines move with it.", format="date-time"),
     ] = None
     ended_at: Annotated[datetime | None, Field(doc="When it was over.", format="date-time")] = None
+    counts_until: Annotated[
+        datetime | None,
+        Field(
+            doc=(
+                "Until when its machine counts against the class's limits although it is over: the provider no longer "
+                "listed it, and never accepted or announced its end, so it may run on and cost."
+            ),
+            format="date-time",
+        ),
+    ] = None
     hourly_price: Annotated[str | None, Field(doc="Dollars per hour, as the provider bills.", max_length=24)] = None
     max_hourly_price: Annotated[
         str | None,

@@ -17,6 +17,7 @@ from tgp.adapters.resolver import SystemResolver
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.values import rfc3339
 from tgp.app.clouds import AllClouds
 from tgp.app.connect import Connection, connect
 from tgp.app.dialling import switchboard
@@ -34,6 +35,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.record import Record, uid_text
 from tgp.core.model.spend import SPEND_LABEL, Entry, entries, unreadable
 from tgp.core.model.survey import Inspection, Survey
+from tgp.core.model.trust import trust_key
 from tgp.core.model.typed import Typed
 from tgp.core.rules.holdings import expected
 from tgp.core.rules.mesh.way import Target, Way
@@ -185,6 +187,10 @@ class Premises:
 
     async def suspend(self, node_class: str, *, suspended: bool) -> None:
         await self._cluster.patch(GPU_NODE_CLASS, Key("", node_class), {"spec": {"suspend": suspended}})
+
+    async def trust(self, provider: str, moment: datetime) -> None:
+        change = {"metadata": {"annotations": {trust_key(provider): rfc3339(moment)}}}
+        await self._cluster.patch(NAMESPACE, Key("", self._namespace), change)
 
     async def delete_request(self, request: Typed[GPURequest]) -> None:
         await self._cluster.delete(GPU_REQUEST, request.key, uid=request.uid_text)

@@ -1,6 +1,7 @@
 """The part of the operator that buys and gives back: requests, the rounds at the providers, what they hold on to."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from tgp.adapters.kube.board import Board, Filler
 from tgp.adapters.kube.controller import Controller, Source
@@ -10,6 +11,7 @@ from tgp.api.resource import GPU_REQUEST, NAMESPACE
 from tgp.app.purchase_kit import Kit, Shelves
 from tgp.app.request_turns import RequestTurns
 from tgp.controllers.accounts import REVIEW, Accounts
+from tgp.controllers.consistency import Consistency
 from tgp.controllers.holds import ClassHolds, SecretHolds
 from tgp.controllers.implicit_class import KEY as IMPLICIT_KEY
 from tgp.controllers.implicit_class import ImplicitClass
@@ -25,6 +27,7 @@ from tgp.core.model.key import Key
 from tgp.core.model.record import uid_text
 from tgp.core.model.till import tills_of
 from tgp.core.model.token import plain_uid, read_token
+from tgp.core.model.trust import trusted_at
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
 from tgp.core.rules.default_class import IMPLICIT, implicit_record
@@ -49,16 +52,25 @@ class Purchasing:
             namespace=kit.policy.namespace,
             changed=self._account_changed,
         )
-        self.ghosts = Ghosts(self.rosters, self.accounts, kit.clock.boottime)
+        self.ghosts = Ghosts(self.rosters, self.accounts, kit.clock)
         shelves.requests.subscribe(self.ghosts.notice)
-        self.ledger = Ledger(shelves.requests, self._strays)
+        self.ledger = Ledger(shelves.requests, self._strays, now=kit.clock.now)
         shelves.requests.subscribe(self.ledger.notice)
         self.class_holds = ClassHolds(kit.classes, shelves.requests, kit.cluster, kit.clock)
         self.secret_holds = SecretHolds(
             shelves.requests, self.accounts, kit.cluster, kit.clock, namespace=kit.policy.namespace
         )
+        self.consistency = Consistency(
+            self.rosters,
+            requests=shelves.requests,
+            accounts=self.accounts,
+            nodes=shelves.nodes,
+            clock=kit.clock,
+            trusted_at=self._trusted_at,
+        )
         self.rounds = Rounds(
             self.rosters,
+            consistency=self.consistency,
             classes=kit.every_class,
             requests=shelves.requests,
             accounts=self.accounts,
@@ -90,6 +102,7 @@ class Purchasing:
             rosters=self.rosters,
             accounts=self.accounts,
             ledger=self.ledger,
+            consistency=self.consistency,
             cluster_id=self.cluster_id,
             hold=self._hold,
             list_pods=self._list_pods,
@@ -178,6 +191,10 @@ class Purchasing:
                 only_looks=True,
             ),
         )
+
+    def _trusted_at(self, provider: str) -> datetime | None:
+        home = self._kit.namespaces.get(Key("", self._kit.policy.namespace))
+        return trusted_at(home.annotations, provider) if home is not None else None
 
     async def _hold(self, node_class: str, attempt: Attempt) -> None:
         """The class and its Secrets stay while the machine needs them. Raises KeyRefused: nothing is bought without."""

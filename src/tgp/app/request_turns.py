@@ -8,6 +8,7 @@ from tgp.api.resource import GPU_REQUEST
 from tgp.app.purchase_kit import Kit, Shelves
 from tgp.controllers.accounts import Accounts
 from tgp.controllers.bench import Bench
+from tgp.controllers.consistency import Consistency
 from tgp.controllers.giving_back import GivingBack
 from tgp.controllers.last_look import LastLook
 from tgp.controllers.ledger import Ledger
@@ -39,6 +40,7 @@ class RequestTurns:
         rosters: Rosters,
         accounts: Accounts,
         ledger: Ledger,
+        consistency: Consistency,
         cluster_id: Callable[[], str],
         hold: Callable[[str, Attempt], Awaitable[None]],
         list_pods: Callable[[], Awaitable[None]],
@@ -48,7 +50,7 @@ class RequestTurns:
         self._kit = kit
         self._wakes = RequestWakes(shelves.requests, rosters, accounts)
         views = self._views()
-        lookout = self._lookout(views, rosters, accounts, ledger)
+        lookout = self._lookout(views, rosters, accounts, ledger, consistency)
         bench = Bench(kit.market, accounts)
         scribe = Scribe(GPU_REQUEST, OWNED, kit.cluster, kit.journal, kit.clock, untold=UNTOLD)
         story = Storyteller(scribe, bench, kit.journal, kit.clock)
@@ -149,7 +151,9 @@ class RequestTurns:
             kit.namespaces,
         )
 
-    def _lookout(self, views: Views, rosters: Rosters, accounts: Accounts, ledger: Ledger) -> Lookout:
+    def _lookout(
+        self, views: Views, rosters: Rosters, accounts: Accounts, ledger: Ledger, consistency: Consistency
+    ) -> Lookout:
         kit = self._kit
         return Lookout(
             views,
@@ -158,6 +162,7 @@ class RequestTurns:
             rosters=rosters,
             accounts=accounts,
             ledger=ledger,
+            consistency=consistency,
             clouds=kit.clouds,
             gate=kit.gate,
             clock=kit.clock,

@@ -96,6 +96,7 @@ class GivingBack:
         try:
             await self._desk.give_back(attempt, instance_id, seen=self._seen(sight, step, memory))
             memory.trouble = ""
+            memory.end_accepted |= isinstance(sight.presence, Found)
         except CloudError as error:
             memory.trouble = in_short(str(error))
             if isinstance(error, CloudBusy) and error.retry_after is not None:
@@ -130,7 +131,13 @@ class GivingBack:
     async def close(self, sight: Sight, step: Close, memory: Memory) -> None:
         """The machine is gone: into the books first, then onto the object."""
         attempt, outcome, message, finished = step.attempt, step.outcome, step.message, step.finished
-        over = replace(attempt, ended_at=sight.now, outcome=outcome, message=in_short(message))
+        over = replace(
+            attempt,
+            ended_at=sight.now,
+            outcome=outcome,
+            message=in_short(message),
+            counts_until=step.counts_until,
+        )
         cost = cost_of(over, sight.now, sight.billing_step)
         over = replace(over, spent=usd(cost))
         await self._desk.discard(attempt, insist=True)

@@ -7,6 +7,7 @@ A new leader's view is a list begun after it won the Lease: it holds every reser
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import Attempt, GPURequest
@@ -17,10 +18,18 @@ from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.key import Key
 from tgp.core.model.token import plain_uid
 from tgp.core.model.typed import Typed
-from tgp.core.rules.limits import Holding, holding_of, shortage
+from tgp.core.rules.limits import Holding, holding_of, presumed_of, shortage
+from tgp.ports.clock import Clock
 from tgp.ports.cluster import View
 
 BELIEVED_GONE_AFTER = 150.0  # seconds: longer than any order is late (60 s) and any list lags (60 s) together
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    record: Typed[GPURequest]
+    holding: Holding | None
+    presumed: tuple[tuple[datetime, Holding], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +43,23 @@ class Ledger:
         self,
         requests: View[Typed[GPURequest]],
         strays: Callable[[str], Iterable[Holding]] = lambda _node_class: (),
+        *,
+        now: Callable[[], datetime],
     ) -> None:
         self._requests = requests
+        self._now = now
         self._strays = strays  # machines of a class that no request owns, and that are not gone yet
         self._noted: dict[str, Noted] = {}  # by uid
-        self._read: dict[Key, tuple[Typed[GPURequest], Holding | None]] = {}  # of records as they were last read
+        self._read: dict[Key, _Read] = {}  # of records as they were last read
 
     def held(self, node_class: str) -> list[Holding]:
         """Everything that counts against a class now, each request once."""
         holdings = {each.uid: each for each in self._strays(node_class)}
         for record in self._requests.having(BY_NODE_CLASS, node_class):
-            if (holding := self._holding(record)) is not None:
-                holdings[holding.uid] = holding
+            read = self._reading(record)
+            if read.holding is not None:
+                holdings[read.holding.uid] = read.holding
+            holdings.update({each.uid: each for until, each in read.presumed if until > self._now()})
         for uid, noted in self._noted.items():
             if noted.node_class == node_class:
                 holdings[uid] = noted.holding
@@ -69,12 +83,12 @@ class Ledger:
         """The view shows this request at least as new as our last write: from now on what stands there counts."""
         self._noted.pop(plain_uid(uid), None)
 
-    def _holding(self, record: Typed[GPURequest]) -> Holding | None:
+    def _reading(self, record: Typed[GPURequest]) -> "_Read":
         """Records are frozen, and every turn counts them all."""
         known = self._read.get(record.key)
-        if known is None or known[0] is not record:
-            known = self._read[record.key] = (record, _holding(record))
-        return known[1]
+        if known is None or known.record is not record:
+            known = self._read[record.key] = _Read(record, _holding(record), _presumed(record))
+        return known
 
 
 def _holding(record: Typed[GPURequest]) -> Holding | None:
@@ -83,6 +97,10 @@ def _holding(record: Typed[GPURequest]) -> Holding | None:
         return None
     attempt = open_attempt(attempts_of(record))
     return holding_of(plain_uid(record.uid_text), attempt) if attempt is not None else None
+
+
+def _presumed(record: Typed[GPURequest]) -> tuple[tuple[datetime, Holding], ...]:
+    return () if copied(record) else tuple(presumed_of(attempts_of(record)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +115,18 @@ class _Ghost:
 class Ghosts:
     """Requests that vanished with a machine, or whose record did: they count until the machine is gone."""
 
-    def __init__(self, rosters: Rosters, accounts: Accounts, boottime: Callable[[], float]) -> None:
+    def __init__(self, rosters: Rosters, accounts: Accounts, clock: Clock) -> None:
         self._rosters = rosters
         self._accounts = accounts
-        self._boottime = boottime
+        self._now = clock.now
+        self._boottime = clock.boottime
         self._ghosts: dict[str, _Ghost] = {}  # by uid
+        self._presumed: dict[str, tuple[str, datetime, Holding]] = {}  # by token: the class, and until when it counts
 
     def notice(self, old: Typed[GPURequest] | None, new: Typed[GPURequest] | None) -> None:
         """A handler of the requests' store. A status that was wiped or overwritten forgets its machine as well."""
+        if old is not None and new is None:
+            self._keep_presumed(old)
         attempt = None if old is None or copied(old) else open_attempt(attempts_of(old))
         if old is None or attempt is None or (new is not None and self._accounts_for(attempt, new)):
             return
@@ -116,7 +138,14 @@ class Ghosts:
 
     def of(self, node_class: str) -> list[Holding]:
         self._ghosts = {uid: ghost for uid, ghost in self._ghosts.items() if self._there(uid, ghost)}
-        return [ghost.holding for ghost in self._ghosts.values() if ghost.node_class == node_class]
+        self._presumed = {token: kept for token, kept in self._presumed.items() if kept[1] > self._now()}
+        presumed = [holding for name, _, holding in self._presumed.values() if name == node_class]
+        return [*(ghost.holding for ghost in self._ghosts.values() if ghost.node_class == node_class), *presumed]
+
+    def _keep_presumed(self, gone: Typed[GPURequest]) -> None:
+        """Whoever deletes a request must not make room for a machine that may run on."""
+        for node_class in by_node_class(gone):
+            self._presumed.update({each.uid: (node_class, until, each) for until, each in _presumed(gone)})
 
     def _accounts_for(self, attempt: Attempt, record: Typed[GPURequest]) -> bool:
         """Whether what became of the attempt stands in its record: not if a person declared over what is listed on."""

@@ -89,6 +89,8 @@ class LeftoverNodes:
         if not self._gone(provider, token, since, alive=node.ready is True):
             return self._later()
         try:
+            if node.ready is True and self._vanished(token):
+                return await self._spare(node)
             return await self._remove(node, token)
         except Conflict:  # it changed since: another look
             return self._later()
@@ -110,6 +112,21 @@ class LeftoverNodes:
         self._cleared.pop(uid, None)
         self._named.pop(str(token), None)
         return None
+
+    def _vanished(self, token: Token) -> bool:
+        """Was its machine declared gone by lists alone? A Ready Node says otherwise, and pods may run there."""
+        attempt = self._attempt(token)
+        return attempt is not None and attempt.counts_until is not None
+
+    async def _spare(self, node: Node) -> datetime:
+        """Cordoned, never deleted."""
+        if not node.cordoned:
+            change = {"spec": {"unschedulable": True}}
+            with suppress(NotFound):
+                await self._cluster.patch(
+                    NODE, node.key, change, resource_version=str(node.resource_version), uid=uid_text(node.uid)
+                )
+        return self._later()
 
     async def _clear(self, node: Node, uid: str) -> None:
         taints = (*(taint for taint in node.taints if taint.key != ABANDONED.key), ABANDONED)

@@ -13,6 +13,7 @@ from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.till import Till
 from tgp.ports.cloud import Cloud
 
+BAD = frozenset({InstanceState.STOPPED, InstanceState.BROKEN})  # nothing runs there
 MOST_ASKED = 20  # machines asked for by id in one look; the others are unknown until the first have been settled
 
 
@@ -23,6 +24,7 @@ class Expected:
     token: str
     instance_id: str = ""  # empty: no machine under it was ever seen
     long_since: bool = False  # a list must show it by now, if it is there
+    known_microusd: int | None = None  # an hour, as it is on record; None: no machine is
 
 
 @dataclass(slots=True)
@@ -47,7 +49,8 @@ async def look(cloud: Cloud, till: Till, prefix: str, expected: Callable[[], Ite
         return await _ask_box(cloud, till, expected())
     sighting = Sighting(list(listed))
     shown = {instance.token for instance in listed}
-    missing = [one for one in expected() if one.instance_id and one.token not in shown]
+    wanted = list(expected())
+    missing = [one for one in wanted if one.instance_id and one.token not in shown]
     for one in missing[:MOST_ASKED]:
         try:
             found = await cloud.status(one.instance_id)
@@ -57,11 +60,33 @@ async def look(cloud: Cloud, till: Till, prefix: str, expected: Callable[[], Ite
         _judge(sighting, one, found, box=bool(till.settings.machines))
     for one in missing[MOST_ASKED:]:
         sighting.doubts[one.token] = f"it is not listed, and too many are not to have asked for {one.instance_id} yet"
+    await _ask_about(cloud, sighting, wanted)
     if not sighting.lied:
         sighting.absent |= sighting.leaving  # on their way out, and no longer listed: they are out
     else:
         sighting.doubts |= dict.fromkeys(sighting.leaving, "it is ending, and the list that leaves it out is no proof")
     return sighting
+
+
+async def _ask_about(cloud: Cloud, sighting: Sighting, wanted: Iterable[Expected]) -> None:
+    """A list that says of machines what would end them is not enough: they are asked for by their ids, too."""
+    known = {one.instance_id: one for one in wanted if one.instance_id and one.known_microusd is not None}
+    doubtful = [each for each in sighting.instances if each.id in known and _would_end(each, known[each.id])]
+    for listed in doubtful[:MOST_ASKED]:
+        try:
+            found = await cloud.status(listed.id)
+        except CannotTell:
+            continue  # the next list may say the same, or not
+        if found is None or found.token != listed.token or _would_end(found, known[listed.id]):
+            continue
+        sighting.instances[sighting.instances.index(listed)] = found
+        sighting.gap = f"the list contradicts itself: {listed.id} is not as it says ({listed.said or listed.state})"
+        sighting.lied = True
+
+
+def _would_end(instance: Instance, one: Expected) -> bool:
+    bad = instance.interrupted or instance.state in BAD
+    return bad or (instance.hourly_microusd or 0) > (one.known_microusd or 0)
 
 
 def _judge(sighting: Sighting, one: Expected, found: Instance | None, *, box: bool) -> None:

@@ -25,6 +25,7 @@ class Memory:
     order_not_before: datetime | None = None
     asked: int = 0  # times the provider was asked for the end
     ask_again_at: datetime | None = None
+    end_accepted: bool = False  # the provider listed the machine and accepted its end
     trouble: str = ""  # what it said the last time
     told_failing: bool = False
     progress: str | None = None  # the provider's own words; None: not looked yet

@@ -1,8 +1,8 @@
 """Gathers what one turn about a request may look at: views, rosters, the price book, and this process's memory."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,10 +13,12 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span, usd
 from tgp.controllers.accounts import Accounts
+from tgp.controllers.consistency import Consistency
 from tgp.controllers.gate import Gate
 from tgp.controllers.ledger import Ledger
 from tgp.controllers.market import Market
 from tgp.controllers.memory import Memory
+from tgp.controllers.request_index import BY_NODE_CLASS
 from tgp.controllers.rosters import Rosters
 from tgp.controllers.wardrobe import Wardrobe
 from tgp.core.model.attempts import attempts_of, exchanged, open_attempt, provider_of
@@ -30,7 +32,7 @@ from tgp.core.model.mesh import CONNECTED_WITHOUT, Backend, MeshStand
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
-from tgp.core.model.presence import Found, Presence, Trouble, Unknown
+from tgp.core.model.presence import NO_CLAIMS, Claims, Found, Presence, Trouble, Unknown
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.till import provider_of as provider_at
 from tgp.core.model.till import till_of, tills_of
@@ -38,11 +40,11 @@ from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import DaemonSet, DisruptionBudget, Namespace
 from tgp.core.rules.beyond_crd import request_against_class, request_problems
-from tgp.core.rules.costs import class_of
+from tgp.core.rules.costs import class_of, hourly_of, reserved_of
 from tgp.core.rules.default_class import IMPLICIT, Chosen, Why, class_for
 from tgp.core.rules.device_plugin import plugin_for
 from tgp.core.rules.drain import Drain, drain
-from tgp.core.rules.lifecycle import LAUNCHED, PROGRESS_STEP
+from tgp.core.rules.lifecycle import LAUNCHED, PROGRESS_STEP, SILENT_AT_MOST, price_believed
 from tgp.core.rules.limits import headroom_microusd, holding_of, shortage
 from tgp.core.rules.mesh.drift import drift
 from tgp.core.rules.mesh.inert import inert_words
@@ -55,7 +57,7 @@ from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose,
 from tgp.core.rules.readoption import reconstructed, unrecorded
 from tgp.core.rules.sight import NOT_LOOKED_FOR, NodeSight, Sight, Unrecorded
 from tgp.core.rules.sources import lacking, sources_of
-from tgp.core.rules.steps import NO_USE
+from tgp.core.rules.steps import NO_USE, End
 from tgp.core.rules.told import recalled
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import CloudFacts
@@ -109,6 +111,7 @@ class Lookout:
         rosters: Rosters,
         accounts: Accounts,
         ledger: Ledger,
+        consistency: Consistency,
         clouds: Clouds,
         gate: Gate,
         clock: Clock,
@@ -121,6 +124,7 @@ class Lookout:
         self._rosters = rosters
         self._accounts = accounts
         self._ledger = ledger
+        self._consistency = consistency
         self._clouds = clouds
         self._gate = gate
         self._clock = clock
@@ -282,6 +286,11 @@ class Lookout:
             return Stay("Held", f"every purchase is stopped ({held}); to go on: tgp release")
         return None
 
+    def _doubted(self, account: CloudAccount | None) -> Stay | None:
+        """What was reserved is not ordered where lists have come to contradict what is seen."""
+        why = self._consistency.distrust(account.till.name) if account is not None else ""
+        return Stay("ProviderInconsistent", why) if why else None
+
     def _choose(self, sight: Sight, chosen: Chosen) -> Choice:
         record, market = sight.record, self._market
         uid = plain_uid(record.uid_text)
@@ -296,6 +305,7 @@ class Lookout:
                 own_marks(market.marks, sight.attempts),
                 headroom_microusd(limits, held),
                 closed=lambda row: self._closed(chosen, row),
+                distrusted=lambda row: self._distrusted(chosen, row),
                 unfit=lambda offer: self._unfit(record, offer),
                 shortage=lambda wanted: shortage(limits, held, wanted),
                 uid=uid,
@@ -330,6 +340,13 @@ class Lookout:
         trouble = self._rosters.trouble(till)
         return trouble.why if trouble is not None else ""
 
+    def _distrusted(self, chosen: Chosen, row: Row) -> str:
+        """Nothing is bought where lists contradict what is seen: whatever comes of it could not be counted."""
+        source = next((each for each in sources_of(chosen.object).values() if each.name == row.source), None)
+        if source is None or row.offer.boot is BootMode.POWER:
+            return ""
+        return self._consistency.distrust(till_of(source).name)
+
     def _unfit(self, record: Typed[GPURequest], offer: Offer) -> str:
         if not self._policy.device_plugin_required or offer.boot is BootMode.POWER:
             return ""
@@ -347,14 +364,16 @@ class Lookout:
             account, attempt = listed_in, _moved(attempt, listed_in)
             sight = replace(sight, attempts=exchanged(sight.attempts, attempt))
             presence = self._presence(sight.record, attempt, account)
+        claims = self._claims(attempt)
         facts = self._facts(account.provider if account is not None else "")
         lag = facts.listing_lag if facts is not None else UNKNOWN_LAG
         unlisted = self._never_listed(sight, attempt)
         ordered_here = attempt == memory.reserved and attempt.epoch == self.epoch()
         sight = replace(
             sight,
-            attempts=_brought_up_to_date(sight, attempt, presence, memory),
+            attempts=_brought_up_to_date(replace(sight, claims=claims), attempt, presence, memory),
             presence=presence,
+            claims=claims,
             billing_step=facts.billing_step if facts is not None else INSTANT,
             settle_window=self._window(facts),
             listing_lag=max(self._window(facts), NEVER_LISTED_FOR) if unlisted else lag,
@@ -362,6 +381,7 @@ class Lookout:
             may_order=ordered_here and account is not None and attempt.token not in memory.sent,
             order_not_before=memory.order_not_before,
             asked_to_end=memory.asked,
+            end_accepted=memory.end_accepted,
             ask_again_at=memory.ask_again_at,
             trouble=memory.trouble,
         )
@@ -370,7 +390,7 @@ class Lookout:
             stopped = (
                 Stay(chosen.reason, chosen.message)
                 if isinstance(chosen, Why)
-                else self._stopped() or self._over_limit(sight, attempt, chosen)
+                else self._stopped() or self._doubted(account) or self._over_limit(sight, attempt, chosen)
             )
             return replace(sight, stopped=stopped)
         record = self._views.classes.get(Key("", sight.status.node_class or ""))
@@ -410,22 +430,54 @@ class Lookout:
             return ""  # no more than was reserved, and counted then
         uid = plain_uid(sight.record.uid_text)
         dearer = next((each for each in sight.attempts if each.number == attempt.number), attempt)
-        others = [each for each in self._ledger.held(sight.status.node_class or "") if each.uid != uid]
+        going = {uid}
+        for record in self._views.requests.having(BY_NODE_CLASS, sight.status.node_class or ""):
+            other, whose = open_attempt(attempts_of(record)), plain_uid(record.uid_text)
+            if other is None or record.object is None or whose == uid:
+                continue
+            if record.deleting or record.object.status.phase == "Terminating":
+                going.add(whose)  # it makes room: whether more have to go is seen when it is gone
+            elif _age(other) > _age(attempt) and self._is_dearer(record, other):
+                return ""  # of those that overdraw it, only the newest goes
+        others = [each for each in self._ledger.held(sight.status.node_class or "") if each.uid not in going]
         return shortage(node_class.spec.limits, others, holding_of(uid, dearer))
+
+    def _is_dearer(self, record: Typed[GPURequest], attempt: Attempt) -> bool:
+        """Whether it is believed to cost more than was reserved for it."""
+        presence = self._presence(record, attempt, self._accounts.of(attempt))
+        told = presence.instance.hourly_microusd if isinstance(presence, Found) else None
+        billed = told if told is not None and price_believed(self._claims(attempt)) else hourly_of(attempt)
+        return billed > reserved_of(attempt)
 
     def _many_unseen(self, node: Node | None) -> str:
         """Where more Nodes of ours are silent at once than machines break down, the way to them is broken."""
         if node is not None and node.ready is True:
             return ""
-        ours = [
-            self._views.nodes.get(Key("", record.object.status.node_name or ""))
-            for record in self._views.requests.values()
-            if record.object is not None and _serves(record.object) and record.object.status.instance_id
-        ]
-        silent = sum(each is None or each.ready is not True for each in ours)
+        ours = list(self._served())
+        silent = sum(each is None or each.ready is not True for _, each in ours)
         if silent <= max(FEW_SILENT, len(ours) // SHARE_SILENT):
             return ""
-        return f"{silent} of {len(ours)} Nodes are not seen at once: the network's fault, not theirs; nothing is ended"
+        hours = int(SILENT_AT_MOST.total_seconds()) // 3600
+        return (
+            f"{silent} of {len(ours)} Nodes are unreachable at the same time, which a network outage explains: no "
+            f"machine is terminated for it within {hours} h, then one at a time"
+        )
+
+    def _served(self) -> Iterator[tuple[Typed[GPURequest], Node | None]]:
+        for record in self._views.requests.values():
+            if record.object is not None and _serves(record.object) and record.object.status.instance_id:
+                yield record, self._views.nodes.get(Key("", record.object.status.node_name or ""))
+
+    def _silence_ends(self, sight: Sight) -> bool:
+        """Of machines silent together for too long the one that was silent first, and none while one is on its way."""
+        found = []
+        for record, node in self._served():
+            since = _silent_since(record, node)
+            if since is not None and sight.now >= since + SILENT_AT_MOST:
+                found.append((since, record.uid_text))
+        if not found or min(found)[1] != sight.record.uid_text:
+            return False
+        return not any(_ends_as(record, End.NODE_LOST) for record in self._views.requests.values())
 
     def _many_disconnected(self, stand: MeshStand, node: Node | None) -> str:
         """Where the mesh knows so many no more whose Nodes are well, it is asked wrongly, or tells another's list."""
@@ -466,6 +518,10 @@ class Lookout:
         accounts = (each for till in tills for each in self._accounts.at(till))
         return next((each for each in accounts if each.includes(self._rosters.account(each.till.name))), None)
 
+    def _claims(self, attempt: Attempt) -> Claims:
+        account = self._accounts.of(attempt)
+        return self._consistency.claims(account.till.name, attempt.token) if account is not None else NO_CLAIMS
+
     def _with_node(
         self,
         sight: Sight,
@@ -490,13 +546,15 @@ class Lookout:
         if ours and node is not None and dress is not None:
             seen = self._dressed(sight, replace(seen, node=node), wardrobe, attempt, pods)
         stand = self._stand(attempt.token, seen.node) if not power else CONNECTED_WITHOUT
+        many_unseen = self._many_unseen(node)
         return replace(
             sight,
             node=seen,
             mesh=stand,
             drifted=drift(stand, node_class, provider, sight.record.object, self._policy.default_backend),
             inert=self._inert(sight, node_class, Backend.NONE if power else stand.backend),
-            many_unseen=self._many_unseen(node) or self._many_disconnected(stand, node),
+            many_unseen=many_unseen or self._many_disconnected(stand, node),
+            silence_ends=bool(many_unseen) and self._silence_ends(sight),
             drain=self._drain(sight, node if ours else None, pods),
         )
 
@@ -604,8 +662,9 @@ def _brought_up_to_date(sight: Sight, attempt: Attempt, presence: Presence, memo
         return sight.attempts
     instance = presence.instance
     changes: dict[str, Any] = {}
-    if instance.hourly_microusd is not None and usd(instance.hourly_microusd) != attempt.hourly_price:
-        changes["hourly_price"] = usd(instance.hourly_microusd)
+    billed = usd(instance.hourly_microusd) if instance.hourly_microusd is not None else None
+    if billed is not None and billed != attempt.hourly_price and price_believed(sight.claims):
+        changes["hourly_price"] = billed
     if attempt.offer is not None and (told := sized(attempt.offer, instance)) != attempt.offer:
         changes["offer"] = told
     if instance.id != attempt.instance_id:
@@ -625,6 +684,25 @@ def _tills(node_class: GPUNodeClass) -> set[str]:
 def _serves(request: GPURequest) -> bool:
     """It was ready, and nobody has decided on its end: whose is, falls silent and is no sign of anything."""
     return request.status.ready_at is not None and request.status.phase != "Terminating"
+
+
+def _silent_since(record: Typed[GPURequest], node: Node | None) -> datetime | None:
+    """As it is on paper, or as the Node says; None: it is not silent, or nobody noted since when."""
+    if node is not None:
+        return node.ready_since if node.ready is not True else None
+    assert record.object is not None, "only what can be read serves"
+    noted = next((each for each in record.object.status.conditions if each.type == "Registered"), None)
+    return noted.last_transition_time if noted is not None and noted.status == "False" else None
+
+
+def _ends_as(record: Typed[GPURequest], end: End) -> bool:
+    conditions = record.object.status.conditions if record.object is not None else ()
+    return any((each.type, each.status, each.reason) == ("Terminating", "True", end) for each in conditions)
+
+
+def _age(attempt: Attempt) -> tuple[datetime, str]:
+    """Of two the greater is newer."""
+    return attempt.reserved_at or datetime.min.replace(tzinfo=UTC), attempt.token
 
 
 def _due(last: datetime | None, now: datetime) -> bool:

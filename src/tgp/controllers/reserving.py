@@ -91,7 +91,7 @@ class Reserving:
         memory.blank = False
         memory.busy, memory.order_not_before = 0, None
         memory.asked, memory.ask_again_at, memory.trouble, memory.told_failing = 0, None, "", False
-        memory.progress = None
+        memory.progress, memory.end_accepted = None, False
         memory.machine_ids.clear()
         return self._clock.now() + SOON
 

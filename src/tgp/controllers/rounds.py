@@ -14,10 +14,11 @@ from datetime import datetime, timedelta
 
 from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.request import GPURequest
+from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import GPU_NODE_CLASS
 from tgp.controllers.accounts import Accounts
 from tgp.controllers.collector import Collector, no_server, nowhere
+from tgp.controllers.consistency import Consistency
 from tgp.controllers.gate import Gate
 from tgp.controllers.keys import Keys, keys_for, secrets_of
 from tgp.controllers.look import Expected, look
@@ -33,6 +34,8 @@ from tgp.core.model.token import cluster_prefix, plain_uid
 from tgp.core.model.typed import Typed
 from tgp.core.model.workload import Metadata
 from tgp.core.rules.collector import Orphan, Stuck
+from tgp.core.rules.costs import most_believed
+from tgp.core.rules.lifecycle import LAUNCHED
 from tgp.core.rules.orphan_evidence import ServerState
 from tgp.core.rules.readoption import unrecorded
 from tgp.core.rules.sources import source_for
@@ -95,6 +98,7 @@ class Rounds:
         self,
         rosters: Rosters,
         *,
+        consistency: Consistency,
         classes: View[Typed[GPUNodeClass]],
         requests: View[Typed[GPURequest]],  # indexed by account and uid
         accounts: Accounts,
@@ -111,6 +115,7 @@ class Rounds:
         server: Callable[[], Awaitable[ServerState | None]] = no_server,  # after `refresh`; None: it cannot be asked
     ) -> None:
         self._rosters = rosters
+        self._consistency = consistency
         self._classes = classes
         self._requests = requests
         self._accounts = accounts
@@ -271,6 +276,7 @@ class Rounds:
         self._tills.pop(name, None)
         self._visits.pop(name, None)
         self._collector.forget(name)
+        self._consistency.drop(name)
         self._rosters.drop(name)
         self._announce(name)
 
@@ -292,7 +298,8 @@ class Rounds:
             return EMPTY_AGAIN
         await self._accounts.seen(visit.till, roster, from_class=self._in_a_class(visit.name))
         before = self._collector.halted.get(visit.name), self._collector.stuck
-        if self._rosters.put(visit.name, roster):
+        news = self._rosters.put(visit.name, roster)
+        if self._consistency.looked(visit.name, roster.began, cloud.facts.listing_lag) or news:
             self._announce(visit.name)
         await self._collector.sweep(visit.name, cloud, roster, visit.cluster)
         if (self._collector.halted.get(visit.name), self._collector.stuck) != before:
@@ -332,23 +339,23 @@ class Rounds:
     def _expected(self, name: str, lag: float) -> list[Expected]:
         """Every token that somebody wants to know about there, by token."""
         recorded = self._recorded(name)
-        return [
-            Expected(
-                token,
-                recorded.get(token) or self._rosters.known_as(token),
-                long_since=bool(self._rosters.seen_as(token)) or self._rosters.watched_for(token) > lag,
-            )
-            for token in sorted({*recorded, *self._rosters.expected(name)})
-        ]
+        found = []
+        for token in sorted({*recorded, *self._rosters.expected(name)}):
+            attempt = recorded.get(token)
+            known = most_believed(attempt) if attempt is not None and attempt.outcome == LAUNCHED else None
+            long_since = bool(self._rosters.seen_as(token)) or self._rosters.watched_for(token) > lag
+            known_as = (attempt and attempt.instance_id) or self._rosters.known_as(token)
+            found.append(Expected(token, known_as, long_since, known))
+        return found
 
     def _tokens(self, name: str) -> set[str]:
         """The same, for whoever need not know more of them."""
         return {*self._recorded(name), *self._rosters.expected(name)}
 
-    def _recorded(self, name: str) -> dict[str, str]:
-        """Token → id of the machine, as requests have them on paper; empty: it was not seen yet."""
+    def _recorded(self, name: str) -> dict[str, Attempt]:
+        """Token → the attempt that may have a machine, as requests have it on paper."""
         return {
-            attempt.token: attempt.instance_id or ""
+            attempt.token: attempt
             for record in self._accounts.requests_at(name)
             if (attempt := open_attempt(attempts_of(record))) is not None
         }
@@ -361,7 +368,11 @@ class Rounds:
 
     def _pause(self, name: str, roster: Roster) -> float:
         states = {instance.token: instance.state for instance in roster.instances}
-        if roster.lied or any(states.get(each) is not InstanceState.RUNNING for each in self._tokens(name)):
+        if (
+            roster.lied
+            or self._consistency.doubtful(name)
+            or any(states.get(each) is not InstanceState.RUNNING for each in self._tokens(name))
+        ):
             pause = SOON
         else:
             pause = USUALLY if roster.instances else SELDOM

@@ -27,6 +27,8 @@ BAD_WHEN_TRUE = frozenset(
         "OrphanStays",
         "Drifted",
         "MeshConfigInert",
+        "ProviderInconsistent",
+        "PresumedLost",
     }
 )
 

@@ -1,10 +1,12 @@
 """The one ledger: checking and noting is one step, and what is on its way counts."""
 
+from datetime import timedelta
+
 import msgspec
 
 from tests.core.controllers.accounts import Paper, accounts_on
 from tests.core.controllers.tills import HandClock
-from tests.core.rules.a_sight import ACCOUNT, CLUSTER, OFFER, a_machine, over
+from tests.core.rules.a_sight import ACCOUNT, CLUSTER, NOW, OFFER, a_machine, over
 from tgp.adapters.kube.store import Store
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import GPURequest, GPURequestSpec, GPURequestStatus
@@ -39,7 +41,7 @@ def a_ledger(*records):
     store = Store(GPU_REQUEST, INDEXES)
     for record in records:
         store.put(record)
-    return store, Ledger(store)
+    return store, Ledger(store, now=lambda: NOW)
 
 
 def the_table(store: Store) -> Accounts:
@@ -103,7 +105,7 @@ def test_an_edited_annotation_makes_no_room():
 def test_a_record_that_becomes_anothers_counts_until_its_own_machine_is_shown_gone():
     """Somebody wrote another request's attempts over its own."""
     store, _ = a_ledger()
-    ghosts = Ghosts(Rosters(lambda: 1000.0), the_table(store), lambda: 1000.0)
+    ghosts = Ghosts(Rosters(lambda: 1000.0), the_table(store), HandClock())
     store.subscribe(ghosts.notice)
     store.put(a_record(1, a_machine()))
     store.put(a_record(1, a_machine(), version=2, bought_by=9))
@@ -113,10 +115,10 @@ def test_a_record_that_becomes_anothers_counts_until_its_own_machine_is_shown_go
 
 def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_shown_gone():
     """Somebody stripped the finalizer: the bill goes on."""
-    now = [1000.0]
+    clock = HandClock()
     store, _ = a_ledger()
-    rosters = Rosters(lambda: now[0])
-    ghosts = Ghosts(rosters, the_table(store), lambda: now[0])
+    rosters = Rosters(clock.boottime)
+    ghosts = Ghosts(rosters, the_table(store), clock)
     store.subscribe(ghosts.notice)
     attempt = a_machine()
     attempt = msgspec.structs.replace(attempt, token=token_for("abcdef0123", uid(1), 1), offer=OFFER)
@@ -124,11 +126,11 @@ def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_sh
     machine = Instance("i-1", attempt.token, InstanceState.RUNNING)
     store.put(a_record(1, attempt))
     store.drop(a_record(1, attempt, version=2))
-    ledger = Ledger(store, ghosts.of)
+    ledger = Ledger(store, ghosts.of, now=lambda: NOW)
 
     assert len(ledger.held("rented")) == 1
-    rosters.put(till.name, Roster("a-1", now[0] + 1, (machine,)))
-    now[0] += 3600
+    rosters.put(till.name, Roster("a-1", clock.seconds + 1, (machine,)))
+    clock.seconds += 3600
     assert len(ledger.held("rented")) == 1
     rosters.put(till.name, Roster("a-1", 1000.0 + BELIEVED_GONE_AFTER, ()))
     assert len(ledger.held("rented")) == 1
@@ -138,10 +140,35 @@ def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_sh
 
 def test_a_machine_counts_on_when_the_status_that_named_it_is_wiped():
     """The next in line was let in while the forgotten machine was still on the bill."""
-    rosters = Rosters(lambda: 0.0)
-    ghosts = Ghosts(rosters, the_table(Store(GPU_REQUEST, INDEXES)), lambda: 0.0)
+    rosters = Rosters(lambda: 1000.0)
+    ghosts = Ghosts(rosters, the_table(Store(GPU_REQUEST, INDEXES)), HandClock())
     before = a_record(1, msgspec.structs.replace(a_machine(), token=token_for("abcdef0123", uid(1), 1), offer=OFFER))
 
     ghosts.notice(before, a_record(1, version=2))
 
     assert [each.uid for each in ghosts.of("rented")] == [plain_uid(uid(1))]
+
+
+def lost(minutes: float, number: int = 1):
+    until = NOW + timedelta(minutes=minutes)
+    return over(number, "Lost", instance_id="i-1", hourly_price="0.40", counts_until=until)
+
+
+def test_a_machine_that_lists_alone_declared_gone_counts_on_beside_its_successor():
+    _, ledger = a_ledger(a_record(1, lost(1), a_machine(2)), a_record(2, lost(0)))
+
+    assert [(each.microusd, each.presumed) for each in ledger.held("rented")] == [(400_000, False), (400_000, True)]
+    assert "(1 of them presumed lost, at $0.40/h)" in ledger.reserve("rented", TWO, wanted(3))
+    assert "presumed lost" in ledger.reserve("rented", ClassLimits(max_hourly_cost="1.00"), wanted(3))
+
+
+def test_whoever_deletes_its_request_makes_no_room():
+    clock = HandClock()
+    store, _ = a_ledger()
+    ghosts = Ghosts(Rosters(clock.boottime), the_table(store), clock)
+    row = msgspec.structs.replace(lost(0), counts_until=clock.now() + timedelta(minutes=1))
+    ghosts.notice(a_record(1, row), None)
+
+    assert [each.presumed for each in ghosts.of("rented")] == [True]
+    clock.seconds += 60
+    assert ghosts.of("rented") == []

@@ -70,7 +70,8 @@ class Stage:
         if resource_version != str(node.resource_version):
             raise Conflict("it changed")
         self.changes.append(change)
-        taints = tuple(Taint(row["key"], row["effect"], row.get("value", "")) for row in change["spec"]["taints"])
+        rows = change["spec"].get("taints", ())
+        taints = tuple(Taint(row["key"], row["effect"], row.get("value", "")) for row in rows)
         changed = {"taints": taints, "cordoned": change["spec"]["unschedulable"]}
         self.nodes.put(msgspec.structs.replace(node, resource_version=node.resource_version + 1, **changed))
 
@@ -235,3 +236,19 @@ def test_the_till_it_was_rented_at_counts_although_no_class_names_it_any_more():
 
     assert stage.passes() == []
     assert stage.changes == []
+
+
+def test_a_ready_node_whose_machine_lists_alone_declared_gone_is_cordoned_and_stays():
+    """Pods may run there: a provider that denies its machines must not cost them."""
+    stage = Stage(ready=True)
+    now = stage.clock.now()
+    told = {"outcome": "Lost", "endedAt": now, "countsUntil": now + timedelta(hours=1), "account": "account"}
+    stage.requests.put(a_record(1, an_attempt(1, **told)))
+
+    assert stage.passes() == []
+    stage.clock.at += 7200
+    stage.listed(began=stage.clock.at - 1)
+    stage.turn()
+
+    assert stage.removed == []
+    assert stage.changes == [{"spec": {"unschedulable": True}}]

@@ -11,7 +11,8 @@ from tests.core.controllers.accounts import Paper, accounts_on
 from tgp.adapters.kube.store import Store
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
-from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NODE
+from tgp.controllers.consistency import Consistency
 from tgp.controllers.gate import Gate
 from tgp.controllers.request_index import INDEXES
 from tgp.controllers.rosters import Rosters
@@ -22,6 +23,7 @@ from tgp.core.model.cloud_errors import CannotTell, CloudError
 from tgp.core.model.facts import Fact
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.key import Key
+from tgp.core.model.node import Node
 from tgp.core.model.record import pack_uid
 from tgp.core.model.secret import Secret
 from tgp.core.model.till import Till
@@ -188,6 +190,7 @@ class Scene:
     refreshes: int = 0
     cluster: str = CLUSTER
     server_state: ServerState | None = None  # None: it cannot be asked
+    trusted_at: datetime | None = None  # a person's word that the provider is right
     bystander: bool = True  # is there a request besides, of which no machine is known?
 
     def __post_init__(self) -> None:
@@ -199,8 +202,18 @@ class Scene:
         self.rosters = Rosters(self.clock.boottime)
         self.paper = Paper(account_at(self.till))
         self.accounts = accounts_on(self.paper, self.requests, self.clock, self.journal)
+        self.nodes: Store[Node] = Store(NODE)
+        self.consistency = Consistency(
+            self.rosters,
+            requests=self.requests,
+            accounts=self.accounts,
+            nodes=self.nodes,
+            clock=self.clock,
+            trusted_at=lambda _provider: self.trusted_at,
+        )
         self.rounds = Rounds(
             self.rosters,
+            consistency=self.consistency,
             classes=self.classes,
             requests=self.requests,
             accounts=self.accounts,

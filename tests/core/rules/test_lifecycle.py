@@ -26,9 +26,9 @@ from tests.core.rules.a_sight import (
 )
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import BootMode, Offer
-from tgp.core.model.presence import Absent, Trouble, Unknown
+from tgp.core.model.presence import Absent, Claims, Repeated, Trouble, Unknown
 from tgp.core.rules.drain import Drain
-from tgp.core.rules.lifecycle import FAILURES_MAX, LOSSES_MAX, next_step
+from tgp.core.rules.lifecycle import CONFIRMED_AFTER, FAILURES_MAX, LOSSES_MAX, next_step
 from tgp.core.rules.purchase import Buy, Stay
 from tgp.core.rules.steps import (
     Adopt,
@@ -65,6 +65,8 @@ OFFER = Offer(
 BUY = Buy(OFFER, "vast/s/k", 400_000)
 MACHINE = {"presence": listed(), "status": {"ready_at": ago(minutes=3)}, "node": a_node()}
 ENDING = a_condition("Terminating", "Idle", since=ago(minutes=1))
+SILENT_NODE = a_node(ready=False, ready_since=ago(minutes=1))
+BAD_TWICE = Claims(state=Repeated(2, CONFIRMED_AFTER), together=1)
 
 
 # -- before anything is bought -----------------------------------------------------------------------------------------
@@ -244,10 +246,10 @@ def ends(**rest) -> End:
         ({"deleting": True}, End.DELETED),
         ({"spec": {"max_lifetime": "4m"}}, End.EXPIRED),
         ({"spec": {"ttl": "4m"}}, End.EXPIRED),
-        ({"presence": GONE}, End.LOST),
-        ({"presence": listed(InstanceState.STOPPED)}, End.LOST),
-        ({"presence": listed(InstanceState.BROKEN)}, End.LOST),
-        ({"presence": listed(InstanceState.STOPPED, interrupted=True)}, End.LOST),
+        ({"presence": GONE, "node": SILENT_NODE}, End.LOST),
+        ({"presence": listed(InstanceState.STOPPED), "node": SILENT_NODE, "claims": BAD_TWICE}, End.LOST),
+        ({"presence": listed(InstanceState.BROKEN), "node": SILENT_NODE, "claims": BAD_TWICE}, End.LOST),
+        ({"presence": listed(interrupted=True), "node": SILENT_NODE, "claims": BAD_TWICE}, End.LOST),
         ({"presence": listed(hourly_microusd=600_000)}, End.TOO_DEAR),
         ({"presence": listed(hourly_microusd=410_000), "spec": {"max_hourly_price": "0.40"}}, End.TOO_DEAR),
         ({"node": a_node(ready=False, ready_since=ago(minutes=11))}, End.NODE_LOST),
@@ -278,7 +280,7 @@ def test_a_machine_that_was_of_use_is_given_back_for_a_reason(why, end):
             End.NEVER_INITIALIZED,
         ),
         ({"presence": GONE}, End.BROKEN),
-        ({"presence": listed(InstanceState.BROKEN)}, End.BROKEN),
+        ({"presence": listed(InstanceState.BROKEN), "claims": BAD_TWICE}, End.BROKEN),
         ({"presence": SILENT}, End.NEVER_JOINED),
     ],
 )
@@ -364,15 +366,16 @@ def test_nothing_is_ended_under_a_key_that_is_not_the_right_one(trouble):
 
 
 def test_gone_is_what_two_lists_a_lag_apart_do_not_show():
-    assert isinstance(leaving(presence=Absent(2, LAG - timedelta(seconds=1))), Rest)
-    assert isinstance(leaving(presence=GONE), Close)
+    assert isinstance(leaving(presence=Absent(2, LAG - timedelta(seconds=1)), end_accepted=True), Rest)
+    assert isinstance(leaving(presence=GONE, end_accepted=True), Close)
 
 
 def test_the_node_goes_before_the_books_are_closed():
     node = a_node()
 
-    assert leaving(presence=GONE, node=a_node(leftover=node.node)) == RemoveNode(node.node)
-    assert leaving(presence=GONE, node=a_node(leftover=node.node, undress={})) == Mend(node.node, {})
+    told = {"presence": GONE, "end_accepted": True}
+    assert leaving(**told, node=a_node(leftover=node.node)) == RemoveNode(node.node)
+    assert leaving(**told, node=a_node(leftover=node.node, undress={})) == Mend(node.node, {})
 
 
 @pytest.mark.parametrize(
@@ -388,7 +391,7 @@ def test_the_node_goes_before_the_books_are_closed():
     ],
 )
 def test_what_follows_a_machine_that_is_gone(reason, spec, outcome, phase):
-    step = leaving(reason, presence=GONE, spec=spec)
+    step = leaving(reason, presence=GONE, spec=spec, end_accepted=True)
 
     assert isinstance(step, Close)
     assert step.outcome == outcome

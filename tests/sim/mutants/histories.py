@@ -20,6 +20,7 @@ from tests.sim.lives.an_estate import Lives, lives
 from tests.sim.lives.reference import QUICK
 from tests.sim.mutants.account_histories import ACCOUNTS
 from tests.sim.mutants.joining_histories import JOINING
+from tests.sim.mutants.lying_histories import LYING
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.store import Store
@@ -234,13 +235,16 @@ def at_once_seen_late(seed: str) -> None:
 
 
 def nothing_listed(seed: str) -> None:
-    """For some minutes the provider answers well-formed lists of nothing."""
+    """For some minutes the provider answers well-formed lists of nothing; of one machine no Node has come yet."""
     with lives(seed, kubelets=QUICK) as stage:
         begin(stage)
         stage.wants("one")
         stage.wants("two")
         stage.until(is_ready(stage, "one"), minutes=20)
         stage.until(is_ready(stage, "two"), minutes=20)
+        stage.estate.ailments.aim(Ailment.NEVER_REGISTERS)
+        stage.wants("three")
+        stage.until(lambda: stage.phase("three") == "Booting", minutes=10)
         stage.shop.mishaps.chances[Mishap.LIST_NOTHING] = 1.0
         stage.world.run(minutes=8)
         stage.shop.mishaps.calm()
@@ -250,11 +254,14 @@ def nothing_listed(seed: str) -> None:
 
 
 def another_account(seed: str) -> None:
-    """The key comes to belong to another account while a machine runs."""
+    """The key comes to belong to another account while one machine serves and another has not joined yet."""
     with lives(seed, kubelets=QUICK) as stage:
         begin(stage)
         stage.wants()
         stage.until(is_ready(stage), minutes=20)
+        stage.estate.ailments.aim(Ailment.NEVER_REGISTERS)
+        stage.wants("another")
+        stage.until(lambda: stage.phase("another") == "Booting", minutes=10)
         accounts = stage.shop.fleet.accounts
         mine = accounts.of("")
         assert mine is not None
@@ -778,6 +785,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         everybody_stripped,
         *ACCOUNTS,
         *JOINING,
+        *LYING,
     )
 }
 

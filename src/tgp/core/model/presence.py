@@ -28,8 +28,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
-    """Not in complete lists of the same account, all begun after it could have been seen."""
+class Repeated:
+    """The same statement in several lists in a row."""
 
     lists: int  # how many in a row
     span: timedelta  # from the first of them to the last, on this process's own clock
@@ -37,6 +37,25 @@ class Absent:
     def shown(self, window: timedelta) -> bool:
         """At least two lists, that far apart. An empty window asks for two lists all the same."""
         return self.lists >= 2 and self.span >= window
+
+
+@dataclass(frozen=True, slots=True)
+class Absent(Repeated):
+    """Not in complete lists of the same account, all begun after it could have been seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What an account says of one machine that would end it: not believed before it is said again, later."""
+
+    state: Repeated | None = None  # that the machine is stopped, broken or taken back; None: not said
+    price: Repeated | None = None  # that it costs more than was last believed; None: not said
+    together: int = 0  # machines of the account of which such things began to be said within ten minutes
+    turn: bool = False  # of the machines of which such things were said for long, this one is believed first
+    leaving: bool = False  # the provider said that it is ending it, before it was no longer listed
+
+
+NO_CLAIMS = Claims()
 
 
 @dataclass(frozen=True, slots=True)

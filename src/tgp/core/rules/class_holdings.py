@@ -21,7 +21,7 @@ from tgp.core.model.key import Key
 from tgp.core.model.presence import Trouble
 from tgp.core.model.typed import Typed
 from tgp.core.rules.costs import class_of, hourly_of, priced, spent
-from tgp.core.rules.limits import Holding, headroom_microusd, holding_of, shortage
+from tgp.core.rules.limits import Holding, headroom_microusd, holding_of, presumed_of, shortage
 
 OF_THE_HOLDINGS = frozenset({"LimitReached", "AccountChanged", "BootProven"})  # the conditions judged here
 NAMED_MOST = 3  # requests in a sentence
@@ -41,6 +41,7 @@ class Stake(NamedTuple):
     joined_at: datetime | None  # None: its machine was not seen to join
     changed_account: str  # why its machine is out of reach; empty: it is not
     limit: str  # the limit it waits for, in words; empty: it waits for none
+    presumed: tuple[Holding, ...] = ()  # of earlier attempts, gone by lists alone: they count on for an hour
 
 
 def stake_of(record: Typed[GPURequest]) -> Stake | None:
@@ -60,6 +61,7 @@ def stake_of(record: Typed[GPURequest]) -> Stake | None:
         _joined_at(record),
         _says(record, "ProviderReachable", "False", Trouble.ACCOUNT_CHANGED.value) if attempt is not None else "",
         _says(record, "Launched", "False", LIMIT_REACHED) if attempt is None else "",
+        _presumed(record, attempts),
     )
 
 
@@ -71,7 +73,8 @@ class ClassHoldings:
     @property
     def held(self) -> list[Holding]:
         """What counts against the limits: live, reserved and unknown."""
-        return [stake.holding for stake in self.stakes if stake.holding is not None]
+        own = [stake.holding for stake in self.stakes if stake.holding is not None]
+        return [*own, *(each for stake in self.stakes for each in stake.presumed)]
 
     @property
     def live(self) -> list[Stake]:
@@ -200,6 +203,15 @@ def _boot(boot_seen: Mapping[str, str], providers: Sequence[str]) -> Verdict | N
 def _told(record: Typed[GPURequest], attempts: Sequence[Attempt]) -> int:
     told = _dollars(record.object.status.spent) if record.object is not None else 0
     return max(told, sum(_dollars(attempt.spent) for attempt in attempts if attempt.ended_at is not None))
+
+
+def _presumed(record: Typed[GPURequest], attempts: Sequence[Attempt]) -> tuple[Holding, ...]:
+    """While the request's own condition says so: nothing here moves with the clock."""
+    said = _condition(record, "PresumedLost")
+    if said is None or said.status != "True" or said.last_transition_time is None:
+        return ()
+    began = said.last_transition_time
+    return tuple(holding for until, holding in presumed_of(attempts) if until > began)
 
 
 def _joined_at(record: Typed[GPURequest]) -> datetime | None:

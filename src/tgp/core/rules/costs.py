@@ -35,6 +35,11 @@ def reserved_of(attempt: Attempt) -> int:
     return (read_amount(attempt.offer.hourly_price) if attempt.offer is not None else None) or 0
 
 
+def most_believed(attempt: Attempt) -> int:
+    """The most that a list may say without further proof: what was ordered, or believed since."""
+    return max(reserved_of(attempt), hourly_of(attempt))
+
+
 def cost_of(attempt: Attempt, until: datetime, step: timedelta = INSTANT) -> int:
     """From its confirmation until then, or until its end if that came first; a begun `step` of time counts whole."""
     if attempt.launched_at is None:

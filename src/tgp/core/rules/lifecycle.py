@@ -6,7 +6,7 @@ Only then: what would be bought?
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import takewhile
 
@@ -14,12 +14,14 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.instance import InstanceState
+from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode
-from tgp.core.model.presence import Absent, Found, Trouble, Unknown
+from tgp.core.model.presence import Absent, Claims, Found, Trouble, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.model.typed import Typed
 from tgp.core.rules.buyers import keeper_of
 from tgp.core.rules.costs import read_amount, reserved_of
+from tgp.core.rules.mesh.stand import LEASE_STALE
 from tgp.core.rules.purchase import Buy, life_of, most_to_pay, price_cap
 from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import Patience, Sight, Unrecorded
@@ -51,6 +53,12 @@ FAILURES_MAX = 5  # launches that came to nothing, or to a machine that was no u
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 NODE_LOST_AFTER = timedelta(minutes=10)  # a Node that is not ready, or not there, is given up then
 MESH_LOST_AFTER = timedelta(hours=1)  # one that is ready, but that its mesh does not know: it may be at work
+SILENT_AT_MOST = timedelta(hours=2)  # of Nodes that are silent together; from then on one machine at a time is ended
+CONFIRMED_AFTER = timedelta(seconds=30)  # between two lists that both say a machine is stopped, or dearer
+SEVERAL = 2  # machines of one account of which such things are said at once: then rather the account is wrong …
+DOUBTED_FOR = timedelta(minutes=10)  # … and machines that never joined are ended for it after this long,
+BELIEVED_AFTER = timedelta(hours=1)  # those that serve after this long, one at a time
+COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that is gone by lists alone
 WARNED_AT = 0.8  # of the life
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
 WITHDRAWN = "Withdrawn"  # the outcome of an attempt that was never ordered
@@ -69,6 +77,13 @@ LET_GO = (
 
 def next_step(sight: Sight) -> Step:
     """Take the request one step towards its spec, or one step towards gone."""
+    step, until = _next_step(sight), counted_until(sight)
+    if isinstance(step, Rest) and until is not None:
+        return replace(step, until=min(step.until or until, until))
+    return step
+
+
+def _next_step(sight: Sight) -> Step:
     deleting, attempt = sight.record.deleting, sight.attempt
     if sight.restored:
         return Release() if deleting else Rest("Restored", "a restored copy: delete it, and write the request anew")
@@ -249,9 +264,9 @@ def _reason_to_end(sight: Sight, attempt: Attempt) -> Begin | None:
 def _failed_machine(sight: Sight, attempt: Attempt) -> Begin | None:
     presence = sight.presence
     lost = End.LOST if sight.status.ready_at is not None else End.BROKEN
-    if isinstance(presence, Absent) and presence.shown(sight.listing_lag):
+    if isinstance(presence, Absent) and presence.shown(sight.listing_lag) and not serving(sight):
         return Begin(lost, f"{_where(attempt)} does not list it any more")
-    if not isinstance(presence, Found):
+    if not isinstance(presence, Found) or not _state_believed(sight):
         return None
     instance = presence.instance
     if instance.interrupted:
@@ -263,9 +278,39 @@ def _failed_machine(sight: Sight, attempt: Attempt) -> Begin | None:
     return None
 
 
+def serving(sight: Sight) -> bool:
+    """Its Node is Ready, and its kubelet reports: it runs, whatever its provider says."""
+    node = sight.node.node
+    return node is not None and node.ready is True and sight.mesh.reason != LEASE_STALE
+
+
+def _state_believed(sight: Sight) -> bool:
+    """That a machine is stopped, broken or taken back. One list is not enough, and a Ready Node contradicts it."""
+    said = sight.claims.state
+    if said is None or not said.shown(CONFIRMED_AFTER):
+        return False
+    if serving(sight):
+        return said.span >= BELIEVED_AFTER and sight.claims.turn
+    if sight.status.ready_at is None and sight.claims.together >= SEVERAL:
+        return said.span >= DOUBTED_FOR
+    return True
+
+
+def price_believed(claims: Claims) -> bool:
+    """That a machine costs what the last list says: no more than was known, or said again, later, and of few."""
+    said = claims.price
+    if said is None:
+        return True
+    if claims.together >= SEVERAL:
+        return said.span >= BELIEVED_AFTER and claims.turn
+    return said.shown(CONFIRMED_AFTER)
+
+
 def _dearer_than_agreed(sight: Sight, attempt: Attempt) -> Begin | None:
     presence = sight.presence
     if not isinstance(presence, Found) or presence.instance.hourly_microusd is None or attempt.offer is None:
+        return None
+    if not price_believed(sight.claims):
         return None
     billed = presence.instance.hourly_microusd
     reserved = read_amount(attempt.offer.hourly_price)  # None: nobody can read what was agreed, so the cap alone holds
@@ -306,7 +351,8 @@ def _unnoticed(sight: Sight, deadline: datetime) -> bool:
 def _unused(sight: Sight, _attempt: Attempt) -> Begin | None:
     node = sight.node.node
     if (since := unseen_since(sight)) is not None:
-        if sight.now >= since + NODE_LOST_AFTER and not sight.many_unseen:
+        together = bool(sight.many_unseen) and not (sight.silence_ends and sight.now >= since + SILENT_AT_MOST)
+        if sight.now >= since + NODE_LOST_AFTER and not together:
             what = "its Node is gone" if node is None else "its Node is not ready"
             beside = f"; {sight.mesh.message}" if sight.mesh.ok is False else ""
             return Begin(End.NODE_LOST, f"{what} since {since:%H:%M:%S}Z{beside}")
@@ -373,6 +419,8 @@ def _look_after(sight: Sight, attempt: Attempt) -> Step:
 
 def _next_look(sight: Sight, attempt: Attempt) -> datetime | None:
     moments = [expires_at(sight), warned_at(sight)]
+    if sight.claims.state is not None or sight.claims.price is not None:
+        moments.append(_soon(sight))
     if sight.status.ready_at is None:
         deadline = next_deadline(sight, attempt)
         if deadline is not None:
@@ -380,6 +428,8 @@ def _next_look(sight: Sight, attempt: Attempt) -> datetime | None:
     else:
         since, idle, length = unseen_since(sight), idle_since(sight), idle_timeout(sight)
         moments.append(since + NODE_LOST_AFTER if since is not None else None)
+        if since is not None and sight.many_unseen:
+            moments.append(max(since + SILENT_AT_MOST, sight.now + PROGRESS_STEP))  # later it waits for its turn
         since = disconnected_since(sight)
         moments.append(since + MESH_LOST_AFTER if since is not None else None)
         moments.append(idle + length if idle is not None and length is not None else None)
@@ -397,8 +447,8 @@ def _give_back(sight: Sight, attempt: Attempt) -> Step:
         left = sight.node.leftover
         if left is not None and sight.node.undress is not None:
             return Mend(left, sight.node.undress)
-        if left is not None and not left.deleting:  # whom another's finalizer holds is gone as far as we can make it
-            return RemoveNode(left)
+        if left is not None and not left.deleting and not _spared(sight, left):
+            return RemoveNode(left)  # whom another's finalizer holds is gone as far as we can make it
         return _closed(sight, attempt)
     if sight.drain is not None and not sight.drain.done:
         return Empty(sight.drain)
@@ -407,30 +457,53 @@ def _give_back(sight: Sight, attempt: Attempt) -> Step:
     if sight.ask_again_at is not None and sight.now < sight.ask_again_at:
         return Rest("Returning", sight.trouble or "the provider was asked for its end", sight.ask_again_at)
     instance_id = sight.presence.instance.id if isinstance(sight.presence, Found) else attempt.instance_id
-    if not instance_id or isinstance(sight.presence, Absent):
+    if not instance_id or (isinstance(sight.presence, Absent) and not disputed(sight)):
         return Rest("Returning", "not listed any more; looks once again to be sure", _soon(sight))
     return Return(attempt, instance_id)
+
+
+def _spared(sight: Sight, node: Node) -> bool:
+    """A Ready Node is never deleted for a machine that was lost: the drain has cordoned it, and there it stays."""
+    ending = sight.holds("Terminating")
+    return node.ready is True and ending is not None and _vanished(sight, ending.reason)
 
 
 def _gone(sight: Sight, attempt: Attempt) -> bool:
     presence = sight.presence
     if isinstance(presence, Absent):
-        return presence.shown(sight.listing_lag)
+        return presence.shown(sight.listing_lag) and not disputed(sight)
     # A box without a status endpoint cannot be asked; its Node tells.
     mute = _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
     return mute and sight.asked_to_end > 0 and (sight.node.node is None or sight.node.node.ready is not True)
+
+
+def disputed(sight: Sight) -> bool:
+    """Lists do not show the machine, its Node is Ready, and its provider never accepted its end: for an hour the Node
+    is believed, and the provider is asked for the end again and again.
+    """
+    ending = sight.holds("Terminating")
+    if not isinstance(sight.presence, Absent) or sight.end_accepted or not serving(sight):
+        return False
+    return ending is None or sight.now < (ending.last_transition_time or sight.now) + BELIEVED_AFTER
+
+
+def _vanished(sight: Sight, reason: str) -> bool:
+    """Nothing but lists say that the machine is gone: its end was neither accepted nor announced by its provider."""
+    told = sight.end_accepted or sight.claims.leaving or not isinstance(sight.presence, Absent)
+    return not told and (reason in LOSSES or reason == End.BROKEN)
 
 
 def _closed(sight: Sight, attempt: Attempt) -> Close:
     ending = sight.holds("Terminating")
     assert ending is not None, "what is given back was to be given back"
     reason = ending.reason
+    counts_until = sight.now + COUNTED_ON_FOR if _vanished(sight, reason) else None
     if reason in NO_USE:
-        return Close(attempt, "Failed", f"{reason}: {ending.message}", None)
+        return Close(attempt, "Failed", f"{reason}: {ending.message}", None, counts_until)
     if reason in LOSSES:
-        if sight.spec.restart_policy == "OnLoss" and not sight.record.deleting:
-            return Close(attempt, "Lost", ending.message, None)
-        return Close(attempt, "Lost", ending.message, Finish("Failed", "Lost", ending.message))
+        finish = Finish("Failed", "Lost", ending.message)
+        again = sight.spec.restart_policy == "OnLoss" and not sight.record.deleting
+        return Close(attempt, "Lost", ending.message, None if again else finish, counts_until)
     return Close(attempt, "Returned", ending.message, Finish("Finished", reason, ending.message))
 
 
@@ -465,6 +538,12 @@ def ends_at(record: Typed[GPURequest]) -> datetime | None:
 def warned_at(sight: Sight) -> datetime | None:
     began, life = life_began(sight.attempts), life_of(sight.spec)
     return began + life * WARNED_AT if began is not None and life is not None else None
+
+
+def counted_until(sight: Sight) -> datetime | None:
+    """Until when a machine of an earlier attempt, gone by lists alone, counts against limits; None: none does."""
+    moments = (attempt.counts_until for attempt in sight.attempts)
+    return max((each for each in moments if each is not None and each > sight.now), default=None)
 
 
 def idle_timeout(sight: Sight) -> timedelta | None:

@@ -11,19 +11,23 @@ import msgspec
 
 from tgp.api.request import ATTEMPTS_KEPT, Attempt
 from tgp.api.values import rfc3339, usd
+from tgp.core.model.attempts import provider_of
 from tgp.core.model.conditions import Verdict
 from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import NO_MESH
-from tgp.core.model.presence import Found, Unknown
+from tgp.core.model.presence import Absent, Found, Unknown
 from tgp.core.rules.costs import cents, hourly_of, spent_by
 from tgp.core.rules.lifecycle import (
+    BELIEVED_AFTER,
     COUNTED,
     LAUNCHED,
     NO_MACHINE,
+    SEVERAL,
     expires_at,
     idle_timeout,
     next_deadline,
+    serving,
     unseen_since,
     warned_at,
 )
@@ -33,6 +37,8 @@ from tgp.core.rules.ranking_words import about
 from tgp.core.rules.sight import RECORD_LOST, Sight
 from tgp.core.rules.steps import Finish, Rest, Step
 
+PROVIDER_INCONSISTENT = "ProviderInconsistent"
+PRESUMED_LOST = "PresumedLost"
 OWNED = frozenset(
     {
         "Launched",
@@ -46,6 +52,8 @@ OWNED = frozenset(
         "Restored",
         RECORD_LOST,
         "ProviderReachable",
+        PROVIDER_INCONSISTENT,
+        PRESUMED_LOST,
         "ExpiresSoon",
         "Drifted",
         MESH_CONFIG_INERT,
@@ -53,6 +61,9 @@ OWNED = frozenset(
 )
 
 RECORD_LOST_WORDS = "its status was lost: what it bought before is not on record, so attempts are numbered on from it"
+
+
+_LOOK = "Look at the provider's console; delete the request to terminate the machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +94,16 @@ def _chapter(sight: Sight, step: Step, finish: Finish | None) -> tuple[str, list
         return "Pending", [Verdict("Restored", True, "Restored", why), _not_ready("Restored", why)]
     if finish is not None:
         return finish.phase, [
+            *_presumed(sight),
             Verdict("Ended", True, finish.reason, finish.message),
             _not_ready(finish.reason, finish.message),
         ]
     ended = sight.holds("Ended")
     if ended is not None and sight.attempt is None:
         kept = Verdict("Ended", True, ended.reason, ended.message)
-        return sight.status.phase or "Finished", [kept, _not_ready(ended.reason, ended.message)]
+        return sight.status.phase or "Finished", [*_presumed(sight), kept, _not_ready(ended.reason, ended.message)]
     phase, verdicts = _living(sight, step)
-    return phase, [*_inert(sight), *verdicts]
+    return phase, [*_inert(sight), *_presumed(sight), *verdicts]
 
 
 def _living(sight: Sight, step: Step) -> tuple[str, list[Verdict]]:
@@ -104,6 +116,24 @@ def _living(sight: Sight, step: Step) -> tuple[str, list[Verdict]]:
         return "Provisioning", list(_ordering(sight, step, attempt))
     verdicts = list(_machine(sight, attempt))
     return _phase(sight, verdicts), verdicts
+
+
+def _presumed(sight: Sight) -> Iterator[Verdict]:
+    """Machines that lists alone declared gone: they may run on and cost, so they count against limits for a while."""
+    counted = [each for each in sight.attempts if each.counts_until is not None and each.counts_until > sight.now]
+    if not counted:
+        return
+    last = counted[-1]
+    assert last.counts_until is not None, "only those that count on are told of"
+    cost = about(sum(hourly_of(each) for each in counted))
+    what = f"machine {last.instance_id or last.token} at {provider_of(last)}"
+    more = f" and {len(counted) - 1} more" if len(counted) > 1 else ""
+    why = (
+        f"{what}{more} ({cost}/h) is no longer listed, and its end was neither requested nor announced; "
+        f"it counts against the limits of class {sight.status.node_class} until {rfc3339(last.counts_until)} "
+        "and is terminated if it is listed again"
+    )
+    yield Verdict(PRESUMED_LOST, True, "NotListed", why)
 
 
 def _inert(sight: Sight) -> Iterator[Verdict]:
@@ -134,6 +164,7 @@ def _machine(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
     rented = f"rented {_offer_words(attempt)}; it is {attempt.instance_id} there"
     yield Verdict("Launched", True, LAUNCHED, rented)
     yield from _reachable(sight, attempt)
+    yield from _inconsistent(sight, attempt)
     if (warned := warned_at(sight)) is not None and sight.now >= warned:
         expires = expires_at(sight)
         assert expires is not None, "a life with four fifths has an end"
@@ -206,6 +237,24 @@ def _reachable(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
         cost = about(hourly_of(attempt))
         why = f"{sight.presence.why}; its machine, if there is one, costs {cost}/h all the same"
         yield Verdict("ProviderReachable", False, sight.presence.trouble.value, why)
+
+
+def _inconsistent(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
+    """What a provider says of a machine, and what is seen of it, cannot both be true."""
+    provider, claims, node = provider_of(attempt), sight.claims, sight.node.node
+    machine, price = f"machine {attempt.instance_id}", f"{about(hourly_of(attempt))}/h"
+    hour = int(BELIEVED_AFTER.total_seconds()) // 60
+    if isinstance(sight.presence, Absent) and serving(sight) and not sight.end_accepted and node is not None:
+        what = f"{provider} does not list {machine}, but Node {node.name} is Ready: it is taken to run, at {price}"
+        yield Verdict(PROVIDER_INCONSISTENT, True, "MachineNotListed", f"{what}. {_LOOK}")
+    elif claims.state is not None and serving(sight) and node is not None:
+        what = f"{provider} says that {machine} does not run, but Node {node.name} is Ready"
+        until = f"it is terminated for that only if {provider} says so for {hour} min"
+        yield Verdict(PROVIDER_INCONSISTENT, True, "StateContradicted", f"{what}: {until}. {_LOOK}")
+    elif claims.together >= SEVERAL and (claims.state is not None or claims.price is not None):
+        what = f"{provider} says of {claims.together} machines at once that they do not run or cost more"
+        until = f"none of them is terminated for that unless {provider} says so for {hour} min, then one at a time"
+        yield Verdict(PROVIDER_INCONSISTENT, True, "SeveralAtOnce", f"{what}: {until}. {_LOOK}")
 
 
 def _phase(sight: Sight, verdicts: list[Verdict]) -> str:

@@ -1,7 +1,8 @@
 """Hard limits of a class: what lives, is reserved or is in doubt never exceeds them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.quantity import milli, whole
@@ -24,6 +25,7 @@ class Holding:
     gpu_resource: str = "nvidia.com/gpu"
     vcpus: int = 0  # 0: not told
     memory_gib: int = 0  # 0: not told
+    presumed: bool = False  # gone by lists alone: it may run on, so it counts on for an hour
 
     def takes(self, resource: str) -> int | None:
         """Of a resource in a limit, CPU in milli; None: nobody told how much, so it cannot be counted."""
@@ -58,17 +60,31 @@ def shortage(limits: ClassLimits | None, held: Sequence[Holding], wanted: Holdin
     if limits is None:
         return ""
     if limits.max_nodes is not None and len(held) + 1 > limits.max_nodes:
-        return f"limits.maxNodes is {limits.max_nodes}, and {len(held)} are held"
+        return f"limits.maxNodes is {limits.max_nodes}, and {len(held)} are held{_presumed(held)}"
     room = headroom_microusd(limits, held)
     if room is not None and wanted.microusd > room:
         return (
             f"limits.maxHourlyCost is ${limits.max_hourly_cost}/h, of which ${usd(sum(each.microusd for each in held))}"
-            f"/h is held: ${usd(wanted.microusd)}/h does not fit"
+            f"/h is held{_presumed(held)}: ${usd(wanted.microusd)}/h does not fit"
         )
     for resource in sorted(limits.resources):
         if said := _resource_shortage(resource, limits, held, wanted):
             return said
     return ""
+
+
+def _presumed(held: Iterable[Holding]) -> str:
+    lost = [each for each in held if each.presumed]
+    return f" ({len(lost)} of them presumed lost, at ${usd(sum(each.microusd for each in lost))}/h)" if lost else ""
+
+
+def presumed_of(attempts: Iterable[Attempt]) -> list[tuple[datetime, Holding]]:
+    """Machines of attempts that are over which count on, and until when. Held under their tokens, beside a new one."""
+    return [
+        (attempt.counts_until, replace(holding_of(attempt.token, attempt), presumed=True))
+        for attempt in attempts
+        if attempt.counts_until is not None and attempt.ended_at is not None
+    ]
 
 
 def headroom_microusd(limits: ClassLimits | None, held: Iterable[Holding]) -> int | None:

@@ -74,6 +74,7 @@ class Shop:
     now: datetime
     untrusted_allowed: bool = True  # may its namespace use hosts that anybody may own?
     unlisted: tuple[str, ...] = ()  # providers of the class that have not told their offers yet
+    distrusted: Callable[[Row], str] = lambda _row: ""  # why what is said there is not believed; empty: it is
 
 
 def choose(shop: Shop) -> Choice:
@@ -225,6 +226,8 @@ def _consider(shop: Shop, row: Row) -> "Buy | str":
     offer = row.offer
     if why := shop.closed(row):
         return f"ProviderClosed: {offer.provider}: {why}"
+    if why := shop.distrusted(row):
+        return f"ProviderInconsistent: {why}"
     price, bidding = offer.hourly_microusd, None
     if offer.spot and offer.host:
         margin = _margin(shop.node_class, offer.provider)

@@ -12,7 +12,7 @@ from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION, copied, exchanged
 from tgp.core.model.instance import Instance
 from tgp.core.model.mesh import CONNECTED_WITHOUT, MeshStand
 from tgp.core.model.node import Node
-from tgp.core.model.presence import Presence
+from tgp.core.model.presence import NO_CLAIMS, Claims, Presence
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.typed import Typed
 from tgp.core.rules.drain import Drain
@@ -80,12 +80,15 @@ class Sight(msgspec.Struct, frozen=True):
     inert: str | None = None  # what it says about another mesh than its own; empty: nothing; None: nobody can tell
     patience: Patience = Patience()
     drain: Drain | None = None  # None: there is nothing to drain
+    claims: Claims = NO_CLAIMS  # what the provider says of the machine that would end it
     asked_to_end: int = 0  # how often this process asked the provider for the end
+    end_accepted: bool = False  # the provider listed the machine and accepted its end, asked by this process
     ask_again_at: datetime | None = None
     trouble: str = ""  # what the provider said the last time it was asked for the end
     keep_finished: timedelta | None = None  # None: for ever
     overdrawn: str = ""  # which limit of the class its billed price exceeds; empty: none
     many_unseen: str = ""  # so many Nodes are unseen at once that it is the network's fault; empty: they are few
+    silence_ends: bool = False  # of the machines silent together for too long, this one is terminated first
     highest: int = 0  # the highest attempt of this request that was seen anywhere
     mended: bool = False  # its last order could not be made up, and its spec or its class has changed since
     decided: Condition | None = None  # goes on paper with this turn

@@ -123,6 +123,7 @@ class Close:
     outcome: str
     message: str
     finished: "Finish | None"  # None: another attempt follows
+    counts_until: datetime | None = None  # lists alone say that it is gone: until then it counts against limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """All invariants that hold in any world, whatever goes wrong there."""
 
 from tgp.sim.checkers.leadership import OneLeader, TrueTime
+from tgp.sim.checkers.lies import NoLieBelieved, ReadyNodesStay
 from tgp.sim.checkers.money import (
     BoundedOrders,
     EndsOnlyOurs,
@@ -27,6 +28,8 @@ INVARIANTS = (
     NothingAfterStop,
     EndsOnlyOurs,
     NoEndWithoutReason,
+    NoLieBelieved,
+    ReadyNodesStay,
     FinalizerHolds,
     ConditionalWrites,
     OwnUid,

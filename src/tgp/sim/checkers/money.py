@@ -5,14 +5,14 @@ from typing import Any
 
 from tgp.api.problem import Invalid
 from tgp.api.quantity import milli
-from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE
+from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE, NODE
 from tgp.api.values import microusd, usd
 from tgp.core.model.hold import HOLD
 from tgp.core.model.token import read_token
 from tgp.ports.http import Reply, Streaming
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.checkers.reigns import BRIEF, Reigns, Wait
-from tgp.sim.checkers.seen import Claim, Order, Rented
+from tgp.sim.checkers.seen import Claim, Order, Rented, is_ready
 from tgp.sim.checkers.witness import Checker, Witness
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.faults import Fault
@@ -43,8 +43,8 @@ class _Pair:
 class OneMachine(Checker):
     """I1: for one request there is never more than one machine on the bill, not for a second.
 
-    Where a provider made two for one order, or hid one for longer than it ever does, one of them is given back within
-    the settle window, by leaders who stay.
+    Where a provider made two for one order, hid one for longer than it ever does, or denied it while no Node showed
+    it, one of them is given back within the settle window, by leaders who stay.
     """
 
     invariant = "I1"
@@ -65,7 +65,7 @@ class OneMachine(Checker):
         for other in self.witness.of_uid(rented.token.uid) if rented.token is not None else ():
             if other is rented:
                 continue
-            if rented.excused or other.excused:
+            if rented.excused or other.excused or other.denied:
                 self._tolerated.append(_Pair(other, rented))
             else:
                 self.duplicates += 1
@@ -234,10 +234,10 @@ def _weight_of(row: Json) -> _Weight:
     scaled = tuple(
         (name, int(amount) * 1000 * (2**30 if name == MEMORY else 1)) for name, amount in amounts if amount is not None
     )
-    return _Weight(_price_of(row) or 0, (*scaled, ("nodes", 1000)))
+    return _Weight(price_of(row) or 0, (*scaled, ("nodes", 1000)))
 
 
-def _price_of(row: Json) -> int | None:
+def price_of(row: Json) -> int | None:
     """What an attempt was ordered at; None: it does not say, or nobody can read it."""
     told = (row.get("offer") or {}).get("hourlyPrice")
     try:
@@ -256,7 +256,7 @@ class WithinPrice(Checker):
         row = claim.rows.get(str(order.token)) if claim is not None else None
         if claim is None or row is None:
             return  # other invariants speak of those
-        price, cap = _price_of(row), claim.cap_microusd
+        price, cap = price_of(row), claim.cap_microusd
         if price is None:
             self.blame(f"{order} for {claim.name} at no price")
         elif cap is not None and price > cap:
@@ -405,7 +405,7 @@ class NoEndWithoutReason(Checker):
     """I9: nothing is concluded from missing data.
 
     A machine that a request owns is ended only once that request says why it is given back; and no attempt is declared
-    over while its machine is there to be seen.
+    over while its machine is there to be seen: by its provider, or by its Node.
     """
 
     invariant = "I9"
@@ -420,6 +420,14 @@ class NoEndWithoutReason(Checker):
             closed = before is not None and before.is_open(token) and after is not None and token in after.rows
             if closed and after is not None and not after.is_open(token):
                 for rented in self.witness.of_uid(after.uid):
-                    if rented.text == token and not rented.excused:
+                    if rented.text != token or rented.excused:
+                        continue
+                    rented.denied = self._is_denied(rented, after)
+                    if not rented.denied:
                         said = after.rows[token].get("outcome")
                         self.blame(f"{after.name} declares an attempt over ({said}) while {rented} is there")
+
+    def _is_denied(self, rented: Rented, claim: Claim) -> bool:
+        lie = self.witness.providers[rented.provider].fleet.lie
+        node = self.witness.world.api.backstage.get(NODE, "", claim.node)
+        return lie is not None and lie.denies and not is_ready(node)

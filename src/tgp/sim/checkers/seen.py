@@ -114,6 +114,7 @@ class Rented:
     ours: bool  # of this world's cluster
     made_at: float  # loop time
     excused: bool = False  # its provider made what nobody ordered, or hid it for longer than it ever does
+    denied: bool = False  # its provider denied it, in lists and by id, and no Node showed it: it was believed gone
 
     @property
     def text(self) -> str:
@@ -170,3 +171,8 @@ def token_in(call: Call) -> Token | None:
     found = _TOKEN.search(call.path) or _TOKEN.search(call.body.decode(errors="replace"))
     found = found or next((hit for _, value in call.query if (hit := _TOKEN.search(value))), None)
     return None if found is None else read_token(found[0])
+
+
+def is_ready(node: Json | None) -> bool:
+    conditions = ((node or {}).get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)

@@ -271,6 +271,7 @@ class Witness(Tap):
             return
         verb = simulator.verb_of(exchange.call)
         troubled = answer is None or exchange.fault is not None or simulator.mishap is not None
+        troubled |= simulator.fleet.lie is not None and simulator.fleet.lie.denies
         if verb in LOOKING[simulator.provider == POWER]:
             self._list_failed[simulator.provider] = troubled or (answer is not None and answer.status >= 300)
         elif verb is Verb.TERMINATE and troubled and self._told_unheard:

@@ -45,6 +45,21 @@ class Broke(Exception):
     """The account has no balance or no quota left."""
 
 
+@dataclass(slots=True)
+class Lie:
+    """What a provider says of machines that is not so, in every wire format."""
+
+    denies: bool = False  # lists are empty, and each id is unknown: the lies agree with each other
+    times: int = 1  # so many times its price
+    phase: Phase | None = None  # they are said to be in; None: the one they are in
+    lists: int | None = None  # so many lists lie, and what is asked by id is true; None: all, until it is taken back
+
+    def of(self, machine: Machine) -> Machine:
+        told = replace(machine, rate_microusd=machine.rate_microusd * self.times, phase=self.phase or machine.phase)
+        told.charge(told.rate_microusd, machine.created_at)
+        return told
+
+
 @dataclass(frozen=True, slots=True)
 class Habits:
     """How this provider behaves."""
@@ -106,6 +121,7 @@ class Fleet:
         self._count = 0
         self._listeners: list[Listener] = []
         self._market_at = clock.now() + MARKET_STEP
+        self.lie: Lie | None = None  # None: what it says is true
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -282,12 +298,16 @@ class Fleet:
 
     def end(self, machine: Machine, mishap: Mishap | None = None) -> None:
         """The renter gives it back."""
-        now = self.advance()
+        now, machine = self.advance(), self.machines[machine.id]  # itself, whatever was said of it
         if mishap is Mishap.DELETE_IGNORED:
             return
         if machine.phase not in (Phase.ENDING, Phase.GONE):
             self._turn(machine, Phase.ENDING)
             self._after(now, self._luck.uniform(*self.habits.ending), lambda at: self._gone(machine, at, "deleted"))
+
+    def vanish(self, machine: Machine) -> None:
+        """Gone, and nobody was told."""
+        self._gone(machine, self.advance(), "vanished")
 
     def _preempt(self, machine: Machine, now: datetime) -> None:
         if machine.phase in (Phase.STARTING, Phase.RUNNING):
@@ -328,10 +348,16 @@ class Fleet:
 
     def listed(self, tenant: Tenant) -> list[Machine]:
         """What a list of this account shows now, in the order of making: a new machine may be missing."""
-        now = self.advance()
-        return [
+        now, lie = self.advance(), self.lie
+        found = [
             machine for machine in self._living.values() if machine.account == tenant.id and machine.visible_at <= now
         ]
+        if lie is None:
+            return found
+        if lie.lists is not None:
+            lie.lists -= 1
+            self.lie = lie if lie.lists else None
+        return [] if lie.denies else [lie.of(machine) for machine in found]
 
     def get(self, tenant: Tenant, machine_id: str) -> Machine | None:
         """One machine by its id; a lag hides it here, too."""
@@ -339,7 +365,9 @@ class Fleet:
         machine = self.machines.get(machine_id)
         if machine is None or machine.account != tenant.id or not machine.alive or machine.visible_at > now:
             return None
-        return machine
+        if self.lie is None or self.lie.lists is not None:
+            return machine
+        return None if self.lie.denies else self.lie.of(machine)
 
     def selling(self) -> list[Stand]:
         self.advance()

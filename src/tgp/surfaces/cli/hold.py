@@ -7,6 +7,7 @@ import click
 from rich.console import Group
 from rich.text import Text
 
+from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.values import rfc3339
 from tgp.core.model.hold import Hold, new_hold
 from tgp.core.model.survey import Survey
@@ -98,7 +99,7 @@ async def _brake(premises: Premises, survey: Survey, reason: str) -> str:
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[class/NAME]")
+@click.argument("words", nargs=-1, metavar="[class/NAME | provider/NAME]")
 @click.option("--yes", is_flag=True, help="Do not ask, whatever will be bought.")
 @_output
 @cluster_options
@@ -106,12 +107,28 @@ async def _brake(premises: Premises, survey: Survey, reason: str) -> str:
 def release(
     hallway: Hallway, *, words: tuple[str, ...], yes: bool, how: str, kubeconfig: str, context: str, namespace: str
 ) -> None:
-    """Let purchases go on, after saying what will buy."""
-    node_class = _class_named(words)
+    """Let purchases go on, after saying what will buy.
+
+    With provider/NAME: purchases at a provider whose lists contradicted themselves or the Nodes (ProviderInconsistent)
+    go on at once, because you looked at its console and found its lists to be right.
+    """
+    node_class, where, begun = _class_named(words), (kubeconfig, context, namespace), Begun("Nothing was released.")
+    if provider := _provider_named(words):
+        run(_trust(hallway, provider, where, begun), begun)
+        return
     if words and not node_class:
-        raise click.UsageError(f"{words[0]!r} cannot be released: say class/NAME, or nothing for everything.")
-    begun = Begun("Nothing was released.")
-    run(_release(hallway, node_class, (kubeconfig, context, namespace), how, begun, yes=yes), begun)
+        raise click.UsageError(
+            f"{words[0]!r} cannot be released: say class/NAME or provider/NAME, or nothing for everything."
+        )
+    run(_release(hallway, node_class, where, how, begun, yes=yes), begun)
+
+
+async def _trust(hallway: Hallway, provider: str, where: tuple[str, str, str], begun: Begun) -> None:
+    async with hallway.premises(*where) as premises:
+        moment = await premises.now()
+        begun.words = f"Provider {provider} may be trusted again, or not: run the command once more."
+        await premises.trust(provider, moment)
+    click.echo(f"Provider {provider} is trusted again: contradictions before {rfc3339(moment)} stop no purchase there.")
 
 
 async def _release(
@@ -176,6 +193,17 @@ def _is_suspended(survey: Survey, name: str) -> bool:
 def _class_named(words: tuple[str, ...]) -> str:
     kind, slash, name = words[0].partition("/") if len(words) == 1 else ("", "", "")
     return name if slash and kind.lower() in CLASS_WORDS else ""
+
+
+def _provider_named(words: tuple[str, ...]) -> str:
+    """By its short name; empty: no provider is meant. Raises UsageError where there is none of that name."""
+    kind, slash, name = words[0].partition("/") if len(words) == 1 else ("", "", "")
+    if not slash or kind.lower() != "provider":
+        return ""
+    provider = canonical_provider(name)
+    if provider not in PROVIDERS:
+        raise click.UsageError(f"there is no provider {name!r}: say one of {', '.join(sorted(PROVIDERS))}.")
+    return provider
 
 
 def _refuse_other_targets(words: tuple[str, ...]) -> None:

@@ -36,6 +36,10 @@ class Premises(Protocol):
 
     async def suspend(self, node_class: str, *, suspended: bool) -> None: ...
 
+    async def trust(self, provider: str, moment: datetime) -> None:
+        """Write onto the operator's Namespace that what the provider said until then is forgiven."""
+        ...
+
     async def delete_request(self, request: Typed[GPURequest]) -> None:
         """Ask the operator to give its machine back. Gone already is a success."""
         ...

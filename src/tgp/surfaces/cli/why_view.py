@@ -48,6 +48,8 @@ _HELPS = {
     "NodeClassNotReady": f"its class, mended by whoever looks after it: {LOOK_AT_CLASS}",
     "NodeClassDeleting": f"another class: {ANEW}, and tgp rent --class NAME",
     "NodeClassUnreadable": f"its class, mended by whoever looks after it: {LOOK_AT_CLASS}",
+    "ProviderInconsistent": "an hour of consistent lists; or, once its console shows that they are right, the command "
+    "that the message names",
     "ProviderClosed": f"the provider's key, balance or answer: {LOOK_AT_CLASS}",
     "Observing": "an operator that runs without --observe",
     "DevicePluginMissing": "a DaemonSet with the GPU's device plugin that tolerates the node's taints",

@@ -1,0 +1,130 @@
+"""Providers that go on lying, and silences that last: everything that is not believed at once has a bound."""
+
+from datetime import timedelta
+
+import pytest
+
+from tests.sim.an_operator import NAMESPACE_NAME
+from tests.sim.lives.an_estate import Lives, a_hand, lives, write
+from tests.sim.lives.reference import QUICK
+from tests.sim.mutants.lying_histories import FULL, begin
+from tgp.api.resource import NAMESPACE, NODE
+from tgp.api.values import rfc3339
+from tgp.core.model.trust import trust_key
+from tgp.ports.http import Call
+from tgp.sim.checkers.everyone import INVARIANTS
+from tgp.sim.checkers.lies import NoLieBelieved
+from tgp.sim.checkers.seen import Claim
+from tgp.sim.checkers.witness import Checker, Violation
+from tgp.sim.clouds.fleet import Lie
+from tgp.sim.clouds.machine import Phase
+from tgp.sim.estate import Ailment
+from tgp.sim.world import KUBERNETES
+
+NAMES = ("one", "two", "three", "four")
+
+
+class OneAtATime(Checker):
+    """Never two requests that give a machine back at the same time."""
+
+    invariant = "one at a time"
+
+    def claimed(self, before: Claim | None, after: Claim | None) -> None:  # noqa: ARG002 - only what is there now
+        ending = [claim.name for claim in self.witness.claims.values() if claim.phase == "Terminating"]
+        if len(ending) > 1:
+            self.blame(", ".join(ending))
+
+
+def ended(stage: Lives) -> int:
+    return sum(stage.phase(name) in ("Terminating", "Failed", "Finished", "Pending") for name in NAMES)
+
+
+def test_a_state_that_is_said_for_an_hour_is_believed_one_machine_at_a_time():
+    kinds = (*(kind for kind in INVARIANTS if kind is not NoLieBelieved), OneAtATime)
+    with lives(1, kubelets=QUICK, invariants=kinds) as stage:
+        begin(stage, *NAMES, limits=FULL)
+        stage.shop.fleet.lie = Lie(phase=Phase.STOPPED)
+        stage.world.run(minutes=58)
+        assert ended(stage) == 0
+        assert stage.condition("ProviderInconsistent", "one")[1] == "StateContradicted"
+        stage.until(lambda: ended(stage) == 1, minutes=10)
+        stage.until(lambda: ended(stage) == len(NAMES), minutes=60)
+
+
+def test_machines_silent_together_for_two_hours_are_terminated_one_at_a_time():
+    kinds = (*INVARIANTS, OneAtATime)
+    with lives(1, kubelets=QUICK, invariants=kinds) as stage:
+        stage.estate.ailments.aim(*[Ailment.FALLS_SILENT] * len(NAMES))
+        begin(stage, *NAMES, limits=FULL)
+        stage.until(lambda: all(stage.condition("Ready", name)[0] == "False" for name in NAMES), minutes=60)
+        assert "no machine is terminated for it within 2 h, then one at a time" in stage.condition("Ready", "one")[2]
+        stage.world.run(minutes=85)
+        assert ended(stage) == 0
+        stage.estate.ailments.aim(*[Ailment.NEVER_REGISTERS] * len(NAMES))
+        stage.until(lambda: all(len(stage.attempts(name)) > 1 for name in NAMES), minutes=120)
+
+
+def test_a_person_says_that_the_lists_are_right_and_purchases_go_on():
+    """The machines are gone, truly, and their Nodes with them: then nothing has to wait for an hour."""
+    with lives(1, kubelets=QUICK) as stage:
+        machines = begin(stage, "one", "two")
+        for machine in machines:
+            stage.shop.fleet.vanish(machine)
+        stage.until(lambda: stage.condition("Launched", "two")[1] == "ProviderInconsistent", minutes=10)
+        stage.world.run(minutes=5)
+        assert not stage.living()
+        word = {"metadata": {"annotations": {trust_key("simulated"): rfc3339(stage.world.clock.now())}}}
+        stage.world.api.backstage.merge_patch(NAMESPACE, "", NAMESPACE_NAME, word)
+        stage.until(lambda: stage.phase("one") == stage.phase("two") == "Ready", minutes=15)
+
+
+def test_an_hour_of_consistent_lists_says_so_as_well():
+    with lives(1, kubelets=QUICK) as stage:
+        for machine in begin(stage, "one", "two"):
+            stage.shop.fleet.vanish(machine)
+        stage.world.run(minutes=55)
+        assert not stage.living()
+        stage.until(lambda: stage.phase("one") == stage.phase("two") == "Ready", minutes=30)
+
+
+def test_a_spot_machine_that_was_taken_back_is_replaced_within_three_minutes():
+    """Its Node is not Ready any more: that confirms what the provider says."""
+    with lives(1, kubelets=QUICK) as stage:
+        begin(stage, instanceRequirements={"spotAllowed": True})
+        stage.wants("one", spot=True, restartPolicy="OnLoss", idleTimeout="Never")
+        stage.until(lambda: stage.phase("one") == "Ready", minutes=20)
+        (machine,) = stage.living()
+        stage.shop.fleet.interrupt(machine, stage.shop.fleet.advance())
+        stage.until(lambda: machine not in stage.living(), minutes=3)
+        stage.until(lambda: stage.phase("one") == "Ready", minutes=10)
+
+
+def test_a_request_deleted_while_its_machine_is_denied_ends_it_once_it_is_shown():
+    with lives(1, kubelets=QUICK) as stage:
+        (machine,) = begin(stage, "one")
+        stage.shop.fleet.lie = Lie(denies=True)
+        stage.world.run(minutes=3)
+        stage.drops("one")
+        stage.world.run(minutes=10)
+        assert machine in stage.living()
+        assert stage.phase("one") == "Terminating", "its Node is Ready: it is not gone"
+        stage.shop.fleet.lie = None
+        stage.until(lambda: stage.request("one") is None, minutes=10)
+        assert stage.living() == []
+
+
+def test_deleting_a_ready_node_whose_machine_runs_is_seen():
+    with lives(1, kubelets=QUICK) as stage, pytest.raises(Violation, match=r"I26: Node .* is Ready, and .* runs"):
+        begin(stage, "one")
+        call = Call("DELETE", NODE.path(name=stage.nodes()[0]), timeout=timedelta(seconds=5))
+        stage.world.until(a_hand(stage.world).http(KUBERNETES).send(call))
+
+
+def test_giving_a_machine_back_for_what_is_not_so_is_seen():
+    for reason in ("Lost", "TooDear"):
+        with lives(1, kubelets=QUICK) as stage, pytest.raises(Violation, match=f"I27: .* back as {reason}, and it "):
+            begin(stage, "one")
+            untrue = {"type": "Terminating", "status": "True", "reason": reason, "message": ""}
+            since = {"lastTransitionTime": rfc3339(stage.world.clock.now())}
+            write(stage, "one", conditions=[*stage.request("one")["status"]["conditions"], untrue | since])
+            stage.world.run(seconds=5)
