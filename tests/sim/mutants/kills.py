@@ -49,7 +49,7 @@ KILLS: dict[str, Kill] = {
     "one-price-is-enough": Kill("dear-once", "I27"),
     "one-state-is-enough": Kill("stopped-once", "I27"),
     "order-from-status": Kill("hostile-tenant", "a machine was ordered by what a status says"),
-    "orders-again-at-once": Kill("lost-answer", "I6", "3"),
+    "orders-again-at-once": Kill("lost-answer", "I6", "2"),
     "orders-for-another-epoch": Kill("crash-while-it-is-ordered", "I6"),
     "orders-for-the-deleted": Kill("deleted-before-the-order", "a machine was rented for a request that was being"),
     "presumed-lost-forgotten": Kill("denied-alone", "I3"),
