@@ -15,13 +15,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography import x509
 
 from tests.controlplane.crew import Crew
 from tests.controlplane.providers import settings_of, written
-from tests.controlplane.standin import Denied, StandIn
+from tests.controlplane.standin import IN_MESH, Denied, StandIn
 from tests.controlplane.test_kube_client import reaching
 from tests.controlplane.test_lives import (
     a_device_plugin,
@@ -233,7 +234,7 @@ def true_join_secret(plane: ControlPlane) -> dict[str, Any]:
     secret = join_secret()
     secret["stringData"] |= {
         "cluster-ca.crt": b64encode(plane.ca_file.read_bytes()).decode(),
-        "endpoint": plane.url,
+        "endpoint": f"https://{IN_MESH}:{urlsplit(plane.url).port}",  # the loopback address would be refused
     }
     return secret
 
