@@ -12,6 +12,7 @@ from typing import Any
 NONSENSE = ("", "nonsense", "../../etc", "a" * 63, "vultr-000000000000", "(implicit)")
 MOMENTS = ("2001-01-01T00:00:00Z", "2126-01-01T00:00:00Z")
 PHASES = ("Pending", "Provisioning", "Booting", "Ready", "Terminating", "Finished", "Failed")
+ORDER, SETTLE, END = AIMS = ("order", "settle", "end")
 CONDITIONS = ("Launched", "Registered", "Initialized", "Ready", "Terminating", "Drained", "Ended")
 
 
@@ -36,7 +37,7 @@ class Knowledge:
 def forged_status(luck: Random, knows: Knowledge) -> dict[str, Any]:
     """A merge patch for `.status`: in every third all is as the operator writes it but what is not the tenant's."""
     if knows.accounts and luck.random() < 0.33:
-        return _aimed(luck, knows)
+        return aimed_status(luck, knows, luck.choice(AIMS))
     attempts = [_attempt(luck, knows, number) for number in range(1, luck.choice((2, 2, 2, 3)))]
     status: dict[str, Any] = {"attempts": attempts}
     for name, values in (
@@ -56,7 +57,7 @@ def forged_status(luck: Random, knows: Knowledge) -> dict[str, Any]:
     return status
 
 
-def _aimed(luck: Random, knows: Knowledge) -> dict[str, Any]:
+def aimed_status(luck: Random, knows: Knowledge, aim: str) -> dict[str, Any]:
     """At an order that nobody reserved, or at the end of another's machine."""
     account = luck.choice(knows.accounts)
     provider = account.partition("-")[0]
@@ -67,11 +68,11 @@ def _aimed(luck: Random, knows: Knowledge) -> dict[str, Any]:
     number = luck.randint(8, 999)
     row = {"number": number, "token": f"tgp-{knows.cluster}-{knows.uid}-{number}", "offer": offer, "account": account}
     status: dict[str, Any] = {"attempts": [row], "nodeClass": "rented", "phase": "Provisioning", "conditions": []}
-    if luck.random() < 0.5:
+    if aim == ORDER:
         row |= {"epoch": luck.choice(knows.epochs), "reservedAt": MOMENTS[0]}
         return status
     row |= {"epoch": "nobody/0", "instanceId": luck.choice(knows.instances)}
-    if luck.random() < 0.7:
+    if aim == END:
         row |= {"outcome": "Launched", "launchedAt": MOMENTS[0]}
         told = {"status": "True", "reason": "Deleted", "message": "forged", "lastTransitionTime": MOMENTS[0]}
         status |= {"phase": "Terminating", "conditions": [{"type": "Terminating", **told}]}

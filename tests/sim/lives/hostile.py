@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, operator_main
-from tests.sim.forging import Knowledge, forged_spec, forged_status
+from tests.sim.forging import AIMS, Knowledge, aimed_status, forged_spec, forged_status
 from tests.sim.lives.an_estate import Lives
 from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, LEASE, NAMESPACE
 from tgp.core.model.cloud_account import TABLE
@@ -62,6 +62,10 @@ class Hostile:
 
     def forge(self, count: int, *, pause: float = 20.0) -> None:
         luck = self.stage.world.luck("hostile")
+        for name, aim in zip(OWN, AIMS, strict=True):
+            aimed = aimed_status(luck, self.knows(name, VICTIMS), aim)
+            self._try(lambda name=name, aimed=aimed: self._patch(name, aimed))  # type: ignore[misc]
+        self.stage.world.run(minutes=5)
         for number in range(count):
             name = luck.choice(OWN)
             self._try(lambda name=name: self._patch(name, forged_status(luck, self.knows(name))))  # type: ignore[misc]
@@ -72,7 +76,8 @@ class Hostile:
                 self._try(lambda name=name: self._delete(name))  # type: ignore[misc]
             self.stage.world.run(seconds=pause * (8 if number % 4 == 0 else 1))  # long enough to be believed absent
 
-    def knows(self, name: str) -> Knowledge:
+    def knows(self, name: str, whose: tuple[str, ...] = ()) -> Knowledge:
+        """`whose`: only the machines of these requests; none: every machine there is."""
         stage, api = self.stage, self.stage.world.api.backstage
         own = stage.request(name, HOME) or {"metadata": {"uid": "0" * 32}}
         table = api.get(CONFIG_MAP, NAMESPACE_NAME, TABLE) or {}
@@ -84,7 +89,10 @@ class Hostile:
             cluster=stage.witness.cluster,
             endpoint=ENDPOINT,
             tokens=tuple(row["token"] for row in attempts),
-            instances=tuple(one.id for one in machines),
+            instances=tuple(
+                row["instanceId"] for each in whose for row in stage.attempts(each) if row.get("instanceId")
+            )
+            or tuple(one.id for one in machines),
             names=tuple(one.name for one in machines if one.foreign),
             accounts=tuple(table.get("data") or ()),
             secrets=(f"{CROWN}/token", "tgp-operator-secret/VULTR_API_KEY"),
