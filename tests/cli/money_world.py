@@ -10,14 +10,19 @@ from click.testing import CliRunner, Result
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, furnish, open_market
 from tgp.adapters.kube.client import KubeCluster
-from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.decoding import decode
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
 from tgp.api.values import rfc3339, usd
 from tgp.app.clouds import AllClouds
 from tgp.app.main import tgp
 from tgp.app.premises import Premises
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
+from tgp.core.model.cloud_account import TABLE, account_of, line_of
 from tgp.core.model.identity import cluster_id
+from tgp.core.model.till import till_of
 from tgp.core.model.token import plain_uid, token_for
+from tgp.core.rules.sources import sources_of
 from tgp.sim.clouds.dialling import Dialler
 from tgp.sim.clouds.fleet import Wanted
 from tgp.sim.clouds.machine import Machine
@@ -79,6 +84,7 @@ class Town(Hall):
         self.simulators: dict[str, Simulator] = {"simulated": open_market(world, "simulated")}
         self.simulated = self.simulators["simulated"]
         a_class(world, "box")
+        create(world, CONFIG_MAP, TABLE, NAMESPACE_NAME, data={})
 
     # -- what is there -----------------------------------------------------------------------------------------------
 
@@ -88,6 +94,15 @@ class Town(Hall):
         if secret:
             a_secret(self.world, secret, **key)
         return simulator
+
+    def account(self, identity: str = "", provider: str = "simulated") -> str:
+        """The id of a line in the operator's table of accounts, as it was written when that class bought there."""
+        found = self.world.api.backstage.get(GPU_NODE_CLASS, "", "box")
+        source = next(each for each in sources_of(decode(GPUNodeClass, found)).values() if each.provider == provider)
+        account = account_of(till_of(source), identity)
+        line = {"data": {account.id: line_of(account)}}
+        self.world.api.backstage.merge_patch(CONFIG_MAP, NAMESPACE_NAME, TABLE, line)
+        return account.id
 
     def machine(self, token: str, provider: str = "simulated") -> Machine:
         fleet = self.simulators[provider].fleet
@@ -136,6 +151,7 @@ class Town(Hall):
                     "reservedAt": rfc3339(made.created_at),
                     "launchedAt": rfc3339(made.created_at),
                     "outcome": "Launched",
+                    "account": self.account(rest.pop("identity", "")),
                     "hourlyPrice": usd(made.rate_microusd),
                     "offer": {
                         "provider": "simulated",

@@ -202,7 +202,7 @@ def test_a_key_in_the_operators_secret_is_asked_although_no_class_names_it(town)
 
 
 def test_a_key_of_another_account_makes_its_machine_unknown(town):
-    town.request(attempt={"account": "somebody-else"})
+    town.request(identity="somebody-else")
     fleet = town.simulated.fleet
     for machine in fleet.machines.values():
         fleet.end(machine)
@@ -214,11 +214,11 @@ def test_a_key_of_another_account_makes_its_machine_unknown(town):
 
 
 def test_a_record_that_does_not_say_where_its_machine_is_leaves_it_unknown(town):
-    town.request(attempt={"offer": None})
+    town.request(attempt={"account": "simulated-000000000000"})
     result = town.tgp("doctor")
 
     assert result.exit_code == 2
-    assert "its record does not say where" in result.output
+    assert "in account simulated-000000000000, which is not in ConfigMap tgp-system/tgp-accounts" in result.output
 
 
 def test_a_request_whose_machine_is_not_listed_is_told(town):

@@ -238,7 +238,6 @@ TABLE = [
         ("tgp_orphans_terminated_total", VAST, 1),
         None,
     ),
-    (facts.KeyRotated(TILL, "key:old", "key:new"), "INFO", None, None),
     (facts.HistoryRewound("revision 7 after 9"), "WARNING", ("tgp_history_rewound_total", {}, 1), None),
     (facts.OrphanReturned(TILL, "4711", TOKEN), "INFO", ("tgp_orphans_returned_total", VAST, 1), None),
     (facts.SweepHalted(TILL, 9, 12), "WARNING", ("tgp_sweeps_halted_total", VAST, 1), None),
