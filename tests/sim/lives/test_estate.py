@@ -13,6 +13,7 @@ from tgp.api.nodeclass import GPUNodeClass, GPUNodeClassSpec, ProviderConfig
 from tgp.api.request import GPURequest, GPURequestSpec
 from tgp.api.resource import NODE
 from tgp.core.model.key import Key
+from tgp.core.model.offer import BootMode
 from tgp.core.model.token import token_for
 from tgp.ports.boot import Birth
 from tgp.sim.clouds.accounts import Tenant
@@ -28,9 +29,12 @@ NAME = "tgp-train-1"
 PROMPT = Kubelets(registers=(10, 10), ready=(5, 5), gpus=(5, 5))
 
 
-@pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)
+BOOTED = [provider for provider in all_providers() if provider.facts.boot != (BootMode.CONTAINER,)]
+
+
+@pytest.mark.parametrize("provider", BOOTED, ids=lambda provider: provider.name)
 def test_a_machine_of_any_provider_becomes_the_node_it_was_told_to_be(provider):
-    """Through the adapter and the provider's own wire: user data, a script, or a container's environment."""
+    """Through the adapter and the provider's own wire: user data, or a script."""
     with World(f"joins-{provider.name}") as world:
         stage = Stage(provider, world.seed, world.loop)
         estate = Estate(world.cluster, world.loop, world.clock, world.seed)
@@ -42,8 +46,6 @@ def test_a_machine_of_any_provider_becomes_the_node_it_was_told_to_be(provider):
         )
         luggage = world.until(PlainBoot().pack(birth))
         order = replace(an_order(provider, offer, TOKEN), user_data=luggage.user_data)
-        if luggage.container is not None:
-            order = replace(order, container=luggage.container)
         world.until(stage.cloud.launch(order))
         world.run(hours=1)
         (machine,) = stage.fleet.living()
