@@ -82,7 +82,9 @@ def test_what_can_join_comes_first_and_the_rest_is_one_line(world):
     containers = tgp("offers", "--provider", "runpod", world=world).stdout
 
     assert "no (container)" not in usual
-    assert re.search(r"\+ \d+ container offers, which cannot join a Talos cluster: --join any", usual)
+    assert re.search(
+        r"\+ \d+ container offers and \d+ vGPU offers, which cannot join a Talos cluster: --join any", usual
+    )
     assert "no (container)" in every
     assert "container offers" not in every
     assert "no (container)" in containers, "where nothing can join, that is shown"

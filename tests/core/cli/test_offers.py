@@ -274,3 +274,18 @@ def test_the_exit_code_tells_whether_anything_fits():
 def test_the_next_command_loosens_what_left_nothing(rows, question, command):
     """Each suggestion asks for less than the last, so that following them comes to an end."""
     assert next_command(Answer(rows, Notes()), question) == command
+
+
+def test_what_cannot_join_is_counted_by_what_it_is():
+    rows = (
+        a_row(),
+        a_row(provider="vast", boot=BootMode.CONTAINER),
+        a_row(sku="vcg-a16", gpu="A16", no_driver="a slice of a card"),
+        a_row(sku="vcg-a40", gpu="A40", no_driver="a slice of a card"),
+    )
+    told = typed(Hall(*rows)).output
+    every = typed(Hall(*rows), "--join", "any", "-o", "wide").output
+
+    assert "+ 1 container offer and 2 vGPU offers, which cannot join a Talos cluster" in " ".join(told.split())
+    assert "A16" not in told
+    assert "no (no GPU driver)" in every

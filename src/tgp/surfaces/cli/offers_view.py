@@ -4,6 +4,7 @@ Plain values in, text out. As many columns as the terminal has room for; what is
 what it costs, how sure it is, and how it could join.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -57,6 +58,8 @@ JOIN_STYLES = {
     BootMode.CONTAINER: "dim",
     BootMode.POWER: "cyan",
 }
+NO_DRIVER = "no (no GPU driver)"
+CONTAINER, WITHOUT_DRIVER = "container offer", "vGPU offer"  # in the plural with an s
 UNPROVEN = "talos?: Talos is written over the vendor's Linux; nobody is known to have done it there."
 CONTAINERS = "no: rents containers, which cannot boot Talos; tgp buys none for a Talos cluster by itself."
 
@@ -81,12 +84,21 @@ class OfferRow:
     failed_seconds_ago: float | None = None  # we tried to rent it, in vain; None: not lately
     priced_on: str = ""  # not empty: the price is from a table of that date
     left: int | None = None  # how many; None: not told
-    joins: bool = True  # could a machine of it become a node of a Talos cluster?
+    no_driver: str = ""  # why the driver of a Talos node cannot drive its GPUs; empty: nothing speaks against it
     virtual: bool = False  # a marketplace's virtual machine, beside the container that the same host offers
 
     @property
     def kind(self) -> str:
         return "spot" if self.spot else "on-demand"
+
+    @property
+    def joins(self) -> bool:
+        """Could a machine of it become a node of a Talos cluster?"""
+        return self.boot is not BootMode.CONTAINER and not self.no_driver
+
+    @property
+    def join(self) -> str:
+        return NO_DRIVER if self.no_driver else JOINS[self.boot]
 
     @property
     def availability(self) -> str:
@@ -120,7 +132,7 @@ def row_of(
         age_seconds=age_seconds,
         stock=offer.stock,
         boot=offer.boot,
-        joins=offer.boot is not BootMode.CONTAINER,
+        no_driver=offer.no_driver,
         failed_seconds_ago=failed_seconds_ago,
         priced_on=priced_on,
         left=offer.left,
@@ -154,7 +166,7 @@ class Notes:
     no_key: tuple[NoKey, ...] = ()
     troubles: tuple[Trouble, ...] = ()
     advice: tuple[str, ...] = ()  # about the question itself
-    folded: int = 0  # offers that could not become a node, and are not among the rows
+    folded: Mapping[str, int] = field(default_factory=dict)  # what could not become a node, and is not among the rows
     next_command: str = ""
 
 
@@ -189,7 +201,8 @@ def as_document(rows: Sequence[OfferRow], notes: Notes) -> dict[str, Any]:
 def folded(rows: Sequence[OfferRow], notes: Notes) -> tuple[tuple[OfferRow, ...], Notes]:
     """Only what can become a node, and how many cannot; all of them where none can."""
     joining = tuple(row for row in rows if row.joins)
-    return (joining, replace(notes, folded=len(rows) - len(joining))) if joining else (tuple(rows), notes)
+    rest = Counter(WITHOUT_DRIVER if row.no_driver else CONTAINER for row in rows if not row.joins)
+    return (joining, replace(notes, folded=rest)) if joining else (tuple(rows), notes)
 
 
 def _item(row: OfferRow) -> dict[str, Any]:
@@ -212,7 +225,7 @@ def _item(row: OfferRow) -> dict[str, Any]:
         "left": row.left,
         "failedSecondsAgo": None if row.failed_seconds_ago is None else round(row.failed_seconds_ago, 1),
         "bootMode": str(row.boot),
-        "join": JOINS[row.boot],
+        "join": row.join,
         "source": row.source,
     }
 
@@ -234,7 +247,7 @@ def _smaller(rows: Sequence[OfferRow]) -> list[tuple[int, dict[str, Column | Non
     It is taken where columns that are a gap apart do not fit: room between them goes before the last ones do.
     """
     return [
-        (GAP, {"join": Column("JOIN", tuple((SHORT_JOINS[row.boot], JOIN_STYLES[row.boot]) for row in rows))}),
+        (GAP, {"join": Column("JOIN", tuple((_short_join(row), _join_style(row)) for row in rows))}),
         (GAP, {"vcpus": None, "memory": None}),
         (GAP, {"source": None}),
         (GAP, {"place": None}),
@@ -264,7 +277,7 @@ def _all(rows: Sequence[OfferRow]) -> dict[str, Column]:
         "hourly": Column("$/H", dollar_cells([row.hourly_microusd for row in rows]), right=True),
         "age": Column("AGE", tuple(_age(row) for row in rows), right=True),
         "stock": Column("STOCK", tuple(_stock(row) for row in rows)),
-        "join": Column("JOIN", tuple((JOINS[row.boot], JOIN_STYLES[row.boot]) for row in rows)),
+        "join": Column("JOIN", tuple((row.join, _join_style(row)) for row in rows)),
         "source": Column("PRICE FROM", tuple((row.source, "dim") for row in rows)),
     }
     return columns if any(row.place not in {row.region, ""} for row in rows) else _without(columns, "place")
@@ -277,6 +290,14 @@ def _wide(rows: Sequence[OfferRow]) -> list[Column]:
 def _gpu(rows: Sequence[OfferRow], longest: int) -> Column:
     cells = ((f"{row.count}x {row.gpu}{' VM' if row.virtual else ''}", "") for row in rows)
     return Column("GPU", tuple(cells), longest=longest)
+
+
+def _short_join(row: OfferRow) -> str:
+    return SHORT_JOINS[row.boot] if row.joins else "no"
+
+
+def _join_style(row: OfferRow) -> str:
+    return JOIN_STYLES[row.boot] if row.joins else "dim"
 
 
 def _told(amount: int, unit: str = "") -> str:
@@ -322,9 +343,11 @@ def footer(rows: Sequence[OfferRow], shown: int, notes: Notes, width: int, *, le
     return lines
 
 
-def fold_line(count: int, width: int) -> list[Text]:
-    words = f"+ {count:,} container offer{'' if count == 1 else 's'}, which cannot join a Talos cluster: --join any"
-    return wrapped(words, width, rest=INDENT, style="dim") if count else []
+def fold_line(counts: Mapping[str, int], width: int) -> list[Text]:
+    if not counts:
+        return []
+    told = " and ".join(f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in sorted(counts.items()))
+    return wrapped(f"+ {told}, which cannot join a Talos cluster: --join any", width, rest=INDENT, style="dim")
 
 
 def _tally(rows: Sequence[OfferRow], shown: int) -> str:
