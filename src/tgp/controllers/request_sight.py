@@ -381,6 +381,7 @@ class Lookout:
             may_order=ordered_here and account is not None and attempt.token not in memory.sent,
             order_not_before=memory.order_not_before,
             asked_to_end=memory.asked,
+            seen_listed=bool(self._rosters.seen_as(attempt.token)),
             end_accepted=memory.end_accepted,
             ask_again_at=memory.ask_again_at,
             trouble=memory.trouble,

@@ -112,6 +112,8 @@ def test_a_ready_node_is_never_deleted_for_a_machine_that_was_lost():
         ("Lost", {"end_accepted": True}, False),
         ("Lost", {"claims": Claims(leaving=True)}, False),
         ("Deleted", {}, False),
+        ("Deleted", {"seen_listed": True}, True),
+        ("Deleted", {"seen_listed": True, "end_accepted": True}, False),
         ("TooDear", {}, False),
     ],
 )

@@ -48,6 +48,7 @@ from tgp.core.rules.steps import (
     Withdraw,
 )
 
+LOST_BY_WORD = LOSSES | {End.BROKEN}  # ends that follow from what is said or seen of a machine, and nobody wished
 LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
 FAILURES_MAX = 5  # launches that came to nothing, or to a machine that was no use
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
@@ -465,7 +466,7 @@ def _give_back(sight: Sight, attempt: Attempt) -> Step:
 def _spared(sight: Sight, node: Node) -> bool:
     """A Ready Node is never deleted for a machine that was lost: the drain has cordoned it, and there it stays."""
     ending = sight.holds("Terminating")
-    return node.ready is True and ending is not None and _vanished(sight, ending.reason)
+    return node.ready is True and ending is not None and ending.reason in LOST_BY_WORD and not sight.end_accepted
 
 
 def _gone(sight: Sight, attempt: Attempt) -> bool:
@@ -488,9 +489,12 @@ def disputed(sight: Sight) -> bool:
 
 
 def _vanished(sight: Sight, reason: str) -> bool:
-    """Nothing but lists say that the machine is gone: its end was neither accepted nor announced by its provider."""
+    """Nothing but lists say that the machine is gone: its end was neither accepted nor announced by its provider.
+
+    Where we were to end it anyway, an earlier process may have asked for that: unless this one has seen it listed.
+    """
     told = sight.end_accepted or sight.claims.leaving or not isinstance(sight.presence, Absent)
-    return not told and (reason in LOSSES or reason == End.BROKEN)
+    return not told and (reason in LOST_BY_WORD or sight.seen_listed)
 
 
 def _closed(sight: Sight, attempt: Attempt) -> Close:
@@ -504,7 +508,7 @@ def _closed(sight: Sight, attempt: Attempt) -> Close:
         finish = Finish("Failed", "Lost", ending.message)
         again = sight.spec.restart_policy == "OnLoss" and not sight.record.deleting
         return Close(attempt, "Lost", ending.message, None if again else finish, counts_until)
-    return Close(attempt, "Returned", ending.message, Finish("Finished", reason, ending.message))
+    return Close(attempt, "Returned", ending.message, Finish("Finished", reason, ending.message), counts_until)
 
 
 # -- moments -----------------------------------------------------------------------------------------------------------

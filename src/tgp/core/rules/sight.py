@@ -82,6 +82,7 @@ class Sight(msgspec.Struct, frozen=True):
     drain: Drain | None = None  # None: there is nothing to drain
     claims: Claims = NO_CLAIMS  # what the provider says of the machine that would end it
     asked_to_end: int = 0  # how often this process asked the provider for the end
+    seen_listed: bool = False  # a list has shown the machine to this process
     end_accepted: bool = False  # the provider listed the machine and accepted its end, asked by this process
     ask_again_at: datetime | None = None
     trouble: str = ""  # what the provider said the last time it was asked for the end

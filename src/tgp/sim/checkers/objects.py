@@ -18,7 +18,10 @@ PROVIDER_ID = "tgp://"
 
 
 class FinalizerHolds(Checker):
-    """I13: the finalizer is there before the first order, and goes only when no machine of that request is left."""
+    """I13: the finalizer is there before the first order, and goes only when no machine of that request is left.
+
+    Or none that its provider or its Node would show.
+    """
 
     invariant = "I13"
 
@@ -33,7 +36,7 @@ class FinalizerHolds(Checker):
         if before.uid in self.witness.forced:
             return
         for rented in self.witness.of_uid(before.uid):
-            if not rented.excused:
+            if not (rented.excused or rented.denied):
                 self.blame(f"{before.name} was let go while {rented} is there")
 
 
