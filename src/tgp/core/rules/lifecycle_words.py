@@ -244,7 +244,8 @@ def _inconsistent(sight: Sight, attempt: Attempt) -> Iterator[Verdict]:
     provider, claims, node = provider_of(attempt), sight.claims, sight.node.node
     machine, price = f"machine {attempt.instance_id}", f"{about(hourly_of(attempt))}/h"
     hour = int(BELIEVED_AFTER.total_seconds()) // 60
-    if isinstance(sight.presence, Absent) and serving(sight) and not sight.end_accepted and node is not None:
+    unlisted = isinstance(sight.presence, Absent) and sight.presence.shown(sight.listing_lag)
+    if unlisted and serving(sight) and not sight.end_accepted and node is not None:
         what = f"{provider} does not list {machine}, but Node {node.name} is Ready: it is taken to run, at {price}"
         yield Verdict(PROVIDER_INCONSISTENT, True, "MachineNotListed", f"{what}. {_LOOK}")
     elif claims.state is not None and serving(sight) and node is not None:
