@@ -52,9 +52,8 @@ def plane(pytestconfig, tmp_path_factory) -> Iterator[ControlPlane]:
     folder = tmp_path_factory.mktemp("audit")
     policy = folder / "policy.yaml"
     policy.write_text(AUDIT_POLICY)
-    extra = {"kube-apiserver": (f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}")}
+    extra = {"kube-apiserver": (f"--audit-policy-file={policy}",)}
     with a_control_plane(pytestconfig, Wanted(extra=extra)) as running:
-        running.audit_log = folder / "audit.log"
         yield running
 
 

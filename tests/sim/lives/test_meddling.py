@@ -257,7 +257,7 @@ def test_a_limit_that_is_lowered_ends_nothing_and_sells_nothing():
         begin(stage, limits={"maxNodes": 3})
         ready(stage, "one")
         ready(stage, "two")
-        change = {"spec": {"limits": {"maxNodes": 1, "maxHourlyCost": "0.01"}}}
+        change = {"spec": {"limits": {"maxNodes": 1, "maxHourlyCost": "0.60"}}}
         stage.world.api.backstage.merge_patch(GPU_NODE_CLASS, "", CLASS, change)
         stage.wants("three", idleTimeout="Never")
         stage.world.run(hours=1)
