@@ -113,6 +113,7 @@ def wishes(count: int, seed: int = SEED) -> list[Wish]:
             arch=luck.choice(("", "amd64")),
             max_hourly_microusd=luck.choice((None, 2 * MICRO, 8 * MICRO, 20 * MICRO)),
             boots=tuple(BootMode),
+            as_node=False,
             min_trust=Trust.ANY,
         )
         for _ in range(count)

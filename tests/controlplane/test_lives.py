@@ -248,9 +248,9 @@ def test_kubectl_tells_the_story_in_columns(plane, admin, crew, asked):
     crew.until(lambda: status_of(plane, "simulated").get("phase") == "Ready", "simulated is Ready")
     header, *rows = admin("get", "gr", "--namespace=default").splitlines()
 
-    assert header.split() == ["NAME", "PHASE", "GPU", "PROVIDER", "HOURLY", "SPENT", "EXPIRES", "AGE"]
+    assert header.split() == ["NAME", "PHASE", "REASON", "GPU", "PROVIDER", "HOURLY", "SPENT", "EXPIRES", "AGE"]
     (row,) = (row.split() for row in rows if row.startswith("simulated "))
-    _name, phase, gpu, provider, hourly, spent, expires, _age = row
+    _name, phase, _reason, gpu, provider, hourly, spent, expires, _age = row
     assert (phase, gpu, provider) == ("Ready", "T4", "simulated")
     assert 0 < float(spent) < float(hourly)
     assert datetime.fromisoformat(expires) > datetime.now(UTC)
@@ -364,7 +364,7 @@ def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin
     admin("patch", "gnc", name, "--type=merge", '--patch={"spec": {"bootPolicy": "Any"}}')
     crew.until(waits, "it waits on")
 
-    assert CONTAINER_ONLY in status_of(plane, "early")["message"]
+    crew.until(lambda: CONTAINER_ONLY in status_of(plane, "early")["message"], "it says why")
     assert ever_made(village, uid) == []
     plane.admin.call("DELETE", request_path("early"))
 
@@ -395,6 +395,7 @@ def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(plane
     assert status["phase"] == "Ready"
     assert status["selectedProvider"] in REAL
     assert len(ever_made(village, uid_of(plane, name))) == 1
+    plane.admin.call("DELETE", request_path(name))
 
 
 # -- and back ----------------------------------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ apiVersion: tgp.io/v1
 kind: GPUNodeClass
 metadata: {name: rented}
 spec:
-  providers: [{name: runpod}]
+  providers: [{name: vultr}]
   networking: {backend: none}
 ---
 apiVersion: tgp.io/v1
@@ -158,7 +158,7 @@ spec: {nodeClassRef: {name: nowhere}}
         "tgp-operator-secret",
         "-n",
         "tgp-system",
-        "--from-literal=RUNPOD_API_KEY=nobody-sees-this",
+        "--from-literal=VULTR_API_KEY=nobody-sees-this",
     )
     until(lambda: ready(admin, "gpunodeclass/rented") == "JoinSecretMissing")
     apply(admin, json.dumps(join_secret()))
