@@ -6,7 +6,7 @@ from typing import Self
 
 from tgp.api.resource import GPU_REQUEST, NODE
 from tgp.core.model.token import read_token
-from tgp.sim.checkers.seen import Claim, Order, Rented
+from tgp.sim.checkers.seen import Claim, Order, Rented, is_ready
 from tgp.sim.checkers.witness import Checker, Violation, Witness
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.plans import Effect
@@ -36,8 +36,18 @@ class FinalizerHolds(Checker):
         if before.uid in self.witness.forced:
             return
         for rented in self.witness.of_uid(before.uid):
-            if not (rented.excused or rented.denied):
+            if not (rented.excused or rented.denied or self._is_denied(rented)):
                 self.blame(f"{before.name} was let go while {rented} is there")
+
+    def _is_denied(self, rented: Rented) -> bool:
+        """Its provider denies it in lists and by id, and no Ready Node shows it; its record may have been wiped."""
+        lie = self.witness.providers[rented.provider].fleet.lie
+        nodes = self.witness.world.api.backstage.objects(NODE)
+        shown = any(
+            str(node.get("spec", {}).get("providerID", "")).endswith(f"/{rented.text}") and is_ready(node)
+            for node in nodes
+        )
+        return lie is not None and lie.denies and not shown
 
 
 class ConditionalWrites(Checker):
