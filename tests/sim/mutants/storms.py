@@ -29,7 +29,6 @@ NOTICED: dict[str, tuple[str, ...]] = {
     "one-list-is-enough": ("I9", "I1"),
     "orders-again-at-once": ("I6",),
     "orders-for-another-epoch": ("I6", "I19"),
-    "short-settle": ("I1", "I9"),
     "stopped-is-gone": ("I9",),
     "unknown-is-refusal": ("I9", "I1"),
     "wiped-status-buys": ("I1", "I3"),
