@@ -78,9 +78,10 @@ def only(stage: Stage, number: int, instead: Callable[[Reply], Reply]) -> Callab
     seen: Counter[str] = Counter()
 
     def change(reply: Reply) -> Reply:
-        path = stage.calls[-1][1].path
-        seen[path] += 1
-        return instead(reply) if seen[path] == number else reply
+        call = stage.calls[-1][1]
+        asked = f"{call.path}?{call.parameter('type')}"  # Vultr's two kinds of plans are two lists at one path
+        seen[asked] += 1
+        return instead(reply) if seen[asked] == number else reply
 
     return change
 
