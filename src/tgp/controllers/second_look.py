@@ -14,6 +14,7 @@ from tgp.core.rules.sight import Sight
 from tgp.core.rules.steps import Begin, End
 from tgp.ports.cluster import Cluster, ClusterBusy, NotFound, View
 
+SHOWN_BY_ITS_NODE = frozenset({End.NODE_LOST, End.LOST, End.BROKEN})  # a Node that became Ready speaks against these
 REFRESHED_WITHIN = 20.0  # seconds; an API server that takes longer is asked in a later turn
 
 
@@ -30,7 +31,7 @@ class SecondLook:
         """Whether the reason to end it still holds. Raises ClusterBusy while nobody can tell."""
         if step.end is End.IDLE:
             return await self._surely_idle(sight, memory)
-        if step.end is End.NODE_LOST:
+        if step.end in SHOWN_BY_ITS_NODE:
             await self._be_sure_of_loss(sight)
         return True
 
@@ -52,7 +53,7 @@ class SecondLook:
         except NotFound:
             return
         seen = self._nodes.get(key)
-        if seen is None or (sight.node.node is not None and _is_ready(found)):
+        if seen is None or (sight.node.node is not None and seen.ready is not True and _is_ready(found)):
             raise ClusterBusy(f"the view does not show Node {key.name} as it is")
 
 

@@ -137,7 +137,6 @@ def test_giving_a_machine_back_for_what_is_not_so_is_seen():
     for reason in ("Lost", "TooDear"):
         with lives(1, kubelets=QUICK) as stage, pytest.raises(Violation, match=f"I27: .* back as {reason}, and it "):
             begin(stage, "one")
-            stage.world.run(seconds=20)  # its Node was seen by everybody
             untrue = {"type": "Terminating", "status": "True", "reason": reason, "message": ""}
             since = {"lastTransitionTime": rfc3339(stage.world.clock.now())}
             write(stage, "one", conditions=[*stage.request("one")["status"]["conditions"], untrue | since])

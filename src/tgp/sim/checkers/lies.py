@@ -1,7 +1,5 @@
 """The invariants about providers that say untrue things: I26 and I27. Judged by what is, never by what was said."""
 
-from datetime import timedelta
-
 from tgp.api.resource import NODE
 from tgp.api.values import usd
 from tgp.core.model.key import Key
@@ -12,13 +10,11 @@ from tgp.sim.checkers.money import price_of
 from tgp.sim.checkers.seen import Claim, Rented, is_ready
 from tgp.sim.checkers.witness import Checker
 from tgp.sim.clouds.machine import Phase
-from tgp.sim.cluster.desk import moment
 from tgp.sim.router import Exchange
 
 NODES = NODE.path() + "/"
 LOST = frozenset({"Lost", "Broken"})
 DEAR = "TooDear"
-SEEN_WITHIN = timedelta(seconds=15)
 
 
 class NoLieBelieved(Checker):
@@ -39,7 +35,7 @@ class NoLieBelieved(Checker):
     def _judge(self, claim: Claim, rented: Rented, reason: str) -> None:
         machine = rented.machine
         runs = machine.phase is Phase.RUNNING and not machine.interrupted
-        if reason in LOST and runs and self._serves(claim.node):
+        if reason in LOST and runs and is_ready(self._node(claim.node)):
             self.blame(f"{claim.name} gives {rented} back as {reason}, and it runs, and its Node is Ready")
         agreed, cap = price_of(claim.rows[rented.text]), claim.cap_microusd
         if reason == DEAR and agreed is not None:
@@ -47,18 +43,8 @@ class NoLieBelieved(Checker):
             if machine.rate_microusd <= min(most, agreed):
                 self.blame(f"{claim.name} gives {rented} back as {reason}, and it costs ${usd(machine.rate_microusd)}")
 
-    def _serves(self, name: str) -> bool:
-        """Ready for long enough to be seen: views lag behind a Node that became Ready just now."""
-        node = self.witness.world.api.backstage.get(NODE, "", name)
-        since = next(
-            (each.get("lastTransitionTime") for each in _conditions(node) if each.get("type") == "Ready"), None
-        )
-        told = since is None or self.witness.world.clock.now() - moment(since) >= SEEN_WITHIN
-        return is_ready(node) and told
-
-
-def _conditions(node: Json | None) -> list[Json]:
-    return ((node or {}).get("status") or {}).get("conditions") or []
+    def _node(self, name: str) -> Json | None:
+        return self.witness.world.api.backstage.get(NODE, "", name)
 
 
 class ReadyNodesStay(Checker):
