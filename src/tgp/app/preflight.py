@@ -37,7 +37,7 @@ from tgp.app.shop import A_PERSONS, Shop
 from tgp.controllers.boot.inspection import ClassInspector
 from tgp.controllers.boot.mesh_desk import MeshDesk
 from tgp.controllers.boot.papers import PaperDesk
-from tgp.controllers.keys import keys_for
+from tgp.controllers.keys import keys_for, keys_present
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.rules.default_class import IMPLICIT, implicit_class
@@ -226,18 +226,10 @@ class _Cluster:
         return [Finding(title, False, f"{gap.message} ({gap.reason})", gap.command) for gap in gaps]
 
     async def _sight(self, node_class: GPUNodeClass) -> ClassSight:
-        present: dict[str, frozenset[str]] = {}
-        forbidden: set[str] = set()
-        for name in names(wanted_by(node_class, backend_of(node_class, ""))):
-            try:
-                values = await self._vault.read(name)
-            except Forbidden:
-                forbidden.add(name)
-                continue
-            if values is not None:
-                present[name] = frozenset(values)
+        wanted = names(wanted_by(node_class, backend_of(node_class, "")))
+        present, forbidden = await keys_present(wanted, self._vault)
         zones = frozenset(available_timezones())
-        return ClassSight(node_class, present, self._namespace, "", zones, frozenset(forbidden))
+        return ClassSight(node_class, present, self._namespace, "", zones, forbidden)
 
     # -- its providers -----------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.app.connect import Connection
 from tgp.app.planning import Stall, planned
 from tgp.app.shop import Shop
+from tgp.controllers.keys import keys_present
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.event import Event
 from tgp.core.model.hold import Hold, hold_of
@@ -146,14 +147,9 @@ class RequestsDesk:
 
     async def _gaps(self, node_class: GPUNodeClass) -> tuple[Gap, ...]:
         """What the class misses now, as far as these rights can see; else what its conditions say."""
-        secrets: dict[str, frozenset[str]] = {}
-        for name in names(wanted_by(node_class, backend_of(node_class, ""))):
-            try:
-                values = await self._vault.read(name)
-            except Forbidden:
-                return _told_gaps(node_class)
-            if values is not None:
-                secrets[name] = frozenset(values)
+        secrets, forbidden = await keys_present(names(wanted_by(node_class, backend_of(node_class, ""))), self._vault)
+        if forbidden:
+            return _told_gaps(node_class)
         sight = ClassSight(node_class, secrets, self._operator_namespace, "", frozenset())
         found = dict.fromkeys((*gaps_of(sight), *missing_keys(sight)))
         if not found:

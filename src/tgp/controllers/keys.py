@@ -1,6 +1,6 @@
 """The keys a source of offers, or a till, is asked with: read from the vault, never kept."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tgp.core.model.secret import Secret
@@ -49,6 +49,21 @@ def secrets_of(source: Source) -> frozenset[str]:
     """Names of every Secret it is asked with."""
     names = (source.secret, *(secret for secret, _ in referred_to(source)))
     return frozenset(name for name in names if name)
+
+
+async def keys_present(names: Iterable[str], vault: Vault) -> tuple[dict[str, frozenset[str]], frozenset[str]]:
+    """Which keys the Secrets of these names hold, and which of them may not be read: values are not looked at here."""
+    present: dict[str, frozenset[str]] = {}
+    forbidden: set[str] = set()
+    for name in names:
+        try:
+            values = await vault.read(name)
+        except Forbidden:
+            forbidden.add(name)
+            continue
+        if values is not None:
+            present[name] = frozenset(values)
+    return present, frozenset(forbidden)
 
 
 async def _value(vault: Vault, secret: str, key: str) -> tuple[Secret | None, str]:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.controllers.boot.inspection import ClassInspector
+from tgp.controllers.keys import keys_present
 from tgp.controllers.market import Market
 from tgp.controllers.request_index import BY_NODE_CLASS
 from tgp.controllers.verdicts import Scribe, condition_of, generation_of
@@ -48,7 +49,7 @@ from tgp.core.rules.secrets import names, wanted_by
 from tgp.core.rules.sources import sources_of
 from tgp.core.rules.wishes import class_wish
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Forbidden, View
+from tgp.ports.cluster import View
 from tgp.ports.vault import Vault
 
 MISFITS_SAID = 3  # reasons in a condition; more is a list
@@ -178,19 +179,8 @@ class NodeClassReconciler:
 
     async def _sight(self, node_class: GPUNodeClass, secrets: Iterable[str]) -> ClassSight:
         """Of Secrets only the names of their keys: values are not looked at here."""
-        present: dict[str, frozenset[str]] = {}
-        forbidden = set()
-        for name in secrets:
-            try:
-                values = await self._vault.read(name)
-            except Forbidden:
-                forbidden.add(name)
-                continue
-            if values is not None:
-                present[name] = frozenset(values)
-        return ClassSight(
-            node_class, present, self._namespace, self._default_backend, self._time_zones, frozenset(forbidden)
-        )
+        present, forbidden = await keys_present(secrets, self._vault)
+        return ClassSight(node_class, present, self._namespace, self._default_backend, self._time_zones, forbidden)
 
     def _of_the_market(
         self, record: Typed[GPUNodeClass], standings: tuple[Standing, ...], ranking: Ranking, *, asked: bool
