@@ -21,7 +21,6 @@ import pytest
 from cryptography import x509
 
 from tests.controlplane.crew import Crew
-from tests.controlplane.estate import FAKE, SILENT
 from tests.controlplane.providers import settings_of, written
 from tests.controlplane.standin import IN_MESH, Denied, StandIn
 from tests.controlplane.test_kube_client import reaching
@@ -611,20 +610,11 @@ def test_the_operator_may_not_do_more_than_that(town: Town):
 # -- and back ----------------------------------------------------------------------------------------------------------
 
 
-def fall_silent(town: Town, node: str) -> None:
-    """A stand-in's Node stays Ready by itself; of a machine that is gone the cluster would hear nothing more."""
-    path = f"/api/v1/nodes/{node}"
-    if seen(town.plane, path) is not None:
-        town.plane.admin.call("PATCH", path, {"metadata": {"annotations": dict.fromkeys(FAKE)}})
-        town.plane.admin.call("PATCH", f"{path}/status", {"status": {"conditions": SILENT}})
-
-
 @pytest.mark.parametrize("mesh", MESHES)
 def test_of_a_machine_that_was_given_back_nothing_is_left_to_join_by(
     town: Town, arrived: dict[str, Arrived], given_back: dict[str, str], mesh: str
 ):
     told = arrived[mesh].kubelet.told
-    fall_silent(town, told.node)
     town.crew.until(lambda: seen(town.plane, request_path(mesh)) is None, f"{mesh} is gone", FULL_LIFE_S)
 
     town.crew.until(lambda: given_back[mesh] not in town.book(), "its line in the book is gone")
@@ -638,8 +628,6 @@ def test_of_a_machine_that_was_given_back_nothing_is_left_to_join_by(
 def test_in_the_end_there_is_nothing_by_which_anybody_could_come(town: Town, given_back: dict[str, str]):
     """Also of those who came as somebody else, or never."""
     town.admin("delete", "gr", "--namespace=default", "--all", "--wait=false")
-    for node in town.plane.admin.call("GET", "/api/v1/nodes?labelSelector=tgp.io/provisioned")["items"]:
-        fall_silent(town, node["metadata"]["name"])
 
     def left() -> dict[str, list[str]]:
         return {

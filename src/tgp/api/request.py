@@ -320,6 +320,13 @@ class Attempt(Wire, frozen=True, kw_only=True):
         datetime | None,
         Field(doc="When its start was last seen to get on; deadlines move with it.", format="date-time"),
     ] = None
+    termination_accepted_at: Annotated[
+        datetime | None,
+        Field(
+            doc="When the provider listed the machine and accepted its termination.",
+            format="date-time",
+        ),
+    ] = None
     ended_at: Annotated[datetime | None, Field(doc="When it was over.", format="date-time")] = None
     counts_until: Annotated[
         datetime | None,

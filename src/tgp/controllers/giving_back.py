@@ -96,7 +96,10 @@ class GivingBack:
         try:
             await self._desk.give_back(attempt, instance_id, seen=self._seen(sight, step, memory))
             memory.trouble = ""
-            memory.end_accepted |= isinstance(sight.presence, Found)
+            if isinstance(sight.presence, Found):
+                memory.end_accepted = True
+                accepted_at = attempt.termination_accepted_at or sight.now
+                sight = sight.with_attempt(replace(attempt, termination_accepted_at=accepted_at))
         except CloudError as error:
             memory.trouble = in_short(str(error))
             if isinstance(error, CloudBusy) and error.retry_after is not None:

@@ -382,7 +382,7 @@ class Lookout:
             order_not_before=memory.order_not_before,
             asked_to_end=memory.asked,
             seen_listed=bool(self._rosters.seen_as(attempt.token)),
-            end_accepted=memory.end_accepted,
+            end_accepted=memory.end_accepted or attempt.termination_accepted_at is not None,
             ask_again_at=memory.ask_again_at,
             trouble=memory.trouble,
         )

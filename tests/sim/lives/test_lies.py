@@ -126,6 +126,20 @@ def test_a_request_deleted_while_its_machine_is_denied_ends_it_once_it_is_shown(
         assert stage.living() == []
 
 
+def test_an_accepted_termination_is_remembered_by_the_next_leader(monkeypatch):
+    """A Node that stays Ready contradicts lists; it does not contradict the provider that agreed to terminate."""
+    with lives(1, kubelets=QUICK, invariants=()) as stage:
+        begin(stage)
+        monkeypatch.setattr(stage.estate, "_stop", lambda *_: None)  # its kubelet goes on reporting
+        stage.wants("one", idleTimeout="Never")
+        stage.until(lambda: stage.phase("one") == "Ready", minutes=20)
+        stage.drops("one")
+        stage.until(lambda: "terminationAcceptedAt" in stage.request("one")["status"]["attempts"][-1], minutes=5)
+        stage.world.processes["tgp-0"].crash()
+        assert stage.request("one") is not None
+        stage.until(lambda: stage.request("one") is None, minutes=10)
+
+
 def test_deleting_a_ready_node_whose_machine_runs_is_seen():
     with lives(1, kubelets=QUICK) as stage, pytest.raises(Violation, match=r"I26: Node .* is Ready, and .* runs"):
         begin(stage, "one")
