@@ -119,7 +119,6 @@ class Booting:
         self.signing = SigningRequests(
             asked=self.asked,
             requests=shelves.requests,
-            nodes=shelves.nodes,
             tokens=self.tokens,
             cluster=kit.cluster,
             journal=kit.journal,
@@ -151,7 +150,7 @@ class Booting:
                 "signing-requests",
                 self.signing,
                 sources=(Source(self.asked),),
-                also_reads=(shelves.requests, shelves.nodes),
+                also_reads=(shelves.requests,),
             ),
         )
 

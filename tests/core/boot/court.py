@@ -89,7 +89,6 @@ class Court:
         return SigningRequests(
             asked=self.asked,
             requests=self.requests,
-            nodes=self.nodes,
             tokens=self.tokens,
             cluster=cluster,
             journal=self,

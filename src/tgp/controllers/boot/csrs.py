@@ -8,19 +8,17 @@ from datetime import datetime, timedelta
 from typing import Any, assert_never
 
 from tgp.api.request import GPURequest
-from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, NODE
 from tgp.controllers.boot.tokens import BootstrapTokens, Found
 from tgp.controllers.request_index import BY_UID
 from tgp.core.model.attempts import attempts_of, copied
 from tgp.core.model.facts import JoinApproved, JoinApprovedByOthers, JoinDenied, Subject, subject_of
 from tgp.core.model.key import Key
-from tgp.core.model.node import Node
 from tgp.core.model.record import uid_text
 from tgp.core.model.signing import APPROVAL_REASON, APPROVED, SigningRequest
-from tgp.core.model.token import Token, read_token
+from tgp.core.model.token import read_token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.csr import Approve, Bearer, Claim, Deny, Later, Leave, judge_csr, token_id_of
-from tgp.core.rules.node_state import read_provider_id
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, NotFound, View
 from tgp.ports.journal import Journal
@@ -37,7 +35,6 @@ class SigningRequests:
         *,
         asked: View[SigningRequest],
         requests: View[Typed[GPURequest]],  # indexed by uid
-        nodes: View[Node],
         tokens: BootstrapTokens,
         cluster: Cluster,
         journal: Journal,
@@ -45,7 +42,6 @@ class SigningRequests:
     ) -> None:
         self._asked = asked
         self._requests = requests
-        self._nodes = nodes
         self._tokens = tokens
         self._cluster = cluster
         self._journal = journal
@@ -69,7 +65,7 @@ class SigningRequests:
         token_id = token_id_of(asked.username)
         found = await self._tokens.look(token_id) if token_id else None
         record = self._request_of(found)
-        claim = self._claim(found.bearer, record) if found is not None and record is not None else None
+        claim = await self._claim(found.bearer, record) if found is not None and record is not None else None
         match judge_csr(asked, found.bearer if found is not None else None, claim, self._clock.now()):
             case Leave():
                 return None
@@ -115,7 +111,7 @@ class SigningRequests:
             return None
         return next((record for record in self._requests.having(BY_UID, token.uid) if not copied(record)), None)
 
-    def _claim(self, bearer: Bearer, record: Typed[GPURequest]) -> Claim | None:
+    async def _claim(self, bearer: Bearer, record: Typed[GPURequest]) -> Claim | None:
         """None: our view does not show the attempt yet, whose reservation was written before its token."""
         token = read_token(bearer.token)
         attempts = attempts_of(record)
@@ -125,12 +121,15 @@ class SigningRequests:
         status = record.status  # as it stands: also of an object that a newer version wrote
         waits = newest.token == bearer.token and newest.ended_at is None
         gone = record.deleting or status.get("phase") in LEAVING
-        return Claim(waits and not gone, str(status.get("nodeName", "")), self._is_taken(bearer.node, token))
+        return Claim(waits and not gone, str(status.get("nodeName", "")), await self._is_taken(bearer.node))
 
-    def _is_taken(self, name: str, token: Token) -> bool:
-        node = self._nodes.get(Key("", name))
-        marked = read_provider_id(node.provider_id) if node is not None else None
-        return node is not None and (marked is None or marked[1] != token)
+    async def _is_taken(self, name: str) -> bool:
+        """Asked of the API server, as our view may be behind. A machine whose request waits has registered no Node."""
+        try:
+            await self._cluster.read(NODE, Key("", name))
+        except NotFound:
+            return False
+        return True
 
     def _tell_of_others(self, asked: SigningRequest) -> None:
         answer, uid = asked.answer, uid_text(asked.uid)

@@ -56,7 +56,7 @@ class Claim:
 
     waits: bool  # it is open, and its machine is wanted
     node: str  # the name reserved
-    taken: bool = False  # a Node of that name is there, and is not this machine's
+    taken: bool = False  # a Node of that name is there: it is another machine's, as this one has no certificate yet
 
 
 @dataclass(frozen=True, slots=True)
