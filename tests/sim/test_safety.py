@@ -117,3 +117,8 @@ def test_hours_of_storms_lose_no_money(capfd):
 def test_a_status_wiped_long_after_we_first_looked_is_settled_from_the_wipe_on():
     """Seed 47 once bought a second machine seven seconds after the first: the doubt was counted from our first look."""
     assert main(["--hours", "25", "--seed", "47"]) == 0
+
+
+def test_a_machine_found_again_is_not_given_back_for_the_price_of_a_single_list():
+    """Seed 19 once wrote down a hundred times its price, and ended the machine for it."""
+    assert main(["--hours", "25", "--seed", "19"]) == 0

@@ -34,7 +34,7 @@ from tgp.core.model.facts import LaunchFailed, MachineLaunched, MachineOrdered, 
 from tgp.core.model.instance import Instance
 from tgp.core.model.typed import Typed
 from tgp.core.rules.costs import reserved_of
-from tgp.core.rules.lifecycle import LAUNCHED, next_step
+from tgp.core.rules.lifecycle import LAUNCHED, next_step, price_believed
 from tgp.core.rules.node_dress import dress_of
 from tgp.core.rules.node_names import node_name_for
 from tgp.core.rules.patience import patience_for
@@ -118,9 +118,14 @@ class Ordering:
         return await self._send(sight, attempt, cloud, dataclasses.replace(order, confirm=confirm), memory)
 
     async def adopt(self, sight: Sight, step: Adopt, memory: Memory) -> None:
-        """It was found again: it costs since the provider says that it does."""
-        since = step.instance.created_at
-        await self._launched(sight, step.attempt, step.instance, memory, since=since, told_price=True)
+        """It was found again: it costs since the provider says that it does.
+
+        A price above the agreed one is not written down for a single list: lists are counted once it is on record.
+        """
+        found, attempt = step.instance, step.attempt
+        believed = price_believed(sight.claims, attempt, found.hourly_microusd or 0)
+        found = found if believed else dataclasses.replace(found, hourly_microusd=None)
+        await self._launched(sight, attempt, found, memory, since=found.created_at, told_price=believed)
 
     async def withdraw(self, sight: Sight, step: Withdraw, memory: Memory) -> None:
         """There is no machine: on paper, and held against the offer where it was the offer's fault."""

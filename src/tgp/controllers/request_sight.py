@@ -447,8 +447,8 @@ class Lookout:
         """Whether it is believed to cost more than was reserved for it."""
         presence = self._presence(record, attempt, self._accounts.of(attempt))
         told = presence.instance.hourly_microusd if isinstance(presence, Found) else None
-        billed = told if told is not None and price_believed(self._claims(attempt)) else hourly_of(attempt)
-        return billed > reserved_of(attempt)
+        believed = told is not None and price_believed(self._claims(attempt), attempt, told)
+        return (told if told is not None and believed else hourly_of(attempt)) > reserved_of(attempt)
 
     def _many_unseen(self, node: Node | None) -> str:
         """Where more Nodes of ours are silent at once than machines break down, the way to them is broken."""
@@ -663,9 +663,9 @@ def _brought_up_to_date(sight: Sight, attempt: Attempt, presence: Presence, memo
         return sight.attempts
     instance = presence.instance
     changes: dict[str, Any] = {}
-    billed = usd(instance.hourly_microusd) if instance.hourly_microusd is not None else None
-    if billed is not None and billed != attempt.hourly_price and price_believed(sight.claims):
-        changes["hourly_price"] = billed
+    billed = instance.hourly_microusd
+    if billed is not None and usd(billed) != attempt.hourly_price and price_believed(sight.claims, attempt, billed):
+        changes["hourly_price"] = usd(billed)
     if attempt.offer is not None and (told := sized(attempt.offer, instance)) != attempt.offer:
         changes["offer"] = told
     if instance.id != attempt.instance_id:

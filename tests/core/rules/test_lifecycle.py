@@ -67,6 +67,7 @@ MACHINE = {"presence": listed(), "status": {"ready_at": ago(minutes=3)}, "node":
 ENDING = a_condition("Terminating", "Idle", since=ago(minutes=1))
 SILENT_NODE = a_node(ready=False, ready_since=ago(minutes=1))
 BAD_TWICE = Claims(state=Repeated(2, CONFIRMED_AFTER), together=1)
+DEAR_TWICE = Claims(price=Repeated(2, CONFIRMED_AFTER), together=1)
 
 
 # -- before anything is bought -----------------------------------------------------------------------------------------
@@ -250,8 +251,15 @@ def ends(**rest) -> End:
         ({"presence": listed(InstanceState.STOPPED), "node": SILENT_NODE, "claims": BAD_TWICE}, End.LOST),
         ({"presence": listed(InstanceState.BROKEN), "node": SILENT_NODE, "claims": BAD_TWICE}, End.LOST),
         ({"presence": listed(interrupted=True), "node": SILENT_NODE, "claims": BAD_TWICE}, End.LOST),
-        ({"presence": listed(hourly_microusd=600_000)}, End.TOO_DEAR),
-        ({"presence": listed(hourly_microusd=410_000), "spec": {"max_hourly_price": "0.40"}}, End.TOO_DEAR),
+        ({"presence": listed(hourly_microusd=600_000), "claims": DEAR_TWICE}, End.TOO_DEAR),
+        (
+            {
+                "presence": listed(hourly_microusd=410_000),
+                "claims": DEAR_TWICE,
+                "spec": {"max_hourly_price": "0.40"},
+            },
+            End.TOO_DEAR,
+        ),
         ({"node": a_node(ready=False, ready_since=ago(minutes=11))}, End.NODE_LOST),
         (
             {
@@ -474,11 +482,13 @@ def test_a_price_above_the_reserved_one_does_not_overdraw_the_class():
     within = listed(hourly_microusd=410_000)
 
     assert isinstance(next_step(a_sight(a_machine(), **{**MACHINE, "presence": within})), Rest)
-    assert ends(presence=within, overdrawn="limits.maxHourlyCost is $0.40/h") == End.TOO_DEAR
+    assert ends(presence=within, claims=DEAR_TWICE, overdrawn="limits.maxHourlyCost is $0.40/h") == End.TOO_DEAR
 
 
 def test_a_generous_owner_does_not_pay_another_machines_price():
-    assert ends(presence=listed(hourly_microusd=900_000), spec={"max_hourly_price": "5.00"}) == End.TOO_DEAR
+    another = listed(hourly_microusd=900_000)
+
+    assert ends(presence=another, claims=DEAR_TWICE, spec={"max_hourly_price": "5.00"}) == End.TOO_DEAR
 
 
 def test_many_silent_nodes_at_once_end_nothing():

@@ -162,6 +162,7 @@ def test_a_bad_state_is_said_twice_and_the_node_does_not_contradict_it(claims, s
 @pytest.mark.parametrize(
     ("claims", "end"),
     [
+        (NO_CLAIMS, None),  # the list was read before the machine was on record
         (Claims(price=said(timedelta(0), 1), together=1), None),
         (Claims(price=said(CONFIRMED_AFTER - ALMOST), together=1), None),
         (Claims(price=said(CONFIRMED_AFTER), together=1), End.TOO_DEAR),
@@ -187,8 +188,9 @@ def test_several_at_once_are_told_as_the_providers_contradiction():
     assert condition("ProviderInconsistent", presence=listed()) == ("", "")
 
 
-def test_what_is_said_once_is_looked_at_again_soon():
-    step = next_step(a_sight(a_machine(), presence=DEARER, claims=Claims(price=said(timedelta(0), 1)), **READY))
+@pytest.mark.parametrize("claims", [NO_CLAIMS, Claims(price=said(timedelta(0), 1))])
+def test_what_is_said_once_is_looked_at_again_soon(claims):
+    step = next_step(a_sight(a_machine(), presence=DEARER, claims=claims, **READY))
 
     assert isinstance(step, Rest)
     assert step.until is not None

@@ -9,8 +9,9 @@ from tests.core.rules.a_sight import CLUSTER, GONE, NOW, OFFER, a_condition, a_m
 from tgp.api.request import GPURequestSpec
 from tgp.core.model.key import Key
 from tgp.core.model.node import Node
+from tgp.core.model.presence import Claims, Repeated
 from tgp.core.model.token import token_for
-from tgp.core.rules.lifecycle import next_step
+from tgp.core.rules.lifecycle import CONFIRMED_AFTER, next_step
 from tgp.core.rules.node_state import registered
 from tgp.core.rules.purchase import most_to_pay, offer_of
 from tgp.core.rules.sight import NodeSight, Unrecorded
@@ -61,10 +62,10 @@ def test_a_node_that_anothers_finalizer_holds_is_asked_to_go_once():
 def test_a_price_that_nobody_can_read_makes_no_machine_too_dear():
     """Then only the ceiling of its request holds."""
     strange = replace(a_machine(), offer=replace(OFFER, hourly_price="0,40 EUR"))
-    billed = listed(hourly_microusd=900_000)
-    capped = next_step(a_sight(strange, presence=billed, spec={"max_hourly_price": "0.50"}))
+    seen = {"presence": listed(hourly_microusd=900_000), "claims": Claims(price=Repeated(2, CONFIRMED_AFTER))}
+    capped = next_step(a_sight(strange, spec={"max_hourly_price": "0.50"}, **seen))
 
-    assert isinstance(next_step(a_sight(strange, presence=billed)), Rest)
+    assert isinstance(next_step(a_sight(strange, **seen)), Rest)
     assert isinstance(capped, Begin)
     assert capped.end is End.TOO_DEAR
 

@@ -18,6 +18,7 @@ from tgp.sim.checkers.seen import Claim
 from tgp.sim.checkers.witness import Checker, Violation, Witness
 from tgp.sim.clouds.fleet import Lie
 from tgp.sim.clouds.machine import Phase
+from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.sim.world import KUBERNETES
 
 NAMES = ("one", "two", "three", "four")
@@ -98,6 +99,24 @@ def test_an_hour_of_consistent_lists_says_so_as_well():
         stage.world.run(minutes=55)
         assert not stage.living()
         stage.until(lambda: stage.phase("one") == stage.phase("two") == "Ready", minutes=30)
+
+
+def test_a_machine_found_again_in_a_list_of_wrong_prices_is_kept():
+    """Its order's answer was lost, and the first list that shows it names a hundred times its price."""
+    with lives(1, kubelets=QUICK) as stage:
+        begin(stage, limits=FULL)
+        stage.shop.mishaps.aim(Mishap.HANG_UP_AFTER, Verb.LAUNCH)
+        stage.shop.fleet.lie = Lie(times=100)
+        stage.wants("one", idleTimeout="Never")
+        stage.until(lambda: any("launchedAt" in row for row in stage.attempts("one")), minutes=5, step=0.5)
+        stage.world.run(seconds=5)
+        stage.shop.fleet.lie = None
+        (machine,) = stage.living()
+        assert "hourlyPrice" not in stage.attempts("one")[-1], "a price that was said once is on the bill"
+        stage.until(lambda: stage.phase("one") == "Ready", minutes=20)
+
+        assert stage.living() == [machine]
+        assert float(stage.attempts("one")[-1]["hourlyPrice"]) < 5
 
 
 def test_a_spot_machine_that_was_taken_back_is_replaced_within_three_minutes():

@@ -20,7 +20,7 @@ from tgp.core.model.presence import Absent, Claims, Found, Trouble, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.model.typed import Typed
 from tgp.core.rules.buyers import keeper_of
-from tgp.core.rules.costs import read_amount, reserved_of
+from tgp.core.rules.costs import most_believed, read_amount, reserved_of
 from tgp.core.rules.mesh.stand import LEASE_STALE
 from tgp.core.rules.purchase import Buy, life_of, most_to_pay, price_cap
 from tgp.core.rules.ranking_words import about
@@ -297,23 +297,29 @@ def _state_believed(sight: Sight) -> bool:
     return True
 
 
-def price_believed(claims: Claims) -> bool:
+def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
     """That a machine costs what the last list says: no more than was known, or said again, later, and of few."""
     said = claims.price
-    if said is None:
-        return True
+    if said is None:  # nothing was counted yet: that list may have been read before the machine was on record
+        return billed <= most_believed(attempt)
     if claims.together >= SEVERAL:
         return said.span >= BELIEVED_AFTER and claims.turn
     return said.shown(CONFIRMED_AFTER)
+
+
+def _price_doubted(sight: Sight, attempt: Attempt) -> bool:
+    """The last list says more than is believed yet."""
+    told = sight.presence.instance.hourly_microusd if isinstance(sight.presence, Found) else None
+    return sight.claims.price is not None or (told is not None and not price_believed(sight.claims, attempt, told))
 
 
 def _dearer_than_agreed(sight: Sight, attempt: Attempt) -> Begin | None:
     presence = sight.presence
     if not isinstance(presence, Found) or presence.instance.hourly_microusd is None or attempt.offer is None:
         return None
-    if not price_believed(sight.claims):
-        return None
     billed = presence.instance.hourly_microusd
+    if not price_believed(sight.claims, attempt, billed):
+        return None
     reserved = read_amount(attempt.offer.hourly_price)  # None: nobody can read what was agreed, so the cap alone holds
     ceiling = most_to_pay(sight.spec, reserved)
     if billed > (reserved or 0) and sight.overdrawn:
@@ -420,7 +426,7 @@ def _look_after(sight: Sight, attempt: Attempt) -> Step:
 
 def _next_look(sight: Sight, attempt: Attempt) -> datetime | None:
     moments = [expires_at(sight), warned_at(sight)]
-    if sight.claims.state is not None or sight.claims.price is not None:
+    if sight.claims.state is not None or _price_doubted(sight, attempt):
         moments.append(_soon(sight))
     if sight.status.ready_at is None:
         deadline = next_deadline(sight, attempt)
