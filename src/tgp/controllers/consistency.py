@@ -62,6 +62,7 @@ class _Account:
     states: dict[str, _Row] = field(default_factory=dict)  # by token: said to be stopped, broken or taken back
     prices: dict[str, _Row] = field(default_factory=dict)  # by token: said to cost more than is on record …
     implausible: set[str] = field(default_factory=set)  # … and so much more that it would be terminated for it
+    ill: dict[str, _Row] = field(default_factory=dict)  # by token: of either kind, also if it was taken back or ended
     events: dict[str, float] = field(default_factory=dict)  # by token: Clock.boottime of what casts doubt
     doubted: float | None = None  # Clock.boottime of the last contradiction; None: it is believed
     number: int = 0  # of machines that cast doubt on it
@@ -157,6 +158,11 @@ class Consistency:
         doubted = account.doubted is not None
         launched = list(self._launched(till))
         _forget(account, {machine.attempt.token for machine in launched})
+        account.ill = {
+            token: row
+            for token, row in account.ill.items()
+            if began - row.last < CONSISTENT_FOR and not self._forgiven(till, row.last)
+        }
         look = _Look(till, account, began, lag)
         contradicted = [self._judge(look, machine) for machine in launched]
         self._doubt(account, till, began, contradicted=any(contradicted))
@@ -196,6 +202,8 @@ class Consistency:
         if dearer and _implausible(record, attempt, instance):
             account.implausible.add(token)
             account.events.setdefault(token, began)
+        if (since := _ill_since(account, token)) is not None:
+            account.ill[token] = _Row(since, began)
         return back or (was is not None and ready)
 
     def _absent(self, look: _Look, machine: _Machine, presence: Absent) -> bool:
@@ -285,11 +293,20 @@ def _said(rows: dict[str, _Row], token: str, began: float, *, said: bool) -> Non
 
 
 def _together(account: _Account, token: str) -> int:
-    """How many machines began to be spoken ill of within ten minutes of this one, itself among them."""
-    firsts = {each: row.first for each, row in account.prices.items() if each in account.implausible}
-    firsts |= {each: min(row.first, firsts.get(each, row.first)) for each, row in account.states.items()}
-    own = firsts.get(token)
-    return sum(abs(first - own) <= AT_ONCE for first in firsts.values()) if own is not None else 0
+    """How many machines began to be spoken ill of within ten minutes of this one, itself among them.
+
+    Also those of which it was taken back since, and those that have gone: that makes it no truer of the last one.
+    """
+    own = _ill_since(account, token)
+    others = (row.first for each, row in account.ill.items() if each != token)
+    return 1 + sum(abs(first - own) <= AT_ONCE for first in others) if own is not None else 0
+
+
+def _ill_since(account: _Account, token: str) -> float | None:
+    """The first list in a row that said what would end it; None: the last one did not."""
+    price = account.prices.get(token) if token in account.implausible else None
+    said = [row.first for row in (account.states.get(token), price) if row is not None]
+    return min(said, default=None)
 
 
 def _forget(account: _Account, kept: set[str]) -> None:

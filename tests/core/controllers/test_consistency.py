@@ -191,6 +191,52 @@ async def test_prices_of_several_at_once_are_counted_together_and_believed_one_a
     assert [claims(scene, each).turn for each in (1, 2, 3)] == [True, False, False]
 
 
+async def test_what_is_taken_back_of_some_is_still_doubted_of_the_others():
+    """It was said of all of them at once: the last one for which it stands is not the only one that became dearer."""
+    scene = a_scene(1, 2, 3)
+    await scene.turn()
+    say(scene, 1, 2, 3, hourly_microusd=100 * PRICE)
+    await scene.turns(3)
+    say(scene, 1, 2, hourly_microusd=PRICE)
+    await scene.turn(after=15)
+    assert claims(scene, 1).price is None
+    assert claims(scene, 3).together == 3
+    await scene.turns(8, every=600)
+
+    assert claims(scene, 3).turn, "it is said of this one alone for more than an hour: then it is believed"
+    assert claims(scene, 3).together == 1
+
+
+async def test_those_that_go_meanwhile_still_count_as_spoken_of_at_once():
+    scene = a_scene(1, 2)
+    await scene.turn()
+    say(scene, 1, 2, hourly_microusd=100 * PRICE)
+    await scene.turns(3)
+    scene.hold(msgspec.structs.replace(served(1), deletion_requested_at=scene.clock.now(), resource_version=2))
+    await scene.turn(after=15)
+    assert claims(scene, 2).together == 2
+    scene.requests.drop(served(1))
+    del scene.provider.machines["i-1-1"]
+    await scene.turn(after=15)
+
+    assert claims(scene, 2).together == 2
+
+
+async def test_what_was_said_before_a_person_vouched_for_the_lists_counts_no_more():
+    scene = a_scene(1, 2)
+    await scene.turn()
+    say(scene, 1, 2, hourly_microusd=100 * PRICE)
+    await scene.turns(3)
+    say(scene, 1, hourly_microusd=PRICE)
+    await scene.turn(after=15)
+    assert claims(scene, 2).together == 2
+    scene.clock.seconds += 1
+    scene.trusted_at = scene.clock.now()
+    await scene.turn(after=15)
+
+    assert claims(scene, 2).together == 1
+
+
 async def test_a_price_that_rises_a_little_is_no_contradiction():
     scene = a_scene(1, 2, 3)
     await scene.turn()

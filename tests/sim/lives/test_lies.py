@@ -101,6 +101,21 @@ def test_an_hour_of_consistent_lists_says_so_as_well():
         stage.until(lambda: stage.phase("one") == stage.phase("two") == "Ready", minutes=30)
 
 
+def test_the_last_machine_that_is_said_to_be_dear_is_kept_when_the_other_one_goes():
+    """It was said of both at once: that one of them was deleted meanwhile makes it no truer of the other."""
+    with lives(1, kubelets=QUICK) as stage:
+        one, _ = begin(stage, "one", "two", limits=FULL)
+        stage.shop.fleet.lie = Lie(times=100)
+        stage.until(lambda: stage.condition("ProviderInconsistent", "one")[1] == "SeveralAtOnce", minutes=3)
+        stage.drops("two")
+        stage.world.run(minutes=5)
+        stage.shop.fleet.lie = None
+        stage.world.run(minutes=5)
+
+        assert stage.living() == [one]
+        assert stage.phase("one") == "Ready"
+
+
 def test_a_machine_found_again_in_a_list_of_wrong_prices_is_kept():
     """Its order's answer was lost, and the first list that shows it names a hundred times its price."""
     with lives(1, kubelets=QUICK) as stage:
