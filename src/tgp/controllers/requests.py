@@ -52,6 +52,9 @@ from tgp.ports.cluster import Cluster, ClusterBusy, NotFound, WriteUnknown
 from tgp.ports.reconciler import SOON
 
 UNSURE_FOR = 60.0  # seconds after which a write without an answer will not happen any more
+# One write, conditional on the version that was seen: of it and one before without an answer only one can happen, and
+# nothing is bought or ended for it. To wait would leave a machine without an owner for so much longer.
+REPEATABLE = (Readopt,)
 
 
 class RequestReconciler:
@@ -104,19 +107,23 @@ class RequestReconciler:
             if expires is not None and self._clock.now() < expires:
                 return expires
         memory = self._memories.of(plain_uid(record.uid_text))
-        await self._be_sure(record, memory)
+        sure = await self._be_sure(record, memory)
         await self._accounts.load()
         sight = self._lookout.see(record, memory)
+        step = next_step(sight)
+        if not sure and not isinstance(step, REPEATABLE):
+            raise ClusterBusy(f"a write to {record.key} got no answer and may still happen")
         try:
-            return await self._act(sight, next_step(sight), memory)
+            return await self._act(sight, step, memory)
         except WriteUnknown:
             memory.unsure_of, memory.unsure_since = record.resource_version, self._clock.boottime()
             raise
 
-    async def _be_sure(self, record: Typed[GPURequest], memory: Memory) -> None:
+    async def _be_sure(self, record: Typed[GPURequest], memory: Memory) -> bool:
         """Decide on nothing older than our own last write, also if nobody told us whether it happened.
 
-        Such a write was conditional on a version: once the object has another, it has happened, or never will.
+        Such a write was conditional on a version: once the object has another, it has happened, or never will. False:
+        it has this one still, so that write may yet happen.
         """
         if memory.unsure_of is not None and record.resource_version <= memory.unsure_of:
             fresh = await self._cluster.read(GPU_REQUEST, record.key)
@@ -124,9 +131,10 @@ class RequestReconciler:
             if version != record.resource_version:
                 raise ClusterBusy(f"the view does not show {record.key} at version {version} yet")
             if self._clock.boottime() - memory.unsure_since < UNSURE_FOR:
-                raise ClusterBusy(f"a write to {record.key} got no answer and may still happen")
+                return False
         memory.unsure_of = None
         self._ledger.seen(record.uid_text)
+        return True
 
     async def _act(self, sight: Sight, step: Step, memory: Memory) -> datetime | None:
         match step:

@@ -9,8 +9,10 @@ from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, operator_main
 from tests.sim.lives.an_estate import lives
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE
+from tgp.controllers.readopting import Readopting
 from tgp.controllers.till_desk import TillDesk
 from tgp.core.model.token import plain_uid
+from tgp.ports.cluster import WriteUnknown
 from tgp.sim.checkers.objects import Quiet
 from tgp.sim.clouds.mishaps import Mishap, Verb
 from tgp.sim.plain_boot import PlainBoot
@@ -111,6 +113,35 @@ def test_a_machine_in_use_whose_provider_talks_on_costs_no_write():
             for minute in range(20):
                 machine.why = f"up for {minute} min"
                 stage.world.run(minutes=2)
+
+
+@pytest.mark.parametrize("happened", [False, True])
+def test_a_machine_is_adopted_again_at_once_though_nobody_answers_the_first_write(happened, monkeypatch):
+    """Nobody owns it meanwhile. Both writes are conditional on one version, so only one of them can happen."""
+
+    async def unanswered(rooms, sight, step, memory):
+        began.append(asyncio.get_running_loop().time())
+        if len(began) > 1 or happened:
+            await readopt(rooms, sight, step, memory)
+        if len(began) == 1:
+            await asyncio.sleep(30)
+            raise WriteUnknown("no answer within 30 s")
+
+    readopt, began = Readopting.readopt, []
+    monkeypatch.setattr(Readopting, "readopt", unanswered)
+    with lives("adopted again") as stage:
+        begin(stage)
+        stage.wants(idleTimeout="Never")
+        stage.until(lambda: stage.phase() == "Ready", minutes=15)
+        nothing = dict.fromkeys(stage.request()["status"])
+        stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", "train", {"status": nothing}, "status")
+        stage.until(lambda: began != [], minutes=5, step=1.0)
+        stage.world.run(seconds=45)
+
+        assert [row["outcome"] for row in stage.attempts()] == ["Launched"]
+        assert len(began) == (1 if happened else 2)
+        assert len(stage.shop.fleet.machines) == 1
+        stage.until(lambda: stage.phase() == "Ready", minutes=5)
 
 
 def test_a_machine_found_again_after_long_costs_from_its_beginning():
