@@ -29,6 +29,7 @@ from tgp.core.model.token import Token
 from tgp.core.model.typed import Typed
 from tgp.core.rules.collector import owners
 from tgp.core.rules.drain import written
+from tgp.core.rules.lifecycle import BELIEVED_AFTER
 from tgp.core.rules.node_state import read_provider_id
 from tgp.core.rules.sources import sources_of
 from tgp.ports.clock import Clock
@@ -152,20 +153,26 @@ class LeftoverNodes:
     def _gone(self, provider: str, token: Token, since: float, *, alive: bool) -> bool:
         """Not listed, in complete lists of every till where it may be, for longer than it could be hidden.
 
-        Of a Node that is alive more is asked: that there is a till at all, and of the account it was rented in.
+        Of a Node that is alive more is asked: that there is a till at all, and of the account it was rented in. And an
+        hour where its request lost its record: lists that deny a machine which serves look the same.
         """
         if any(machine.token == str(token) for _, machine in self._rosters.of_request(token.uid)):
             return False
         if str(token) in self._over:  # that was proved before, and no machine is ever ordered under its token again
             return True
-        tills = self._tills(provider)
+        tills, wait = self._tills(provider), GONE_AFTER
         if alive:
+            wait = BELIEVED_AFTER.total_seconds() if self._is_wiped(token) else GONE_AFTER
             attempt = self._attempt(token)
             account = self._accounts.of(attempt) if attempt is not None else None
             tills |= {account.till.name} if account is not None else set()
             if not tills or (account is not None and self._is_another(account)):
                 return False
-        return all(self._rosters.listed_since(name, since + GONE_AFTER) for name in tills)
+        return all(self._rosters.listed_since(name, since + wait) for name in tills)
+
+    def _is_wiped(self, token: Token) -> bool:
+        """Is its request there, and nothing on record that it bought? It adopts the machine again if that is shown."""
+        return any(not attempts_of(record) for record in self._requests.having(BY_UID, token.uid))
 
     def _attempt(self, token: Token) -> Attempt | None:
         """None: nobody knows more of it. Then it is nobody's, and would be given back if it were listed."""

@@ -19,6 +19,7 @@ from tgp.core.model.key import Key
 from tgp.core.model.node import Node
 from tgp.core.model.taints import Taint
 from tgp.core.model.till import Till
+from tgp.core.rules.lifecycle import BELIEVED_AFTER
 from tgp.core.rules.node_state import provider_id_of
 from tgp.ports.cluster import Conflict
 
@@ -164,6 +165,19 @@ def test_a_node_that_is_alive_without_its_machine_is_cleared_first_and_then_goes
     assert stage.turn() is None
     assert stage.removed == [AT]
     assert len(stage.changes) == 1
+
+
+def test_a_node_that_is_alive_stays_for_an_hour_while_its_request_is_there_without_a_record():
+    """Its status was wiped while its account denies the machine: pods run there."""
+    stage = Stage(ready=True)
+    stage.requests.put(a_record(1))
+    assert stage.passes() == []
+    assert stage.changes == []
+    stage.clock.at += BELIEVED_AFTER.total_seconds()
+    stage.listed(began=stage.clock.at - 1)
+    stage.turn()
+
+    assert stage.nodes.get(AT).taints == (ABANDONED,)
 
 
 def test_a_node_that_changed_since_we_looked_is_looked_at_again():
