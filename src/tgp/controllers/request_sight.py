@@ -44,13 +44,21 @@ from tgp.core.rules.costs import class_of, hourly_of, reserved_of
 from tgp.core.rules.default_class import IMPLICIT, Chosen, Why, class_for
 from tgp.core.rules.device_plugin import plugin_for
 from tgp.core.rules.drain import Drain, drain
-from tgp.core.rules.lifecycle import LAUNCHED, PROGRESS_STEP, SILENT_AT_MOST, price_believed
+from tgp.core.rules.lifecycle import BELIEVED_AFTER, LAUNCHED, PROGRESS_STEP, SILENT_AT_MOST, price_believed
 from tgp.core.rules.limits import headroom_microusd, holding_of, shortage
 from tgp.core.rules.mesh.drift import drift
 from tgp.core.rules.mesh.inert import inert_words
 from tgp.core.rules.node_dress import dress_of, future_node, pool_name, undress
 from tgp.core.rules.node_names import node_name_for
-from tgp.core.rules.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
+from tgp.core.rules.node_state import (
+    idle,
+    initialized,
+    protected,
+    provider_id_of,
+    read_provider_id,
+    registered,
+    worked_until,
+)
 from tgp.core.rules.nodeclass import backend_of, listed
 from tgp.core.rules.patience import patience_for
 from tgp.core.rules.purchase import ALLOW_UNTRUSTED, Choice, Shop, Stay, choose, offer_of, own_marks, sized
@@ -241,8 +249,24 @@ class Lookout:
             return True
         return all(
             self._rosters.listed_since(till, until) or (sight.waited and self._keyless(till))
-            for till, until in self._settled_by(memory).items()
+            for till, until in self._disproved_by(sight, memory).items()
         )
+
+    def _disproved_by(self, sight: Sight, memory: Memory) -> dict[str, float]:
+        """As below, for what lists do not show: an hour later where they contradict the Nodes, or a Node shows it."""
+        settled = self._settled_by(memory)
+        if sight.waited:
+            return settled
+        shown, hour = self._shown_by_a_node(plain_uid(sight.record.uid_text)), BELIEVED_AFTER.total_seconds()
+        return {
+            till: until + hour if shown or self._consistency.distrust(till) else until
+            for till, until in settled.items()
+        }
+
+    def _shown_by_a_node(self, uid: str) -> bool:
+        """Is a Node Ready that carries a token of this request? Then its machine is there, whatever lists say."""
+        marks = (read_provider_id(node.provider_id) for node in self._views.nodes.values() if node.ready is True)
+        return any(mark is not None and mark[1].uid == uid for mark in marks)
 
     def _settled_by(self, memory: Memory) -> dict[str, float]:
         """Till → the moment (Clock.boottime) from which a list of it shows whatever was ordered before."""
@@ -376,6 +400,7 @@ class Lookout:
             claims=claims,
             billing_step=facts.billing_step if facts is not None else INSTANT,
             settle_window=self._window(facts),
+            distrusted=self._consistency.distrust(account.till.name) if account is not None else "",
             listing_lag=max(self._window(facts), NEVER_LISTED_FOR) if unlisted else lag,
             never_listed=unlisted,
             may_order=ordered_here and account is not None and attempt.token not in memory.sent,

@@ -7,12 +7,14 @@ import pytest
 from tests.core.rules.a_sight import (
     GONE,
     LAG,
+    NEVER_MADE,
     NOW,
     a_condition,
     a_machine,
     a_node,
     a_sight,
     ago,
+    an_attempt,
     listed,
     over,
 )
@@ -29,7 +31,7 @@ from tgp.core.rules.lifecycle import (
 )
 from tgp.core.rules.lifecycle_words import tell
 from tgp.core.rules.mesh.stand import LEASE_STALE
-from tgp.core.rules.steps import Begin, Close, End, RemoveNode, Rest, Return
+from tgp.core.rules.steps import Adopt, Begin, Close, End, RemoveNode, Rest, Return, Withdraw
 
 READY = {"status": {"ready_at": ago(minutes=30), "node_class": "rented"}, "node": a_node()}
 SILENT = a_node(ready=False, ready_since=ago(minutes=1))
@@ -77,6 +79,19 @@ def test_a_machine_whose_node_is_ready_is_not_gone_whatever_lists_say(lists):
 )
 def test_a_machine_that_neither_lists_nor_the_cluster_show_is_lost(seen, end):
     assert end_of(presence=GONE, **{**READY, **seen}) == end
+
+
+def test_an_order_in_doubt_is_not_settled_by_lists_that_contradict_the_nodes():
+    """They leave out machines that run: so may they the one that it made. For an hour, as with everything they say."""
+    doubted = {"distrusted": "lists of vast contradicted the Nodes", "presence": NEVER_MADE}
+    step = next_step(a_sight(an_attempt(), **doubted))
+
+    assert isinstance(step, Rest)
+    assert step.message == "whether attempt 1 made a machine at vast is not known: lists of vast contradicted the Nodes"
+    assert isinstance(next_step(a_sight(an_attempt(), presence=NEVER_MADE)), Withdraw)
+    believed = {**doubted, "presence": Absent(99, BELIEVED_AFTER)}
+    assert isinstance(next_step(a_sight(an_attempt(), **believed)), Withdraw)
+    assert isinstance(next_step(a_sight(an_attempt(), **{**doubted, "presence": listed()})), Adopt)
 
 
 def leaving(reason: str = "Lost", minutes: float = 1, **rest):

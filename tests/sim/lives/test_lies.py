@@ -1,5 +1,6 @@
 """Providers that go on lying, and silences that last: everything that is not believed at once has a bound."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.sim.an_operator import NAMESPACE_NAME
 from tests.sim.lives.an_estate import Lives, a_hand, lives, write
 from tests.sim.lives.reference import QUICK
+from tests.sim.mutants.histories import wipe
 from tests.sim.mutants.lying_histories import FULL, begin
 from tgp.api.resource import NAMESPACE, NODE
 from tgp.api.values import rfc3339
@@ -14,6 +16,7 @@ from tgp.core.model.trust import trust_key
 from tgp.ports.http import Call
 from tgp.sim.checkers.everyone import INVARIANTS
 from tgp.sim.checkers.lies import NoLieBelieved
+from tgp.sim.checkers.objects import FinalizerHolds
 from tgp.sim.checkers.seen import Claim
 from tgp.sim.checkers.witness import Checker, Violation, Witness
 from tgp.sim.clouds.fleet import Lie
@@ -158,6 +161,52 @@ def test_a_request_deleted_while_its_machine_is_denied_ends_it_once_it_is_shown(
         stage.shop.fleet.lie = None
         stage.until(lambda: stage.request("one") is None, minutes=10)
         assert stage.living() == []
+
+
+def test_an_order_in_doubt_is_not_given_up_while_its_account_denies_machines_that_serve():
+    """Its answer is lost, and then everything is denied: what was made is found when the account tells the truth."""
+    with lives(1, kubelets=QUICK) as stage:
+        begin(stage, "one", "two", limits=FULL)
+        stage.shop.fleet.habits = replace(stage.shop.fleet.habits, list_lag=(9.0, 9.0))
+        stage.shop.mishaps.aim(Mishap.HANG_UP_AFTER, Verb.LAUNCH)
+        stage.wants("three", idleTimeout="Never")
+        stage.until(lambda: len(stage.living()) == 3, minutes=3, step=0.5)
+        stage.shop.fleet.lie = Lie(denies=True)
+        stage.world.run(minutes=6)
+        assert [row.get("outcome") for row in stage.attempts("three")] == [None]
+        assert "contradicted themselves or the Nodes" in stage.condition("Launched", "three")[2]
+        stage.shop.fleet.lie = None
+        stage.until(lambda: stage.phase("three") == "Ready", minutes=10)
+
+        assert len(stage.shop.fleet.machines) == 3, "it was given up and bought again"
+
+
+def test_a_wiped_request_is_not_let_go_while_its_node_is_ready_and_its_account_denies_the_machine():
+    with lives(1, kubelets=QUICK) as stage:
+        (machine,) = begin(stage, "one")
+        stage.shop.fleet.lie = Lie(denies=True)
+        stage.world.run(minutes=3)
+        wipe(stage, "one")
+        stage.drops("one")
+        stage.world.run(minutes=10)
+        assert machine in stage.living()
+        assert stage.phase("one") == "Pending", "its Node is Ready: it is not gone"
+        stage.shop.fleet.lie = None
+        stage.until(lambda: stage.request("one") is None, minutes=10)
+
+        assert stage.living() == []
+
+
+def test_a_wiped_request_is_let_go_at_last_whatever_its_node_says():
+    """Deletion ends: after an hour lists are believed, as with everything that they say."""
+    kinds = tuple(kind for kind in INVARIANTS if kind is not FinalizerHolds)
+    with lives(1, kubelets=QUICK, invariants=kinds) as stage:
+        begin(stage, "one")
+        stage.shop.fleet.lie = Lie(denies=True)
+        stage.world.run(minutes=3)
+        wipe(stage, "one")
+        stage.drops("one")
+        stage.until(lambda: stage.request("one") is None, minutes=70)
 
 
 def test_an_accepted_termination_is_remembered_by_the_next_leader(monkeypatch):

@@ -220,7 +220,8 @@ def _in_doubt(sight: Sight, attempt: Attempt) -> Step:
         return Adopt(attempt, presence.instance)
     if sight.may_order:
         return _order_or_not(sight, attempt)
-    if isinstance(presence, Absent) and presence.shown(sight.settle_window):
+    window = max(sight.settle_window, BELIEVED_AFTER) if sight.distrusted else sight.settle_window
+    if isinstance(presence, Absent) and presence.shown(window):
         if attempt.instance_id and not sight.asked_to_end:
             return Return(attempt, attempt.instance_id)  # an error named a machine: end it, whatever lists say
         return Withdraw(attempt, "Absent", attempt.message or "the order's outcome was unknown; no machine came of it")
@@ -244,6 +245,8 @@ def _settling_words(sight: Sight, attempt: Attempt) -> str:
     where = attempt.offer.provider if attempt.offer is not None else "the provider"
     if isinstance(sight.presence, Unknown):
         return f"whether attempt {attempt.number} made a machine at {where} cannot be asked: {sight.presence.why}"
+    if sight.distrusted:
+        return f"whether attempt {attempt.number} made a machine at {where} is not known: {sight.distrusted}"
     seconds = int(sight.settle_window.total_seconds())
     return f"looks for what attempt {attempt.number} may have made at {where}, for {seconds} s at least"
 

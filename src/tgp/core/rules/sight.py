@@ -62,6 +62,7 @@ class Sight(msgspec.Struct, frozen=True):
     now: datetime
     presence: Presence | None = None  # of the open attempt's machine; None: there is no open attempt
     settle_window: timedelta = timedelta(0)  # absent for so long: it was never made
+    distrusted: str = ""  # why lists of its account prove nothing before long; empty: they are believed
     listing_lag: timedelta = timedelta(0)  # absent for so long: it is gone
     never_listed: bool = False  # its provider told an id, and no list has shown it yet
     billing_step: timedelta = INSTANT  # every begun one is billed whole
