@@ -6,7 +6,7 @@ PY := .venv/bin/python
 # A KUBECONFIG that merely stands in the environment must not turn `make run` loose on a real cluster:
 # only one given on make's own command line counts.
 
-.PHONY: help run test test-live check format bench lock cluster clean ready ready-to-run
+.PHONY: help run test prove test-live check format bench lock cluster clean ready ready-to-run
 
 help: ## what can be done here
 	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and gives them back.\n\n'
@@ -15,7 +15,8 @@ help: ## what can be done here
 	@printf '  KUBECONFIG=…   with run: observe a real cluster; nothing is bought, nothing is written\n'
 	@printf '  NAME=cache     with bench: one of cache, market, mesh, safety, simulation, startup (all when absent)\n'
 	@printf '  T=tests/core   with test: only these tests, by one pytest\n'
-	@printf '  TGP_LANES=1    with test and check: how many at a time (as many as there are cores when absent)\n'
+	@printf '  NAME=storms,plans   with prove: only these steps\n'
+	@printf '  TGP_LANES=1    with test, prove and check: how many at a time (as many as there are cores when absent)\n'
 	@printf '  PROVIDER=vultr MAX_USD=1   with test-live: where, and what an hour must stay below; YES=1 does it\n'
 
 ready:
@@ -34,10 +35,13 @@ endif
 test: ready ## prove it: every test, real control plane included (builds its tools once)
 	@$(PY) -m tools.suite $(T)
 
+prove: ready ## before a release, hours: every mutant, 5000 hours of storms, larger counts; NAME=storms,talos for some
+	@$(PY) -m tools.prove "$(NAME)"
+
 test-live: ready ## rent one real machine and give it back (costs money: PROVIDER, MAX_USD, a key)
 	@PROVIDER="$(PROVIDER)" MAX_USD="$(MAX_USD)" YES="$(if $(filter command,$(origin YES)),$(YES))" $(PY) -m tools.live
 
-check: ready ## before each commit, under a minute: format, lint, types, imports, quick tests
+check: ready ## before each commit, under a minute: format, lint, types, imports, collection, quick tests
 	@$(PY) -m tools.check
 
 format: ready ## rewrite the code in the house's format

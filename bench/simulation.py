@@ -15,7 +15,8 @@ from tgp.api.resource import (
     NAMESPACE,
     Resource,
 )
-from tgp.app.operator import Operator, Outside
+from tgp.app.deps import Environment
+from tgp.app.operator import Operator
 from tgp.app.settings import Settings
 from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host
@@ -58,7 +59,7 @@ def main(options: list[str]) -> int:
 
 
 def _furnish(world: World) -> None:
-    stage = world.api.backstage
+    stage = world.api.local_api
     for crd in crds():
         stage.create(CUSTOM_RESOURCE_DEFINITION, crd)
     stage.create(NAMESPACE, {"metadata": {"name": OPERATOR_NAMESPACE}})
@@ -73,7 +74,7 @@ def _furnish(world: World) -> None:
 
 def _pass(world: World, minutes: int) -> None:
     """A person changes one object a minute, each kind in turn."""
-    stage = world.api.backstage
+    stage = world.api.local_api
     kinds = cycle(resource for resource, _ in SPECS)
     for minute in range(minutes):
         resource = next(kinds)
@@ -84,5 +85,7 @@ def _pass(world: World, minutes: int) -> None:
 
 
 async def _operator(host: Host) -> None:
-    outside = Outside(host.http(KUBERNETES), host.clock, host.entropy, host.name, OPERATOR_NAMESPACE, boot=PlainBoot())
+    outside = Environment(
+        host.http(KUBERNETES), host.clock, host.entropy, host.name, OPERATOR_NAMESPACE, boot=PlainBoot()
+    )
     await Operator(Settings(), outside).run()

@@ -57,14 +57,14 @@ def _help_ms(runs: int) -> float:
 async def _operator() -> tuple[float, float]:
     """Seconds to the first condition, and resident megabytes when nothing has happened for a while."""
     server = ApiServer(SystemClock(), SystemEntropy())
-    backstage = server.backstage
+    local_api = server.local_api
     for crd in crds():
-        backstage.create(CUSTOM_RESOURCE_DEFINITION, crd)
-    backstage.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tgp-system"}})
+        local_api.create(CUSTOM_RESOURCE_DEFINITION, crd)
+    local_api.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tgp-system"}})
     for number in range(OBJECTS):
         spec = {"providers": [{"name": "simulated"}], "networking": {"backend": "none"}}
         meta = {"name": f"class-{number}"}
-        backstage.create(
+        local_api.create(
             GPU_NODE_CLASS, {"apiVersion": "tgp.io/v1", "kind": "GPUNodeClass", "metadata": meta, "spec": spec}
         )
     listening = await listen(server.handle)
@@ -89,7 +89,7 @@ async def _operator() -> tuple[float, float]:
 
 
 def _judged(server: ApiServer) -> bool:
-    return any(found.get("status", {}).get("conditions") for found in server.backstage.objects(GPU_NODE_CLASS))
+    return any(found.get("status", {}).get("conditions") for found in server.local_api.objects(GPU_NODE_CLASS))
 
 
 def _kubeconfig(url: str) -> dict[str, object]:

@@ -1,8 +1,11 @@
 """What every folder of tests may ask for by name. Nothing here costs anything until a test asks."""
 
+import gc
 import signal
 
 from hypothesis import HealthCheck, settings
+
+from tests.amounts import amount
 
 pytest_plugins = ["tools.controlplane.fixtures"]
 
@@ -11,6 +14,11 @@ pytest_plugins = ["tools.controlplane.fixtures"]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Simulated worlds are large and live long: looking for garbage as often as Python does took a fifth of their time.
+gc.set_threshold(50_000, 20, 50)
+
 # How long an example takes says more about what else the machine does than about the rule it tries.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=amount(100, 1000)
+)
 settings.load_profile("untimed")

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -80,7 +81,8 @@ def side_by_side(steps: Sequence[Step], screen: Screen, lanes: int) -> list[Run]
     with tempfile.TemporaryDirectory(prefix="tgp-lanes-") as folder:
         try:
             while waiting or running:
-                while step := next((step for step in waiting if _has_room(step, running, lanes)), None):
+                pending = {step.name for step in waiting} | {lane.run.step.name for lane in running}
+                while step := next((one for one in waiting if _may_begin(one, pending, running, lanes)), None):
                     waiting.remove(step)
                     running.append(_Lane(step, Path(folder), len(over) + len(running)))
                 for lane in list(running):
@@ -93,6 +95,10 @@ def side_by_side(steps: Sequence[Step], screen: Screen, lanes: int) -> list[Run]
         finally:
             _end(running)
     return over
+
+
+def _may_begin(step: Step, pending: AbstractSet[str], running: Sequence["_Lane"], lanes: int) -> bool:
+    return step.after not in pending and _has_room(step, running, lanes)
 
 
 def _has_room(step: Step, running: Sequence["_Lane"], lanes: int) -> bool:

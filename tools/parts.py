@@ -17,23 +17,25 @@ from tools.steps import Step
 class Part:
     name: str
     paths: tuple[str, ...]
-    waits: bool = False  # machines boot and leases lapse in real time, and hardly anybody computes meanwhile
+    waits: bool = False  # machines boot and leases lapse in real time, and hardly anything computes meanwhile
+    tools: bool = False  # it needs programs that are built once: the others begin before these are there
 
 
-def part(name: str, *within: str, waits: bool = False) -> Part:
+def part(name: str, *within: str, waits: bool = False, tools: bool = False) -> Part:
     """Its paths are given within `tests/`."""
-    return Part(name, tuple(f"tests/{path}" for path in within or (name,)), waits)
+    return Part(name, tuple(f"tests/{path}" for path in within or (name,)), waits, tools)
 
 
-# The longest first: what is long and begins last is what everybody waits for. What shares a control plane is one part,
+TOOLS = "tools"  # the step that builds them
+# The longest first: what is long and begins last is what all wait for. What shares a control plane is one part,
 # for each process that asks for it starts its own.
 PARTS = (
-    part("controlplane", waits=True),
-    part("controlplane/lives", "controlplane/test_lives.py", waits=True),
-    part("realmesh", waits=True),
-    part("cli"),
+    part("controlplane", waits=True, tools=True),
+    part("controlplane/lives", "controlplane/test_lives.py", waits=True, tools=True),
+    part("realmesh", waits=True, tools=True),
+    part("cli", tools=True),
     part("sim"),
-    part("contracts"),
+    part("contracts", tools=True),
     part("sim/lives"),
     part("sim/safety", "sim/test_safety.py"),
     part("sim/enumerated", "sim/lives/test_enumerated.py"),
@@ -41,9 +43,9 @@ PARTS = (
     part("sim/mutants"),
     part("core"),
     part("contracts/clouds"),
-    part("contracts/talos"),
-    part("takeover"),
-    part("contracts/mesh"),
+    part("contracts/talos", tools=True),
+    part("takeover", tools=True),
+    part("contracts/mesh", tools=True),
 )
 
 
@@ -51,7 +53,7 @@ def step(wanted: Part, parts: tuple[Part, ...] = PARTS) -> Step:
     """What runs it."""
     left_out = (f"--ignore={path}" for path in _elsewhere(wanted, parts))
     command = (sys.executable, "-m", "pytest", "-p", "tools.told", *wanted.paths, *left_out)
-    return Step(wanted.name, command, waits=wanted.waits)
+    return Step(wanted.name, command, waits=wanted.waits, after=TOOLS if wanted.tools else "")
 
 
 def _elsewhere(wanted: Part, parts: tuple[Part, ...]) -> Iterator[str]:

@@ -11,16 +11,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from tgp.app.embedded.pace import pace_in_words
-from tgp.app.embedded.rehearsal import Rehearsal
-from tgp.sim.scaled import BEGAN_AGO, FACTOR, Pace
-from tgp.surfaces.terminal.scene import Scene
-from tgp.surfaces.terminal.screen import Screen
+from tgp.app.demo.simulation import DemoSimulation
+from tgp.app.demo.speed_text import speed_text
+from tgp.interfaces.terminal.screen import TerminalScreen
+from tgp.interfaces.terminal.snapshot import Snapshot
+from tgp.sim.scaled import BEGAN_AGO, FACTOR, WorldSpeed
 
 PICTURE = Path(__file__).parents[1] / "docs" / "media" / "terminal.svg"
 WIDTH, HEIGHT = 124, 38
 MINUTES = 11.0  # into the world: a pool was edited into something impossible, and a machine has just lost power
-PACE = Pace(FACTOR, BEGAN_AGO.total_seconds())
+PACE = WorldSpeed(FACTOR, BEGAN_AGO.total_seconds())
 FONTS = "ui-monospace, 'DejaVu Sans Mono', 'Liberation Mono', Menlo, Consolas, monospace"
 RED, GREEN, YELLOW, BLUE = (240, 113, 120), (152, 205, 121), (229, 192, 105), (97, 160, 240)
 MAGENTA, CYAN = (198, 120, 221), (86, 190, 200)
@@ -54,28 +54,28 @@ FRAME = """<svg class="{unique_id}" viewBox="0 0 {width} {height}" xmlns="http:/
 """.replace("FONTS", FONTS)
 
 
-def scene() -> Scene:
-    with Rehearsal() as rehearsal:
-        rehearsal.run(minutes=MINUTES)
-        return rehearsal.scene(
+def snapshot() -> Snapshot:
+    with DemoSimulation() as simulation:
+        simulation.run(minutes=MINUTES)
+        return simulation.snapshot(
             "tgp demo  http://127.0.0.1:8001",
             "kubectl --kubeconfig .tgp/kubeconfig",
-            pace_in_words(PACE, PACE.real(MINUTES * 60)),
+            speed_text(PACE, PACE.real(MINUTES * 60)),
         )
 
 
-def drawn(shown: Scene) -> str:
+def drawn(shown: Snapshot) -> str:
     console = Console(
         record=True, width=WIDTH, height=HEIGHT, force_terminal=True, color_system="truecolor", file=io.StringIO()
     )
-    console.print(Screen(shown), height=HEIGHT)
+    console.print(TerminalScreen(shown), height=HEIGHT)
     svg = console.export_svg(title="make run", theme=THEME, code_format=FRAME, unique_id="tgp")
     return re.sub(r"[ \t]+$", "", svg, flags=re.MULTILINE)
 
 
 def main() -> int:
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    PICTURE.write_text(drawn(scene()), encoding="utf-8")
+    PICTURE.write_text(drawn(snapshot()), encoding="utf-8")
     print(f"{PICTURE}: {PICTURE.stat().st_size // 1024} KiB")
     return 0
 

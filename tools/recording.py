@@ -13,9 +13,9 @@ from ruamel.yaml import YAML
 
 from tgp.api.crds import crds
 from tgp.api.resource import GPU_REQUEST
-from tgp.app.embedded.rehearsal import Rehearsal
+from tgp.app.demo.simulation import DemoSimulation
+from tgp.interfaces.terminal.lines import SnapshotLines
 from tgp.sim.apiserver.tables import printer_for
-from tgp.surfaces.terminal.lines import Teller
 
 HOUSE = Path(__file__).parents[1]
 RECORDING = HOUSE / "docs" / "media" / "one-machine.txt"
@@ -31,10 +31,10 @@ KUBECTL_GAP = "   "
 class Visitor:
     """Somebody with a second terminal."""
 
-    def __init__(self, rehearsal: Rehearsal) -> None:
-        self._rehearsal = rehearsal
-        self._people = rehearsal.world.server.backstage
-        self._teller = Teller()
+    def __init__(self, simulation: DemoSimulation) -> None:
+        self._simulation = simulation
+        self._people = simulation.world.server.local_api
+        self._printer = SnapshotLines()
         self._manifest: dict[str, Any] = YAML(typ="safe", pure=True).load((HOUSE / MANIFEST).read_text("utf-8"))
         self.name: str = self._manifest["metadata"]["name"]
         self._where: str = self._manifest["metadata"]["namespace"]
@@ -55,8 +55,8 @@ class Visitor:
     def passes(self, minutes: float, until: str = "") -> Iterator[str]:
         """What the view tells about it meanwhile."""
         for _ in range(int(minutes / STEP)):
-            self._rehearsal.run(minutes=STEP)
-            told = self._teller.tell(self._rehearsal.scene("tgp demo", KUBECTL))
+            self._simulation.run(minutes=STEP)
+            told = self._printer.lines(self._simulation.snapshot("tgp demo", KUBECTL))
             yield from (line for line in told if self.name in line)
             if until and self.phase() == until:
                 return
@@ -69,7 +69,7 @@ class Visitor:
         printer = printer_for(GPU_REQUEST.group, GPU_REQUEST.kind, printer_columns())
         shown = [number for number, column in enumerate(printer.columns) if not column.priority]
         titles = [printer.columns[number].name.upper() for number in shown]
-        cells = printer.cells(found, self._rehearsal.scene("tgp demo", KUBECTL).now)
+        cells = printer.cells(found, self._simulation.snapshot("tgp demo", KUBECTL).now)
         row = [str(cells[number] if cells[number] is not None else "") for number in shown]
         widths = [max(len(title), len(cell)) for title, cell in zip(titles, row, strict=True)]
         return [
@@ -85,8 +85,8 @@ def printer_columns() -> list[dict[str, Any]]:
 
 
 def recorded() -> list[str]:
-    with Rehearsal() as rehearsal:
-        visitor = Visitor(rehearsal)
+    with DemoSimulation() as simulation:
+        visitor = Visitor(simulation)
         list(visitor.passes(BEGINS_AT))
         lines = [
             "# `make run` is on in another terminal. Its lines, as `tgp demo --lines` writes them, are indented.",

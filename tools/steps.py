@@ -17,6 +17,7 @@ class Step:
     command: tuple[str, ...]
     loud: bool = False  # its own output is the show: not captured
     waits: bool = False  # for real time to pass, mostly: it leaves the cores to others
+    after: str = ""  # the name of a step that must have ended, however it ended
 
 
 def tool(name: str) -> str:
@@ -27,6 +28,7 @@ FORMAT = Step("format", (tool("ruff"), "format", "--check", "--quiet", "."))
 LINT = Step("lint", (tool("ruff"), "check", "--quiet", "."))
 TYPES = Step("types", (tool("mypy"), "--no-error-summary"))
 IMPORTS = Step("imports", (tool("lint-imports"), "--no-cache"))
+COLLECTION = Step("collection", (sys.executable, "-m", "pytest", "--collect-only", "-qq", "tests"))
 STATIC = (FORMAT, LINT, TYPES, IMPORTS)
 
 

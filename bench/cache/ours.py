@@ -17,16 +17,16 @@ from pathlib import Path
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.client import HttpClient
-from tgp.adapters.kube.controller import Controller, Source
+from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.adapters.kube.index import by_label, by_namespace, by_node, by_phase
-from tgp.adapters.kube.list import Subject
+from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import pods
 from tgp.adapters.kube.reflector import Reflector
-from tgp.adapters.kube.runtime import House, Runtime
+from tgp.adapters.kube.runtime import Runtime, RuntimeDeps
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import POD
 from tgp.core.model.facts import Fact
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 
 LABEL = "app.kubernetes.io/name"
@@ -41,7 +41,7 @@ class Looker:
         self.turns = 0
         self.found = 0
 
-    async def reconcile(self, key: Key) -> datetime | None:
+    async def reconcile(self, key: ObjectKey) -> datetime | None:
         self.turns += 1
         if self._store.get(key) is not None:
             self.found += 1
@@ -67,11 +67,11 @@ async def measure(url: str, *, streaming: bool) -> None:
             changes += 1
 
     looker = Looker(store)
-    reflector = Reflector(http, Subject(pods()), store, entropy, Quiet(), streaming=streaming)
-    controller = Controller("pods", looker, (Source(store),), workers=1)
-    runtime = Runtime([reflector], [controller], House(clock, entropy, Quiet()))
+    reflector = Reflector(http, ListTarget(pods()), store, entropy, Quiet(), streaming=streaming)
+    controller = Controller("pods", looker, (WatchSource(store),), workers=1)
+    runtime = Runtime([reflector], [controller], RuntimeDeps(clock, entropy, Quiet()))
     store.subscribe(count)
-    queue = runtime.lanes[0].queue
+    queue = runtime.loops[0].queue
 
     began = Phase()
     running = asyncio.create_task(runtime.run(_leading(), settled=_freeze))

@@ -9,9 +9,9 @@ import msgspec
 
 from tgp.core.model.gpus import Gpu, catalogue
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
+from tgp.core.model.offer_query import OfferQuery
 from tgp.core.model.prices import MICRO
 from tgp.core.model.regions import atlas, country_of, region_of
-from tgp.core.model.wish import Wish
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 SEED = 20261116
@@ -27,7 +27,7 @@ class Trade:
     share: float
     boot: tuple[BootMode, ...]
     spot: bool = False
-    hosts: bool = False  # a marketplace: each offer is one machine of somebody
+    hosts: bool = False  # a marketplace: each offer is one machine of a third party
 
 
 TRADES = (
@@ -43,7 +43,7 @@ TRADES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class BenchListing:
     """A listing, as the book reads it."""
 
     offers: tuple[Offer, ...]
@@ -51,7 +51,7 @@ class Told:
     priced_on: str = ""
 
 
-def listings(count: int, seed: int = SEED) -> Iterator[tuple[str, Told]]:
+def listings(count: int, seed: int = SEED) -> Iterator[tuple[str, BenchListing]]:
     """Each provider's listing in turn; every text is its own, as it is when it was read from an answer."""
     luck = random.Random(seed)
     gpus = tuple(catalogue().gpus.values())
@@ -59,7 +59,7 @@ def listings(count: int, seed: int = SEED) -> Iterator[tuple[str, Told]]:
         places = _places(trade, luck)
         made = [_offer(trade, number, gpus, places, luck) for number in range(round(count * trade.share))]
         read = msgspec.json.decode(msgspec.json.encode(made), type=tuple[Offer, ...])
-        yield trade.name, Told(read)
+        yield trade.name, BenchListing(read)
 
 
 def _places(trade: Trade, luck: random.Random) -> tuple[str, ...]:
@@ -99,12 +99,12 @@ def _offer(trade: Trade, number: int, gpus: tuple[Gpu, ...], places: tuple[str, 
     )
 
 
-def wishes(count: int, seed: int = SEED) -> list[Wish]:
+def queries(count: int, seed: int = SEED) -> list[OfferQuery]:
     """Questions both sides can be asked: gpuhunt knows no boot modes, trust or regions by our names."""
     luck = random.Random(seed + 1)
     asked = ("A100", "H100", "RTX4090", "L40S", "A100-80GB", "RTX3090", "H200", "V100", "A6000", "B200")
     return [
-        Wish(
+        OfferQuery(
             models=tuple(luck.sample(asked, luck.choice((1, 1, 2, 3)))),
             gpu_count=luck.choice((1, 1, 2, 4, 8)),
             min_gpu_memory_gib=luck.choice((0, 0, 24, 40)),

@@ -1,7 +1,7 @@
 """Run in gpuhunt's own environment: the same offers in its types, the same questions to its own code, timed.
 
 python peer.py <file of items and questions>. Both of its ways are taken: its whole `Catalog.query`, and its bare filter
-and a sort by price; whoever compares takes the faster one.
+and a sort by price; the comparison uses the faster one.
 """
 
 import json

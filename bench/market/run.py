@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.market.offers import NOW, SEED, listings, wishes
-from tgp.core.model.book import PriceBook, Row
-from tgp.core.model.gpus import get, members
+from bench.market.offers import NOW, SEED, listings, queries
+from tgp.core.market.ranking import rank
+from tgp.core.model.gpus import family_members, get
 from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.offer_query import OfferQuery
+from tgp.core.model.price_book import OfferRow, PriceBook
 from tgp.core.model.prices import MICRO
-from tgp.core.model.wish import Wish
-from tgp.core.rules.ranking import rank
 from tools.clients import client_environment
 from tools.toolbox.trouble import ToolboxError
 
@@ -60,7 +60,7 @@ def _measure(count: int, rounds: int, seed: int) -> None:
     book = PriceBook()
     for source, listing in listings(count, seed):
         book = book.with_listing(source, listing, NOW)
-    questions = wishes(QUESTIONS, seed)
+    questions = queries(QUESTIONS, seed)
     ours, answers = _ask_book(book, questions, rounds)
     theirs = _ask_peer(book, questions, rounds)
     again, _ = _ask_book(book, questions, rounds)  # before and after: a busy neighbour slows both sides
@@ -93,24 +93,26 @@ def _told(command: list[str]) -> dict[str, Any]:
     return told
 
 
-def _ask_book(book: PriceBook, questions: list[Wish], rounds: int) -> tuple[list[list[float]], list[list[Row]]]:
+def _ask_book(
+    book: PriceBook, questions: list[OfferQuery], rounds: int
+) -> tuple[list[list[float]], list[list[OfferRow]]]:
     times, answers = [], []
-    for wish in questions:
+    for query in questions:
         lengths, found = [], []
         for _ in range(rounds):
             began = time.perf_counter()
-            found = list(rank(book, wish, NOW))
+            found = list(rank(book, query, NOW))
             lengths.append(time.perf_counter() - began)
         times.append(lengths)
         answers.append(found)
     return times, answers
 
 
-def _ask_peer(book: PriceBook, questions: list[Wish], rounds: int) -> dict[str, Any]:
+def _ask_peer(book: PriceBook, questions: list[OfferQuery], rounds: int) -> dict[str, Any]:
     python = client_environment("gpuhunt", REQUIREMENT) / "bin" / "python"
     asked = {
         "items": [_item(offer) for offer in book.offers if offer.stock is not Stock.NONE],  # it knows no sold-out ones
-        "questions": [_query(wish) for wish in questions],
+        "questions": [_query(query) for query in questions],
         "rounds": rounds,
     }
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -140,23 +142,23 @@ def _item(offer: Offer) -> dict[str, Any]:
     }
 
 
-def _query(wish: Wish) -> dict[str, Any]:
+def _query(query: OfferQuery) -> dict[str, Any]:
     """The same question in its words."""
-    query: dict[str, Any] = {
-        "gpu_name": [model for name in wish.models for model in members(name)],
-        "min_gpu_count": wish.gpu_count,
-        "max_gpu_count": wish.gpu_count,
-        "min_gpu_memory": wish.min_gpu_memory_gib,
-        "min_cpu": wish.min_vcpus,
-        "min_memory": wish.min_memory_gib,
+    asked: dict[str, Any] = {
+        "gpu_name": [model for name in query.models for model in family_members(name)],
+        "min_gpu_count": query.gpu_count,
+        "max_gpu_count": query.gpu_count,
+        "min_gpu_memory": query.min_gpu_memory_gib,
+        "min_cpu": query.min_vcpus,
+        "min_memory": query.min_memory_gib,
         "spot": False,
     }
-    if wish.max_hourly_microusd is not None:
-        query["max_price"] = wish.max_hourly_microusd / MICRO
-    return query | ({"cpu_arch": "x86"} if wish.arch else {})
+    if query.max_hourly_microusd is not None:
+        asked["max_price"] = query.max_hourly_microusd / MICRO
+    return asked | ({"cpu_arch": "x86"} if query.arch else {})
 
 
-def _compare(ours: list[list[Row]], theirs: list[list[str]]) -> None:
+def _compare(ours: list[list[OfferRow]], theirs: list[list[str]]) -> None:
     """The same offers; ours in order of price, which equals theirs but for ties."""
     for number, (mine, its) in enumerate(zip(ours, theirs, strict=True)):
         keys = [row.offer.key for row in mine]

@@ -12,7 +12,7 @@ import tracemalloc
 from pathlib import Path
 
 from bench.market.offers import NOW, listings
-from tgp.core.model.book import PriceBook
+from tgp.core.model.price_book import PriceBook
 
 
 def main(count: int, seed: int, how: str) -> None:

@@ -14,7 +14,7 @@ WAIT_S = 10.0
 
 def main(role: str, address: str, port: str, amount: str) -> None:
     """One of the four roles; `amount` is in seconds for pouring, and a number of rounds for throwing."""
-    {"drain": drain, "pour": pour, "return": give_back, "throw": throw}[role]((address, int(port)), float(amount))
+    {"drain": drain, "pour": pour, "return": terminate, "throw": throw}[role]((address, int(port)), float(amount))
 
 
 def drain(place: tuple[str, int], _amount: float) -> None:
@@ -37,7 +37,7 @@ def pour(place: tuple[str, int], seconds: float) -> None:
                 sent += os.sendfile(line.fileno(), pages, sent, CHUNK - sent)
 
 
-def give_back(place: tuple[str, int], _amount: float) -> None:
+def terminate(place: tuple[str, int], _amount: float) -> None:
     with _accepted(place) as line:
         while ball := line.recv(64):
             line.sendall(ball)

@@ -1,4 +1,4 @@
-"""Whether money is ever lost: machines rented and given back for thousands of hours while everything breaks."""
+"""Whether money is ever lost: machines launched and terminated for thousands of hours under faults."""
 
 from bench.safety.run import main
 

@@ -1,4 +1,4 @@
-"""What people want, drawn by seed alone: the same wishes at the same moments whether or not anything breaks."""
+"""The users' requests, drawn by seed alone: the same requests at the same moments with and without faults."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ LIVES = (0.6, 1.3)  # of the mean, that a machine is wanted for
 GPUS = ("RTX4090", "T4", "L4")
 GIVEN_UP = 0.25  # of the requests are deleted while their machine is in use; the others end by themselves first
 USED, START = (0.4, 0.9), 240  # of its life such a machine is used for, besides the seconds that a start takes
-PATIENCE = 6 * 60  # seconds beyond its life after which somebody clears a request away
+PATIENCE = 6 * 60  # seconds beyond its lifetime after which a user deletes a request
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Demand:
     name: str
     at: float  # seconds from the beginning
     until: float  # it is deleted then
@@ -24,7 +24,7 @@ class Wish:
 
 
 def market_of(seed: int) -> int:
-    """Storms over one market share its wishes, its prices and its fair-weather bill."""
+    """Runs with faults over one market share its requests, its prices and its bill without faults."""
     return seed % MARKETS
 
 
@@ -32,19 +32,19 @@ def places(seed: int) -> int:
     return Random(f"{market_of(seed)}/places").randint(*PLACES)
 
 
-def wishes(seed: int, seconds: float) -> Iterator[Wish]:
+def demands(seed: int, seconds: float) -> Iterator[Demand]:
     """In the order of their beginnings, all of which lie within `seconds`."""
-    found = [wish for place in range(places(seed)) for wish in _of_place(seed, place, seconds)]
-    return iter(sorted(found, key=lambda wish: (wish.at, wish.name)))
+    found = [demand for place in range(places(seed)) for demand in _of_place(seed, place, seconds)]
+    return iter(sorted(found, key=lambda demand: (demand.at, demand.name)))
 
 
-def _of_place(seed: int, place: int, seconds: float) -> Iterator[Wish]:
+def _of_place(seed: int, place: int, seconds: float) -> Iterator[Demand]:
     luck = Random(f"{market_of(seed)}/place/{place}")
     at, number, usual = luck.uniform(0, 300), 0, _usual_life(places(seed))
     while at < seconds:
         life = round(usual * luck.uniform(*LIVES))
         lasts = luck.uniform(*USED) * life + START if luck.random() < GIVEN_UP else life + PATIENCE
-        yield Wish(f"want-{place}-{number}", at, at + lasts, life, luck.choice(GPUS))
+        yield Demand(f"want-{place}-{number}", at, at + lasts, life, luck.choice(GPUS))
         at, number = at + lasts + 1.0, number + 1
 
 

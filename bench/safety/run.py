@@ -10,16 +10,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from bench.safety.demand import market_of
-from bench.safety.lean import lean_stage
-from bench.safety.stage import Stage, incidents, lies, people, stage
+from bench.safety.environment import SafetyEnv, incidents, lies, people, safety_env
+from bench.safety.lean import fast_env
 from tgp.sim.checkers.objects import loose_ends
-from tgp.sim.checkers.witness import Violation
+from tgp.sim.checkers.recorder import Violation
 from tgp.sim.world import WentWrong
 
 HOURS = 200
-PER_WORLD = 25  # hours of storm in one world: long enough for leaders, prices and marks to grow old
+PER_WORLD = 25  # hours with faults in one world: long enough for leaders, prices and marks to grow old
 WHOLE_PER_WORLD = 10  # the same, of the whole program: it takes fifteen times as long
-CALM = 1.0  # hours of fair weather after it: then nothing may be left
+CALM = 1.0  # hours without faults after it: then nothing may be left
 WORKERS = 2
 WANTED_ORPHAN_S, WANTED_WASTE = 300.0, 0.03
 PROGRESS_EVERY = 15.0  # seconds
@@ -33,11 +33,11 @@ class Plan:
 
     seed: int
     hours: float
-    whole: bool = False  # the whole program, over the pretend network; else its controllers straight on their ports
+    whole: bool = False  # the whole program, over the simulated network; else its controllers straight on their ports
 
     @property
     def market(self) -> "Plan":
-        """The same wishes in fair weather: equal for all storms over one market."""
+        """The same requests without faults: equal for all runs over one market."""
         return replace(self, seed=market_of(self.seed))
 
     @property
@@ -47,7 +47,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Fair:
-    """What the wishes of a market cost where nothing breaks: lived through once, for all storms over it."""
+    """What the requests of a market cost without faults: simulated once, for all runs over it."""
 
     paid_s: float
     cpu_s: float
@@ -67,12 +67,12 @@ class Verdict:
     paid_s: float = 0.0
     cpu_s: float = 0.0
     fair: Fair = UNKNOWN
-    trouble: str = ""  # empty: every promise was kept
+    failure: str = ""  # empty: every invariant held
 
 
 def main(options: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench safety", description=__doc__)
-    parser.add_argument("--hours", type=float, default=HOURS, help=f"of storm, simulated (default: {HOURS})")
+    parser.add_argument("--hours", type=float, default=HOURS, help=f"with faults, simulated (default: {HOURS})")
     parser.add_argument("--seed", type=int, default=1, help="of the first world; the others count on (default: 1)")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default: {WORKERS})")
     parser.add_argument("--whole", action="store_true", help="the whole program over the pretend network; far slower")
@@ -82,9 +82,9 @@ def main(options: list[str]) -> int:
     verdicts = []
     for verdict in _verdicts(plans, asked.workers):
         verdicts.append(verdict)
-        if verdict.trouble:
-            print(f"{verdict.trouble}\nagain: {verdict.plan.command}", flush=True)
-        progress.tell(verdict)
+        if verdict.failure:
+            print(f"{verdict.failure}\nagain: {verdict.plan.command}", flush=True)
+        progress.report(verdict)
     return _report(sorted(verdicts, key=lambda one: one.plan.seed), progress.took)
 
 
@@ -96,7 +96,7 @@ def _plans(seed: int, hours: float, *, whole: bool) -> Iterator[Plan]:
 
 
 def _verdicts(plans: list[Plan], workers: int) -> Iterator[Verdict]:
-    """Each storm beside its market in fair weather."""
+    """Each run with faults beside its market without."""
     markets = dict.fromkeys(plan.market for plan in plans)
     if workers == 1:  # in this very process, for profilers and debuggers
         lived = {market: fair_world(market) for market in markets}
@@ -117,32 +117,32 @@ class _Progress:
     def __init__(self, hours: float) -> None:
         self._hours = hours
         self._began = self._told = time.perf_counter()
-        self._done, self._launches, self._troubles = 0.0, 0, 0
+        self._done, self._launches, self._failures = 0.0, 0, 0
 
     @property
     def took(self) -> float:
         return time.perf_counter() - self._began
 
-    def tell(self, verdict: Verdict) -> None:
+    def report(self, verdict: Verdict) -> None:
         self._done += verdict.plan.hours
         self._launches += verdict.launches
-        self._troubles += bool(verdict.trouble)
+        self._failures += bool(verdict.failure)
         if time.perf_counter() - self._told > PROGRESS_EVERY:
             self._told = time.perf_counter()
             left = self.took / self._done * (self._hours - self._done)
-            said = f"{self._done:g} of {self._hours:g} hours, {self._launches} launches, {self._troubles} troubles"
+            said = f"{self._done:g} of {self._hours:g} hours, {self._launches} launches, {self._failures} failures"
             print(f"{said}; about {left:.0f} s to go", file=sys.stderr, flush=True)
 
 
 def run_world(plan: Plan) -> Verdict:
-    """One seed: the storm and the calm after it."""
+    """One seed: the hours with faults and the hour without after it."""
     cpu = time.process_time()
-    with _stage(plan, faulty=True) as here:
-        trouble = ""
+    with _env(plan, faulty=True) as here:
+        failure = ""
         try:
             _live(here, plan, faulty=True)
         except (Violation, WentWrong, AssertionError) as error:
-            trouble = str(error) or repr(error)
+            failure = str(error) or repr(error)
         return Verdict(
             plan,
             launches=here.orders.orders,
@@ -150,24 +150,24 @@ def run_world(plan: Plan) -> Verdict:
             orphan_s=here.orphans.oldest,
             paid_s=here.paid_seconds(),
             cpu_s=time.process_time() - cpu,
-            trouble=trouble,
+            failure=failure,
         )
 
 
 def fair_world(plan: Plan) -> Fair:
-    """The same wishes in fair weather, and one replica: where nothing breaks, nobody takes over."""
+    """The same requests without faults, and one replica: no failover happens."""
     cpu = time.process_time()
-    with _stage(plan, faulty=False) as here:
+    with _env(plan, faulty=False) as here:
         _live(here, plan, faulty=False)
         return Fair(here.paid_seconds(), time.process_time() - cpu)
 
 
-def _stage(plan: Plan, *, faulty: bool) -> AbstractContextManager[Stage]:
-    build = stage if plan.whole else lean_stage
+def _env(plan: Plan, *, faulty: bool) -> AbstractContextManager[SafetyEnv]:
+    build = safety_env if plan.whole else fast_env
     return build(plan.seed, faulty=faulty, replicas=REPLICAS if faulty else REPLICAS[:1])
 
 
-def _live(here: Stage, plan: Plan, *, faulty: bool) -> None:
+def _live(here: SafetyEnv, plan: Plan, *, faulty: bool) -> None:
     people(here, plan.seed, plan.hours * 3600, meddle=faulty)
     if faulty:
         incidents(here, plan.seed, plan.hours * 3600)
@@ -175,13 +175,13 @@ def _live(here: Stage, plan: Plan, *, faulty: bool) -> None:
     here.world.run(hours=plan.hours)
     here.calm()
     here.world.run(hours=CALM)
-    left = [*loose_ends(here.witness), *(f"{one.name} is still on the bill" for one in here.machines() if one.alive)]
+    left = [*loose_ends(here.recorder), *(f"{one.name} is still on the bill" for one in here.machines() if one.alive)]
     assert not left, "\n".join(left)
 
 
 def _report(verdicts: list[Verdict], took: float) -> int:
-    good = [one for one in verdicts if not one.trouble]  # a world that broke off has no bill to compare
-    lines = [line for one in verdicts for line in one.trouble.splitlines()]
+    good = [one for one in verdicts if not one.failure]  # a world that broke off has no bill to compare
+    lines = [line for one in verdicts for line in one.failure.splitlines()]
     duplicates = sum(line.startswith(DUPLICATES) for line in lines)
     overruns = sum(line.startswith(OVERRUNS) for line in lines)
     hours = sum(one.plan.hours for one in verdicts)
@@ -190,7 +190,7 @@ def _report(verdicts: list[Verdict], took: float) -> int:
     orphan = max((one.orphan_s for one in verdicts), default=0.0)
     lived = {one.plan.market: one.fair.cpu_s for one in verdicts}
     cpu = sum(one.cpu_s for one in verdicts) + sum(lived.values())
-    print(f"{len(verdicts)} worlds, {len(verdicts) - len(good)} of them with troubles")
+    print(f"{len(verdicts)} worlds, {len(verdicts) - len(good)} of them with failures")
     print(
         f"{took:.0f} s, {cpu:.0f} s of CPU: {hours / took:.2f} simulated hours a second, {hours / cpu:.2f} a CPU second"
     )

@@ -1,4 +1,4 @@
-"""Somebody at a terminal, in a world whose machines boot Talos and join by a tailnet."""
+"""A user at a terminal, in a world whose machines boot Talos and join by a tailnet."""
 
 import asyncio
 import json
@@ -9,18 +9,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.sim.an_operator import NAMESPACE_NAME
+from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.adapters.kube.client import KubeCluster
+from tgp.adapters.mesh.registry import AllMeshes
 from tgp.api.resource import NAMESPACE
-from tgp.app.clouds import AllClouds, facts_of
-from tgp.app.house import NoWay
+from tgp.app.cli_context import NotConnected
 from tgp.app.main import tgp
-from tgp.app.meshes import AllMeshes
-from tgp.app.premises import Premises
-from tgp.app.talos_desk import TalosDesk
 from tgp.core.model.identity import cluster_id
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import Call, Http, Reply
-from tgp.sim.clouds.dialling import Dialler
+from tgp.services.cluster import ClusterService
+from tgp.services.talos import TalosService
+from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import KUBERNETES, World
 
@@ -53,7 +53,7 @@ def refusal(status: int, message: str) -> Reply:
 
 
 class Person:
-    """Stands where the hall would."""
+    """The services of the command line, on the simulated network."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -61,11 +61,11 @@ class Person:
         self.forbidden = ""  # a part of a path that may not be read
 
     @asynccontextmanager
-    async def premises(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[Premises]:
+    async def cluster(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[ClusterService]:
         clock, entropy, http = self.world.clock, SeededEntropy(self.world.seed, "person"), self._http()
         cluster, dial = KubeCluster(http, entropy), Dialler(self.world.network, self.world.clock)
-        kube_system = self.world.api.backstage.get(NAMESPACE, "", "kube-system")
-        yield Premises(
+        kube_system = self.world.api.local_api.get(NAMESPACE, "", "kube-system")
+        yield ClusterService(
             http,
             cluster,
             clock,
@@ -79,12 +79,12 @@ class Person:
     facts = staticmethod(facts_of)
 
     @asynccontextmanager
-    async def talos(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[TalosDesk]:
+    async def talos(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[TalosService]:
         http = self._http()
         try:
-            yield TalosDesk(http, KubeCluster(http, SeededEntropy(1, "person")), namespace or NAMESPACE_NAME)
+            yield TalosService(http, KubeCluster(http, SeededEntropy(1, "person")), namespace or NAMESPACE_NAME)
         except ClusterError as error:
-            raise NoWay(str(error)) from error
+            raise NotConnected(str(error)) from error
 
     def _http(self) -> Http:
         return Kubelets(self.world.visitor(KUBERNETES), self.kubelet, self.forbidden)
@@ -93,7 +93,7 @@ class Person:
         """`typed`: answers to questions, on a terminal; `given`: standard input, without one."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(asyncio, "run", self.world.until)
-            patch.setattr("tgp.app.house.House", lambda _world: self)
-            patch.setattr("tgp.surfaces.cli.confirming.interactive", lambda: bool(typed))
+            patch.setattr("tgp.app.cli_context.CliContext", lambda _world: self)
+            patch.setattr("tgp.interfaces.cli.confirm.interactive", lambda: bool(typed))
             patch.setenv("COLUMNS", "160")
             return CliRunner().invoke(tgp, words, input=typed or given)

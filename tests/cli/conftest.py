@@ -1,13 +1,13 @@
-"""What several files of this folder stand on."""
+"""Fixtures that several files of this folder share."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.money_world import Town, a_town
+from tests.cli.money_world import MoneyWorld, a_money_world
 
 
 @pytest.fixture
-def town() -> Iterator[Town]:
-    with a_town() as found:
+def money() -> Iterator[MoneyWorld]:
+    with a_money_world() as found:
         yield found

@@ -1,4 +1,4 @@
-"""Requests at moments of their lives, as the API server would hold them; and a hall that hands them out."""
+"""Requests at moments of their lives, as the API server would hold them; and a services that hands them out."""
 
 import io
 import json
@@ -12,13 +12,13 @@ from rich.console import Console, RenderableType
 
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.api.crds import crds
-from tgp.api.decoding import Unreadable, decode
+from tgp.api.decoding import UnreadableObject, decode
 from tgp.api.request import GPURequest
 from tgp.api.values import rfc3339
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
 from tgp.ports.cluster import NotFound
-from tgp.surfaces.cli.watch_view import Look
+from tgp.services.request_documents import Look
 
 START = datetime(2026, 11, 16, 14, 2, 10, tzinfo=UTC)
 OFFER = {
@@ -72,7 +72,7 @@ def document(
 
 def a_request(**more: Any) -> GPURequest:
     read = decode(GPURequest, document(**more))
-    assert not isinstance(read, Unreadable), read.why
+    assert not isinstance(read, UnreadableObject), read.why
     return read
 
 
@@ -84,7 +84,7 @@ WAITING = a_request(
             "Launched",
             "False",
             "NoOfferFits",
-            "none of 9 offers fits: 9 too dear; 1x L40S at $1.67/h from vultr: 17 cents above maxHourlyPrice",
+            "none of 9 offers fits: 9 too expensive; 1x L40S at $1.67/h from vultr: 17 cents above maxHourlyPrice",
             at=1,
         ),
     ),
@@ -116,7 +116,7 @@ GOING = a_request(
     readyAt=rfc3339(after(160)),
     conditions=(
         *UP,
-        condition("Terminating", reason="Idle", message="no pod has used its GPUs since 15:00:00Z", at=5400),
+        condition("Terminating", reason="Idle", message="No pod has used the GPUs since 15:00:00Z", at=5400),
         condition("Drained", "False", "Draining", "waits for 2 pods until 16:32:10Z", at=5400),
     ),
     **ALIVE,
@@ -129,12 +129,12 @@ FINISHED = a_request(
     attempts=[RETURNED],
     spent="1.83",
     readyAt=rfc3339(after(160)),
-    conditions=(condition("Ended", reason="Idle", message="no pod has used its GPUs since 15:00:00Z", at=5500),),
+    conditions=(condition("Ended", reason="Idle", message="No pod has used the GPUs since 15:00:00Z", at=5500),),
 )
 FAILED = a_request(
     phase="Failed",
     attempts=[attempt(n, outcome="Refused", endedAt=rfc3339(after(n)), message=f"no {n}") for n in (1, 2)],
-    conditions=(condition("Ended", reason="TooManyFailures", message="5 launches failed; the last: no 2", at=60),),
+    conditions=(condition("Ended", reason="TooManyFailures", message="5 launches failed. Last error: no 2", at=60),),
 )
 
 
@@ -144,20 +144,20 @@ def drawn(renderable: RenderableType, width: int = 100) -> str:
     return out.getvalue()
 
 
-class Hall:
+class FakeServices:
     """Hands out looks that were written down before; none of them is waited for."""
 
     def __init__(self, *looks: Look, stays: bool = False) -> None:
         self.looks = looks
-        self.asked: list[Key] = []
+        self.asked: list[ObjectKey] = []
         self._stays = stays
 
     @asynccontextmanager
-    async def requests(self, kubeconfig: str, context: str) -> AsyncIterator["Hall"]:
+    async def requests(self, kubeconfig: str, context: str) -> AsyncIterator["FakeServices"]:
         del kubeconfig, context
         yield self
 
-    async def follow(self, key: Key) -> AsyncGenerator[Look, None]:
+    async def follow(self, key: ObjectKey) -> AsyncGenerator[Look, None]:
         self.asked.append(key)
         if not self.looks:
             raise NotFound(f"there is no request {key}")

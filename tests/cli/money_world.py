@@ -1,4 +1,4 @@
-"""A cluster in memory with machines at pretend providers, and somebody at a terminal who looks after the money."""
+"""A cluster in memory with machines at simulated providers, and the commands that a user runs on it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -9,73 +9,73 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, furnish, open_market
+from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.kube.client import KubeCluster
 from tgp.api.decoding import decode
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
 from tgp.api.values import rfc3339, usd
-from tgp.app.clouds import AllClouds
 from tgp.app.main import tgp
-from tgp.app.premises import Premises
+from tgp.core.market.sources import sources_of
+from tgp.core.model.account_access import access_of
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.cloud_account import TABLE, account_of, line_of
 from tgp.core.model.identity import cluster_id
-from tgp.core.model.till import till_of
 from tgp.core.model.token import plain_uid, token_for
-from tgp.core.rules.sources import sources_of
-from tgp.sim.clouds.dialling import Dialler
-from tgp.sim.clouds.fleet import Wanted
-from tgp.sim.clouds.machine import Machine
+from tgp.services.cluster import ClusterService
+from tgp.sim.clouds.fleet import WantedMachine
+from tgp.sim.clouds.http_factory import Dialler
+from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import KUBERNETES, World
 
 CONTEXT = "cellar"
-NOBODYS_UID = "0" * 31 + "7"
+ORPHAN_UID = "0" * 31 + "7"
 SHELF_TYPE = "rtx4090.1"
 
 
-class Hall:
-    """Stands where the hall would: hands out premises on the pretend network."""
+class WorldServices:
+    """The services of the command line, on the simulated network."""
 
     def __init__(self, world: World) -> None:
         self.world = world
-        kube_system = world.api.backstage.get(NAMESPACE, "", "kube-system")
-        self.cluster = cluster_id(kube_system["metadata"]["uid"])
+        kube_system = world.api.local_api.get(NAMESPACE, "", "kube-system")
+        self.identity = cluster_id(kube_system["metadata"]["uid"])
 
     @asynccontextmanager
-    async def premises(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[Premises]:
+    async def cluster(self, _kubeconfig: str, _context: str, namespace: str) -> AsyncIterator[ClusterService]:
         http = self.world.visitor(KUBERNETES)
         entropy = SeededEntropy(self.world.seed, "person")
         clock = self.world.clock
         clouds = AllClouds(Dialler(self.world.network, clock), clock, entropy, self.world.resolver)
-        yield Premises(
+        yield ClusterService(
             http,
             KubeCluster(http, entropy),
             clock,
             clouds,
             namespace=namespace or NAMESPACE_NAME,
             context=CONTEXT,
-            identity=self.cluster,
+            identity=self.identity,
         )
 
     def tgp(self, *words: str, typed: str = "") -> Result:
         """As a person would, who answers `typed`; time passes as it must."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(asyncio, "run", self.world.until)
-            patch.setattr("tgp.app.house.House", lambda _world: self)
-            patch.setattr("tgp.surfaces.cli.confirming.interactive", lambda: bool(typed))
-            patch.setattr("tgp.surfaces.cli.doctor.interactive", lambda: bool(typed))
-            patch.setattr("tgp.surfaces.cli.down.interactive", lambda: bool(typed))
+            patch.setattr("tgp.app.cli_context.CliContext", lambda _world: self)
+            patch.setattr("tgp.interfaces.cli.confirm.interactive", lambda: bool(typed))
+            patch.setattr("tgp.interfaces.cli.doctor.interactive", lambda: bool(typed))
+            patch.setattr("tgp.interfaces.cli.down.interactive", lambda: bool(typed))
             patch.setenv("COLUMNS", "160")
             return CliRunner().invoke(tgp, words, input=typed)
 
     def hold_text(self) -> str | None:
-        found = self.world.api.backstage.get(NAMESPACE, "", NAMESPACE_NAME)
+        found = self.world.api.local_api.get(NAMESPACE, "", NAMESPACE_NAME)
         return found["metadata"].get("annotations", {}).get("tgp.io/hold")
 
 
-class Town(Hall):
+class MoneyWorld(WorldServices):
     """A cluster without an operator, with whatever a test says was bought."""
 
     def __init__(self, world: World) -> None:
@@ -97,30 +97,30 @@ class Town(Hall):
 
     def account(self, identity: str = "", provider: str = "simulated") -> str:
         """The id of a line in the operator's table of accounts, as it was written when that class bought there."""
-        found = self.world.api.backstage.get(GPU_NODE_CLASS, "", "box")
+        found = self.world.api.local_api.get(GPU_NODE_CLASS, "", "box")
         source = next(each for each in sources_of(decode(GPUNodeClass, found)).values() if each.provider == provider)
-        account = account_of(till_of(source), identity)
+        account = account_of(access_of(source), identity)
         line = {"data": {account.id: line_of(account)}}
-        self.world.api.backstage.merge_patch(CONFIG_MAP, NAMESPACE_NAME, TABLE, line)
+        self.world.api.local_api.merge_patch(CONFIG_MAP, NAMESPACE_NAME, TABLE, line)
         return account.id
 
-    def machine(self, token: str, provider: str = "simulated") -> Machine:
+    def machine(self, token: str, provider: str = "simulated") -> SimulatedMachine:
         fleet = self.simulators[provider].fleet
         tenant = next(iter(fleet.accounts))
-        shelf = next(
-            stand.shelf.id for stand in fleet.stands.values() if stand.stock > 0 and stand.shelf.gpu_count == 1
+        product = next(
+            stand.product.id for stand in fleet.stands.values() if stand.stock > 0 and stand.product.gpu_count == 1
         )
-        machine = fleet.rent(tenant, Wanted(shelf, token))
+        machine = fleet.rent(tenant, WantedMachine(product, token))
         self.world.run(seconds=10)  # listed by then
         return machine
 
-    def orphan(self, attempt: int = 1) -> Machine:
-        return self.machine(token_for(self.cluster, NOBODYS_UID, attempt))
+    def orphan(self, attempt: int = 1) -> SimulatedMachine:
+        return self.machine(token_for(self.identity, ORPHAN_UID, attempt))
 
     def request(self, name: str = "train", *, machine: bool = True, labels: Any = None, **rest: Any) -> dict[str, Any]:
         """With a machine by its status, and at the provider."""
-        backstage = self.world.api.backstage
-        obj = backstage.create(
+        local_api = self.world.api.local_api
+        obj = local_api.create(
             GPU_REQUEST,
             {
                 "apiVersion": "tgp.io/v1",
@@ -137,8 +137,8 @@ class Town(Hall):
         uid = obj["metadata"]["uid"]
         if not machine:
             return obj
-        backstage.merge_patch(GPU_REQUEST, "default", name, {"metadata": {"annotations": {UID_ANNOTATION: uid}}})
-        token = token_for(self.cluster, uid, 1)
+        local_api.merge_patch(GPU_REQUEST, "default", name, {"metadata": {"annotations": {UID_ANNOTATION: uid}}})
+        token = token_for(self.identity, uid, 1)
         made = self.machine(token)
         status = {
             "phase": "Ready",
@@ -155,7 +155,7 @@ class Town(Hall):
                     "hourlyPrice": usd(made.rate_microusd),
                     "offer": {
                         "provider": "simulated",
-                        "instanceType": made.shelf.sku,
+                        "instanceType": made.product.sku,
                         "gpuType": "RTX4090",
                         "gpuCount": 1,
                         "hourlyPrice": usd(made.rate_microusd),
@@ -165,11 +165,11 @@ class Town(Hall):
             ],
             **rest,
         }
-        backstage.merge_patch(GPU_REQUEST, "default", name, {"status": status}, "status")
+        local_api.merge_patch(GPU_REQUEST, "default", name, {"status": status}, "status")
         return self.found(name)
 
     def found(self, name: str = "train") -> dict[str, Any] | None:
-        return self.world.api.backstage.get(GPU_REQUEST, "default", name)
+        return self.world.api.local_api.get(GPU_REQUEST, "default", name)
 
     def node(self, name: str, token: str, provider: str = "simulated") -> None:
         create(
@@ -179,15 +179,15 @@ class Town(Hall):
             spec={"providerID": f"tgp://{provider}/{token}"},
         )
         labels = {"tgp.io/provisioned": "true"}
-        self.world.api.backstage.merge_patch(NODE, "", name, {"metadata": {"labels": labels}})
+        self.world.api.local_api.merge_patch(NODE, "", name, {"metadata": {"labels": labels}})
 
     def nodes(self) -> set[str]:
-        return {obj["metadata"]["name"] for obj in self.world.api.backstage.objects(NODE)}
+        return {obj["metadata"]["name"] for obj in self.world.api.local_api.objects(NODE)}
 
     def spend(self, month: str, **lines: str) -> None:
         create(self.world, CONFIG_MAP, f"tgp-spend-{month}", NAMESPACE_NAME, data=lines)
         labels = {"tgp.io/spend": month}
-        self.world.api.backstage.merge_patch(
+        self.world.api.local_api.merge_patch(
             CONFIG_MAP, NAMESPACE_NAME, f"tgp-spend-{month}", {"metadata": {"labels": labels}}
         )
 
@@ -202,10 +202,10 @@ class Town(Hall):
         self._task = self.world.loop.create_task(self._operate())
 
     async def _operate(self) -> None:
-        backstage = self.world.api.backstage
+        local_api = self.world.api.local_api
         while True:
             await asyncio.sleep(5)
-            for obj in backstage.objects(GPU_REQUEST):
+            for obj in local_api.objects(GPU_REQUEST):
                 if "deletionTimestamp" in obj["metadata"]:
                     self._give_back(obj)
 
@@ -218,12 +218,12 @@ class Town(Hall):
             fleet.end(machine)
         if not mine:
             meta = obj["metadata"]
-            self.world.api.backstage.merge_patch(
+            self.world.api.local_api.merge_patch(
                 GPU_REQUEST, meta["namespace"], meta["name"], {"metadata": {"finalizers": None}}
             )
 
 
 @contextmanager
-def a_town(seed: int = 1) -> Iterator[Town]:
+def a_money_world(seed: int = 1) -> Iterator[MoneyWorld]:
     with World(seed) as world:
-        yield Town(world)
+        yield MoneyWorld(world)

@@ -8,11 +8,11 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from tests.cli.money_world import Town
-from tgp.core.model.spend import Entry, line_of
+from tests.cli.money_world import MoneyWorld
+from tgp.core.model.spend import SpendEntry, line_of
 
 
-def an_entry(**fields) -> Entry:
+def an_entry(**fields) -> SpendEntry:
     usual = {
         "uid": "u-1",
         "attempt": 1,
@@ -26,15 +26,15 @@ def an_entry(**fields) -> Entry:
         "ended": datetime.fromisoformat("2025-11-01T12:00:00Z"),
         "microusd": 24_000_001,
     }
-    return Entry(**{**usual, **fields})
+    return SpendEntry(**{**usual, **fields})
 
 
-def record(town: Town, month: str, *entries: Entry) -> None:
-    town.spend(month, **{entry.key: line_of(entry) for entry in entries})
+def record(money: MoneyWorld, month: str, *entries: SpendEntry) -> None:
+    money.spend(month, **{entry.key: line_of(entry) for entry in entries})
 
 
-def bill(town: Town, *words: str) -> dict:
-    result = town.tgp("cost", "-o", "json", *words)
+def bill(money: MoneyWorld, *words: str) -> dict:
+    result = money.tgp("cost", "-o", "json", *words)
     assert result.exit_code == 0, result.output
     return json.loads(result.output)
 
@@ -43,22 +43,22 @@ def by_group(document: dict) -> dict[str, float]:
     return {item["group"]: item["usd"] for item in document["items"]}
 
 
-def test_a_cluster_that_never_spent_anything_is_told_so(town):
-    result = town.tgp("cost")
+def test_a_cluster_that_never_spent_anything_is_told_so(money):
+    result = money.tgp("cost")
 
     assert result.exit_code == 0
-    assert "Nothing has been spent yet." in result.output
+    assert "No cost so far." in result.output
 
 
-def test_a_life_over_the_edge_of_a_month_counts_in_both_and_adds_up(town):
-    record(town, "2025-11", an_entry())
-    document = bill(town)
+def test_a_life_over_the_edge_of_a_month_counts_in_both_and_adds_up(money):
+    record(money, "2025-11", an_entry())
+    document = bill(money)
 
     assert by_group(document) == {"2025-10": 12.0, "2025-11": 12.000001}
     assert document["total"]["usd"] == 24.000001
     assert document["total"]["machines"] == 1
-    assert by_group(bill(town, "--month", "2025-11")) == {"vultr": 12.000001}
-    assert bill(town, "--month", "2025-12")["items"] == []
+    assert by_group(bill(money, "--month", "2025-11")) == {"vultr": 12.000001}
+    assert bill(money, "--month", "2025-12")["items"] == []
 
 
 @pytest.mark.parametrize(
@@ -71,49 +71,49 @@ def test_a_life_over_the_edge_of_a_month_counts_in_both_and_adds_up(town):
         ("gpu", {"L40S": 24.000001, "H100": 3.0}),
     ],
 )
-def test_the_same_money_by_whatever_is_asked(town, by, groups):
+def test_the_same_money_by_whatever_is_asked(money, by, groups):
     other = an_entry(uid="u-2", request="team-b/x", pool="", provider="gcp", gpu="H100", gpus=8, microusd=3_000_000)
-    record(town, "2025-11", an_entry(), other)
-    document = bill(town, "--by", by)
+    record(money, "2025-11", an_entry(), other)
+    document = bill(money, "--by", by)
 
     assert by_group(document) == groups
     assert document["total"]["usd"] == 27.000001
     assert document["total"]["gpuHours"] == 24 + 8 * 24
 
 
-def test_what_runs_still_is_an_estimate_and_marked(town):
-    town.request()
-    town.world.run(hours=2)
-    machine = next(iter(town.simulated.fleet.machines.values()))
-    document = bill(town)
+def test_what_runs_still_is_an_estimate_and_marked(money):
+    money.request()
+    money.world.run(hours=2)
+    machine = next(iter(money.simulated.fleet.machines.values()))
+    document = bill(money)
     total = document["total"]
-    result = town.tgp("cost")
+    result = money.tgp("cost")
 
     assert total["runningUsd"] == total["usd"]
     assert total["usd"] == pytest.approx(2 * machine.rate_microusd / 1_000_000, rel=0.01)
     assert document["usdPerHourNow"] == machine.rate_microusd / 1_000_000
-    assert "RUNNING is an estimate" in result.output
+    assert "RUNNING is the estimated cost" in result.output
 
 
-def test_a_machine_that_is_recorded_is_not_counted_again_by_its_request(town):
-    request = town.request()
+def test_a_machine_that_is_recorded_is_not_counted_again_by_its_request(money):
+    request = money.request()
     uid = request["metadata"]["uid"]
-    record(town, "2025-11", an_entry(uid=uid, microusd=5_000_000))
+    record(money, "2025-11", an_entry(uid=uid, microusd=5_000_000))
 
-    assert bill(town)["total"]["usd"] == 5.0
-
-
-def test_since_is_a_day_or_a_length(town):
-    record(town, "2025-11", an_entry())
-
-    assert bill(town, "--since", "2025-11-01")["total"]["usd"] == 12.000001
-    assert bill(town, "--since", "1h")["total"]["usd"] == 0
-    assert bill(town, "--since", "9999d")["total"]["usd"] == 24.000001
+    assert bill(money)["total"]["usd"] == 5.0
 
 
-def test_a_spreadsheet_gets_rows_and_no_formula(town):
-    record(town, "2025-11", an_entry(gpu="=1+1"))
-    rows = list(csv.reader(io.StringIO(town.tgp("cost", "--by", "gpu", "-o", "csv").output)))
+def test_since_is_a_day_or_a_length(money):
+    record(money, "2025-11", an_entry())
+
+    assert bill(money, "--since", "2025-11-01")["total"]["usd"] == 12.000001
+    assert bill(money, "--since", "1h")["total"]["usd"] == 0
+    assert bill(money, "--since", "9999d")["total"]["usd"] == 24.000001
+
+
+def test_a_spreadsheet_gets_rows_and_no_formula(money):
+    record(money, "2025-11", an_entry(gpu="=1+1"))
+    rows = list(csv.reader(io.StringIO(money.tgp("cost", "--by", "gpu", "-o", "csv").output)))
 
     assert rows == [
         ["gpu", "machines", "gpu_hours", "usd", "running_usd"],
@@ -121,27 +121,27 @@ def test_a_spreadsheet_gets_rows_and_no_formula(town):
     ]
 
 
-def test_a_line_that_somebody_edited_is_told_and_not_counted(town):
-    town.spend("2025-11", **{"u-9-1": "not a line", an_entry().key: line_of(an_entry())})
-    result = town.tgp("cost")
+def test_a_damaged_line_is_reported_and_not_counted(money):
+    money.spend("2025-11", **{"u-9-1": "not a line", an_entry().key: line_of(an_entry())})
+    result = money.tgp("cost")
 
     assert "u-9-1" in result.output
     assert "24.00" in result.output
 
 
-def test_a_moment_without_length_costs_what_was_charged(town):
+def test_a_moment_without_length_costs_what_was_charged(money):
     entry = an_entry()
-    record(town, "2025-10", msgspec.structs.replace(entry, ended=entry.began, microusd=7))
+    record(money, "2025-10", msgspec.structs.replace(entry, ended=entry.began, microusd=7))
 
-    assert by_group(bill(town)) == {"2025-10": 0.000007}
+    assert by_group(bill(money)) == {"2025-10": 0.000007}
 
 
 @pytest.mark.parametrize(
     "words",
     [("--month", "2025-13"), ("--month", "x"), ("--since", "yesterday"), ("--month", "2025-11", "--since", "1h")],
 )
-def test_wrong_use_names_the_option(town, words):
-    result = town.tgp("cost", *words)
+def test_wrong_use_names_the_option(money, words):
+    result = money.tgp("cost", *words)
 
     assert result.exit_code == 2
     assert words[0] in result.output

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.program import Terminal, line_with, started, tgp
 from tools.controlplane.kubectl import Kubectl
 
-LOOK = "Look from another terminal: "
+LOOK = "From another terminal: "
 
 
 def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_world(
@@ -39,10 +39,10 @@ def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_wor
     assert demo.returncode == 0
     assert "= class standard-gpu-class: Ready (Valid)" in told  # a Secret came after four minutes of that world
     assert re.search(r"ended after (8|9|1\d)s \(\d+m.* in that world\)", told)
-    assert re.search(r"operator leads, turns \d+, writes [1-9]\d*, failed 0", told)
+    assert re.search(r"operator leads, reconciles \d+, writes [1-9]\d*, failed 0", told)
     assert re.search(r"^\d\d:\d\d:\d\d story: (team|an administrator|the owner of) ", told, re.MULTILINE)
     assert re.search(r"  bill: \$\d", told)
-    assert "That world is gone" in told
+    assert "The demo world was in memory" in told
     assert "Error" not in told
     assert list(tmp_path.glob(".tgp*")) == []
     with closing(socket.socket()) as line, pytest.raises(ConnectionRefusedError):
@@ -67,7 +67,7 @@ def test_on_a_terminal_it_draws_follows_the_size_and_ends_with_ctrl_c(tmp_path: 
     assert shown.count(b"Nodes (5)") >= 2
     assert terminal.written.rfind(b"\x1b[?25h") > terminal.written.rfind(b"\x1b[?25l")  # the cursor is back
     assert b"ended after" in rest
-    assert b"That world is gone" in rest
+    assert b"The demo world was in memory" in rest
     assert b"Traceback" not in terminal.written
 
 

@@ -1,4 +1,4 @@
-"""The demo's kubeconfig opens its market, too; a real cluster's never opens a pretend one."""
+"""The demo's kubeconfig opens its market, too; a real cluster's never opens a simulated one."""
 
 import json
 from collections.abc import AsyncIterator
@@ -12,8 +12,8 @@ from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.serve import listen
 from tgp.adapters.kube.config_field import ConfigInvalid
-from tgp.app.embedded.world import EmbeddedWorld
-from tgp.app.pretend import pretend_world
+from tgp.app.demo.world import EmbeddedWorld
+from tgp.services.demo_market import demo_market_url
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.identity import ADMIN
 
@@ -44,7 +44,7 @@ async def test_its_kubeconfig_opens_the_market(demo: str):
 async def test_so_does_the_variable_that_kubectl_reads(demo: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KUBECONFIG", demo)
 
-    assert await pretend_world("", "") == await pretend_world(demo, "") != ""
+    assert await demo_market_url("", "") == await demo_market_url(demo, "") != ""
 
 
 async def test_a_cluster_that_does_not_pretend_has_the_real_market(tmp_path: Path):
@@ -52,16 +52,16 @@ async def test_a_cluster_that_does_not_pretend_has_the_real_market(tmp_path: Pat
     server = ApiServer(SystemClock(), SystemEntropy())
     listening = await listen(server.handle)
     try:
-        assert await pretend_world(a_kubeconfig(tmp_path, listening.url), "") == ""
+        assert await demo_market_url(a_kubeconfig(tmp_path, listening.url), "") == ""
     finally:
         await listening.stop()
-    assert await pretend_world(a_kubeconfig(tmp_path, "https://cluster.invalid:6443"), "") == ""
-    assert await pretend_world(a_kubeconfig(tmp_path, "http://cluster.invalid:8001"), "") == ""
+    assert await demo_market_url(a_kubeconfig(tmp_path, "https://cluster.invalid:6443"), "") == ""
+    assert await demo_market_url(a_kubeconfig(tmp_path, "http://cluster.invalid:8001"), "") == ""
 
 
 async def test_only_a_kubeconfig_that_was_named_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "gone"))
 
-    assert await pretend_world("", "") == ""
+    assert await demo_market_url("", "") == ""
     with pytest.raises(ConfigInvalid):
-        await pretend_world(str(tmp_path / "gone"), "")
+        await demo_market_url(str(tmp_path / "gone"), "")

@@ -23,22 +23,22 @@ from tgp.api.decoding import strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.resource import JOB, POD
 from tgp.app import settings
+from tgp.core.classes.semantic_validation import class_problems
+from tgp.core.joining.talos.releases import USUAL
+from tgp.core.joining.talos.render import inspect
 from tgp.core.model.talos import read_version
-from tgp.core.rules.beyond_crd import class_problems
-from tgp.core.rules.talos.releases import USUAL
-from tgp.core.rules.talos.render import inspect
 from tgp.sim.apiserver import ApiServer
 from tools.clients import client_environment
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.plane import ControlPlane, Wanted
 
-HOUSE = Path(__file__).parents[2]
-PAGES = sorted([HOUSE / "README.md", HOUSE / "DEVELOPMENT.md", *(HOUSE / "docs").glob("*.md")])
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "DEVELOPMENT.md", *(ROOT / "docs").glob("*.md")])
 BOUND_S = 180
 MARKET_S = 3600  # it is ended with the last test; this is for a test run that was killed
 
 # Commands that would run this very suite, rewrite the tree or need a package index: make only resolves them.
-RESOLVED_ONLY = ("make test", "make check", "make format", "make bench", "make lock")
+RESOLVED_ONLY = ("make test", "make prove", "make check", "make format", "make bench", "make lock")
 # Commands that stay until they are told to go, and what they say once they are there.
 STAYS = {
     "make run": "kubectl",
@@ -49,7 +49,7 @@ STAYS = {
     "tgp sim": "Ctrl-C ends",
     "tgp watch": "asked",
 }
-# Commands that ask a market. Here they ask a pretend one, whatever the page says: no test leaves this machine.
+# Commands that ask a market. Here they ask a simulated one, whatever the page says: no test leaves this machine.
 ASKS_THE_MARKET = ("tgp offers", "tgp check", "tgp breakeven", "tgp sim fleet", "tgp sim bill", "tgp sim break")
 FOREIGN = {"Job": JOB, "Pod": POD}
 EMBEDDED = ".tgp/kubeconfig"  # what leads to the embedded world
@@ -73,7 +73,7 @@ def shown() -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Vendor:
-    """A provider's own program: where it comes from, and which variables lead it to the pretend market."""
+    """A provider's own program: where it comes from, and which variables lead it to the simulated market."""
 
     package: str
     requirement: str
@@ -111,14 +111,14 @@ def spoken(command: str) -> tuple[dict[str, str], list[str]]:
 
 @pytest.fixture(scope="module")
 def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """One of this file's own: what the commands leave on it is in nobody's way."""
+    """One of this file's own: what the commands leave on it does not affect other tests."""
     with a_control_plane(pytestconfig, Wanted()) as plane:
         yield plane
 
 
 @pytest.fixture(scope="module")
 def environment(control_plane, kubectl_program, tmp_path_factory) -> dict[str, str]:
-    """A terminal in the house: our own programs first, and a cluster of its own."""
+    """A terminal in the repository: our own programs first, and a cluster of its own."""
     folder = tmp_path_factory.mktemp("bin")
     (folder / "kubectl").symlink_to(kubectl_program)
     (folder / "tgp").symlink_to(Path(sys.executable).with_name("tgp"))
@@ -130,7 +130,7 @@ def environment(control_plane, kubectl_program, tmp_path_factory) -> dict[str, s
 def embedded_world(environment) -> Iterator[None]:
     """What the kubectl lines for the embedded world talk to."""
     command = [sys.executable, "-m", "tgp", "demo", "--lines", "--for", f"{MARKET_S}s"]
-    process = subprocess.Popen(command, cwd=HOUSE, env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     with process:
         while "big-gpus: NotReady" not in process.stdout.readline():
             assert process.poll() is None
@@ -140,11 +140,11 @@ def embedded_world(environment) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def pretend_market(environment) -> Iterator[str]:
+def simulated_market(environment) -> Iterator[str]:
     """The address of `tgp sim` in a terminal of its own."""
     command = [sys.executable, "-m", "tgp", "sim", "--port", "18410", "--for", f"{MARKET_S}s"]  # or the next free one
     loud = {**environment, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, cwd=HOUSE, env=loud, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=ROOT, env=loud, stdout=subprocess.PIPE, text=True)
     with process:
         said = ""
         while "TGP_WORLD=" not in (line := process.stdout.readline()):
@@ -178,11 +178,11 @@ def test_a_command_in_the_documentation_works(page, command, environment, contro
         ended = _run(
             words,
             _led_to(
-                vendor, request.getfixturevalue("pretend_market"), environment, request.getfixturevalue("tmp_path")
+                vendor, request.getfixturevalue("simulated_market"), environment, request.getfixturevalue("tmp_path")
             ),
         )
     elif line.startswith(ASKS_THE_MARKET):
-        ended = _run(words, {**environment, "TGP_WORLD": request.getfixturevalue("pretend_market")})
+        ended = _run(words, {**environment, "TGP_WORLD": request.getfixturevalue("simulated_market")})
     elif line.startswith(RESOLVED_ONLY):
         ended = _run(["make", "-n", *words[1:]], environment)
     elif (sign := next((STAYS[known] for known in STAYS if line.startswith(known)), "")) and "FOR=" not in line:
@@ -219,7 +219,7 @@ def test_what_the_documentation_writes_in_yaml_is_accepted(page, text):
         settings.load({}, {}, document, page)
         return
     if document["kind"] in FOREIGN:  # a Job or a Pod: the API server itself says
-        ApiServer(SystemClock(), SystemEntropy()).backstage.create(
+        ApiServer(SystemClock(), SystemEntropy()).local_api.create(
             FOREIGN[document["kind"]],
             {**document, "metadata": {"namespace": "default", **document["metadata"]}},
         )
@@ -230,7 +230,7 @@ def test_what_the_documentation_writes_in_yaml_is_accepted(page, text):
 
 
 def _led_to(vendor: Vendor, world: str, environment: dict[str, str], home: Path) -> dict[str, str]:
-    """The vendor's program on the path, with the address and the key that the pretend market tells itself."""
+    """The vendor's program on the path, with the address and the key that the simulated market publishes."""
     with urllib.request.urlopen(f"{world}/_tgp/clouds") as answer:  # noqa: S310 - on loopback
         told = next(row for row in json.load(answer)["clouds"] if row["provider"] == vendor.provider)
     programs = client_environment(vendor.package, vendor.requirement) / "bin"
@@ -251,7 +251,7 @@ def _quickly(command: str) -> str:
 
 def _run(words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        words, cwd=HOUSE, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False
+        words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False
     )
 
 
@@ -260,7 +260,7 @@ def _stays_until_told(words: list[str], sign: str, environment: dict[str, str]) 
     program = shutil.which(words[0], path=environment["PATH"])
     process = subprocess.Popen(
         [program, *words[1:]],
-        cwd=HOUSE,
+        cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

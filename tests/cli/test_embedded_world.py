@@ -11,17 +11,16 @@ from random import Random
 
 import pytest
 
+from tests.amounts import amount
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, JOB
-from tgp.app.embedded import kubeconfig, script
-from tgp.app.embedded.guest import RESTARTS, Guest, settings_at
-from tgp.app.embedded.machines import MACHINES
-from tgp.app.embedded.pace import pace_in_words, world_seconds
-from tgp.app.embedded.rehearsal import Rehearsal
-from tgp.app.embedded.script import (
+from tgp.app.demo import kubeconfig, scenario
+from tgp.app.demo.machines import MACHINES
+from tgp.app.demo.operator import RESTARTS, DemoOperator, settings_at
+from tgp.app.demo.scenario import (
+    DeleteOwnRequest,
     GainPower,
-    GiveBack,
     LosePower,
     Rent,
     StartJob,
@@ -31,14 +30,17 @@ from tgp.app.embedded.script import (
     WithdrawKeys,
     plan,
 )
-from tgp.app.embedded.steady import SteadyLoop
-from tgp.app.embedded.world import EmbeddedWorld, patient, said_by
-from tgp.app.nowhere import nowhere
+from tgp.app.demo.simulation import DemoSimulation
+from tgp.app.demo.speed_text import speed_text, world_seconds
+from tgp.app.demo.stall_free_loop import StallFreeLoop
+from tgp.app.demo.world import EmbeddedWorld, container_log, stretched
+from tgp.app.null_adapters import no_http
 from tgp.ports.http import Call
 from tgp.ports.leadership import LeadershipLost
-from tgp.sim.scaled import Pace, ScaledClock
+from tgp.sim.scaled import ScaledClock, WorldSpeed
 
 STEPS_OF_A_WEEK = 400
+HOURS = amount(6, 24)  # of the embedded world
 
 
 def steps(seed: int):
@@ -82,21 +84,21 @@ def test_equal_seeds_give_equal_plans_and_no_two_jobs_one_name():
 def test_something_of_everything_happens_in_the_first_half_minute():
     early = {type(step) for minute, step in steps(1) if minute <= 30}
 
-    assert early == {SupplyKeys, WantGpus, Suspend, StartJob, LosePower, GainPower, Rent, GiveBack}
+    assert early == {SupplyKeys, WantGpus, Suspend, StartJob, LosePower, GainPower, Rent, DeleteOwnRequest}
 
 
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        (WithdrawKeys(script.OAUTH, 19.6), "the Tailscale key was withdrawn from the operator's Secret for 20m"),
+        (WithdrawKeys(scenario.OAUTH, 19.6), "the Tailscale key was removed from the operator's Secret for 20m"),
         (SupplyKeys(("VULTR_API_KEY",)), "an administrator put VULTR_API_KEY into the operator's Secret"),
-        (WantGpus("ml", "training", ("H100",)), "the owner of pool ml/training now wants H100 only"),
+        (WantGpus("ml", "training", ("H100",)), "the owner of pool ml/training now allows only H100"),
         (
-            WantGpus("ml", "training", script.ANY_MODEL),
+            WantGpus("ml", "training", scenario.ANY_MODEL),
             "the owner of pool ml/training allowed RTX4090 and RTX3090 again",
         ),
-        (Suspend("c", suspended=True), "an administrator suspended purchases through class c"),
-        (Suspend("c", suspended=False), "an administrator allowed purchases again through class c"),
+        (Suspend("c", suspended=True), "an administrator suspended purchases of class c"),
+        (Suspend("c", suspended=False), "an administrator resumed purchases of class c"),
         (StartJob("ml", "t", "ml", 2, 1, 14), "team ml started Job t: 1 pod with 2 GPUs each for 14m"),
         (StartJob("ml", "t", "ml", 1, 3, 9, fails=True), "team ml started Job t: 3 pods with 1 GPU each and will fail"),
         (LosePower("cellar-2", 7), "node cellar-2 lost power for 7m"),
@@ -105,18 +107,18 @@ def test_something_of_everything_happens_in_the_first_half_minute():
             Rent("ml", "n", "RTX4090", "0.60"),
             "team ml asked for a machine with RTX4090 for at most $0.60/h: request n",
         ),
-        (GiveBack("ml", "n"), "team ml deleted request n"),
+        (DeleteOwnRequest("ml", "n"), "team ml deleted request n"),
     ],
 )
 def test_every_step_has_a_sentence(step, told):
-    assert script.story(step) == told
+    assert scenario.describe(step) == told
 
 
 def test_the_script_tells_what_it_did_and_the_providers_what_they_charged():
-    with Rehearsal() as rehearsal:
-        rehearsal.run(minutes=20)
-        stories = rehearsal.scene("demo", "kubectl").stories
-        (bill,) = rehearsal.world.market.bills()
+    with DemoSimulation() as simulation:
+        simulation.run(minutes=20)
+        stories = simulation.snapshot("demo", "kubectl").stories
+        (bill,) = simulation.world.market.bills()
 
     assert [one.text for one in stories[-4:]] == [
         "node cellar-2 has power again",
@@ -130,21 +132,21 @@ def test_the_script_tells_what_it_did_and_the_providers_what_they_charged():
     assert bill.terminated <= bill.rented
 
 
-def test_a_simulated_day_passes_without_an_error_and_without_a_failed_turn():
-    """All of it: API server, machines, people, the operator under its shipped rights, and the view."""
-    with Rehearsal() as rehearsal:
-        backstage = rehearsal.world.server.backstage
-        rehearsal.run(minutes=11)
-        bad = rehearsal.scene("demo", "kubectl")
-        rehearsal.run(hours=23, minutes=45, seen=False)
-        rehearsal.run(minutes=4)
-        facts, last = rehearsal.guest.facts(), rehearsal.scene("demo", "kubectl")
-        jobs = list(backstage.objects(JOB))
-        troubles = [one for one in rehearsal.ears.heard if one.warning]
+def test_hours_pass_without_an_error_and_without_a_failed_reconcile():
+    """API server, machines, people, the operator under its shipped rights, and the view; a day in `make prove`."""
+    with DemoSimulation() as simulation:
+        local_api = simulation.world.server.local_api
+        simulation.run(minutes=11)
+        bad = simulation.snapshot("demo", "kubectl")
+        simulation.run(hours=HOURS - 1, minutes=45, with_view=False)
+        simulation.run(minutes=4)
+        facts, last = simulation.operator.facts(), simulation.snapshot("demo", "kubectl")
+        jobs = list(local_api.objects(JOB))
+        troubles = [one for one in simulation.log_capture.rows if one.warning]
         written = [
             condition["reason"]
             for resource in (GPU_NODE_CLASS, GPU_NODE_POOL)
-            for found in backstage.objects(resource)
+            for found in local_api.objects(resource)
             for condition in found["status"]["conditions"]
         ]
 
@@ -153,14 +155,14 @@ def test_a_simulated_day_passes_without_an_error_and_without_a_failed_turn():
     assert "restarts" not in facts
     assert troubles == []
     assert last.troubles == ()
-    assert len(jobs) < 40  # those that are over go, those that nobody serves give up
+    assert len(jobs) < 40  # finished Jobs are deleted, Jobs without a GPU give up
     assert {"CredentialsMissing", "NodeClassNotFound", "Observing"} <= set(written)
-    states = {thing.name: thing.state for thing in bad.things}
+    states = {row.name: row.state for row in bad.objects}
     assert states["ml/training"] == "Unsatisfiable"
     assert states["standard-gpu-class"] == "Ready"
     assert [machine.name for machine in bad.machines if not machine.ready] == ["cellar-2"]
     # Lambda's key came: every listing is there, and RTX4090 and RTX3090 are only sold in containers.
-    training = next(thing for thing in last.things if thing.name == "ml/training")
+    training = next(row for row in last.objects if row.name == "ml/training")
     assert (training.state, training.reason) == ("NotReady", "NodeClassCannotBuy")
     assert len(last.machines) == len(MACHINES)
     assert bad.hint == "kubectl describe gpurequest fine-tune -n research", "what waits comes first"
@@ -168,9 +170,9 @@ def test_a_simulated_day_passes_without_an_error_and_without_a_failed_turn():
 
 def test_equal_worlds_give_equal_scenes():
     def told() -> object:
-        with Rehearsal(7) as rehearsal:
-            rehearsal.run(minutes=20)
-            return rehearsal.scene("demo", "kubectl")
+        with DemoSimulation(7) as simulation:
+            simulation.run(minutes=20)
+            return simulation.snapshot("demo", "kubectl")
 
     assert told() == told()
 
@@ -204,13 +206,13 @@ def test_a_visitors_watch_lasts_as_long_as_his_own_clock_says(query, headers, la
     """Otherwise `kubectl get -w` would end after half a minute, and an observer would see every watch break off."""
     call = Call("GET", "/apis/tgp.io/v1/gpunodepools", query=query, headers=headers)
 
-    assert patient(call, 60.0).parameter("timeoutSeconds") == lasts
-    assert patient(call, 1.0) == call
+    assert stretched(call, 60.0).parameter("timeoutSeconds") == lasts
+    assert stretched(call, 1.0) == call
 
 
 async def test_the_world_hears_of_every_change_by_a_visitor_and_of_no_other():
     world = EmbeddedWorld(SystemClock(), SystemEntropy())
-    heard: list[str] = []
+    seen: list[int] = []
     calls = [
         ("visitor", Call("POST", "/api/v1/namespaces", body=a_namespace("a"))),
         ("kubeconfig", Call("POST", "/api/v1/namespaces", body=a_namespace("b"))),
@@ -225,7 +227,7 @@ async def test_the_world_hears_of_every_change_by_a_visitor_and_of_no_other():
     replies = []
     try:
         for number, (who, call) in enumerate(calls):
-            world.on_visitors_change = lambda number=number: heard.append(number)
+            world.on_visitors_change = lambda number=number: seen.append(number)
             shown = (("Authorization", f"Bearer {tokens[who]}"),) if who in tokens else ()
             kind = "application/merge-patch+json" if call.method == "PATCH" else "application/json"
             headers = (*shown, ("Content-Type", kind), ("Host", "localhost"))
@@ -234,7 +236,7 @@ async def test_the_world_hears_of_every_change_by_a_visitor_and_of_no_other():
         world.close()
 
     assert replies == [201, 201, 201, 409, 200, 200, 201, 200]
-    assert heard == [0, 1, 7]
+    assert seen == [0, 1, 7]
 
 
 async def test_the_kubeconfigs_token_says_whose_it_is():
@@ -289,7 +291,7 @@ class JumpyClock:
         return time.monotonic() + self.extra
 
 
-def run_on(loop: SteadyLoop, main):
+def run_on(loop: StallFreeLoop, main):
     try:
         return loop.run_until_complete(main)
     finally:
@@ -299,7 +301,7 @@ def run_on(loop: SteadyLoop, main):
 def test_a_stall_does_not_pass_in_the_world():
     """A laptop that slept for a minute and a half has not cost the world ninety minutes, nor the operator its Lease."""
     clock = JumpyClock()
-    loop = SteadyLoop(clock, factor=60.0, began_ago=timedelta(hours=24))
+    loop = StallFreeLoop(clock, factor=60.0, began_ago=timedelta(hours=24))
 
     async def main() -> float:
         before = loop.time()
@@ -312,7 +314,7 @@ def test_a_stall_does_not_pass_in_the_world():
 
 def test_waits_are_as_long_in_the_world_as_they_were_meant_to_be():
     clock = JumpyClock()
-    loop = SteadyLoop(clock, factor=60.0, began_ago=timedelta(hours=24))
+    loop = StallFreeLoop(clock, factor=60.0, began_ago=timedelta(hours=24))
 
     async def main() -> tuple[float, float, list[float]]:
         wall, world = time.monotonic(), loop.time()
@@ -331,28 +333,28 @@ def test_waits_are_as_long_in_the_world_as_they_were_meant_to_be():
 
 def test_no_timestamp_of_the_world_lies_in_the_future():
     clock = JumpyClock()
-    loop = SteadyLoop(clock, factor=600.0, began_ago=timedelta(seconds=60))
+    loop = StallFreeLoop(clock, factor=600.0, began_ago=timedelta(seconds=60))
     scaled = ScaledClock(loop, clock)
 
     async def main() -> bool:
         for _ in range(40):
             assert scaled.now() <= clock.now()
             await asyncio.sleep(3.0)
-            if loop.caught_up:
+            if loop.wait_for_own_write:
                 break
-        return loop.caught_up
+        return loop.wait_for_own_write
 
     assert run_on(loop, main())
 
 
 def test_the_pace_is_said_in_words_and_counted_in_both_times():
-    pace = Pace(60.0, 86_400.0)
+    pace = WorldSpeed(60.0, 86_400.0)
 
-    assert pace_in_words(pace, 0.0) == "60x, catches up with the present in 24m"
-    assert pace_in_words(pace, 86_400.0) == "as fast as your clock"
+    assert speed_text(pace, 0.0) == "60x, catches up with the present in 24m"
+    assert speed_text(pace, 86_400.0) == "real time"
     slowed = pace.slowed(100.0, 300.0)
-    assert pace_in_words(slowed, 148.0) == "real time for 4m12s: you changed something"
-    assert pace_in_words(slowed, 401.0) == "60x, catches up with the present in 22m"
+    assert speed_text(slowed, 148.0) == "real time for 4m12s: you changed something"
+    assert speed_text(slowed, 401.0) == "60x, catches up with the present in 22m"
     assert world_seconds(pace, 0.0, 2.0) == pytest.approx(120.0)
     assert world_seconds(pace, 86_400.0, 2.0) == pytest.approx(2.0)
 
@@ -393,7 +395,7 @@ def test_a_kubeconfig_left_by_a_world_that_was_killed_is_used_again(tmp_path: Pa
 
 
 async def test_a_lost_lease_starts_the_operator_again_a_few_times(monkeypatch: pytest.MonkeyPatch):
-    """As Kubernetes would; but where nobody else wants the Lease, losing it for ever is a defect."""
+    """As Kubernetes would; but without another replica, losing the Lease for ever is a defect."""
     runs = []
 
     async def lose(self, **_how):
@@ -401,9 +403,9 @@ async def test_a_lost_lease_starts_the_operator_again_a_few_times(monkeypatch: p
         raise LeadershipLost("it lapsed")
 
     monkeypatch.setattr("tgp.app.operator.Operator.run", lose)
-    guest = Guest(None, JumpyClock(), settings_at(60.0), nowhere)
+    operator = DemoOperator(None, JumpyClock(), settings_at(60.0), no_http)
     with pytest.raises(LeadershipLost):
-        await guest.run()
+        await operator.run()
 
     assert len(runs) == RESTARTS + 1
     assert len(set(map(id, runs))) == len(runs)
@@ -414,8 +416,8 @@ def test_a_container_says_when_it_began_and_how_it_ended():
     running = {"running": {"startedAt": "2026-01-01T10:02:10Z"}}
     pod = {"status": {"containerStatuses": [{"name": "c", "image": "i:1", "state": running, "lastState": ended}]}}
 
-    lines = said_by(pod, "c").splitlines()
+    lines = container_log(pod, "c").splitlines()
 
     assert lines[1] == "2026-01-01T10:02:00Z ended with exit code 1"
     assert lines[2].startswith("2026-01-01T10:02:10Z started from i:1")
-    assert said_by(pod, "other") == ""
+    assert container_log(pod, "other") == ""

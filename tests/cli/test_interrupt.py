@@ -18,7 +18,7 @@ from tests.cli.test_talos_join import WORKER
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.token import token_for
-from tgp.core.rules.node_state import provider_id_of
+from tgp.core.requests.node_state import provider_id_of
 
 AT_ONCE_S = 5.0  # from the key to the end of the process, on a machine with much else to do
 NOISE = (b"Traceback", b"Unclosed", b"was never retrieved", b"Exception ignored", b"Aborted")
@@ -64,7 +64,9 @@ def on(server: Mounted, *words: str, **more: str) -> Terminal:
 
 
 def test_rent_creates_nothing(cluster: Mounted):
-    said = interrupted(on(cluster, "rent", "--gpu", "L40S", "--max-price", "2", "-n", "ml", "--shared"), b"Rent it?")
+    said = interrupted(
+        on(cluster, "rent", "--gpu", "L40S", "--max-price", "2", "-n", "ml", "--shared"), b"Rent this machine?"
+    )
 
     assert b"Interrupted. No request was created, and nothing is rented." in said
     assert len(objects(cluster, "/apis/tgp.io/v1/gpurequests")["items"]) == 1
@@ -74,23 +76,23 @@ def test_the_first_of_two_questions_ends_it_as_well(cluster: Mounted):
     said = interrupted(on(cluster, "rent", "--gpu", "L40S", "--max-price", "2", "-n", "ml"), b"[y/N]")
 
     assert b"No request was created" in said
-    assert b"Rent it?" not in said
+    assert b"Rent this machine?" not in said
 
 
 def test_down_does_nothing(cluster: Mounted):
     operators_namespace(cluster)
-    said = interrupted(on(cluster, "down"), b"Type the cluster's name (memory) to give everything back")
+    said = interrupted(on(cluster, "down"), b"Type the cluster's name (memory) to terminate everything")
 
-    assert b"Interrupted. Nothing was held, deleted or terminated." in said
+    assert b"Interrupted. Purchases were not paused, and nothing was deleted or terminated." in said
     assert "annotations" not in objects(cluster, "/api/v1/namespaces/tgp-system")["metadata"]
     assert "deletionTimestamp" not in objects(cluster, "/apis/tgp.io/v1/gpurequests")["items"][0]["metadata"]
 
 
 def test_down_that_has_begun_says_what_goes_on(cluster: Mounted):
     operators_namespace(cluster)
-    said = interrupted(on(cluster, "down", "--yes"), b"asking again, to be sure")
+    said = interrupted(on(cluster, "down", "--yes"), b"asking once more")
 
-    assert b"Begun: purchases are held until tgp release, 1 request deleted" in said.replace(b"\r\n", b" ")
+    assert b"Started: purchases are paused until tgp release, 1 request deleted" in said.replace(b"\r\n", b" ")
     assert "tgp.io/hold" in objects(cluster, "/api/v1/namespaces/tgp-system")["metadata"]["annotations"]
 
 
@@ -100,7 +102,7 @@ def test_release_releases_nothing(cluster: Mounted):
     spec = {"gpuType": "L40S", "maxHourlyPrice": "2", "nodeClassRef": {"name": "standard"}}
     manifest = {"apiVersion": "tgp.io/v1", "kind": "GPURequest", "metadata": {"name": "waits"}, "spec": spec}
     send(requests, "POST", manifest)
-    said = interrupted(on(cluster, "release"), b"Release all the same?")
+    said = interrupted(on(cluster, "release"), b"Release anyway?")
 
     assert b"Interrupted. Nothing was released." in said
     assert "tgp.io/hold" in objects(cluster, "/api/v1/namespaces/tgp-system")["metadata"]["annotations"]
@@ -158,18 +160,18 @@ def silence(folder: Path) -> Iterator[tuple[Path, socket.socket]]:
         (("crds", "diff"), b"Nothing was changed."),
         (("cost",), b"Nothing was changed."),
         (("doctor",), b"Nothing was changed."),
-        (("down", "--yes"), b"Nothing was held, deleted or terminated."),
+        (("down", "--yes"), b"Purchases were not paused, and nothing was deleted or terminated."),
         (("hold", "audit"), b"Nothing was changed."),
         (("release",), b"Nothing was released."),
         (("rent", "--gpu", "L40S", "--yes"), b"No request was created, and nothing is rented."),
         (("status",), b"Nothing was changed."),
         (("talos", "render", "--class", "x"), b"Nothing was changed."),
-        (("watch", "x"), b"Nothing was changed: the request goes on."),
+        (("watch", "x"), b"Nothing was changed: the request continues."),
         (("why", "x"), b"Nothing was changed."),
     ],
     ids=lambda words: "-".join(words) if isinstance(words, tuple) else "",
 )
-def test_a_cluster_that_is_silent_keeps_nobody(tmp_path: Path, words: tuple[str, ...], told: bytes):
+def test_a_silent_cluster_does_not_block_ctrl_c(tmp_path: Path, words: tuple[str, ...], told: bytes):
     with silence(tmp_path) as (kubeconfig, listening):
         terminal = Terminal(tmp_path, *tgp(*words, "--kubeconfig", str(kubeconfig)), **BARE)
         line, _ = listening.accept()  # it asks now
@@ -200,7 +202,7 @@ def a_market(folder: Path) -> Iterator[str]:
         terminal.close()
 
 
-def test_the_market_and_whoever_watches_it(tmp_path: Path):
+def test_the_market_and_its_watcher(tmp_path: Path):
     with a_market(tmp_path) as world:
         watching = Terminal(tmp_path, *tgp("offers", "-w", "--gpu", "L40S"), **{**BARE, "TGP_WORLD": world})
         said = interrupted(watching, b"next: ")
@@ -208,7 +210,7 @@ def test_the_market_and_whoever_watches_it(tmp_path: Path):
     assert b"Interrupted. Nothing was bought." in said
 
 
-def test_whoever_observes(cluster: Mounted):
+def test_observe(cluster: Mounted):
     terminal = on(cluster, "observe", "--lines")
     try:
         terminal.wait_for(b"class standard")
@@ -220,5 +222,5 @@ def test_whoever_observes(cluster: Mounted):
 
     assert code == 0
     assert time.monotonic() - pressed < AT_ONCE_S
-    assert b"Nothing was bought and nothing was written" in terminal.written
+    assert b"Nothing was bought or written" in terminal.written
     assert not [noise for noise in NOISE if noise in terminal.written]

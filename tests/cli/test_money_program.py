@@ -17,7 +17,7 @@ from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.serve import listen
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from tgp.app.embedded.world import EmbeddedWorld
+from tgp.app.demo.world import EmbeddedWorld
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.identity import ADMIN
 
@@ -49,14 +49,14 @@ async def cluster(tmp_path: Path) -> AsyncIterator[tuple[ApiServer, str]]:
 
 
 def a_namespace(server: ApiServer) -> None:
-    server.backstage.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tgp-system"}})
+    server.local_api.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tgp-system"}})
 
 
 async def test_the_brake_is_pulled_and_released_over_a_socket(cluster):
     server, kubeconfig = cluster
     a_namespace(server)
     held = await tgp("hold", "audit", "--kubeconfig", kubeconfig)
-    seen = server.backstage.get(NAMESPACE, "", "tgp-system")["metadata"]["annotations"]["tgp.io/hold"]
+    seen = server.local_api.get(NAMESPACE, "", "tgp-system")["metadata"]["annotations"]["tgp.io/hold"]
     released = await tgp("release", "--kubeconfig", kubeconfig, "-o", "json")
 
     assert held.returncode == 0, held.stderr
@@ -73,9 +73,9 @@ async def test_a_cluster_without_the_operator_is_told_in_a_sentence(cluster):
     empty = await tgp("cost", "--kubeconfig", kubeconfig)
 
     assert (nowhere.returncode, kindless.returncode, empty.returncode) == (2, 2, 0)
-    assert "there is no namespace tgp-system" in nowhere.stderr
+    assert "namespace tgp-system does not exist" in nowhere.stderr
     assert "tgp crds apply" in kindless.stderr
-    assert "Nothing has been spent yet." in empty.stdout
+    assert "No cost so far." in empty.stdout
     assert "Traceback" not in nowhere.stderr + kindless.stderr
 
 
@@ -83,12 +83,12 @@ async def test_an_installed_cluster_without_a_class_is_well_and_empty(cluster):
     server, kubeconfig = cluster
     a_namespace(server)
     for definition in crds():
-        server.backstage.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        server.local_api.create(CUSTOM_RESOURCE_DEFINITION, definition)
     doctor = await tgp("doctor", "--kubeconfig", kubeconfig)
     down = await tgp("down", "--yes", "--direct", "-o", "json", "--kubeconfig", kubeconfig)
 
     assert doctor.returncode == 0, doctor.stderr
-    assert "Nothing is rented, so nothing costs." in doctor.stdout
+    assert "No machine is rented; the cost is $0.00 an hour." in doctor.stdout
     assert down.returncode == 0, down.stdout
     assert json.loads(down.stdout)["proven"] is True
 
@@ -98,7 +98,7 @@ async def test_a_pretend_market_proves_nothing_of_a_cluster(cluster):
     server, kubeconfig = cluster
     a_namespace(server)
     for definition in crds():
-        server.backstage.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        server.local_api.create(CUSTOM_RESOURCE_DEFINITION, definition)
     answer = await tgp("--world", "http://127.0.0.1:9", "doctor", "--kubeconfig", kubeconfig)
 
     assert answer.returncode == 0, answer.stderr
@@ -113,7 +113,7 @@ async def test_no_kubeconfig_is_told_without_a_traceback(tmp_path):
 
 
 async def test_a_pretend_cluster_leads_to_its_own_pretend_providers(tmp_path):
-    """The keys in its Secrets open accounts in that world only: nobody on the internet is shown them."""
+    """The keys in its Secrets open accounts in that world only: they are never sent to the internet."""
     world = EmbeddedWorld(SystemClock(), SystemEntropy())
     world.server.authentication.add_token(TOKEN, ADMIN)
     listening = await listen(world.handle)
@@ -135,7 +135,7 @@ async def test_on_a_terminal_the_name_is_typed(cluster, tmp_path):
     server, kubeconfig = cluster
     a_namespace(server)
     for definition in crds():
-        server.backstage.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        server.local_api.create(CUSTOM_RESOURCE_DEFINITION, definition)
 
     def person() -> tuple[int, bytes]:
         terminal = Terminal(tmp_path, "-m", "tgp", "down", "--kubeconfig", kubeconfig)
@@ -148,7 +148,7 @@ async def test_on_a_terminal_the_name_is_typed(cluster, tmp_path):
 
     code, written = await asyncio.to_thread(person)
     assert code == 0, written
-    assert b"There is nothing to give back" in written
+    assert b"No machine can exist" in written
     assert (
-        "tgp down; since" in server.backstage.get(NAMESPACE, "", "tgp-system")["metadata"]["annotations"]["tgp.io/hold"]
+        "tgp down; since" in server.local_api.get(NAMESPACE, "", "tgp-system")["metadata"]["annotations"]["tgp.io/hold"]
     )

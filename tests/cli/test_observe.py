@@ -15,7 +15,7 @@ from tools.controlplane.plane import APISERVER, ControlPlane, Wanted
 
 POLICY = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
 OBSERVER = "someone-with-every-right"
-MANIFESTS = Path(__file__).parents[2] / "src" / "tgp" / "app" / "embedded" / "manifests"
+MANIFESTS = Path(__file__).parents[2] / "src" / "tgp" / "app" / "demo" / "manifests"
 QUESTIONS = {"get", "list", "watch"}
 
 
@@ -69,14 +69,14 @@ def test_it_only_asks_even_where_it_may_do_everything(
     code, told = observed(tmp_path, mighty)
 
     assert (bare_code, code) == (0, 0)
-    assert "not installed here: GPUNodeClass, GPUNodePool, GPURequest, GPUWorkloadBudget" in bare
+    assert "not installed: GPUNodeClass, GPUNodePool, GPURequest, GPUWorkloadBudget" in bare
     assert "tgp crds apply" in bare
     assert "observing: nothing is bought, nothing is written" in told
     assert "= class cellar: Ready (Valid)" in told
     assert "= class big-gpus: NotReady (CredentialsMissing)" in told
     assert "= pool research/sweeps: NotReady (NodeClassNotFound)" in told
     assert "= pool research/large-models: NotReady (NodeClassNotReady)" in told  # one verdict rests on another
-    assert "0 changing calls were attempted" in told
+    assert "0 calls that change something were attempted" in told
     verbs = asked_by(audit_log, OBSERVER)
     assert len(verbs) > 10
     assert set(verbs) <= QUESTIONS
@@ -87,7 +87,7 @@ def test_with_few_rights_it_shows_what_it_may_and_says_the_rest(tmp_path: Path, 
     code, told = observed(tmp_path, watchful_plane.kubeconfig_for_user("stranger"))
 
     assert code == 0
-    assert "may not be read with these rights: " in told
+    assert "you may not read: " in told
     assert "nodes" in told
     assert "Traceback" not in told
 

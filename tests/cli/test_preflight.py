@@ -17,9 +17,9 @@ from tgp.api.resource import (
     NAMESPACE,
     Resource,
 )
-from tgp.app.preflight import DEVICE_PLUGIN, Preflight, preflight
-from tgp.app.shipped import operator_rights
-from tgp.core.rules.rights import missing_rights
+from tgp.core.classes.rights import missing_rights
+from tgp.services.preflight import DEVICE_PLUGIN, Preflight, preflight
+from tgp.services.shipped import operator_rights
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.identity import ADMIN
 
@@ -62,7 +62,7 @@ async def looked(folder: Path, *manifests: tuple[Resource, dict]) -> Preflight:
     server = ApiServer(SystemClock(), SystemEntropy())
     server.authentication.add_token(TOKEN, ADMIN)
     for resource, manifest in manifests:
-        server.backstage.create(resource, manifest)
+        server.local_api.create(resource, manifest)
     listening = await listen(server.handle)
     try:
         return await preflight(a_kubeconfig(folder, listening.url), "", "", expected=True)
@@ -128,7 +128,7 @@ async def test_a_class_lists_all_that_it_misses_at_once(tmp_path):
     assert all(one.good is False for one in found.findings if one.title == "class gpu")
     assert "--from-literal=VULTR_API_KEY=… --from-literal=LAMBDA_LABS_API_KEY=…" in said
     assert "--from-literal=client-id=… --from-literal=client-secret=…" in said
-    assert "there is no Secret tgp-join" in said
+    assert "Secret tgp-join (keys " in said
     assert "settings.sshKeyName is not set" in said
     assert "MeshRefused" not in said, "the mesh cannot be asked before its client is there"
 

@@ -21,28 +21,29 @@ from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virt
 from tests.contracts.kubectl.mounted import Mounted
 from tests.core.cli.rows import an_offer
 from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.kube.connect import Connection
 from tgp.api.decoding import decode
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
-from tgp.app.connect import Connection
-from tgp.app.counters import Counter
 from tgp.app.main import tgp
-from tgp.app.planning import Stall, planned
-from tgp.app.requests_desk import RequestsDesk
-from tgp.app.shop import Shop
+from tgp.core.classes.default_class import Why
+from tgp.core.inventory.limits import Reservation
 from tgp.core.model.cloud_errors import CloudBusy
 from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import source_of
 from tgp.core.model.workload import DaemonSet
-from tgp.core.rules.default_class import Why
-from tgp.core.rules.limits import Holding
-from tgp.core.rules.purchase import Buy, Stay
+from tgp.core.requests.purchase import NoPurchase, Purchase
+from tgp.interfaces.cli.rent import checked, manifest_of, rent, spec_of
+from tgp.interfaces.cli.rent_view import as_document, cost_words, limits_words, render
 from tgp.ports.cloud import CloudFacts, Listing
 from tgp.ports.cluster import AlreadyExists, WriteUnknown
 from tgp.ports.http import NoAnswer
-from tgp.surfaces.cli.rent import checked, manifest_of, rent, spec_of
-from tgp.surfaces.cli.rent_view import Plan, Told, as_document, cost_words, limits_words, render
+from tgp.services.credentials import ProviderAccess
+from tgp.services.market import MarketService
+from tgp.services.purchase_preview import ClusterState, planned
+from tgp.services.request_documents import PriceSource, RentPlan
+from tgp.services.requests import RequestService
 
 KEYS = ("VAST_API_KEY", "RUNPOD_API_KEY", "LAMBDA_LABS_API_KEY", "PAPERSPACE_API_KEY", "VULTR_API_KEY")
 BARE = {
@@ -144,27 +145,29 @@ class AClock:
 
 
 def facts(provider: str) -> CloudFacts:
-    from tgp.app.clouds import facts_of
+    from tgp.adapters.clouds.registry import facts_of
 
     return facts_of(provider)
 
 
-def a_counter(provider: str, *, key: bool = True) -> Counter:
-    return Counter(source_of(provider, "", "", None), facts(provider), Secret("k") if key else None)
+def a_counter(provider: str, *, key: bool = True) -> ProviderAccess:
+    return ProviderAccess(source_of(provider, "", "", None), facts(provider), Secret("k") if key else None)
 
 
 async def plan_for(
     request: GPURequest,
-    *counters: Counter,
+    *accesses: ProviderAccess,
     market: AMarket | None = None,
     node_class: GPUNodeClass | None = None,
-    held: tuple[Holding, ...] | None = (),
+    held: tuple[Reservation, ...] | None = (),
     hold: str = "",
     why: Why | None = None,
     plugins: tuple[DaemonSet, ...] | None = None,
-) -> Plan:
-    shop = Shop(counters, market or AMarket(), AClock())
-    return await planned(Stall(request, "standard", node_class or a_class(), why, START, held, hold, plugins), shop)
+) -> RentPlan:
+    market_service = MarketService(accesses, market or AMarket(), AClock())
+    return await planned(
+        ClusterState(request, "standard", node_class or a_class(), why, START, held, hold, plugins), market_service
+    )
 
 
 async def test_without_a_key_the_classs_status_tells_and_its_age_is_said():
@@ -172,10 +175,10 @@ async def test_without_a_key_the_classs_status_tells_and_its_age_is_said():
     plan = await plan_for(wanted(), a_counter("vultr", key=False))
     said = drawn(render(plan, 110), 110)
 
-    assert isinstance(plan.choice, Buy)
+    assert isinstance(plan.choice, Purchase)
     assert plan.choice.hourly_microusd == 1_670_000
     assert "would rent  1x L40S at $1.67/h from vultr in us-east" in said
-    assert "is          talos-node (native), as the operator last saw it" in said
+    assert "is          talos-node (native), as last seen by the operator" in said
     assert "from the class's status: vultr (62m old), lambda (2m old)" in said
 
 
@@ -186,11 +189,11 @@ async def test_with_a_key_the_provider_itself_is_asked_by_the_classs_rules():
     market = AMarket(vultr=(cheap, good, far))
     plan = await plan_for(wanted(), a_counter("vultr"), market=market)
 
-    assert isinstance(plan.choice, Buy)
+    assert isinstance(plan.choice, Purchase)
     assert plan.choice.offer.sku == "fits"
-    assert plan.told[0].live
+    assert plan.price_sources[0].live
     assert "availability unknown; 48 GiB of GPU memory each, 16 vCPUs, 180 GiB" in drawn(render(plan, 200), 200)
-    assert "asked just now, with keys of this terminal: vultr" in drawn(render(plan, 200), 200)
+    assert "asked just now, with the API keys of this terminal: vultr" in drawn(render(plan, 200), 200)
 
 
 async def test_how_a_machine_would_join_is_what_the_status_says_of_its_provider():
@@ -222,32 +225,32 @@ async def test_a_provider_that_does_not_answer_is_told_and_the_status_serves():
     plan = await plan_for(wanted(), a_counter("vultr"), market=market)
 
     assert plan.fits
-    assert not plan.told[0].live
+    assert not plan.price_sources[0].live
 
 
 async def test_nothing_that_fits_says_why_and_what_a_status_cannot_tell():
     plan = await plan_for(wanted(max_price="0.50"))
     said = drawn(render(plan, 110), 110)
 
-    assert isinstance(plan.choice, Stay)
+    assert isinstance(plan.choice, NoPurchase)
     assert plan.choice.reason == "NoOfferFits"
     assert "$1.17 above maxHourlyPrice" in said
     assert "only the cheapest machine of each model" in " ".join(said.split())
 
 
 async def test_what_others_hold_counts_against_the_limits():
-    one = Holding("a" * 32, 2_000_000)
-    money = await plan_for(wanted(), held=(Holding("a" * 32, 3_000_000),))
-    nodes = await plan_for(wanted(), held=(one, Holding("b" * 32, 1)))
+    one = Reservation("a" * 32, 2_000_000)
+    money = await plan_for(wanted(), held=(Reservation("a" * 32, 3_000_000),))
+    nodes = await plan_for(wanted(), held=(one, Reservation("b" * 32, 1)))
 
-    assert isinstance(money.choice, Stay)
+    assert isinstance(money.choice, NoPurchase)
     assert money.choice.reason == "LimitReached"
-    assert isinstance(nodes.choice, Stay)
+    assert isinstance(nodes.choice, NoPurchase)
     assert "limits.maxNodes is 2" in nodes.choice.message
     assert limits_words(nodes) == "standard, 0 of 2 machines left, $2.00 of $4.00 an hour left"
 
 
-async def test_a_hold_and_an_unwilling_class_are_said_before_anybody_agrees():
+async def test_a_hold_and_an_unwilling_class_are_shown_before_the_question():
     held = await plan_for(wanted(), hold="rebuilding")
     suspended = await plan_for(wanted(), why=Why("Suspended", "it is suspended; to go on: tgp release class/standard"))
 
@@ -257,7 +260,7 @@ async def test_a_hold_and_an_unwilling_class_are_said_before_anybody_agrees():
     assert "stopped by" in drawn(render(suspended, 100), 100)
 
 
-async def test_no_device_plugin_is_said_before_anybody_agrees():
+async def test_a_missing_device_plugin_is_shown_before_the_question():
     assert "DevicePluginMissing" in (await plan_for(wanted(), plugins=())).stopped
     assert (await plan_for(wanted(), plugins=None)).stopped == "", "who may not look cannot tell"
 
@@ -267,10 +270,10 @@ async def test_no_device_plugin_is_said_before_anybody_agrees():
     [
         (
             {"max_price": "2", "lifetime": "4h"},
-            "$1.67 an hour; $6.68 if it lives its whole 4h; at most $8.00, at --max-price",
+            "$1.67 an hour; $6.68 for its whole lifetime of 4h; at most $8.00, at --max-price",
         ),
-        ({"lifetime": "4h"}, "no --max-price: it may rent at any price the class allows"),
-        ({"max_price": "2", "lifetime": "Never"}, "$1.67 an hour; $40.08 a day, without an end"),
+        ({"lifetime": "4h"}, "no --max-price: any price that the class allows"),
+        ({"max_price": "2", "lifetime": "Never"}, "$1.67 an hour; $40.08 a day, without end"),
     ],
 )
 async def test_the_cost_is_told_by_the_hour_for_its_life_and_at_most(said, words):
@@ -280,8 +283,8 @@ async def test_the_cost_is_told_by_the_hour_for_its_life_and_at_most(said, words
 # -- what is typed ---------------------------------------------------------------------------------------------------
 
 
-class Hall:
-    """A desk that plans what it is told to, and keeps what was created."""
+class FakeServices:
+    """Services that return a given plan and record what was created."""
 
     namespace = "home"
 
@@ -292,16 +295,22 @@ class Hall:
         self.created: list[Mapping[str, Any]] = []
 
     @asynccontextmanager
-    async def requests(self, kubeconfig: str, context: str) -> AsyncIterator["Hall"]:
+    async def requests(self, kubeconfig: str, context: str) -> AsyncIterator["FakeServices"]:
         del kubeconfig, context
         yield self
 
     def fresh_name(self, stem: str) -> str:
         return f"{stem}-abcde"
 
-    async def plan(self, request: GPURequest) -> Plan:
-        return Plan(
-            request, START, self._choice, "standard", a_class(), told=(Told("vultr", True, START),), **self._plan
+    async def plan(self, request: GPURequest) -> RentPlan:
+        return RentPlan(
+            request,
+            START,
+            self._choice,
+            "standard",
+            a_class(),
+            price_sources=(PriceSource("vultr", True, START),),
+            **self._plan,
         )
 
     async def create(self, manifest: Mapping[str, Any]) -> None:
@@ -310,16 +319,16 @@ class Hall:
         self.created.append(manifest)
 
 
-BUY = Buy(an_offer(hourly_microusd=1_200_000, stock=Stock.CONFIRMED), "vultr", 1_200_000)
-STAY = Stay("NoOfferFits", "none of 3 offers fits: 3 too dear")
+BUY = Purchase(an_offer(hourly_microusd=1_200_000, stock=Stock.CONFIRMED), "vultr", 1_200_000)
+STAY = NoPurchase("NoOfferFits", "none of 3 offers fits: 3 too expensive")
 
 
-def run(hall: Hall, *words: str):
-    return CliRunner().invoke(rent, ["--gpu", "L40S", "--max-price", "1.50", *words], obj=hall)
+def run(services: FakeServices, *words: str):
+    return CliRunner().invoke(rent, ["--gpu", "L40S", "--max-price", "1.50", *words], obj=services)
 
 
 def test_every_flag_becomes_its_field_and_what_was_not_said_is_left_out():
-    hall = Hall(BUY)
+    services = FakeServices(BUY)
     words = [
         "--count",
         "2",
@@ -337,12 +346,12 @@ def test_every_flag_becomes_its_field_and_what_was_not_said_is_left_out():
         "Never",
         "--spot",
     ]
-    run(hall, *words, "--name", "train", "-n", "ml", "--yes")
-    bare = Hall(BUY)
+    run(services, *words, "--name", "train", "-n", "ml", "--yes")
+    bare = FakeServices(BUY)
     run(bare, "--yes")
 
-    assert hall.created[0]["metadata"] == {"name": "train", "namespace": "ml"}
-    assert hall.created[0]["spec"] == {
+    assert services.created[0]["metadata"] == {"name": "train", "namespace": "ml"}
+    assert services.created[0]["spec"] == {
         "gpuType": "L40S",
         "gpuCount": 2,
         "nodeClassRef": {"name": "standard"},
@@ -372,74 +381,76 @@ def test_every_flag_becomes_its_field_and_what_was_not_said_is_left_out():
         (("--gpu", "L40X"), "Did you mean"),
     ],
 )
-def test_bad_input_names_the_flag_before_anybody_is_asked(words, said):
-    hall = Hall(BUY)
-    answer = run(hall, *words, "--yes")
+def test_bad_input_names_the_flag_before_any_question(words, said):
+    services = FakeServices(BUY)
+    answer = run(services, *words, "--yes")
 
     assert answer.exit_code == 2
     assert said in answer.output
-    assert "null" not in answer.output, "which rules were skipped is of no use to anybody here"
-    assert hall.created == []
+    assert "null" not in answer.output, "skipped rules are not reported here"
+    assert services.created == []
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "given back  after 24h (--for), or after 30m without a pod (--idle), or when the request is deleted"),
+        ((), "terminated  after 24h (--for), or after 30m without a pod (--idle), or when the request is deleted"),
         (("--for", "Never"), "after 30m without a pod (--idle), or when the request is deleted (--for Never)"),
         (("--idle", "Never"), "after 24h (--for), or when the request is deleted (--idle Never)"),
-        (("--for", "Never", "--idle", "Never"), "given back  only when the request is deleted"),
+        (("--for", "Never", "--idle", "Never"), "terminated  only when the request is deleted"),
     ],
 )
 def test_how_it_ends_is_one_sentence(words, said):
-    assert said in run(Hall(BUY), "--dry-run", *words).output
+    assert said in run(FakeServices(BUY), "--dry-run", *words).output
 
 
 def test_a_provider_that_the_class_does_not_have_is_said_instead_of_what_others_offer():
-    answer = run(Hall(STAY), "--dry-run", "--provider", "runpod")
+    answer = run(FakeServices(STAY), "--dry-run", "--provider", "runpod")
 
-    assert "class standard does not have provider runpod (it has vultr, lambdalabs)" in " ".join(answer.output.split())
+    assert "class standard does not have provider runpod (enabled: vultr, lambdalabs)" in " ".join(
+        answer.output.split()
+    )
     assert "none of 3 offers" not in answer.output
-    assert "none of 3 offers" in run(Hall(STAY), "--dry-run", "--provider", "lambda").output
+    assert "none of 3 offers" in run(FakeServices(STAY), "--dry-run", "--provider", "lambda").output
 
 
 def test_a_dry_run_creates_nothing_and_its_exit_code_says_whether_something_fits():
-    fits, none = Hall(BUY), Hall(STAY)
+    fits, none = FakeServices(BUY), FakeServices(STAY)
 
     assert (run(fits, "--dry-run").exit_code, run(none, "--dry-run").exit_code) == (0, 3)
     assert fits.created == none.created == []
 
 
 def test_without_a_person_or_a_yes_nothing_is_created():
-    hall = Hall(BUY)
-    answer = run(hall)
+    services = FakeServices(BUY)
+    answer = run(services)
 
     assert answer.exit_code == 2
     assert "--yes" in answer.output
     assert "would rent" in answer.output
-    assert hall.created == []
+    assert services.created == []
 
 
 def test_what_was_confirmed_binds():
     """The price that was shown and a tenth more, to the cent; --max-price says otherwise."""
-    hall = Hall(BUY)
-    said = CliRunner().invoke(rent, ["--gpu", "L40S", "--yes"], obj=hall).output
+    services = FakeServices(BUY)
+    said = CliRunner().invoke(rent, ["--gpu", "L40S", "--yes"], obj=services).output
 
-    assert hall.created[0]["spec"]["maxHourlyPrice"] == "1.32"
-    assert "up to $1.32 an hour (10 % more; --max-price says otherwise)" in " ".join(said.split())
+    assert services.created[0]["spec"]["maxHourlyPrice"] == "1.32"
+    assert "up to $1.32 an hour (10 % more; change with --max-price)" in " ".join(said.split())
 
-    told = Hall(BUY)
+    told = FakeServices(BUY)
     run(told, "--yes")
     assert told.created[0]["spec"]["maxHourlyPrice"] == "1.50"
 
-    waiting = Hall(STAY)
+    waiting = FakeServices(STAY)
     CliRunner().invoke(rent, ["--gpu", "L40S", "--yes"], obj=waiting)
     assert "maxHourlyPrice" not in waiting.created[0]["spec"], "no price was shown"
 
 
 def test_what_was_created_is_said_with_the_next_command():
-    said = run(Hall(BUY), "--name", "train", "-n", "ml", "--yes").output
-    waits = run(Hall(STAY), "--name", "train", "-n", "ml", "--yes").output
+    said = run(FakeServices(BUY), "--name", "train", "-n", "ml", "--yes").output
+    waits = run(FakeServices(STAY), "--name", "train", "-n", "ml", "--yes").output
 
     assert "gpurequest.tgp.io/train created in namespace ml" in said
     assert said.endswith("next: tgp watch request/ml/train\n")
@@ -447,16 +458,18 @@ def test_what_was_created_is_said_with_the_next_command():
 
 
 def test_a_refusal_of_the_cluster_is_told_without_a_traceback():
-    answer = run(Hall(BUY, AlreadyExists("there is a request ml/train already")), "--yes")
+    answer = run(FakeServices(BUY, AlreadyExists("there is a request ml/train already")), "--yes")
 
     assert answer.exit_code == 1
     assert "already" in answer.output
 
 
 def test_yaml_is_a_manifest_to_apply_and_json_the_plan():
-    manifest = YAML(typ="safe", pure=True).load(run(Hall(BUY), "--dry-run", "-o", "yaml", "--name", "train").output)
-    plan = json.loads(run(Hall(BUY), "--dry-run", "-o", "json").output)
-    made = json.loads(run(Hall(BUY), "--yes", "-o", "json").output)
+    manifest = YAML(typ="safe", pure=True).load(
+        run(FakeServices(BUY), "--dry-run", "-o", "yaml", "--name", "train").output
+    )
+    plan = json.loads(run(FakeServices(BUY), "--dry-run", "-o", "json").output)
+    made = json.loads(run(FakeServices(BUY), "--yes", "-o", "json").output)
 
     assert checked(manifest).metadata.name == "train"
     assert plan["kind"] == "RentPlan"
@@ -466,24 +479,24 @@ def test_yaml_is_a_manifest_to_apply_and_json_the_plan():
 
 
 def test_a_plan_that_waits_has_no_price_for_programs():
-    plan = as_document(Plan(wanted(), after(0), STAY), created=False)
+    plan = as_document(RentPlan(wanted(), after(0), STAY), created=False)
 
     assert (plan["fits"], plan["usdPerHour"], plan["reason"]) == (False, None, "NoOfferFits")
 
 
 def test_programs_are_not_asked_questions():
-    assert run(Hall(BUY), "-o", "json").exit_code == 2
+    assert run(FakeServices(BUY), "-o", "json").exit_code == 2
 
 
 # -- a lost answer ---------------------------------------------------------------------------------------------------
 
 
 def creating(*answers: Any) -> int:
-    """How many writes left, when these were the answers. Raises what the desk raises."""
+    """How many writes left, when these were the answers. Raises what the requests raises."""
 
     async def create(http: ScriptedHttp) -> None:
-        desk = RequestsDesk(Connection(http, AClock(), SystemEntropy(), "https://x", "", "tgp-system"), nobody)
-        await desk.create(manifest_of("train", "ml", spec_of(gpu="L40S")))
+        requests = RequestService(Connection(http, AClock(), SystemEntropy(), "https://x", "", "tgp-system"), no_market)
+        await requests.create(manifest_of("train", "ml", spec_of(gpu="L40S")))
 
     http = ScriptedHttp(*answers)
     try:
@@ -493,8 +506,8 @@ def creating(*answers: Any) -> int:
     return len(http.calls)
 
 
-def nobody(_providers: tuple[str, ...]):
-    raise AssertionError("whoever creates asks no provider")
+def no_market(_providers: tuple[str, ...]):
+    raise AssertionError("creating a request asks no provider")
 
 
 LOST = NoAnswer("the connection broke")
@@ -506,7 +519,7 @@ def test_an_answer_that_is_lost_is_looked_up():
 
 def test_a_request_that_was_there_before_is_not_taken_for_the_new_one():
     older = document(meta={"creationTimestamp": "2026-11-15T14:02:10Z"})
-    with pytest.raises(AlreadyExists, match="there was a request ml/train before"):
+    with pytest.raises(AlreadyExists, match="request ml/train existed before"):
         creating(LOST, json_reply(200, older))
 
 
@@ -562,7 +575,7 @@ def test_from_a_terminal_without_keys_to_a_request_in_the_cluster(cluster: Mount
     assert made.exit_code == 0, made.output
     assert sorted(names(cluster)) == ["mine", "train"]
     assert again.exit_code == 1
-    assert "there is a request ml/mine already" in again.output
+    assert "request ml/mine exists already" in again.output
     assert lost.exit_code == 1
     assert "nowhere" in lost.output
 
@@ -575,7 +588,7 @@ def test_a_person_is_asked_and_no_is_the_default(cluster: Mounted, tmp_path: Pat
         try:
             terminal.wait_for(b"Keep other pods off the machine (exclusive)? [y/N]:")
             terminal.type(alone)
-            terminal.wait_for(b"Rent it?")
+            terminal.wait_for(b"Rent this machine?")
             terminal.type(answer)
             codes.append(terminal.wait())
         finally:
@@ -610,13 +623,13 @@ def test_a_region_that_no_table_knows_is_named_with_the_nearest(cluster: Mounted
     plan = on(cluster, "--gpu", "L40S", "--max-price", "2", "--region", "us-eastt", "--dry-run")
 
     assert plan.exit_code == 3
-    assert "no table knows the region us-eastt" in " ".join(plan.output.split())
+    assert "region us-eastt is unknown" in " ".join(plan.output.split())
     assert "us-east" in plan.output.partition("did you mean")[2]
 
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[str]:
-    """The address of a pretend market that runs in a terminal of its own."""
+    """The URL of a simulated market that runs in its own process."""
     # Ended with the last test; the hour is for a test run that was killed.
     command = [sys.executable, "-m", "tgp", "sim", "--port", "18610", "--for", "3600s"]
     env = {name: value for name, value in os.environ.items() if name != "TGP_WORLD"} | {"PYTHONUNBUFFERED": "1"}

@@ -12,13 +12,14 @@ from tests.cli.lives import BOUGHT, FAILED, FINISHED, READY, WAITING, after, bec
 from tests.cli.test_rent import BARE
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.app.main import main, tgp
-from tgp.surfaces.cli.status_view import Standing, as_document, next_command, render, rows_of
+from tgp.interfaces.cli.status_view import as_document, next_command, render, rows_of
+from tgp.services.request_documents import ClusterStatus
 
 NOW = after(3600)
-SEVERAL = Standing(NOW, (READY, WAITING, FINISHED, FAILED), {"gpu-train": 2})
+SEVERAL = ClusterStatus(NOW, (READY, WAITING, FINISHED, FAILED), {"gpu-train": 2})
 
 
-def words(standing: Standing, width: int = 140, *, every: bool = False) -> str:
+def words(standing: ClusterStatus, width: int = 140, *, every: bool = False) -> str:
     return drawn(render(standing, width, every=every), width)
 
 
@@ -42,7 +43,7 @@ def test_a_machine_is_one_row_with_what_it_costs_and_when_it_ends():
 
 
 def test_what_is_over_is_counted_and_shown_when_asked_for():
-    assert "2 requests finished or failed: --all shows them." in words(SEVERAL)
+    assert "2 requests finished or failed; --all shows them." in words(SEVERAL)
     assert "Finished" not in words(SEVERAL)
     assert "Finished" in words(SEVERAL, every=True)
 
@@ -61,10 +62,10 @@ def test_what_does_not_serve_is_looked_at_first():
 
 
 def test_rights_that_reach_less_far_are_told():
-    told = words(Standing(NOW, (READY,), None, only="ml"))
+    told = words(ClusterStatus(NOW, (READY,), None, only="ml"))
 
-    assert "Only namespace ml: these rights do not reach the others." in told
-    assert as_document(Standing(NOW, (READY,), None))["requests"][0]["pods"] is None
+    assert "Only namespace ml: you may not list requests in others." in told
+    assert as_document(ClusterStatus(NOW, (READY,), None))["requests"][0]["pods"] is None
 
 
 def test_an_end_that_has_come_is_due():

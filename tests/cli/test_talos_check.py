@@ -13,7 +13,7 @@ from tests.core.talos.a_plan import early_template
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, furnish
 from tgp.api.crds import as_yaml
 from tgp.app.main import tgp
-from tgp.core.rules.talos.releases import USUAL
+from tgp.core.joining.talos.releases import USUAL
 from tgp.sim.world import World
 
 EARLY = Path(__file__).parents[2] / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
@@ -53,7 +53,7 @@ def test_the_first_readme_s_class_boots_and_every_old_thing_is_told_on_its_line(
 
     assert result.exit_code == 0, result.output
     assert "standard-gpu-class  Talos v1.10.5, joining by tailscale" in result.output
-    assert "It boots. 16 things of an older kind become what Talos has today." in result.output
+    assert "The template boots, after 16 conversions to current Talos settings." in result.output
     for row in (row for row in result.output.splitlines() if " │ " in row):
         number, _, source = row.partition(" │ ")
         assert lines[int(number) - 1].strip() == source.strip(), "the file's own line, under its own number"
@@ -77,10 +77,10 @@ def test_errors_end_with_one_and_stand_below_their_lines():
     assert result.exit_code == 1
     assert "  bogus: 1" in rows[1]
     assert "machine.bogus" in rows[2]
-    assert "Refused for 2 reasons: no machine is bought with it." in result.output
+    assert "The template has 2 errors: no machine is bought with it." in result.output
 
 
-def test_secrets_that_somebody_wrote_out_are_not_shown():
+def test_secrets_written_out_in_a_template_are_not_shown():
     leaky = BROKEN.replace("  bogus: 1\n", "  token: abcdef.0123456789abcdef\n")
     both = run("-", given=leaky).output + run("-", "-o", "json", given=leaky).output + run("-", given=BROKEN).output
 
@@ -165,7 +165,7 @@ def test_a_template_in_a_secret_is_read_from_the_cluster_and_from_nowhere_else(t
         forbidden = person.tgp("talos", "check", "--class", "kept")
 
     assert (missing.exit_code, found.exit_code, forbidden.exit_code) == (1, 1, 1)
-    assert "there is no Secret templates" in missing.output
+    assert "Secret templates with the machine config template does not exist" in missing.output
     assert "joining by kubespan" in found.output
     assert "machine.bogus" in found.output
     assert "0123456789abcdef" not in found.output
@@ -216,7 +216,7 @@ def test_a_config_too_large_for_a_provider_is_told_of_that_provider():
     result = run("-", given=large(100), columns=300)
 
     assert result.exit_code == 1
-    assert "✗ vultr: vultr takes user data of at most 16384 bytes" in result.output
+    assert "✗ vultr: vultr accepts at most 16384 bytes of user data" in result.output
     assert "✓ lambdalabs: boots it" in result.output
 
 
@@ -235,7 +235,7 @@ def test_characters_in_halves_are_no_traceback():
     half = run("-", given='machine:\n  nodeAnnotations:\n    example.org/a: "\\ud83d"\n')
 
     assert (whole.exit_code, half.exit_code) == (0, 1)
-    assert "holds half a character" in half.output.replace("\n", " ")
+    assert "has half a surrogate pair" in half.output.replace("\n", " ")
 
 
 def test_what_is_passed_through_is_marked_and_no_reason_to_fail():
@@ -243,5 +243,5 @@ def test_what_is_passed_through_is_marked_and_no_reason_to_fail():
     result = run("-", "--talos", "v1.14.0", given=given)
 
     assert result.exit_code == 0, result.output
-    assert "? KubeletConfig: is a kind of which nothing but the name is known for Talos 1.14" in result.output
+    assert "? KubeletConfig: is a kind that tgp cannot check for Talos 1.14" in result.output
     assert told("-", "--talos", "v1.14.0", given=given)["templates"][0]["findings"][0]["severity"] == "unchecked"

@@ -12,11 +12,11 @@ from tests.core.talos.test_join_values import KEY_PEM, in_base64
 from tests.sim.an_operator import NAMESPACE_NAME, a_secret, furnish
 from tgp.api.resource import SECRET
 from tgp.app.main import tgp
+from tgp.core.joining.talos.placeholder_values import placeholder_join
 from tgp.core.model.join import NEEDED
-from tgp.core.rules.talos.inert import inert_join
 from tgp.sim.world import World
 
-JOIN = inert_join()
+JOIN = placeholder_join()
 WORKER = {
     "machine": {"type": "worker", "token": "abcdef.0123456789abcdef", "ca": {"crt": JOIN.machine_ca, "key": ""}},
     "cluster": {
@@ -72,7 +72,7 @@ def run(*words: str) -> Result:
 
 
 def stored(world: World) -> dict[str, str]:
-    found = world.api.backstage.get(SECRET, NAMESPACE_NAME, "tgp-join") or {"data": {}}
+    found = world.api.local_api.get(SECRET, NAMESPACE_NAME, "tgp-join") or {"data": {}}
     return {key: b64decode(value).decode() for key, value in found["data"].items()}
 
 
@@ -111,8 +111,8 @@ def test_a_bundle_without_an_endpoint_asks_for_it(bundle):
     result = run(bundle)
 
     assert result.exit_code == 1
-    assert "say --endpoint" in result.output
-    assert "say --cluster-name" in result.output
+    assert "pass --endpoint" in result.output
+    assert "pass --cluster-name" in result.output
 
 
 def test_what_is_told_counts_before_what_stands_there(worker):
@@ -135,7 +135,7 @@ def test_a_file_that_is_something_else_is_refused_by_what_is_missing(tmp_path):
     result = run(written(tmp_path, broken))
 
     assert result.exit_code == 1
-    assert "machine-token is no token" in result.output
+    assert "machine-token is not a token" in result.output
     assert "nonsense" not in result.output
 
 
@@ -149,7 +149,7 @@ def test_it_is_written_into_the_operator_s_namespace_after_showing_what_changes(
     assert stored(world)["endpoint"] == "https://203.0.113.7:6443"
     assert stored(world)["pod-subnets"] == "10.1.0.0/16"
     again = person.tgp("talos", "join-secret", worker, "--apply")
-    assert "is as it should be" in again.output
+    assert "is up to date" in again.output
 
 
 def test_values_that_differ_are_replaced_only_after_a_yes(world, worker):
@@ -159,7 +159,7 @@ def test_values_that_differ_are_replaced_only_after_a_yes(world, worker):
 
     refused = person.tgp(*change)
     assert refused.exit_code == 1
-    assert "was left as it is" in refused.output
+    assert "was not changed" in refused.output
     assert person.tgp(*change, typed="n\n").exit_code == 1
     assert stored(world)["endpoint"] == "https://203.0.113.7:6443"
     assert person.tgp(*change, typed="y\n").exit_code == 0
@@ -181,7 +181,7 @@ def test_a_secret_that_would_still_be_refused_is_not_written(world, worker):
     result = Person(world).tgp("talos", "join-secret", worker, "--apply", "--yes")
 
     assert result.exit_code == 1
-    assert "ca.key holds a private key" in result.output
+    assert "ca.key contains a private key" in result.output
     assert set(stored(world)) == {"ca.key"}
 
 
@@ -189,7 +189,7 @@ def test_a_namespace_that_is_missing_is_named(world, worker):
     result = Person(world).tgp("talos", "join-secret", worker, "--apply", "--namespace", "nowhere")
 
     assert result.exit_code == 2
-    assert "there is no namespace nowhere" in result.output
+    assert "namespace nowhere does not exist" in result.output
 
 
 def test_wrong_use_ends_with_two(worker):

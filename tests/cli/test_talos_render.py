@@ -5,12 +5,12 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from tests.cli.boot_world import Person
-from tests.sim.boot.a_tailnet import a_tailnet_class, joining
+from tests.sim.joining.a_tailnet import a_tailnet_class, joining
 from tgp.api.crds import as_yaml
 from tgp.api.resource import SECRET
-from tgp.app.embedded.stock import join_secret
+from tgp.app.demo.fixtures import join_secret
 from tgp.app.main import tgp
-from tgp.core.rules.talos.stream import read_stream
+from tgp.core.joining.talos.stream import read_stream
 
 EARLY = Path(__file__).parents[2] / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
 
@@ -27,7 +27,7 @@ def test_without_a_cluster_the_values_are_inert_and_that_is_said():
     result = run("--class-file", str(EARLY), "--node", "gpu-7")
 
     assert result.exit_code == 0, result.output
-    assert "# the join values are inert ones" in result.stderr
+    assert "# the join values are placeholders" in result.stderr
     assert "# converted: line 34: machine.systemd" in result.stderr
     assert "#" not in result.stdout
     assert config_of(result.stdout)["machine"]["network"]["hostname"] == "gpu-7"
@@ -57,7 +57,7 @@ def test_a_bare_template_is_taken_too_and_every_mesh_can_be_tried(tmp_path):
         assert config_of(result.stdout)["machine"]["sysctls"]["vm.nr_hugepages"] == "8"
 
 
-def test_a_host_that_nobody_vouches_for_gets_no_shared_secrets():
+def test_an_untrusted_host_gets_no_shared_secrets():
     result = run("--untrusted", "--show-secrets")
 
     assert "secret" not in config_of(result.stdout)["cluster"]
@@ -75,7 +75,7 @@ def test_a_template_that_is_refused_says_so_and_prints_nothing(tmp_path):
 
 
 def test_wrong_use_ends_with_two():
-    assert run("--provider", "nobody").exit_code == 2
+    assert run("--provider", "unknown").exit_code == 2
     assert run("--class", "a", "--class-file", "b").exit_code == 2
     assert run("--class-file", str(EARLY), "--provider", "vultr").exit_code == 2
 
@@ -87,7 +87,7 @@ def test_what_is_shown_of_a_request_is_what_its_machine_was_handed_but_for_what_
         stage.world.run(seconds=60)
         stage.wants(taints=[{"key": "team", "value": "ml", "effect": "NoSchedule"}])
         stage.until(lambda: stage.phase() == "Ready")
-        machine = next(iter(stage.shops["simulated"].fleet.machines.values()))
+        machine = next(iter(stage.simulators["simulated"].fleet.machines.values()))
         handed = [each.data for each in read_stream(machine.user_data.decode())]
         keys = len(stage.tailnet.keys)
         result = Person(stage.world).tgp("talos", "render", "--request", "default/train", "--show-secrets")
@@ -106,7 +106,7 @@ def test_a_class_of_the_cluster_needs_its_join_secret():
         a_tailnet_class(stage)
         person = Person(stage.world)
         assert "100.64.0.1:6443" in person.tgp("talos", "render", "--class", "rented").stdout
-        stage.world.api.backstage.delete(SECRET, "tgp-system", "tgp-join")
+        stage.world.api.local_api.delete(SECRET, "tgp-system", "tgp-join")
         result = person.tgp("talos", "render", "--class", "rented")
 
         assert result.exit_code == 1

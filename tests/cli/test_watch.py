@@ -19,7 +19,7 @@ from tests.cli.lives import (
     READY,
     START,
     WAITING,
-    Hall,
+    FakeServices,
     a_request,
     after,
     attempt,
@@ -34,16 +34,17 @@ from tests.cli.program import Terminal, started, tgp
 from tests.contracts.kube_client.scripted import ScriptedHttp, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.kube.connect import Connection
 from tgp.api.values import rfc3339
-from tgp.app.connect import Connection
-from tgp.app.requests_desk import RequestsDesk
 from tgp.core.model.event import Event
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
+from tgp.interfaces.cli.request_name import read_name
+from tgp.interfaces.cli.story import StepMark, story_of
+from tgp.interfaces.cli.watch import watch
+from tgp.interfaces.cli.watch_view import WatchPrinter, render
 from tgp.ports.http import HttpError, NeverLeft
-from tgp.surfaces.cli.request_name import read_name
-from tgp.surfaces.cli.story import Mark, story_of
-from tgp.surfaces.cli.watch import watch
-from tgp.surfaces.cli.watch_view import Look, Teller, render
+from tgp.services.request_documents import Look
+from tgp.services.requests import RequestService
 
 LIFE = (
     Look(NEW, after(0)),
@@ -56,10 +57,10 @@ LIFE = (
 
 
 def watched(*looks: Look, options: tuple[str, ...] = (), stays: bool = False):
-    return CliRunner().invoke(watch, ["ml/train", *options], obj=Hall(*looks, stays=stays))
+    return CliRunner().invoke(watch, ["ml/train", *options], obj=FakeServices(*looks, stays=stays))
 
 
-def marks(request, now=START) -> dict[str, Mark]:
+def marks(request, now=START) -> dict[str, StepMark]:
     return {step.name: step.mark for step in story_of(request, now).steps}
 
 
@@ -72,26 +73,26 @@ def test_a_pipe_gets_one_line_for_each_change_with_its_own_time():
     assert "2026-11-16T14:02:20Z rented after 8s: instance i-7" in lines
     assert "2026-11-16T14:04:20Z joined after 2m: node gpu-train" in lines
     assert "2026-11-16T14:04:50Z ready after 0s" in lines
-    assert any(line.startswith("2026-11-16T15:32:10Z giving back") and "Idle" in line for line in lines)
-    assert any("= Finished (Idle)" in line and "$1.83 in all" in line for line in lines)
+    assert any(line.startswith("2026-11-16T15:32:10Z terminating") and "Idle" in line for line in lines)
+    assert any("= Finished (Idle)" in line and "$1.83 in total" in line for line in lines)
     assert lines[-1] == "next: tgp why ml/train"
 
 
 def test_what_stays_as_it_is_is_told_once():
-    teller, look = Teller(), Look(WAITING, after(1))
+    printer, look = WatchPrinter(), Look(WAITING, after(1))
 
-    assert len(teller.tell(story_of(WAITING, look.now), look)) == 2
-    assert teller.tell(story_of(WAITING, look.now), look) == []
+    assert len(printer.lines(story_of(WAITING, look.now), look)) == 2
+    assert printer.lines(story_of(WAITING, look.now), look) == []
 
 
 def test_a_wait_that_changes_only_its_numbers_is_told_once():
     other = a_request(
         phase="Pending", conditions=(condition("Launched", "False", "NoOfferFits", "none of 12 offers fits"),)
     )
-    teller = Teller()
-    teller.tell(story_of(WAITING, after(1)), Look(WAITING, after(1)))
+    printer = WatchPrinter()
+    printer.lines(story_of(WAITING, after(1)), Look(WAITING, after(1)))
 
-    assert teller.tell(story_of(other, after(2)), Look(other, after(2))) == []
+    assert printer.lines(story_of(other, after(2)), Look(other, after(2))) == []
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_the_exit_code_says_whether_it_got_there(looks, options, code):
 
 def test_a_machine_that_is_replaced_may_still_become_ready():
     """A machine that never joined is given back, and another attempt follows."""
-    back = condition("Terminating", reason="NeverJoined", message="no Node registered by 14:27:20Z", at=1500)
+    back = condition("Terminating", reason="NeverJoined", message="No Node registered by 14:27:20Z", at=1500)
     replaced = a_request(phase="Terminating", attempts=[attempt(outcome="Launched")], conditions=(back,))
 
     assert watched(Look(replaced, after(1501)), Look(READY, after(2000)), options=("--until", "ready")).exit_code == 0
@@ -124,7 +125,7 @@ def test_a_cluster_that_does_not_answer_is_said_once_and_outlasted():
     silent = Look(JOINING, after(61), trouble="no route to host")
     output = watched(LIFE[2], silent, silent, LIFE[3], options=("--until", "ready")).output
 
-    assert output.count("the cluster cannot be asked: no route to host") == 1
+    assert output.count("the cluster does not answer: no route to host") == 1
     assert "the cluster answers again" in output
     assert "ready" in output
 
@@ -154,7 +155,7 @@ def test_programs_read_one_document_to_a_line():
 
 
 def test_the_screen_shows_marks_times_money_and_the_end():
-    event = Event(key=Key("ml", "e1"), reason="NodeBought", message="L40S at $1.20/h", last_at=after(10))
+    event = Event(key=ObjectKey("ml", "e1"), reason="NodeBought", message="L40S at $1.20/h", last_at=after(10))
     screen = drawn(render(story_of(READY, after(3610)), Look(READY, after(3610), (event,)), 100))
 
     assert "request ml/train   Ready" in screen
@@ -173,18 +174,18 @@ def test_a_terminal_without_such_signs_gets_plain_ones():
 
 def test_what_a_machine_had_reached_stays_told_when_its_conditions_are_gone():
     assert marks(FINISHED) == {
-        **dict.fromkeys(("asked", "planned", "rented", "joined", "GPUs seen", "ready", "giving back"), Mark.DONE),
-        "drained": Mark.NEVER,
-        "gone": Mark.DONE,
+        **dict.fromkeys(("asked", "planned", "rented", "joined", "GPUs seen", "ready", "terminating"), StepMark.DONE),
+        "drained": StepMark.NEVER,
+        "gone": StepMark.DONE,
     }
-    assert marks(FAILED)["rented"] is Mark.NEVER
+    assert marks(FAILED)["rented"] is StepMark.NEVER
 
 
 def test_a_machine_without_a_node_has_nothing_to_drain():
-    back = condition("Terminating", reason="NeverJoined", message="no Node registered", at=1500)
+    back = condition("Terminating", reason="NeverJoined", message="No Node registered", at=1500)
     found = marks(a_request(phase="Terminating", attempts=[attempt(outcome="Launched")], conditions=(back,)))
 
-    assert (found["drained"], found["gone"]) == (Mark.NEVER, Mark.NOW)
+    assert (found["drained"], found["gone"]) == (StepMark.NEVER, StepMark.NOW)
 
 
 def test_between_two_attempts_it_plans_again():
@@ -194,20 +195,20 @@ def test_between_two_attempts_it_plans_again():
         conditions=(condition("Launched", "False", "BackingOff", "attempt 1 failed: none left", at=5),),
     )
 
-    assert marks(again)["planned"] is Mark.NOW
+    assert marks(again)["planned"] is StepMark.NOW
     assert story_of(again, after(6)).hourly_microusd is None
 
 
 @pytest.mark.parametrize(
     ("text", "namespace", "key"),
     [
-        ("train", "", Key("", "train")),
-        ("train", "ml", Key("ml", "train")),
-        ("request/train", "ml", Key("ml", "train")),
-        ("gr/train", "", Key("", "train")),
-        ("ml/train", "", Key("ml", "train")),
-        ("ml/train", "ml", Key("ml", "train")),
-        ("gpurequest/ml/train", "", Key("ml", "train")),
+        ("train", "", ObjectKey("", "train")),
+        ("train", "ml", ObjectKey("ml", "train")),
+        ("request/train", "ml", ObjectKey("ml", "train")),
+        ("gr/train", "", ObjectKey("", "train")),
+        ("ml/train", "", ObjectKey("ml", "train")),
+        ("ml/train", "ml", ObjectKey("ml", "train")),
+        ("gpurequest/ml/train", "", ObjectKey("ml", "train")),
     ],
 )
 def test_a_request_goes_by_several_names(text, namespace, key):
@@ -216,24 +217,24 @@ def test_a_request_goes_by_several_names(text, namespace, key):
 
 @pytest.mark.parametrize("text", ["", "/", "a/b/c", "request/", "request/a/b/c", "pod/train", "node/x"])
 def test_what_is_no_name_of_a_request_is_wrong_use(text):
-    answer = CliRunner().invoke(watch, [text], obj=Hall())
+    answer = CliRunner().invoke(watch, [text], obj=FakeServices())
 
     assert answer.exit_code == 2
     assert "request/NAME" in answer.output
 
 
 def test_a_name_and_an_option_that_disagree_are_wrong_use():
-    assert CliRunner().invoke(watch, ["ml/train", "-n", "web"], obj=Hall()).exit_code == 2
+    assert CliRunner().invoke(watch, ["ml/train", "-n", "web"], obj=FakeServices()).exit_code == 2
 
 
 def followed(http: ScriptedHttp, most: int) -> list[Look]:
-    """So many looks through the real desk, in virtual time."""
+    """So many looks through the real requests, in virtual time."""
 
     async def gather() -> list[Look]:
         clock = LoopClock()
-        desk = RequestsDesk(Connection(http, clock, SystemEntropy(), "https://x", "", "tgp-system"), nobody)
+        requests = RequestService(Connection(http, clock, SystemEntropy(), "https://x", "", "tgp-system"), no_market)
         looks = []
-        async with aclosing(desk.follow(Key("ml", "train"))) as following:
+        async with aclosing(requests.follow(ObjectKey("ml", "train"))) as following:
             async for look in following:
                 looks.append(look)
                 if len(looks) == most:
@@ -251,8 +252,8 @@ class LoopClock:
         return asyncio.get_running_loop().time()
 
 
-def nobody(_providers: tuple[str, ...]):
-    raise AssertionError("whoever watches asks no provider")
+def no_market(_providers: tuple[str, ...]):
+    raise AssertionError("watching asks no provider")
 
 
 def answering(*answers):
@@ -280,7 +281,7 @@ def test_an_api_server_that_hiccups_is_outlasted():
 
 
 def test_another_object_under_its_name_is_not_it():
-    """Deleted and written anew while nobody looked: the machine that was watched is gone."""
+    """Deleted and created again between two looks: the watched machine is gone."""
     here = json_reply(200, document())
     other = json_reply(200, document(meta={"uid": "99999999-2222-3333-4444-555555555555"}))
     looks = followed(answering(here, other), 2)
@@ -289,7 +290,7 @@ def test_another_object_under_its_name_is_not_it():
 
 
 def test_time_is_the_api_servers():
-    """A terminal's clock may be wrong by a day; ages are told by whoever stamped the object."""
+    """A terminal's clock may be wrong by a day; ages follow the API server, which stamped the object."""
     dated = json_reply(200, document(), ("Date", "Tue, 17 Nov 2026 14:02:10 GMT"))
 
     assert followed(answering(dated, dated), 1)[0].now == after(24 * 3600)

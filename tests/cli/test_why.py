@@ -30,11 +30,11 @@ from tgp.api.decoding import decode
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.app.main import tgp
-from tgp.core.model.key import Key
-from tgp.core.rules.nodeclass import Gap
-from tgp.core.rules.purchase import Stay
-from tgp.surfaces.cli.rent_view import Plan
-from tgp.surfaces.cli.why_view import Enquiry, Holder, advice, as_document, next_command, obstacles, render, story_of
+from tgp.core.classes.nodeclass import Gap
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.requests.purchase import NoPurchase
+from tgp.interfaces.cli.why_view import advice, as_document, next_command, obstacles, render, story_of
+from tgp.services.request_documents import Enquiry, Holder, RentPlan
 
 CLASS = {
     "apiVersion": "tgp.io/v1",
@@ -48,9 +48,9 @@ CLASS = {
 }
 STANDARD = decode(GPUNodeClass, CLASS)
 SUSPENDED = decode(GPUNodeClass, {**CLASS, "spec": {**CLASS["spec"], "suspend": True}})
-NO_ROOM = condition("Launched", "False", "LimitReached", "class standard: limits.maxNodes is 2, and 2 are held", at=1)
+NO_ROOM = condition("Launched", "False", "LimitReached", "class standard: limits.maxNodes is 2, and 2 are in use", at=1)
 LIMITED = a_request(phase="Pending", conditions=(NO_ROOM,))
-HOLDERS = (Holder(Key("ml", "big"), "Ready", 2_400_000), Holder(Key("web", "small"), "Booting", 340_000))
+HOLDERS = (Holder(ObjectKey("ml", "big"), "Ready", 2_400_000), Holder(ObjectKey("web", "small"), "Booting", 340_000))
 
 
 def asked(request, now: float = 730, **more) -> Enquiry:
@@ -65,12 +65,12 @@ def test_a_request_that_waits_says_for_what_since_when_and_what_was_nearest():
     screen = told(WAITING)
 
     assert "request ml/train: Pending (NoOfferFits)   1x L40S up to $1.50/h" in screen
-    assert "waits for   none of 9 offers fits: 9 too dear" in screen
+    assert "waits for   none of 9 offers fits: 9 too expensive" in screen
     assert "            1x L40S at $1.67/h from vultr: 17 cents above maxHourlyPrice" in screen
     assert "since       14:02:11Z, 12m ago" in screen
-    assert "until       as long as it takes; waiting costs nothing" in screen
+    assert "until       an offer fits; waiting costs nothing" in screen
     assert "a higher price" in screen
-    assert "cost        nothing an hour now; $0.00 so far" in screen
+    assert "cost        $0.00 an hour now; $0.00 so far" in screen
 
 
 def test_a_limit_names_who_holds_it_the_dearest_first():
@@ -117,18 +117,18 @@ def waiting_for(reason: str, message: str = "", **spec):
 @pytest.mark.parametrize(
     ("reason", "helps", "then"),
     [
-        ("Held", "tgp release", "tgp offers --gpu L40S"),
+        ("PurchasesPaused", "tgp release", "tgp offers --gpu L40S"),
         ("Suspended", "tgp release class/standard", "tgp offers --gpu L40S"),
-        ("InvalidSpec", "write it anew", "kubectl delete gpurequest train -n ml"),
+        ("InvalidSpec", "create it again", "kubectl delete gpurequest train -n ml"),
         ("NodeClassNotFound", "tgp rent --class NAME", "kubectl get gpunodeclasses"),
-        ("NodeClassNotReady", "whoever looks after it", "kubectl describe gpunodeclass standard"),
-        ("NodeClassNotSeen", "goes on by itself", "tgp offers --gpu L40S"),
+        ("NodeClassNotReady", "its conditions name the problem", "kubectl describe gpunodeclass standard"),
+        ("NodeClassNotSeen", "nothing to do", "tgp offers --gpu L40S"),
         ("NamespaceNotAllowed", "allowedNamespaces", "kubectl describe gpunodeclass standard"),
         ("SpotNotAllowed", "without --spot", "tgp offers --gpu L40S"),
         ("NotInClass", "instanceRequirements.gpuTypes", "kubectl get gpunodeclasses"),
-        ("ProviderClosed", "key, balance or answer", "kubectl describe gpunodeclass standard"),
+        ("ProviderUnavailable", "key, balance or answer", "kubectl describe gpunodeclass standard"),
         ("DevicePluginMissing", "tolerates the node's taints", "kubectl get daemonsets -A"),
-        ("Settling", "goes on by itself", "tgp offers --gpu L40S"),
+        ("LaunchOutcomePending", "nothing to do", "tgp offers --gpu L40S"),
     ],
 )
 def test_every_way_of_waiting_has_its_own_way_out(reason, helps, then):
@@ -142,14 +142,14 @@ def test_every_way_of_waiting_has_its_own_way_out(reason, helps, then):
 
 
 def test_what_is_asked_for_in_vain_is_said():
-    inert = condition("MeshConfigInert", "True", "AnotherMesh", "spec.talosConfig.wireGuardConfig has no effect: so")
+    inert = condition("MeshConfigIgnored", "True", "AnotherMesh", "spec.talosConfig.wireGuardConfig has no effect: so")
     request = decode(GPURequest, document(phase="Pending", conditions=(inert,)))
 
     assert "no effect   spec.talosConfig.wireGuardConfig has no effect: so" in told(request)
     assert "no effect" not in told(waiting_for("NoOfferFits"))
 
 
-def test_a_gpu_that_nobody_knows_is_not_looked_for_on_the_market():
+def test_an_unknown_gpu_is_not_looked_for_on_the_market():
     request = waiting_for("NoOfferFits", gpuType="RTX9999")
 
     assert "tgp offers" not in told(request)
@@ -159,13 +159,13 @@ def test_a_provider_that_the_class_does_not_have_is_said_rather_than_the_offers_
     screen = told(waiting_for("NoOfferFits", "none of 9 offers fits", provider="vastai", spot=True, region="us-west"))
 
     assert "1x L40S spot up to $1.50/h from vastai in us-west" in screen
-    assert "stopped by  class standard does not have provider vast (it has vultr)" in screen
+    assert "stopped by  class standard does not have provider vast (enabled: vultr)" in screen
     assert "kubectl edit gpunodeclass standard" in screen
     assert "does not have provider" not in told(waiting_for("NoOfferFits", provider="vultr"))
 
 
-def test_hosts_that_anybody_may_own_are_allowed_by_a_line_to_copy():
-    message = "none of 3 offers fits; for hosts of marketplaces label its namespace tgp.io/allow-untrusted=true"
+def test_untrusted_hosts_are_allowed_by_a_line_to_copy():
+    message = "none of 3 offers fits; to allow marketplace hosts, label the namespace tgp.io/allow-untrusted=true"
 
     screen = told(waiting_for("NoOfferFits", message), width=200)
 
@@ -174,7 +174,7 @@ def test_hosts_that_anybody_may_own_are_allowed_by_a_line_to_copy():
 
 def test_what_stands_in_brackets_stays_on_one_line():
     message = "every purchase is stopped (the invoice; since 2026-11-15T13:14:59Z); to go on: tgp release"
-    screen = told(waiting_for("Held", message))
+    screen = told(waiting_for("PurchasesPaused", message))
 
     assert "waits for   every purchase is stopped (the invoice; since 2026-11-15T13:14:59Z)" in screen
     assert "            to go on: tgp release" in screen
@@ -197,15 +197,15 @@ def test_a_machine_that_ends_says_whom_it_waits_for():
     screen = told(GOING, now=5460)
 
     assert "Terminating (Idle)" in screen
-    assert "no pod has used its GPUs" in screen
+    assert "No pod has used the GPUs" in screen
     assert "would help  waits for 2 pods until 16:32:10Z" in screen
 
 
 def test_what_is_over_tells_what_it_cost_and_that_it_stays():
     screen = told(FINISHED, now=9000)
 
-    assert "is over     no pod has used its GPUs" in screen
-    assert "cost        $1.83 in all" in screen
+    assert "is over     No pod has used the GPUs" in screen
+    assert "cost        $1.83 in total" in screen
     assert "stays as a record" in screen
     assert advice(story_of(FINISHED, after(9000)), asked(FINISHED)) == ()
     assert obstacles(asked(FINISHED, held=True)) == ()
@@ -219,7 +219,7 @@ def test_attempts_are_a_table_with_what_was_said():
     assert "no 2" in screen
 
 
-def test_a_request_nobody_has_looked_at_asks_whether_the_operator_runs():
+def test_a_request_without_status_asks_whether_the_operator_runs():
     assert "does it run?" in told(NEW)
 
 
@@ -305,23 +305,23 @@ NO_KEY = Gap("CredentialsMissing", "there is no Secret tgp-operator-secret", "ku
 
 
 def test_nothing_goes_on_by_itself_while_a_key_is_missing():
-    assert "goes on by itself" in " ".join(told(UNLISTED).split())
+    assert "nothing to do" in " ".join(told(UNLISTED).split())
 
     screen = " ".join(told(UNLISTED, gaps=(NO_KEY,)).split())
 
-    assert "goes on by itself" not in screen
+    assert "nothing to do" not in screen
     assert "class standard: there is no Secret tgp-operator-secret. Try: kubectl create secret generic" in screen
 
 
 def test_what_is_reserved_is_told_apart_from_what_costs():
     reserved = a_request(phase="Provisioning", attempts=({"number": 1, "token": "t", "offer": {**BOUGHT["offer"]}},))
 
-    assert "is reserved; nothing is billed yet" in told(reserved)
+    assert "is reserved; no bill is known yet" in told(reserved)
     assert "nothing is billed yet" not in told(READY)
 
 
 def test_the_market_of_this_moment_is_told_where_the_status_is_older():
-    stay = Plan(WAITING, after(0), Stay("NoOfferFits", "none of 3 offers fits: 3 sold out"))
+    stay = RentPlan(WAITING, after(0), NoPurchase("NoOfferFits", "none of 3 offers fits: 3 sold out"))
 
     assert "market now  none of 3 offers fits: 3 sold out" in told(WAITING, plan=stay)
     assert "market now" not in told(WAITING)

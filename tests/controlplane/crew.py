@@ -1,11 +1,12 @@
 """Replicas of the operator: processes of their own, under the shipped ServiceAccount, minded as by a kubelet."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.controlplane import replica
@@ -22,8 +23,16 @@ SHOWN = 4000  # characters of a log, for whoever has to find out
 
 
 class Crew:
-    def __init__(self, plane: ControlPlane, signposts: str, logs: Path, lease: tuple[str, ...] = LEASE) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        signposts: str,
+        logs: Path,
+        lease: tuple[str, ...] = LEASE,
+        shortened: Mapping[str, float] | None = None,
+    ) -> None:
         self._lease = lease
+        self._shortened = json.dumps(dict(shortened or {}))
         self._plane = plane
         self._signposts = signposts
         self._logs = logs
@@ -34,7 +43,10 @@ class Crew:
         """A token of its own for each, as a pod has."""
         kubeconfig = self._plane.kubeconfig_for_service_account("tgp-system", "tgp-operator")
         command = [sys.executable, "-m", replica.__name__, "operator", "--listen=", *self._lease]
-        environment = quiet_environment() | {replica.VARIABLE: self._signposts}
+        environment = quiet_environment() | {
+            replica.VARIABLE: self._signposts,
+            replica.SHORTENED: self._shortened,
+        }
         with self._log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
                 [*command, f"--kubeconfig={kubeconfig}", f"--identity={name}"],

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.controlplane.village import Village
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.estate import Plate, plate_of
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
+from tgp.sim.node_bootstrap import BootIdentity, boot_identity_of
 from tools.controlplane.client import AdminClient, Refused
 from tools.controlplane.nodes import FAKE, fake_node
 
@@ -26,7 +26,7 @@ class Estate:
     def __init__(self, village: Village, admin: AdminClient) -> None:
         self._village = village
         self._admin = admin
-        self._awake: dict[str, Plate] = {}  # by machine id
+        self._awake: dict[str, BootIdentity] = {}  # by machine id
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="estate", daemon=True)
         self.nameless: list[str] = []  # machines that run and were never told who they are
@@ -52,10 +52,10 @@ class Estate:
                     if error.status < 500 and error.status != 429:
                         raise
 
-    def _attend_to(self, provider: str, machine: Machine) -> None:
+    def _attend_to(self, provider: str, machine: SimulatedMachine) -> None:
         runs = machine.phase is Phase.RUNNING
         if runs and machine.id not in self._awake:
-            plate = plate_of(provider, machine)
+            plate = boot_identity_of(provider, machine)
             if plate is None:
                 self.nameless.append(machine.id)
                 return
@@ -65,7 +65,7 @@ class Estate:
             self._silence(self._awake[machine.id])
             del self._awake[machine.id]
 
-    def _wake(self, plate: Plate, machine: Machine) -> None:
+    def _wake(self, plate: BootIdentity, machine: SimulatedMachine) -> None:
         node = node_of(plate, machine, self._village.joins(plate.guest) if plate.guest is not None else "")
         try:
             self._admin.call("POST", "/api/v1/nodes", node)
@@ -74,7 +74,7 @@ class Estate:
                 raise
             self._admin.call("PATCH", f"/api/v1/nodes/{plate.node}", {"metadata": {"annotations": FAKE}})
 
-    def _silence(self, plate: Plate) -> None:
+    def _silence(self, plate: BootIdentity) -> None:
         """KWOK lets go of it first, or it would be made Ready again at once."""
         path = f"/api/v1/nodes/{plate.node}"
         try:
@@ -85,10 +85,10 @@ class Estate:
                 raise
 
 
-def node_of(plate: Plate, machine: Machine, address: str = "") -> dict[str, Any]:
+def node_of(plate: BootIdentity, machine: SimulatedMachine, address: str = "") -> dict[str, Any]:
     """As a kubelet registers it, its GPUs counted already."""
-    shelf = machine.shelf
-    capacity = {GPU: str(shelf.gpu_count), "cpu": str(shelf.vcpus or 4), "memory": f"{shelf.memory_gib or 16}Gi"}
+    product = machine.product
+    capacity = {GPU: str(product.gpu_count), "cpu": str(product.vcpus or 4), "memory": f"{product.memory_gib or 16}Gi"}
     node = fake_node(plate.node, capacity)
     if plate.provider_id:
         node["spec"] = {"providerID": plate.provider_id}

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from tests.controlplane.village import POWER_HOST
+from tgp.adapters.clouds.registry import facts_of
 from tgp.api.nodeclass import ProviderSettings
-from tgp.app.clouds import facts_of
 from tgp.core.model.offer import BootMode
-from tgp.sim.clouds.everyone import SIMULATORS
 from tgp.sim.clouds.lambdalabs import SSH_KEY_NAME
+from tgp.sim.clouds.registry import SIMULATORS
 from tgp.sim.clouds.vultr.simulator import SNAPSHOT_ID
 from tgp.sim.clouds.webhook import settings_at
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tgp.api.crds import as_yaml
-from tgp.app.embedded.stock import join_secret
+from tgp.app.demo.fixtures import join_secret
 from tools.controlplane.plane import ControlPlane
 
 BOUND_S = 60

@@ -10,19 +10,19 @@ from tests.controlplane.estate import GPU, Estate
 from tests.controlplane.providers import PROVIDERS, settings_of
 from tests.controlplane.village import Village
 from tgp.adapters.clock import SystemClock
+from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.resolver import SystemResolver
-from tgp.app.clouds import AllClouds
-from tgp.app.dialling import switchboard
+from tgp.core.model.class_secrets import DEFAULT_KEYS
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import BootMode, Stock
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import source_of
-from tgp.core.rules.secrets import DEFAULT_KEYS
 from tgp.ports.cloud import LaunchOrder
+from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.fleet import Fleet
-from tgp.sim.clouds.mishaps import Verb
-from tgp.sim.estate import plate_of
+from tgp.sim.node_bootstrap import boot_identity_of
 from tgp.sim.plain_boot import PlainBoot
 
 TOKEN = "tgp-0123456789-0123456789abcdef0123456789abcdef-1"
@@ -42,7 +42,7 @@ def rented(village: Village, provider: str, node: str = NODE) -> Instance:
 
     async def order() -> Instance:
         clock = SystemClock()
-        async with switchboard(clock) as dial:
+        async with http_client_pool(clock) as dial:
             clouds = AllClouds(dial, clock, SystemEntropy(), SystemResolver())
             variable = DEFAULT_KEYS.get(provider)
             key = Secret(village.keys()[variable]) if variable else None
@@ -50,15 +50,15 @@ def rented(village: Village, provider: str, node: str = NODE) -> Instance:
             cloud = clouds.open(source, key, {})
             sold = [offer for offer in (await cloud.offers()).offers if not offer.spot and offer.stock != Stock.NONE]
             offer = min(sold, key=lambda offer: (offer.gpu_count, offer.hourly_microusd, offer.key))
-            birth = SimpleNamespace(offer=offer, node_name=node, provider_id=provider_id)
-            luggage = await PlainBoot().pack(birth)  # type: ignore[arg-type] - it looks at nothing else
+            boot_request = SimpleNamespace(offer=offer, node_name=node, provider_id=provider_id)
+            boot_payload = await PlainBoot().pack(boot_request)  # type: ignore[arg-type] - it looks at nothing else
             return await cloud.launch(
                 LaunchOrder(
                     offer,
                     TOKEN,
                     2 * offer.hourly_microusd,
-                    user_data=luggage.user_data,
-                    image=luggage.image,
+                    user_data=boot_payload.user_data,
+                    image=boot_payload.image,
                 )
             )
 
@@ -70,14 +70,14 @@ def test_a_machine_is_told_which_node_it_shall_be(village, provider):
     rented(village, provider)
 
     _, machine = village.machines(provider)[-1]
-    plate = plate_of(provider, machine)
+    plate = boot_identity_of(provider, machine)
     assert plate is not None, (machine.user_data, machine.detail)
     assert (plate.node, plate.provider_id) == (NODE, f"tgp://{provider}/{TOKEN}")
 
 
 def test_a_held_answer_comes_after_the_provider_did_as_asked(village):
     before = len(village.machines("simulated"))
-    held = village.hold("simulated", Verb.LAUNCH)
+    held = village.hold("simulated", CloudVerb.LAUNCH)
     done: list[Instance] = []
 
     async def order() -> None:

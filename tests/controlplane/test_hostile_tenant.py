@@ -5,7 +5,6 @@
 
 import asyncio
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import amount
 from tests.controlplane.crew import Crew
 from tests.controlplane.estate import Estate
 from tests.controlplane.providers import settings_of, written
@@ -21,18 +21,18 @@ from tests.controlplane.test_lives import HOUSE, OURS, SECRET, a_device_plugin, 
 from tests.controlplane.village import Village
 from tests.sim.forging import Knowledge, forged_spec, forged_status
 from tgp.adapters.http.serve import listen
-from tgp.app.embedded.stock import join_secret
+from tgp.app.demo.fixtures import join_secret
 from tgp.core.model.cloud_account import TABLE
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.token import plain_uid
-from tgp.core.rules.purchase import ALLOW_UNTRUSTED
+from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.ports.http import Call, Reply
 from tools.controlplane.client import AdminClient, Refused
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import EVERYTHING, ControlPlane
 
-FORGERIES = int(os.environ.get("TGP_FORGERIES", "60"))
+FORGERIES = amount(40, 500, "TGP_FORGERIES")
 HOME = "hostile"
 OPERATOR = f"system:serviceaccount:{OURS}:tgp-operator"
 PAUSE_S = 0.15  # between two forgeries: time for a turn
@@ -140,10 +140,10 @@ def knowledge(plane: ControlPlane, village: Village, endpoint: str, name: str) -
     assert system is not None
     skus = village.look(
         lambda desk: tuple(
-            (provider, stand.shelf.sku, stand.shelf.place)
+            (provider, stand.product.sku, stand.product.place)
             for provider in PROVIDERS
             for stand in desk.simulators[provider].fleet.stands.values()
-            if stand.shelf.gpu not in ASKED
+            if stand.product.gpu not in ASKED
         )
     )
     return Knowledge(
@@ -230,7 +230,7 @@ def secrets_read(plane: ControlPlane) -> set[str]:
 def strange(village: Village) -> list[str]:
     """Machines that no class would have ordered for these requests."""
     return [
-        f"{where} {each.shelf.sku}"
+        f"{where} {each.product.sku}"
         for where, each in village.machines()
-        if not each.foreign and each.shelf.gpu not in ASKED
+        if not each.foreign and each.product.gpu not in ASKED
     ]

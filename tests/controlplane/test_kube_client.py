@@ -16,14 +16,14 @@ from tgp.adapters.compute import Threads
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.exec import SystemExec
 from tgp.adapters.kube.client import KubeCluster
-from tgp.adapters.kube.config import Target
+from tgp.adapters.kube.config import ClusterTarget
 from tgp.adapters.kube.config_connect import http_for
 from tgp.adapters.kube.config_files import ACCOUNT, find_target, in_cluster, read_file
 from tgp.adapters.kube.credentials_http import AuthenticatedHttp
 from tgp.adapters.kube.events import EventRecorder
 from tgp.api.resource import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT
-from tgp.core.model.facts import Subject
-from tgp.core.model.key import Key
+from tgp.core.model.facts import FactSubject
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import Forbidden, Unauthenticated
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import ControlPlane
@@ -32,7 +32,7 @@ CLOCK, ENTROPY = SystemClock(), SystemEntropy()
 
 
 @asynccontextmanager
-async def reaching(target: Target, read: Callable[[str], bytes] = read_file) -> AsyncIterator[AuthenticatedHttp]:
+async def reaching(target: ClusterTarget, read: Callable[[str], bytes] = read_file) -> AsyncIterator[AuthenticatedHttp]:
     compute = Threads()
     http = http_for(target, CLOCK, compute, SystemExec(), read=read)
     try:
@@ -77,9 +77,9 @@ def a_kubeconfig(plane: ControlPlane, where: Path, user: dict[str, Any], **clust
     return str(path)
 
 
-async def may_read(target: Target) -> None:
+async def may_read(target: ClusterTarget) -> None:
     async with reaching(target) as http:
-        assert (await KubeCluster(http, ENTROPY).read(NAMESPACE, Key("", "kube-system")))["kind"] == "Namespace"
+        assert (await KubeCluster(http, ENTROPY).read(NAMESPACE, ObjectKey("", "kube-system")))["kind"] == "Namespace"
 
 
 async def test_a_token_lets_us_in(control_plane: ControlPlane, tmp_path: Path):
@@ -171,10 +171,10 @@ async def test_a_service_account_from_inside_a_pod(control_plane: ControlPlane, 
     async with reaching(target, mounted.__getitem__) as http:
         inside = KubeCluster(http, ENTROPY)
         with pytest.raises(Unauthenticated):
-            await inside.read(CONFIG_MAP, Key(home, "x"))
+            await inside.read(CONFIG_MAP, ObjectKey(home, "x"))
         mounted[f"{ACCOUNT}/token"] = control_plane.service_account_token(home, "operator").encode() + b"\n"
         with pytest.raises(Forbidden, match=f"system:serviceaccount:{home}:operator"):
-            await inside.read(CONFIG_MAP, Key(home, "x"))
+            await inside.read(CONFIG_MAP, ObjectKey(home, "x"))
 
 
 async def test_impersonation_takes_rights_away(control_plane: ControlPlane, tmp_path: Path):
@@ -197,14 +197,14 @@ async def test_the_real_api_server_keeps_the_contract(case: Case, control_plane:
 async def test_who_may_not_is_told_so(control_plane: ControlPlane):
     async with reaching(find_target(str(control_plane.kubeconfig_for_user("visitor")))) as http:
         with pytest.raises(Forbidden, match='User "visitor" cannot get'):
-            await KubeCluster(http, ENTROPY).read(CONFIG_MAP, Key("default", "x"))
+            await KubeCluster(http, ENTROPY).read(CONFIG_MAP, ObjectKey("default", "x"))
 
 
 async def test_events_are_seen_where_people_look(cluster: KubeCluster, home: str, kubectl: Kubectl):
     made = await cluster.create(CONFIG_MAP, {"metadata": {"namespace": home, "name": "note"}})
     events = EventRecorder(cluster, CLOCK, "pod-1")
     running = asyncio.create_task(events.run())
-    subject = Subject(CONFIG_MAP, Key(home, "note"), made.uid)
+    subject = FactSubject(CONFIG_MAP, ObjectKey(home, "note"), made.uid)
     for _ in range(3):
         events.emit(subject, warning=True, reason="SoldOut", message="no a100 left at acme")
         async with asyncio.timeout(10):

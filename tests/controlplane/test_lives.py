@@ -22,12 +22,12 @@ from tests.controlplane.crew import LAST_RESORT, LEASE_LOST, Crew
 from tests.controlplane.estate import GPU, Estate
 from tests.controlplane.providers import PROVIDERS, entries
 from tests.controlplane.village import Village
-from tgp.app.embedded.stock import join_secret
+from tgp.app.demo.fixtures import join_secret
 from tgp.core.model.offer import CONTAINER_ONLY, BootMode
 from tgp.core.model.token import plain_uid
-from tgp.core.rules.purchase import ALLOW_UNTRUSTED
-from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import Verb
+from tgp.core.requests.purchase import ALLOW_UNTRUSTED
+from tgp.sim.clouds.cloud_faults import CloudVerb
+from tgp.sim.clouds.machine import SimulatedMachine
 from tools.controlplane.client import Refused
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
@@ -62,13 +62,13 @@ def village() -> Iterator[Village]:
 
 
 @pytest.fixture(scope="module")
-def estate(village, plane) -> Iterator[Estate]:
+def node_bootstrap(village, plane) -> Iterator[Estate]:
     with Estate(village, plane.admin) as tended:
         yield tended
 
 
 @pytest.fixture(scope="module")
-def admin(plane, kubectl_program, village, estate) -> Kubectl:
+def admin(plane, kubectl_program, village, node_bootstrap) -> Kubectl:
     """A cluster with our kinds, our rights, a device plugin, keys, and one class that buys anywhere."""
     return furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), village)
 
@@ -182,7 +182,7 @@ def pod_runs(plane: ControlPlane, name: str) -> bool:
     return pod is not None and pod["status"].get("phase") == "Running"
 
 
-def ever_made(village: Village, uid: str) -> list[Machine]:
+def ever_made(village: Village, uid: str) -> list[SimulatedMachine]:
     """By whatever provider, living or gone: each of them was paid for."""
     return [machine for _, machine in village.machines() if plain_uid(uid) in str((machine.name, machine.tags))]
 
@@ -196,12 +196,15 @@ def spend_records(plane: ControlPlane, uid: str) -> list[dict[str, Any]]:
 def test_one_class_sees_the_offers_of_every_provider(plane, crew):
     """Through real sockets, with the keys of the Secret; owned machines by a name that leads to a private address."""
 
-    def sellers() -> dict[str, int]:
+    def source_statuses() -> dict[str, int]:
         found = seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{CLASS}") or {}
         told = found.get("status", {}).get("providers", {})
         return {name: each.get("offers", 0) for name, each in told.items()}
 
-    crew.until(lambda: set(sellers()) == set(PROVIDERS) and all(map(sellers().get, BOOTED)), "everybody sells nodes")
+    crew.until(
+        lambda: set(source_statuses()) == set(PROVIDERS) and all(map(source_statuses().get, BOOTED)),
+        "everybody sells nodes",
+    )
 
 
 # -- one life for every provider ---------------------------------------------------------------------------------------
@@ -268,7 +271,7 @@ def test_kubectl_describe_reads_as_sentences(plane, admin, crew, asked):
 
 
 @pytest.fixture(scope="module")
-def given_back(plane, admin, crew, asked) -> dict[str, str]:
+def terminated(plane, admin, crew, asked) -> dict[str, str]:
     """Everything of the walk, once it serves; nobody waits for the end here. Gives the uids."""
     for name in BOOTED:
         crew.until(lambda name=name: pod_runs(plane, name), f"the pod on {name} runs")
@@ -284,7 +287,7 @@ def given_back(plane, admin, crew, asked) -> dict[str, str]:
 @contextmanager
 def ordering(admin: Kubectl, village: Village, crew: Crew, name: str) -> Iterator[str]:
     """Inside, the provider has made the machine of a new request and nobody knows; afterwards the answer is let go."""
-    held = village.hold("simulated", Verb.LAUNCH)
+    held = village.hold("simulated", CloudVerb.LAUNCH)
     try:
         admin.apply(a_request(name, "simulated"))
         held.wait(60)
@@ -302,7 +305,7 @@ def serves_with_one_machine(plane: ControlPlane, village: Village, crew: Crew, n
     plane.admin.call("DELETE", request_path(name))
 
 
-def test_killed_at_the_launch_call_it_adopts_the_machine(plane, admin, village, crew, given_back):
+def test_killed_at_the_launch_call_it_adopts_the_machine(plane, admin, village, crew, terminated):
     """The order left, the machine was made, and nobody heard of it: on paper first, then the till."""
     with ordering(admin, village, crew, "killed") as uid:
         crew.kill("first")
@@ -312,7 +315,7 @@ def test_killed_at_the_launch_call_it_adopts_the_machine(plane, admin, village, 
 
 
 def test_a_leader_that_stands_still_while_ordering_is_replaced_and_nothing_is_bought_twice(
-    plane, admin, village, crew, given_back
+    plane, admin, village, crew, terminated
 ):
     second = "second"
     crew.start(second)
@@ -327,7 +330,7 @@ def test_a_leader_that_stands_still_while_ordering_is_replaced_and_nothing_is_bo
     assert len(ever_made(village, uid)) == 1
 
 
-def test_an_api_server_that_stops_for_long_costs_nothing_twice(plane, admin, village, crew, given_back):
+def test_an_api_server_that_stops_for_long_costs_nothing_twice(plane, admin, village, crew, terminated):
     """It holds every connection and says nothing: the leader ends itself, and its successor finds the machine."""
     with ordering(admin, village, crew, "silence") as uid, plane.standing_still("kube-apiserver"):
         time.sleep(STOPPED_S)
@@ -335,7 +338,7 @@ def test_an_api_server_that_stops_for_long_costs_nothing_twice(plane, admin, vil
     serves_with_one_machine(plane, village, crew, "silence", uid)
 
 
-def test_a_restarted_api_server_whose_etcd_forgot_the_past_is_taken_up_again(plane, admin, village, crew, given_back):
+def test_a_restarted_api_server_whose_etcd_forgot_the_past_is_taken_up_again(plane, admin, village, crew, terminated):
     """Every watch breaks and no old version can be watched from: the operator lists again and misses nothing."""
     with ordering(admin, village, crew, "forgotten") as uid:
         plane.compact_etcd()
@@ -344,7 +347,7 @@ def test_a_restarted_api_server_whose_etcd_forgot_the_past_is_taken_up_again(pla
     serves_with_one_machine(plane, village, crew, "forgotten", uid)
 
 
-def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin, village, crew, given_back):
+def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin, village, crew, terminated):
     """It names RunPod, where Talos cannot boot: that is said at no cost, and no word of bootPolicy changes it."""
     written = YAML(typ="safe").load(SEED_CLASS.read_text())
     name = written["metadata"]["name"]
@@ -369,7 +372,7 @@ def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin
     plane.admin.call("DELETE", request_path("early"))
 
 
-def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(plane, admin, village, crew, given_back):
+def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(plane, admin, village, crew, terminated):
     """With a class that names the six real providers and nothing else of note: the Job completes on the machine."""
     blocks = re.findall(r"```yaml\n(.*?)```", (HOUSE / "README.md").read_text(), re.DOTALL)
     request, job = (
@@ -402,9 +405,9 @@ def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(plane
 
 
 @pytest.mark.parametrize("provider", BOOTED)
-def test_of_a_request_that_was_deleted_nothing_is_left_but_its_bill(plane, village, crew, given_back, provider):
+def test_of_a_request_that_was_deleted_nothing_is_left_but_its_bill(plane, village, crew, terminated, provider):
     """Object, machine and Node are gone, whoever was killed meanwhile; what it cost stands in the month's record."""
-    uid = given_back[provider]
+    uid = terminated[provider]
     crew.until(lambda: seen(plane, request_path(provider)) is None, f"{provider} is gone", FULL_LIFE_S)
 
     assert [machine for machine in ever_made(village, uid) if machine.alive] == []
@@ -416,7 +419,7 @@ def test_of_a_request_that_was_deleted_nothing_is_left_but_its_bill(plane, villa
     assert record["provider"] == provider
 
 
-def test_in_the_end_no_machine_is_left_at_any_provider(village, crew, given_back):
+def test_in_the_end_no_machine_is_left_at_any_provider(village, crew, terminated):
     crew.until(
         lambda: not any(machine.alive for _, machine in village.machines()), "every machine is gone", FULL_LIFE_S
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tgp.app.embedded.stock import join_secret
+from tgp.app.demo.fixtures import join_secret
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import ControlPlane, Wanted

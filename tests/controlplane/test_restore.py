@@ -10,6 +10,7 @@ import pytest
 
 from tests.controlplane.crew import Crew
 from tests.controlplane.estate import Estate
+from tests.controlplane.replica import SHORT
 from tests.controlplane.test_lives import (
     a_request,
     ever_made,
@@ -20,7 +21,7 @@ from tests.controlplane.test_lives import (
     uid_of,
 )
 from tests.controlplane.village import Village
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import EVERYTHING, ControlPlane
@@ -49,14 +50,14 @@ def admin(plane, kubectl_program, village) -> Iterator[Kubectl]:
 
 @pytest.fixture
 def crew(plane, admin, village, tmp_path: Path) -> Iterator[Crew]:
-    aboard = Crew(plane, village.signposts(), tmp_path, LONG_LEASE)
+    aboard = Crew(plane, village.signposts(), tmp_path, LONG_LEASE, SHORT)
     aboard.start("first")
     yield aboard
     aboard.leave()
 
 
 def test_a_restored_etcd_is_noticed_and_no_machine_is_bought_twice_or_forgotten(plane, admin, village, crew):
-    held = village.hold("simulated", Verb.LAUNCH)
+    held = village.hold("simulated", CloudVerb.LAUNCH)
     try:
         admin.apply(a_request("before", "simulated"))
         held.wait(60)

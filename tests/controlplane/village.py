@@ -16,18 +16,18 @@ from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
 from tgp.adapters.clock import SystemClock
-from tgp.adapters.factory.wire import DEFAULT_URL as FACTORY_URL
+from tgp.adapters.clouds.registry import facts_of, path_of
 from tgp.adapters.http.serve import listen
-from tgp.adapters.mesh.tailscale.dialect import TAILSCALE_API
-from tgp.app.clouds import facts_of, path_of
-from tgp.app.embedded.market import OPERATORS_TAG, TAGS
-from tgp.core.rules.secrets import DEFAULT_KEYS
+from tgp.adapters.image_factory.wire import DEFAULT_URL as FACTORY_URL
+from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
+from tgp.app.demo.market import OPERATOR_TAG, TAGS
+from tgp.core.model.class_secrets import DEFAULT_KEYS
 from tgp.ports.http import Call, Handler, Reply, Streaming
-from tgp.sim.clouds.desk import Desk
-from tgp.sim.clouds.everyone import SIMULATORS, pretend
+from tgp.sim.clouds.admin_api import AdminApi
+from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.fleet import Fleet
-from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.machine import SimulatedMachine
+from tgp.sim.clouds.registry import SIMULATORS, pretend
 from tgp.sim.factory.simulator import FactorySimulator
 from tgp.sim.mesh.headscale import HeadscaleSimulator
 from tgp.sim.mesh.tailnet import Tailnet
@@ -39,7 +39,7 @@ START_BOUND_S = 30
 BOOT_S = 2.0
 LIST_LAG_S = (0.0, 1.0)
 ENDING_S = (0.5, 1.5)
-PLENTY = 4  # of everything, so that no test meets an empty shelf by luck
+PLENTY = 4  # of everything, so that no test meets an empty product by luck
 HEADSCALE_URL = "https://headscale.cellar.internal"
 POWER_HOST = "power.cellar.internal"  # what the switches of owned machines hang on: loopback may never be called
 
@@ -49,7 +49,7 @@ class Held:
     """An answer that waits. The provider has done as it was asked; whoever asked does not know yet."""
 
     provider: str
-    verb: Verb
+    verb: CloudVerb
     _loop: asyncio.AbstractEventLoop
     _reached: threading.Event = field(default_factory=threading.Event)
     _go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -73,10 +73,10 @@ class Village:
         self._thread = threading.Thread(target=self._loop.run_forever, name="village", daemon=True)
         self._ports = AsyncExitStack()
         self._held: list[Held] = []
-        self._desk = Desk({})
+        self._desk = AdminApi({})
         self.tailscale = TailscaleSimulator(SystemClock(), seed)
-        self.tailscale.client.tags = (OPERATORS_TAG,)
-        self.tailscale.tag_owners = {OPERATORS_TAG: set(), **{tag: {OPERATORS_TAG} for tag in TAGS}}
+        self.tailscale.client.tags = (OPERATOR_TAG,)
+        self.tailscale.tag_owners = {OPERATOR_TAG: set(), **{tag: {OPERATOR_TAG} for tag in TAGS}}
         self.headscale = HeadscaleSimulator(SystemClock(), seed)
         self._beside: dict[str, str] = {}  # from names that are no provider's to their ports here
 
@@ -99,7 +99,7 @@ class Village:
 
     async def _open(self) -> None:
         clock = SystemClock()
-        self._desk = Desk({provider: pretend(provider, clock, self._seed) for provider in SIMULATORS})
+        self._desk = AdminApi({provider: pretend(provider, clock, self._seed) for provider in SIMULATORS})
         for provider, simulator in self._desk.simulators.items():
             _hurry(simulator.fleet)
             listening = await listen(self._door(provider))
@@ -131,7 +131,7 @@ class Village:
 
     # -- from outside ------------------------------------------------------------------------------------------------
 
-    def look(self, at: Callable[[Desk], T]) -> T:
+    def look(self, at: Callable[[AdminApi], T]) -> T:
         """What `at` makes of the simulators, up to date."""
         seen: Future[T] = Future()
 
@@ -146,17 +146,17 @@ class Village:
         self._loop.call_soon_threadsafe(on_the_loop)
         return seen.result(START_BOUND_S)
 
-    def hold(self, provider: str, verb: Verb) -> Held:
+    def hold(self, provider: str, verb: CloudVerb) -> Held:
         """The next answer of this kind waits until it is released."""
 
-        def hold(_desk: Desk) -> Held:
+        def hold(_desk: AdminApi) -> Held:
             held = Held(provider, verb, self._loop)
             self._held.append(held)
             return held
 
         return self.look(hold)
 
-    def machines(self, provider: str = "") -> list[tuple[str, Machine]]:
+    def machines(self, provider: str = "") -> list[tuple[str, SimulatedMachine]]:
         """Every one there ever was, with its provider."""
         return self.look(
             lambda desk: [
@@ -213,5 +213,5 @@ def _hurry(fleet: Fleet) -> None:
     """Seconds instead of minutes, and nobody else in the shop."""
     fleet.habits = replace(fleet.habits, list_lag=LIST_LAG_S, ending=ENDING_S, moves=False)
     for stand in fleet.stands.values():
-        stand.shelf = replace(stand.shelf, boot_seconds=BOOT_S)
-        stand.stock = stand.shelf.stock if stand.shelf.host else max(stand.stock, PLENTY)
+        stand.product = replace(stand.product, boot_seconds=BOOT_S)
+        stand.stock = stand.product.stock if stand.product.host else max(stand.stock, PLENTY)

@@ -6,23 +6,23 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from tgp.adapters.clouds.registry import facts_of
 from tgp.api.nodeclass import ProviderSettings
-from tgp.app.clouds import facts_of
-from tgp.app.counters import Counter
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import source_of
 from tgp.ports.cloud import Cloud
 from tgp.ports.http import Handler, Http
+from tgp.services.credentials import ProviderAccess
 from tgp.sim.clock import WorldClock
-from tgp.sim.clouds.dialling import Dialler, origin_of
-from tgp.sim.clouds.everyone import pretend
+from tgp.sim.clouds.http_factory import Dialler, origin_of
 from tgp.sim.clouds.lambdalabs import SSH_KEY_NAME
-from tgp.sim.clouds.machine import Machine
+from tgp.sim.clouds.machine import SimulatedMachine
+from tgp.sim.clouds.registry import pretend
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.loop import VirtualLoop, run
 from tgp.sim.resolver import TableResolver
 from tgp.sim.router import Network
-from tgp.sim.trace import Trace
+from tgp.sim.trace import RunTrace
 from tools.live.asked import Asked
 from tools.live.town import Ways
 from tools.live.walk import opened, walk
@@ -52,12 +52,12 @@ class Pretence:
         self.clock = WorldClock(loop)
         self.simulator = pretend(self.provider, self.clock, "live")
         self.simulator.fleet.habits = replace(self.simulator.fleet.habits, moves=False)
-        self.network = Network(loop, Trace(loop.time), "live")
+        self.network = Network(loop, RunTrace(loop.time), "live")
         url = facts_of(self.provider).endpoint
         self.network.mount(origin_of(url), self.simulator.handle)
         key = Secret(self.simulator.key_at(url)) if facts_of(self.provider).key_variable else None
         settings = SETTINGS.get(self.provider)
-        counter = Counter(source_of(self.provider, "", "", settings), facts_of(self.provider), key)
+        counter = ProviderAccess(source_of(self.provider, "", "", settings), facts_of(self.provider), key)
         self.asked = Asked(counter, self.cap_microusd, self.yes)
         entropy = SeededEntropy("live", "walk")
         self.ways = Ways(self.clock, entropy, Dialler(self.network, self.clock), TableResolver(), self._serve)
@@ -82,12 +82,12 @@ class Pretence:
         return nullcontext()
 
     @property
-    def made(self) -> list[Machine]:
+    def made(self) -> list[SimulatedMachine]:
         self.simulator.fleet.advance()
         return list(self.simulator.fleet.machines.values())
 
     @property
-    def alive(self) -> list[Machine]:
+    def alive(self) -> list[SimulatedMachine]:
         return [machine for machine in self.made if machine.alive]
 
 

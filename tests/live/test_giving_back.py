@@ -18,13 +18,13 @@ from tests.controlplane.village import Village
 from tests.live.pretend import Pretence, in_virtual_time
 from tgp.core.model.token import cluster_prefix, token_for
 from tgp.ports.cloud import LaunchOrder
-from tgp.sim.clouds.everyone import SIMULATORS
-from tgp.sim.clouds.fleet import Wanted
-from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.fleet import WantedMachine
+from tgp.sim.clouds.machine import SimulatedMachine
+from tgp.sim.clouds.registry import SIMULATORS
 from tools.live.asked import NOT_WALKED
 from tools.live.choice import cheapest
-from tools.live.giving_back import NotShown, give_back
+from tools.live.giving_back import NotShown, terminate
 from tools.live.walk import WalkFailed
 
 HOUSE = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def test_everything_under_the_prefix_goes_and_nothing_else():
         await rent(town, OTHER)
         began = town.clock.boottime()
 
-        ended = await give_back(town.cloud, PREFIX, town.clock, town.said.append)
+        ended = await terminate(town.cloud, PREFIX, town.clock, town.said.append)
 
         assert len(ended) == 1
         assert [machine.name for machine in town.alive] == [token_for(OTHER, UID, 1)]
@@ -62,10 +62,10 @@ def test_a_list_that_fails_or_lags_proves_nothing():
         town = Pretence()
         town.simulator.fleet.habits = replace(town.simulator.fleet.habits, list_lag=(40.0, 40.0))
         await rent(town)
-        town.simulator.mishaps.aim(Mishap.ERROR, Verb.LIST, 3)
-        town.simulator.mishaps.aim(Mishap.ERROR, Verb.TERMINATE, 2)
+        town.simulator.faults.aim(CloudFault.ERROR, CloudVerb.LIST, 3)
+        town.simulator.faults.aim(CloudFault.ERROR, CloudVerb.TERMINATE, 2)
 
-        await give_back(town.cloud, PREFIX, town.clock, town.said.append)
+        await terminate(town.cloud, PREFIX, town.clock, town.said.append)
 
         assert town.alive == []
 
@@ -76,10 +76,10 @@ def test_what_cannot_be_shown_is_said_with_where_to_look():
     async def on_it() -> None:
         town = Pretence()
         await rent(town)
-        town.simulator.mishaps.aim(Mishap.DELETE_IGNORED, Verb.TERMINATE, 1000)
+        town.simulator.faults.aim(CloudFault.DELETE_IGNORED, CloudVerb.TERMINATE, 1000)
 
         with pytest.raises(NotShown, match=f"console for machines named {PREFIX}"):
-            await give_back(town.cloud, PREFIX, town.clock, town.said.append, timedelta(minutes=5))
+            await terminate(town.cloud, PREFIX, town.clock, town.said.append, timedelta(minutes=5))
 
     in_virtual_time(on_it())
 
@@ -125,11 +125,13 @@ def test_a_whole_walk_leaves_nothing_but_its_bill(provider):
     in_virtual_time(on_it())
 
 
-@pytest.mark.parametrize("mishap", [Mishap.STUCK, Mishap.HANG_UP_AFTER, Mishap.MADE_TWICE, Mishap.DEARER])
-def test_whatever_the_provider_does_nothing_is_left_and_nothing_is_rented_in_its_stead(mishap):
+@pytest.mark.parametrize(
+    "cloud_fault", [CloudFault.STUCK, CloudFault.HANG_UP_AFTER, CloudFault.MADE_TWICE, CloudFault.OVERBILLED]
+)
+def test_whatever_the_provider_does_nothing_is_left_and_nothing_is_rented_in_its_stead(cloud_fault):
     async def on_it() -> None:
         town = Pretence()
-        town.simulator.mishaps.aim(mishap, Verb.LAUNCH)
+        town.simulator.faults.aim(cloud_fault, CloudVerb.LAUNCH)
 
         try:
             await town.walk()
@@ -137,7 +139,7 @@ def test_whatever_the_provider_does_nothing_is_left_and_nothing_is_rented_in_its
             town.said.append(str(error))
 
         assert town.alive == [], town.said
-        assert len(town.made) == (2 if mishap is Mishap.MADE_TWICE else 1)
+        assert len(town.made) == (2 if cloud_fault is CloudFault.MADE_TWICE else 1)
 
     in_virtual_time(on_it())
 
@@ -192,17 +194,17 @@ def a_walker(village: Village, within_s: float = 600.0) -> tuple[subprocess.Pope
     return process, int(process.stdout.readline())
 
 
-def left_behind(village: Village) -> Machine:
+def left_behind(village: Village) -> SimulatedMachine:
     def rent(desk):
         fleet = desk.simulators["simulated"].fleet
-        shelf = next(stand.shelf.id for stand in fleet.stands.values() if stand.stock)
+        product = next(stand.product.id for stand in fleet.stands.values() if stand.stock)
         tenant = next(iter(fleet.accounts))
-        return fleet.rent(tenant, Wanted(shelf, token_for(CLUSTER, UID, 1), tags=(("tgp-token", "x"),)))
+        return fleet.rent(tenant, WantedMachine(product, token_for(CLUSTER, UID, 1), tags=(("tgp-token", "x"),)))
 
     return village.look(rent)
 
 
-def gone(village: Village, machine: Machine) -> bool:
+def gone(village: Village, machine: SimulatedMachine) -> bool:
     village.machines()
     return not machine.alive
 

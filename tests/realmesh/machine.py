@@ -6,13 +6,13 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from tgp.core.joining.talos.generate import generate
+from tgp.core.joining.talos.plan import NodePlan
+from tgp.core.joining.talos.stream import write_stream
 from tgp.core.model.join import JoinValues
 from tgp.core.model.mesh import MeshJoin
 from tgp.core.model.secret import Secret
 from tgp.core.model.talos import read_version
-from tgp.core.rules.talos.generate import generate
-from tgp.core.rules.talos.plan import NodePlan
-from tgp.core.rules.talos.stream import write_stream
 from tools.lan import Host
 from tools.lan.wireguard import Peer, WireGuardEnd
 

@@ -12,9 +12,9 @@ from tests.realmesh.traffic import carried, silent, soon_carried
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.http.client import HttpClient
 from tgp.adapters.mesh.headscale import HeadscaleMesh
-from tgp.core.model.mesh import Backend, Device, MeshReport, MeshSettings, Ref, TailscaleJoin, Trace
+from tgp.core.model.mesh import Backend, Device, DeviceRef, MeshReport, MeshSettings, Ref, TailscaleJoin
 from tgp.core.model.secret import Secret
-from tgp.ports.mesh import Enrolment, Ticket
+from tgp.ports.mesh import Enrollment, JoinRequest
 from tools.lan import Host
 from tools.lan.headscale import HeadscaleServer
 from tools.lan.host import wait_for
@@ -26,7 +26,7 @@ TAGS = ("tag:gpu",)
 SLOW = "nothing"  # where the machine is so busy that containerboot gives up before its client says why
 REFUSALS = ("invalid pre auth key", "authkey already used", "authkey expired", SLOW)  # Headscale's own words
 T = TypeVar("T")
-Start: TypeAlias = "Callable[[str | Host, Enrolment], TailscaleClient]"
+Start: TypeAlias = "Callable[[str | Host, Enrollment], TailscaleClient]"
 
 
 class Office:
@@ -39,15 +39,15 @@ class Office:
         self._settings = MeshSettings(Backend.HEADSCALE, login_server=server.url, tags=TAGS, api_key=API_KEY)
         self.began = SystemClock().now() - timedelta(seconds=1)
 
-    def enrol(self, hostname: str) -> Enrolment:
-        ticket = Ticket(hostname, hostname, f"tgp-{hostname}", SystemClock().now() + timedelta(minutes=15))
-        return self._ask(lambda mesh: mesh.enrol(ticket))
+    def enroll(self, hostname: str) -> Enrollment:
+        join_request = JoinRequest(hostname, hostname, f"tgp-{hostname}", SystemClock().now() + timedelta(minutes=15))
+        return self._ask(lambda mesh: mesh.enroll(join_request))
 
     def find(self, hostname: str, **known: str) -> Device | None:
-        return self._ask(lambda mesh: mesh.find(Trace(hostname, self.began, **known)))
+        return self._ask(lambda mesh: mesh.find(DeviceRef(hostname, self.began, **known)))
 
     def remove(self, hostname: str, **known: str) -> None:
-        self._ask(lambda mesh: mesh.remove(Trace(hostname, self.began, **known)))
+        self._ask(lambda mesh: mesh.remove(DeviceRef(hostname, self.began, **known)))
 
     def check(self) -> MeshReport:
         return self._ask(lambda mesh: mesh.check())
@@ -91,7 +91,7 @@ def start(lan, server, program_of) -> Start:
     """A machine that was given these papers: its config is rendered, read back from its text, and started by."""
     programs = Programs(program_of(CONTAINERBOOT), program_of(TAILSCALED), program_of(TAILSCALE_CLI))
 
-    def started(where: str | Host, papers: Enrolment) -> TailscaleClient:
+    def started(where: str | Host, papers: Enrollment) -> TailscaleClient:
         assert isinstance(papers.join, TailscaleJoin)
         host = lan.host(where) if isinstance(where, str) else where
         return TailscaleClient(host, programs, environment_of(documents(papers.join)), server.authority)
@@ -101,7 +101,7 @@ def start(lan, server, program_of) -> Start:
 
 def test_a_machine_joins_by_our_config_is_found_reached_and_removed_for_good(office, start):
     assert office.check().usable
-    papers = {name: office.enrol(name) for name in ("train-1", "train-2")}
+    papers = {name: office.enroll(name) for name in ("train-1", "train-2")}
     assert office.find("train-1") is None, "a key is not a machine"
 
     clients = {name: start(name, papers[name]) for name in papers}
@@ -139,7 +139,7 @@ def test_a_machine_joins_by_our_config_is_found_reached_and_removed_for_good(off
 
 
 def test_a_key_is_good_once_and_the_machine_itself_may_restart(office, start):
-    papers = office.enrol("train-1")
+    papers = office.enroll("train-1")
     client = start("train-1", papers)
     address = client.joined()
 
@@ -153,7 +153,7 @@ def test_a_key_is_good_once_and_the_machine_itself_may_restart(office, start):
 
 
 def test_a_key_that_was_revoked_before_its_machine_came_lets_nobody_in(office, start):
-    papers = office.enrol("train-1")
+    papers = office.enroll("train-1")
     office.remove("train-1", key_id=papers.key_id)
 
     assert start("train-1", papers).refused() in REFUSALS

@@ -7,9 +7,9 @@ import pytest
 
 from tests.realmesh.machine import documents, environment_of
 from tests.realmesh.traffic import carried, silent
+from tgp.core.joining.mesh.policy import CONTROL_PLANE_TAG, as_acls, as_grants, policy_for
 from tgp.core.model.mesh import Backend, MeshSettings, TailscaleJoin
 from tgp.core.model.secret import Secret
-from tgp.core.rules.mesh.policy import CONTROL_PLANE_TAG, as_acls, as_grants, policy_for
 from tools.lan.headscale import HeadscaleServer
 from tools.lan.host import wait_for
 from tools.lan.tailscale import Programs, TailscaleClient

@@ -14,8 +14,8 @@ from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.mesh.wireguard import WireGuardMesh
 from tgp.adapters.mesh.wireguard.keys import new_pair
 from tgp.api.resource import NAMESPACE, SECRET
-from tgp.core.model.mesh import Backend, MeshSettings, Trace, TunnelJoin, TunnelSettings
-from tgp.ports.mesh import Ticket
+from tgp.core.model.mesh import Backend, DeviceRef, MeshSettings, TunnelJoin, TunnelSettings
+from tgp.ports.mesh import JoinRequest
 from tgp.sim.apiserver.server import ApiServer
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import World
@@ -37,7 +37,7 @@ class Office:
     def __init__(self, world: World, server: Host) -> None:
         self._world = world
         api = ApiServer(world.clock, SeededEntropy(1, "apiserver"))
-        api.backstage.create(NAMESPACE, {"metadata": {"name": HOME}})
+        api.local_api.create(NAMESPACE, {"metadata": {"name": HOME}})
         world.mount("kube", api.handle)
         self._cluster = KubeCluster(world.visitor("kube"), SeededEntropy(1, "cluster"))
         tunnel = TunnelSettings(
@@ -50,14 +50,14 @@ class Office:
         luck = SeededEntropy(1, "mesh")
         self.mesh = WireGuardMesh(self._cluster, world.clock, luck, settings, {}, namespace=HOME)
 
-    def enrol(self, hostname: str) -> TunnelJoin:
-        ticket = Ticket(hostname, hostname, f"tgp-{hostname}", self._world.clock.now() + timedelta(hours=1))
-        join = self._world.until(self.mesh.enrol(ticket)).join
+    def enroll(self, hostname: str) -> TunnelJoin:
+        join_request = JoinRequest(hostname, hostname, f"tgp-{hostname}", self._world.clock.now() + timedelta(hours=1))
+        join = self._world.until(self.mesh.enroll(join_request)).join
         assert isinstance(join, TunnelJoin)
         return join
 
     def remove(self, hostname: str) -> None:
-        self._world.until(self.mesh.remove(Trace(hostname, LONG_AGO)))
+        self._world.until(self.mesh.remove(DeviceRef(hostname, LONG_AGO)))
 
     def secret(self) -> dict[str, Any]:
         found: dict[str, Any] = self._world.until(self._cluster.read(SECRET, self.mesh.key))
@@ -96,7 +96,7 @@ def test_traffic_flows_by_what_we_wrote_and_ends_with_the_node(lan, office, serv
     server = server_end.host
     first, second = lan.host("first"), lan.host("second")
     for host in (first, second):
-        bring_up(host, program, tunnel_of(documents(office.enrol(host.name), version)))
+        bring_up(host, program, tunnel_of(documents(office.enroll(host.name), version)))
 
     assert silent(first, "10.8.0.1"), "nobody is let in before the server has read it"
     server_end.sync(office.published())
@@ -117,10 +117,10 @@ def test_traffic_flows_by_what_we_wrote_and_ends_with_the_node(lan, office, serv
 
 
 def test_the_documented_agent_does_it_with_wg_itself(lan, office, server_end, program, tmp_path):
-    """Also: it keeps the server's own key and port, and lets nobody go while the cluster cannot be asked."""
+    """Also: it keeps the server's own key and port, and lets nobody go while the cluster does not answer."""
     programs(("wg",))
     server, node = server_end.host, lan.host("node")
-    bring_up(node, program, tunnel_of(documents(office.enrol("node"))))
+    bring_up(node, program, tunnel_of(documents(office.enroll("node"))))
     agent = _Agent(server, office, tmp_path)
 
     agent.run()

@@ -4,14 +4,15 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from tgp.adapters.clouds.registry import facts_of
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, SECRET, Resource
-from tgp.app.clouds import facts_of
-from tgp.app.operator import Operator, Outside
+from tgp.app.deps import Environment
+from tgp.app.operator import Operator
 from tgp.app.settings import Settings
 from tgp.ports.leadership import LeadershipLost
-from tgp.sim.clouds.dialling import Dialler, origin_of
-from tgp.sim.clouds.everyone import pretend
+from tgp.sim.clouds.http_factory import Dialler, origin_of
+from tgp.sim.clouds.registry import pretend
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host
@@ -24,7 +25,7 @@ def operator_main(settings: Settings | None = None):
     """The `main` of a simulated process that runs the operator as it is."""
 
     async def main(host: Host) -> None:
-        outside = Outside(
+        environment = Environment(
             http=host.http(KUBERNETES),
             clock=host.clock,
             entropy=host.entropy,
@@ -35,7 +36,7 @@ def operator_main(settings: Settings | None = None):
             boot=PlainBoot(),
         )
         try:
-            await Operator(settings or Settings(), outside).run()
+            await Operator(settings or Settings(), environment).run()
         except LeadershipLost:
             await host.exit()
 
@@ -48,7 +49,7 @@ def dial_of(host: Host) -> Dialler:
 
 
 def open_market(world: World, provider: str, *, moves: bool = False) -> Simulator:
-    """A pretend provider where the real one would be; prices stand still unless they shall move."""
+    """A simulated provider where the real one would be; prices stand still unless they shall move."""
     simulator = pretend(provider, world.clock, world.seed)
     if not moves:
         simulator.fleet.habits = replace(simulator.fleet.habits, moves=False)
@@ -59,14 +60,14 @@ def open_market(world: World, provider: str, *, moves: bool = False) -> Simulato
 def furnish(world: World) -> None:
     """Our kinds and the operator's namespace."""
     for crd in crds(ancestor=True):
-        world.api.backstage.create(CUSTOM_RESOURCE_DEFINITION, crd)
+        world.api.local_api.create(CUSTOM_RESOURCE_DEFINITION, crd)
     create(world, NAMESPACE, NAMESPACE_NAME)
 
 
 def create(world: World, resource: Resource, name: str, namespace: str = "", **rest: Any) -> None:
     meta = {"name": name, **({"namespace": namespace} if namespace else {})}
     obj = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, **rest}
-    world.api.backstage.create(resource, obj)
+    world.api.local_api.create(resource, obj)
 
 
 def a_class(world: World, name: str, **spec: Any) -> None:
@@ -83,8 +84,8 @@ def a_secret(world: World, name: str, **keys: str) -> None:
 
 
 def ready(world: World, resource: Resource, name: str, namespace: str = "") -> str:
-    """The reason of its Ready condition; empty: nobody has said anything."""
-    found = world.api.backstage.get(resource, namespace, name)
+    """The reason of its Ready condition; empty: not set."""
+    found = world.api.local_api.get(resource, namespace, name)
     conditions = (found or {}).get("status", {}).get("conditions", [])
     return next((row["reason"] for row in conditions if row["type"] == "Ready"), "")
 

@@ -1,7 +1,7 @@
 """A hostile tenant: every right in the own namespace, the status subresource among them, and a good memory.
 
 Makes specs and statuses that try to have the operator read Secrets, call addresses, and order, change or terminate what
-belongs to others. The same forgeries are written to the pretend API server and to a real one.
+belongs to others. The same forgeries are written to the simulated API server and to a real one.
 """
 
 import json
@@ -24,7 +24,7 @@ class Knowledge:
     cluster: str
     endpoint: str  # an address of the tenant's own, which waits for a key
     tokens: tuple[str, ...]  # of others' machines
-    instances: tuple[str, ...]  # ids of machines: others' requests', other clusters', nobody's
+    instances: tuple[str, ...]  # ids of machines: others' requests', other clusters', orphans'
     names: tuple[str, ...]  # what machines are called that no operator ordered
     accounts: tuple[str, ...]  # ids in the operator's table
     secrets: tuple[str, ...]  # Secret/key in the operator's namespace
@@ -58,7 +58,7 @@ def forged_status(luck: Random, knows: Knowledge) -> dict[str, Any]:
 
 
 def aimed_status(luck: Random, knows: Knowledge, aim: str) -> dict[str, Any]:
-    """At an order that nobody reserved, or at the end of another's machine."""
+    """At an order that was not reserved, or at the end of another's machine."""
     account = luck.choice(knows.accounts)
     provider = account.partition("-")[0]
     sold = [each for each in knows.skus if each[0] == provider] or list(knows.skus)

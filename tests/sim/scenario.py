@@ -7,7 +7,7 @@ from datetime import timedelta
 from tests.sim.cluster.manifests import GPU, a_job, a_set, a_template
 from tgp.api.resource import DAEMON_SET, DEPLOYMENT, JOB
 from tgp.ports.http import Call, HttpError, json_call
-from tgp.sim.cluster.machines import Machine
+from tgp.sim.cluster.machines import Hardware
 from tgp.sim.faults import ALL, Faults
 from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
@@ -59,19 +59,19 @@ async def careless_client(host: Host) -> None:
     await asyncio.Event().wait()
 
 
-STORMY = ALL.having(crash=12.0)
+STORMY = ALL.by_index(crash=12.0)
 
 
 def run(seed: int, main=client, faults: Faults = STORMY) -> World:
     with World(seed, faults=faults) as world:
         for number in range(3):
-            world.cluster.power_on(Machine(f"n{number}", devices={GPU: 2}, registers_after=20.0 + number))
-        stage = world.api.backstage
+            world.cluster.power_on(Hardware(f"n{number}", devices={GPU: 2}, registers_after=20.0 + number))
+        env = world.api.local_api
         world.process("client", main)
         world.run(minutes=2)
-        stage.create(DEPLOYMENT, a_set(replicas=4))
-        stage.create(DAEMON_SET, a_set("daemon", template=a_template({"app": "daemon"})))
-        stage.create(
+        env.create(DEPLOYMENT, a_set(replicas=4))
+        env.create(DAEMON_SET, a_set("daemon", template=a_template({"app": "daemon"})))
+        env.create(
             JOB, a_job(completions=6, parallelism=2, template=a_template(run_for="4m", gpus=1, restartPolicy="Never"))
         )
         world.run(minutes=10)

@@ -10,22 +10,25 @@ from urllib.parse import quote
 import pytest
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, furnish, open_market
-from tests.sim.test_standing import Replica
+from tests.sim.test_leadership_status import Replica
+from tgp.adapters.clouds.registry import facts_of
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.telemetry.redaction import Redactor
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL
-from tgp.app.clouds import facts_of
 from tgp.app.settings import Settings
+from tgp.core.model.class_secrets import DEFAULT_KEYS
 from tgp.core.model.secret import Secret
-from tgp.core.rules.secrets import DEFAULT_KEYS
 from tgp.ports.http import Call, Handler
-from tgp.sim.clouds.mishaps import Mishap
+from tgp.sim.clouds.cloud_faults import CloudFault
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.faults import NONE, swarm
 from tgp.sim.world import KUBERNETES, World
 
 POWER = "http://power.home.example"
-NEVER_BY_LUCK = {Mishap.KEY_REVOKED, Mishap.OTHER_ACCOUNT}  # they would end the conversation; one is aimed at the end
+NEVER_BY_LUCK = {
+    CloudFault.KEY_REVOKED,
+    CloudFault.OTHER_ACCOUNT,
+}  # they would end the conversation; one is aimed at the end
 CHANCE = 0.05
 MACHINES = 4
 HIDDEN_LINE = 16  # characters of one line of a key that would give it away
@@ -46,13 +49,13 @@ class Ears:
         return heard
 
     def everything(self, caplog: pytest.LogCaptureFixture, page: bytes) -> list[str]:
-        backstage = self._world.api.backstage
+        local_api = self._world.api.local_api
         said = [*self.said, page.decode()]
         said += [f"{vars(line)} {line.getMessage()} {line.exc_text}" for line in caplog.records]
         said += [
             json.dumps(thing)
             for kind in (CORE_EVENT, GPU_NODE_CLASS, GPU_NODE_POOL)
-            for thing in backstage.objects(kind)
+            for thing in local_api.objects(kind)
         ]
         return said
 
@@ -76,7 +79,9 @@ def plant(world: World, ears: Ears) -> tuple[list[str], dict[str, Simulator]]:
     for provider, simulator in simulators.items():
         origin = facts_of(provider).endpoint
         keys[DEFAULT_KEYS[provider]] = simulator.key_at(origin)
-        simulator.mishaps.chances = {mishap: CHANCE for mishap in Mishap if mishap not in NEVER_BY_LUCK}
+        simulator.faults.chances = {
+            cloud_fault: CHANCE for cloud_fault in CloudFault if cloud_fault not in NEVER_BY_LUCK
+        }
         world.mount(origin.partition("/api/")[0].partition("/v2")[0], ears.overhear(simulator.handle))
     machines, values = [], {}
     for number in range(MACHINES):
@@ -131,9 +136,11 @@ def plant(world: World, ears: Ears) -> tuple[list[str], dict[str, Simulator]]:
 
 
 @pytest.mark.parametrize(
-    ("weather", "mishaps"), [(NONE, 50), (swarm("canaries-1"), 5)], ids=["providers err", "the cluster errs as well"]
+    ("weather", "cloud_faults"),
+    [(NONE, 50), (swarm("canaries-1"), 5)],
+    ids=["providers err", "the cluster errs as well"],
 )
-def test_none_of_twenty_secrets_is_seen_whatever_goes_wrong(weather, mishaps, caplog):
+def test_none_of_twenty_secrets_is_seen_whatever_goes_wrong(weather, cloud_faults, caplog):
     caplog.set_level(logging.DEBUG)
     with World("canaries", faults=weather) as world:
         furnish(world)
@@ -143,7 +150,7 @@ def test_none_of_twenty_secrets_is_seen_whatever_goes_wrong(weather, mishaps, ca
         world.mount(KUBERNETES, ears.overhear(world.api.handle))
         replica = Replica(world, "one", Settings(leader_elect=False))
         world.run(hours=2)
-        simulators["vast"].mishaps.aim(Mishap.KEY_REVOKED)
+        simulators["vast"].faults.aim(CloudFault.KEY_REVOKED)
         world.run(hours=1)
         world.calm()
         world.run(minutes=30)
@@ -151,7 +158,7 @@ def test_none_of_twenty_secrets_is_seen_whatever_goes_wrong(weather, mishaps, ca
 
         assert len(planted) == 20
         assert any("DEFAULT" in line or NAMESPACE_NAME in line for line in said), "something was heard at all"
-        assert sum(sum(simulator.mishaps.seen.values()) for simulator in simulators.values()) > mishaps, (
+        assert sum(sum(simulator.faults.seen.values()) for simulator in simulators.values()) > cloud_faults, (
             "much went wrong"
         )
         assert leaks(planted, said) == []

@@ -10,7 +10,7 @@ import pytest
 
 from tests.sim import scenario
 from tgp.ports.http import Call, Reply
-from tgp.sim.trace import Trace, first_difference
+from tgp.sim.trace import RunTrace, first_difference
 from tgp.sim.world import World
 
 
@@ -33,12 +33,12 @@ def test_different_seeds_give_different_traces():
     assert len({scenario.run(seed).trace.digest() for seed in range(2)}) == 2
 
 
-def test_the_trace_of_a_stormy_hour_shows_its_faults_and_its_crashes():
+def test_the_trace_of_an_hour_with_faults_shows_its_faults_and_its_crashes():
     trace = scenario.run(7).trace
 
-    assert trace.having("client", "fault")
-    assert trace.having("client", "crashes")
-    assert trace.having("api", "commits", "pods")
+    assert trace.by_index("client", "fault")
+    assert trace.by_index("client", "crashes")
+    assert trace.by_index("api", "commits", "pods")
 
 
 def test_what_came_and_went_is_counted_by_name():
@@ -95,7 +95,7 @@ def test_the_moment_of_garbage_collection_changes_nothing(monkeypatch):
             world.mount("server", _answer)
             world.process("litterer", litterer)
             world.run(minutes=4)
-            assert world.trace.having("litterer", "GET")
+            assert world.trace.by_index("litterer", "GET")
             return world.trace.digest()
 
     gc.collect()
@@ -109,7 +109,7 @@ def test_the_moment_of_garbage_collection_changes_nothing(monkeypatch):
 
 def test_a_difference_is_shown_where_it_begins():
     now = [0.0]
-    one, other = Trace(lambda: now[0]), Trace(lambda: now[0])
+    one, other = RunTrace(lambda: now[0]), RunTrace(lambda: now[0])
     for trace in (one, other):
         trace.note("a", "starts")
     one.note("a", "buys", "x")

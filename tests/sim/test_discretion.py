@@ -9,18 +9,18 @@ from pathlib import Path
 from ruamel.yaml import YAML
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
-from tests.sim.boot.a_tailnet import a_tailnet_class, joining
-from tests.sim.lives.an_estate import give_keys, lives
-from tests.sim.test_standing import Replica
+from tests.sim.joining.a_tailnet import a_tailnet_class, joining
+from tests.sim.lives.a_world import give_keys, sim_env
+from tests.sim.test_leadership_status import Replica
 from tgp.adapters.kube.events import CORE_EVENT
-from tgp.api.resource import ANCESTOR_BUDGET, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, SECRET
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEGACY_BUDGET, SECRET
 from tgp.app.settings import Settings
 from tgp.ports.http import Call, HangUp
 from tgp.sim.world import KUBERNETES, World
 
 RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "operator.yaml"
 APPROVE = ("approve", "certificates.k8s.io", "signers")
-NO_RIGHT = ("get", "", "")  # what everybody may who is let in at all
+NO_RIGHT = ("get", "", "")  # what every authenticated user may
 VALUE = "x7-nobody-sees-this-value"
 BUDGET = {
     "selector": {"matchLabels": {"team": "a"}},
@@ -39,9 +39,9 @@ def test_a_secrets_value_is_in_no_voice_of_the_operator(caplog):
         replica = Replica(world, "one")
         settle(world)
         said = [str(vars(line)) for line in caplog.records]
-        said += [json.dumps(event) for event in world.api.backstage.objects(CORE_EVENT)]
+        said += [json.dumps(event) for event in world.api.local_api.objects(CORE_EVENT)]
         said += [
-            json.dumps(thing) for kind in (GPU_NODE_CLASS, GPU_NODE_POOL) for thing in world.api.backstage.objects(kind)
+            json.dumps(thing) for kind in (GPU_NODE_CLASS, GPU_NODE_POOL) for thing in world.api.local_api.objects(kind)
         ]
         said.append(replica.operator.metrics.page().decode())
 
@@ -54,8 +54,8 @@ def test_a_secrets_value_is_in_no_voice_of_the_operator(caplog):
 def test_it_asks_for_every_right_it_was_given_and_for_no_other():
     """The shipped role and the calls of a busy life agree, both ways."""
     asked: set[tuple[str, str, str]] = set()  # verb, group, resource
-    with lives("rights", "vultr") as stage:
-        world = stage.world
+    with sim_env("rights", "vultr") as env:
+        world = env.world
         original = world.api.handle
         unanswered = [f"/{GPU_REQUEST.plural}/train/status"]
 
@@ -63,36 +63,36 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
             asked.add(_right(call))
             if call.method == "PATCH" and unanswered and call.path.endswith(unanswered[0]):
                 unanswered.pop()
-                raise HangUp  # whoever wrote cannot know that nothing happened
+                raise HangUp  # the writer cannot know that nothing happened
             return await original(call)
 
         world.network.mount(KUBERNETES, overheard)
         a_class(world, "rented", providers=[{"name": "vultr"}])
         a_pool(world, "pool", "rented")
         replica = Replica(world, "one", Settings(keep_finished=timedelta(minutes=5)))
-        create(world, ANCESTOR_BUDGET, "team-a", "default", spec=BUDGET)
+        create(world, LEGACY_BUDGET, "team-a", "default", spec=BUDGET)
         settle(world)
-        world.api.backstage.merge_patch(ANCESTOR_BUDGET, "default", "team-a", {"spec": {"quota": {"gpuHours": 2}}})
+        world.api.local_api.merge_patch(LEGACY_BUDGET, "default", "team-a", {"spec": {"quota": {"gpuHours": 2}}})
         for _ in range(2):  # told before: counted, not repeated
-            world.api.backstage.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")
+            world.api.local_api.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")
             settle(world)
-            give_keys(world, stage.shops)
+            give_keys(world, env.simulators)
             settle(world)
-        stage.wants("train", gpuType="A100")
-        stage.wants("spare", gpuType="A100", idleTimeout="10m")
-        stage.until(lambda: stage.phase("train") == stage.phase("spare") == "Ready")
-        stage.works(run_for="10m")
-        stage.until(stage.running_pods)
+        env.wants("train", gpuType="A100")
+        env.wants("spare", gpuType="A100", idleTimeout="10m")
+        env.until(lambda: env.phase("train") == env.phase("spare") == "Ready")
+        env.works(run_for="10m")
+        env.until(env.running_pods)
         for name in ("train", "spare"):
-            if stage.phase(name) == "Ready":
-                stage.drops(name)
-        stage.until(lambda: not stage.living())
-        stage.wants("mute", gpuType="A100")
-        stage.until(lambda: stage.phase("mute") == "Ready")
-        stage.estate.fall_silent(stage.request("mute")["status"]["nodeName"])
-        stage.until(lambda: stage.phase("mute") in ("Failed", "gone"))
-        stage.wants("last", gpuType="A100", idleTimeout="5m")
-        stage.until(lambda: stage.phase("last") == "gone")
+            if env.phase(name) == "Ready":
+                env.drops(name)
+        env.until(lambda: not env.living())
+        env.wants("mute", gpuType="A100")
+        env.until(lambda: env.phase("mute") == "Ready")
+        env.node_bootstrap.fall_silent(env.request("mute")["status"]["nodeName"])
+        env.until(lambda: env.phase("mute") in ("Failed", "gone"))
+        env.wants("last", gpuType="A100", idleTimeout="5m")
+        env.until(lambda: env.phase("last") == "gone")
         replica.operator.stop()
         world.run(minutes=1)
 
@@ -107,21 +107,21 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
 def _asked_to_join() -> set[tuple[str, str, str]]:
     """What it takes besides to let a machine in that boots Talos."""
     asked: set[tuple[str, str, str]] = set()
-    with joining("rights to join") as stage:
-        original = stage.world.api.handle
+    with joining("rights to join") as env:
+        original = env.world.api.handle
 
         async def overheard(call: Call):
             asked.add(_right(call))
             return await original(call)
 
-        stage.world.network.mount(KUBERNETES, overheard)
-        a_tailnet_class(stage)
-        stage.operate()
-        stage.world.run(seconds=60)
-        stage.wants()
-        stage.until(lambda: stage.phase() == "Ready")
-        stage.drops()
-        stage.until(lambda: stage.phase() == "gone")
+        env.world.network.mount(KUBERNETES, overheard)
+        a_tailnet_class(env)
+        env.operate()
+        env.world.run(seconds=60)
+        env.wants()
+        env.until(lambda: env.phase() == "Ready")
+        env.drops()
+        env.until(lambda: env.phase() == "gone")
     return asked
 
 

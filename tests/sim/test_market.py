@@ -1,4 +1,4 @@
-"""The whole operator and pretend providers: what a class says of its keys and offers, and how quietly."""
+"""The whole operator and simulated providers: what a class says of its keys and offers, and how quietly."""
 
 import asyncio
 from datetime import timedelta
@@ -17,10 +17,10 @@ from tests.sim.an_operator import (
     settle,
     writes,
 )
+from tgp.adapters.clouds.registry import facts_of
 from tgp.api.resource import EVENT, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, SECRET
-from tgp.app.clouds import facts_of
-from tgp.sim.clouds.dialling import origin_of
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.http_factory import origin_of
 from tgp.sim.world import World
 
 KEY = "RUNPOD_API_KEY"
@@ -28,18 +28,18 @@ KEY = "RUNPOD_API_KEY"
 
 def condition(world: World, name: str, kind: str) -> tuple[str, str, str]:
     """(status, reason, message)."""
-    found = world.api.backstage.get(GPU_NODE_CLASS, "", name)
+    found = world.api.local_api.get(GPU_NODE_CLASS, "", name)
     rows = (found or {}).get("status", {}).get("conditions", [])
     return next(((row["status"], row["reason"], row["message"]) for row in rows if row["type"] == kind), ("", "", ""))
 
 
 def status(world: World, name: str) -> dict:
-    found = world.api.backstage.get(GPU_NODE_CLASS, "", name)
+    found = world.api.local_api.get(GPU_NODE_CLASS, "", name)
     return (found or {}).get("status", {})
 
 
 def change_key(world: World, value: str) -> None:
-    world.api.backstage.merge_patch(SECRET, NAMESPACE_NAME, "tgp-operator-secret", {"stringData": {KEY: value}})
+    world.api.local_api.merge_patch(SECRET, NAMESPACE_NAME, "tgp-operator-secret", {"stringData": {KEY: value}})
 
 
 def test_a_class_shows_what_it_could_buy_and_is_quiet_about_it():
@@ -90,7 +90,7 @@ def test_a_refused_key_is_named_and_asked_about_seldom_and_a_new_one_is_tried_wi
         assert (found, reason) == ("False", "KeyRefused")
         assert "runpod" in message
         assert f"key {KEY} of Secret tgp-operator-secret" in message
-        assert condition(world, "rented", "Ready")[:2] == ("False", "KeyRefused"), "nobody is left to buy from"
+        assert condition(world, "rented", "Ready")[:2] == ("False", "KeyRefused"), "no provider is left to buy from"
         asked = sum(runpod.calls.values())
         world.run(hours=1)
         assert sum(runpod.calls.values()) - asked <= 8, "a refused key is no reason for a storm"
@@ -101,7 +101,7 @@ def test_a_refused_key_is_named_and_asked_about_seldom_and_a_new_one_is_tried_wi
         assert condition(world, "rented", "Ready")[:2] == ("False", "CannotBuy"), "a good key for containers alone"
 
 
-def test_spot_that_nobody_sells_is_said_and_so_is_what_cannot_boot_talos():
+def test_spot_that_no_provider_sells_is_reported_and_so_is_what_cannot_boot_talos():
     with World("inert") as world:
         furnish(world)
         runpod = open_market(world, "runpod")
@@ -110,14 +110,14 @@ def test_spot_that_nobody_sells_is_said_and_so_is_what_cannot_boot_talos():
         world.process("operator", operator_main())
         settle(world)
 
-        assert condition(world, "rented", "SpotInert")[:2] == ("True", "NobodySellsSpot")
+        assert condition(world, "rented", "SpotUnavailable")[:2] == ("True", "NoSpotProvider")
         found, reason, message = condition(world, "rented", "OffersFresh")
         assert (found, reason) == ("True", "NothingFits")
         assert "cannot boot Talos" in message
 
 
 def test_a_class_that_can_buy_nothing_is_not_green_and_neither_is_what_waits_for_it():
-    """One Warning, the reasons counted, what would help; a provider that could serve mends it."""
+    """One Warning, the reasons counted, what would help; a provider that could serve fixes it."""
     with World("cannot buy") as world:
         furnish(world)
         vast, vultr = open_market(world, "vast"), open_market(world, "vultr")
@@ -130,20 +130,20 @@ def test_a_class_that_can_buy_nothing_is_not_green_and_neither_is_what_waits_for
 
         assert (found, reason) == ("False", "CannotBuy")
         assert "offers cannot boot Talos" in message
-        assert message.endswith("What would help: add provider vultr: L40S from $1.67/h")
+        assert message.endswith("To fix: add provider vultr: L40S from $1.67/h")
         assert condition(world, "rented", "Ready") == ("False", "CannotBuy", message)
-        pool = world.api.backstage.get(GPU_NODE_POOL, "default", "pool") or {}
+        pool = world.api.local_api.get(GPU_NODE_POOL, "default", "pool") or {}
         (ready,) = [row for row in pool["status"]["conditions"] if row["type"] == "Ready"]
         assert (ready["status"], ready["reason"]) == ("False", "NodeClassCannotBuy")
         assert message in ready["message"]
-        told = [event for event in world.api.backstage.objects(EVENT) if event["reason"] == "CannotBuy"]
+        told = [event for event in world.api.local_api.objects(EVENT) if event["reason"] == "CannotBuy"]
         assert {event["type"] for event in told} == {"Warning"}
         written = len([line for line in writes(world) if "gpunodeclasses" in line])
         world.run(hours=1)
         assert len([line for line in writes(world) if "gpunodeclasses" in line]) - written <= 12, "numbers move all day"
 
         both = {"spec": {"providers": [{"name": "vast"}, {"name": "vultr"}]}}
-        world.api.backstage.merge_patch(GPU_NODE_CLASS, "", "rented", both)
+        world.api.local_api.merge_patch(GPU_NODE_CLASS, "", "rented", both)
         world.run(minutes=1)
         assert condition(world, "rented", "CanBuy")[:2] == ("True", "OffersFit")
         assert condition(world, "rented", "Ready")[:2] == ("True", "Valid")
@@ -157,16 +157,16 @@ def test_a_provider_that_counts_searches_is_asked_seldom_until_a_request_waits_f
         a_secret(world, "tgp-operator-secret", VAST_API_KEY=vast.key, VULTR_API_KEY=vultr.key)
         world.process("operator", operator_main())
         settle(world)
-        asked = vast.calls[Verb.OFFERS]
+        asked = vast.calls[CloudVerb.OFFERS]
         world.run(hours=2)
-        assert 4 <= vast.calls[Verb.OFFERS] - asked <= 8, "every twenty minutes"
+        assert 4 <= vast.calls[CloudVerb.OFFERS] - asked <= 8, "every twenty minutes"
 
-        asked = vast.calls[Verb.OFFERS]
+        asked = vast.calls[CloudVerb.OFFERS]
         create(world, GPU_REQUEST, "train", "default", spec={"gpuType": "H200", "nodeClassRef": {"name": "rented"}})
         world.run(seconds=10)
-        assert vast.calls[Verb.OFFERS] - asked == 1, "at once: it was asked long ago"
+        assert vast.calls[CloudVerb.OFFERS] - asked == 1, "at once: it was asked long ago"
         world.run(hours=1)
-        assert vast.calls[Verb.OFFERS] - asked >= 20
+        assert vast.calls[CloudVerb.OFFERS] - asked >= 20
 
 
 def test_a_search_quota_that_is_used_up_is_said_as_such_and_hardly_asked_about():
@@ -182,40 +182,42 @@ def test_a_search_quota_that_is_used_up_is_said_as_such_and_hardly_asked_about()
         found, reason, message = condition(world, "rented", "OffersFresh")
 
         assert (found, reason) == ("False", "QuotaExhausted")
-        assert "search quota of the day is used up" in message
-        asked = vast.calls[Verb.OFFERS]
+        assert "daily search quota is used up" in message
+        asked = vast.calls[CloudVerb.OFFERS]
         world.run(hours=4)
-        assert vast.calls[Verb.OFFERS] - asked <= 10, "once an hour, and once to see what the key may do"
+        assert vast.calls[CloudVerb.OFFERS] - asked <= 10, "once an hour, and once to see what the key may do"
 
 
-@pytest.mark.parametrize("mishap", [Mishap.HTML, Mishap.ERROR, Mishap.EMPTY_BODY, Mishap.GARBAGE, Mishap.BUSY_TEXT])
-def test_a_provider_that_errs_is_unknown_and_its_last_offers_are_served_on(mishap):
-    with World(f"errs-{mishap}") as world:
+@pytest.mark.parametrize(
+    "cloud_fault", [CloudFault.HTML, CloudFault.ERROR, CloudFault.EMPTY_BODY, CloudFault.GARBAGE, CloudFault.BUSY_TEXT]
+)
+def test_a_provider_that_errs_is_unknown_and_its_last_offers_are_served_on(cloud_fault):
+    with World(f"errs-{cloud_fault}") as world:
         furnish(world)
-        shop = open_market(world, "simulated")
+        simulator = open_market(world, "simulated")
         a_class(world, "trial")
         world.process("operator", operator_main())
         settle(world)
         known = status(world, "trial")["availableGPUs"]
-        shop.mishaps.aim(mishap, Verb.OFFERS, times=200)
+        simulator.faults.aim(cloud_fault, CloudVerb.OFFERS, times=200)
         world.run(minutes=25)
         found, reason, message = condition(world, "trial", "OffersFresh")
 
         assert (found, reason) == ("False", "Stale")
-        assert "simulated has not told its offers since" in message
+        assert "offers of simulated could not be read since" in message
         assert status(world, "trial")["availableGPUs"] == known
         assert status(world, "trial")["providers"]["simulated"]["error"]
 
-        shop.mishaps.calm()
+        simulator.faults.calm()
         world.run(minutes=20)
         assert condition(world, "trial", "OffersFresh")[:2] == ("True", "Fresh")
         assert "error" not in status(world, "trial")["providers"]["simulated"]
 
 
-def test_a_slow_provider_keeps_nobody_waiting():
+def test_a_slow_provider_delays_no_other():
     with World("slow") as world:
         furnish(world)
-        shop = open_market(world, "simulated")
+        simulator = open_market(world, "simulated")
 
         async def never(_call):
             await asyncio.sleep(timedelta(days=1).total_seconds())
@@ -225,48 +227,48 @@ def test_a_slow_provider_keeps_nobody_waiting():
         a_secret(world, "tgp-operator-secret", VULTR_API_KEY="some-key-or-other")
         world.process("operator", operator_main())
         settle(world)
-        asked = shop.calls[Verb.OFFERS]
+        asked = simulator.calls[CloudVerb.OFFERS]
         world.run(hours=1)
 
-        assert 25 <= shop.calls[Verb.OFFERS] - asked <= 36, "every two minutes, give or take a tenth"
+        assert 25 <= simulator.calls[CloudVerb.OFFERS] - asked <= 36, "every two minutes, give or take a tenth"
         assert status(world, "both")["availableGPUs"]
 
 
 def test_a_provider_that_a_class_no_longer_names_is_no_longer_asked():
     with World("gone") as world:
         furnish(world)
-        shop = open_market(world, "simulated")
+        simulator = open_market(world, "simulated")
         a_class(world, "trial")
         world.process("operator", operator_main())
         settle(world)
-        world.api.backstage.delete(GPU_NODE_CLASS, "", "trial")
+        world.api.local_api.delete(GPU_NODE_CLASS, "", "trial")
         settle(world)
-        priced = shop.calls[Verb.OFFERS]
+        priced = simulator.calls[CloudVerb.OFFERS]
         world.run(minutes=65)  # for an hour it is still looked at whether anything was left there
-        assert shop.calls[Verb.OFFERS] == priced
-        asked = sum(shop.calls.values())
+        assert simulator.calls[CloudVerb.OFFERS] == priced
+        asked = sum(simulator.calls.values())
         world.run(hours=1)
 
-        assert sum(shop.calls.values()) == asked
+        assert sum(simulator.calls.values()) == asked
 
 
 def test_a_key_that_may_not_do_everything_is_told_apart_from_one_that_is_refused():
     """Prices are read on with it; what it lacks is said."""
     with World("weak") as world:
         furnish(world)
-        shop = open_market(world, "lambdalabs")
+        simulator = open_market(world, "lambdalabs")
         settings = {"sshKeyName": "a-key-nobody-added"}
         a_class(world, "rented", providers=[{"name": "lambdalabs", "settings": settings}])
-        a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY=shop.key)
+        a_secret(world, "tgp-operator-secret", LAMBDA_LABS_API_KEY=simulator.key)
         world.process("operator", operator_main())
         settle(world)
         found, reason, message = condition(world, "rented", "CredentialsValid")
 
         assert (found, reason) == ("False", "KeyTooWeak")
         assert "a-key-nobody-added" in message
-        asked = shop.calls[Verb.OFFERS]
+        asked = simulator.calls[CloudVerb.OFFERS]
         world.run(minutes=30)
-        assert shop.calls[Verb.OFFERS] - asked >= 12
+        assert simulator.calls[CloudVerb.OFFERS] - asked >= 12
 
 
 def test_used_up_credit_is_said_as_such():

@@ -19,15 +19,15 @@ from tests.sim.an_operator import (
     settle,
     writes,
 )
+from tests.sim.test_leadership_status import FORBIDDEN, Replica
 from tests.sim.test_market import condition, status
-from tests.sim.test_standing import FORBIDDEN, Replica
+from tgp.adapters.clouds.registry import facts_of
 from tgp.api.crds import crds
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, GPU_NODE_CLASS, NAMESPACE, SECRET
-from tgp.app.clouds import facts_of
 from tgp.app.settings import Settings
 from tgp.ports.http import Call, Reply
-from tgp.sim.clouds.dialling import origin_of
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.http_factory import origin_of
 from tgp.sim.world import KUBERNETES, World
 
 ALONE = Settings(leader_elect=False)
@@ -38,7 +38,7 @@ def class_writes(world: World) -> int:
 
 
 def test_a_secret_that_comes_hours_later_is_noticed_all_the_same():
-    """Nobody asks about a class that cannot buy anything; its Secret is watched for nevertheless."""
+    """A class that cannot buy anything is not polled; its Secret is watched nevertheless."""
     with World("late") as world:
         furnish(world)
         runpod = open_market(world, "runpod")
@@ -52,12 +52,12 @@ def test_a_secret_that_comes_hours_later_is_noticed_all_the_same():
         assert condition(world, "rented", "CredentialsValid")[:2] == ("True", "Accepted")
 
 
-def test_a_provider_that_only_a_newer_version_knows_is_nobodys_trouble():
+def test_a_provider_that_only_a_newer_version_knows_is_ignored():
     """An older replica during an upgrade: it leaves the new provider alone and goes on with the others."""
     with World("newer") as world:
         for crd in crds(ancestor=True):
             newer = json.loads(json.dumps(crd).replace('"simulated"', '"simulated", "coreweave"'))
-            world.api.backstage.create(CUSTOM_RESOURCE_DEFINITION, newer)
+            world.api.local_api.create(CUSTOM_RESOURCE_DEFINITION, newer)
         create(world, NAMESPACE, NAMESPACE_NAME)
         open_market(world, "simulated")
         a_class(world, "mixed", providers=[{"name": "simulated"}, {"name": "coreweave"}])
@@ -69,7 +69,7 @@ def test_a_provider_that_only_a_newer_version_knows_is_nobodys_trouble():
         assert "coreweave" not in status(world, "mixed")["providers"], "nothing is known of it"
 
 
-def test_what_somebody_else_wrote_into_a_status_keeps_nobody_from_judging_the_class():
+def test_a_foreign_write_into_a_status_does_not_keep_the_class_from_being_judged():
     with World("legacy") as world:
         furnish(world)
         open_market(world, "simulated")
@@ -80,7 +80,7 @@ def test_what_somebody_else_wrote_into_a_status_keeps_nobody_from_judging_the_cl
             "providers": {"simulated": {"lastPricingUpdate": None}},
             "availableGPUs": [{"gpuType": "H100-SXM", "provider": "simulated", "pricePerHour": "NaN"}],
         }
-        world.api.backstage.merge_patch(GPU_NODE_CLASS, "", "trial", {"status": left}, "status")
+        world.api.local_api.merge_patch(GPU_NODE_CLASS, "", "trial", {"status": left}, "status")
         world.run(minutes=5)
 
         assert condition(world, "trial", "OffersFresh")[:2] == ("True", "Fresh")
@@ -122,12 +122,12 @@ def test_a_refused_key_is_tried_again_within_the_quarter_hour_also_when_the_cloc
 def test_a_provider_that_fails_after_the_clock_was_set_back_grows_stale_all_the_same():
     with World("back-and-silent") as world:
         furnish(world)
-        shop = open_market(world, "simulated")
+        simulator = open_market(world, "simulated")
         a_class(world, "trial")
         operator = world.process("operator", operator_main(ALONE))
         settle(world)
         operator.clock.jump(timedelta(days=-1))
-        shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=200)
+        simulator.faults.aim(CloudFault.HTML, CloudVerb.OFFERS, times=200)
         world.run(minutes=40)
 
         assert condition(world, "trial", "OffersFresh")[:2] == ("False", "Stale")
@@ -137,12 +137,12 @@ def test_a_hand_over_while_a_provider_hiccups_changes_nothing():
     """What the last leader knew stands until this one knows better: a provider that errs is unknown, not empty."""
     with World("hand-over") as world:
         furnish(world)
-        shop = open_market(world, "simulated")
+        simulator = open_market(world, "simulated")
         a_class(world, "trial")
         operator = world.process("operator", operator_main(ALONE))
         settle(world)
         before, known = class_writes(world), status(world, "trial")
-        shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=2)
+        simulator.faults.aim(CloudFault.HTML, CloudVerb.OFFERS, times=2)
         operator.stop()
         operator.start()
         world.run(minutes=8)
@@ -155,12 +155,12 @@ def test_a_hand_over_while_a_provider_hiccups_changes_nothing():
 def test_a_provider_that_never_answers_a_new_leader_is_said_to_be_stale():
     with World("hand-over-silent") as world:
         furnish(world)
-        shop = open_market(world, "simulated")
+        simulator = open_market(world, "simulated")
         a_class(world, "trial")
         operator = world.process("operator", operator_main(ALONE))
         settle(world)
         known = status(world, "trial")["availableGPUs"]
-        shop.mishaps.aim(Mishap.HTML, Verb.OFFERS, times=500)
+        simulator.faults.aim(CloudFault.HTML, CloudVerb.OFFERS, times=500)
         operator.stop()
         operator.start()
         world.run(minutes=20)
@@ -172,26 +172,26 @@ def test_a_provider_that_never_answers_a_new_leader_is_said_to_be_stale():
 def test_classes_that_come_and_go_do_not_make_a_provider_be_asked_more_often():
     with World("churn") as world:
         furnish(world)
-        shop = open_market(world, "simulated")
+        simulator = open_market(world, "simulated")
         a_class(world, "stays")
         world.process("operator", operator_main(ALONE))
         settle(world)
-        asked = shop.calls[Verb.OFFERS]
+        asked = simulator.calls[CloudVerb.OFFERS]
         for number in range(30):
             a_class(world, f"passing-{number}")
             world.run(seconds=10)
-            world.api.backstage.delete(GPU_NODE_CLASS, "", f"passing-{number}")
+            world.api.local_api.delete(GPU_NODE_CLASS, "", f"passing-{number}")
             world.run(seconds=10)
 
-        assert shop.calls[Verb.OFFERS] - asked <= 7, "ten minutes at two minutes each, and a little more"
+        assert simulator.calls[CloudVerb.OFFERS] - asked <= 7, "ten minutes at two minutes each, and a little more"
 
 
-@pytest.mark.parametrize("mishap", [Mishap.HTML, Mishap.GARBAGE, Mishap.ERROR])
-def test_a_check_that_never_works_does_not_keep_the_offers_away(mishap):
-    with World(f"check-{mishap}") as world:
+@pytest.mark.parametrize("cloud_fault", [CloudFault.HTML, CloudFault.GARBAGE, CloudFault.ERROR])
+def test_a_check_that_never_works_does_not_keep_the_offers_away(cloud_fault):
+    with World(f"check-{cloud_fault}") as world:
         furnish(world)
         vultr = open_market(world, "vultr")
-        vultr.mishaps.aim(mishap, Verb.ACCOUNT, times=500)
+        vultr.faults.aim(cloud_fault, CloudVerb.ACCOUNT, times=500)
         a_class(world, "rented", providers=[{"name": "vultr"}])
         a_secret(world, "tgp-operator-secret", VULTR_API_KEY=vultr.key)
         world.process("operator", operator_main(ALONE))
@@ -201,10 +201,10 @@ def test_a_check_that_never_works_does_not_keep_the_offers_away(mishap):
         assert condition(world, "rented", "CredentialsValid")[0] == "Unknown"
 
 
-def test_answers_that_alternate_and_errors_that_never_repeat_do_not_become_a_storm_of_writes():
+def test_answers_that_alternate_and_errors_that_never_repeat_do_not_become_a_flood_of_writes():
     with World("moody") as world:
         furnish(world)
-        shop = open_market(world, "simulated")
+        simulator = open_market(world, "simulated")
         turns = 0
 
         async def moody(call: Call) -> Reply:
@@ -214,7 +214,7 @@ def test_answers_that_alternate_and_errors_that_never_repeat_do_not_become_a_sto
                 return Reply(
                     500, f"trace \x1b[31m {turns} \x00 {'x' * 100_000}".encode(), (("Content-Type", "text/plain"),)
                 )
-            return await shop.handle(call)
+            return await simulator.handle(call)
 
         world.mount(origin_of(facts_of("simulated").endpoint), moody)
         a_class(world, "trial")
@@ -227,7 +227,7 @@ def test_answers_that_alternate_and_errors_that_never_repeat_do_not_become_a_sto
         assert "\x1b" not in json.dumps(status(world, "trial"))
 
 
-def test_a_secret_that_may_not_be_read_is_said_and_stops_nobody_else():
+def test_a_secret_that_may_not_be_read_is_reported_and_stops_no_other_class():
     """A role that names its Secrets one by one forgot one: a condition for the administrator, not silence."""
     with World("forbidden") as world:
         furnish(world)
@@ -251,7 +251,7 @@ def test_a_secret_that_may_not_be_read_is_said_and_stops_nobody_else():
         assert status(world, "both")["availableGPUs"]
 
 
-def test_a_source_that_nobody_uses_any_more_leaves_nothing_behind():
+def test_a_source_that_no_class_uses_any_more_leaves_nothing_behind():
     with World("leftovers") as world:
         furnish(world)
         replica = Replica(world, "one", ALONE)
@@ -260,17 +260,17 @@ def test_a_source_that_nobody_uses_any_more_leaves_nothing_behind():
             a_secret(world, f"s-{number}", k=f"some-key-{number}")
             a_class(world, f"passing-{number}", providers=[{"name": "runpod", "credentialsRef": ref}])
             world.run(seconds=10)
-            world.api.backstage.delete(GPU_NODE_CLASS, "", f"passing-{number}")
+            world.api.local_api.delete(GPU_NODE_CLASS, "", f"passing-{number}")
             world.run(seconds=10)
         world.run(minutes=2)  # a turn may be under way
 
         assert replica.operator is not None
-        assert len(replica.operator.sources.store) == 0
-        assert replica.operator.market.sellers == {}
-        assert replica.operator.market.book.sources == ()
-        assert len(replica.operator.vault.board.store) == 20
+        assert len(replica.operator.stores.sources.store) == 0
+        assert replica.operator.stores.market.source_statuses == {}
+        assert replica.operator.stores.market.book.sources == ()
+        assert len(replica.operator.deps.secrets.changes.store) == 20
         world.run(minutes=105)  # for an hour they are still looked at whether anything was left there
-        assert len(replica.operator.vault.board.store) == 0, "what nobody asks for is forgotten whole"
+        assert len(replica.operator.deps.secrets.changes.store) == 0, "a Secret that is not read is dropped completely"
 
 
 def test_a_key_that_is_accepted_and_whose_listing_is_refused_is_told_once(caplog):
@@ -282,7 +282,7 @@ def test_a_key_that_is_accepted_and_whose_listing_is_refused_is_told_once(caplog
 
         async def half(call: Call) -> Reply:
             verb = lambdalabs.verb_of(call)
-            return lambdalabs.stranger(call) if verb is Verb.OFFERS else await lambdalabs.handle(call)
+            return lambdalabs.stranger(call) if verb is CloudVerb.OFFERS else await lambdalabs.handle(call)
 
         world.mount(origin_of(facts_of("lambdalabs").endpoint), half)
         a_class(world, "rented", providers=[{"name": "lambdalabs"}])
@@ -313,13 +313,13 @@ def test_a_secret_that_goes_and_comes_while_a_provider_is_slow_ends_with_the_tru
         world.process("operator", operator_main(ALONE))
         for pause in (5, 13, 31, 47, 62):
             world.run(seconds=pause)
-            world.api.backstage.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")
+            world.api.local_api.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")
             world.run(seconds=pause)
             a_secret(world, "tgp-operator-secret", RUNPOD_API_KEY="wrong" if pause == 31 else runpod.key)
         world.run(minutes=3)
         assert condition(world, "rented", "CredentialsValid")[:2] == ("True", "Accepted")
 
-        world.api.backstage.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")
+        world.api.local_api.delete(SECRET, NAMESPACE_NAME, "tgp-operator-secret")
         world.run(minutes=3)
         assert condition(world, "rented", "CredentialsValid")[:2] == ("False", "CredentialsMissing")
         assert "offers" not in status(world, "rented")["providers"]["runpod"]
@@ -335,7 +335,7 @@ def test_a_key_that_is_there_but_empty_is_a_key_that_is_missing():
         settle(world)
 
         assert condition(world, "rented", "CredentialsValid")[:2] == ("False", "CredentialsMissing")
-        assert sum(runpod.calls.values()) == 0, "nobody was asked with no key"
+        assert sum(runpod.calls.values()) == 0, "no provider was called without a key"
 
 
 def test_two_classes_share_a_source_unless_their_settings_differ():
@@ -350,11 +350,11 @@ def test_two_classes_share_a_source_unless_their_settings_differ():
         settle(world)
 
         assert replica.operator is not None
-        sources = [state.source for state in replica.operator.market.book.sources]
+        sources = [state.source for state in replica.operator.stores.market.book.sources]
         assert len(sources) == 2, sources
-        world.api.backstage.delete(GPU_NODE_CLASS, "", "one")
+        world.api.local_api.delete(GPU_NODE_CLASS, "", "one")
         world.run(minutes=5)
-        assert [state.source for state in replica.operator.market.book.sources] == sources
+        assert [state.source for state in replica.operator.stores.market.book.sources] == sources
         assert "vast.ai" in status(world, "two")["providers"]
 
 
@@ -367,19 +367,23 @@ def test_a_provider_that_is_switched_off_and_on_is_forgotten_and_asked_again():
 
         def switch(*, on: bool) -> None:
             spec = {"providers": [{"name": "simulated"}, {"name": "vultr", "enabled": on}]}
-            world.api.backstage.merge_patch(GPU_NODE_CLASS, "", "both", {"spec": spec})
+            world.api.local_api.merge_patch(GPU_NODE_CLASS, "", "both", {"spec": spec})
 
         a_class(world, "both", providers=[{"name": "simulated"}, {"name": "vultr"}])
         world.process("operator", operator_main(ALONE))
         settle(world)
-        sellers = {row["provider"] for row in status(world, "both")["availableGPUs"]}
+        source_statuses = {row["provider"] for row in status(world, "both")["availableGPUs"]}
         switch(on=False)
         world.run(seconds=30)
         assert {row["provider"] for row in status(world, "both")["availableGPUs"]} == {"simulated"}
         assert set(status(world, "both")["providers"]) == {"simulated"}
         switch(on=True)
         world.run(seconds=30)
-        assert sellers == {row["provider"] for row in status(world, "both")["availableGPUs"]} == {"simulated", "vultr"}
+        assert (
+            source_statuses
+            == {row["provider"] for row in status(world, "both")["availableGPUs"]}
+            == {"simulated", "vultr"}
+        )
 
 
 def test_one_machine_that_may_not_be_switched_does_not_make_the_others_grow_old():
@@ -398,10 +402,10 @@ def test_one_machine_that_may_not_be_switched_does_not_make_the_others_grow_old(
         world.run(minutes=31)
 
         assert replica.operator is not None
-        (state,) = replica.operator.market.book.sources
+        (state,) = replica.operator.stores.market.book.sources
         age = state.age(world.clock.now())
         assert age is not None
         assert age <= facts_of("webhook").refresh_every * 1.2
-        (seller,) = replica.operator.market.sellers.values()
-        assert "bad" in seller.key.why
-        assert "169.254" in seller.key.why, "it says what is wrong with it"
+        (source_status,) = replica.operator.stores.market.source_statuses.values()
+        assert "bad" in source_status.key.why
+        assert "169.254" in source_status.key.why, "it says what is wrong with it"

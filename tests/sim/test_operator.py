@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.amounts import amount
 from tests.sim.an_operator import (
     a_class,
     a_pool,
@@ -87,9 +88,9 @@ def test_one_bad_object_does_not_keep_the_others_waiting():
         assert ready(world, GPU_NODE_CLASS, "broken") == "InvalidSpec"
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_two_replicas_in_any_weather_come_to_the_right_conditions(seed):
-    """Storm: safety. Calm: everything is judged rightly, and then nothing is written for an hour."""
+@pytest.mark.parametrize("seed", range(amount(3, 12)))
+def test_two_replicas_with_any_faults_come_to_the_right_conditions(seed):
+    """Faults: safety. Calm: everything is judged rightly, and then nothing is written for an hour."""
     with World(f"replicas-{seed}", faults=swarm(f"replicas-{seed}")) as world:
         furnish(world)
         a_class(world, "cheap")

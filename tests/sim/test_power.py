@@ -44,7 +44,7 @@ def test_every_plan_meets_its_side_effect():
         with world:
             world.run(minutes=10)
 
-            assert len(world.trace.having("aimed", plan.act)) == 1
+            assert len(world.trace.by_index("aimed", plan.act)) == 1
 
 
 def test_a_buyer_without_a_protocol_is_caught_at_the_moments_that_matter():
@@ -80,7 +80,7 @@ def _storms_that_catch(buyer):
     return caught
 
 
-def test_storms_catch_the_buyer_without_a_protocol_and_spare_the_other():
+def test_faults_reveal_the_buyer_without_a_protocol_and_spare_the_other():
     assert len(_storms_that_catch(naive_buyer)) >= 8
     assert _storms_that_catch(careful_buyer) == []
 

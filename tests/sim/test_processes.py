@@ -9,7 +9,7 @@ import pytest
 
 from tgp.ports.http import Call, NeverLeft, NoAnswer, Reply
 from tgp.sim.faults import NONE
-from tgp.sim.plans import Act, Plan
+from tgp.sim.plans import Act, FaultPlan
 from tgp.sim.world import WentWrong, World
 
 
@@ -29,132 +29,132 @@ class Till:
         return Reply(200, b"{}")
 
 
-def a_world(till, **options):
+def a_world(access, **options):
     world = World("processes", **options)
-    world.mount("till", till)
+    world.mount("till", access)
     return world
 
 
 async def _spend_for_ever(host):
-    till = host.http("till")
+    access = host.http("till")
     while True:
         await asyncio.sleep(10)
-        await till.send(Call("POST", "/spend"))
+        await access.send(Call("POST", "/spend"))
 
 
 def test_a_process_acts_on_the_world():
-    with a_world(till := Till()) as world:
+    with a_world(access := Till()) as world:
         world.process("operator", _spend_for_ever)
         world.run(seconds=95)
 
-    assert len(till.calls) == 9
+    assert len(access.calls) == 9
 
 
 def test_a_crash_prevents_what_finally_blocks_would_do():
-    """A power cut asks nobody: neither an await nor a plain line after it reaches the world."""
+    """A power cut gives no notice: neither an await nor a plain line after it reaches the world."""
     spoken = []
 
     async def main(host):
-        till = host.http("till")
+        access = host.http("till")
         try:
-            await till.send(Call("POST", "/first"))
+            await access.send(Call("POST", "/first"))
             await asyncio.sleep(1000)
         finally:
-            await till.send(Call("POST", "/goodbye"))
+            await access.send(Call("POST", "/goodbye"))
             spoken.append("unreachable")
 
-    with a_world(till := Till()) as world:
+    with a_world(access := Till()) as world:
         process = world.process("operator", main, restarts=False)
         world.run(seconds=10)
         process.crash()
         world.run(hours=1)
 
-    assert till.calls == ["POST /first"]
+    assert access.calls == ["POST /first"]
     assert spoken == []
 
 
 def test_tasks_groups_and_generators_of_the_dead_are_silent(recwarn, caplog):
-    async def numbers(till):
+    async def numbers(access):
         try:
             while True:
                 yield 1
                 await asyncio.sleep(1)
         finally:
-            await till.send(Call("POST", "/generator"))
+            await access.send(Call("POST", "/generator"))
 
-    async def child(till):
+    async def child(access):
         try:
-            async for _ in numbers(till):
+            async for _ in numbers(access):
                 await asyncio.sleep(0.5)
         finally:
-            asyncio.create_task(till.send(Call("POST", "/task")))  # noqa: RUF006 - lost on purpose
-            await till.send(Call("POST", "/child"))
+            asyncio.create_task(access.send(Call("POST", "/task")))  # noqa: RUF006 - lost on purpose
+            await access.send(Call("POST", "/child"))
 
     async def main(host):
         async with asyncio.TaskGroup() as group:
             for _ in range(3):
                 group.create_task(child(host.http("till")))
 
-    with a_world(till := Till()) as world:
+    with a_world(access := Till()) as world:
         process = world.process("operator", main, restarts=False)
         world.run(seconds=10.2)
         process.crash()
         world.run(seconds=10)
 
-    assert till.calls == []
+    assert access.calls == []
     assert [*recwarn, *caplog.records] == []
 
 
 def test_a_world_that_ends_in_the_middle_of_everything_is_silent(recwarn, caplog):
     """Closing takes every task apart: no warning, no log line, nothing reaches a server any more."""
 
-    async def child(till):
+    async def child(access):
         try:
             await asyncio.Event().wait()
         finally:
-            asyncio.create_task(till.send(Call("POST", "/task")))  # noqa: RUF006 - lost on purpose
-            await till.send(Call("POST", "/child"))
+            asyncio.create_task(access.send(Call("POST", "/task")))  # noqa: RUF006 - lost on purpose
+            await access.send(Call("POST", "/child"))
 
     async def main(host):
         async with asyncio.TaskGroup() as group:
             for _ in range(3):
                 group.create_task(child(host.http("till")))
 
-    till = Till()
-    with a_world(till) as world:
+    access = Till()
+    with a_world(access) as world:
         process = world.process("operator", main)
         world.process("other", main)
         world.run(seconds=10)
         process.crash()
     gc.collect()
 
-    assert till.calls == []
+    assert access.calls == []
     assert [*recwarn, *caplog.records] == []
 
 
 def test_what_left_before_the_crash_still_happens():
-    """The bytes were written: the server acts, and nobody hears the answer."""
+    """The bytes were written: the server acts, and the answer is lost."""
     heard = []
 
     async def main(host):
         await host.http("till").send(Call("POST", "/spend"))
         heard.append("answer")
 
-    with a_world(till := Till(takes=5)) as world:
+    with a_world(access := Till(takes=5)) as world:
         process = world.process("operator", main, restarts=False)
         world.run(seconds=1)
         process.crash()
         world.run(seconds=60)
 
-    assert till.calls == ["POST /spend"]
+    assert access.calls == ["POST /spend"]
     assert heard == []
 
 
 def test_a_crashed_process_comes_back_with_empty_memory_after_1_to_40_seconds():
-    births = []
+    boot_requests = []
 
     async def main(host):
-        births.append((host.number, asyncio.get_running_loop().time()))
+        boot_requests.append((host.number, asyncio.get_running_loop().time()))
         await asyncio.Event().wait()
 
     with a_world(Till()) as world:
@@ -164,8 +164,8 @@ def test_a_crashed_process_comes_back_with_empty_memory_after_1_to_40_seconds():
             process.crash()
         world.run(seconds=50)
 
-    waits = [at - 50 * number for number, (_, at) in enumerate(births)][1:]
-    assert list(range(1, 22)) == [number for number, _ in births]
+    waits = [at - 50 * number for number, (_, at) in enumerate(boot_requests)][1:]
+    assert list(range(1, 22)) == [number for number, _ in boot_requests]
     assert all(1 <= wait <= 40 for wait in waits)
     assert max(waits) - min(waits) > 10
 
@@ -235,12 +235,12 @@ def test_a_fence_holds_when_the_pause_is_aimed_at_the_side_effect():
             outcomes.append("fenced")
         await asyncio.Event().wait()
 
-    with a_world(till := Till(), plan=Plan("operator", 1, Act.PAUSE)) as world:
+    with a_world(access := Till(), plan=FaultPlan("operator", 1, Act.PAUSE)) as world:
         world.process("operator", main)
         world.run(minutes=5)
 
     assert outcomes == ["fenced"]
-    assert till.calls == []
+    assert access.calls == []
 
 
 def test_a_process_without_a_fence_spends_after_its_pause():
@@ -250,11 +250,11 @@ def test_a_process_without_a_fence_spends_after_its_pause():
         await host.http("till").send(Call("POST", "/spend", timeout=timedelta(minutes=2)))
         await asyncio.Event().wait()
 
-    with a_world(till := Till(), plan=Plan("operator", 1, Act.PAUSE)) as world:
+    with a_world(access := Till(), plan=FaultPlan("operator", 1, Act.PAUSE)) as world:
         world.process("operator", main)
         world.run(minutes=5)
 
-    assert till.at[0] > 40
+    assert access.at[0] > 40
 
 
 def test_exit_is_the_end_of_every_line():
@@ -264,11 +264,11 @@ def test_exit_is_the_end_of_every_line():
         finally:
             await host.http("till").send(Call("POST", "/goodbye"))
 
-    with a_world(till := Till()) as world:
+    with a_world(access := Till()) as world:
         process = world.process("operator", main)
         world.run(minutes=10)
 
-    assert till.calls == []
+    assert access.calls == []
     assert process.lives > 10
 
 
@@ -299,7 +299,7 @@ def test_an_error_level_log_line_fails_the_simulation():
 
 def test_a_forgotten_task_that_raises_fails_the_simulation():
     async def child():
-        raise ValueError("nobody asked me")
+        raise ValueError("unexpected")
 
     async def main(host):
         task = asyncio.create_task(child())
@@ -309,22 +309,22 @@ def test_a_forgotten_task_that_raises_fails_the_simulation():
 
     with a_world(Till()) as world:
         world.process("operator", main)
-        with pytest.raises(WentWrong, match="nobody asked me"):
+        with pytest.raises(WentWrong, match="unexpected"):
             world.run(minutes=1)
 
 
 def test_a_checker_looks_at_every_step():
-    with a_world(till := Till()) as world:
+    with a_world(access := Till()) as world:
         world.process("operator", _spend_for_ever)
 
         def at_most_three(_world):
-            assert len(till.calls) <= 3, "spent too often"
+            assert len(access.calls) <= 3, "spent too often"
 
         world.watch(at_most_three)
         with pytest.raises(AssertionError, match="spent too often"):
             world.run(hours=1)
 
-        assert len(till.calls) == 4
+        assert len(access.calls) == 4
 
 
 def test_a_cut_off_process_reaches_nothing_until_it_is_healed():

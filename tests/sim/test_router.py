@@ -1,4 +1,4 @@
-"""The network's weather: each fault, by name, does what it says and nothing else."""
+"""The network's faults: each fault, by name, does what it says and nothing else."""
 
 import asyncio
 from datetime import timedelta
@@ -8,7 +8,7 @@ import pytest
 
 from tgp.ports.http import Call, HttpError, NeverLeft, NoAnswer, Reply, Streaming, json_call
 from tgp.sim.faults import ALL, NONE, OF_API_CALLS, OF_API_READS, OF_CALLS, OF_PROCESSES, OF_STREAMS, Fault, swarm
-from tgp.sim.plans import Act, Plan
+from tgp.sim.plans import Act, FaultPlan
 from tgp.sim.router import Latency
 from tgp.sim.world import KUBERNETES, World
 
@@ -39,7 +39,7 @@ def _outcomes(fault, *, rounds=50, rate=1.0, **call):
         await asyncio.Event().wait()
 
     ledger = Ledger()
-    with World(f"router/{fault}", faults=NONE.having(**{fault.name.lower(): rate})) as world:
+    with World(f"router/{fault}", faults=NONE.by_index(**{fault.name.lower(): rate})) as world:
         world.mount("server", ledger)
         world.process("operator", main)
         world.run(hours=2)
@@ -69,14 +69,14 @@ def test_a_fault_tells_the_caller_this_and_happens_so_often(fault):
     assert len(happened) == times * len(heard) == times * 50
 
 
-ROUGH = NONE.having(proxy=0.001)
+ROUGH = NONE.by_index(proxy=0.001)
 
 
 @pytest.mark.parametrize(
     ("method", "faults", "heard"), [("POST", ROUGH, NoAnswer), ("GET", ROUGH, 200), ("POST", NONE, 200)]
 )
 def test_an_order_is_held_up_while_its_sender_is_hung_up_on(method, faults, heard):
-    """Only what changes something, only in bad weather, and never for longer than was said."""
+    """Only what changes something, only in faults, and never for longer than was said."""
     told, arrived = [], []
 
     async def main(host):
@@ -116,7 +116,7 @@ def test_a_busy_server_says_when_to_come_back_and_a_proxy_speaks_html():
         await asyncio.Event().wait()
 
     for fault in ("busy", "proxy"):
-        with World(fault, faults=NONE.having(**{fault: 1.0})) as world:
+        with World(fault, faults=NONE.by_index(**{fault: 1.0})) as world:
             world.mount("server", Ledger())
             world.process("operator", main)
             world.run(minutes=1)
@@ -153,7 +153,7 @@ def _read_stream(fault, seed=1):
             ends.append(str(error))
         await asyncio.Event().wait()
 
-    with World(seed, faults=NONE.having(**{fault.name.lower(): 1.0})) as world:
+    with World(seed, faults=NONE.by_index(**{fault.name.lower(): 1.0})) as world:
         world.mount("server", _ticking())
         world.process("operator", main)
         world.run(hours=1)
@@ -167,7 +167,7 @@ def test_a_half_open_stream_is_silent_until_the_reader_gives_up():
     assert lines
 
 
-def test_a_stream_is_cut_in_the_middle_of_a_line_and_nobody_sees_the_half():
+def test_a_stream_is_cut_in_the_middle_of_a_line_and_no_reader_sees_the_half():
     lines, ends = _read_stream(Fault.CUT)
 
     assert ends == ["the stream was cut"]
@@ -279,7 +279,7 @@ def test_a_frozen_process_sees_an_old_world_and_then_all_of_it():
         await host.http("server2").send(Call("POST", "/spend"))
         await task
 
-    with World(1, plan=Plan("operator", 1, Act.FREEZE)) as world:
+    with World(1, plan=FaultPlan("operator", 1, Act.FREEZE)) as world:
         world.mount("server", _ticking())
         world.mount("server2", Ledger())
         world.process("operator", main)
@@ -301,10 +301,10 @@ def test_swarms_differ_by_seed_and_leave_most_faults_out():
     assert all(fault in ALL.rates for fault in known)
 
 
-def test_the_api_server_has_weather_of_its_own_until_it_is_called_off():
-    """Every fault of the API server can be drawn by a storm, strikes, and ends with it."""
+def test_the_api_server_has_faults_of_its_own_until_they_are_switched_off():
+    """Every fault of the API server can be drawn by a run with faults, strikes, and ends with it."""
     drawn = {fault.name.lower(): 0.3 for fault in (*OF_API_CALLS, *OF_API_READS)}
-    with World(1, faults=NONE.having(**drawn)) as world:
+    with World(1, faults=NONE.by_index(**drawn)) as world:
         assert len(world.api.faults.active()) == len(drawn)
         statuses = [
             world.until(world.visitor(KUBERNETES).send(json_call("POST", CONFIG_MAPS, {"metadata": {"name": f"a{n}"}})))

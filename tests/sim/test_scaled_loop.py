@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tgp.adapters.clock import SystemClock
-from tgp.sim.scaled import Pace, ScaledClock, ScaledLoop
+from tgp.sim.scaled import ScaledClock, ScaledLoop, WorldSpeed
 
 SECONDS = st.floats(0, 1e6)
-PLAIN_PACES = st.builds(Pace, factor=st.floats(1.5, 1000), behind=st.floats(0, 1e6))
+PLAIN_PACES = st.builds(WorldSpeed, factor=st.floats(1.5, 1000), behind=st.floats(0, 1e6))
 SLOWED_PACES = st.builds(
     lambda pace, first, gap, lengths: pace.slowed(first, lengths[0]).slowed(first + gap, lengths[1]),
     PLAIN_PACES,
@@ -50,14 +50,14 @@ def test_slowing_down_moves_nothing_and_lasts_as_long_as_said(pace, now, seconds
 
 
 def test_two_changes_make_one_stretch_that_ends_after_the_second():
-    pace = Pace(60, 86_400).slowed(10, 300).slowed(110, 300)
+    pace = WorldSpeed(60, 86_400).slowed(10, 300).slowed(110, 300)
 
     assert [pace.world(real) for real in (10, 410, 411)] == [600, 1000, 1060]
     assert [pace.real(world) for world in (600, 1000, 1060)] == [10, 410, 411]
 
 
 def test_a_day_at_sixty_takes_24_minutes():
-    assert Pace(60, 86_400).real_until_caught_up == pytest.approx(24.4 * 60, rel=0.01)
+    assert WorldSpeed(60, 86_400).real_until_caught_up == pytest.approx(24.4 * 60, rel=0.01)
 
 
 def _run(main, **options):
@@ -111,7 +111,7 @@ def test_it_starts_yesterday_catches_up_and_then_keeps_our_time():
         assert seen == sorted(seen)
         assert seen[1] - seen[0] == timedelta(minutes=1)
         assert seen[-1] - seen[-2] == timedelta(seconds=1)
-        assert loop.caught_up
+        assert loop.wait_for_own_write
         assert clock.now() == real.now()
     finally:
         loop.close()
@@ -133,9 +133,9 @@ def test_it_slows_down_to_our_time_and_then_goes_on():
         for _ in range(3000):
             real.seconds += 1
             assert clock.now() <= real.now()
-        assert loop.caught_up
+        assert loop.wait_for_own_write
         loop.slow_down(300)
-        assert loop.caught_up
+        assert loop.wait_for_own_write
         assert clock.now() == real.now()
     finally:
         loop.close()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.sim.toys import a_market, careful_buyer, naive_buyer
-from tgp.sim.plans import Act, Plan
+from tgp.sim.plans import Act, FaultPlan
 
 BRIEF = settings(
     max_examples=80,
@@ -37,7 +37,7 @@ class Market(RuleBasedStateMachine):
     @rule(act=st.sampled_from(Act))
     def the_next_side_effect_goes_wrong(self, act):
         number = len([effect for effect in self.world.effects if effect.process == "buyer"]) + 1
-        self.world.network.plan = Plan("buyer", number, act)
+        self.world.network.plan = FaultPlan("buyer", number, act)
 
     @invariant()
     def nothing_is_paid_twice(self):

@@ -133,7 +133,7 @@ def test_a_seed_decides_the_order_of_tasks_that_are_ready_together():
 
 
 def test_tasks_left_over_are_taken_apart_in_silence(recwarn, caplog):
-    """Neither a never-awaited coroutine nor a destroyed task is anybody's news once the run is over."""
+    """Neither a never-awaited coroutine nor a destroyed task is reported once the run is over."""
 
     async def stubborn():
         try:

@@ -41,7 +41,7 @@ def a_market(seed: int | str, buyer: Buyer, *, claims: int = 1, **options: Any) 
     world.mount("cloud", cloud)
     names = [f"claim-{number}" for number in range(claims)]
     for name in names:
-        world.api.backstage.create(CONFIG_MAP, {"metadata": {"name": name, "namespace": "default"}, "data": {}})
+        world.api.local_api.create(CONFIG_MAP, {"metadata": {"name": name, "namespace": "default"}, "data": {}})
     world.process("buyer", lambda host: _one_buyer_per_claim(host, buyer, names))
 
     def one_machine_per_claim(_world: World) -> None:

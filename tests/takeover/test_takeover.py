@@ -12,9 +12,9 @@ import pytest
 
 from tests.takeover.factory import Counter, handing_out
 from tests.takeover.rig import CLOUD_INIT, EFIVAR, IMAGE_MIB, MIB, SECTOR, Rig, a_disk_image, a_machine, partitions
+from tgp.core.joining.talos import takeover
 from tgp.core.model.boot_image import BootImage
 from tgp.core.model.talos import TalosVersion
-from tgp.core.rules.talos import takeover
 from tools.toolbox.find import find
 from tools.toolbox.pins import DISK_READERS, Tool
 

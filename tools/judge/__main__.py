@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from tgp.core.rules.talos.keys import control_plane_kinds, kinds
+from tgp.core.joining.talos.keys import control_plane_kinds, kinds
 from tools.judge.bench import Judge, Question, judge, judges
 from tools.judge.keytable import known, table
 from tools.judge.page import PAGE, page

@@ -71,9 +71,9 @@ class Judge:
         """What it reads in documents of these kinds; None for a kind it does not know."""
         return self._run(("--keys", *kinds))[0]
 
-    def workers(self, wishes: Iterable[Wish]) -> dict[str, str]:
+    def workers(self, queries: Iterable[Wish]) -> dict[str, str]:
         """What `talosctl gen config` would write, by the wishes' names."""
-        plain = ({"name": w.name, "talos": w.talos, "kubernetes": w.kubernetes, **w.options} for w in wishes)
+        plain = ({"name": w.name, "talos": w.talos, "kubernetes": w.kubernetes, **w.options} for w in queries)
         return {one["name"]: one["text"] for one in self._ask(plain, "--workers")}
 
     def _ask(self, lines: Iterable[dict[str, Any]], *arguments: str) -> list[dict[str, Any]]:

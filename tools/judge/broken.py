@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.core.rules.talos.pages import Expectations
+from tgp.core.joining.talos.document_view import NodeExpectations
 from tools.judge.paper import Change, add, document, drop, pem, private_key, put, several, text
 
 NEVER = 99  # Talos does not notice in any release
@@ -17,7 +17,7 @@ class Broken:
     where: str = ""  # the path that our finding must name
     since: int = 10  # the first minor in which it can be said at all
     until: int = 14
-    expects: Expectations | None = None  # besides what its plan says
+    expects: NodeExpectations | None = None  # besides what its plan says
 
 
 def _peer(**said: Any) -> dict[str, Any]:
@@ -307,7 +307,7 @@ BROKEN: tuple[Broken, ...] = (
         noticed=11,
         where="machine.kubelet.image",
     ),
-    # what nobody notices before a machine was paid for
+    # what would show only after a machine was paid for
     Broken("only documents", lambda paper: paper[1:], noticed=NEVER),
     Broken("no bootstrap token", drop("cluster.token"), NEVER, "cluster.token"),
     Broken("bootstrap token's form", put("cluster.token", "ABCDEF.0123456789abcdef"), NEVER, "cluster.token"),
@@ -367,7 +367,7 @@ BROKEN: tuple[Broken, ...] = (
         put("machine.kubelet.image", "ghcr.io/siderolabs/kubelet:v1.33.1"),
         NEVER,
         "machine.kubelet.image",
-        expects=Expectations(api_server="v1.32.9"),
+        expects=NodeExpectations(api_server="v1.32.9"),
     ),
     Broken(
         "stock installer",
@@ -380,7 +380,7 @@ BROKEN: tuple[Broken, ...] = (
         lambda paper: paper,
         NEVER,
         "machine.install.image",
-        expects=Expectations(schematic="f" * 64),
+        expects=NodeExpectations(schematic="f" * 64),
     ),
     Broken("no NVIDIA modules", drop("machine.kernel"), NEVER, "machine.kernel.modules"),
     Broken("a module missing", put("machine.kernel.modules", [{"name": "nvidia"}]), NEVER, "machine.kernel.modules"),
@@ -434,14 +434,14 @@ BROKEN: tuple[Broken, ...] = (
         "too large",
         put("machine.nodeAnnotations", {"a": "x" * 20_000}),
         NEVER,
-        expects=Expectations(user_data_bytes=16_384),
+        expects=NodeExpectations(user_data_bytes=16_384),
     ),
     Broken(
         "shared secrets at a stranger's",
         lambda paper: paper,
         NEVER,
         "cluster.secret",
-        expects=Expectations(shared_secrets=False),
+        expects=NodeExpectations(shared_secrets=False),
     ),
     Broken("API server's settings", put("cluster.apiServer", {"extraArgs": {"v": "4"}}), NEVER, "cluster.apiServer"),
     Broken(

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
 
+from tgp.core.joining.talos.keys import CLASSIC_KIND, KeyForm, KeyShape, kinds, unseen_kinds
 from tgp.core.model.talos import TalosVersion
-from tgp.core.rules.talos.keys import CLASSIC_KIND, Form, Shape, kinds, unseen_kinds
 from tools.judge.paper import Paper, good
 from tools.judge.samples import samples
 
@@ -172,7 +172,7 @@ def mutants(version: TalosVersion, seed: int) -> Iterator[tuple[str, Paper]]:
             yield _bent(paper, known, minor, luck), paper
 
 
-def _bent(paper: Paper, known: Mapping[str, Shape], minor: int, luck: Random) -> str:
+def _bent(paper: Paper, known: Mapping[str, KeyShape], minor: int, luck: Random) -> str:
     """A good document of one kind, or a good interface of the classic one, with one or two places changed."""
     whole = samples(minor)
     kind = luck.choice(sorted(whole) + [CLASSIC_KIND] * 6)
@@ -190,18 +190,18 @@ def _bent(paper: Paper, known: Mapping[str, Shape], minor: int, luck: Random) ->
     return f"{kind}: " + "; ".join(_bend(at, shape, luck) for _ in range(luck.choice((1, 1, 2))))
 
 
-def _bend(at: Any, shape: Shape, luck: Random) -> str:
+def _bend(at: Any, shape: KeyShape, luck: Random) -> str:
     done = ""
     while True:
         key = luck.choice([each for each in sorted(shape.keys) if each in at] * 3 + sorted(shape.keys))
         done += f".{key}"
         inner = shape.keys[key]
         held = at.get(key)
-        if inner.form is Form.SECTION and isinstance(held, dict) and inner.keys and luck.random() < 0.9:
+        if inner.form is KeyForm.SECTION and isinstance(held, dict) and inner.keys and luck.random() < 0.9:
             at, shape = held, inner
             continue
         of = inner.of
-        if of is not None and of.form is Form.SECTION and isinstance(held, list) and held and luck.random() < 0.9:
+        if of is not None and of.form is KeyForm.SECTION and isinstance(held, list) and held and luck.random() < 0.9:
             within = luck.randrange(len(held))
             if isinstance(held[within], dict) and of.keys:
                 at, shape = held[within], of
@@ -214,13 +214,13 @@ def _bend(at: Any, shape: Shape, luck: Random) -> str:
         return f"{done} = {at[key]!r}"
 
 
-def _of_key(key: str, shape: Shape, luck: Random, depth: int) -> Any:
-    if key in _BY_KEY and shape.form is not Form.SECTION and luck.random() < _USUAL:
+def _of_key(key: str, shape: KeyShape, luck: Random, depth: int) -> Any:
+    if key in _BY_KEY and shape.form is not KeyForm.SECTION and luck.random() < _USUAL:
         return copy.deepcopy(luck.choice(_BY_KEY[key]))
     return _made(shape, luck, depth)
 
 
-def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
+def _changed(paper: Paper, known: Mapping[str, KeyShape], luck: Random) -> str:
     kind = luck.choice((CLASSIC_KIND, CLASSIC_KIND, luck.choice(sorted(known))))
     shape = known[kind]
     if kind == CLASSIC_KIND:
@@ -236,7 +236,7 @@ def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
                 _fill(at, shape, luck)
     done = f"{kind}"
     for _ in range(MANY_DEEP * 3):
-        if shape.form is not Form.SECTION or not shape.keys:
+        if shape.form is not KeyForm.SECTION or not shape.keys:
             break
         key = luck.choice(sorted(shape.keys)) if luck.random() > 0.04 else luck.choice(("extra", "Type", "name"))
         done += f".{key}"
@@ -244,7 +244,7 @@ def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
         if inner is None or luck.random() < 0.12:
             at[key] = copy.deepcopy(luck.choice(_WRONG))
             return f"{done} = {at[key]!r}"
-        if isinstance(at.get(key), dict) and inner.form is Form.SECTION:
+        if isinstance(at.get(key), dict) and inner.form is KeyForm.SECTION:
             at, shape = at[key], inner
             if luck.random() < 0.1:
                 gone = luck.choice(sorted(at) or ["-"])
@@ -256,51 +256,57 @@ def _changed(paper: Paper, known: Mapping[str, Shape], luck: Random) -> str:
     return done
 
 
-def _fill(at: dict[str, Any], shape: Shape, luck: Random) -> None:
+def _fill(at: dict[str, Any], shape: KeyShape, luck: Random) -> None:
     for key, inner in shape.keys.items():
         if key not in at and luck.random() < 0.6:
             at[key] = _of_key(key, inner, luck, 1)
 
 
-def _made(shape: Shape, luck: Random, depth: int) -> Any:
+def _made(shape: KeyShape, luck: Random, depth: int) -> Any:
     if luck.random() < 0.05 or depth > MANY_DEEP:
         return copy.deepcopy(luck.choice(_WRONG))
     match shape.form:
-        case Form.SECTION:
+        case KeyForm.SECTION:
             made: dict[str, Any] = {}
             for key, inner in shape.keys.items():
                 if luck.random() < 0.5:
                     made[key] = _of_key(key, inner, luck, depth + 1)
             return made
-        case Form.LIST:
+        case KeyForm.LIST:
             return [_made(shape.of or shape, luck, depth + 1) for _ in range(luck.randint(0, 2))]
-        case Form.MAPPING:
+        case KeyForm.MAPPING:
             return {luck.choice(_TEXTS): _made(shape.of or shape, luck, depth + 1)}
-        case Form.TRUTH:
+        case KeyForm.TRUTH:
             return luck.choice((True, False, "yes", "on", "off"))
-        case Form.NUMBER:
+        case KeyForm.NUMBER:
             return luck.choice((0, 1, 1280, 65536, -1))
-        case Form.DURATION:
+        case KeyForm.DURATION:
             return luck.choice(("10s", "1h30m", "0", 5, "-1s", "1.5h"))
-        case Form.COUNT:
+        case KeyForm.COUNT:
             return luck.choice((0, 1, 255, 256, 1280, 65535, 65536, -1))
-        case Form.COUNT8 | Form.COUNT16:
+        case KeyForm.COUNT8 | KeyForm.COUNT16:
             return luck.choice((0, 1, 255, 256, 65535, 65536, -1))
-        case Form.SIZE | Form.SIZES | Form.SPACE | Form.BYTES:
+        case KeyForm.SIZE | KeyForm.SIZES | KeyForm.SPACE | KeyForm.BYTES:
             return luck.choice(("10GB", ">= 1TB", "50%", "-5GiB", "big", "", 7))
         case (
-            Form.ACTION | Form.AUTO | Form.ENCRYPTION | Form.FILESYSTEM | Form.IDENTIFIER | Form.PROTOCOL | Form.VOLUME
+            KeyForm.ACTION
+            | KeyForm.AUTO
+            | KeyForm.ENCRYPTION
+            | KeyForm.FILESYSTEM
+            | KeyForm.IDENTIFIER
+            | KeyForm.PROTOCOL
+            | KeyForm.VOLUME
         ):
             return luck.choice(("accept", "off", "stable", "luks2", "xfs", "mac", "tcp", "disk", "partition", ""))
-        case Form.CIDR:
+        case KeyForm.CIDR:
             return luck.choice(("10.0.0.0/8", "10.0.0.7/24", "fd00::/64", "0.0.0.0/0", "10.0.0.1", ""))
-        case Form.ADDRESS:
+        case KeyForm.ADDRESS:
             return luck.choice(("10.0.0.1", "fd00::1", "0.0.0.0", "host", ""))  # noqa: S104 - a value to be refused
-        case Form.HOST_PORT:
+        case KeyForm.HOST_PORT:
             return luck.choice(("10.0.0.1:51820", "[fd00::1]:1", "host:1", "10.0.0.1"))
-        case Form.URL:
+        case KeyForm.URL:
             return luck.choice(("https://a.example:6443", "http://a/b", "a", "a:b:c", "tcp://a:1", ""))
-        case Form.BASE64:
+        case KeyForm.BASE64:
             return luck.choice(("aGVsbG8=", "", "no base64", "A" * 43 + "="))
         case _:
             return luck.choice(_TEXTS)

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 
+from tgp.core.joining.talos.check import check
+from tgp.core.joining.talos.document_view import NodeExpectations
 from tgp.core.model.machine_config import Severity
 from tgp.core.model.talos import TalosVersion, read_version
-from tgp.core.rules.talos.check import check
-from tgp.core.rules.talos.pages import Expectations
 from tools.judge.bench import Judge, Question
 from tools.judge.broken import BROKEN, Broken
 from tools.judge.paper import expected, good, written
@@ -18,8 +18,8 @@ _HEAD = """# What Talos says, and what we say
 
 Written by `python -m tools.judge page`, and held against the judges by a test. A judge is Talos's own reader and
 validator (its Go module `pkg/machinery`) of one release, asked strictly, in the mode that clouds boot in, with what a
-running node checks besides. Our own check (`src/tgp/core/rules/talos/check.py`) runs before anything is paid for: it
-refuses all that Talos refuses here, and what nobody else would notice.
+running node checks besides. Our own check (`src/tgp/core/joining/talos/check.py`) runs before anything is paid for: it
+refuses all that Talos refuses here, and what no other check would notice.
 
 Releases asked: {releases}. Of 1.14 only an alpha is published as a module: later kinds
 of documents are known by name alone, and what its final release warns of cannot be asked yet. `·` means that
@@ -42,12 +42,12 @@ def page(judges: list[Judge]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def sheet(case: Broken, version: TalosVersion) -> tuple[str, Expectations]:
+def sheet(case: Broken, version: TalosVersion) -> tuple[str, NodeExpectations]:
     """Its text, and what is expected of it."""
     expects = expected(version)
     if case.expects is not None:
-        default = Expectations()
-        given = {one.name: getattr(case.expects, one.name) for one in fields(Expectations)}
+        default = NodeExpectations()
+        given = {one.name: getattr(case.expects, one.name) for one in fields(NodeExpectations)}
         expects = replace(expects, **{name: said for name, said in given.items() if said != getattr(default, name)})
     return written(case.change(good(version))), expects
 
@@ -55,7 +55,7 @@ def sheet(case: Broken, version: TalosVersion) -> tuple[str, Expectations]:
 def _column(judge: Judge) -> dict[str, str]:
     version = read_version(f"v{judge.version}")
     assert version is not None
-    texts: dict[str, tuple[str, Expectations]] = {}
+    texts: dict[str, tuple[str, NodeExpectations]] = {}
     for addition in ADDITIONS:
         if addition.sayable(version):
             texts[addition.name] = (written(addition.change(good(version))), expected(version))

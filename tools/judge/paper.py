@@ -13,12 +13,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tgp.core.joining.talos.document_view import NodeExpectations
+from tgp.core.joining.talos.placeholder_values import placeholder_join, placeholder_plan
+from tgp.core.joining.talos.render import compose
+from tgp.core.joining.talos.stream import read_stream, write_stream
 from tgp.core.model.mesh import Backend
 from tgp.core.model.talos import TalosVersion
-from tgp.core.rules.talos.inert import inert_join, inert_plan
-from tgp.core.rules.talos.pages import Expectations
-from tgp.core.rules.talos.render import compose
-from tgp.core.rules.talos.stream import read_stream, write_stream
 
 Paper: TypeAlias = list[Any]  # the documents of one config
 Change: TypeAlias = Callable[[Paper], Paper | str]  # text, where no documents could say it
@@ -34,12 +34,12 @@ def good(version: TalosVersion, backend: Backend = Backend.TAILSCALE) -> Paper:
 
 @cache
 def _good(version: TalosVersion, backend: Backend) -> Paper:
-    text = compose(inert_plan(version, backend), inert_join(), None).text
+    text = compose(placeholder_plan(version, backend), placeholder_join(), None).text
     return [document.data for document in read_stream(text)]
 
 
-def expected(version: TalosVersion, backend: Backend = Backend.TAILSCALE) -> Expectations:
-    return Expectations.of(inert_plan(version, backend))
+def expected(version: TalosVersion, backend: Backend = Backend.TAILSCALE) -> NodeExpectations:
+    return NodeExpectations.of(placeholder_plan(version, backend))
 
 
 def written(paper: Paper | str) -> str:

@@ -276,19 +276,19 @@ def generated(judge: Judge) -> dict[str, str]:
     """By name: as `talosctl gen config` would write them for that release, comments and all."""
     talos = f"v1.{judge.minor}"
 
-    def wish(name: str, older: int = 0, **options: Any) -> Wish:
+    def query(name: str, older: int = 0, **options: Any) -> Wish:
         return Wish(name, talos, f"1.{judge.minor + KUBERNETES_AHEAD - older}.0", options)
 
-    wishes = [
-        wish("plain"),
-        wish("older Kubernetes", older=5),
-        wish("no discovery", discovery=False),
-        wish("installed", disk="/dev/nvme0n1", installer=f"factory.talos.dev/metal-installer/{'a' * 64}:{talos}.0"),
-        wish("kernel arguments", kernelArgs=["console=ttyS0", "talos.dashboard.disabled=1"]),
-        wish("mirrors", mirrors={"docker.io": "https://mirror.example.org", "ghcr.io": "http://10.0.0.1:5000"}),
-        wish("sysctls", sysctls={"net.core.somaxconn": "65535"}),
-        wish("own domain", dnsDomain="k8s.example.org", sans=["10.0.0.9", "gpu.example.org"], debug=True),
+    queries = [
+        query("plain"),
+        query("older Kubernetes", older=5),
+        query("no discovery", discovery=False),
+        query("installed", disk="/dev/nvme0n1", installer=f"factory.talos.dev/metal-installer/{'a' * 64}:{talos}.0"),
+        query("kernel arguments", kernelArgs=["console=ttyS0", "talos.dashboard.disabled=1"]),
+        query("mirrors", mirrors={"docker.io": "https://mirror.example.org", "ghcr.io": "http://10.0.0.1:5000"}),
+        query("sysctls", sysctls={"net.core.somaxconn": "65535"}),
+        query("own domain", dnsDomain="k8s.example.org", sans=["10.0.0.9", "gpu.example.org"], debug=True),
     ]
     if judge.minor < 14:  # there it would need the new kind, which the generator of older releases has no option for
-        wishes.append(wish("KubeSpan", kubespan=True))
-    return judge.workers(wishes)
+        queries.append(query("KubeSpan", kubespan=True))
+    return judge.workers(queries)

@@ -7,8 +7,8 @@ import sys
 
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.resolver import SystemResolver
-from tgp.app.dialling import switchboard
 from tools.live.asked import Asked, Refusal, read
 from tools.live.giving_back import NotShown
 from tools.live.town import Ways, on_loopback
@@ -24,7 +24,7 @@ def say(line: str) -> None:
 
 async def _walk(asked: Asked) -> None:
     clock = SystemClock()
-    async with switchboard(clock) as dial:
+    async with http_client_pool(clock) as dial:
         ways = Ways(clock, SystemEntropy(), dial, SystemResolver(), serve=lambda handler: on_loopback(handler, clock))
         walking = asyncio.create_task(
             walk(asked, ways, lambda prefix: watchman(asked.provider, prefix, WALK_WITHIN.total_seconds()), say)

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
+from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.field_error import Invalid
 from tgp.api.nodeclass import ProviderSettings
-from tgp.api.problem import Invalid
 from tgp.api.values import microusd, usd
-from tgp.app.clouds import facts_of
-from tgp.app.counters import Counter, of_environment
 from tgp.core.model.offer import BootMode
 from tgp.core.model.source import source_of
+from tgp.services.credentials import ProviderAccess, of_environment
 
 SETTINGS = "SETTINGS"
 MOST_MICROUSD = 20_000_000  # a larger cap is a slip of the pen: no walk needs it
@@ -34,7 +34,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    counter: Counter  # the provider and the key
+    counter: ProviderAccess  # the provider and the key
     cap_microusd: int  # what an hour must stay below
     yes: bool = False  # False: say what would be done, and do nothing
 
@@ -67,10 +67,10 @@ def read(environ: Mapping[str, str]) -> Asked:
     return Asked(counter, cap, environ.get("YES", "") == "1")
 
 
-def counter_of(provider: str, environ: Mapping[str, str], settings: ProviderSettings) -> Counter:
+def counter_of(provider: str, environ: Mapping[str, str], settings: ProviderSettings) -> ProviderAccess:
     """The provider as it can be asked with the key in the usual variable."""
     (found,) = of_environment((provider,), environ)
-    return Counter(source_of(provider, "", "", settings), found.facts, found.key)
+    return ProviderAccess(source_of(provider, "", "", settings), found.facts, found.key)
 
 
 def settings_in(environ: Mapping[str, str]) -> ProviderSettings:

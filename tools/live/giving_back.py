@@ -16,7 +16,7 @@ class NotShown(Exception):
     """It could not be shown that nothing is left. The text says what to look at by hand."""
 
 
-async def give_back(
+async def terminate(
     cloud: Cloud, prefix: str, clock: Clock, say: Callable[[str], None], patience: timedelta = PATIENCE
 ) -> tuple[str, ...]:
     """Returns when two complete lists, a listing lag apart, show nothing under the prefix: the ids it ended.

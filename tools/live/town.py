@@ -23,23 +23,24 @@ from tgp.api.crds import crds
 from tgp.api.nodeclass import ProviderSettings
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SERVICE_ACCOUNT
 from tgp.api.values import usd
-from tgp.app.embedded.stock import place, resource_of
-from tgp.app.operator import Operator, Outside
+from tgp.app.demo.fixtures import create_object, resource_of
+from tgp.app.deps import Environment
+from tgp.app.operator import Operator
 from tgp.app.settings import Settings
+from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.identity import cluster_id
 from tgp.core.model.offer import Offer
-from tgp.core.model.spend import Entry, entries
+from tgp.core.model.spend import SpendEntry, entries
 from tgp.core.model.token import cluster_prefix
-from tgp.core.rules.purchase import ALLOW_UNTRUSTED
-from tgp.core.rules.secrets import OPERATOR_SECRET
+from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
-from tgp.ports.http import Dial, Handler, Http
+from tgp.ports.http import Handler, Http, HttpFactory
 from tgp.ports.resolver import Resolver
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.cluster.control_plane import ControlPlane
-from tgp.sim.cluster.machines import Machine
+from tgp.sim.cluster.machines import Hardware
 from tgp.sim.plain_boot import PlainBoot
 from tools.live.asked import Asked
 
@@ -58,7 +59,7 @@ class Ways:
 
     clock: Clock
     entropy: Entropy
-    dial: Dial
+    dial: HttpFactory
     resolver: Resolver
     serve: Serve  # mounts a handler; gives back the way there for whoever shows a token
 
@@ -88,31 +89,31 @@ class Town:
         self._asked = asked
         self.server = ApiServer(ways.clock, ways.entropy, unidentified=None)
         for definition in crds():
-            self.server.backstage.create(CUSTOM_RESOURCE_DEFINITION, definition)
+            self.server.local_api.create(CUSTOM_RESOURCE_DEFINITION, definition)
         for manifest in YAML(typ="safe", pure=True).load_all(RBAC.read_text(encoding="utf-8")):
-            place(self.server, manifest)
+            create_object(self.server, manifest)
         for manifest in (_secret(asked), _device_plugin(), _class(asked)):
-            place(self.server, manifest)
+            create_object(self.server, manifest)
         anybodys = {"metadata": {"labels": {ALLOW_UNTRUSTED: "true"}}}  # whose host it is does not matter to a walk
-        self.server.backstage.merge_patch(NAMESPACE, "", "default", anybodys)
+        self.server.local_api.merge_patch(NAMESPACE, "", "default", anybodys)
         self._operator: asyncio.Task[None] | None = None
         self._machines = ControlPlane(self.server.core, Random(NAME), asyncio.get_running_loop())
 
     @property
     def prefix(self) -> str:
         """What every machine of this town carries, and no other town's."""
-        kube_system = self.server.backstage.get(NAMESPACE, "", "kube-system")
+        kube_system = self.server.local_api.get(NAMESPACE, "", "kube-system")
         assert kube_system is not None, "every API server has one"
         return cluster_prefix(cluster_id(str(kube_system["metadata"]["uid"])))
 
     @asynccontextmanager
     async def operated(self, ways: Ways) -> AsyncIterator[None]:
         """The operator at work, while the block lasts."""
-        account = self.server.backstage.get(SERVICE_ACCOUNT, OURS, ACCOUNT)
+        account = self.server.local_api.get(SERVICE_ACCOUNT, OURS, ACCOUNT)
         assert account is not None, "the shipped rights name it"
         token, _ = self.server.authentication.issue(account, TOKEN_LASTS, ())
         async with ways.serve(self.server.handle) as way:
-            outside = Outside(
+            outside = Environment(
                 way(token),
                 ways.clock,
                 ways.entropy,
@@ -140,25 +141,25 @@ class Town:
             self._operator.result()
 
     def order(self, offer: Offer) -> None:
-        place(self.server, _request(self._asked, offer))
-        place(self.server, _pod(offer))
+        create_object(self.server, _request(self._asked, offer))
+        create_object(self.server, _pod(offer))
 
     def delete(self) -> None:
         resource = resource_of(self.server, _kind("v1", "Pod"))
-        if self.server.backstage.get(resource, "default", NAME) is not None:
-            self.server.backstage.delete(resource, "default", NAME)
+        if self.server.local_api.get(resource, "default", NAME) is not None:
+            self.server.local_api.delete(resource, "default", NAME)
         if self.request is not None:
-            self.server.backstage.delete(resource_of(self.server, _kind("tgp.io/v1", "GPURequest")), "default", NAME)
+            self.server.local_api.delete(resource_of(self.server, _kind("tgp.io/v1", "GPURequest")), "default", NAME)
 
     def join(self, node: str, provider_id: str, offer: Offer) -> None:
         """The pretend kubelet."""
         gpus = {resource_name(offer.gpu): offer.gpu_count}
-        self._machines.power_on(Machine(node, devices=gpus, provider_id=provider_id))
+        self._machines.power_on(Hardware(node, devices=gpus, provider_id=provider_id))
 
     @property
     def request(self) -> dict[str, Any] | None:
         """None: it is gone."""
-        return self.server.backstage.get(resource_of(self.server, _kind("tgp.io/v1", "GPURequest")), "default", NAME)
+        return self.server.local_api.get(resource_of(self.server, _kind("tgp.io/v1", "GPURequest")), "default", NAME)
 
     @property
     def status(self) -> dict[str, Any]:
@@ -166,12 +167,12 @@ class Town:
 
     @property
     def pod_runs(self) -> bool:
-        pod = self.server.backstage.get(resource_of(self.server, _kind("v1", "Pod")), "default", NAME)
+        pod = self.server.local_api.get(resource_of(self.server, _kind("v1", "Pod")), "default", NAME)
         return pod is not None and pod.get("status", {}).get("phase") == "Running"
 
-    def spent(self) -> tuple[Entry, ...]:
+    def spent(self) -> tuple[SpendEntry, ...]:
         """What the operator wrote down of the cost."""
-        maps = self.server.backstage.objects(resource_of(self.server, _kind("v1", "ConfigMap")), OURS)
+        maps = self.server.local_api.objects(resource_of(self.server, _kind("v1", "ConfigMap")), OURS)
         return entries(maps)
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from tgp.adapters.clouds.registry import AllClouds
 from tgp.api.values import usd
-from tgp.app.clouds import AllClouds
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.offer import Offer
-from tgp.core.rules.node_state import provider_id_of
+from tgp.core.requests.node_state import provider_id_of
 from tgp.ports.cloud import Cloud
 from tools.live.asked import Asked
 from tools.live.choice import cheapest
-from tools.live.giving_back import give_back
+from tools.live.giving_back import terminate
 from tools.live.town import Town, Ways
 
 GLANCE_S = 1.0
@@ -88,7 +88,7 @@ async def walk(asked: Asked, ways: Ways, watch: Watch, say: Say) -> None:
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - first the machine, then the error
             trouble = error
             say(f"trouble: {error!r}")
-        left = await asyncio.shield(give_back(cloud, town.prefix, ways.clock, say))
+        left = await asyncio.shield(terminate(cloud, town.prefix, ways.clock, say))
     say(f"{asked.counter.facts.title} lists nothing of ours any more")
     _bill(town, say)
     if trouble is not None:

@@ -14,12 +14,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tgp.adapters.clock import SystemClock
+from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.resolver import SystemResolver
-from tgp.app.clouds import AllClouds
-from tgp.app.dialling import switchboard
 from tools.live.asked import counter_of, settings_in
-from tools.live.giving_back import NotShown, give_back
+from tools.live.giving_back import NotShown, terminate
 
 HOME = b"home\n"
 HOUSE = Path(__file__).parents[2]
@@ -66,11 +66,11 @@ async def _watch(provider: str, prefix: str, within_s: float) -> int:
     except TimeoutError:
         _say(f"the walk took longer than {within_s:.0f} s")
     clock = SystemClock()
-    async with switchboard(clock) as dial:
+    async with http_client_pool(clock) as dial:
         counter = counter_of(provider, os.environ, settings_in(os.environ))
         clouds = AllClouds(dial, clock, SystemEntropy(), SystemResolver())
         try:
-            ended = await give_back(clouds.open(counter.source, counter.key, {}), prefix, clock, _say)
+            ended = await terminate(clouds.open(counter.source, counter.key, {}), prefix, clock, _say)
         except NotShown as error:
             _say(str(error))
             return 1

@@ -4,14 +4,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tools.toolbox.build import build
+from tools.toolbox.build import about, build
 from tools.toolbox.cache import Cache, Say, cache_home
 from tools.toolbox.golang import ASK_BOUND_S, numbers
 from tools.toolbox.pins import Tool
 from tools.toolbox.trouble import ToolUnavailable
+
+MEASURED_ON = 2  # cores, for the minutes of each tool
 
 
 def say_on_stderr(line: str) -> None:
@@ -43,6 +45,19 @@ def find_all(
     for turn, tool in enumerate(missing, start=1):
         found[tool] = build(tool, cache, environ, say, turn=f"{turn}/{len(missing)}, ")
     return {tool: path for tool, path in found.items() if path is not None}
+
+
+def first_build(tools: Iterable[Tool], environ: Mapping[str, str] = os.environ) -> Iterator[str]:
+    """What a person should know before programs are built: which, what for, and how long. Nothing: all are there."""
+    cache = Cache(cache_home(environ), say_on_stderr)
+    missing = [tool for tool in tools if not environ.get(tool.variable) and _built(tool, cache) is None]
+    if not missing:
+        return
+    cores = len(os.sched_getaffinity(0))
+    minutes = sum(tool.minutes for tool in missing) * MEASURED_ON / cores
+    names = ", ".join(dict.fromkeys(tool.name for tool in missing))
+    yield f"{len(missing)} programs are built first, {about(max(1, round(minutes)))} on {cores} cores, once: {names}"
+    yield "they are the real control plane, mesh and Talos validators that tests run against; other tests run meanwhile"
 
 
 def _supplied(tool: Tool, environ: Mapping[str, str]) -> Path | None:

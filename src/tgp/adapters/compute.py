@@ -15,9 +15,9 @@ WAITING = 32  # callers at once; more would hide that the work does not keep up
 
 
 def prepare_decoders(prepared: set[type]) -> None:
-    """Let msgspec build what it keeps for each type, for all types that are not in `prepared` yet.
+    """Let msgspec build its per-type info, for all types that are not in `prepared` yet.
 
-    It does so when a type is first decoded, and 0.22 ends the process when several threads come first at once. So this
+    It does so when a type is first decoded, and 0.22 crashes the process when several threads do so at once. So this
     is called where there is one thread, before work is handed to others. Work must not import types of its own.
     """
     waiting = [msgspec.Struct]
@@ -31,7 +31,7 @@ def prepare_decoders(prepared: set[type]) -> None:
 
 
 class Threads:
-    """A small pool. Cancelling a caller does not stop work that has begun: it ends unseen."""
+    """A small pool. Cancelling a caller does not stop work that has begun: its result is dropped."""
 
     def __init__(self, workers: int = WORKERS, waiting: int = WAITING) -> None:
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="compute")

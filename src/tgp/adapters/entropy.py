@@ -1,4 +1,4 @@
-"""Luck from the operating system."""
+"""Randomness from the operating system."""
 
 import random
 import secrets
@@ -6,10 +6,10 @@ import secrets
 
 class SystemEntropy:
     def __init__(self) -> None:
-        self._dice = random.Random()  # seeded by the system; only for spreading retries
+        self._random = random.Random()  # seeded by the system; only for spreading retries
 
     def token(self, size: int) -> bytes:
         return secrets.token_bytes(size)
 
     def jitter(self) -> float:
-        return self._dice.random()
+        return self._random.random()

@@ -1,4 +1,4 @@
-"""Starting the programs a kubeconfig names, with bounds on time and output."""
+"""Starts the programs that a kubeconfig names, with bounds on time and output."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ class SystemExec:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env={**os.environ, **env},
-                start_new_session=True,  # so that its children can be ended with it
+                start_new_session=True,  # so that its children can be killed with it
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             raise ProgramFailed(f"{argv[0]} could not be started: {_why(error)}") from None
@@ -32,9 +32,9 @@ class SystemExec:
             async with asyncio.timeout(within.total_seconds()):
                 ended = await _to_its_end(process)
         except TimeoutError:
-            raise ProgramFailed(f"{argv[0]} did not end within {within.total_seconds():g} s") from None
+            raise ProgramFailed(f"{argv[0]} did not exit within {within.total_seconds():g} s") from None
         except _TooMuchOutput:
-            raise ProgramFailed(f"{argv[0]} wrote more than {MAX_OUTPUT_BYTES} bytes") from None
+            raise ProgramFailed(f"{argv[0]} printed more than {MAX_OUTPUT_BYTES} bytes") from None
         finally:
             if ended is None:
                 await _end(process)
@@ -67,7 +67,7 @@ async def _read(pipe: asyncio.StreamReader, limit: int, *, strict: bool) -> byte
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill it and its children, and reap it. It did not end by itself, so its group still has a member."""
+    """Kill it and its children, and reap it. It did not exit by itself, so its process group still has a member."""
     with contextlib.suppress(ProcessLookupError, PermissionError):  # gone meanwhile, or no longer our user's
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

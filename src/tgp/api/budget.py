@@ -1,11 +1,11 @@
-"""GPUWorkloadBudget: GPU-hours a set of pods may use in a rolling window; and its ancestor's kind of the same name."""
+"""GPUWorkloadBudget: GPU-hours a set of pods may use in a rolling window; and the legacy kind of the same name."""
 
 from datetime import datetime
 from typing import Annotated, Any
 
-from tgp.api import rules
+from tgp.api import cel
 from tgp.api.common import Conditions, LabelSelector, ObjectMeta
-from tgp.api.field import Field, Rule, Wire
+from tgp.api.field import ApiStruct, Field, Rule
 
 WINDOW_HOURS_MAX = 8784  # a leap year: longer windows would outgrow the ledger in the status
 LEDGER_MAX = 262_144  # characters; an object must stay well below etcd's 1.5 MiB
@@ -32,7 +32,7 @@ SELECTOR = Field(
 GPU_HOURS = Field(
     doc='GPU-hours that may be used in the window: a whole number, or any quantity in quotes ("0.5"). More than zero.',
     max_length=32,
-    rules=(rules.QUANTITY, rules.QUANTITY_ABOVE_ZERO),
+    rules=(cel.QUANTITY, cel.QUANTITY_ABOVE_ZERO),
 )
 WINDOW_HOURS = Field(
     doc="How many hours the window looks back, whole hours. 24: what was used in the last day, at any moment.",
@@ -42,7 +42,7 @@ WINDOW_HOURS = Field(
 ACTION = Field(
     doc=(
         "Evict: pods are evicted (PodDisruptionBudgets hold). Pause: pods are annotated tgp.io/paused-at for others "
-        "to act on. "
+        "controllers to act on. "
         "AlertOnly: an Event and a condition."
     ),
     enum=("Evict", "Pause", "AlertOnly"),
@@ -52,11 +52,11 @@ RESOURCE_NAME = Field(
     doc="The resource that is counted. Default nvidia.com/gpu; cpu makes a budget testable without GPUs.",
     min_length=1,
     max_length=317,
-    rules=(rules.QUALIFIED,),
+    rules=(cel.QUALIFIED,),
 )
 
 
-class Quota(Wire, frozen=True, kw_only=True):
+class Quota(ApiStruct, frozen=True, kw_only=True):
     """How much, in the last how many hours."""
 
     gpu_hours: Annotated[int | str, GPU_HOURS]
@@ -66,12 +66,12 @@ class Quota(Wire, frozen=True, kw_only=True):
         Field(
             doc='A second limit in dollars, from the price of the node each pod ran on, such as "250". Default: none.',
             max_length=16,
-            rules=(rules.PRICE, rules.PRICE_ABOVE_ZERO),
+            rules=(cel.PRICE, cel.PRICE_ABOVE_ZERO),
         ),
     ] = None
 
 
-class Enforcement(Wire, frozen=True, kw_only=True):
+class Enforcement(ApiStruct, frozen=True, kw_only=True):
     """What happens beyond the quota."""
 
     action: Annotated[str, ACTION]
@@ -99,13 +99,13 @@ class Enforcement(Wire, frozen=True, kw_only=True):
 
 _ALERT = Rule(
     "type(self) == int ? (self >= 1 && self <= 1000) : self == 'forecast'",
-    "must be a percentage of the quota from 1 to 1000, or the word forecast",
+    "must be a percentage of the quota from 1 to 1000, or the string forecast",
     lambda self, _: 1 <= self <= 1000 if isinstance(self, int) else self == "forecast",
 )
 
 
-class GPUWorkloadBudgetSpec(Wire, frozen=True, kw_only=True):
-    """Whose use counts, how much is allowed, and what happens then."""
+class GPUWorkloadBudgetSpec(ApiStruct, frozen=True, kw_only=True):
+    """Which pods count, how much they may use, and what happens beyond that."""
 
     selector: Annotated[LabelSelector, SELECTOR]
     quota: Annotated[Quota, Field(doc="How much, in the last how many hours.")]
@@ -114,7 +114,7 @@ class GPUWorkloadBudgetSpec(Wire, frozen=True, kw_only=True):
         tuple[Annotated[int | str, Field(max_length=8, rules=(_ALERT,))], ...],
         Field(
             doc=(
-                "Percentages of the quota that raise an Event and a metric once, and the word forecast: when the "
+                "Percentages of the quota that raise an Event and a metric once, and the string forecast: when the "
                 "quota will be "
                 "used up before the window moves on. Default 80 and 100."
             ),
@@ -135,7 +135,7 @@ class GPUWorkloadBudgetSpec(Wire, frozen=True, kw_only=True):
     ] = "Observed"
 
 
-class GPUWorkloadBudgetStatus(Wire, frozen=True, kw_only=True):
+class GPUWorkloadBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     """What was used, and what was done about it."""
 
     consumed_gpu_hours: Annotated[int | str | None, Field(doc="GPU-hours used in the window.", max_length=32)] = None
@@ -144,19 +144,20 @@ class GPUWorkloadBudgetStatus(Wire, frozen=True, kw_only=True):
     )
     consumed_usd: Annotated[str | None, Field(doc="Dollars used in the window.", max_length=24)] = None
     uncertainty_gpu_hours: Annotated[
-        int | str | None, Field(doc="GPU-hours that may have been used while nobody looked, at most.", max_length=32)
+        int | str | None,
+        Field(doc="Upper bound on GPU-hours used while the operator was not running or not watching.", max_length=32),
     ] = None
     tracked_pods: Annotated[int, Field(doc="Pods the selector matches now.", minimum=0)] = 0
     exhausted_at: Annotated[
-        datetime | None, Field(doc="When the quota will be used up as things stand.", format="date-time")
+        datetime | None, Field(doc="When the quota will be used up at the current rate.", format="date-time")
     ] = None
-    next_change_at: Annotated[datetime | None, Field(doc="When the verdict can next change.", format="date-time")] = (
-        None
-    )
+    next_change_at: Annotated[
+        datetime | None, Field(doc="When the quota result can next change.", format="date-time")
+    ] = None
     last_enforcement_at: Annotated[
-        datetime | None, Field(doc="When something was last done to a pod.", format="date-time")
+        datetime | None, Field(doc="When a pod was last evicted or paused.", format="date-time")
     ] = None
-    paused_pods: Annotated[int, Field(doc="Pods that carry our pause.", minimum=0)] = 0
+    paused_pods: Annotated[int, Field(doc="Pods with the annotation tgp.io/paused-at.", minimum=0)] = 0
     ledger: Annotated[
         str | None,
         Field(doc="Closed spans of use, packed by the operator. Not meant to be read.", max_length=LEDGER_MAX),
@@ -165,44 +166,44 @@ class GPUWorkloadBudgetStatus(Wire, frozen=True, kw_only=True):
     conditions: Conditions = ()
 
 
-class GPUWorkloadBudget(Wire, frozen=True, kw_only=True):
+class GPUWorkloadBudget(ApiStruct, frozen=True, kw_only=True):
     """GPU-hours a set of pods may use in a rolling window, and what happens beyond."""
 
-    object_rules = (rules.NAME_FITS,)
+    object_rules = (cel.NAME_FITS,)
     api_version: str = "tgp.io/v1"
     kind: str = "GPUWorkloadBudget"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[GPUWorkloadBudgetSpec, Field(doc="Whose use counts and how much is allowed.")]
+    spec: Annotated[GPUWorkloadBudgetSpec, Field(doc="Which pods count and how much they may use.")]
     status: Annotated[GPUWorkloadBudgetStatus, Field(doc="What was used.")] = GPUWorkloadBudgetStatus()
 
 
-# ---- the ancestor's kind, budget.zxuhan.dev/v1alpha1: the same words, fewer of them
+# ---- the legacy kind, budget.zxuhan.dev/v1alpha1: the same field names, fewer of them
 
 
-class AncestorQuota(Wire, frozen=True, kw_only=True):
+class LegacyQuota(ApiStruct, frozen=True, kw_only=True):
     """How much, in the last how many hours."""
 
     gpu_hours: Annotated[int | str, GPU_HOURS]
     window_hours: Annotated[int, WINDOW_HOURS]
 
 
-class AncestorEnforcement(Wire, frozen=True, kw_only=True):
+class LegacyEnforcement(ApiStruct, frozen=True, kw_only=True):
     """What happens beyond the quota."""
 
     action: Annotated[str, ACTION]
     grace_period_seconds: Annotated[int, GRACE_SECONDS] = 30
 
 
-class AncestorBudgetSpec(Wire, frozen=True, kw_only=True):
-    """Whose use counts, how much is allowed, and what happens then."""
+class LegacyBudgetSpec(ApiStruct, frozen=True, kw_only=True):
+    """Which pods count, how much they may use, and what happens beyond that."""
 
     selector: Annotated[LabelSelector, SELECTOR]
-    quota: Annotated[AncestorQuota, Field(doc="How much, in the last how many hours.")]
-    enforcement: Annotated[AncestorEnforcement, Field(doc="What happens beyond the quota.")]
+    quota: Annotated[LegacyQuota, Field(doc="How much, in the last how many hours.")]
+    enforcement: Annotated[LegacyEnforcement, Field(doc="What happens beyond the quota.")]
     gpu_resource_name: Annotated[str, RESOURCE_NAME] = "nvidia.com/gpu"
 
 
-class AncestorBudgetStatus(Wire, frozen=True, kw_only=True):
+class LegacyBudgetStatus(ApiStruct, frozen=True, kw_only=True):
     """Mirrored from the tgp.io budget of the same name."""
 
     consumed_gpu_hours: Annotated[int | str | None, Field(doc="GPU-hours used in the window.", max_length=32)] = None
@@ -211,18 +212,18 @@ class AncestorBudgetStatus(Wire, frozen=True, kw_only=True):
     )
     tracked_pods: Annotated[int, Field(doc="Pods the selector matches now.", minimum=0)] = 0
     last_enforcement_at: Annotated[
-        datetime | None, Field(doc="When something was last done to a pod.", format="date-time")
+        datetime | None, Field(doc="When a pod was last evicted or paused.", format="date-time")
     ] = None
     observed_generation: Annotated[int, Field(doc="The generation of the spec last acted on.", minimum=0)] = 0
     conditions: Conditions = ()
 
 
-class AncestorBudget(Wire, frozen=True, kw_only=True):
-    """The ancestor's budget. A tgp.io GPUWorkloadBudget of the same name does the work; this one shows its result."""
+class LegacyBudget(ApiStruct, frozen=True, kw_only=True):
+    """The legacy budget. A tgp.io GPUWorkloadBudget of the same name does the work; this one shows its result."""
 
-    object_rules = (rules.NAME_FITS,)
+    object_rules = (cel.NAME_FITS,)
     api_version: str = "budget.zxuhan.dev/v1alpha1"
     kind: str = "GPUWorkloadBudget"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[AncestorBudgetSpec, Field(doc="Whose use counts and how much is allowed.")]
-    status: Annotated[AncestorBudgetStatus, Field(doc="What was used.")] = AncestorBudgetStatus()
+    spec: Annotated[LegacyBudgetSpec, Field(doc="Which pods count and how much they may use.")]
+    status: Annotated[LegacyBudgetStatus, Field(doc="What was used.")] = LegacyBudgetStatus()

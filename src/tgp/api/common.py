@@ -5,12 +5,12 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from tgp.api import rules, values
-from tgp.api.field import Field, Rule, Wire
+from tgp.api import cel, values
+from tgp.api.field import ApiStruct, Field, Rule
 from tgp.api.pattern import matches
 
 LABELS_MAX = 64  # per object; a Node carries some thirty of its own
-Labels: TypeAlias = dict[str, Annotated[str, Field(max_length=63, rules=(rules.LABEL_VALUE,))]]
+Labels: TypeAlias = dict[str, Annotated[str, Field(max_length=63, rules=(cel.LABEL_VALUE,))]]
 POSITIVE_QUANTITY = Field(
     doc='More than zero: a number, or a Kubernetes quantity such as "500m" or "64Gi".',
     max_length=32,
@@ -25,7 +25,7 @@ PROVIDER_NAMES = (*PROVIDERS, *ALIASES)
 
 
 def canonical_provider(name: str) -> str:
-    """The provider an accepted spelling means: `vast.ai` is vast. A name nobody knows stays as it is."""
+    """The provider an accepted spelling means: `vast.ai` is vast. An unknown name stays as it is."""
     return ALIASES.get(name, name)
 
 
@@ -34,7 +34,7 @@ def spellings(provider: str) -> tuple[str, ...]:
     return (provider, *(alias for alias, meant in ALIASES.items() if meant == provider))
 
 
-class OwnerReference(Wire, frozen=True, kw_only=True):
+class OwnerReference(ApiStruct, frozen=True, kw_only=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -42,7 +42,7 @@ class OwnerReference(Wire, frozen=True, kw_only=True):
     controller: bool = False
 
 
-class ObjectMeta(Wire, frozen=True, kw_only=True):
+class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     """The part of an object's metadata that we read. The API server keeps and validates it."""
 
     name: str = ""
@@ -52,27 +52,32 @@ class ObjectMeta(Wire, frozen=True, kw_only=True):
     resource_version: str = ""
     generation: int = 0
     creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None  # not None: asked to go, held by finalizers
+    deletion_timestamp: datetime | None = None  # not None: deletion was requested, finalizers still hold the object
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class Condition(Wire, frozen=True, kw_only=True):
+class Condition(ApiStruct, frozen=True, kw_only=True):
     """One statement about the object: is it true, why, since when."""
 
     type: Annotated[str, Field(doc="What the statement is about, such as Ready.", max_length=316)]
     status: Annotated[
-        str, Field(doc="True, False, or Unknown while nobody can say.", enum=("True", "False", "Unknown"))
+        str, Field(doc="True, False, or Unknown while the operator cannot decide.", enum=("True", "False", "Unknown"))
     ]
     reason: Annotated[
-        str, Field(doc="One word for programs, such as NodeClassNotFound.", min_length=1, max_length=1024)
+        str,
+        Field(
+            doc="The reason as one CamelCase token for programs, such as NodeClassNotFound.",
+            min_length=1,
+            max_length=1024,
+        ),
     ] = "Unknown"
-    message: Annotated[str, Field(doc="A sentence for people, with what to do next.", max_length=32768)] = ""
-    last_transition_time: Annotated[
-        datetime | None, Field(doc="When the status last became what it is.", format="date-time")
-    ] = None
+    message: Annotated[str, Field(doc="What happened and what to do next, as a sentence.", max_length=32768)] = ""
+    last_transition_time: Annotated[datetime | None, Field(doc="When the status last changed.", format="date-time")] = (
+        None
+    )
     observed_generation: Annotated[
         int, Field(doc="The generation of the spec this statement was made about.", minimum=0)
     ] = 0
@@ -81,16 +86,16 @@ class Condition(Wire, frozen=True, kw_only=True):
 Conditions: TypeAlias = Annotated[
     tuple[Condition, ...],
     Field(
-        doc="Statements about this object. They carry the truth; everything else in the status is a summary.",
+        doc="Statements about this object. The conditions are authoritative; every other status field is a summary.",
         list_type="map",
         list_key="type",
         max_items=32,
     ),
 ]
 
-_NAMESPACE = rules.reads_or_empty(rules.DNS_LABEL_PATTERN, "must be a namespace's name")
-_SECRET_NAME = Field(doc="The Secret's name.", min_length=1, max_length=253, rules=(rules.DNS_SUBDOMAIN,))
-_SECRET_KEY = Field(doc="The key in the Secret.", min_length=1, max_length=253, rules=(rules.SECRET_KEY,))
+_NAMESPACE = cel.reads_or_empty(cel.DNS_LABEL_PATTERN, "must be a namespace's name")
+_SECRET_NAME = Field(doc="The Secret's name.", min_length=1, max_length=253, rules=(cel.DNS_SUBDOMAIN,))
+_SECRET_KEY = Field(doc="The key in the Secret.", min_length=1, max_length=253, rules=(cel.SECRET_KEY,))
 _SECRET_NAMESPACE = Field(
     doc=(
         "Accepted because old manifests have it. Secrets are only ever read from the operator's own namespace, "
@@ -101,7 +106,7 @@ _SECRET_NAMESPACE = Field(
 )
 
 
-class SecretKeyRef(Wire, frozen=True, kw_only=True):
+class SecretKeyRef(ApiStruct, frozen=True, kw_only=True):
     """One key of one Secret in the operator's namespace."""
 
     name: Annotated[str, _SECRET_NAME]
@@ -109,26 +114,26 @@ class SecretKeyRef(Wire, frozen=True, kw_only=True):
     namespace: Annotated[str | None, _SECRET_NAMESPACE] = None
 
 
-class OAuthSecretRef(Wire, frozen=True, kw_only=True):
+class OAuthSecretRef(ApiStruct, frozen=True, kw_only=True):
     """A Secret in the operator's namespace with the two halves of an OAuth client."""
 
     name: Annotated[str, _SECRET_NAME]
     client_id_key: Annotated[
-        str, Field(doc="The key that holds the client id.", min_length=1, max_length=253, rules=(rules.SECRET_KEY,))
+        str, Field(doc="The key that holds the client id.", min_length=1, max_length=253, rules=(cel.SECRET_KEY,))
     ] = "client-id"
     client_secret_key: Annotated[
         str,
-        Field(doc="The key that holds the client secret.", min_length=1, max_length=253, rules=(rules.SECRET_KEY,)),
+        Field(doc="The key that holds the client secret.", min_length=1, max_length=253, rules=(cel.SECRET_KEY,)),
     ] = "client-secret"  # noqa: S105 (the name of a key in a Secret, not a secret)
     namespace: Annotated[str | None, _SECRET_NAMESPACE] = None
 
 
-class NodeClassRef(Wire, frozen=True, kw_only=True):
-    """The GPUNodeClass that says how machines are rented and joined."""
+class NodeClassRef(ApiStruct, frozen=True, kw_only=True):
+    """The GPUNodeClass that says how machines are launched and joined."""
 
     name: Annotated[
         str,
-        Field(doc="The class's name.", min_length=1, max_length=63, rules=(rules.DNS_SUBDOMAIN,)),
+        Field(doc="The class's name.", min_length=1, max_length=63, rules=(cel.DNS_SUBDOMAIN,)),
     ]
     kind: Annotated[str, Field(doc="Always GPUNodeClass.", enum=("GPUNodeClass",))] = "GPUNodeClass"
     group: Annotated[str, Field(doc="Always tgp.io.", enum=("tgp.io",))] = "tgp.io"
@@ -138,7 +143,7 @@ def _values_fit(self: dict[str, object], _old: object) -> bool:
     return bool(self.get("values")) == (self["operator"] in {"In", "NotIn"})
 
 
-class SelectorRequirement(Wire, frozen=True, kw_only=True):
+class SelectorRequirement(ApiStruct, frozen=True, kw_only=True):
     """One condition on the labels of an object."""
 
     object_rules = (
@@ -149,18 +154,18 @@ class SelectorRequirement(Wire, frozen=True, kw_only=True):
             field=".values",
         ),
     )
-    key: Annotated[str, Field(doc="The label's key.", min_length=1, max_length=317, rules=(rules.QUALIFIED,))]
+    key: Annotated[str, Field(doc="The label's key.", min_length=1, max_length=317, rules=(cel.QUALIFIED,))]
     operator: Annotated[
         str,
         Field(doc="In, NotIn, Exists or DoesNotExist.", enum=("In", "NotIn", "Exists", "DoesNotExist")),
     ]
     values: Annotated[
-        tuple[Annotated[str, Field(max_length=63, rules=(rules.LABEL_VALUE,))], ...],
+        tuple[Annotated[str, Field(max_length=63, rules=(cel.LABEL_VALUE,))], ...],
         Field(doc="Values for In and NotIn.", max_items=64, list_type="atomic"),
     ] = ()
 
 
-class LabelSelector(Wire, frozen=True, kw_only=True):
+class LabelSelector(ApiStruct, frozen=True, kw_only=True):
     """Kubernetes's label selector. All parts must hold."""
 
     object_map_type = "atomic"
@@ -169,7 +174,7 @@ class LabelSelector(Wire, frozen=True, kw_only=True):
         Field(
             doc="Labels an object must carry with exactly these values.",
             max_properties=32,
-            rules=(rules.QUALIFIED_KEYS,),
+            rules=(cel.QUALIFIED_KEYS,),
         ),
     ] = msgspec.field(default_factory=dict)
     match_expressions: Annotated[
@@ -178,15 +183,15 @@ class LabelSelector(Wire, frozen=True, kw_only=True):
     ] = ()
 
 
-class Taint(Wire, frozen=True, kw_only=True):
+class TaintSpec(ApiStruct, frozen=True, kw_only=True):
     """Keeps pods off a node unless they tolerate it."""
 
     key: Annotated[
         str,
-        Field(doc="The taint's key, such as gpu-node.", min_length=1, max_length=317, rules=(rules.QUALIFIED,)),
+        Field(doc="The taint's key, such as gpu-node.", min_length=1, max_length=317, rules=(cel.QUALIFIED,)),
     ]
     value: Annotated[
-        str | None, Field(doc="The taint's value; may be empty.", max_length=63, rules=(rules.LABEL_VALUE,))
+        str | None, Field(doc="The taint's value; may be empty.", max_length=63, rules=(cel.LABEL_VALUE,))
     ] = None
     effect: Annotated[
         str,
@@ -197,7 +202,7 @@ class Taint(Wire, frozen=True, kw_only=True):
     ]
 
 
-# What a machine can be asked for: the labels its Node will carry, and where and what it is.
+# What a requirement may name: the labels the machine's Node will carry.
 REQUIREMENT_KEYS = (
     "tgp.io/nodepool",
     "tgp.io/nodepool-namespace",
@@ -241,7 +246,7 @@ def _bounds_are_numbers(self: dict[str, object], _old: object) -> bool:
     return all(matches(value, _NUMBER) for value in given)
 
 
-class NodeRequirement(Wire, frozen=True, kw_only=True):
+class NodeRequirement(ApiStruct, frozen=True, kw_only=True):
     """One condition on the machine: the label its Node will carry, and what its value may be."""
 
     object_rules = (
@@ -267,11 +272,11 @@ class NodeRequirement(Wire, frozen=True, kw_only=True):
                 "The label's key: "
                 + ", ".join(REQUIREMENT_KEYS)
                 + ", or one of the labels in template.metadata.labels. "
-                "Any other key is refused: no machine would ever carry it."
+                "Any other key is refused: no machine would ever have it."
             ),
             min_length=1,
             max_length=317,
-            rules=(rules.QUALIFIED,),
+            rules=(cel.QUALIFIED,),
         ),
     ]
     operator: Annotated[
@@ -282,7 +287,7 @@ class NodeRequirement(Wire, frozen=True, kw_only=True):
         ),
     ]
     values: Annotated[
-        tuple[Annotated[str, Field(max_length=63, rules=(rules.LABEL_VALUE,))], ...],
+        tuple[Annotated[str, Field(max_length=63, rules=(cel.LABEL_VALUE,))], ...],
         Field(
             doc="At least one for In and NotIn, exactly one for Gt and Lt, none for Exists and DoesNotExist.",
             max_items=64,

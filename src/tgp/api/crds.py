@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tgp.api.kinds import KINDS, Column, Kind
+from tgp.api.kinds import KINDS, Kind, PrinterColumn
 from tgp.api.schema import object_schema
 
 YAML_WIDTH = 120
@@ -51,12 +51,12 @@ def crd(kind: Kind) -> dict[str, Any]:
 
 
 def crds(*, ancestor: bool = False) -> list[dict[str, Any]]:
-    """All definitions, in a fixed order; the ancestor's only where it is asked for."""
+    """All definitions, in a fixed order; the legacy one only where it is asked for."""
     return [crd(kind) for kind in KINDS if ancestor or not kind.optional]
 
 
 def file_name(kind: Kind) -> str:
-    """Optional kinds lie one floor deeper: `kubectl apply -f deploy/crds` passes them by."""
+    """Optional kinds are in a subdirectory: `kubectl apply -f deploy/crds` skips them."""
     return f"{'ancestor/' if kind.optional else ''}{kind.resource.group}_{kind.resource.plural}.yaml"
 
 
@@ -87,7 +87,7 @@ def as_yaml(*documents: dict[str, Any]) -> str:
 BOOLEANS_OF_YAML_1_1 = frozenset({"y", "n", "yes", "no", "on", "off"})
 
 
-def _column(column: Column) -> dict[str, Any]:
+def _column(column: PrinterColumn) -> dict[str, Any]:
     written: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.path}
     if column.priority:
         written["priority"] = column.priority

@@ -1,9 +1,9 @@
-"""From JSON to a kind's value, in two tempers.
+"""From JSON to a kind's value, in two modes.
 
-`decode` reads what the API server holds: unknown fields are passed over, unknown words of an enum stay as they are, and
-an object that cannot be read becomes an `Unreadable` that still says who it is: it may own machines.
-`strict` reads what a person wrote: every unknown field is named together with the nearest known one, and every broken
-rule is told, not only the first.
+`decode` reads what the API server holds: unknown fields are ignored, unknown values of an enum stay as they are, and
+an object that cannot be read becomes an `UnreadableObject` that still has a name and a uid: it may own machines.
+`strict` reads what a user wrote: every unknown field is named together with the nearest known one, and every broken
+rule is reported, not only the first.
 """
 
 from collections.abc import Mapping
@@ -15,28 +15,30 @@ from typing import Any, TypeVar
 import msgspec
 
 from tgp.api.common import ObjectMeta
-from tgp.api.field import Wire
+from tgp.api.field import ApiStruct
+from tgp.api.field_error import FieldError, Invalid, Reason
 from tgp.api.kinds import KINDS, Kind
 from tgp.api.metadata import metadata_problems
-from tgp.api.problem import Invalid, Problem, Reason
 from tgp.api.schema import object_schema
 from tgp.api.structural import child_schema
 from tgp.api.unicode import whole
 from tgp.api.validation import default, prune, rounded, unknown_fields, validate
 
-W = TypeVar("W", bound=Wire)
+W = TypeVar("W", bound=ApiStruct)
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
-    """An object of ours that this release cannot read: perhaps a newer one wrote it. It exists all the same."""
+class UnreadableObject:
+    """An object of one of our kinds that this release cannot read: perhaps a newer release wrote it."""
 
     metadata: ObjectMeta
     why: str
-    raw: Mapping[str, Any] = field(default_factory=dict, repr=False)  # for whoever must still find its machines
+    raw: Mapping[str, Any] = field(
+        default_factory=dict, repr=False
+    )  # for the controllers that must still find its machines
 
 
-def decode(type_: type[W], data: bytes | Mapping[str, Any]) -> W | Unreadable:
+def decode(type_: type[W], data: bytes | Mapping[str, Any]) -> W | UnreadableObject:
     """One object as the API server gave it. Never raises for anything inside the object."""
     try:
         return msgspec.json.decode(data, type=type_) if isinstance(data, bytes) else msgspec.convert(data, type_)
@@ -45,15 +47,18 @@ def decode(type_: type[W], data: bytes | Mapping[str, Any]) -> W | Unreadable:
 
 
 def _decoded_rounded(type_: type[W], data: bytes | Mapping[str, Any]) -> W | None:
-    """Read again as the API server reads numbers: 1.0000000000000002 is an integer to it. None: that is not why."""
+    """Read again as the API server reads numbers: 1.0000000000000002 is an integer to it.
+
+    None: number formats are not the cause.
+    """
     try:
         return msgspec.convert(rounded(msgspec.json.decode(data) if isinstance(data, bytes) else data), type_)
     except msgspec.MsgspecError:
         return None
 
 
-def strict(manifest: Mapping[str, Any]) -> Wire:
-    """What a person wrote, defaults filled in; raises Invalid with everything that is wrong with it.
+def strict(manifest: Mapping[str, Any]) -> ApiStruct:
+    """What a user wrote, defaults filled in; raises Invalid with everything that is wrong with it.
 
     As the API server takes it on creation: a status is looked at for unknown fields and otherwise left out. Only where
     a text holds half a character we refuse what the server would change in silence.
@@ -73,14 +78,16 @@ def strict(manifest: Mapping[str, Any]) -> Wire:
     try:
         return msgspec.convert(rounded(filled), kind.type)
     except msgspec.ValidationError as error:  # metadata, which the schema leaves to the API server
-        raise Invalid([Problem("metadata", Reason.INVALID, str(error))]) from error
+        raise Invalid([FieldError("metadata", Reason.INVALID, str(error))]) from error
 
 
-def _whole(value: Any, path: str) -> tuple[Any, list[Problem]]:
+def _whole(value: Any, path: str) -> tuple[Any, list[FieldError]]:
     """The same with whole characters, and where there are halves of some."""
     if isinstance(value, str):
         text = whole(value)
-        problem = Problem(path, Reason.INVALID, "holds half a character, which no text can carry")
+        problem = FieldError(
+            path, Reason.INVALID, "contains half of a surrogate pair, which cannot be written as UTF-8"
+        )
         return (text, []) if text is not None else ("", [problem])
     if isinstance(value, list):
         items = [_whole(item, f"{path}[{index}]") for index, item in enumerate(value)]
@@ -88,7 +95,7 @@ def _whole(value: Any, path: str) -> tuple[Any, list[Problem]]:
     if not isinstance(value, Mapping):
         return value, []
     made: dict[Any, Any] = {}
-    problems: list[Problem] = []
+    problems: list[FieldError] = []
     for key, member in value.items():
         name, wrong = _whole(key, path)
         made[name], below = _whole(member, f"{path}.{name}" if path else str(name))
@@ -97,13 +104,13 @@ def _whole(value: Any, path: str) -> tuple[Any, list[Problem]]:
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:
-    """The kind a manifest says it is; raises Invalid where we know none such."""
+    """The kind a manifest names; raises Invalid where tgp has no such kind."""
     said = (manifest.get("apiVersion"), manifest.get("kind"))
     for kind in KINDS:
         if said == (kind.resource.api_version, kind.resource.kind):
             return kind
     known = ", ".join(f"{kind.resource.api_version} {kind.resource.kind}" for kind in KINDS)
-    raise Invalid([Problem("kind", Reason.UNSUPPORTED, f"known kinds are {known}", f'"{said[0]} {said[1]}"')])
+    raise Invalid([FieldError("kind", Reason.UNSUPPORTED, f"known kinds are {known}", f'"{said[0]} {said[1]}"')])
 
 
 @cache
@@ -112,11 +119,11 @@ def schema_of(kind: Kind) -> dict[str, Any]:
     return object_schema(kind.type)
 
 
-def _unknown(kind: Kind, path: str) -> Problem:
+def _unknown(kind: Kind, path: str) -> FieldError:
     parent, _, name = path.rpartition(".")
     nearest = get_close_matches(name, _known_below(schema_of(kind), parent), n=1, cutoff=0.6)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    return Problem(path, Reason.FORBIDDEN, f"unknown field{hint}")
+    return FieldError(path, Reason.FORBIDDEN, f"unknown field{hint}")
 
 
 def _known_below(schema: Mapping[str, Any], path: str) -> list[str]:
@@ -130,14 +137,14 @@ def _known_below(schema: Mapping[str, Any], path: str) -> list[str]:
     return list(here.get("properties", {}))
 
 
-def _unreadable(data: bytes | Mapping[str, Any], why: str) -> Unreadable:
+def _unreadable(data: bytes | Mapping[str, Any], why: str) -> UnreadableObject:
     try:
         raw = msgspec.json.decode(data) if isinstance(data, bytes) else dict(data)
     except msgspec.DecodeError as error:
-        return Unreadable(ObjectMeta(), str(error))
+        return UnreadableObject(ObjectMeta(), str(error))
     if not isinstance(raw, dict):
-        return Unreadable(ObjectMeta(), why)
-    return Unreadable(_metadata(raw.get("metadata")), why, raw)
+        return UnreadableObject(ObjectMeta(), why)
+    return UnreadableObject(_metadata(raw.get("metadata")), why, raw)
 
 
 def _metadata(raw: Any) -> ObjectMeta:

@@ -1,4 +1,4 @@
-"""How a field is described: its manual, its bounds, its rules. The CRDs, the reference and the checks all read this.
+"""How a field is described: its doc, its bounds, its rules. The CRDs, the reference and the checks all read this.
 
 A field's Python type says its JSON type, its default says the CRD's default (`None`, `()` and `{}` say "absent").
 """
@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
-Twin: TypeAlias = Callable[[Any, Any], bool]  # (self, oldSelf or None) -> does the rule hold?
+PythonCheck: TypeAlias = Callable[[Any, Any], bool]  # (self, oldSelf or None) -> does the rule hold?
 
-# Names whose capitals do not follow from the words, as the ancestors wrote them.
+# JSON names whose capitals do not follow from the snake-case name; early manifests have them so.
 _IRREGULAR = {
     "min_vcpu": "minVCPU",
     "min_memory_gib": "minMemoryGiB",
@@ -33,11 +33,11 @@ def wire_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A CEL rule of the CRD and the Python predicate that gives the same verdict."""
+    """A CEL rule of the CRD and the Python predicate that decides the same."""
 
     cel: str
     message: str  # what would be right
-    holds: Twin
+    holds: PythonCheck
     field: str = ""  # relative path of the field to blame, ".settings.prices"; empty: the value the rule stands on
     reason: Literal["", "FieldValueForbidden", "FieldValueRequired"] = ""  # FieldValueDuplicate swallows the message
 
@@ -55,7 +55,7 @@ class Field:
     min_items: int | None = None
     max_items: int | None = None
     max_properties: int | None = None
-    pattern: str = ""  # where CEL would cost too much: int-or-string in lists. Elsewhere a rule says it in words
+    pattern: str = ""  # where CEL would cost too much: int-or-string in lists. Elsewhere a rule has a readable message
     format: str = ""
     list_type: Literal["", "atomic", "set", "map"] = ""
     list_key: str = ""  # of a list of type map
@@ -64,8 +64,8 @@ class Field:
     deprecated: str = ""  # the release that drops the field; empty: it stays
 
 
-class Wire(msgspec.Struct, frozen=True, omit_defaults=True, rename=wire_name):
-    """A value as users write it: frozen, snake case here, camel case in JSON, unknown fields passed over."""
+class ApiStruct(msgspec.Struct, frozen=True, omit_defaults=True, rename=wire_name):
+    """A value as users write it: frozen, snake case here, camel case in JSON, unknown fields ignored."""
 
     object_rules: ClassVar[tuple[Rule, ...]] = ()  # CEL rules on the object as a whole
     secret_members: ClassVar[tuple[str, ...]] = ()  # values that must not show in a repr, and so in no log or error

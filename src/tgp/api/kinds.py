@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from tgp.api import resource
-from tgp.api.budget import AncestorBudget, GPUWorkloadBudget
-from tgp.api.field import Wire
+from tgp.api.budget import GPUWorkloadBudget, LegacyBudget
+from tgp.api.field import ApiStruct
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
@@ -14,7 +14,7 @@ WIDE = 1  # shown by -o wide only
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     name: str
     path: str
     type: str = "string"
@@ -25,25 +25,25 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Kind:
     resource: Resource
-    type: type[Wire]
-    columns: tuple[Column, ...]
+    type: type[ApiStruct]
+    columns: tuple[PrinterColumn, ...]
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ("tgp",)
-    optional: bool = False  # installed only where somebody asks for it
+    optional: bool = False  # installed only where the administrator asks for it
 
 
-def _condition(name: str, part: str, title: str = "", priority: int = 0) -> Column:
-    return Column(title or name, f'.status.conditions[?(@.type=="{name}")].{part}', priority=priority)
+def _condition(name: str, part: str, title: str = "", priority: int = 0) -> PrinterColumn:
+    return PrinterColumn(title or name, f'.status.conditions[?(@.type=="{name}")].{part}', priority=priority)
 
 
-AGE = Column("Age", ".metadata.creationTimestamp", "date")
+AGE = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
 
 _BUDGET_COLUMNS = (
-    Column("Consumed", ".status.consumedGpuHours", doc="GPU-hours used in the window"),
-    Column("Remaining", ".status.remainingGpuHours", doc="GPU-hours left"),
-    Column("Window", ".spec.quota.windowHours", "integer", doc="Hours the window looks back"),
-    Column("Action", ".spec.enforcement.action"),
-    Column("Pods", ".status.trackedPods", "integer"),
+    PrinterColumn("Consumed", ".status.consumedGpuHours", doc="GPU-hours used in the window"),
+    PrinterColumn("Remaining", ".status.remainingGpuHours", doc="GPU-hours left"),
+    PrinterColumn("Window", ".spec.quota.windowHours", "integer", doc="Hours the window looks back"),
+    PrinterColumn("Action", ".spec.enforcement.action"),
+    PrinterColumn("Pods", ".status.trackedPods", "integer"),
 )
 
 CLASS = Kind(
@@ -51,16 +51,16 @@ CLASS = Kind(
     GPUNodeClass,
     (
         _condition("Ready", "status"),
-        Column("Nodes", ".status.activeNodes", "integer", doc="Machines that live now"),
-        Column("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
-        Column("Suspended", ".spec.suspend", "boolean"),
+        PrinterColumn("Nodes", ".status.activeNodes", "integer", doc="Machines running or starting now"),
+        PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
+        PrinterColumn("Suspended", ".spec.suspend", "boolean"),
         AGE,
         _condition("Ready", "reason", "Reason", WIDE),
-        Column("Spent", ".status.totalCost", priority=WIDE, doc="Dollars spent so far"),
-        Column("Max-Nodes", ".spec.limits.maxNodes", "integer", WIDE),
-        Column("Max-Hourly", ".spec.limits.maxHourlyCost", priority=WIDE),
-        Column("Selection", ".spec.selection", priority=WIDE),
-        Column("Boot", ".spec.bootPolicy", priority=WIDE),
+        PrinterColumn("Spent", ".status.totalCost", priority=WIDE, doc="Dollars spent so far"),
+        PrinterColumn("Max-Nodes", ".spec.limits.maxNodes", "integer", WIDE),
+        PrinterColumn("Max-Hourly", ".spec.limits.maxHourlyCost", priority=WIDE),
+        PrinterColumn("Selection", ".spec.selection", priority=WIDE),
+        PrinterColumn("Boot", ".spec.bootPolicy", priority=WIDE),
     ),
     ("gnc",),
 )
@@ -68,17 +68,19 @@ POOL = Kind(
     resource.GPU_NODE_POOL,
     GPUNodePool,
     (
-        Column("Class", ".spec.nodeClassRef.name"),
+        PrinterColumn("Class", ".spec.nodeClassRef.name"),
         _condition("Ready", "status"),
-        Column("Nodes", ".status.nodeCount", "integer", doc="Machines that live now"),
-        Column("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
-        Column("Mode", ".spec.mode"),
+        PrinterColumn("Nodes", ".status.nodeCount", "integer", doc="Machines running or starting now"),
+        PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
+        PrinterColumn("Mode", ".spec.mode"),
         AGE,
         _condition("Ready", "reason", "Reason", WIDE),
-        Column("Weight", ".spec.weight", "integer", WIDE),
-        Column("Max-Price", ".spec.maxHourlyPrice", priority=WIDE, doc="No single machine dearer than this"),
-        Column("Consolidation", ".spec.disruption.consolidationPolicy", priority=WIDE),
-        Column("Replicas", ".spec.replicas", "integer", WIDE),
+        PrinterColumn("Weight", ".spec.weight", "integer", WIDE),
+        PrinterColumn(
+            "Max-Price", ".spec.maxHourlyPrice", priority=WIDE, doc="Highest price of one machine, dollars per hour"
+        ),
+        PrinterColumn("Consolidation", ".spec.disruption.consolidationPolicy", priority=WIDE),
+        PrinterColumn("Replicas", ".spec.replicas", "integer", WIDE),
     ),
     ("gnp",),
 )
@@ -86,21 +88,21 @@ REQUEST = Kind(
     resource.GPU_REQUEST,
     GPURequest,
     (
-        Column("Phase", ".status.phase"),
+        PrinterColumn("Phase", ".status.phase"),
         _condition("Ready", "reason", "Reason"),
-        Column("GPU", ".spec.gpuType"),
-        Column("Provider", ".status.selectedProvider"),
-        Column("Hourly", ".status.hourlyPrice", doc="Dollars per hour"),
-        Column("Spent", ".status.spent", doc="Dollars spent, an estimate"),
+        PrinterColumn("GPU", ".spec.gpuType"),
+        PrinterColumn("Provider", ".status.selectedProvider"),
+        PrinterColumn("Hourly", ".status.hourlyPrice", doc="Dollars per hour"),
+        PrinterColumn("Spent", ".status.spent", doc="Dollars spent, an estimate"),
         # Not a date: kubectl shows those as ages, and one that lies ahead as <invalid>.
-        Column("Expires", ".status.terminationScheduledAt"),
+        PrinterColumn("Expires", ".status.terminationScheduledAt"),
         AGE,
-        Column("Count", ".spec.gpuCount", "integer", WIDE),
-        Column("Node", ".status.nodeName", priority=WIDE),
-        Column("Instance", ".status.instanceId", priority=WIDE),
-        Column("Region", ".status.offer.region", priority=WIDE),
-        Column("Spot", ".spec.spot", "boolean", WIDE),
-        Column("Mesh", ".status.meshAddress", priority=WIDE),
+        PrinterColumn("Count", ".spec.gpuCount", "integer", WIDE),
+        PrinterColumn("Node", ".status.nodeName", priority=WIDE),
+        PrinterColumn("Instance", ".status.instanceId", priority=WIDE),
+        PrinterColumn("Region", ".status.offer.region", priority=WIDE),
+        PrinterColumn("Spot", ".spec.spot", "boolean", WIDE),
+        PrinterColumn("Mesh", ".status.meshAddress", priority=WIDE),
     ),
     ("gr",),
 )
@@ -109,16 +111,16 @@ BUDGET = Kind(
     GPUWorkloadBudget,
     (
         *_BUDGET_COLUMNS,
-        Column("Exhausted", ".status.exhaustedAt", doc="When the quota will be used up as things stand"),
+        PrinterColumn("Exhausted", ".status.exhaustedAt", doc="When the quota will be used up at the current rate"),
         AGE,
         _condition("QuotaExceeded", "status", "Exceeded", WIDE),
-        Column("Usd", ".status.consumedUsd", priority=WIDE, doc="Dollars used in the window"),
-        Column("Admission", ".spec.enforcement.admission", priority=WIDE),
-        Column("Resource", ".spec.gpuResourceName", priority=WIDE),
+        PrinterColumn("Usd", ".status.consumedUsd", priority=WIDE, doc="Dollars used in the window"),
+        PrinterColumn("Admission", ".spec.enforcement.admission", priority=WIDE),
+        PrinterColumn("Resource", ".spec.gpuResourceName", priority=WIDE),
     ),
     ("gwb", "gwbs"),
 )
-ANCESTOR = Kind(resource.ANCESTOR_BUDGET, AncestorBudget, (*_BUDGET_COLUMNS, AGE), categories=(), optional=True)
+LEGACY = Kind(resource.LEGACY_BUDGET, LegacyBudget, (*_BUDGET_COLUMNS, AGE), categories=(), optional=True)
 
-KINDS = (CLASS, POOL, REQUEST, BUDGET, ANCESTOR)
+KINDS = (CLASS, POOL, REQUEST, BUDGET, LEGACY)
 OUR_KINDS = tuple(kind for kind in KINDS if not kind.optional)

@@ -1,4 +1,4 @@
-"""Rules about the private network of a class: which backend is meant, and that it is said once.
+"""Rules about the private network of a class: which backend is meant, and that no setting contradicts another.
 
 They look at a GPUNodeClass's spec as JSON. Tailscale settings may stand at the top of it, and, as in early manifests,
 inside a talosConfig of the class or of one of its providers.
@@ -6,7 +6,7 @@ inside a talosConfig of the class or of one of its providers.
 
 from typing import Any
 
-from tgp.api import rules
+from tgp.api import cel
 from tgp.api.field import Rule
 
 
@@ -61,7 +61,7 @@ NETWORKING_RULES = (
     ),
     Rule(
         f"(has(self.networking) && has(self.networking.backend)) || !({_CEL_WIREGUARD} && {_CEL_TAILSCALE})",
-        "wireGuardConfig and tailscaleConfig are both given: say in networking.backend which one is meant",
+        "wireGuardConfig and tailscaleConfig are both given: set networking.backend to the one that is meant",
         lambda self, _: _backend(self) is not None or not (_wireguards(self) and _tailscales(self)),
         field=".networking",
         reason="FieldValueRequired",
@@ -81,7 +81,7 @@ _TAILSCALE_REFS: dict[str, dict[str, str]] = {
 def _part(ref: str, part: str, usual: str) -> str:
     """In CEL: a part of a reference, or what it is by default."""
     field = f"{ref}.{part}" if part else ref
-    return f"(has({field}) ? {field} : {rules.quoted(usual)})" if usual else field
+    return f"(has({field}) ? {field} : {cel.quoted(usual)})" if usual else field
 
 
 def _agrees(name: str) -> Rule:
@@ -90,7 +90,7 @@ def _agrees(name: str) -> Rule:
 
     def compare(left: Any, right: Any) -> bool:
         same = (left.get(part, usual) == right.get(part, usual) for part, usual in parts.items())
-        return all(same) if parts else rules.same_set(left, right)
+        return all(same) if parts else cel.same_set(left, right)
 
     def within(owner: str) -> str:
         inner = f"{owner}.talosConfig.tailscaleConfig"
@@ -110,7 +110,7 @@ def _agrees(name: str) -> Rule:
     return Rule(
         f"!has(self.tailscaleConfig) || !has(self.tailscaleConfig.{name})"
         f" || (({within('self')}) && self.providers.all(p, {within('p')}))",
-        f"talosConfig.tailscaleConfig.{name} contradicts it: say it once, here",
+        f"talosConfig.tailscaleConfig.{name} contradicts it: set it once, here",
         holds,
         field=f".tailscaleConfig.{name}",
     )

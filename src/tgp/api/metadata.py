@@ -5,22 +5,22 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tgp.api.cel import DNS_SUBDOMAIN_PATTERN
+from tgp.api.field_error import FieldError, Reason
 from tgp.api.pattern import matches
-from tgp.api.problem import Problem, Reason
-from tgp.api.rules import DNS_SUBDOMAIN_PATTERN
 
 ANNOTATION_BYTES = 256 * 1024  # all of them together, keys and values
 _SUBDOMAIN_MAX = 253
 _PART_MAX = 63
 _PART = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_NAME_WORDS = "must be lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit"
-_KEY_WORDS = "must be a name of letters, digits, '-', '_' and '.', or a domain, a slash and such a name"
-_VALUE_WORDS = "must be empty, or at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"
+_NAME_MESSAGE = "must be lower-case letters, digits, '-' and '.', beginning and ending with a letter or digit"
+_KEY_MESSAGE = "must be a name of letters, digits, '-', '_' and '.', or a domain, a slash and such a name"
+_VALUE_MESSAGE = "must be empty, or at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"
 _OWNER_FIELDS = ("kind", "name", "uid")
 
 
-def metadata_problems(metadata: Any) -> Iterator[Problem]:
-    """Of a manifest that a person wrote. Wrong types are left to whoever decodes it."""
+def metadata_problems(metadata: Any) -> Iterator[FieldError]:
+    """Of a manifest that a user wrote. Wrong types are left to the decoder."""
     said = metadata if isinstance(metadata, Mapping) else {}
     yield from _names(said)
     yield from _labels(said.get("labels"))
@@ -28,53 +28,55 @@ def metadata_problems(metadata: Any) -> Iterator[Problem]:
     finalizers = said.get("finalizers")
     for finalizer in finalizers if isinstance(finalizers, list) else ():
         if isinstance(finalizer, str) and not _qualified(finalizer):
-            yield Problem("metadata.finalizers", Reason.INVALID, _KEY_WORDS, _shown(finalizer))
+            yield FieldError("metadata.finalizers", Reason.INVALID, _KEY_MESSAGE, _shown(finalizer))
     owners = said.get("ownerReferences")
     yield from _owners([owner for owner in owners if isinstance(owner, Mapping)] if isinstance(owners, list) else [])
 
 
-def _names(said: Mapping[str, Any]) -> Iterator[Problem]:
+def _names(said: Mapping[str, Any]) -> Iterator[FieldError]:
     name, prefix = said.get("name"), said.get("generateName")
     if not name and not prefix:
-        yield Problem("metadata.name", Reason.REQUIRED, "name or generateName is required")
+        yield FieldError("metadata.name", Reason.REQUIRED, "name or generateName is required")
     elif name and isinstance(name, str) and not _subdomain(name):
-        yield Problem("metadata.name", Reason.INVALID, _NAME_WORDS, _shown(name))
+        yield FieldError("metadata.name", Reason.INVALID, _NAME_MESSAGE, _shown(name))
     # A hyphen may stand at its end: something follows.
     if isinstance(prefix, str) and prefix and not _subdomain(re.sub("-$", "a", prefix)):
-        yield Problem("metadata.generateName", Reason.INVALID, _NAME_WORDS, _shown(prefix))
+        yield FieldError("metadata.generateName", Reason.INVALID, _NAME_MESSAGE, _shown(prefix))
 
 
-def _labels(labels: Any) -> Iterator[Problem]:
+def _labels(labels: Any) -> Iterator[FieldError]:
     for key, value in labels.items() if isinstance(labels, Mapping) else ():
         if not _qualified(key):
-            yield Problem("metadata.labels", Reason.INVALID, _KEY_WORDS, _shown(key))
+            yield FieldError("metadata.labels", Reason.INVALID, _KEY_MESSAGE, _shown(key))
         if isinstance(value, str) and value and not _part(value):
-            yield Problem("metadata.labels", Reason.INVALID, _VALUE_WORDS, _shown(value))
+            yield FieldError("metadata.labels", Reason.INVALID, _VALUE_MESSAGE, _shown(value))
 
 
-def _annotations(annotations: Any) -> Iterator[Problem]:
+def _annotations(annotations: Any) -> Iterator[FieldError]:
     if not isinstance(annotations, Mapping):
         return
     for key in annotations:
         if not _qualified(key.lower()):
-            yield Problem("metadata.annotations", Reason.INVALID, _KEY_WORDS, _shown(key))
+            yield FieldError("metadata.annotations", Reason.INVALID, _KEY_MESSAGE, _shown(key))
     texts = (text for pair in annotations.items() for text in pair if isinstance(text, str))
     if sum(len(text.encode()) for text in texts) > ANNOTATION_BYTES:
-        yield Problem("metadata.annotations", Reason.TOO_LONG, f"may not be more than {ANNOTATION_BYTES} bytes")
+        yield FieldError("metadata.annotations", Reason.TOO_LONG, f"may not be more than {ANNOTATION_BYTES} bytes")
 
 
-def _owners(owners: list[Mapping[str, Any]]) -> Iterator[Problem]:
+def _owners(owners: list[Mapping[str, Any]]) -> Iterator[FieldError]:
     path = "metadata.ownerReferences"
     for owner in owners:
         version = owner.get("apiVersion") or ""
         if not isinstance(version, str) or not version or version.count("/") > 1 or version.endswith("/"):
-            yield Problem(f"{path}.apiVersion", Reason.INVALID, "must be a version, or a group, a slash and a version")
+            yield FieldError(
+                f"{path}.apiVersion", Reason.INVALID, "must be a version, or a group, a slash and a version"
+            )
         for name in _OWNER_FIELDS:
             if not owner.get(name):
-                yield Problem(f"{path}.{name}", Reason.INVALID, "must not be empty", '""')
+                yield FieldError(f"{path}.{name}", Reason.INVALID, "must not be empty", '""')
     apart = [owner for index, owner in enumerate(owners) if owner not in owners[:index]]  # the server drops repetitions
     if sum(owner.get("controller") is True for owner in apart) > 1:
-        yield Problem(path, Reason.INVALID, "only one reference can be the controller")
+        yield FieldError(path, Reason.INVALID, "only one reference can be the controller")
 
 
 def _subdomain(text: str) -> bool:

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tgp.api import rules
+from tgp.api import cel
+from tgp.api.cel import FORBIDDEN, one_of
 from tgp.api.common import (
     ALIASES,
     PROVIDER_NAMES,
@@ -16,18 +17,17 @@ from tgp.api.common import (
     SecretKeyRef,
     spellings,
 )
-from tgp.api.field import Field, Rule, Wire
+from tgp.api.field import ApiStruct, Field, Rule
 from tgp.api.mesh import AGREEMENT_RULES, NETWORKING_RULES
+from tgp.api.owned_machine import PowerMachine
 from tgp.api.pattern import matches
-from tgp.api.power import PowerMachine
-from tgp.api.rules import FORBIDDEN, one_of
 from tgp.api.talos import TailscaleConfig, TalosConfig
 
 PROVIDERS_MAX = 16
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 TRUST_TIERS = ("Any", "Verified", "Datacenter")
 
-# Which provider a setting belongs to. `endpoint` is everybody's.
+# Which provider a setting belongs to. Every provider has `endpoint`.
 SETTING_OF = {
     "sshKeyName": ("lambdalabs",),
     "templateId": ("paperspace",),
@@ -44,8 +44,8 @@ SETTING_OF = {
     "electricityPricePerKWh": ("webhook",),
 }
 
-_PROJECT = rules.reads(r"^[a-z][-a-z0-9]{4,28}[a-z0-9]$", "must be a project id such as my-project-123")
-_TEXT = rules.reads(r"^[!-~]+$", "must be printable characters without blanks")
+_PROJECT = cel.reads(r"^[a-z][-a-z0-9]{4,28}[a-z0-9]$", "must be a project id such as my-project-123")
+_TEXT = cel.reads(r"^[!-~]+$", "must be printable characters without spaces")
 
 
 def _setting_belongs(setting: str) -> Rule:
@@ -61,7 +61,7 @@ def _setting_belongs(setting: str) -> Rule:
     )
 
 
-class ProviderSettings(Wire, frozen=True, kw_only=True):
+class ProviderSettings(ApiStruct, frozen=True, kw_only=True):
     """Settings of one provider. Each belongs to the provider it names; with another it is refused."""
 
     endpoint: Annotated[
@@ -70,7 +70,7 @@ class ProviderSettings(Wire, frozen=True, kw_only=True):
             doc="Any provider: another address of its API, for tests and private gateways.",
             min_length=1,
             max_length=512,
-            rules=(rules.URL,),
+            rules=(cel.URL,),
         ),
     ] = None
     ssh_key_name: Annotated[
@@ -86,10 +86,10 @@ class ProviderSettings(Wire, frozen=True, kw_only=True):
         Field(doc="paperspace: the template a machine starts from.", min_length=1, max_length=64, rules=(_TEXT,)),
     ] = None
     prices: Annotated[
-        dict[str, Annotated[str, Field(max_length=16, rules=(rules.PRICE,))]],
+        dict[str, Annotated[str, Field(max_length=16, rules=(cel.PRICE,))]],
         Field(
             doc=(
-                "paperspace, gcp: dollars per hour for each machine type, where the provider's API tells none, "
+                "paperspace, gcp: dollars per hour for each machine type, where the provider's API returns no price, "
                 'such as {"A100-80G": "3.18"}.'
             ),
             max_properties=64,
@@ -98,7 +98,7 @@ class ProviderSettings(Wire, frozen=True, kw_only=True):
     project: Annotated[
         str | None,
         Field(
-            doc="gcp: the project machines are made in. Default: the one in the service account's key.",
+            doc="gcp: the project machines are created in. Default: the one in the service account's key.",
             max_length=30,
             rules=(_PROJECT,),
         ),
@@ -119,8 +119,8 @@ class ProviderSettings(Wire, frozen=True, kw_only=True):
         str | None,
         Field(
             doc=(
-                "vultr: the snapshot of a Talos image to boot. Default: one is made from the Image Factory's, once, "
-                "and removed when no class needs it."
+                "vultr: the snapshot of a Talos image to boot. Default: the operator creates one from the Image "
+                "Factory's image, once, and deletes it when no class needs it."
             ),
             min_length=1,
             max_length=64,
@@ -130,12 +130,12 @@ class ProviderSettings(Wire, frozen=True, kw_only=True):
     min_reliability: Annotated[
         float | None,
         Field(
-            doc="vast: take only hosts at least this reliable, 0 to 1. Default: whatever minTrust asks.",
+            doc="vast: accept only hosts at least this reliable, 0 to 1. Default: the value that minTrust implies.",
             minimum=0,
             maximum=1,
         ),
     ] = None
-    verified_only: Annotated[bool | None, Field(doc="vast: take only hosts Vast has verified. Default true.")] = None
+    verified_only: Annotated[bool | None, Field(doc="vast: accept only hosts Vast has verified. Default true.")] = None
     bid_margin: Annotated[
         float | None,
         Field(
@@ -165,12 +165,12 @@ class ProviderSettings(Wire, frozen=True, kw_only=True):
         Field(
             doc="webhook: dollars per kilowatt-hour. With a machine's watts it gives the machine's price per hour.",
             max_length=16,
-            rules=(rules.PRICE,),
+            rules=(cel.PRICE,),
         ),
     ] = None
 
 
-class ProviderConfig(Wire, frozen=True, kw_only=True):
+class ProviderConfig(ApiStruct, frozen=True, kw_only=True):
     """One provider of a class."""
 
     object_rules = tuple(_setting_belongs(setting) for setting in SETTING_OF)
@@ -186,7 +186,13 @@ class ProviderConfig(Wire, frozen=True, kw_only=True):
         ),
     ]
     enabled: Annotated[
-        bool, Field(doc="Default true. False: nothing is bought here, machines there are still given back.")
+        bool,
+        Field(
+            doc=(
+                "Default true. False: nothing is launched at this provider; machines there are still terminated when "
+                "due."
+            )
+        ),
     ] = True
     priority: Annotated[
         int,
@@ -212,7 +218,10 @@ class ProviderConfig(Wire, frozen=True, kw_only=True):
     regions: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=63, rules=(_TEXT,))], ...],
         Field(
-            doc="Buy only here: our names (us-west, eu-central) or the provider's own. Default: anywhere.",
+            doc=(
+                "Launch only in these regions: tgp's names (us-west, eu-central) or the provider's own. Default: any "
+                "region."
+            ),
             max_items=64,
             list_type="set",
         ),
@@ -220,7 +229,7 @@ class ProviderConfig(Wire, frozen=True, kw_only=True):
     talos_config: Annotated[
         TalosConfig | None, Field(doc="Overrides the class's talosConfig, field by field, for this provider.")
     ] = None
-    settings: Annotated[ProviderSettings | None, Field(doc="What only this provider knows.")] = None
+    settings: Annotated[ProviderSettings | None, Field(doc="Settings of this provider only.")] = None
 
 
 def _someone_is_enabled(self: list[dict[str, Any]], _old: object) -> bool:
@@ -231,12 +240,12 @@ def _named_once(provider: str) -> Rule:
     names = spellings(provider)
     return Rule(
         f"self.filter(p, p.name in {one_of(*names)}).size() <= 1",
-        f"{', '.join(names)} are one provider: name it once",
+        f"{', '.join(names)} are one provider: list it once",
         lambda self, _: sum(entry["name"] in names for entry in self) <= 1,
     )
 
 
-class Networking(Wire, frozen=True, kw_only=True):
+class Networking(ApiStruct, frozen=True, kw_only=True):
     """Which private network the machines join by."""
 
     backend: Annotated[
@@ -253,16 +262,16 @@ class Networking(Wire, frozen=True, kw_only=True):
     ] = None
 
 
-class InstanceRequirements(Wire, frozen=True, kw_only=True):
+class InstanceRequirements(ApiStruct, frozen=True, kw_only=True):
     """What machines of this class may be. Pools and requests can only narrow it."""
 
     gpu_types: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=63, rules=(rules.GPU_NAME,))], ...],
+        tuple[Annotated[str, Field(min_length=1, max_length=63, rules=(cel.GPU_NAME,))], ...],
         Field(
             doc=(
                 "GPU models, such as RTX4090 or H100-SXM; a family such as A100 means any of its members. Default: "
                 "any. "
-                "A name no table knows keeps the class from becoming Ready, with the nearest names."
+                "An unknown GPU model keeps the class from becoming Ready; the message lists the nearest names."
             ),
             max_items=64,
             list_type="set",
@@ -270,28 +279,28 @@ class InstanceRequirements(Wire, frozen=True, kw_only=True):
     ] = ()
     regions: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=63, rules=(_TEXT,))], ...],
-        Field(doc="Regions machines may stand in. Default: any.", max_items=64, list_type="set"),
+        Field(doc="Regions machines may run in. Default: any.", max_items=64, list_type="set"),
     ] = ()
     spot_allowed: Annotated[
         bool,
         Field(
             doc=(
-                "Default false. True: machines the provider may take back at any time are bought too, where they are "
-                "cheaper."
+                "Default false. True: spot machines, which the provider may interrupt at any time, are launched too, "
+                "where they are cheaper."
             )
         ),
     ] = False
-    min_vcpu: Annotated[int | None, Field(doc="Least number of virtual CPUs.", minimum=1, maximum=4096)] = None
-    min_memory_gib: Annotated[int | None, Field(doc="Least memory in GiB.", minimum=1, maximum=65536)] = None
-    min_gpu_memory_gib: Annotated[int | None, Field(doc="Least memory of one GPU in GiB.", minimum=1, maximum=4096)] = (
-        None
-    )
+    min_vcpu: Annotated[int | None, Field(doc="Minimum number of virtual CPUs.", minimum=1, maximum=4096)] = None
+    min_memory_gib: Annotated[int | None, Field(doc="Minimum memory in GiB.", minimum=1, maximum=65536)] = None
+    min_gpu_memory_gib: Annotated[
+        int | None, Field(doc="Minimum memory of one GPU in GiB.", minimum=1, maximum=4096)
+    ] = None
     min_trust: Annotated[
         str,
         Field(
             doc=(
-                "How well known the machine's owner must be: Datacenter, Verified (default: the provider has checked "
-                "them), "
+                "Required trust in the machine's owner: Datacenter, Verified (default: the provider has checked "
+                "the owner), "
                 "or Any. The owner of a machine can read what runs on it."
             ),
             enum=TRUST_TIERS,
@@ -299,41 +308,46 @@ class InstanceRequirements(Wire, frozen=True, kw_only=True):
     ] = "Verified"
 
 
-class ClassLimits(Wire, frozen=True, kw_only=True):
-    """Hard limits: what lives, is reserved or is in doubt never exceeds them."""
+class ClassLimits(ApiStruct, frozen=True, kw_only=True):
+    """Hard limits: machines that run, are reserved or may exist never exceed them together."""
 
-    max_nodes: Annotated[int | None, Field(doc="Most machines at one time.", minimum=1, maximum=100_000)] = None
+    max_nodes: Annotated[
+        int | None, Field(doc="Maximum number of machines at one time.", minimum=1, maximum=100_000)
+    ] = None
     max_hourly_cost: Annotated[
         str | None,
         Field(
-            doc='Most dollars per hour for all machines together, such as "50.0".',
+            doc='Maximum dollars per hour for all machines together, such as "50.0".',
             max_length=16,
-            rules=(rules.PRICE, rules.PRICE_ABOVE_ZERO),
+            rules=(cel.PRICE, cel.PRICE_ABOVE_ZERO),
         ),
     ] = None
     resources: Annotated[
         Quantities,
         Field(
-            doc='Most resources of all machines together, such as {"nvidia.com/gpu": 16, "memory": "2Ti"}.',
+            doc='Maximum resources of all machines together, such as {"nvidia.com/gpu": 16, "memory": "2Ti"}.',
             max_properties=32,
-            rules=(rules.QUALIFIED_KEYS,),
+            rules=(cel.QUALIFIED_KEYS,),
         ),
     ] = msgspec.field(default_factory=dict)
 
 
 def _timeout(doc: str) -> Field:
-    return Field(doc=doc, max_length=32, rules=(rules.DURATION, rules.SPAN_ABOVE_ZERO))
+    return Field(doc=doc, max_length=32, rules=(cel.DURATION, cel.SPAN_ABOVE_ZERO))
 
 
-class Timeouts(Wire, frozen=True, kw_only=True):
+class Timeouts(ApiStruct, frozen=True, kw_only=True):
     """How long each step of a start may take. Extended while the provider reports progress, to at most twice."""
 
     launch: Annotated[
-        str | None, _timeout("From the order to a machine the provider calls running. Default: by provider and size.")
+        str | None,
+        _timeout(
+            "From the launch order until the provider reports the machine as running. Default: by provider and size."
+        ),
     ] = None
-    boot: Annotated[
-        str | None, _timeout("From running to Talos's first sign of life. Default: by provider and size.")
-    ] = None
+    boot: Annotated[str | None, _timeout("From running until Talos is first seen. Default: by provider and size.")] = (
+        None
+    )
     join: Annotated[str | None, _timeout("From boot to a Node in the cluster. Default: by provider and size.")] = None
     initialize: Annotated[
         str | None, _timeout("From Node to Ready with all its GPUs allocatable. Default: by provider and size.")
@@ -350,15 +364,15 @@ _TAG_KEYS = (
     ),
     Rule(
         f"self.all(k, !k.matches('{RESERVED_TAG}'))",
-        "keys that begin with tgp mark whose machine it is, and are ours",
+        "keys that begin with tgp are reserved: they mark which cluster a machine belongs to",
         lambda self, _: not any(matches(key, RESERVED_TAG) for key in self),
         reason=FORBIDDEN,
     ),
 )
 
 
-class GPUNodeClassSpec(Wire, frozen=True, kw_only=True):
-    """Where machines may be rented, how they join the cluster, and what they may cost at most."""
+class GPUNodeClassSpec(ApiStruct, frozen=True, kw_only=True):
+    """Where machines may be launched, how they join the cluster, and what they may cost at most."""
 
     object_rules = (
         *NETWORKING_RULES,
@@ -367,7 +381,7 @@ class GPUNodeClassSpec(Wire, frozen=True, kw_only=True):
     providers: Annotated[
         tuple[ProviderConfig, ...],
         Field(
-            doc="Where to rent: 1 to 16 providers, each once, at least one of them enabled.",
+            doc="Where to launch machines: 1 to 16 providers, each once, at least one of them enabled.",
             min_items=1,
             max_items=PROVIDERS_MAX,
             list_type="map",
@@ -375,7 +389,7 @@ class GPUNodeClassSpec(Wire, frozen=True, kw_only=True):
             rules=(
                 Rule(
                     "self.exists(p, !has(p.enabled) || p.enabled)",
-                    "at least one provider must be enabled; to stop buying altogether set spec.suspend",
+                    "at least one provider must be enabled; to stop launching altogether set spec.suspend",
                     _someone_is_enabled,
                 ),
                 _named_once("vast"),
@@ -400,18 +414,21 @@ class GPUNodeClassSpec(Wire, frozen=True, kw_only=True):
                 "Which ways of starting Talos are allowed: Native (the provider boots a Talos image), Takeover "
                 "(default: also "
                 "machines whose Linux is overwritten with Talos), Any (also containers, for pods, once a bridge can "
-                "run them there; a container is never bought to boot Talos)."
+                "run them there; a container is never launched to boot Talos)."
             ),
             enum=("Native", "Takeover", "Any"),
         ),
     ] = "Takeover"
     suspend: Annotated[
-        bool, Field(doc="Default false. True: nothing is bought for this class; giving back goes on.")
+        bool,
+        Field(doc="Default false. True: nothing is launched for this class; machines are still terminated when due."),
     ] = False
     talos_config: Annotated[TalosConfig | None, Field(doc="The operating system and how it joins.")] = None
     tailscale_config: Annotated[TailscaleConfig | None, Field(doc="How machines join the tailnet.")] = None
     networking: Annotated[Networking | None, Field(doc="Which private network the machines join by.")] = None
-    instance_requirements: Annotated[InstanceRequirements, Field(doc="What machines may be.")] = InstanceRequirements()
+    instance_requirements: Annotated[InstanceRequirements, Field(doc="What machines of this class may be.")] = (
+        InstanceRequirements()
+    )
     limits: Annotated[ClassLimits | None, Field(doc="Hard limits of the whole class.")] = None
     timeouts: Annotated[Timeouts | None, Field(doc="How long a start may take.")] = None
     tags: Annotated[
@@ -419,7 +436,7 @@ class GPUNodeClassSpec(Wire, frozen=True, kw_only=True):
         Field(
             doc=(
                 "Copied to the provider's tags or labels on each machine. Refused: keys that begin with tgp; "
-                "the keys that mark a machine as ours always win."
+                "the keys that mark the machine as this cluster's always win."
             ),
             max_properties=32,
             rules=_TAG_KEYS,
@@ -437,15 +454,15 @@ class GPUNodeClassSpec(Wire, frozen=True, kw_only=True):
     ] = None
 
 
-class ProviderStatus(Wire, frozen=True, kw_only=True):
-    """What was last seen of one provider."""
+class ProviderStatus(ApiStruct, frozen=True, kw_only=True):
+    """The last result from one provider."""
 
-    credentials_valid: Annotated[bool, Field(doc="Did the provider accept the key?")] = False
-    last_credential_check: Annotated[datetime | None, Field(doc="When the key was last tried.", format="date-time")] = (
-        None
-    )
-    error: Annotated[str | None, Field(doc="What the provider said when it refused.", max_length=1024)] = None
-    offers: Annotated[int | None, Field(doc="Offers that fit the class.", minimum=0)] = None
+    credentials_valid: Annotated[bool, Field(doc="Whether the provider accepted the API key.")] = False
+    last_credential_check: Annotated[
+        datetime | None, Field(doc="When the API key was last checked.", format="date-time")
+    ] = None
+    error: Annotated[str | None, Field(doc="The provider's error message, if it refused.", max_length=1024)] = None
+    offers: Annotated[int | None, Field(doc="Offers that match the class.", minimum=0)] = None
     last_pricing_update: Annotated[datetime | None, Field(doc="When prices were last read.", format="date-time")] = None
     boot_mode: Annotated[
         str | None, Field(doc="How machines there start: native, takeover, container or power.", max_length=32)
@@ -455,33 +472,33 @@ class ProviderStatus(Wire, frozen=True, kw_only=True):
     ] = None
 
 
-class GPUAvailability(Wire, frozen=True, kw_only=True):
+class GPUAvailability(ApiStruct, frozen=True, kw_only=True):
     """The cheapest offer of one GPU model at one provider."""
 
     gpu_type: Annotated[str, Field(doc="The GPU model.", max_length=63)]
-    provider: Annotated[str, Field(doc="Who offers it.", max_length=63)]
+    provider: Annotated[str, Field(doc="The provider.", max_length=63)]
     region: Annotated[str | None, Field(doc="Where.", max_length=63)] = None
     price_per_hour: Annotated[str, Field(doc="Dollars per hour for the machine.", max_length=16)] = "0.00"
     gpu_count: Annotated[int, Field(doc="GPUs in the machine.", minimum=0)] = 1
     memory_gib: Annotated[int | None, Field(doc="Memory of one GPU in GiB.", minimum=0)] = None
-    spot: Annotated[bool, Field(doc="May the provider take it back at any time?")] = False
+    spot: Annotated[bool, Field(doc="Whether the provider may interrupt the machine at any time.")] = False
 
 
-class GPUNodeClassStatus(Wire, frozen=True, kw_only=True):
-    """What is seen of the class. Prices are written at most every five minutes, and only when they moved."""
+class GPUNodeClassStatus(ApiStruct, frozen=True, kw_only=True):
+    """What the operator observed of the class. Prices are written at most every five minutes, and only on a change."""
 
     conditions: Conditions = ()
-    active_nodes: Annotated[int, Field(doc="Machines that live now.", minimum=0)] = 0
+    active_nodes: Annotated[int, Field(doc="Machines running or starting now.", minimum=0)] = 0
     hourly_cost: Annotated[str | None, Field(doc="Dollars per hour for all of them.", max_length=24)] = None
     total_cost: Annotated[
         str | None, Field(doc="Dollars spent on this class until `costAsOf`, an estimate.", max_length=24)
     ] = None
     cost_as_of: Annotated[
         datetime | None,
-        Field(doc="When `totalCost` was counted; machines that run have cost more since.", format="date-time"),
+        Field(doc="When `totalCost` was computed; running machines have cost more since.", format="date-time"),
     ] = None
     providers: Annotated[
-        dict[str, ProviderStatus], Field(doc="What was last seen of each provider.", max_properties=32)
+        dict[str, ProviderStatus], Field(doc="The last result from each provider.", max_properties=32)
     ] = msgspec.field(default_factory=dict)
     available_gpus: Annotated[
         tuple[GPUAvailability, ...],
@@ -489,15 +506,17 @@ class GPUNodeClassStatus(Wire, frozen=True, kw_only=True):
     ] = ()
 
 
-class GPUNodeClass(Wire, frozen=True, kw_only=True):
-    """Where GPU machines may be rented and how they join the cluster: the administrator's template.
+class GPUNodeClass(ApiStruct, frozen=True, kw_only=True):
+    """Where GPU machines may be launched and how they join the cluster: the administrator's template.
 
     Pools and requests name a class. They can narrow what it allows, never widen it.
     """
 
-    object_rules = (rules.NAME_FITS,)
+    object_rules = (cel.NAME_FITS,)
     api_version: str = "tgp.io/v1"
     kind: str = "GPUNodeClass"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[GPUNodeClassSpec, Field(doc="What the administrator wants.")]
-    status: Annotated[GPUNodeClassStatus, Field(doc="What the operator sees.")] = GPUNodeClassStatus()
+    spec: Annotated[GPUNodeClassSpec, Field(doc="The desired state, set by the administrator.")]
+    status: Annotated[GPUNodeClassStatus, Field(doc="The observed state, written by the operator.")] = (
+        GPUNodeClassStatus()
+    )

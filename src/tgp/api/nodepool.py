@@ -1,11 +1,12 @@
-"""GPUNodePool: the demand side. Which class, which machines, when they may be disturbed, what they may cost."""
+"""GPUNodePool: the demand side. Which class, which machines, when they may be disrupted, what they may cost."""
 
 from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 
-from tgp.api import rules, values
+from tgp.api import cel, values
+from tgp.api.cel import one_of
 from tgp.api.common import (
     LABELS_MAX,
     REQUIREMENT_KEYS,
@@ -15,10 +16,9 @@ from tgp.api.common import (
     NodeRequirement,
     ObjectMeta,
     Quantities,
-    Taint,
+    TaintSpec,
 )
-from tgp.api.field import Field, Rule, Wire
-from tgp.api.rules import one_of
+from tgp.api.field import ApiStruct, Field, Rule
 
 CONSOLIDATION_ALIASES = {"WhenIdle": "WhenEmpty", "WhenUnderutilized": "WhenEmptyOrUnderutilized"}
 CONSOLIDATION_POLICIES = ("WhenEmpty", "WhenEmptyOrUnderutilized", "Never", *CONSOLIDATION_ALIASES)
@@ -27,20 +27,20 @@ DISRUPTION_REASONS = ("Empty", "Underutilized", "Drifted", "Expired")
 NODE_LABELS = Field(
     doc=(
         "Labels of the Node. Refused: the domains kubernetes.io, k8s.io and node-restriction.kubernetes.io, except "
-        f"node.kubernetes.io, kubelet.kubernetes.io, {', '.join(rules.OPEN_LABELS)}; and tgp.io, which is the "
-        "operator's own."
+        f"node.kubernetes.io, kubelet.kubernetes.io, {', '.join(cel.OPEN_LABELS)}; and tgp.io, which is "
+        "reserved for the operator."
     ),
     max_properties=LABELS_MAX,
-    rules=(rules.QUALIFIED_KEYS, rules.OPEN_DOMAINS, rules.NOT_OURS),
+    rules=(cel.QUALIFIED_KEYS, cel.OPEN_DOMAINS, cel.NOT_OURS),
 )
 
 
 def canonical_policy(policy: str) -> str:
-    """The policy an accepted spelling means: the ancestors' WhenIdle is WhenEmpty."""
+    """The policy an accepted spelling means: the older WhenIdle is WhenEmpty."""
     return CONSOLIDATION_ALIASES.get(policy, policy)
 
 
-class TemplateMetadata(Wire, frozen=True, kw_only=True):
+class TemplateMetadata(ApiStruct, frozen=True, kw_only=True):
     """What each Node of the pool carries."""
 
     labels: Annotated[Labels, NODE_LABELS] = msgspec.field(default_factory=dict)
@@ -49,19 +49,19 @@ class TemplateMetadata(Wire, frozen=True, kw_only=True):
         Field(
             doc="Annotations of the Node. The same domains are refused as for labels.",
             max_properties=LABELS_MAX,
-            rules=(rules.QUALIFIED_KEYS, rules.OPEN_DOMAINS),
+            rules=(cel.QUALIFIED_KEYS, cel.OPEN_DOMAINS),
         ),
     ] = msgspec.field(default_factory=dict)
 
 
 def grace(doc: str) -> Field:
-    return Field(doc=doc, max_length=32, rules=(rules.DURATION_OR_NEVER,))
+    return Field(doc=doc, max_length=32, rules=(cel.DURATION_OR_NEVER,))
 
 
 GRACE_DOC = "How long a drain may wait for PodDisruptionBudgets and do-not-disrupt. Default 1h; Never waits for ever."
 
 
-class TemplateSpec(Wire, frozen=True, kw_only=True):
+class TemplateSpec(ApiStruct, frozen=True, kw_only=True):
     """What machines the pool wants."""
 
     requirements: Annotated[
@@ -75,7 +75,7 @@ class TemplateSpec(Wire, frozen=True, kw_only=True):
         ),
     ] = ()
     taints: Annotated[
-        tuple[Taint, ...],
+        tuple[TaintSpec, ...],
         Field(
             doc="Taints the Node registers with. A pod can drive the pool only if it tolerates all of them.",
             max_items=32,
@@ -83,10 +83,10 @@ class TemplateSpec(Wire, frozen=True, kw_only=True):
         ),
     ] = ()
     startup_taints: Annotated[
-        tuple[Taint, ...],
+        tuple[TaintSpec, ...],
         Field(
             doc=(
-                "Taints the Node registers with and somebody else removes; until then it does not count as "
+                "Taints the Node registers with and another controller removes; until then the Node does not count as "
                 "initialised. "
                 "Pods need not tolerate them."
             ),
@@ -100,7 +100,7 @@ class TemplateSpec(Wire, frozen=True, kw_only=True):
             doc=(
                 "Whether every machine carries tgp.io/ephemeral:NoSchedule besides. Default true, false for machines "
                 "you own. "
-                "If that taint alone stands in a pod's way, the pod is told."
+                "If that taint alone keeps a pod away, the pod gets an Event."
             )
         ),
     ] = None
@@ -113,7 +113,7 @@ def _keys_are_known(self: dict[str, Any], _old: object) -> bool:
     return all(requirement["key"] in REQUIREMENT_KEYS or requirement["key"] in own for requirement in wanted)
 
 
-class NodeTemplate(Wire, frozen=True, kw_only=True):
+class NodeTemplate(ApiStruct, frozen=True, kw_only=True):
     """The Nodes of the pool."""
 
     object_rules = (
@@ -131,8 +131,8 @@ class NodeTemplate(Wire, frozen=True, kw_only=True):
     spec: Annotated[TemplateSpec, Field(doc="What machines are wanted.")] = TemplateSpec()
 
 
-class DisruptionBudget(Wire, frozen=True, kw_only=True):
-    """How many nodes may be disturbed at the same time. Of several budgets that apply, the strictest holds."""
+class DisruptionRule(ApiStruct, frozen=True, kw_only=True):
+    """How many nodes may be disrupted at the same time. Of several budgets that apply, the strictest holds."""
 
     object_rules = (
         Rule(
@@ -170,7 +170,7 @@ class DisruptionBudget(Wire, frozen=True, kw_only=True):
             ),
             min_length=1,
             max_length=128,
-            rules=(rules.CRON,),
+            rules=(cel.CRON,),
         ),
     ] = None
     duration: Annotated[
@@ -178,7 +178,7 @@ class DisruptionBudget(Wire, frozen=True, kw_only=True):
         Field(
             doc="How long it applies from each tick of schedule, such as 8h. Needs schedule.",
             max_length=32,
-            rules=(rules.DURATION, rules.SPAN_ABOVE_ZERO),
+            rules=(cel.DURATION, cel.SPAN_ABOVE_ZERO),
         ),
     ] = None
     time_zone: Annotated[
@@ -186,7 +186,7 @@ class DisruptionBudget(Wire, frozen=True, kw_only=True):
         Field(
             doc="IANA time zone of schedule, such as Europe/Berlin. Default UTC.",
             max_length=64,
-            rules=(rules.TIME_ZONE,),
+            rules=(cel.TIME_ZONE,),
         ),
     ] = None
     reasons: Annotated[
@@ -199,16 +199,16 @@ class DisruptionBudget(Wire, frozen=True, kw_only=True):
     ] = ()
 
 
-class Disruption(Wire, frozen=True, kw_only=True):
-    """When nodes are given back or replaced though nothing is wrong with them."""
+class Disruption(ApiStruct, frozen=True, kw_only=True):
+    """When healthy nodes are terminated or replaced."""
 
     consolidation_policy: Annotated[
         str,
         Field(
             doc=(
-                "WhenEmpty (default): nodes without pods are given back. WhenEmptyOrUnderutilized: pods are also "
+                "WhenEmpty (default): nodes without pods are terminated. WhenEmptyOrUnderutilized: pods are also "
                 "moved together "
-                "where that saves money. Never: neither. The ancestors' WhenIdle and WhenUnderutilized mean the "
+                "where that saves money. Never: neither. The older names WhenIdle and WhenUnderutilized mean the "
                 "first two."
             ),
             enum=CONSOLIDATION_POLICIES,
@@ -218,11 +218,11 @@ class Disruption(Wire, frozen=True, kw_only=True):
         str,
         Field(
             doc=(
-                "How long a node must be idle before it is given back, such as 10m (default) or 0s; Never switches "
+                "How long a node must be idle before it is terminated, such as 10m (default) or 0s; Never switches "
                 "it off."
             ),
             max_length=32,
-            rules=(rules.DURATION_OR_NEVER,),
+            rules=(cel.DURATION_OR_NEVER,),
         ),
     ] = "10m"
     expire_after: Annotated[
@@ -230,54 +230,56 @@ class Disruption(Wire, frozen=True, kw_only=True):
         Field(
             doc="The longest life of a node, such as 720h; then it is replaced. Default Never.",
             max_length=32,
-            rules=(rules.DURATION_OR_NEVER, rules.SPAN_ABOVE_ZERO),
+            rules=(cel.DURATION_OR_NEVER, cel.SPAN_ABOVE_ZERO),
         ),
     ] = "Never"
     budgets: Annotated[
-        tuple[DisruptionBudget, ...],
+        tuple[DisruptionRule, ...],
         Field(
             doc=(
-                "How many nodes may be disturbed at the same time, and when. Default: one budget of 10 % of the "
+                "How many nodes may be disrupted at the same time, and when. Default: one budget of 10 % of the "
                 "nodes, at least 1. "
                 'Example: nodes: 0, schedule: "0 9 * * 1-5", duration: 8h, timeZone: Europe/Berlin leaves working '
-                "hours alone."
+                "hours undisturbed."
             ),
             max_items=16,
             list_type="atomic",
         ),
-    ] = (DisruptionBudget(),)
+    ] = (DisruptionRule(),)
 
 
-class PoolLimits(Wire, frozen=True, kw_only=True):
+class PoolLimits(ApiStruct, frozen=True, kw_only=True):
     """Hard limits of the pool, within those of its class."""
 
     resources: Annotated[
         Quantities,
         Field(
             doc=(
-                "Most resources of all its machines together: nvidia.com/gpu, cpu, memory, nodes. Example: "
+                "Maximum resources of all its machines together: nvidia.com/gpu, cpu, memory, nodes. Example: "
                 '{"nvidia.com/gpu": 8, "nodes": 4}.'
             ),
             max_properties=32,
-            rules=(rules.QUALIFIED_KEYS,),
+            rules=(cel.QUALIFIED_KEYS,),
         ),
     ] = msgspec.field(default_factory=dict)
 
 
-class GPUNodePoolSpec(Wire, frozen=True, kw_only=True):
-    """Machines that come and go with the pods that need them."""
+class GPUNodePoolSpec(ApiStruct, frozen=True, kw_only=True):
+    """Machines that are launched and terminated with the pods that need them."""
 
     node_class_ref: Annotated[
         NodeClassRef,
         Field(
-            doc="The class machines are rented by. While it does not exist the pool is not Ready (NodeClassNotFound)."
+            doc="The class of the machines. While the class does not exist the pool is not Ready (NodeClassNotFound)."
         ),
     ]
-    template: Annotated[NodeTemplate, Field(doc="What the Nodes look like.")] = NodeTemplate()
+    template: Annotated[NodeTemplate, Field(doc="Labels, annotations, taints and requirements of the Nodes.")] = (
+        NodeTemplate()
+    )
     replicas: Annotated[
         int | None,
         Field(
-            doc="A fixed number of machines, whatever the pods say. Default: as many as the pods need.",
+            doc="A fixed number of machines, independent of pods. Default: as many as the pods need.",
             minimum=0,
             maximum=10_000,
         ),
@@ -286,23 +288,22 @@ class GPUNodePoolSpec(Wire, frozen=True, kw_only=True):
         str,
         Field(
             doc=(
-                "Active (default) buys. Observe plans and reports in status.wouldBuy what it would buy, and buys "
-                "nothing."
+                "Active (default) launches machines. Observe plans, reports in status.wouldBuy what it would launch, "
+                "and launches nothing."
             ),
             enum=("Active", "Observe"),
         ),
     ] = "Active"
-    disruption: Annotated[Disruption, Field(doc="When nodes are given back or replaced.")] = Disruption()
+    disruption: Annotated[Disruption, Field(doc="When nodes are terminated or replaced.")] = Disruption()
     limits: Annotated[PoolLimits | None, Field(doc="Hard limits of the pool.")] = None
     max_hourly_price: Annotated[
         str | None,
         Field(
             doc=(
-                'No single machine dearer than this many dollars per hour, such as "2.0". For machines you own their '
-                "own price counts."
+                'Maximum dollars per hour of one machine, such as "2.0". For machines you own their own price counts.'
             ),
             max_length=16,
-            rules=(rules.PRICE,),
+            rules=(cel.PRICE,),
         ),
     ] = None
     weight: Annotated[
@@ -318,8 +319,8 @@ class GPUNodePoolSpec(Wire, frozen=True, kw_only=True):
     ] = 0
 
 
-class PlannedMachine(Wire, frozen=True, kw_only=True):
-    """A machine that observe mode would have bought."""
+class PlannedMachine(ApiStruct, frozen=True, kw_only=True):
+    """A machine that observe mode would have launched."""
 
     provider: Annotated[str, Field(doc="Where.", max_length=63)]
     instance_type: Annotated[str, Field(doc="The provider's name for it.", max_length=253)]
@@ -327,25 +328,25 @@ class PlannedMachine(Wire, frozen=True, kw_only=True):
     gpu_type: Annotated[str | None, Field(doc="The GPU model.", max_length=63)] = None
     gpu_count: Annotated[int, Field(doc="GPUs in the machine.", minimum=0)] = 0
     hourly_price: Annotated[str | None, Field(doc="Dollars per hour.", max_length=24)] = None
-    count: Annotated[int, Field(doc="How many of it.", minimum=0)] = 1
+    count: Annotated[int, Field(doc="How many machines.", minimum=0)] = 1
 
 
-class LastPlan(Wire, frozen=True, kw_only=True):
-    """The last answer to the question what to buy."""
+class LastPlan(ApiStruct, frozen=True, kw_only=True):
+    """The result of the last planning run."""
 
-    at: Annotated[datetime | None, Field(doc="When it was made.", format="date-time")] = None
+    at: Annotated[datetime | None, Field(doc="When the plan was made.", format="date-time")] = None
     gap: Annotated[
         str | None, Field(doc="How far from the best possible plan at most, such as 0.8%.", max_length=16)
     ] = None
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
-    unserved: Annotated[int, Field(doc="Pods for which nothing was found.", minimum=0)] = 0
+    unserved: Annotated[int, Field(doc="Pods for which no offer was found.", minimum=0)] = 0
 
 
-class GPUNodePoolStatus(Wire, frozen=True, kw_only=True):
-    """What is seen of the pool."""
+class GPUNodePoolStatus(ApiStruct, frozen=True, kw_only=True):
+    """What the operator observed of the pool."""
 
     conditions: Conditions = ()
-    node_count: Annotated[int, Field(doc="Machines that live now.", minimum=0)] = 0
+    node_count: Annotated[int, Field(doc="Machines running or starting now.", minimum=0)] = 0
     resources: Annotated[
         dict[str, Annotated[int | str, Field(max_length=32)]],
         Field(doc="What they provide together.", max_properties=64),
@@ -353,20 +354,22 @@ class GPUNodePoolStatus(Wire, frozen=True, kw_only=True):
     hourly_cost: Annotated[str | None, Field(doc="Dollars per hour for all of them.", max_length=24)] = None
     would_buy: Annotated[
         tuple[PlannedMachine, ...],
-        Field(doc="In observe mode: what would be bought now.", max_items=64, list_type="atomic"),
+        Field(doc="In observe mode: what would be launched now.", max_items=64, list_type="atomic"),
     ] = ()
     last_plan: Annotated[LastPlan | None, Field(doc="The last plan in which the pool took part.")] = None
 
 
-class GPUNodePool(Wire, frozen=True, kw_only=True):
-    """Machines of one class that come when pods need them and go when nobody does.
+class GPUNodePool(ApiStruct, frozen=True, kw_only=True):
+    """Machines of one class, launched when pods need them and terminated when no pod does.
 
-    Pods in any namespace the class allows can drive a pool. Deleting a pool gives its machines back first.
+    Pods in any namespace the class allows can drive a pool. Deleting a pool terminates its machines first.
     """
 
-    object_rules = (rules.NAME_FITS,)
+    object_rules = (cel.NAME_FITS,)
     api_version: str = "tgp.io/v1"
     kind: str = "GPUNodePool"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[GPUNodePoolSpec, Field(doc="What is wanted.")]
-    status: Annotated[GPUNodePoolStatus, Field(doc="What the operator sees.")] = GPUNodePoolStatus()
+    spec: Annotated[GPUNodePoolSpec, Field(doc="The desired state.")]
+    status: Annotated[GPUNodePoolStatus, Field(doc="The observed state, written by the operator.")] = (
+        GPUNodePoolStatus()
+    )

@@ -1,4 +1,4 @@
-"""The reference of our kinds for readers: every field with its type, default and manual. Made from the types.
+"""The reference of our kinds for readers: every field with its type, default and doc. Made from the types.
 
 `python -m tgp.api.reference FILE` writes it; `leaves` is also what the table of tests per field is checked against.
 """
@@ -15,7 +15,7 @@ from tgp.api.schema import object_schema
 
 HEAD = """# The kinds, field by field
 
-Made from the types by `python -m tgp.api.reference docs/fields.md`; do not edit. The same words are in
+Made from the types by `python -m tgp.api.reference docs/fields.md`; do not edit. The same texts are in
 `kubectl explain`, for example `kubectl explain gpunodepool.spec.disruption.budgets`.
 
 Prices are decimal strings in US dollars per hour, durations are Go's (`10m`, `1h30m`), quantities are Kubernetes's.
@@ -23,7 +23,7 @@ Prices are decimal strings in US dollars per hour, durations are Go's (`10m`, `1
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FieldEntry:
     """One field as the reference shows it."""
 
     path: str  # spec.providers[].name
@@ -36,7 +36,7 @@ class Entry:
     inside: str  # the schema of what is below it; empty: a leaf
 
 
-def entries(kind: Kind) -> Iterator[Entry]:
+def entries(kind: Kind) -> Iterator[FieldEntry]:
     """Every field of spec and status, parents before children."""
     schema = object_schema(kind.type)
     for part in ("spec", "status"):
@@ -49,19 +49,19 @@ def leaves(kind: Kind) -> list[str]:
 
 
 def markdown() -> str:
-    """Objects that several fields share are told once: the others name the first."""
-    parts, told = [HEAD], dict[str, str]()
+    """Objects that several fields share are described once: the others refer to the first."""
+    parts, described = [HEAD], dict[str, str]()
     for kind in KINDS:
-        parts.append(_chapter(kind, told))
+        parts.append(_chapter(kind, described))
     return "\n".join(parts)
 
 
-def _below(schema: Mapping[str, Any], path: str) -> Iterator[Entry]:
+def _below(schema: Mapping[str, Any], path: str) -> Iterator[FieldEntry]:
     for name, inner in schema.get("properties", {}).items():
         where = f"{path}.{name}"
         deeper, suffix = _item(inner)
         has_children = "properties" in deeper
-        yield Entry(
+        yield FieldEntry(
             where,
             _type(inner),
             json.dumps(inner["default"], ensure_ascii=False) if "default" in inner else "",
@@ -96,8 +96,8 @@ def _type(schema: Mapping[str, Any]) -> str:
     return "time" if schema.get("format") == "date-time" else str(schema.get("type", ""))
 
 
-def _chapter(kind: Kind, told: dict[str, str]) -> str:
-    """`told`: where the objects of earlier fields are told, by what is inside them."""
+def _chapter(kind: Kind, described: dict[str, str]) -> str:
+    """`described`: where the objects of earlier fields are described, keyed by what is inside them."""
     where = kind.resource
     scope = "namespaced" if where.namespaced else "cluster-scoped"
     short = f", short name{'s' if len(kind.short_names) > 1 else ''} {', '.join(kind.short_names)}"
@@ -108,11 +108,11 @@ def _chapter(kind: Kind, told: dict[str, str]) -> str:
         "| field | type | default | meaning |",
         "|---|---|---|---|",
     ]
-    shared: tuple[str, ...] = ()  # whatever is below these is told elsewhere
+    shared: tuple[str, ...] = ()  # fields below these are described elsewhere
     for entry in entries(kind):
         if entry.path.startswith(shared):
             continue
-        doc, first = _cell(entry.doc), told.setdefault(entry.inside, f"`{entry.path}` of {where.kind}")
+        doc, first = _cell(entry.doc), described.setdefault(entry.inside, f"`{entry.path}` of {where.kind}")
         if entry.inside and first != f"`{entry.path}` of {where.kind}":
             doc += f" Its fields are those of {first.removesuffix(f' of {where.kind}')}."
             shared += tuple(f"{entry.path}{mark}." for mark in ("", "[]", "{}"))

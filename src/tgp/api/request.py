@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from tgp.api import rules, values
-from tgp.api.common import PROVIDER_NAMES, Conditions, Labels, NodeClassRef, ObjectMeta, Taint
-from tgp.api.field import Field, Rule, Wire
+from tgp.api import cel, values
+from tgp.api.cel import REQUIRED
+from tgp.api.common import PROVIDER_NAMES, Conditions, Labels, NodeClassRef, ObjectMeta, TaintSpec
+from tgp.api.field import ApiStruct, Field, Rule
 from tgp.api.nodepool import GRACE_DOC, NODE_LABELS, grace
-from tgp.api.rules import REQUIRED
 from tgp.api.talos import (
     EARLY_DROPPED,
     HOST_PORT,
@@ -23,15 +23,17 @@ from tgp.api.talos import (
 )
 
 PHASES = ("Pending", "Provisioning", "Booting", "Joining", "Ready", "Terminating", "Finished", "Failed")
-ATTEMPTS_KEPT = 32  # five failed launches end a request, sixteen losses, too; those that cost nothing are dropped first
+ATTEMPTS_KEPT = (
+    32  # five failed launches fail a request, and so do sixteen losses; attempts without cost are dropped first
+)
 
-_REGION = rules.reads(r"^[!-~]+$", "must be printable characters without blanks")
-_REGION_OR_EMPTY = rules.reads_or_empty(r"^[!-~]+$", "must be printable characters without blanks")
-_CLASS_DECIDES = "Accepted because early manifests have it. The class decides: say the same, or nothing."
-_LIFE = (rules.DURATION_OR_NEVER, rules.SPAN_ABOVE_ZERO)
+_REGION = cel.reads(r"^[!-~]+$", "must be printable characters without spaces")
+_REGION_OR_EMPTY = cel.reads_or_empty(r"^[!-~]+$", "must be printable characters without spaces")
+_CLASS_DECIDES = "Accepted because early manifests have it. The class decides: repeat its value, or omit the field."
+_LIFE = (cel.DURATION_OR_NEVER, cel.SPAN_ABOVE_ZERO)
 
 
-class RequestTailscale(Wire, frozen=True, kw_only=True):
+class RequestTailscale(ApiStruct, frozen=True, kw_only=True):
     """The tenant's part of the mesh settings."""
 
     hostname: Annotated[
@@ -58,7 +60,7 @@ class RequestTailscale(Wire, frozen=True, kw_only=True):
     ] = ()
 
 
-class RequestWireGuard(Wire, frozen=True, kw_only=True):
+class RequestWireGuard(ApiStruct, frozen=True, kw_only=True):
     """Deprecated: the inline tunnel of early manifests. Values only: a tenant's object reaches no Secret."""
 
     object_rules = (PRIVATE_KEY,)
@@ -80,12 +82,12 @@ class RequestWireGuard(Wire, frozen=True, kw_only=True):
         Field(doc="Networks reached through the tunnel, in CIDR form.", max_items=32, list_type="set"),
     ] = ()
     address: Annotated[
-        str | None, Field(doc="The node's own address in the tunnel, in CIDR form.", max_length=49, rules=(rules.CIDR,))
+        str | None, Field(doc="The node's own address in the tunnel, in CIDR form.", max_length=49, rules=(cel.CIDR,))
     ] = None
 
 
-class RequestTalos(Wire, frozen=True, kw_only=True):
-    """What a tenant may say about the operating system. No templates, no Secrets: those are the class's."""
+class RequestTalos(ApiStruct, frozen=True, kw_only=True):
+    """What a tenant may set of the operating system. No templates, no Secrets: those are the class's."""
 
     image: Annotated[
         str | None,
@@ -93,7 +95,7 @@ class RequestTalos(Wire, frozen=True, kw_only=True):
             doc="The Talos version, bare (v1.10.5) or as an image. Default: the class's.",
             min_length=1,
             max_length=320,
-            rules=(rules.reads(values.TALOS_IMAGE, values.WORDS_TALOS),),
+            rules=(cel.reads(values.TALOS_IMAGE, values.MESSAGE_TALOS),),
         ),
     ] = None
     tailscale_config: Annotated[
@@ -105,7 +107,7 @@ class RequestTalos(Wire, frozen=True, kw_only=True):
     ] = None
 
 
-class PinnedOffer(Wire, frozen=True, kw_only=True):
+class PinnedOffer(ApiStruct, frozen=True, kw_only=True):
     """One offer and no other."""
 
     provider: Annotated[str, Field(doc="The provider.", enum=PROVIDER_NAMES)]
@@ -136,26 +138,26 @@ IMMUTABLE = (
 
 
 def _stays(name: str) -> Rule:
-    message = f"{name} cannot be changed once written: delete the request and write another"
-    return rules.unchanged(name, message, sets=name in {"regions", "talosConfig"})
+    message = f"{name} is immutable: delete the request and create another"
+    return cel.unchanged(name, message, sets=name in {"regions", "talosConfig"})
 
 
 def _provider_agrees(self: dict[str, Any], _old: object) -> bool:
     return "offer" not in self or not self.get("provider") or self["provider"] == self["offer"]["provider"]
 
 
-class GPURequestSpec(Wire, frozen=True, kw_only=True):
-    """What to rent and for how long. Only maxLifetime (ttl), idleTimeout and labels can be changed later."""
+class GPURequestSpec(ApiStruct, frozen=True, kw_only=True):
+    """Which machine to launch and for how long. Only maxLifetime (ttl), idleTimeout and labels can be changed later."""
 
     object_rules = (
         Rule(
             "has(self.gpuType) || has(self.offer)",
-            "say which GPU to rent, such as RTX4090",
+            "set gpuType to the GPU model, such as RTX4090",
             lambda self, _: "gpuType" in self or "offer" in self,
             field=".gpuType",
             reason=REQUIRED,
         ),
-        rules.not_both("maxLifetime", "ttl", "ttl is the old name of maxLifetime: set one of them"),
+        cel.not_both("maxLifetime", "ttl", "ttl is the old name of maxLifetime: set one of them"),
         Rule(
             "!has(self.offer) || !has(self.provider) || self.provider == '' || self.provider == self.offer.provider",
             "offer names another provider",
@@ -168,7 +170,7 @@ class GPURequestSpec(Wire, frozen=True, kw_only=True):
         NodeClassRef | None,
         Field(
             doc=(
-                'The class to rent by. Default: the class annotated tgp.io/is-default-class: "true", or the only '
+                'The class of the machine. Default: the class annotated tgp.io/is-default-class: "true", or the only '
                 "one, or an "
                 "implicit class made of the keys found in the operator's Secret. Pinned in status when money is "
                 "reserved."
@@ -176,7 +178,8 @@ class GPURequestSpec(Wire, frozen=True, kw_only=True):
         ),
     ] = None
     provider: Annotated[
-        str | None, Field(doc='Rent from this provider only. Absent or "": from the best.', enum=("", *PROVIDER_NAMES))
+        str | None,
+        Field(doc='Launch at this provider only. Absent or "": at the best one.', enum=("", *PROVIDER_NAMES)),
     ] = None
     gpu_type: Annotated[
         str | None,
@@ -188,29 +191,34 @@ class GPURequestSpec(Wire, frozen=True, kw_only=True):
             ),
             min_length=1,
             max_length=63,
-            rules=(rules.GPU_NAME,),
+            rules=(cel.GPU_NAME,),
         ),
     ] = None
     gpu_count: Annotated[int, Field(doc="GPUs in the machine. Default 1.", minimum=1, maximum=1024)] = 1
     region: Annotated[
         str | None,
         Field(
-            doc="A region the machine may stand in; together with regions.",
+            doc="A region the machine may run in; together with regions.",
             max_length=63,
             rules=(_REGION_OR_EMPTY,),
         ),
     ] = None
     regions: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=63, rules=(_REGION,))], ...],
-        Field(doc="Regions the machine may stand in. Default: any the class allows.", max_items=64, list_type="set"),
+        Field(doc="Regions the machine may run in. Default: any the class allows.", max_items=64, list_type="set"),
     ] = ()
     spot: Annotated[
         bool,
-        Field(doc="Default false. True: a machine the provider may take back at any time, where the class allows it."),
+        Field(
+            doc=(
+                "Default false. True: a spot machine, which the provider may interrupt at any time, where the class "
+                "allows it."
+            )
+        ),
     ] = False
     max_hourly_price: Annotated[
         str | None,
-        Field(doc='At most this many dollars per hour, such as "1.50".', max_length=16, rules=(rules.PRICE,)),
+        Field(doc='Maximum dollars per hour, such as "1.50".', max_length=16, rules=(cel.PRICE,)),
     ] = None
     exclusive: Annotated[
         bool,
@@ -225,8 +233,8 @@ class GPURequestSpec(Wire, frozen=True, kw_only=True):
         str | None,
         Field(
             doc=(
-                "Give back after this long. Default 24h; Never switches it off, with a warning. An Event warns at 80 "
-                "% of it."
+                "Terminate the machine after this long. Default 24h; Never switches it off, with a warning. An Event "
+                "warns at 80 % of it."
             ),
             max_length=32,
             rules=_LIFE,
@@ -239,9 +247,8 @@ class GPURequestSpec(Wire, frozen=True, kw_only=True):
         str,
         Field(
             doc=(
-                "Give back when no running pod on the node has requested a GPU for this long. Default 30m; Never "
-                "switches it off, "
-                "with a warning. Missing evidence counts as busy."
+                "Terminate the machine when no running pod on the node has requested a GPU for this long. Default "
+                "30m; Never switches it off, with a warning. Missing evidence counts as busy."
             ),
             max_length=32,
             rules=_LIFE,
@@ -251,74 +258,76 @@ class GPURequestSpec(Wire, frozen=True, kw_only=True):
         str,
         Field(
             doc=(
-                "Never (default): a lost machine ends the request as Failed, reason Lost. OnLoss: another attempt "
-                "within the same life and limits."
+                "Never (default): when the machine is lost, the request becomes Failed, reason Lost. OnLoss: another "
+                "attempt within the same maxLifetime and limits."
             ),
             enum=("Never", "OnLoss"),
         ),
     ] = "Never"
     termination_grace_period: Annotated[str, grace(GRACE_DOC)] = "1h"
-    talos_config: Annotated[RequestTalos | None, Field(doc="What a tenant may say about the operating system.")] = None
+    talos_config: Annotated[RequestTalos | None, Field(doc="What a tenant may set of the operating system.")] = None
     labels: Annotated[Labels, NODE_LABELS] = msgspec.field(default_factory=dict)
     taints: Annotated[
-        tuple[Taint, ...], Field(doc="Taints of this one machine's Node.", max_items=32, list_type="atomic")
+        tuple[TaintSpec, ...], Field(doc="Taints of this one machine's Node.", max_items=32, list_type="atomic")
     ] = ()
     offer: Annotated[
-        PinnedOffer | None, Field(doc="Rent exactly this: provider, instance type and region. Pools write it.")
+        PinnedOffer | None, Field(doc="Launch exactly this: provider, instance type and region. Pools write it.")
     ] = None
 
 
-class ChosenOffer(Wire, frozen=True, kw_only=True):
+class ChosenOffer(ApiStruct, frozen=True, kw_only=True):
     """The offer an attempt is about."""
 
     provider: Annotated[str, Field(doc="The provider.", max_length=63)]
     instance_type: Annotated[str, Field(doc="The provider's name for the machine.", max_length=253)]
     sku: Annotated[
-        str | None, Field(doc="What is ordered, in the provider's words, where it is not the type.", max_length=253)
+        str | None, Field(doc="The provider's product id, where it is not the instance type.", max_length=253)
     ] = None
     region: Annotated[str | None, Field(doc="The region.", max_length=63)] = None
     gpu_type: Annotated[str | None, Field(doc="The GPU model.", max_length=63)] = None
     gpu_count: Annotated[int | None, Field(doc="GPUs in the machine.", minimum=0)] = None
     gpu_memory_gib: Annotated[int | None, Field(doc="Memory of one GPU in GiB.", minimum=0)] = None
-    vcpus: Annotated[int | None, Field(doc="Virtual CPUs; absent: not told.", minimum=0)] = None
-    memory_gib: Annotated[int | None, Field(doc="Memory in GiB; absent: not told.", minimum=0)] = None
-    place: Annotated[str | None, Field(doc="Where, in the provider's words.", max_length=253)] = None
-    host: Annotated[str | None, Field(doc="Of marketplaces: the machine itself.", max_length=253)] = None
-    boot_mode: Annotated[str | None, Field(doc="How it becomes a node: native, takeover or power.", max_length=16)] = (
-        None
-    )
+    vcpus: Annotated[int | None, Field(doc="Virtual CPUs; absent: unknown.", minimum=0)] = None
+    memory_gib: Annotated[int | None, Field(doc="Memory in GiB; absent: unknown.", minimum=0)] = None
+    place: Annotated[str | None, Field(doc="The provider's name for the location.", max_length=253)] = None
+    host: Annotated[str | None, Field(doc="Of marketplaces: the id of the host.", max_length=253)] = None
+    boot_mode: Annotated[
+        str | None, Field(doc="How the machine becomes a node: native, takeover or power.", max_length=16)
+    ] = None
     untrusted: Annotated[
-        bool, Field(doc="Does somebody else than the provider own the host? Whoever does can read what runs there.")
+        bool, Field(doc="Whether a third party owns the host. The owner of a host can read what runs there.")
     ] = False
-    spot: Annotated[bool, Field(doc="May the provider take it back?")] = False
+    spot: Annotated[bool, Field(doc="Whether the provider may interrupt the machine.")] = False
     hourly_price: Annotated[
         str | None,
         Field(doc="Dollars per hour when it was ordered, of spot machines the bid; limits count it.", max_length=24),
     ] = None
 
 
-class Attempt(Wire, frozen=True, kw_only=True):
-    """One attempt to rent a machine. It is written before the provider is asked."""
+class Attempt(ApiStruct, frozen=True, kw_only=True):
+    """One attempt to launch a machine. The attempt is written before the provider is called."""
 
     number: Annotated[int, Field(doc="1 for the first.", minimum=1)]
-    token: Annotated[str, Field(doc="The mark the machine carries at the provider.", max_length=63)]
+    token: Annotated[str, Field(doc="The token that marks the machine at the provider.", max_length=63)]
     offer: Annotated[ChosenOffer | None, Field(doc="What was ordered.")] = None
     account: Annotated[
         str | None,
         Field(
             doc=(
-                "The account it was ordered in, by its id in ConfigMap tgp-accounts of the operator's namespace. No "
-                "provider is asked for an id that is not there."
+                "The account of the order, by its id in ConfigMap tgp-accounts of the operator's namespace. No "
+                "provider is called for an id that is not there."
             ),
             max_length=63,
         ),
     ] = None
     epoch: Annotated[str | None, Field(doc="Which leader reserved it.", max_length=128)] = None
-    reserved_at: Annotated[datetime | None, Field(doc="When it was written down.", format="date-time")] = None
-    launched_at: Annotated[datetime | None, Field(doc="When the provider confirmed it.", format="date-time")] = None
+    reserved_at: Annotated[datetime | None, Field(doc="When the attempt was written.", format="date-time")] = None
+    launched_at: Annotated[
+        datetime | None, Field(doc="When the provider confirmed the launch.", format="date-time")
+    ] = None
     progress_at: Annotated[
         datetime | None,
-        Field(doc="When its start was last seen to get on; deadlines move with it.", format="date-time"),
+        Field(doc="When the start last made progress; deadlines move with it.", format="date-time"),
     ] = None
     termination_accepted_at: Annotated[
         datetime | None,
@@ -327,13 +336,14 @@ class Attempt(Wire, frozen=True, kw_only=True):
             format="date-time",
         ),
     ] = None
-    ended_at: Annotated[datetime | None, Field(doc="When it was over.", format="date-time")] = None
+    ended_at: Annotated[datetime | None, Field(doc="When the attempt ended.", format="date-time")] = None
     counts_until: Annotated[
         datetime | None,
         Field(
             doc=(
-                "Until when its machine counts against the class's limits although it is over: the provider no longer "
-                "listed it, and never accepted or announced its end, so it may run on and cost."
+                "Until when the machine still counts against the class's limits although the attempt ended: the "
+                "provider no longer listed the machine, and never accepted or reported its termination, so it may "
+                "still run and be billed."
             ),
             format="date-time",
         ),
@@ -346,38 +356,42 @@ class Attempt(Wire, frozen=True, kw_only=True):
             max_length=24,
         ),
     ] = None
-    spent: Annotated[str | None, Field(doc="Dollars it cost, once it is over.", max_length=24)] = None
+    spent: Annotated[str | None, Field(doc="Dollars the attempt cost, once it has ended.", max_length=24)] = None
     instance_id: Annotated[str | None, Field(doc="The provider's id of the machine.", max_length=253)] = None
     outcome: Annotated[
         str | None,
         Field(
             doc=(
-                "How it went: Launched while the machine is ours; then Returned, Lost or Failed (it was no use). "
-                "Without a machine: SoldOut, Refused, KeyRefused, Exhausted, Busy, Withdrawn (never ordered) or "
-                "Absent (shown not to exist). No outcome: not known yet."
+                "The outcome: Launched while the machine is ours; then Returned, Lost or Failed (the machine was "
+                "unusable). Without a machine: SoldOut, Refused, KeyRefused, QuotaOrBalanceExhausted, Busy, "
+                "NotOrdered (never ordered) or NotCreated (shown not to exist). No outcome: not known yet."
             ),
             max_length=63,
         ),
     ] = None
-    message: Annotated[str | None, Field(doc="What the provider said.", max_length=1024)] = None
+    message: Annotated[str | None, Field(doc="The provider's message.", max_length=1024)] = None
 
 
-class GPURequestStatus(Wire, frozen=True, kw_only=True):
-    """What became of the request."""
+class GPURequestStatus(ApiStruct, frozen=True, kw_only=True):
+    """The observed state of the request."""
 
     phase: Annotated[
         str | None,
-        Field(doc="A summary for people: " + ", ".join(PHASES) + ". The conditions carry the truth.", enum=PHASES),
+        Field(doc="A summary for people: " + ", ".join(PHASES) + ". The conditions are authoritative.", enum=PHASES),
     ] = None
     conditions: Conditions = ()
-    message: Annotated[str | None, Field(doc="Why it is where it is, in a sentence.", max_length=4096)] = None
-    node_class: Annotated[str | None, Field(doc="The class it was reserved by.", max_length=63)] = None
+    message: Annotated[str | None, Field(doc="Why the request is in this phase, in a sentence.", max_length=4096)] = (
+        None
+    )
+    node_class: Annotated[str | None, Field(doc="The class that the request was reserved with.", max_length=63)] = None
     attempts: Annotated[
         tuple[Attempt, ...],
-        Field(doc="Attempts to rent, the last ones.", max_items=ATTEMPTS_KEPT, list_type="map", list_key="number"),
+        Field(
+            doc="The last attempts to launch a machine.", max_items=ATTEMPTS_KEPT, list_type="map", list_key="number"
+        ),
     ] = ()
-    selected_provider: Annotated[str | None, Field(doc="Where the machine is.", max_length=63)] = None
-    offer: Annotated[ChosenOffer | None, Field(doc="What was chosen.")] = None
+    selected_provider: Annotated[str | None, Field(doc="The provider of the machine.", max_length=63)] = None
+    offer: Annotated[ChosenOffer | None, Field(doc="The offer that was chosen.")] = None
     instance_id: Annotated[str | None, Field(doc="The provider's id of the machine.", max_length=253)] = None
     hourly_price: Annotated[str | None, Field(doc="Dollars per hour.", max_length=24)] = None
     spent: Annotated[
@@ -386,13 +400,15 @@ class GPURequestStatus(Wire, frozen=True, kw_only=True):
     ] = None
     spent_as_of: Annotated[
         datetime | None,
-        Field(doc="When `spent` was counted; a machine that runs has cost more since.", format="date-time"),
+        Field(doc="When `spent` was computed; a running machine has cost more since.", format="date-time"),
     ] = None
     public_ip: Annotated[str | None, Field(doc="The machine's public address.", max_length=63)] = None
-    private_ip: Annotated[str | None, Field(doc="Its address in the provider's network.", max_length=63)] = None
-    mesh_hostname: Annotated[str | None, Field(doc="Its name in the mesh.", max_length=253)] = None
-    mesh_address: Annotated[str | None, Field(doc="Its address in the mesh.", max_length=63)] = None
-    node_name: Annotated[str | None, Field(doc="The Node it became.", max_length=253)] = None
+    private_ip: Annotated[str | None, Field(doc="The machine's address in the provider's network.", max_length=63)] = (
+        None
+    )
+    mesh_hostname: Annotated[str | None, Field(doc="The machine's name in the mesh.", max_length=253)] = None
+    mesh_address: Annotated[str | None, Field(doc="The machine's address in the mesh.", max_length=63)] = None
+    node_name: Annotated[str | None, Field(doc="The machine's Node.", max_length=253)] = None
     provisioned_at: Annotated[
         datetime | None, Field(doc="When the provider confirmed the machine.", format="date-time")
     ] = None
@@ -403,22 +419,22 @@ class GPURequestStatus(Wire, frozen=True, kw_only=True):
     termination_scheduled_at: Annotated[
         datetime | None,
         Field(
-            doc="When it will be given back as things stand: at the end of its life, or of its idle time where that "
-            "comes first. Idle time counts from when it is ready, and only while no pod uses a GPU there.",
+            doc="When the machine will be terminated as things stand: at maxLifetime, or at idleTimeout where that "
+            "comes first. Idle time counts from when the Node is ready, and only while no pod uses a GPU there.",
             format="date-time",
         ),
     ] = None
 
 
-class GPURequest(Wire, frozen=True, kw_only=True):
-    """One GPU machine: rented, joined, and given back when idle, old or lost.
+class GPURequest(ApiStruct, frozen=True, kw_only=True):
+    """One GPU machine: launched, joined, and terminated when idle, expired or lost.
 
-    Deleting the object gives the machine back. A request that has ended stays with its reason and its cost.
+    Deleting the object terminates the machine. A request that has ended stays with its reason and its cost.
     """
 
-    object_rules = (rules.NAME_FITS,)
+    object_rules = (cel.NAME_FITS,)
     api_version: str = "tgp.io/v1"
     kind: str = "GPURequest"
     metadata: ObjectMeta = ObjectMeta()
-    spec: Annotated[GPURequestSpec, Field(doc="What is wanted.")]
-    status: Annotated[GPURequestStatus, Field(doc="What became of it.")] = GPURequestStatus()
+    spec: Annotated[GPURequestSpec, Field(doc="The desired state.")]
+    status: Annotated[GPURequestStatus, Field(doc="The observed state, written by the operator.")] = GPURequestStatus()

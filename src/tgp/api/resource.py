@@ -54,4 +54,4 @@ GPU_NODE_CLASS = Resource("tgp.io", "v1", "gpunodeclasses", "GPUNodeClass", name
 GPU_NODE_POOL = Resource("tgp.io", "v1", "gpunodepools", "GPUNodePool", namespaced=True)
 GPU_REQUEST = Resource("tgp.io", "v1", "gpurequests", "GPURequest", namespaced=True)
 GPU_WORKLOAD_BUDGET = Resource("tgp.io", "v1", "gpuworkloadbudgets", "GPUWorkloadBudget", namespaced=True)
-ANCESTOR_BUDGET = Resource("budget.zxuhan.dev", "v1alpha1", "gpuworkloadbudgets", "GPUWorkloadBudget", namespaced=True)
+LEGACY_BUDGET = Resource("budget.zxuhan.dev", "v1alpha1", "gpuworkloadbudgets", "GPUWorkloadBudget", namespaced=True)

@@ -9,20 +9,20 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from tgp.api.field import Field, Rule, Wire
+from tgp.api.field import ApiStruct, Field, Rule
 
 PLAIN = Field()
 _SCALARS: dict[Any, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
-def object_schema(type_: type[Wire]) -> dict[str, Any]:
-    """The schema of a kind as it stands in its CRD: metadata is the API server's business."""
+def object_schema(type_: type[ApiStruct]) -> dict[str, Any]:
+    """The schema of a kind as it stands in its CRD: the API server handles metadata."""
     schema = _of_struct(type_, PLAIN)
     schema["properties"] |= {
         "apiVersion": {"type": "string", "description": "The version of this kind, such as tgp.io/v1."},
         "kind": {"type": "string", "description": "The kind of this object."},
         "metadata": {"type": "object"},
-        # Status is ours to write: what is not there was not seen.
+        # Only the operator writes status: what is absent was not observed.
         "status": _without_defaults(schema["properties"]["status"]),
     }
     return schema
@@ -36,7 +36,7 @@ def _without_defaults(schema: Any) -> Any:
     return {key: _without_defaults(part) for key, part in schema.items() if key != "default"}
 
 
-def rules_of(type_: type[Wire]) -> Iterator[Rule]:
+def rules_of(type_: type[ApiStruct]) -> Iterator[Rule]:
     """Every rule of a type, its fields' and theirs; the same rule may come more than once."""
     yield from type_.object_rules
     for hint, _ in members(type_).values():
@@ -44,14 +44,14 @@ def rules_of(type_: type[Wire]) -> Iterator[Rule]:
 
 
 @cache
-def members(type_: type[Wire]) -> dict[str, tuple[Any, msgspec.structs.FieldInfo]]:
+def members(type_: type[ApiStruct]) -> dict[str, tuple[Any, msgspec.structs.FieldInfo]]:
     """Each member's described type and its msgspec record, by its name in JSON. Do not change it: it is shared."""
     hints = typing.get_type_hints(type_, include_extras=True)
     return {info.encode_name: (hints[info.name], info) for info in msgspec.structs.fields(type_)}
 
 
 @cache
-def said_of(type_: type[Wire]) -> tuple[tuple[str, str, Field], ...]:
+def said_of(type_: type[ApiStruct]) -> tuple[tuple[str, str, Field], ...]:
     """Each member's name in JSON, its name in Python, and what was said about it."""
     return tuple((name, info.name, described(hint)[1]) for name, (hint, info) in members(type_).items())
 
@@ -82,8 +82,8 @@ def default_of(info: msgspec.structs.FieldInfo) -> Any:
 
 
 def _item_written(item: Any) -> Any:
-    """Items are written out: [{nodes: 10%}] tells more than [{}]."""
-    if not isinstance(item, Wire):
+    """Items are written out: [{nodes: 10%}] says more than [{}]."""
+    if not isinstance(item, ApiStruct):
         return item
     written = {name: default_of(info) for name, (_, info) in members(type(item)).items()}
     return {name: value for name, value in written.items() if value is not None}
@@ -95,7 +95,7 @@ def _of(hint: Any) -> dict[str, Any]:
         schema = _of_list(get_args(type_)[0], field)
     elif get_origin(type_) is dict:
         schema = {"type": "object", "additionalProperties": _of(get_args(type_)[1])}
-    elif isinstance(type_, type) and issubclass(type_, Wire):
+    elif isinstance(type_, type) and issubclass(type_, ApiStruct):
         schema = _of_struct(type_, field)
     elif type_ is datetime:
         schema = {"type": "string", "format": "date-time"}
@@ -119,7 +119,7 @@ def _of_list(item: Any, field: Field) -> dict[str, Any]:
     return schema
 
 
-def _of_struct(type_: type[Wire], field: Field) -> dict[str, Any]:
+def _of_struct(type_: type[ApiStruct], field: Field) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     required: list[str] = []
     for name, (hint, info) in members(type_).items():
@@ -171,7 +171,7 @@ def _written(rule: Rule) -> dict[str, str]:
 def _rules_in(hint: Any) -> Iterator[Rule]:
     type_, field = described(hint)
     yield from field.rules
-    if isinstance(type_, type) and issubclass(type_, Wire):
+    if isinstance(type_, type) and issubclass(type_, ApiStruct):
         yield from rules_of(type_)
     for inner in get_args(type_):
         if inner not in (str, int, float, ...):

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Schema: TypeAlias = Mapping[str, Any]
-MOST_KNOWN = 20_000  # schemas; a few dozen CRDs. Beyond that all are forgotten and worked out anew
+MOST_KNOWN = 20_000  # schemas; a few dozen CRDs. Beyond that the cache is emptied
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class SchemaTraits:
     """Of a schema and everything inside it."""
 
     schema: Schema  # held, so that its id stays its own
@@ -18,10 +18,10 @@ class Traits:
     unique_lists: bool  # of type set or map
 
 
-_KNOWN: dict[int, Traits] = {}
+_KNOWN: dict[int, SchemaTraits] = {}
 
 
-def traits_of(schema: Schema) -> Traits:
+def traits_of(schema: Schema) -> SchemaTraits:
     found = _KNOWN.get(id(schema))
     if found is None:
         if len(_KNOWN) > MOST_KNOWN:
@@ -30,9 +30,9 @@ def traits_of(schema: Schema) -> Traits:
     return found
 
 
-def _worked_out(schema: Schema) -> Traits:
+def _worked_out(schema: Schema) -> SchemaTraits:
     inner = [traits_of(each) for each in _parts(schema)]
-    return Traits(
+    return SchemaTraits(
         schema,
         defaults=schema.get("default") is not None or any(each.defaults for each in inner),
         rules=bool(schema.get("x-kubernetes-validations")) or any(each.rules for each in inner),

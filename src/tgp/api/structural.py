@@ -1,7 +1,7 @@
 """Pruning and defaulting by a structural schema, as the API server does before it validates.
 
 Works on any CRD's `openAPIV3Schema` as plain JSON. Nothing is changed in place: each function returns a new value.
-The API server's order is `unknown_fields` (of which strict field validation speaks), `prune`, `default`, validation.
+The API server's order is `unknown_fields` (which strict field validation reports), `prune`, `default`, validation.
 """
 
 from collections.abc import Mapping
@@ -56,7 +56,7 @@ def prune(schema: Mapping[str, Any], obj: Any) -> Any:
 
 
 def unknown_fields(schema: Mapping[str, Any], obj: Any) -> list[str]:
-    """Paths of the fields that `prune` removes, sorted; the API server's words are `unknown field "spec.foo"`."""
+    """Paths of the fields that `prune` removes, sorted; the API server reports `unknown field "spec.foo"`."""
     if _knows(schema, obj):
         return []
     _, unknown = _pruned_root(schema, obj)

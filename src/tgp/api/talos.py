@@ -2,33 +2,33 @@
 
 from typing import Annotated, TypeAlias
 
-from tgp.api import rules, values
+from tgp.api import cel, values
 from tgp.api.common import OAuthSecretRef, SecretKeyRef
-from tgp.api.field import Field, Rule, Wire
+from tgp.api.field import ApiStruct, Field, Rule
 from tgp.api.pattern import matches
 
 EARLY_DROPPED = "v2"  # the release that no longer reads wireGuardConfig and the other early spellings
 TEMPLATE_MAX = 131_072  # characters; Talos refuses user data far smaller than this on most platforms
 
 _KEY_PATTERN = r"^[A-Za-z0-9+/]{43}=$"
-_KEY_WORDS = "must be a WireGuard key: 32 bytes in base64, 44 characters"
-WIREGUARD_KEY = rules.reads(_KEY_PATTERN, _KEY_WORDS)
-# On the object, not on the key: a refusal shows the value its rule stands on, and this one is nobody's business.
+_KEY_MESSAGE = "must be a WireGuard key: 32 bytes in base64, 44 characters"
+WIREGUARD_KEY = cel.reads(_KEY_PATTERN, _KEY_MESSAGE)
+# On the object, not on the key: a refusal shows the value its rule stands on, and this value is secret.
 PRIVATE_KEY = Rule(
-    f"!has(self.privateKey) || self.privateKey.matches({rules.quoted(_KEY_PATTERN)})",
-    _KEY_WORDS,
+    f"!has(self.privateKey) || self.privateKey.matches({cel.quoted(_KEY_PATTERN)})",
+    _KEY_MESSAGE,
     lambda self, _: "privateKey" not in self or matches(self["privateKey"], _KEY_PATTERN),
     field=".privateKey",
 )
-HOST_PORT = rules.reads(r"^[A-Za-z0-9.:\[\]_-]+:[0-9]{1,5}$", "must be host:port, such as 203.0.113.7:51820")
-_TAG = rules.reads(r"^tag:[a-zA-Z][a-zA-Z0-9-]*$", "must begin with tag:, such as tag:gpu")
-HOSTNAME = rules.reads(
+HOST_PORT = cel.reads(r"^[A-Za-z0-9.:\[\]_-]+:[0-9]{1,5}$", "must be host:port, such as 203.0.113.7:51820")
+_TAG = cel.reads(r"^tag:[a-zA-Z][a-zA-Z0-9-]*$", "must begin with tag:, such as tag:gpu")
+HOSTNAME = cel.reads(
     r"^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$", "must be a host name: letters, digits and '-', no dots"
 )
-_IMAGE = rules.reads(values.TALOS_IMAGE, values.WORDS_TALOS)
-_KUBELET = rules.reads(values.TALOS_IMAGE, "must end in a full version: v1.33.1, or ghcr.io/siderolabs/kubelet:v1.33.1")
-_SCHEMATIC = rules.reads(r"^[0-9a-f]{64}$", "must be an Image Factory schematic id: 64 hexadecimal digits")
-_EXTENSION = rules.reads(
+_IMAGE = cel.reads(values.TALOS_IMAGE, values.MESSAGE_TALOS)
+_KUBELET = cel.reads(values.TALOS_IMAGE, "must end in a full version: v1.33.1, or ghcr.io/siderolabs/kubelet:v1.33.1")
+_SCHEMATIC = cel.reads(r"^[0-9a-f]{64}$", "must be an Image Factory schematic id: 64 hexadecimal digits")
+_EXTENSION = cel.reads(
     r"^[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9._-]*$", "must be an extension's name, such as siderolabs/gvisor"
 )
 
@@ -37,22 +37,22 @@ TailscaleTags: TypeAlias = Annotated[
     tuple[Annotated[str, Field(max_length=64, rules=(_TAG,))], ...],
     Field(
         doc=(
-            "Tailscale tags of the device, each with `tag:` in front, such as tag:gpu. Access rules name them. "
+            "Tailscale tags of the device, each with `tag:` in front, such as tag:gpu. Tailnet ACLs name them. "
             "The OAuth client must own them."
         ),
         max_items=16,
         list_type="set",
     ),
 ]
-Networks: TypeAlias = tuple[Annotated[str, Field(max_length=49, rules=(rules.CIDR,))], ...]
+Networks: TypeAlias = tuple[Annotated[str, Field(max_length=49, rules=(cel.CIDR,))], ...]
 ROUTES = Field(
-    doc="Networks the node offers to the mesh, in CIDR form. Somebody must approve them there.",
+    doc="Networks the node offers to the mesh, in CIDR form. A tailnet admin must approve them.",
     max_items=32,
     list_type="set",
 )
 
 
-class TailscaleConfig(Wire, frozen=True, kw_only=True):
+class TailscaleConfig(ApiStruct, frozen=True, kw_only=True):
     """How a machine joins a tailnet, Tailscale's own or a Headscale server's."""
 
     hostname: Annotated[
@@ -68,11 +68,12 @@ class TailscaleConfig(Wire, frozen=True, kw_only=True):
     ephemeral: Annotated[
         bool | None,
         Field(
-            doc="Default true: the tailnet forgets a device that has gone quiet, besides our removing it with its node."
+            doc="Default true: the tailnet drops a device that is offline; the operator also removes it with its node."
         ),
     ] = None
     accept_routes: Annotated[
-        bool | None, Field(doc="Default false. True: the node uses the subnet routes that others in the tailnet offer.")
+        bool | None,
+        Field(doc="Default false. True: the node uses the subnet routes that other tailnet devices advertise."),
     ] = None
     advertise_routes: Annotated[Networks, ROUTES] = ()
     login_server: Annotated[
@@ -81,7 +82,7 @@ class TailscaleConfig(Wire, frozen=True, kw_only=True):
             doc="The URL of a Headscale server. Given, the backend is headscale and apiKeySecretRef is needed as well.",
             min_length=1,
             max_length=512,
-            rules=(rules.URL,),
+            rules=(cel.URL,),
         ),
     ] = None
     api_key_secret_ref: Annotated[
@@ -100,20 +101,20 @@ class TailscaleConfig(Wire, frozen=True, kw_only=True):
         SecretKeyRef | None,
         Field(
             doc=(
-                "A fixed auth key instead of one per node. Works, and is warned about: every machine that ever "
+                "A fixed auth key instead of one per node. Works, with a warning: every machine that ever "
                 "held the key can join with it again."
             )
         ),
     ] = None
 
 
-class WireGuardConfig(Wire, frozen=True, kw_only=True):
+class WireGuardConfig(ApiStruct, frozen=True, kw_only=True):
     """Deprecated: the plain WireGuard tunnel of early manifests. Each value may stand here or in a Secret."""
 
     object_rules = (
         PRIVATE_KEY,
         *(
-            rules.not_both(name, f"{name}SecretRef", f"set {name} or {name}SecretRef, not both")
+            cel.not_both(name, f"{name}SecretRef", f"set {name} or {name}SecretRef, not both")
             for name in ("privateKey", "publicKey", "serverEndpoint", "allowedIPs", "address")
         ),
     )
@@ -121,7 +122,7 @@ class WireGuardConfig(Wire, frozen=True, kw_only=True):
     private_key: Annotated[
         str | None,
         Field(
-            doc="The node's private key. Everybody who may read this object reads it: prefer privateKeySecretRef.",
+            doc="The node's private key. Every user who may read this object can read it: prefer privateKeySecretRef.",
             max_length=44,
         ),
     ] = None
@@ -149,7 +150,7 @@ class WireGuardConfig(Wire, frozen=True, kw_only=True):
         Field(
             doc="The node's own address in the tunnel, in CIDR form. Serves one node; see addressPool for more.",
             max_length=49,
-            rules=(rules.CIDR,),
+            rules=(cel.CIDR,),
         ),
     ] = None
     address_secret_ref: Annotated[SecretKeyRef | None, Field(doc="The node's own address, from a Secret.")] = None
@@ -158,25 +159,25 @@ class WireGuardConfig(Wire, frozen=True, kw_only=True):
         Field(
             doc="A network in CIDR form from which each node gets an address of its own.",
             max_length=49,
-            rules=(rules.CIDR,),
+            rules=(cel.CIDR,),
         ),
     ] = None
 
 
-class TalosConfig(Wire, frozen=True, kw_only=True):
+class TalosConfig(ApiStruct, frozen=True, kw_only=True):
     """The operating system of the machines and how they become members of the cluster."""
 
     object_rules = (
-        rules.not_both(
+        cel.not_both(
             "extensions", "schematic", "set extensions or schematic, not both: a schematic already names its extensions"
         ),
-        rules.not_both(
+        cel.not_both(
             "machineConfigTemplate",
             "machineConfigSecretRef",
             "set machineConfigTemplate or machineConfigSecretRef, not both",
         ),
     )
-    secret_members = ("machine_config_template",)  # people write tokens into templates
+    secret_members = ("machine_config_template",)  # users write tokens into templates
     image: Annotated[
         str | None,
         Field(
@@ -195,8 +196,8 @@ class TalosConfig(Wire, frozen=True, kw_only=True):
         tuple[Annotated[str, Field(max_length=128, rules=(_EXTENSION,))], ...],
         Field(
             doc=(
-                "Talos system extensions, such as siderolabs/gvisor. The NVIDIA and Tailscale ones are added by "
-                "themselves "
+                "Talos system extensions, such as siderolabs/gvisor. The NVIDIA and Tailscale ones are added "
+                "automatically "
                 "where the class needs them. Refused together with schematic."
             ),
             max_items=32,

@@ -1,10 +1,10 @@
-"""The API server's verdict on a custom resource, without an API server.
+"""The API server's decision on a custom resource, without an API server.
 
 `validate` works on any CRD's `openAPIV3Schema` as plain JSON, after `prune` and `default`. First come types, bounds,
-enums and required fields; then uniqueness in lists of type set and map; then, unless something was found that the API
-server lets stand in their way, the CEL rules. A CEL rule is not interpreted: it is looked up by its exact text among
-the twins, Python predicates that live beside the rules of our own kinds. `unknown_rules` tells which rules of a foreign
-schema have none; those count as met.
+enums and required fields; then uniqueness in lists of type set and map; then the CEL rules, unless an earlier problem
+makes the API server skip them. A CEL rule is not interpreted: it is looked up by its exact text among the Python
+checks that live beside the rules of our own kinds. `unknown_rules` lists which rules of a foreign schema have none;
+those count as met.
 """
 
 import json
@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, TypeAlias
 
+from tgp.api.field_error import FieldError, Reason
 from tgp.api.pattern import matches
-from tgp.api.problem import Problem, Reason
 from tgp.api.schema_traits import traits_of
 from tgp.api.structural import child_schema, default, prune, unknown_fields
 from tgp.api.values import is_rfc3339
 
-__all__ = ["Problem", "Twin", "default", "prune", "unknown_fields", "unknown_rules", "validate"]
+__all__ = ["FieldError", "PythonCheck", "default", "prune", "unknown_fields", "unknown_rules", "validate"]
 
 Schema: TypeAlias = Mapping[str, Any]
-Twin: TypeAlias = Callable[[Any, Any], bool]  # (self, oldSelf or None) -> does the rule hold?
+PythonCheck: TypeAlias = Callable[[Any, Any], bool]  # (self, oldSelf or None) -> does the rule hold?
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1  # beyond these the API server reads a number as a float
 FLOAT_EXACT_MAX = 2**53 - 1  # the largest float the API server takes for an integer
@@ -39,11 +39,13 @@ _REASONS = {  # what a rule may name as its reason in x-kubernetes-validations
 }
 
 
-def validate(schema: Schema, obj: Any, old: Any = None, twins: Mapping[str, Twin] | None = None) -> list[Problem]:
+def validate(
+    schema: Schema, obj: Any, old: Any = None, python_checks: Mapping[str, PythonCheck] | None = None
+) -> list[FieldError]:
     """Everything wrong with `obj`, already pruned and defaulted; empty: the API server would take it.
 
-    `old` is the stored object of an update: rules that speak of `oldSelf` hold on creation by not being asked, and what
-    was wrong before and has not changed is let be, as Kubernetes does since 1.30 when a CRD has become stricter.
+    `old` is the stored object of an update: rules that use `oldSelf` are not evaluated on creation, and what
+    was wrong before and has not changed is accepted, as Kubernetes does since 1.30 when a CRD has become stricter.
     """
     problems = list(_schema_problems(schema, obj, "", old))
     twice = list(_duplicates(schema, obj, ""))
@@ -51,14 +53,14 @@ def validate(schema: Schema, obj: Any, old: Any = None, twins: Mapping[str, Twin
         problems += twice
     if any(problem.blocks_rules for problem in problems):
         # The API server says this line only where there are rules to be left out.
-        return [*problems, Problem("", Reason.INVALID, UNCHECKED, "null")] if _has_rules(schema) else problems
-    known = own_twins() if twins is None else twins
+        return [*problems, FieldError("", Reason.INVALID, UNCHECKED, "null")] if _has_rules(schema) else problems
+    known = own_python_checks() if python_checks is None else python_checks
     return problems + list(_broken_rules(schema, obj, old, "", known))
 
 
-def unknown_rules(schema: Schema, twins: Mapping[str, Twin] | None = None) -> list[str]:
+def unknown_rules(schema: Schema, python_checks: Mapping[str, PythonCheck] | None = None) -> list[str]:
     """CEL texts in a schema that nothing here can judge."""
-    known = own_twins() if twins is None else twins
+    known = own_python_checks() if python_checks is None else python_checks
     return sorted({rule["rule"] for rule in rules_in(schema)} - known.keys())
 
 
@@ -73,7 +75,7 @@ def rules_in(schema: Schema) -> Iterator[Mapping[str, Any]]:
 
 
 @cache
-def own_twins() -> Mapping[str, Twin]:
+def own_python_checks() -> Mapping[str, PythonCheck]:
     """The predicates beside the rules of our kinds, by CEL text."""
     from tgp.api.kinds import KINDS
     from tgp.api.schema import rules_of
@@ -88,7 +90,7 @@ def _has_rules(schema: Schema) -> bool:
 # ---- types, bounds, enums, required
 
 
-def _schema_problems(schema: Schema, value: Any, path: str, old: Any = None) -> Iterator[Problem]:
+def _schema_problems(schema: Schema, value: Any, path: str, old: Any = None) -> Iterator[FieldError]:
     if old is not None and _same(value, old):
         return
     if value is None:
@@ -98,7 +100,7 @@ def _schema_problems(schema: Schema, value: Any, path: str, old: Any = None) -> 
         return
     kind = _json_type(value)
     if not _type_fits(schema, value, kind):
-        yield _wrong_type(schema, kind, path)  # and on: the API server tells all it finds
+        yield _wrong_type(schema, kind, path)  # go on: the API server reports every problem
     yield from _of_combinations(schema, value, path)
     if kind == "string":
         yield from _of_string(schema, value, path)
@@ -155,22 +157,22 @@ def rounded(value: Any) -> Any:
     return int(value) if isinstance(value, float) and near_integer(value) else value
 
 
-def _wrong_type(schema: Schema, kind: str, path: str) -> Problem:
+def _wrong_type(schema: Schema, kind: str, path: str) -> FieldError:
     wanted = ",".join(_types(schema))
-    return Problem(path, Reason.TYPE_INVALID, f'{path} in body must be of type {wanted}: "{kind}"', f'"{kind}"')
+    return FieldError(path, Reason.TYPE_INVALID, f'{path} in body must be of type {wanted}: "{kind}"', f'"{kind}"')
 
 
-def _of_string(schema: Schema, value: str, path: str) -> Iterator[Problem]:
-    if len(value) > schema.get("maxLength", len(value)):  # of length and pattern the first that fails is told
+def _of_string(schema: Schema, value: str, path: str) -> Iterator[FieldError]:
+    if len(value) > schema.get("maxLength", len(value)):  # of length and pattern the first that fails is reported
         limit = schema["maxLength"]  # counted in characters, whatever the API server calls them
-        yield Problem(path, Reason.TOO_LONG, f"may not be more than {limit} {'byte' if limit == 1 else 'bytes'}")
+        yield FieldError(path, Reason.TOO_LONG, f"may not be more than {limit} {'byte' if limit == 1 else 'bytes'}")
     elif len(value) < schema.get("minLength", 0):
         limit = schema["minLength"]
-        yield Problem(path, Reason.INVALID, f"{path} in body should be at least {limit} chars long", _shown(value))
+        yield FieldError(path, Reason.INVALID, f"{path} in body should be at least {limit} chars long", _shown(value))
     elif "pattern" in schema and not _matches(value, schema["pattern"]):
-        yield Problem(path, Reason.INVALID, f"{path} in body should match '{schema['pattern']}'", _shown(value))
+        yield FieldError(path, Reason.INVALID, f"{path} in body should match '{schema['pattern']}'", _shown(value))
     if schema.get("format") in {"date-time", "datetime"} and not is_rfc3339(value):
-        yield Problem(path, Reason.INVALID, f'{path} in body must be of type date-time: "{value}"', _shown(value))
+        yield FieldError(path, Reason.INVALID, f'{path} in body must be of type date-time: "{value}"', _shown(value))
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -180,20 +182,20 @@ def _matches(text: str, pattern: str) -> bool:
         return True
 
 
-def _of_number(schema: Schema, value: float, path: str) -> Iterator[Problem]:
+def _of_number(schema: Schema, value: float, path: str) -> Iterator[FieldError]:
     if schema.get("type") == "integer" and not (float(value).is_integer() and INT64_MIN <= value <= INT64_MAX):
-        # The API server looks twice, the second time without a path and without mercy for what is near.
-        yield Problem("", Reason.INVALID, f"Checked value must be of type integer (default format) in {path}", '""')
+        # The API server checks twice, the second time without a path and without tolerance.
+        yield FieldError("", Reason.INVALID, f"Checked value must be of type integer (default format) in {path}", '""')
     low, high = schema.get("minimum"), schema.get("maximum")
     if high is not None and (value >= high if schema.get("exclusiveMaximum") else value > high):
         words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-        yield Problem(path, Reason.INVALID, f"{path} in body should be {words} {_bound(high, value)}", _shown(value))
+        yield FieldError(path, Reason.INVALID, f"{path} in body should be {words} {_bound(high, value)}", _shown(value))
     if low is not None and (value <= low if schema.get("exclusiveMinimum") else value < low):
         words = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-        yield Problem(path, Reason.INVALID, f"{path} in body should be {words} {_bound(low, value)}", _shown(value))
+        yield FieldError(path, Reason.INVALID, f"{path} in body should be {words} {_bound(low, value)}", _shown(value))
     step = schema.get("multipleOf")
     if step and value % step:
-        yield Problem(path, Reason.INVALID, f"{path} in body should be a multiple of {step}", _shown(value))
+        yield FieldError(path, Reason.INVALID, f"{path} in body should be a multiple of {step}", _shown(value))
 
 
 def _bound(bound: float, value: float) -> str:
@@ -206,33 +208,35 @@ def _bound(bound: float, value: float) -> str:
     return f"{sign}{digits[0]}{'.' if fraction else ''}{fraction}e+{len(digits) - 1:02d}"
 
 
-def _of_array(schema: Schema, value: list[Any], path: str, old: Any) -> Iterator[Problem]:
+def _of_array(schema: Schema, value: list[Any], path: str, old: Any) -> Iterator[FieldError]:
     if "maxItems" in schema and len(value) > schema["maxItems"]:
-        yield Problem(path, Reason.TOO_MANY, _at_most(len(value), schema["maxItems"]))
+        yield FieldError(path, Reason.TOO_MANY, _at_most(len(value), schema["maxItems"]))
     if "minItems" in schema and len(value) < schema["minItems"]:
         limit = schema["minItems"]
-        yield Problem(path, Reason.INVALID, f"{path} in body should have at least {limit} items", str(len(value)))
+        yield FieldError(path, Reason.INVALID, f"{path} in body should have at least {limit} items", str(len(value)))
     items = schema.get("items")
     if items is not None:
         for index, item in enumerate(value):
             yield from _schema_problems(items, item, f"{path}[{index}]", _counterpart(schema, item, old))
 
 
-def _of_enum(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
+def _of_enum(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
     if "enum" in schema and not any(_same(value, member) for member in schema["enum"]):
         supported = ", ".join(_shown(member) for member in schema["enum"])
-        yield Problem(path, Reason.UNSUPPORTED, f"supported values: {supported}", _shown(value))
+        yield FieldError(path, Reason.UNSUPPORTED, f"supported values: {supported}", _shown(value))
 
 
-def _of_object(schema: Schema, value: dict[str, Any], path: str, old: Any) -> Iterator[Problem]:
+def _of_object(schema: Schema, value: dict[str, Any], path: str, old: Any) -> Iterator[FieldError]:
     if "maxProperties" in schema and len(value) > schema["maxProperties"]:
-        yield Problem(path, Reason.TOO_MANY, _at_most(len(value), schema["maxProperties"]))
+        yield FieldError(path, Reason.TOO_MANY, _at_most(len(value), schema["maxProperties"]))
     if "minProperties" in schema and len(value) < schema["minProperties"]:
         limit = schema["minProperties"]
-        yield Problem(path, Reason.INVALID, f"{path} in body should have at least {limit} properties", str(len(value)))
+        yield FieldError(
+            path, Reason.INVALID, f"{path} in body should have at least {limit} properties", str(len(value))
+        )
     for key in schema.get("required", ()):
         if key not in value:
-            yield Problem(_below(path, key), Reason.REQUIRED, "")
+            yield FieldError(_below(path, key), Reason.REQUIRED, "")
     for key, member in value.items():
         inner = child_schema(schema, key)
         if inner is not None:
@@ -240,16 +244,16 @@ def _of_object(schema: Schema, value: dict[str, Any], path: str, old: Any) -> It
             yield from _schema_problems(inner, member, _below(path, key), before)
 
 
-def _of_combinations(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
+def _of_combinations(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
     def fits(part: Schema) -> bool:
         return next(_schema_problems(part, value, path), None) is None
 
     if not schema.get("x-kubernetes-int-or-string") and "anyOf" in schema and not any(map(fits, schema["anyOf"])):
-        yield Problem("", Reason.INVALID, f'"{path}" must validate at least one schema (anyOf)', '""')
+        yield FieldError("", Reason.INVALID, f'"{path}" must validate at least one schema (anyOf)', '""')
     if "oneOf" in schema and sum(map(fits, schema["oneOf"])) != 1:
-        yield Problem("", Reason.INVALID, f'"{path}" must validate one and only one schema (oneOf)', '""')
+        yield FieldError("", Reason.INVALID, f'"{path}" must validate one and only one schema (oneOf)', '""')
     if "not" in schema and fits(schema["not"]):
-        yield Problem("", Reason.INVALID, f'"{path}" must not validate the schema (not)', '""')
+        yield FieldError("", Reason.INVALID, f'"{path}" must not validate the schema (not)', '""')
     for part in schema.get("allOf", ()):
         yield from _schema_problems(part, value, path)
 
@@ -285,7 +289,7 @@ def _same(left: Any, right: Any) -> bool:
 # ---- uniqueness in lists of type set and map
 
 
-def _duplicates(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
+def _duplicates(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
     if not traits_of(schema).unique_lists:
         return
     if isinstance(value, dict):
@@ -299,7 +303,7 @@ def _duplicates(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
             yield from _duplicates(schema.get("items") or {}, item, f"{path}[{index}]")
 
 
-def _duplicate_items(schema: Schema, value: list[Any], path: str) -> Iterator[Problem]:
+def _duplicate_items(schema: Schema, value: list[Any], path: str) -> Iterator[FieldError]:
     list_type = schema.get("x-kubernetes-list-type")
     if list_type not in {"set", "map"}:
         return
@@ -307,14 +311,14 @@ def _duplicate_items(schema: Schema, value: list[Any], path: str) -> Iterator[Pr
         for index, item in enumerate(value):
             if item is not None and not isinstance(item, dict):
                 detail = "must be an object for an array of list-type map"
-                yield Problem(f"{path}[{index}]", Reason.INVALID, detail, _shown(item))
+                yield FieldError(f"{path}[{index}]", Reason.INVALID, detail, _shown(item))
                 return
     times: dict[str, int] = {}
     for index, item in enumerate(value):
         shown = _shown(item if list_type == "set" else list_key(schema, item))
         times[shown] = times.get(shown, 0) + 1
         if times[shown] == 2:
-            yield Problem(f"{path}[{index}]", Reason.DUPLICATE, "", shown)
+            yield FieldError(f"{path}[{index}]", Reason.DUPLICATE, "", shown)
 
 
 def list_key(schema: Schema, item: Any) -> dict[str, Any]:
@@ -323,35 +327,37 @@ def list_key(schema: Schema, item: Any) -> dict[str, Any]:
     return {key: item[key] for key in keys if key in item} if isinstance(item, dict) else {}
 
 
-# ---- CEL rules, by their twins
+# ---- CEL rules, by their Python checks
 
 
-def _broken_rules(schema: Schema, value: Any, old: Any, path: str, twins: Mapping[str, Twin]) -> Iterator[Problem]:
+def _broken_rules(
+    schema: Schema, value: Any, old: Any, path: str, python_checks: Mapping[str, PythonCheck]
+) -> Iterator[FieldError]:
     if value is None or not traits_of(schema).rules:
         return
     for rule in schema.get("x-kubernetes-validations", ()):
-        twin = twins.get(rule["rule"])
+        python_check = python_checks.get(rule["rule"])
         speaks_of_old = "oldSelf" in rule["rule"]
-        if twin is None or (old is None if speaks_of_old else _same(value, old)):
+        if python_check is None or (old is None if speaks_of_old else _same(value, old)):
             continue
-        if not _holds(twin, value, old if speaks_of_old else None):
+        if not _holds(python_check, value, old if speaks_of_old else None):
             yield _broken(schema, rule, value, path)
     if isinstance(value, dict):
         for key, member in value.items():
             inner = child_schema(schema, key)
             if inner is not None:
                 before = old.get(key) if isinstance(old, dict) else None
-                yield from _broken_rules(inner, member, before, _member(schema, path, key), twins)
+                yield from _broken_rules(inner, member, before, _member(schema, path, key), python_checks)
     elif isinstance(value, list) and schema.get("items") is not None:
         for index, item in enumerate(value):
             before = _counterpart(schema, item, old)
-            yield from _broken_rules(schema["items"], item, before, f"{path}[{index}]", twins)
+            yield from _broken_rules(schema["items"], item, before, f"{path}[{index}]", python_checks)
 
 
-def _holds(twin: Twin, value: Any, old: Any) -> bool:
-    """A rule that cannot be evaluated counts as broken, as in CEL: what was let be may have any shape."""
+def _holds(python_check: PythonCheck, value: Any, old: Any) -> bool:
+    """A rule that cannot be evaluated counts as broken, as in CEL: what was accepted unchanged may have any shape."""
     try:
-        return twin(value, old)
+        return python_check(value, old)
     except (AttributeError, KeyError, TypeError):
         return False
 
@@ -364,7 +370,7 @@ def _counterpart(schema: Schema, item: Any, old: Any) -> Any:
     return next((other for other in old if list_key(schema, other) == key), None)
 
 
-def _broken(schema: Schema, rule: Mapping[str, Any], value: Any, path: str) -> Problem:
+def _broken(schema: Schema, rule: Mapping[str, Any], value: Any, path: str) -> FieldError:
     where = path + rule.get("fieldPath", "")
     message = rule.get("message") or f"failed rule: {rule['rule']}"
     shown = "" if isinstance(value, dict | list) else _shown(value)
@@ -374,4 +380,4 @@ def _broken(schema: Schema, rule: Mapping[str, Any], value: Any, path: str) -> P
             f"invalid data, expected XIntOrString value to be either a string or integer evaluating rule: {message}"
         )
     reason = _REASONS[rule.get("reason", "FieldValueInvalid")]
-    return Problem(where.removeprefix("."), reason, message, shown, rule["rule"])
+    return FieldError(where.removeprefix("."), reason, message, shown, rule["rule"])

@@ -1,7 +1,7 @@
-r"""The small languages inside our fields: prices, durations, quantities, versions, times.
+r"""The formats of our string fields: prices, durations, quantities, versions, times.
 
-Each pattern stands here once. The CRDs carry it (as a CEL rule with words around it), the parsers below read what it
-lets through. A parser's error names the field and says what would be right. All patterns are in the part of RE2 that
+Each pattern stands here once. The CRDs contain it (as a CEL rule with a message), the parsers below read what it
+accepts. A parser's error names the field and says what would be right. All patterns are in the part of RE2 that
 Python reads alike: ASCII, no look-around, `$` for the very end.
 """
 
@@ -14,8 +14,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from tgp.api.field_error import FieldError, Invalid, Reason
 from tgp.api.pattern import matches
-from tgp.api.problem import Invalid, Problem, Reason
 
 PRICE: Final = r"^[0-9]{1,9}(\.[0-9]{1,6})?$"  # micro-dollars are the smallest coin there is
 DURATION: Final = r"^([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|µs|ns))+$"
@@ -27,13 +27,15 @@ TALOS_IMAGE: Final = (
 )
 PERCENT_OR_COUNT: Final = r"^((100|[0-9]{1,2})%|[0-9]{1,4})$"
 
-WORDS_PRICE: Final = 'must be a price in dollars such as "2.0", with at most six decimals'
-WORDS_DURATION: Final = "must be a duration such as 30s, 10m or 1h30m"
-WORDS_QUANTITY: Final = "must be a quantity such as 8, 500m or 64Gi"
-WORDS_TALOS: Final = "must end in a full version: v1.10.5, or ghcr.io/siderolabs/talos:v1.10.5"
+MESSAGE_PRICE: Final = 'must be a price in dollars such as "2.0", with at most six decimals'
+MESSAGE_DURATION: Final = "must be a duration such as 30s, 10m or 1h30m"
+MESSAGE_QUANTITY: Final = "must be a quantity such as 8, 500m or 64Gi"
+MESSAGE_TALOS: Final = "must end in a full version: v1.10.5, or ghcr.io/siderolabs/talos:v1.10.5"
 
 MICRO: Final = 1_000_000
-READINGS_KEPT: Final = 4096  # prices and lengths already read: the same few stand in every object, at every turn
+READINGS_KEPT: Final = (
+    4096  # prices and durations already read: the same few values are in every object, at every reconcile
+)
 _UNIT_NANOSECONDS: Final = {
     "h": 3600 * 10**9,
     "m": 60 * 10**9,
@@ -46,7 +48,7 @@ _UNIT_NANOSECONDS: Final = {
 
 
 class Never(Enum):
-    """The word for "no end": not a very long time, but none."""
+    """The value for "no limit": not a very long time, but none."""
 
     NEVER = "Never"
 
@@ -59,7 +61,7 @@ Span: TypeAlias = timedelta | Never
 def microusd(text: str, path: str) -> int:
     """Dollars as whole micro-dollars: "2.0" is 2,000,000."""
     if not matches(text, PRICE):
-        raise _invalid(path, text, WORDS_PRICE)
+        raise _invalid(path, text, MESSAGE_PRICE)
     whole, _, decimals = text.partition(".")
     return int(whole) * MICRO + int(decimals.ljust(6, "0"))
 
@@ -76,7 +78,7 @@ def usd(amount_microusd: int) -> str:
 def duration(text: str, path: str) -> timedelta:
     """A Go duration, cut to whole microseconds."""
     if not matches(text, DURATION):
-        raise _invalid(path, text, WORDS_DURATION)
+        raise _invalid(path, text, MESSAGE_DURATION)
     parts = re.findall(r"([0-9.]+)([a-zµ]+)", text)
     nanoseconds = sum(Fraction(number) * _UNIT_NANOSECONDS[unit] for number, unit in parts)
     return timedelta(microseconds=int(nanoseconds // 1000))
@@ -89,7 +91,7 @@ def span(text: str, path: str) -> Span:
     try:
         return duration(text, path)
     except Invalid as error:
-        raise _invalid(path, text, f"{WORDS_DURATION}, or Never") from error
+        raise _invalid(path, text, f"{MESSAGE_DURATION}, or Never") from error
 
 
 def go_duration(length: timedelta) -> str:
@@ -108,7 +110,7 @@ def go_duration(length: timedelta) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Version:
-    """A version as three numbers. A pre-release sorts before its release, and is told by `pre`."""
+    """A version as three numbers. A pre-release sorts before its release, and is marked by `pre`."""
 
     major: int
     minor: int
@@ -123,7 +125,7 @@ class Version:
 def talos_version(text: str, path: str) -> Version:
     """The version in an image reference or bare: `v1.10.5`, `ghcr.io/siderolabs/talos:v1.10.5`."""
     if not matches(text, TALOS_IMAGE):
-        raise _invalid(path, text, WORDS_TALOS)
+        raise _invalid(path, text, MESSAGE_TALOS)
     found = re.search(r"(?:^|:)v?([0-9]+)\.([0-9]+)\.([0-9]+)(?:-([0-9A-Za-z.-]+))?$", text.partition("@")[0])
     assert found is not None, text
     major, minor, patch, pre = found.groups(default="")
@@ -151,4 +153,4 @@ def rfc3339(moment: datetime) -> str:
 
 
 def _invalid(path: str, value: str, words: str) -> Invalid:
-    return Invalid([Problem(path, Reason.INVALID, words, json.dumps(value, ensure_ascii=False))])
+    return Invalid([FieldError(path, Reason.INVALID, words, json.dumps(value, ensure_ascii=False))])

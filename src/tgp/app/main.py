@@ -1,4 +1,4 @@
-"""The front door: `tgp`, which is also `kubectl tgp`.
+"""The program `tgp`, which is also `kubectl tgp`.
 
 Commands are listed here by name and imported when called, so that `tgp --help` answers within 150 ms.
 """
@@ -12,38 +12,44 @@ import click
 
 from tgp import __version__
 from tgp.app.program import program
-from tgp.surfaces.cli.called import RAN, readable
-from tgp.surfaces.cli.interrupt import INTERRUPTED, Interrupted
+from tgp.interfaces.cli.called import RAN, readable
+from tgp.interfaces.cli.interrupt import INTERRUPTED, Interrupted
 
 COMMANDS = {  # name: where it lives, what it does
-    "breakeven": ("tgp.surfaces.cli.breakeven:breakeven", "Rent or own: after how many hours a card pays for itself."),
-    "check": ("tgp.surfaces.cli.check:check", "Try every key, and say what would follow. Nothing is spent."),
-    "cost": ("tgp.surfaces.cli.cost:cost", "Show what was spent: by month, pool, provider, namespace, class or GPU."),
-    "crds": ("tgp.surfaces.cli.crds:crds", "Print, apply or compare the custom resource definitions."),
-    "demo": ("tgp.app.commands.demo:demo", "Run everything on an embedded world: no cluster, no account."),
-    "doctor": ("tgp.surfaces.cli.doctor:doctor", "Ask the providers what they hold, and mend what does not fit."),
-    "down": ("tgp.surfaces.cli.down:down", "Give everything of this cluster back, and prove it."),
-    "hold": ("tgp.surfaces.cli.hold:hold", "Stop every purchase at once; giving back goes on."),
-    "observe": ("tgp.app.commands.observe:observe", "Watch a real cluster: buy nothing, write nothing."),
-    "offers": ("tgp.surfaces.cli.offers:offers", "Show what can be rented right now, and how sure that is."),
-    "rent": ("tgp.surfaces.cli.rent:rent", "Rent one machine: show what it would be, ask, and write a request."),
-    "release": ("tgp.surfaces.cli.hold:release", "Let purchases go on, after saying what will buy."),
-    "sim": ("tgp.app.commands.sim:sim", "Serve a pretend market: every provider's API on a local port."),
+    "breakeven": (
+        "tgp.interfaces.cli.breakeven:breakeven",
+        "Rent or buy: after how many hours a GPU of your own is cheaper.",
+    ),
+    "check": ("tgp.interfaces.cli.check:check", "Try every API key and list what is missing. Nothing is spent."),
+    "cost": ("tgp.interfaces.cli.cost:cost", "Show what was spent: by month, pool, provider, namespace, class or GPU."),
+    "crds": ("tgp.interfaces.cli.crds:crds", "Print, apply or compare the custom resource definitions."),
+    "demo": ("tgp.app.commands.demo:demo", "Run the operator in a simulated world: no cluster, no account."),
+    "doctor": (
+        "tgp.interfaces.cli.doctor:doctor",
+        "Compare the providers' lists with the cluster, and fix differences.",
+    ),
+    "down": ("tgp.interfaces.cli.down:down", "Terminate every machine of this cluster, and prove it."),
+    "hold": ("tgp.interfaces.cli.hold:hold", "Pause all purchases; terminations continue."),
+    "observe": ("tgp.app.commands.observe:observe", "Show a real cluster live: buy nothing, write nothing."),
+    "offers": ("tgp.interfaces.cli.offers:offers", "Show the offers on sale now: price, age, availability."),
+    "rent": ("tgp.interfaces.cli.rent:rent", "Rent one machine: show the offer, ask, and write a GPURequest."),
+    "release": ("tgp.interfaces.cli.hold:release", "Resume purchases, after listing what will buy."),
+    "sim": ("tgp.app.commands.sim:sim", "Serve a simulated market: every provider's API on a local port."),
     "operator": ("tgp.app.commands.operator:operator", "Run the operator in, or against, a cluster."),
-    "mesh": ("tgp.surfaces.cli.mesh:mesh", "Print the access rules that a class needs in its tailnet."),
-    "status": ("tgp.surfaces.cli.status:status", "Show what is rented now: phase, Node, price, when it ends, pods."),
-    "talos": ("tgp.surfaces.cli.talos:talos", "Check templates, see a node's config, make the join Secret."),
-    "watch": ("tgp.surfaces.cli.watch:watch", "Follow one machine from plan to ready to gone, with times and money."),
-    "why": ("tgp.surfaces.cli.why:why", "Say what a request waits for, and what would change it."),
+    "mesh": ("tgp.interfaces.cli.mesh:mesh", "Print the access rules that a class needs in its tailnet."),
+    "status": ("tgp.interfaces.cli.status:status", "Show what is rented now: phase, Node, price, end time, pods."),
+    "talos": ("tgp.interfaces.cli.talos:talos", "Check templates, print a node's config, create the join Secret."),
+    "watch": ("tgp.interfaces.cli.watch:watch", "Follow one machine from plan to ready to gone, with times and cost."),
+    "why": ("tgp.interfaces.cli.why:why", "Explain what a request waits for, and what would help."),
 }
 
 
-class LateGroup(click.Group):
+class LazyGroup(click.Group):
     """A group that shows its commands' names without importing them."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Ctrl-C where no command answers it, between two imports say, ends like any other."""
-        ctx.meta[RAN] = (*ctx._protected_args, *ctx.args)  # noqa: SLF001 - click's own words for what was typed
+        """Ctrl-C that no command handles, between two imports for example, ends the program in the same way."""
+        ctx.meta[RAN] = (*ctx._protected_args, *ctx.args)  # noqa: SLF001 - click's own record of the arguments
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort):
@@ -77,24 +83,26 @@ class LateGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LateGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="tgp")
 @click.option(
     "--world",
     envvar="TGP_WORLD",
     default="",
     metavar="URL",
-    help="a pretend market instead of the real one: where `tgp sim` or `tgp demo` listens (TGP_WORLD).",
+    help="URL of a simulated market instead of the real providers: where `tgp sim` or `tgp demo` listens (TGP_WORLD).",
 )
 @click.pass_context
 def tgp(ctx: click.Context, world: str) -> None:
-    """Rent GPU machines for a Talos cluster when pods need them, and give them back.
+    """Rent GPU machines for a Talos cluster when pods need them, and terminate them afterwards.
 
-    Start with `tgp demo`: the whole operator on a world in memory.
+    Start with `tgp demo`: the whole operator in a simulated world.
     """
-    from tgp.app.house import House
+    from tgp.app.cli_context import CliContext
+    from tgp.interfaces.cli.context import CliServices
 
-    ctx.obj = House(world)
+    services: CliServices = CliContext(world)
+    ctx.obj = services
 
 
 def main() -> NoReturn:

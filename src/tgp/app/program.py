@@ -1,4 +1,4 @@
-"""How this program is called from here: hints are there to be typed."""
+"""How this program is called from the current directory, for hints that the user can paste."""
 
 import os
 import shlex
@@ -16,7 +16,7 @@ def program() -> str:
 
 
 def called(python: Path, here: Path, found: str | None) -> str:
-    """`tgp` where a shell finds the one that runs; `.venv/bin/tgp` in a clone. `found`: the one on the PATH, if any."""
+    """`tgp` if the shell finds this program; `.venv/bin/tgp` in a clone. `found`: the one on the PATH, if any."""
     own = python.parent / NAME  # where installing puts it, beside its Python
     if not os.access(own, os.X_OK) or (found is not None and Path(found).samefile(own)):
         return NAME

@@ -1,7 +1,7 @@
-"""What can be set about the operator: one table, read from flags, environment and a file, in that order.
+"""The operator's settings: one table, read from flags, environment and a file, in that order.
 
 The table below is the only place a setting is named: `tgp operator --help`, the environment variables and the keys
-of the file all follow from it. A wrong value is refused naming the place it came from.
+of the file all follow from it. A wrong value is refused with an error that names its source.
 """
 
 import difflib
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
 
-from tgp.api.problem import Invalid
+from tgp.api.field_error import Invalid
 from tgp.api.values import NEVER, Span, duration, go_duration, span
-from tgp.core.rules.power_hosts import HostRules
+from tgp.core.classes.power_hosts import HostRules
 
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
@@ -21,14 +21,14 @@ _SHAPES: Mapping[type, str] = {bool: "BOOL", int: "INT", str: "STR", timedelta: 
 
 
 class BadSetting(Exception):
-    """A setting cannot be read; the text names where it was given and what would be right."""
+    """A setting is invalid; the text names its source and what would be right."""
 
 
 def _setting(
     default: Any, doc: str, *, key: str = "", choices: tuple[str, ...] = (), or_never: bool = False, shape: str = ""
 ) -> Any:
-    told = {"doc": doc, "key": key, "choices": choices, "or_never": or_never, "shape": shape}
-    return field(default=default, metadata=told)
+    metadata = {"doc": doc, "key": key, "choices": choices, "or_never": or_never, "shape": shape}
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +40,41 @@ class Settings:
     namespace: str = _setting(
         "", "the operator's own namespace: its Lease and the Secrets it may read; without it the pod's, else tgp-system"
     )
-    identity: str = _setting("", "name of this replica in the Lease, before a random part; without it the host name")
-    observe: bool = _setting(False, "look and report, change nothing: no purchase, no write to the cluster, no Lease")
-    leader_elect: bool = _setting(True, "hold the Lease before acting; off only where there can be no second replica")
+    identity: str = _setting("", "name of this replica in the Lease, before a random suffix; without it the host name")
+    observe: bool = _setting(False, "read and report only: no purchase, no write to the cluster, no Lease")
+    leader_elect: bool = _setting(True, "hold the Lease before acting; off only if there is never a second replica")
     lease_name: str = _setting("tgp-operator", "name of the Lease", key="lease.name")
     lease_duration: timedelta = _setting(
         timedelta(seconds=15), "a silent leader is replaced after this", key="lease.duration"
     )
     renew_deadline: timedelta = _setting(
-        timedelta(seconds=10), "a leader that could not renew for this long ends itself", key="lease.renewDeadline"
+        timedelta(seconds=10), "a leader that could not renew for this long exits", key="lease.renewDeadline"
     )
     retry_period: timedelta = _setting(
-        timedelta(seconds=2), "time between two tries for the Lease", key="lease.retryPeriod"
+        timedelta(seconds=2), "time between two attempts to get the Lease", key="lease.retryPeriod"
     )
     listen: str = _setting("127.0.0.1:8080", "host:port for /healthz, /readyz and /metrics; empty: none")
     log_format: str = _setting(
         "auto",
-        "json for machines, text for people, auto: text on a terminal",
+        "json for log collectors, text for people, auto: text on a terminal",
         key="log.format",
         choices=("auto", "json", "text"),
     )
     log_level: str = _setting(
-        "info", "the least level that is logged", key="log.level", choices=("debug", "info", "warning", "error")
+        "info", "the lowest level that is logged", key="log.level", choices=("debug", "info", "warning", "error")
     )
-    workers: int = _setting(4, "turns that may run at once for each controller (1 to 64)")
+    workers: int = _setting(4, "reconciles that may run at once per controller (1 to 64)")
     require_allowed_namespaces: bool = _setting(
-        False, "a class without allowedNamespaces serves no namespace, rather than every one"
+        False, "a class without allowedNamespaces serves no namespace instead of every one"
     )
     require_device_plugin: bool = _setting(
         True,
-        "buy only what some DaemonSet would make a GPU node of; off where the plugin is installed by other means, or "
-        "after the node joined",
+        "buy only machines on which a DaemonSet with a GPU device plugin would run; off if the plugin is installed by "
+        "other means, or after the node joined",
     )
     keep_finished: Span = _setting(
         timedelta(days=7),
-        "how long a GPURequest that has ended stays, with its reason and its cost, before it is removed; or Never",
+        "how long an ended GPURequest stays, with its reason and its cost, before it is removed; or Never",
         or_never=True,
     )
     networking_backend: str = _setting(
@@ -84,7 +84,7 @@ class Settings:
         choices=("", *BACKENDS),
     )
     talos_version: str = _setting(
-        "", "Talos of rented machines, such as v1.13.0, where neither their class nor the cluster's own nodes say"
+        "", "Talos version of rented machines, such as v1.13.0, if neither their class nor the cluster's nodes name one"
     )
     factory_url: str = _setting(
         "https://factory.talos.dev",
@@ -92,11 +92,11 @@ class Settings:
         key="factory.url",
     )
     tailscale_url: str = _setting(
-        "", "Tailscale's API, where it is reached by another address than its own", key="networking.tailscaleUrl"
+        "", "URL of Tailscale's API, if it is not the public one", key="networking.tailscaleUrl"
     )
     power_allowed_hosts: tuple[str, ...] = _setting(
         (),
-        "hosts that machines' power may be switched by: names, *.domain, addresses, networks; none given: any that a "
+        "hosts that may control the power of machines: names, *.domain, addresses, networks; none given: any that a "
         "class names",
         key="power.allowedHosts",
         shape="HOST[,HOST…]",
@@ -113,12 +113,12 @@ class Setting:
     doc: str
     key: str
     choices: tuple[str, ...]
-    or_never: bool = False  # a length that may be without end
-    shape: str = ""  # what to type, for people; empty: as its type says
+    or_never: bool = False  # a duration that may be Never
+    shape: str = ""  # placeholder in --help; empty: by its type
 
     @property
     def shown_default(self) -> str:
-        """As somebody would write it; empty: there is none worth telling."""
+        """As a user would write it; empty: there is no default to show."""
         if self.default in ("", None, ()):
             return ""
         if isinstance(self.default, bool):
@@ -219,7 +219,7 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
     lengths = [getattr(settings, name) for name in names]
     if not lengths[0] < lengths[1] < lengths[2]:
         order = " < ".join(f"{places[name]} ({go_duration(getattr(settings, name))})" for name in names)
-        raise BadSetting(f"{order} must hold, so that a leader ends before it is replaced")
+        raise BadSetting(f"{order} must hold, so that a leader exits before it is replaced")
     try:
         HostRules(settings.power_allowed_hosts)
     except ValueError as error:
@@ -267,7 +267,7 @@ def _integer(said: Any) -> int:
 
 
 def _words(said: Any) -> tuple[str, ...]:
-    """A list in a file; words with commas between them on a command line."""
+    """A list in a file; comma-separated on the command line."""
     words = said.split(",") if isinstance(said, str) else said
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         raise ValueError(f"{said!r} is not a list of words")

@@ -5,21 +5,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from tgp.api.resource import CONFIG_MAP
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterBusy, Conflict, NotFound
 
-TRIES = 3  # against whoever writes the same object
+TRIES = 3  # against concurrent writes of the same object
 
 E = TypeVar("E")
 
 
 class ConfigTable(Generic[E]):
-    """Whatever ClusterError it raises: nothing is lost by asking the same again."""
+    """After any ClusterError the same call may be repeated."""
 
     def __init__(
         self,
         cluster: Cluster,
-        key: Key,
+        key: ObjectKey,
         *,
         line_of: Callable[[E], str],
         read_line: Callable[[object], E | None],
@@ -34,44 +34,44 @@ class ConfigTable(Generic[E]):
         self._uid = ""
 
     async def entries(self) -> Mapping[str, E]:
-        """As this process last wrote or read them: nobody else writes while we lead."""
+        """As this process last wrote or read them: only the leader writes."""
         if self._held is None:
             async with self._one_at_a_time:
                 if self._held is None:
                     await self._read()
-        assert self._held is not None, "it was read just now"
+        assert self._held is not None, "the table was just read"
         return self._held
 
     async def write(self, name: str, entry: E) -> None:
         async with self._one_at_a_time:
-            (await self._put_down(name, self._line_of(entry)))[name] = entry
+            (await self._write_line(name, self._line_of(entry)))[name] = entry
 
     async def drop(self, name: str) -> E | None:
-        """What stood there; None: nothing did."""
+        """The removed entry; None: there was none."""
         if name not in await self.entries():
             return None
         async with self._one_at_a_time:
-            return (await self._put_down(name, None)).pop(name, None)
+            return (await self._write_line(name, None)).pop(name, None)
 
-    async def _put_down(self, name: str, line: str | None) -> dict[str, E]:
-        """One line, on paper; what is held then, as it was before."""
+    async def _write_line(self, name: str, line: str | None) -> dict[str, E]:
+        """Write one line; returns the entries as before the write."""
         for _ in range(TRIES):
             if self._held is None:
                 await self._read()
             held, self._held = self._held, None  # until the write is known to have happened
-            assert held is not None, "it was read just now"
+            assert held is not None, "the table was just read"
             try:
                 await self._put_or_restore(held, {name: line})
             except (Conflict, AlreadyExists, NotFound):
                 continue
             self._held = held
             return held
-        raise ClusterBusy(f"ConfigMap {self._key} is being written by somebody else")
+        raise ClusterBusy(f"ConfigMap {self._key} was changed concurrently by another client; retrying.")
 
     async def _put_or_restore(self, held: Mapping[str, E], change: dict[str, str | None]) -> None:
         try:
             await self._put(change)
-        except NotFound:  # somebody deleted it: what it said is known here, and nowhere else
+        except NotFound:  # it was deleted: only this process knows its content
             self._uid = ""
             await self._put({**{name: self._line_of(entry) for name, entry in held.items()}, **change})
 

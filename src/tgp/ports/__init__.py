@@ -1,1 +1,1 @@
-"""The door frames: everything that enters or leaves the process passes one of these protocols."""
+"""The ports: everything that enters or leaves the process passes one of these protocols."""

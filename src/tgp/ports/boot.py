@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.taints import Taint
 
@@ -21,25 +21,25 @@ class BootRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Birth:
-    """The Node that a machine shall become."""
+class BootRequest:
+    """The Node that a machine is to become."""
 
-    request: Key
+    request: ObjectKey
     spec: GPURequest
     node_class: GPUNodeClass
     offer: Offer
     token: str
     node_name: str
     provider_id: str  # tgp://<provider>/<token>
-    expires_at: datetime  # it is given up then, as things stand; what lets it join is no use any more
-    pool: str = ""  # that wrote the request; empty: a person did
+    expires_at: datetime  # the start-up timeout; join credentials need not live longer
+    pool: str = ""  # the pool that wrote the request; empty: a user did
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Luggage:
-    """What the machine is handed. It may hold secrets, so it shows nothing."""
+class BootPayload:
+    """What the machine gets. It may hold secrets, so `repr` shows nothing."""
 
     user_data: bytes = field(default=b"", repr=False)
     image: str = ""
@@ -47,16 +47,16 @@ class Luggage:
 
 class Boot(Protocol):
     def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:
-        """Why no machine of this offer could ever be started so, known before anything is reserved; empty: it might."""
+        """Why machines of this offer can never be started, known before anything is reserved; empty: they may."""
         ...
 
-    async def pack(self, birth: Birth) -> Luggage:
-        """Made anew for each attempt, before anything is paid. Raises BootRefused, or ClusterError: ask again."""
+    async def pack(self, boot_request: BootRequest) -> BootPayload:
+        """Called for each attempt, before anything is paid. Raises BootRefused, or ClusterError: try again."""
         ...
 
     async def discard(self, token: str) -> None:
-        """The machine under this token is gone, or never came: remove what was made for it. Repeatable.
+        """The machine of this token is gone, or was never launched: remove what was made for it. Repeatable.
 
-        What cannot be removed now is on record, and is removed later: nobody has to wait for it.
+        What cannot be removed now is recorded and removed later: the caller need not wait.
         """
         ...

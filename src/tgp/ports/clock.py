@@ -1,7 +1,7 @@
-"""Time as the rest of the house may know it.
+"""Time, as the rest of the code reads it.
 
 Waiting is done with the running event loop (`asyncio.sleep`, `asyncio.timeout`): the loop itself is real, scaled or
-virtual, so code that waits does not change between a cluster, the embedded world and a simulation.
+virtual, so code that waits does not change between a cluster, the demo and a simulation.
 """
 
 from datetime import datetime

@@ -9,33 +9,33 @@ provider lets us find the machine again. It ends in one of five ways:
 * an `Instance`: it exists under that id;
 * a definite refusal, `SoldOut`, `OrderRefused`, `KeyRefused`, `AccountExhausted` or `CloudBusy`: *nothing was made*.
   Each adapter has an allow-list of answers that mean so; an answer that names an id is never among them;
-* `OutcomeUnknown`: anything else. Whoever ordered looks for the token (`find`) until it is found, or absent for longer
+* `OutcomeUnknown`: anything else. The caller searches for the token (`find`) until it is found, or absent for longer
   than `facts.listing_lag` and more (the launch protocol says how much). Only where `facts.repeatable_launch` may the
   same order simply be sent again;
 * `NotConfirmed`, raised by `order.confirm`: nothing was sent;
 * any other exception is ours: a bug.
 
-An order may wait in line for a slow provider, and an adapter may have to ask for something before it can order. So the
-last look is carried with the order: every adapter awaits `confirmed(order)` after all that, immediately before the one
-request that pays, which then carries the moment until which that look is good (`not_after`).
+An order may wait in a queue for a slow provider, and an adapter may need other calls before it can order. So the
+last check travels with the order: every adapter awaits `confirmed(order)` after all that, immediately before the one
+request that pays, which then carries the time until which that check is valid (`not_after`).
 
 **Looking.** `find`, `status` and `owned` answer from complete lists or raise. An empty answer is evidence only then:
 a failed, partial, empty-bodied or unintelligible answer raises `CannotTell` or `CloudBusy`, never `()` or `None`.
 Under a key of another account absence means nothing: compare `identity`.
 
-**Ending.** `terminate` asks for the end; that the machine is already gone is a success. Only `status` returning None,
-or its absence from `owned`, twice and a listing lag apart, proves that it came. A stopped machine is not gone. Whatever
-`terminate` raises, the machine may cost on: whoever asked asks again. So a refusal to end is `CloudBusy`,
-`CannotTell` or `KeyRefused`, a silence `OutcomeUnknown`; never what a refused order is: `OrderRefused`, `SoldOut` and
-`AccountExhausted` say that nothing was made and nothing is to be repeated.
+**Terminating.** `terminate` asks for termination; an already missing machine is a success. Only `status` returning
+None, or its absence from `owned`, twice and a listing lag apart, proves it. A stopped machine is not gone. Whatever
+`terminate` raises, the machine may still be billed: the caller tries again. So a refused termination is `CloudBusy`,
+`CannotTell` or `KeyRefused`, and no answer is `OutcomeUnknown`. The errors of a refused order (`OrderRefused`,
+`SoldOut`, `AccountExhausted`) are never raised: they say that nothing was made and nothing is to be repeated.
 
 **Checking.** `check` tries the key without spending: who it is, what it may do, what is left to spend. `identity` names
 the account (account or project id, else a fingerprint of the key), so that "not listed" is never concluded from another
 account's list.
 
-The interface of the ancestor had five methods. `LaunchInstance` and `TerminateInstance` are `launch` and `terminate`;
+The Go project's interface had five methods. `LaunchInstance` and `TerminateInstance` are `launch` and `terminate`;
 `GetInstanceStatus` is `status`, where absence is a value; `ListAvailableGPUs` is `offers`, and so is `GetPricing`: a
-price without its offer could not be bought. It had no `find` and no `owned`: it could not see what it had forgotten.
+price without its offer cannot be bought. It had no `find` and no `owned`, so it could not find forgotten machines.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -61,48 +61,48 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class CloudFacts:
-    """What is known of a provider before it is asked anything. Its adapter's README says where each is from."""
+    """Facts about a provider known before any call. The adapter's README has the source of each."""
 
     provider: str
-    title: str  # as people write it: Vast.ai
+    title: str  # display name: Vast.ai
     boot: tuple[BootMode, ...]  # of its offers
     endpoint: str  # the usual address; empty: it has none of its own
-    listing_lag: timedelta  # a launch may be missing from its lists for so long
-    launch_timeout: timedelta = DEFAULT_TIMEOUT  # of the request that pays: it may be carried out so late
-    key_variable: str = ""  # the environment variable people keep the key in; empty: no key is needed
+    listing_lag: timedelta  # how long a launched machine may be missing from its lists
+    launch_timeout: timedelta = DEFAULT_TIMEOUT  # of the request that pays: it may still be carried out this late
+    key_variable: str = ""  # the usual environment variable of the key; empty: no key is needed
     public_offers: bool = False  # can prices be read without a key?
     sells_spot: bool = False
     repeatable_launch: bool = False  # the same order twice makes one machine
-    lists_by_token: bool = True  # False: its machines cannot be asked whose they are
-    tells_creation: bool = True  # False: the moment goes into a tag
+    lists_by_token: bool = True  # False: its lists do not show tokens
+    tells_creation: bool = True  # False: the creation time goes into a tag
     tells_billed_price: bool = True  # does an instance say what it costs?
-    billing_step: timedelta = timedelta(microseconds=1)  # a begun one is billed whole; the default: nobody tells
+    billing_step: timedelta = timedelta(microseconds=1)  # a started step is billed whole; the default: unknown
     tells_prices: bool = True  # False: they are from a dated table, which a class can override
     user_data_bytes: int = 16 << 10
     refresh_every: timedelta = timedelta(minutes=2)
     idle_refresh_every: timedelta | None = None  # while no request waits for its offers; None: the same
     rates: Mapping[str, Rate] = field(default_factory=dict)  # per verb; "" is for all together
-    notes: tuple[str, ...] = ()  # what is not confirmed and may cost something: said by `tgp check`
-    judged_by: str = ""  # the independent client its simulator was tried with; empty: none is to be had
+    notes: tuple[str, ...] = ()  # unconfirmed facts that may cost money: shown by `tgp check`
+    judged_by: str = ""  # the independent client its simulator was tested with; empty: there is none
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """What a provider of containers starts; Talos cannot be it."""
+    """What a container provider starts; never Talos."""
 
     image: str
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    command: tuple[str, ...] = ()  # what the entrypoint is given
+    command: tuple[str, ...] = ()  # arguments of the entrypoint
     entrypoint: tuple[str, ...] = ()  # instead of the image's own; empty: the image's own
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOrder:
-    """One paying order. Whoever makes it has written the token down first."""
+    """One order that pays. The caller has recorded the token first."""
 
     offer: Offer
     token: str
-    max_hourly_microusd: int  # an answer that costs more is given back by whoever ordered
+    max_hourly_microusd: int  # a machine that costs more is terminated by the caller
     bid_microusd: int | None = None  # of a spot offer on a marketplace: what we bid for the whole machine
     tags: tuple[tuple[str, str], ...] = ()  # the class's; ownership keys are written after them and win
     user_data: bytes = field(default=b"", repr=False)  # holds join secrets
@@ -111,14 +111,14 @@ class LaunchOrder:
     disk_gib: int = 0  # 0: the offer's or the adapter's default
     min_vcpus: int = 0  # of the whole machine, where an offer does not tell its own (`Offer.sized_by_order`); 0: any
     min_memory_gib: int = 0  # the same of its memory
-    max_run: timedelta | None = None  # a dead man's switch, where the provider has one
+    max_run: timedelta | None = None  # the provider terminates the machine then, where it can
     not_after: float | None = None  # Clock.boottime: the fence
     confirm: Callable[[], Awaitable[float]] | None = field(default=None, repr=False, compare=False)
-    """The last look: until when (Clock.boottime) the order may leave. Raises NotConfirmed: it must not."""
+    """The last check: until when (Clock.boottime) the order may leave. Raises NotConfirmed: it must not."""
 
 
 async def confirmed(order: LaunchOrder) -> LaunchOrder:
-    """The order after its last look; the request that pays leaves now, or not at all."""
+    """The order after its last check; the request that pays is sent now or never."""
     if order.confirm is None:
         return order
     until = await order.confirm()
@@ -127,7 +127,7 @@ async def confirmed(order: LaunchOrder) -> LaunchOrder:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Everything on sale at one provider under one key, at one moment."""
+    """All offers of one provider under one key, at one time."""
 
     offers: tuple[Offer, ...]
     dropped: Mapping[str, int] = field(default_factory=dict)  # why → how many were left out
@@ -136,7 +136,7 @@ class Listing:
 @dataclass(frozen=True, slots=True)
 class Account:
     id: str  # never a key; `key:` and a digest where the provider names no account
-    name: str = ""  # for people; empty: not told
+    name: str = ""  # display name; empty: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Right:
     """One thing a key must be able to do."""
 
     name: str
-    held: bool | None  # None: the provider does not tell, and trying would cost
+    held: bool | None  # None: the provider does not say, and trying would cost money
     note: str = ""
 
 
@@ -154,14 +154,14 @@ class KeyReport:
 
     account: Account
     rights: tuple[Right, ...] = ()
-    balance_microusd: int | None = None  # None: not told
+    balance_microusd: int | None = None  # None: unknown
     quota: str = ""  # in the provider's words
     can_buy: bool = True  # False: an empty balance, a suspended account …; the notes say
     notes: tuple[str, ...] = ()
 
 
 class Cloud(Protocol):
-    """The door frame of a provider. The protocol is in the module's text."""
+    """A provider. The module's docstring has the protocol."""
 
     @property
     def facts(self) -> CloudFacts: ...
@@ -171,11 +171,11 @@ class Cloud(Protocol):
     async def launch(self, order: LaunchOrder) -> Instance: ...
 
     async def find(self, token: str) -> tuple[Instance, ...]:
-        """Every machine under exactly this token, by id; more than one where a provider made two."""
+        """Every machine under exactly this token, by id; more than one if the provider launched two."""
         ...
 
     async def status(self, instance_id: str) -> Instance | None:
-        """None: shown to be absent (a lag may still hide a machine that was launched a moment ago)."""
+        """None: absent (a listing lag may still hide a machine launched just now)."""
         ...
 
     async def terminate(self, instance_id: str) -> None: ...
@@ -190,11 +190,11 @@ class Cloud(Protocol):
 
 
 @runtime_checkable
-class Tidies(Protocol):
-    """A provider with which something is left that is no machine: a start-up script, say, with join secrets in it."""
+class HasLeftovers(Protocol):
+    """A provider that keeps something besides the machine, such as a start-up script with join secrets."""
 
     async def tidy(self, token: str) -> None:
-        """The machine of this token, and of earlier attempts, is gone or never came: remove what was left for it.
+        """The machine of this token, and of earlier attempts, is gone or was never launched: remove its leftovers.
 
         Repeatable. Raises CloudError: it may still be there.
         """

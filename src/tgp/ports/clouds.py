@@ -1,4 +1,4 @@
-"""All providers: what is known of each, and a way to each under a key."""
+"""All providers: facts about each, and a client for each under a key."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -14,6 +14,6 @@ class Clouds(Protocol):
     def open(self, source: Source, key: Secret | None, secrets: Mapping[tuple[str, str], Secret]) -> Cloud:
         """The same object for equal arguments, so that rate limits are kept by all its users together.
 
-        `secrets` are those that the settings refer to, by Secret and key. Raises CloudError for what cannot be a key.
+        `secrets` are those that the settings refer to, by Secret and key. Raises CloudError if the key cannot be one.
         """
         ...

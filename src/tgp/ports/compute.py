@@ -8,5 +8,5 @@ T = TypeVar("T")
 
 class Compute(Protocol):
     async def run(self, work: Callable[[], T]) -> T:
-        """Run `work`, which must touch nothing shared, and give back what it returned or raise what it raised."""
+        """Run `work`, which must touch nothing shared, and return what it returned or raise what it raised."""
         ...

@@ -1,11 +1,11 @@
-"""Luck, handed in, so that a simulation can seed it."""
+"""Randomness as a dependency, so that a simulation can seed it."""
 
 from typing import Protocol
 
 
 class Entropy(Protocol):
     def token(self, size: int) -> bytes:
-        """`size` bytes nobody can guess (in production; equal seeds give equal bytes in simulation)."""
+        """`size` unpredictable bytes (in production; equal seeds give equal bytes in simulation)."""
         ...
 
     def jitter(self) -> float:

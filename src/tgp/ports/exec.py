@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class ProgramFailed(Exception):
-    """It could not be started, or did not end in time. Its text never contains the program's output."""
+    """It could not be started, or did not exit in time. Its text never contains the program's output."""
 
 
 @dataclass(frozen=True, slots=True)

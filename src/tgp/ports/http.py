@@ -1,12 +1,12 @@
-"""One door for HTTP: everything that leaves the process is a `Call`, answered by a `Reply` or a stream of lines.
+"""The port for HTTP: everything that leaves the process is a `Call`, answered by a `Reply` or a stream of lines.
 
 An `Http` belongs to one endpoint: base URL, TLS and credentials are set where it is built (in `app`), so callers
-write paths and never see a secret. In production it is aiohttp; in the pretend world it is a router in memory.
+write paths and never see a secret. In production it is aiohttp; in simulation it is a router in memory.
 
 What a caller may rely on:
 
 * **A changing call is single-shot.** It is written to a socket at most once. No retry, no redirect, ever.
-* **"Never left" is told apart from "left, no answer".** `NeverLeft` proves that nothing happened over there;
+* **"Never left" is told apart from "left, no answer".** `NeverLeft` proves that nothing happened at the server;
   `NoAnswer` proves nothing. A caller that pays treats the second as unknown.
 * **`not_after` is checked twice**, the second time at the moment the bytes are written.
 * **Bounded.** An answer larger than `max_bytes`, or a line longer than `MAX_LINE_BYTES`, raises `NoAnswer`.
@@ -29,7 +29,7 @@ Pairs: TypeAlias = tuple[tuple[str, str], ...]
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 DEFAULT_MAX_BYTES = 16 << 20  # a page of 500 pods at 20 KB each is 10 MB
-NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: nested deeper than anybody needs
+NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: nested too deeply
 MAX_LINE_BYTES = 8 << 20  # etcd refuses objects above 1.5 MB; managedFields and encoding add to it
 
 
@@ -38,21 +38,21 @@ class HttpError(Exception):
 
 
 class NeverLeft(HttpError):
-    """Nothing was sent: no connection was made, or `not_after` had passed. It cannot have happened over there."""
+    """Nothing was sent: no connection was made, or `not_after` had passed. It cannot have happened at the server."""
 
 
 class NoAnswer(HttpError):
-    """It left, or may have, and no whole answer came back. It may have happened over there."""
+    """It was sent, or may have been, and no whole answer came back. It may have happened at the server."""
 
 
 class TooLarge(NoAnswer):
-    """The answer outgrew its bound and was dropped."""
+    """The answer exceeded its size limit and was dropped."""
 
 
-KIND_SHOWN = 80  # characters of a content type, which a server may make up
+KIND_SHOWN = 80  # characters of a content type, which is the server's text
 
 
-class Unreadable(Exception):
+class UnreadableReply(Exception):
     """A whole answer came, and it is not what its reader expected (HTML from a proxy, say)."""
 
 
@@ -99,15 +99,15 @@ class Reply:
         return _header(self.headers, name)
 
     def json(self) -> Any:
-        """The whole body as JSON; `Unreadable` if it is none."""
+        """The whole body as JSON; `UnreadableReply` if it is none."""
         try:
             return msgspec.json.decode(self.content)
         except NO_JSON as error:
             kind = without_opaque_runs(self.header("Content-Type")[:KIND_SHOWN]) or "no content type"
-            raise Unreadable(f"expected JSON, got {len(self.content)} bytes of {kind}") from error
+            raise UnreadableReply(f"expected JSON, got {len(self.content)} bytes of {kind}") from error
 
     def text(self, name: str) -> str:
-        """A string at the top level of a JSON object; empty if it is not there, or the body is no JSON object."""
+        """A string at the top level of a JSON object; empty if it is missing, or the body is not a JSON object."""
         try:
             value = msgspec.json.decode(self.content)
         except NO_JSON:
@@ -117,7 +117,7 @@ class Reply:
 
     @property
     def retry_after(self) -> timedelta | None:
-        """What the server asked for: seconds, or a date measured against its own Date header. None: it did not."""
+        """What the server asked for: seconds, or a date measured against its own Date header. None: no such header."""
         said = self.header("Retry-After").strip()
         if not said:
             return None
@@ -142,7 +142,7 @@ class Stream(Protocol):
     def batches(self) -> AsyncIterator[list[bytes]]:
         """Lines, without their newline, in the groups they arrived in (one wake-up each); then the end.
 
-        A line that the end cut short comes as the last one: whoever parses it will notice. Raises NoAnswer when the
+        A line that the end cut short comes as the last one: its parser will notice. Raises NoAnswer when the
         connection breaks or stays silent for longer than the stream's `idle`.
         """
         ...
@@ -162,13 +162,13 @@ class Http(Protocol):
         ...
 
 
-class Dial(Protocol):
+class HttpFactory(Protocol):
     def __call__(self, base_url: str, *, address: str = "") -> Http:
-        """The way to another endpoint. `address`: connect to this one and no other, whatever the name resolves to."""
+        """A client for another endpoint. `address`: connect to this one and no other, whatever the name resolves to."""
         ...
 
 
-# The other side of the door: what a server in memory looks like, mounted on a router or on a real port.
+# The server side: a handler, mounted on a router in memory or on a real port.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Images that are kept at a provider, where it boots nothing else: fetched from an address once, by a mark.
+"""Images stored at a provider that boots nothing else: imported from a URL once, identified by a mark.
 
-`list` is complete or raises, as the lists of machines are. `make` sends one request; what it ends in is what `launch`
-ends in: an image, a definite refusal (nothing was made), or `OutcomeUnknown`, after which one looks for the mark.
-`remove` asks for the end; that it is gone already is a success. A mark is the provider's to keep and not unique there.
+`list` is complete or raises, as the lists of machines are. `make` sends one request; its outcomes are those of
+`launch`: an image, a definite refusal (nothing was made), or `OutcomeUnknown`; then the caller searches for the mark.
+`remove` deletes; an already deleted image is a success. The provider stores the mark and does not keep it unique.
 """
 
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ from tgp.core.model.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
-    id: str  # what an order names
-    mark: str  # as it was given; anything at all on images of others
-    ready: bool  # False: it is still being fetched
-    made_at: datetime | None = None  # None: not told
+class StoredImage:
+    id: str  # as used in an order
+    mark: str  # as written by us; any text on images of others
+    ready: bool  # False: the import is still running
+    made_at: datetime | None = None  # None: unknown
 
 
-class ImageShelf(Protocol):
+class ImageStore(Protocol):
     @property
     def title(self) -> str:
-        """The provider's name, as people write it."""
+        """The provider's display name."""
         ...
 
-    async def list(self) -> tuple[Shelved, ...]:
-        """Every image of the account, others' too. Raises CloudError."""
+    async def list(self) -> tuple[StoredImage, ...]:
+        """Every image of the account, including foreign ones. Raises CloudError."""
         ...
 
-    async def make(self, mark: str, url: str) -> Shelved: ...
+    async def make(self, mark: str, url: str) -> StoredImage: ...
 
     async def remove(self, image_id: str) -> None: ...
 
 
-class ImageShelves(Protocol):
-    def open(self, source: Source, key: Secret | None) -> ImageShelf | None:
-        """None: this provider boots what it has, or what the administrator gave it."""
+class ImageStores(Protocol):
+    def open(self, source: Source, key: Secret | None) -> ImageStore | None:
+        """None: this provider needs no stored image."""
         ...

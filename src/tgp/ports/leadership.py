@@ -1,8 +1,8 @@
-"""Who may act: one replica at a time, and only while it can prove it.
+"""Leadership: who may act: one replica at a time, and only while it can prove it.
 
 A lease is not a lock: a paused process may wake up after another has taken over. So leadership ends by this process's
-own clock (`Clock.boottime`), counted from the *start* of the last renewal that surely succeeded, well before anybody
-else may begin; and whoever changes the world asks the fence at the last moment.
+own clock (`Clock.boottime`), counted from the *start* of the last renewal that surely succeeded, well before another
+replica may start; and every writer asks the fence right before it sends.
 """
 
 from typing import Protocol
@@ -13,20 +13,20 @@ class NotLeading(Exception):
 
 
 class LeadershipLost(Exception):
-    """It led and does not any more: the process must end, not go back to being a candidate."""
+    """Leadership was lost: the process must exit, not become a candidate again."""
 
 
 class Fence(Protocol):
     def deadline(self) -> float | None:
-        """The moment on `Clock.boottime` after which nothing may leave; None: we do not lead at all."""
+        """The `Clock.boottime` after which nothing may be sent; None: this replica does not lead."""
         ...
 
     def epoch(self) -> str:
-        """This term of leadership, unlike any before or after it. Raises NotLeading outside of a term."""
+        """This term of leadership, unique. Raises NotLeading outside of a term."""
         ...
 
     def check(self) -> None:
-        """Raises NotLeading unless we lead and the deadline lies ahead."""
+        """Raises NotLeading unless we lead and the deadline is in the future."""
         ...
 
 
@@ -43,8 +43,8 @@ class Elector(Protocol):
         ...
 
     async def release(self) -> None:
-        """Give the lease back, so that another may begin at once. Only after everything that acts has stopped.
+        """Release the Lease, so that another replica may start at once. Only after everything that acts has stopped.
 
-        `run` then comes to its end by itself.
+        `run` then returns.
         """
         ...

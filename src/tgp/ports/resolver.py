@@ -1,4 +1,4 @@
-"""Names to addresses, so that an address can be judged before anything is sent to it."""
+"""Names to addresses, so that an address can be checked before anything is sent to it."""
 
 from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol

@@ -1,1 +1,1 @@
-"""The model village in the cellar: virtual time, a network with weather, an API server, a cluster, machines."""
+"""The simulation: virtual time, a network with faults, an API server, a cluster, providers and machines."""

@@ -36,7 +36,7 @@ class HostClock:
         return self._world.boottime() + self._boot_offset
 
     def jump(self, by: timedelta) -> None:
-        """Somebody, or NTP, sets the wall clock. The boot clock does not notice."""
+        """An administrator, or NTP, sets the wall clock. The boot clock does not change."""
         self._wall_offset += by
         if self._frozen_at is not None:
             self._frozen_at += by

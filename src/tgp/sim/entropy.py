@@ -1,4 +1,4 @@
-"""Seeded luck. Every name has a stream of its own, so a new consumer does not change anybody else's draws."""
+"""Seeded randomness. Every name has a stream of its own, so a new consumer does not change the draws of others."""
 
 from random import Random
 

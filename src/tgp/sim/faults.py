@@ -1,4 +1,4 @@
-"""What may break, by name, and how often: the weather of a simulation, as a value.
+"""The faults of a simulation, by name and rate, as a value.
 
 Each seed may draw its own mix (swarm): a mix that has everything hides what one fault alone would show. Rates of calls
 streams and the API server are chances per call, stream or watch; rates of processes are counts per process and hour.
@@ -96,8 +96,8 @@ class Faults:
     def rate(self, fault: Fault) -> float:
         return self.rates.get(fault, 0.0)
 
-    def having(self, **rates: float) -> "Faults":
-        """The same weather with these faults set, by their names in lower case: `having(lost_answer=0.1)`."""
+    def by_index(self, **rates: float) -> "Faults":
+        """A copy with these faults set, by their names in lower case: `by_index(lost_answer=0.1)`."""
         named = {Fault[name.upper()]: rate for name, rate in rates.items()}
         return replace(self, rates={**self.rates, **named})
 

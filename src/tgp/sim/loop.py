@@ -1,9 +1,9 @@
 """The virtual-time event loop: asyncio as it is, on a clock that jumps to the next timer instead of waiting for it.
 
-Equal programs and equal seeds give equal runs. Nothing here reaches a socket, a thread or the real clock: whoever
-tries is told so at once, because a simulation that waits for the outside world cannot be repeated.
+Equal programs and equal seeds give equal runs. Nothing here reaches a socket, a thread or the real clock: code that
+tries fails at once, because a simulation that waits for the outside world cannot be repeated.
 
-Callbacks belong to whoever owns the context they were scheduled in (`OWNER`). An owner may hold its callbacks back
+Callbacks belong to the owner of the context they were scheduled in (`OWNER`). An owner may hold its callbacks back
 (a paused process) or let them fall (a dead one); callbacks without an owner belong to the world and always run.
 """
 
@@ -22,35 +22,35 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 RESOLUTION = 1e-6  # seconds; still a distinct float after centuries of virtual time, which 1e-9 is not after months
-MAX_TURNS_AT_ONE_INSTANT = 200_000  # a busy real turn has hundreds; this many mean that nobody will ever wait
+MAX_TURNS_AT_ONE_INSTANT = 200_000  # a busy real turn has hundreds; this many mean that the program never waits
 MAX_UNWINDS = 32  # awaits in nested `finally` blocks that one dead coroutine is taken through
 MAX_LISTED_TASKS = 40  # in the text of a deadlock
 
 
 class Deadlock(AssertionError):
-    """Everybody waits and nothing is due: the text says who waits where."""
+    """All tasks wait and nothing is due: the message says which task waits where."""
 
 
 class Livelock(AssertionError):
-    """Somebody runs again and again and time cannot go on."""
+    """A task runs again and again and time cannot advance."""
 
 
 class NoWayOut(AssertionError):
     """Simulated code reached for a thread, a socket or a program: take the port instead."""
 
 
-class Owner(Protocol):
+class LoopOwner(Protocol):
     def holds(self, handle: asyncio.Handle) -> bool:
         """True: do not run this callback now; the owner has kept it, or let it fall."""
         ...
 
 
-OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)
+OWNER: ContextVar[LoopOwner | None] = ContextVar("owner", default=None)
 _NOBODY = Context()
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Time moves only when nobody can run. `seed` other than None also shuffles tasks that are ready together."""
+    """Time moves only when no task can run. `seed` other than None also shuffles tasks that are ready together."""
 
     # What BaseEventLoop keeps and typeshed does not show; the same names from 3.11 to 3.14.
     _ready: deque[asyncio.Handle]
@@ -65,7 +65,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._instant = start
         self._turns_at_instant = 0
         self._order = None if seed is None else Random(f"order/{seed}")
-        self._tasks: dict[asyncio.Task[Any], Owner | None] = {}
+        self._tasks: dict[asyncio.Task[Any], LoopOwner | None] = {}
         self.after_turn: Callable[[], None] | None = None
         """Called after each turn of the loop; what it raises ends the run."""
         self._ending = False
@@ -208,7 +208,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Every task that is not done, in the order they were made (asyncio.all_tasks is a set)."""
         return list(self._tasks)
 
-    def tasks_of(self, owner: Owner) -> list[asyncio.Task[Any]]:
+    def tasks_of(self, owner: LoopOwner) -> list[asyncio.Task[Any]]:
         return [task for task, whose in self._tasks.items() if whose is owner]
 
     def create_task(self, coro: Any, **options: Any) -> "asyncio.Task[Any]":
@@ -257,10 +257,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """There are none: nothing is selected on."""
 
     def _write_to_self(self) -> None:
-        """There is nobody to wake."""
+        """There is no thread to wake."""
 
     def _asyncgen_finalizer_hook(self, agen: Any) -> None:
-        """A dead owner's generators vanish with it; anybody else's are closed as asyncio does."""
+        """A dead owner's generators vanish with it; those of others are closed as asyncio does."""
         if self._ending or _owner_is_gone():
             return
         super()._asyncgen_finalizer_hook(agen)  # type: ignore[misc]  # asyncio's own, not in typeshed
@@ -289,7 +289,7 @@ def where_it_waits(task: "asyncio.Task[Any]") -> str:
 
 
 def _chain(coroutine: Any) -> Iterator[str]:
-    for _ in range(64):  # deeper chains are cut: the text is for people
+    for _ in range(64):  # deeper chains are cut: the text is for users
         frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "ag_frame", None)
         if frame is None:
             return
@@ -299,7 +299,7 @@ def _chain(coroutine: Any) -> Iterator[str]:
 
 
 def bury(tasks: list["asyncio.Task[Any]"]) -> None:
-    """Take dead tasks apart. Their `finally` blocks run, and whatever they try or raise is heard by nobody.
+    """Take dead tasks apart. Their `finally` blocks run, and whatever they try or raise is dropped.
 
     The caller has seen to it that no port of theirs reaches the world any more. Tasks that they start while they
     fall are the caller's to bury too.
@@ -309,7 +309,7 @@ def bury(tasks: list["asyncio.Task[Any]"]) -> None:
         if not task.done():
             _unwind(task.get_coro())
         elif not task.cancelled():
-            task.exception()  # seen: nobody else will ask
+            task.exception()  # retrieved: no other reader will
 
 
 def _unwind(coroutine: Any) -> None:
@@ -320,7 +320,7 @@ def _unwind(coroutine: Any) -> None:
 
 def _closed(coroutine: Any) -> bool:
     # Last words of the dead: in a real power cut these lines would not have run at all, so whatever they raise
-    # (an await inside `finally` is a RuntimeError here) answers nobody's question.
+    # (an await inside `finally` is a RuntimeError here) helps no reader.
     with suppress(BaseException):
         coroutine.close()
         return True
@@ -337,7 +337,7 @@ def run(main: Coroutine[Any, Any, T], *, seed: int | str | None = None) -> T:
 
 
 def close(loop: VirtualLoop) -> None:
-    """End a loop that nobody runs any more, with whatever is still waiting on it."""
+    """Close a loop that is no longer run, with everything that still waits on it."""
     loop.end()
     loop.run_until_complete(_bury_everybody(loop))
     loop.close()

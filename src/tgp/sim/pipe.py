@@ -8,9 +8,9 @@ from datetime import timedelta
 from inspect import isasyncgen
 
 from tgp.ports.http import MAX_LINE_BYTES, NoAnswer, Pairs, Streaming, TooLarge
+from tgp.sim.deadline import CallDeadline
 from tgp.sim.faults import Fault
 from tgp.sim.loop import RESOLUTION
-from tgp.sim.patience import Patience
 
 MAX_BUFFERED_BYTES = 4 << 20  # what socket buffers on both sides hold; beyond it the server is made to wait
 
@@ -87,7 +87,7 @@ class Pipe:
             self._doom = kind
 
     def silence(self) -> None:
-        """Nothing arrives any more, and nobody is told."""
+        """Nothing arrives any more, without a notification."""
         self._silent = True
         self._flying.clear()
 
@@ -127,7 +127,7 @@ class Pipe:
             if self._ended and not self._silent and not self._flying:
                 return b""
             self._reader = self._loop.create_future()
-            patience = Patience(idle)
+            patience = CallDeadline(idle)
             try:
                 await patience.wait_for(self._reader)
             except TimeoutError as error:

@@ -1,13 +1,13 @@
-"""The plainest way to start a pretend machine: it is told its name, and joins the cluster by itself.
+"""The simplest boot of a simulated machine: it gets its name, and joins the cluster by itself.
 
-For the pretend providers and machines whose image knows how to join. Nothing in it is secret.
+For the simulated providers and machines whose image knows how to join. Nothing in it is secret.
 """
 
 import msgspec
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.core.model.offer import BootMode, Offer
-from tgp.ports.boot import Birth, BootRefused, Luggage
+from tgp.ports.boot import BootPayload, BootRefused, BootRequest
 
 
 class PlainBoot:
@@ -16,17 +16,17 @@ class PlainBoot:
     def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:  # noqa: ARG002 - one class is like another
         return offer.no_node
 
-    async def pack(self, birth: Birth) -> Luggage:
-        plate = msgspec.json.encode({"node": birth.node_name, "providerID": birth.provider_id})
-        match birth.offer.boot:
+    async def pack(self, boot_request: BootRequest) -> BootPayload:
+        plate = msgspec.json.encode({"node": boot_request.node_name, "providerID": boot_request.provider_id})
+        match boot_request.offer.boot:
             case BootMode.POWER:
-                return Luggage()
+                return BootPayload()
             case BootMode.CONTAINER:
-                raise BootRefused("CannotBoot", birth.offer.no_node)
+                raise BootRefused("CannotBoot", boot_request.offer.no_node)
             case BootMode.TAKEOVER:
-                return Luggage(user_data=b"#cloud-config\n# " + plate + b"\n")
+                return BootPayload(user_data=b"#cloud-config\n# " + plate + b"\n")
             case BootMode.NATIVE:
-                return Luggage(user_data=plate)
+                return BootPayload(user_data=plate)
 
     async def discard(self, token: str) -> None:
         """Nothing was made."""

@@ -13,7 +13,7 @@ class Act(StrEnum):
     CRASH_BEFORE = "crash-before"  # the power goes as the call is about to leave
     CRASH_AFTER = "crash-after"  # it happened; the power goes before the answer comes
     PAUSE = "pause"  # the process stands still before the call leaves, longer than a lease lives
-    LOST_ANSWER = "lost-answer"  # it happened; the caller is told nothing
+    LOST_ANSWER = "lost-answer"  # it happened; the caller gets no answer
     FREEZE = "freeze"  # from here on the process sees an old world: its streams bring no news for a while
 
 
@@ -32,7 +32,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FaultPlan:
     process: str
     number: int
     act: Act
@@ -43,9 +43,9 @@ class Plan:
 
 def every_plan(
     effects: Sequence[Effect], worth: Callable[[Effect], bool] | None = None, acts: Sequence[Act] = tuple(Act)
-) -> Iterator[Plan]:
+) -> Iterator[FaultPlan]:
     """One plan per act and side effect; `worth` leaves out those that teach nothing (the hundredth renewal)."""
     for effect in effects:
         if worth is None or worth(effect):
             for act in acts:
-                yield Plan(effect.process, effect.number, act)
+                yield FaultPlan(effect.process, effect.number, act)

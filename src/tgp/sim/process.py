@@ -18,7 +18,7 @@ from tgp.ports.resolver import Resolver
 from tgp.sim.clock import HostClock
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.loop import MAX_UNWINDS, OWNER, VirtualLoop, bury
-from tgp.sim.trace import Trace
+from tgp.sim.trace import RunTrace
 
 RESTART_AFTER = (1.0, 40.0)  # seconds: from a container that is restarted in place to one that is rescheduled
 
@@ -103,7 +103,7 @@ class Host:
         self._life = Life.PAUSED
 
     def resume(self) -> list[asyncio.Handle]:
-        """Go on; gives back what became due meanwhile, in order."""
+        """Resume; returns what became due meanwhile, in order."""
         assert self._life is Life.PAUSED, f"{self.name} is not paused"
         self._life = Life.RUNNING
         backlog, self._backlog = self._backlog, []
@@ -135,10 +135,18 @@ Main: TypeAlias = Callable[[Host], Awaitable[None]]
 
 
 class Process:
-    """A name that lives through many lives. `main` is called anew, with nothing remembered, for each."""
+    """A named process that may restart many times. Each start calls `main` with no state of earlier ones."""
 
     def __init__(
-        self, name: str, main: Main, *, loop: VirtualLoop, doors: Doors, clock: HostClock, seed: int | str, trace: Trace
+        self,
+        name: str,
+        main: Main,
+        *,
+        loop: VirtualLoop,
+        doors: Doors,
+        clock: HostClock,
+        seed: int | str,
+        trace: RunTrace,
     ) -> None:
         self.name = name
         self.doors = doors
@@ -147,7 +155,7 @@ class Process:
         self.restarts = True
         self.on_failure: Callable[[str, BaseException], None] | None = None
         self.on_standstill: Callable[[], None] = lambda: None
-        """Told when it stands still, goes on, or is gone."""
+        """Called when it pauses, resumes, or is gone."""
         self._main = main
         self._loop = loop
         self._seed = seed

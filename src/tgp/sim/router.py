@@ -1,8 +1,8 @@
-"""The network of the pretend world: every process has its own way to every endpoint, with its own weather.
+"""The simulated network: every process has its own path to every endpoint, with its own faults.
 
 A call lives in two places. What its process does (connecting, checking `not_after` when the bytes are written, waiting)
 runs as that process and stops when it stops. What has left belongs to the network: it arrives, happens and is answered
-whether or not anybody is still there to hear it.
+whether or not the caller is still there to receive it.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from random import Random
 
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, Handler, HangUp, Http, NeverLeft, NoAnswer, Reply, Stream, Streaming, TooLarge
+from tgp.sim.deadline import CallDeadline
 from tgp.sim.entropy import stream
 from tgp.sim.faults import AFTER_IT_HAPPENED, NONE, Fault, Faults
 from tgp.sim.loop import VirtualLoop
-from tgp.sim.patience import Patience
 from tgp.sim.pipe import Pipe, PipedStream
-from tgp.sim.plans import Act, Effect, Plan
+from tgp.sim.plans import Act, Effect, FaultPlan
 from tgp.sim.process import Host
-from tgp.sim.trace import Trace
+from tgp.sim.trace import RunTrace
 
 STREAM_TROUBLE_AFTER = 120.0  # seconds, the mean: long enough for a watch to be in use, short enough to happen
 LAGGING_BY = 20.0  # seconds at most: below the patience of a client that watches for silence
@@ -41,7 +41,7 @@ PROXY_REPLY = Reply(
 )
 
 REFUSALS = {Fault.BUSY: BUSY_REPLY, Fault.ERROR: ERROR_REPLY, Fault.PROXY: PROXY_REPLY}
-REFUSED_AFTER = 0.001  # seconds: whoever tries again at once must not stop the clock
+REFUSED_AFTER = 0.001  # seconds: a client that retries at once must not stop the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class Latency:
 
     least: float = 0.001
     most: float = 0.010
-    held_up: float = 0.0  # in bad weather, the chance that a gateway hangs up on an order and hands it on later …
+    # with faults, the chance that a gateway closes the connection of an order and forwards it later …
+    held_up: float = 0.0
     latest: float = 0.0  # … up to so many seconds after it left
 
     def draw(self, luck: Random) -> float:
@@ -68,7 +69,7 @@ class Endpoint:
 
 
 class Exchange:
-    """One call that left, until its answer is heard or nobody waits for it."""
+    """One call that was sent, until its answer is received or no caller waits for it."""
 
     def __init__(self, endpoint: Endpoint, call: Call, host: Host | None, fault: Fault | None) -> None:
         self.endpoint = endpoint
@@ -76,7 +77,7 @@ class Exchange:
         self.host = host
         self.who = host.name if host else "user"
         self.fault = fault
-        self.plan: Plan | None = None
+        self.plan: FaultPlan | None = None
         self.answer: asyncio.Future[Reply | Streaming] = asyncio.get_running_loop().create_future()
 
     @property
@@ -85,7 +86,7 @@ class Exchange:
 
 
 class Tap:
-    """Hears what passes: for witnesses, who change nothing. What a visitor sends is not told."""
+    """Sees every call: for recorders, which change nothing. A visitor's calls are not reported."""
 
     def tried(self, host: Host, endpoint: str, call: Call) -> None:
         """A process set out to send; nothing has left yet."""
@@ -94,17 +95,19 @@ class Tap:
         """The bytes of a call have left its process."""
 
     def served(self, exchange: Exchange, answer: Reply | Streaming | None) -> None:
-        """It was answered (whether that is heard is another matter); None: it was lost, or the other side hung up."""
+        """It was answered (whether that is heard is another matter); None: it was lost, or the other side closed the
+        connection.
+        """
 
 
 class Network:
-    def __init__(self, loop: VirtualLoop, trace: Trace, seed: int | str) -> None:
+    def __init__(self, loop: VirtualLoop, trace: RunTrace, seed: int | str) -> None:
         self.faults: Faults = NONE
-        self.plan: Plan | None = None
+        self.plan: FaultPlan | None = None
         self.aim: Callable[[str], Act | None] = lambda _endpoint: None
         """Draws what strikes exactly at a side effect there, where no plan is meant for one."""
         self.on_partition: Callable[[], None] = lambda: None
-        """Told when somebody is cut off, or is back."""
+        """Called when a process is cut off, or is back."""
         self.effects: list[Effect] = []
         self.taps: list[Tap] = []
         self._loop = loop
@@ -121,14 +124,14 @@ class Network:
         self._endpoints[name] = Endpoint(name, handler, latency or Latency())
 
     def unmount(self, name: str) -> None:
-        """Nobody listens there any more: connections are refused."""
+        """No server listens there any more: connections are refused."""
         self._endpoints.pop(name, None)
 
     def http(self, host: Host | None, endpoint: str, clock: Clock) -> "RoutedHttp":
         """The way from `host` to `endpoint`; no host: a visitor's, on which nothing ever breaks."""
         return RoutedHttp(self, host, endpoint, clock)
 
-    # Weather aimed by hand.
+    # Faults injected by tests.
 
     def partition(self, process: str, endpoint: str) -> None:
         """Packets between the two vanish, both ways, until `heal`; streams that stand go silent for good."""
@@ -158,7 +161,7 @@ class Network:
     # What the ways use.
 
     def luck(self, who: str) -> Random:
-        """Each process has its own, so that one more call of one process does not change another's weather."""
+        """Each process has its own, so that one more call of one process does not change another's faults."""
         found = self._luck.get(who)
         if found is None:
             found = self._luck[who] = stream(self._seed, f"network/{who}")
@@ -167,7 +170,7 @@ class Network:
     def endpoint(self, name: str) -> Endpoint | None:
         return self._endpoints.get(name)
 
-    def count_effect(self, host: Host, endpoint: str, call: Call) -> Plan | None:
+    def count_effect(self, host: Host, endpoint: str, call: Call) -> FaultPlan | None:
         """Number this side effect; the plan, if it is the one aimed at."""
         number = self._counts.get(host.name, 0) + 1
         self._counts[host.name] = number
@@ -179,7 +182,7 @@ class Network:
         if act is None:
             return None
         self.trace.note(host.name, "aimed", act, number)
-        return Plan(host.name, number, act)
+        return FaultPlan(host.name, number, act)
 
     def transmit(self, exchange: Exchange) -> None:
         """The bytes are written. From here on it happens without its sender."""
@@ -339,7 +342,7 @@ class RoutedHttp:
 
     async def _exchange(self, call: Call) -> tuple[Exchange, Reply | Streaming]:
         """At most one delivery, and the head of its answer."""
-        patience = Patience(call.timeout.total_seconds())
+        patience = CallDeadline(call.timeout.total_seconds())
         left: Exchange | None = None
         try:
             left = await self._leave(call, patience)
@@ -351,7 +354,7 @@ class RoutedHttp:
         finally:
             patience.end()
 
-    async def _leave(self, call: Call, patience: Patience) -> Exchange:
+    async def _leave(self, call: Call, patience: CallDeadline) -> Exchange:
         """All that the process itself does until the bytes are written."""
         host, network = self._host, self._network
         if host is not None and host.gone:
@@ -378,7 +381,7 @@ class RoutedHttp:
         network.transmit(exchange)
         return exchange
 
-    def _fault(self, plan: Plan | None) -> Fault | None:
+    def _fault(self, plan: FaultPlan | None) -> Fault | None:
         if self._host is None:
             return None
         if plan is not None:
@@ -390,7 +393,7 @@ class RoutedHttp:
             raise NeverLeft(f"too late to send {call.method} to {self._endpoint}")
 
 
-async def begin(plan: Plan, host: Host) -> None:
+async def begin(plan: FaultPlan, host: Host) -> None:
     """What a plan does to the process whose call is about to leave."""
     match plan.act:
         case Act.CRASH_BEFORE:
@@ -424,7 +427,7 @@ def _notice(exchange: Exchange) -> None:
 
 
 def _summary(exchange: Exchange) -> str:
-    """Words that tell two calls apart without repeating what they carry."""
+    """A text that distinguishes two calls without repeating their content."""
     call = exchange.call
     content = blake2b(repr(call.query).encode() + call.body, digest_size=6)
     return f"{exchange.endpoint.name} {call.method} {call.path} {content.hexdigest()}"

@@ -19,7 +19,7 @@ BEGAN_AGO = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WorldSpeed:
     """Which world second belongs to which real second, both counted from the start; of the past, since `slow_from`."""
 
     factor: float
@@ -33,7 +33,7 @@ class Pace:
         assert self.behind >= 0, "a world cannot begin in the future"
         assert 0 <= self.slow_before <= self.slow_from <= self.slow_until, "a stretch begins before it ends"
 
-    def slowed(self, now: float, seconds: float) -> "Pace":
+    def slowed(self, now: float, seconds: float) -> "WorldSpeed":
         """As fast as the real time from `now` on, for so many real seconds. The past stays as it was."""
         if now <= self.slow_until:
             return replace(self, slow_until=max(now + seconds, self.slow_until))
@@ -67,10 +67,10 @@ class Pace:
 
 
 class ScaledLoop(asyncio.SelectorEventLoop):
-    """`real` tells the real time; nothing else here reads a clock."""
+    """`real` reads the real time; nothing else here reads a clock."""
 
     def __init__(self, real: Clock, *, factor: float = FACTOR, began_ago: timedelta = BEGAN_AGO) -> None:
-        self.pace = Pace(factor, began_ago.total_seconds())
+        self.pace = WorldSpeed(factor, began_ago.total_seconds())
         self._real = real
         self._began = real.boottime()
         self.starts_at = real.now() - began_ago
@@ -85,11 +85,11 @@ class ScaledLoop(asyncio.SelectorEventLoop):
 
     def slow_down(self, seconds: float) -> None:
         """To the pace of the real time, for so many real seconds from now; no effect once it has caught up."""
-        if not self.caught_up:
+        if not self.wait_for_own_write:
             self.pace = self.pace.slowed(self.real_elapsed(), seconds)
 
     @property
-    def caught_up(self) -> bool:
+    def wait_for_own_write(self) -> bool:
         return self.real_elapsed() >= self.pace.real_until_caught_up
 
     def real_wait(self, wait: float) -> float:
@@ -107,7 +107,7 @@ class ScaledClock:
 
     def now(self) -> datetime:
         present = self._real.now()
-        if self._loop.caught_up:
+        if self._loop.wait_for_own_write:
             return present
         return min(self._loop.starts_at + timedelta(seconds=self._loop.time()), present)
 
@@ -116,7 +116,7 @@ class ScaledClock:
 
 
 class _ScaledSelector(selectors.BaseSelector):
-    """The platform's selector, which is told to wait in real seconds."""
+    """The platform's selector, which waits in real seconds."""
 
     def __init__(self, loop: ScaledLoop) -> None:
         self._loop = loop

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tgp.core.joining.talos.stream import read_stream
 from tgp.core.model.machine_config import TemplateRefused
-from tgp.core.rules.talos.stream import read_stream
 
 _PACKED = re.compile(rb"[A-Za-z0-9+/]{160,}={0,2}")
 _CONFIG = re.compile(rb"version: v1alpha1\n[^\0]*")
@@ -24,7 +24,7 @@ _LOGIN = re.compile(r"--login-server=(\S+)")
 
 @dataclass(frozen=True, slots=True)
 class TalosGuest:
-    """What its config tells it to become."""
+    """The machine as its config describes it."""
 
     node: str
     provider_id: str = ""

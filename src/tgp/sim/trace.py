@@ -11,7 +11,7 @@ from hashlib import blake2b
 KEPT_LINES = 20_000  # a stormy simulated hour of one operator is a few thousand
 
 
-class Trace:
+class RunTrace:
     def __init__(self, time: Callable[[], float], kept: int = KEPT_LINES) -> None:
         self._time = time
         self._digest = blake2b(digest_size=16)
@@ -32,12 +32,12 @@ class Trace:
         """The last lines, oldest first."""
         return tuple(self._lines)
 
-    def having(self, *words: str) -> tuple[str, ...]:
+    def by_index(self, *words: str) -> tuple[str, ...]:
         """Kept lines that contain every one of these words."""
         return tuple(line for line in self._lines if all(word in line for word in words))
 
 
-def first_difference(one: Trace, other: Trace) -> str:
+def first_difference(one: RunTrace, other: RunTrace) -> str:
     """Where two runs that should be equal parted, for the message of a failed comparison. Empty: they are equal."""
     if one.digest() == other.digest():
         return ""

@@ -1,11 +1,11 @@
-"""The pretend world: a network, processes that may die, servers they talk to, and checkers that look at every step.
+"""The simulated world: a network, processes that may die, servers they talk to, and checkers that look at every step.
 
     with World(seed, faults=ALL) as world:
         world.process("operator", main)
         world.watch(one_machine_per_request)
-        world.run(hours=6)   # storm: safety
+        world.run(hours=6)   # with faults: safety
         world.calm()
-        world.run(hours=2)   # fair weather: it must converge
+        world.run(hours=2)   # without faults: it must converge
 
 A failure prints the seed, which is all it takes to see it again.
 """
@@ -33,18 +33,20 @@ from tgp.sim.exec import ScriptedExec
 from tgp.sim.faults import NONE, Faults
 from tgp.sim.loop import VirtualLoop
 from tgp.sim.loop import close as close_loop
-from tgp.sim.plans import Effect, Plan
+from tgp.sim.plans import Effect, FaultPlan
 from tgp.sim.process import Host, Main, Process
+from tgp.sim.process_faults import ProcessFaults, switch_on
 from tgp.sim.resolver import TableResolver
 from tgp.sim.router import Latency, Network
-from tgp.sim.storm import Storm, switch_on
-from tgp.sim.trace import Trace
+from tgp.sim.trace import RunTrace
 
 T = TypeVar("T")
-BOOTED_AGO = (1_000.0, 1_000_000.0)  # seconds: no two hosts have been up equally long, so nobody compares boot clocks
+# seconds: no two hosts have been up equally long, so that code cannot compare boot clocks
+BOOTED_AGO = (1_000.0, 1_000_000.0)
 
 
-COLLECT_EVERY = 100_000  # turns of the loop: a few hours of one operator. Fair weather makes no cycles, a storm 25 MB
+# turns of the loop: a few hours of one operator. Without faults there are no cycles, with faults 25 MB
+COLLECT_EVERY = 100_000
 KUBERNETES = "kubernetes"  # the endpoint that the API server is mounted at
 
 
@@ -55,17 +57,17 @@ class Kubernetes:
 
 
 class WentWrong(AssertionError):
-    """Something nobody expected happened inside the simulation: an error-level log line, or a process that raised."""
+    """An unexpected failure inside the simulation: an error-level log line, or a process that raised."""
 
 
 class World:
-    """`seed` decides everything: weather, latencies, restarts, names. Close it, or use it as a context manager."""
+    """`seed` decides everything: faults, latencies, restarts, names. Close it, or use it as a context manager."""
 
-    def __init__(self, seed: int | str, *, faults: Faults = NONE, plan: Plan | None = None) -> None:
+    def __init__(self, seed: int | str, *, faults: Faults = NONE, plan: FaultPlan | None = None) -> None:
         self.seed = seed
         self.faults = faults
         self.loop = VirtualLoop(seed if faults.shuffled else None)
-        self.trace = Trace(self.loop.time)
+        self.trace = RunTrace(self.loop.time)
         self.clock = WorldClock(self.loop)
         self.network = Network(self.loop, self.trace, seed)
         self.network.plan = plan
@@ -76,7 +78,7 @@ class World:
         self.history: Counter[str] = Counter()
         """How often each object came and went (`created pods default/x`): runs that should do the same agree here."""
         self._kubernetes: Kubernetes | None = None
-        self._storm = Storm(self.loop, self.network, self.trace, seed)
+        self._process_faults = ProcessFaults(self.loop, self.network, self.trace, seed)
         self._checkers: list[Checker] = []
         self._seen = 0
         self._wrong: list[BaseException] = []
@@ -85,17 +87,17 @@ class World:
         self.loop.after_turn = self._after_turn
         self.loop.set_exception_handler(self._unhandled)
         if faults != NONE:
-            self.storm()
+            self.start_faults()
 
     # Who lives in it.
 
     def luck(self, name: str) -> Random:
-        """A stream of draws of its own for whoever has this name."""
+        """A separate random stream for each name."""
         return stream(self.seed, name)
 
     @property
     def api(self) -> ApiServer:
-        """The API server, there from the first time anybody asks for it. Processes reach it as `KUBERNETES`."""
+        """The API server, created at first use. Processes reach it as `KUBERNETES`."""
         return self._found_kubernetes().api
 
     @property
@@ -110,7 +112,7 @@ class World:
             self._kubernetes = Kubernetes(api, cluster)
             api.core.hooks.append(self._note_commit)
             self.mount(KUBERNETES, api.handle)
-            if self._storm.raging:
+            if self._process_faults.raging:
                 switch_on(api.faults, self.faults)
         return self._kubernetes
 
@@ -146,7 +148,7 @@ class World:
         process.restarts = restarts
         process.on_failure = self._process_failed
         self.processes[name] = process
-        self._storm.add(process)
+        self._process_faults.add(process)
         process.start()
         return process
 
@@ -156,15 +158,15 @@ class World:
 
     # What passes in it.
 
-    def storm(self) -> None:
-        """Bad weather from now on, as `faults` say."""
-        self._storm.begin(self.faults)
+    def start_faults(self) -> None:
+        """Inject faults from now on, as `faults` say."""
+        self._process_faults.begin(self.faults)
         if self._kubernetes is not None:
             switch_on(self._kubernetes.api.faults, self.faults)
 
     def calm(self) -> None:
-        """Fair weather from now on: what still goes wrong is ours."""
-        self._storm.end()
+        """No injected faults from now on: what still fails is the operator's fault."""
+        self._process_faults.end()
         if self._kubernetes is not None:
             self._kubernetes.api.faults.off()
 
@@ -252,7 +254,7 @@ class _Attention:
 
 
 class _Ears(logging.Handler):
-    """An error-level log line is a failure: nobody reads logs to learn that a simulation was unwell."""
+    """An error-level log line fails the simulation."""
 
     def __init__(self, wrong: list[BaseException]) -> None:
         super().__init__(logging.ERROR)

@@ -81,8 +81,8 @@ def insert(machines: Any, name: str, request_id: str = "", **changes: Any) -> An
     return machines.insert(request=request)
 
 
-def everything(machines: Any, **wish: Any) -> list[Any]:
-    request = compute.AggregatedListInstancesRequest(project=STAGE.project, **wish)
+def everything(machines: Any, **query: Any) -> list[Any]:
+    request = compute.AggregatedListInstancesRequest(project=STAGE.project, **query)
     return [each for _, scope in machines.aggregated_list(request=request) for each in scope.instances]
 
 
@@ -126,10 +126,10 @@ def token() -> dict[str, Any]:
 
 def catalogue() -> dict[str, Any]:
     types = client(compute.MachineTypesClient)
-    wish = compute.AggregatedListMachineTypesRequest(
+    query = compute.AggregatedListMachineTypesRequest(
         project=STAGE.project, filter='name eq "g2-standard-[0-9]+"', max_results=7
     )
-    rows = [each for _, scope in types.aggregated_list(request=wish) for each in scope.machine_types]
+    rows = [each for _, scope in types.aggregated_list(request=query) for each in scope.machine_types]
     cards = client(compute.AcceleratorTypesClient)
     found = [each for _, scope in cards.aggregated_list(project=STAGE.project) for each in scope.accelerator_types]
     quiet = [name for name, scope in cards.aggregated_list(project=STAGE.project) if not scope.accelerator_types]

@@ -18,7 +18,7 @@ import pytest
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.http.serve import listen
 from tgp.sim.clouds.gcp import GcpSimulator
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.stock import Product
 from tools.clients import client_environment
 
 JUDGE = Path(__file__).with_name("judge.py")
@@ -68,7 +68,7 @@ def cloud() -> GcpSimulator:
     made.operation_takes = timedelta(seconds=0.3)
     made.fleet.habits = replace(made.fleet.habits, list_lag=(0.0, 0.2), ending=(0.1, 0.3), moves=False)
     for stand in made.fleet.stands.values():
-        stand.shelf = _quick(stand.shelf)
+        stand.product = _quick(stand.product)
     return made
 
 
@@ -146,8 +146,8 @@ async def test_a_name_is_taken_by_one_machine_alone(play: Play) -> None:
     assert said["listed"] == 1
 
 
-def _quick(shelf: Shelf) -> Shelf:
-    return replace(shelf, boot_seconds=0.5)
+def _quick(product: Product) -> Product:
+    return replace(product, boot_seconds=0.5)
 
 
 def _environment() -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tgp.core.model.gpus import catalogue, find, get, members, plain
+from tgp.core.model.gpus import catalogue, family_members, find, get, plain
 from tools.clients import client_environment
 
 WITHIN_S = 60
@@ -69,7 +69,7 @@ def _vendor_names():
 
 
 def _ours(name: str, memory: int) -> list:
-    return [get(model) for model in members(name) if get(model).has_memory(memory)]
+    return [get(model) for model in family_members(name) if get(model).has_memory(memory)]
 
 
 def test_every_card_it_knows_is_known_here_with_the_same_memory(oracle):
@@ -77,9 +77,9 @@ def test_every_card_it_knows_is_known_here_with_the_same_memory(oracle):
     missing, other = set(), set()
     for card in oracle["known"]:
         name, memory = card["name"], card["memory"]
-        if not members(name):
+        if not family_members(name):
             missing.add(name)
-        elif memory not in {get(model).memory_gib for model in members(name)}:
+        elif memory not in {get(model).memory_gib for model in family_members(name)}:
             other.add(name)
 
     assert len(oracle["known"]) >= LEAST_KNOWN
@@ -106,15 +106,15 @@ def test_vasts_names_mean_the_same_cards(oracle):
         for vendor_name in card["vast"] if card["name"] not in OTHER_MEMORY else ():
             found = find(vendor_name, provider="vast", memory_gib=card["memory"])
             assert found is not None, (vendor_name, card["memory"])
-            assert found.model in members(card["name"])
+            assert found.model in family_members(card["name"])
             assert found.memory_gib == card["memory"]
             compared += 1
     assert compared >= 50
 
     for vendor_name, theirs in oracle["vast"].items():
         meant = catalogue().names["vast", plain(vendor_name)]
-        if members(theirs):  # it knows no more of some than the name with its blanks taken out
-            assert set(meant) <= set(members(theirs)), (vendor_name, theirs)
+        if family_members(theirs):  # it knows no more of some than the name with its blanks taken out
+            assert set(meant) <= set(family_members(theirs)), (vendor_name, theirs)
 
 
 def test_lambdas_descriptions_mean_the_same_cards(oracle):
@@ -123,7 +123,7 @@ def test_lambdas_descriptions_mean_the_same_cards(oracle):
 
         assert count == 1
         assert find(description, provider="lambdalabs").model == model
-        assert model in members(name)
+        assert model in family_members(name)
         assert get(model).memory_gib == memory
 
 
@@ -133,7 +133,7 @@ def test_reported_memory_is_corrected_alike(oracle):
     for card in oracle["known"]:
         if card["name"] in NOT_OURS or card["name"] in OTHER_MEMORY:
             continue
-        ours = [gpu for gpu in map(get, members(card["name"])) if gpu.memory_gib == card["memory"]]
+        ours = [gpu for gpu in map(get, family_members(card["name"])) if gpu.memory_gib == card["memory"]]
         for share, corrected in card["corrected"].items():
             told = card["memory"] * int(share) / 100
             theirs = corrected == card["memory"] and abs(told - card["memory"]) < card["memory"] * 0.0699

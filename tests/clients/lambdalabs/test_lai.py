@@ -77,7 +77,7 @@ async def test_a_machine_lives_from_launch_to_termination(shop: Shop, tmp_path: 
     assert (listed["id"], listed["status"], listed["actions"]["restart"]["available"]) == (number, "booting", False)
     assert "ip" not in listed
 
-    shop.watch.skip(machine.shelf.boot_seconds * 1.5)
+    shop.watch.skip(machine.product.boot_seconds * 1.5)
     seen = (await shop.lai("get", number)).value
     assert (seen["status"], seen["ip"], seen["name"]) == ("active", machine.public_ip, "first-words")
     assert seen["tags"] == [{"key": "team", "value": "ml"}]

@@ -69,7 +69,7 @@ async def test_a_pod_lives_from_launch_to_its_end(shop: Shop, customer: Customer
     assert made["gpu"]["vcpuCount"] >= 8
     assert made["gpu"]["memory"] >= 32
 
-    shop.watch.skip(machine.shelf.boot_seconds * 1.5)
+    shop.watch.skip(machine.product.boot_seconds * 1.5)
     seen = (await customer.tool("get-pod", id=made["id"])).value
     assert (seen["status"], seen["runtime"]["ports"][0]["ip"]) == ("RUNNING", machine.public_ip)
     assert (await customer.tool("pod-action", id=made["id"], body={"action": "stop"})).value["status"] == "EXITED"

@@ -74,7 +74,7 @@ async def test_a_machine_lives_from_create_to_destroy(shop: Shop):
     machine = shop.simulator.fleet.machines[str(number)]
     assert (machine.name, machine.detail["image"], machine.detail["disk"]) == ("first-words", "ubuntu:24.04", 32.0)
 
-    shop.watch.skip(machine.shelf.boot_seconds * 1.5)
+    shop.watch.skip(machine.product.boot_seconds * 1.5)
     seen = await shop.raw("show", "instance", str(number))
     assert (seen["id"], seen["actual_status"], seen["label"]) == (number, "running", "first-words")
     assert seen["public_ipaddr"].strip() == machine.public_ip

@@ -54,7 +54,7 @@ async def test_a_machine_lives_from_launch_to_destroy(shop: Shop):
     listed = await shop.play("listed")
     assert ([row["id"] for row in listed["instances"]], listed["meta"]["total"]) == ([made["id"]], 1)
 
-    shop.watch.skip(machine.shelf.boot_seconds * 1.5)
+    shop.watch.skip(machine.product.boot_seconds * 1.5)
     seen = await shop.play("status", made["id"])
     assert (seen["status"], seen["power_status"], seen["main_ip"]) == ("active", "running", machine.public_ip)
     told = await shop.play("userdata", made["id"])

@@ -1,4 +1,4 @@
-"""For whoever works on the in-memory server: record the real one once, then compare as often as you like.
+"""For work on the in-memory server: record the real one once, then compare as often as you like.
 
     python -m tests.contracts.apiserver record truth.json
     python -m tests.contracts.apiserver compare truth.json [words of a case's name, area or module ...]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeAlias
 
-from tests.contracts.apiserver.kinds import TWINS
+from tests.contracts.apiserver.kinds import PYTHON_CHECKS
 from tests.contracts.apiserver.run import Host
 from tgp.sim.apiserver.semantics import Semantics
 from tgp.sim.apiserver.server import ApiServer
@@ -12,7 +12,7 @@ from tgp.sim.clock import WorldClock
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.loop import VirtualLoop
 from tgp.sim.router import Latency, Network
-from tgp.sim.trace import Trace
+from tgp.sim.trace import RunTrace
 
 Make: TypeAlias = Callable[[WorldClock, SeededEntropy], ApiServer]
 
@@ -33,7 +33,7 @@ class FakeServer:
 
 def server_with(semantics: Semantics) -> Make:
     """How a server is made that decides like `semantics`."""
-    return lambda clock, entropy: ApiServer(clock, entropy, semantics=semantics, twins=TWINS)
+    return lambda clock, entropy: ApiServer(clock, entropy, semantics=semantics, python_checks=PYTHON_CHECKS)
 
 
 honest = server_with(Semantics())
@@ -45,6 +45,6 @@ def fake_host(make: Make = honest) -> Host:
     assert isinstance(loop, VirtualLoop)
     clock = WorldClock(loop)
     server = make(clock, SeededEntropy(SEED, "apiserver"))
-    network = Network(loop, Trace(loop.time), SEED)
+    network = Network(loop, RunTrace(loop.time), SEED)
     network.mount("apiserver", server.handle, Latency())
     return Host(network.http(None, "apiserver", clock), FakeServer(server), AT_ONCE)

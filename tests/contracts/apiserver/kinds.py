@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.contracts.apiserver.api import Json
 from tgp.api.resource import Resource
-from tgp.api.validation import Twin
+from tgp.api.validation import PythonCheck
 
 GROUP = "contract.tgp.io"
 
@@ -83,7 +83,7 @@ TAGS_OF_TWO = "!has(self.tags) || self.tags.all(tag, tag.size() >= 2)"
 FROZEN_STAYS = "has(self.frozen) == has(oldSelf.frozen)"
 UNCHANGED = "self == oldSelf"
 SHORT_NAME = "self.metadata.name.size() <= 40"
-TWINS: dict[str, Twin] = {
+PYTHON_CHECKS: dict[str, PythonCheck] = {
     LOW_BELOW_HIGH: lambda spec, _: "low" not in spec or "high" not in spec or spec["low"] <= spec["high"],
     TAGS_OF_TWO: lambda spec, _: all(len(tag) >= 2 for tag in spec.get("tags", ())),
     FROZEN_STAYS: lambda spec, old: ("frozen" in spec) == ("frozen" in old),

@@ -1,4 +1,4 @@
-"""Ten lies, planted one at a time in the in-memory server. Each breaks one promise that somebody's money hangs on.
+"""Ten lies, planted one at a time in the in-memory server. Each breaks one promise that costs money when broken.
 
 A lie is small and sharp (one decision of the server, turned round), because a suite that only notices a broken server
 says little about a subtly wrong one.
@@ -12,7 +12,7 @@ from unittest.mock import patch
 from tests.contracts.apiserver.fake import Make, honest, server_with
 from tests.contracts.apiserver.suite import Area
 from tgp.sim.apiserver import eviction, watch
-from tgp.sim.apiserver.field_manager import Claim
+from tgp.sim.apiserver.field_manager import ManagedFields
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.patch import dispatch
 from tgp.sim.apiserver.patch.apply import Application
@@ -20,7 +20,7 @@ from tgp.sim.apiserver.patch.fields import Path
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.semantics import Semantics
 from tgp.sim.apiserver.status_errors import Cause
-from tgp.sim.apiserver.storage import Shelf
+from tgp.sim.apiserver.storage import KindStorage
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _without_nulls(value: object) -> object:
 
 @contextmanager
 def _never_conflicts() -> Iterator[Make]:
-    def lying(_: Application, others: list[Claim], won: set[Path], *_rest: object) -> list[Claim]:
+    def lying(_: Application, others: list[ManagedFields], won: set[Path], *_rest: object) -> list[ManagedFields]:
         return [claim.losing(won) for claim in others]
 
     with patch.object(Application, "_settled", lying):
@@ -101,7 +101,7 @@ def _never_conflicts() -> Iterator[Make]:
 
 @contextmanager
 def _shows_the_newest_on_every_page() -> Iterator[Make]:
-    with patch.object(Shelf, "as_of", lambda shelf, _revision: (shelf.records, shelf.keys)):
+    with patch.object(KindStorage, "as_of", lambda kind_storage, _revision: (kind_storage.records, kind_storage.keys)):
         yield honest
 
 

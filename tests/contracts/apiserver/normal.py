@@ -93,7 +93,7 @@ class _Normaliser:
         shown = {self._text(name): self._value(inner, name) for name, inner in sorted(value.items())}
         shown.pop(STORAGE_DIGEST, None)
         for column in shown.get("columnDefinitions") or ():
-            column.pop("description", None)  # a paragraph of the API reference, which nobody parses
+            column.pop("description", None)  # a paragraph of the API reference, which is not parsed
         for name, keys in UNORDERED.items():
             if name in shown:
                 shown[name] = _ordered(shown[name], keys)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from tests.contracts.apiserver.run import Host
 from tgp.adapters.clock import SystemClock
-from tgp.adapters.http.client import HttpClient, Pool
+from tgp.adapters.http.client import ConnectionPool, HttpClient
 from tools.controlplane.plane import ControlPlane
 
 AT_ONCE = 12  # cases side by side: more only queue up inside the server on two cores
@@ -50,7 +50,7 @@ class RealServer:
 async def real_host(plane: ControlPlane) -> AsyncIterator[Host]:
     tls = ssl.create_default_context(cafile=str(plane.ca_file))
     headers = (("Authorization", f"Bearer {plane.admin_token}"),)
-    pool = Pool(connections=4 * AT_ONCE, fresh_for_changes=False)
+    pool = ConnectionPool(connections=4 * AT_ONCE, fresh_for_changes=False)
     http = HttpClient(plane.url, SystemClock(), tls=tls, headers=headers, pool=pool)
     try:
         yield Host(http, RealServer(plane), AT_ONCE)

@@ -26,7 +26,7 @@ class Area(StrEnum):
     CERTIFICATE = "certificate signing"
     ACCESS = "tokens and access"
     EVENT = "events"
-    SECRET = "secrets"  # the area's name, nobody's password
+    SECRET = "secrets"  # the area's name, not a password
     DISCOVERY = "discovery"
     BUILT_IN = "built-in kinds"
     TABLE = "tables"
@@ -61,7 +61,7 @@ class Case:
     area: Area
     name: str
     script: Script
-    alone: bool  # it changes what other cases would see, so it runs after them, with nobody beside it
+    alone: bool  # it changes what other cases would see, so it runs after them, alone
 
     @property
     def namespace(self) -> str:

@@ -11,7 +11,7 @@ import msgspec
 
 from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.providers.simulated import PROVIDER
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.simulated import FACTS, wire
 from tgp.adapters.clouds.simulated.client import MAX_PAGES, SimulatedCloud
 from tgp.core.model.cloud_errors import (
@@ -233,7 +233,7 @@ def _confirmed(offer: Offer) -> Offer:
 
 
 class TakesNoForAnAnswer(SimulatedCloud):
-    """Tells a refusal to end as it tells a refused order: whoever believes it never asks again."""
+    """Tells a refusal to end as it tells a refused order: a caller that believes it never retries."""
 
     async def terminate(self, instance_id: str) -> None:
         try:
@@ -249,7 +249,7 @@ class Broken:
 
     @property
     def provider(self) -> Provider:
-        def build(door: Door) -> SimulatedCloud:
+        def build(door: AdapterContext) -> SimulatedCloud:
             return self.make(door.http(FACTS))
 
         return replace(PROVIDER, build=build)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.api.nodeclass import ProviderSettings
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud, CloudFacts, LaunchOrder
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
+from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.clouds.simulator import Simulator
 
 WORDS = "this machine cannot be ended in its present state"
@@ -31,11 +31,11 @@ def _as_it_is(order: LaunchOrder) -> LaunchOrder:
     return order
 
 
-def _the_door(door: Door) -> Door:
+def _the_door(door: AdapterContext) -> AdapterContext:
     return door
 
 
-def _user_data(machine: Machine) -> bytes:
+def _user_data(machine: SimulatedMachine) -> bytes:
     return machine.user_data
 
 
@@ -60,12 +60,12 @@ def _none(_answer: Any) -> Iterable[tuple[Any, Any]]:
 class Provider:
     facts: CloudFacts
     simulator: Callable[[Clock, int | str], Simulator]
-    build: Callable[[Door], Cloud]
+    build: Callable[[AdapterContext], Cloud]
     exempt: Mapping[str, str] = field(default_factory=dict)  # the promise's name → why it cannot apply
 
     # Oddities.
     settings: Callable[[str], ProviderSettings] = _settings  # of a class, given the URL that the simulator answers at
-    furnish: Callable[[Door], Door] = _the_door  # adds what else this provider's door needs
+    furnish: Callable[[AdapterContext], AdapterContext] = _the_door  # adds what else this provider's door needs
     complete: Callable[[LaunchOrder], LaunchOrder] = _as_it_is  # adds what an order needs here: an image, a container
     keyed: bool = True  # False: there is no key at all
     other_key: Callable[[Simulator, str], str] = _second_key  # opens another account there, and gives back its key
@@ -79,15 +79,15 @@ class Provider:
     unpaged: str = ""  # why nothing can come to have pages here; empty: a list without pages could
     end_page: Callable[[Any], None] | None = None  # makes a decoded page say that it is the last
     count_page: Callable[[Any], None] | None = None  # makes its total that of its own rows; None: pages have no total
-    status_by: Verb = Verb.STATUS  # what `status` asks, as the simulator names it
-    account_by: Verb = Verb.ACCOUNT  # what `identity` and `check` ask first
-    askings: Mapping[Verb, int] = field(default_factory=dict)  # calls that one question is, where it is not one
+    status_by: CloudVerb = CloudVerb.STATUS  # what `status` asks, as the simulator names it
+    account_by: CloudVerb = CloudVerb.ACCOUNT  # what `identity` and `check` ask first
+    askings: Mapping[CloudVerb, int] = field(default_factory=dict)  # calls that one question is, where it is not one
     own_tags: tuple[str, ...] = ()  # tag keys the adapter writes itself, as a class would spell them
     token_fields: int = 1  # how many fields of an order carry the token: no more and no fewer
     own_words: Callable[[int], bytes] = (
         _own_words  # a refusal with that status in its own envelope, about nothing known
     )
-    user_data_of: Callable[[Machine], bytes] = _user_data  # where the simulator keeps it
+    user_data_of: Callable[[SimulatedMachine], bytes] = _user_data  # where the simulator keeps it
 
     off_sockets: str = ""  # why its adapter cannot be tried on a loopback port; empty: it can
 

@@ -7,15 +7,15 @@ from urllib.parse import urlsplit
 
 from tests.contracts.clouds.provider import Provider
 from tgp.adapters.clock import SystemClock
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.http.serve import listen
 from tgp.adapters.resolver import SystemResolver
-from tgp.app.dialling import switchboard
 from tgp.core.model.secret import Secret
 from tgp.ports.cloud import Cloud
 from tgp.ports.http import Call, HangUp, Reply
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.simulator import Simulator
 
 
@@ -25,8 +25,10 @@ class Served:
 
     simulator: Simulator
     cloud: Cloud = field(init=False)
-    requests: list[Verb] = field(default_factory=list)
-    drops: frozenset[Verb] = frozenset()  # these requests are read to their end, and then the connection is dropped
+    requests: list[CloudVerb] = field(default_factory=list)
+    drops: frozenset[CloudVerb] = (
+        frozenset()
+    )  # these requests are read to their end, and then the connection is dropped
 
     async def answer(self, call: Call) -> Reply:
         verb = self.simulator.verb_of(call)
@@ -44,10 +46,10 @@ async def served(provider: Provider) -> AsyncIterator[Served]:
     server = await listen(one.answer)
     url = server.url + urlsplit(provider.facts.endpoint).path.rstrip("/")
     try:
-        async with switchboard(clock) as dial:
+        async with http_client_pool(clock) as dial:
             key = Secret(simulator.key_at(url)) if provider.keyed else None
             settings = provider.settings(url)
-            door = Door(dial, clock, SystemEntropy(), SystemResolver(), key=key, settings=settings)
+            door = AdapterContext(dial, clock, SystemEntropy(), SystemResolver(), key=key, settings=settings)
             one.cloud = provider.build(provider.furnish(door))
             yield one
     finally:

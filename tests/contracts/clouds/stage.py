@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tests.contracts.clouds.provider import Provider, Slots
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import Offer, Stock
@@ -22,19 +22,19 @@ from tgp.ports.cloud import Cloud, LaunchOrder, Listing
 from tgp.ports.http import Call, Pairs, Reply
 from tgp.sim.clock import WorldClock
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.dialling import Dialler, origin_of
+from tgp.sim.clouds.cloud_faults import WHERE, CloudFault, CloudVerb
 from tgp.sim.clouds.fleet import LONG_LAG
-from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import WHERE, Mishap, Verb
+from tgp.sim.clouds.http_factory import Dialler, origin_of
+from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.loop import VirtualLoop, close
 from tgp.sim.resolver import TableResolver
 from tgp.sim.router import Network
-from tgp.sim.trace import Trace
+from tgp.sim.trace import RunTrace
 
 CLUSTER = "c0ffee0123"
 USER_DATA = b"machine:\n  token: join-secret-of-the-cluster\n"
-PAYING = (Verb.LAUNCH, Verb.TERMINATE)
+PAYING = (CloudVerb.LAUNCH, CloudVerb.TERMINATE)
 JSON: Pairs = (("Content-Type", "application/json"),)
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -65,14 +65,14 @@ class Stage:
         self.clock = WorldClock(loop)
         self.simulator = provider.simulator(self.clock, seed)
         self.fleet = self.simulator.fleet
-        self.network = Network(loop, Trace(loop.time), seed)
+        self.network = Network(loop, RunTrace(loop.time), seed)
         self.url = f"http://{provider.name}.test{urlsplit(provider.facts.endpoint).path.rstrip('/')}"
         self.key = self.simulator.key_at(self.url)
-        self.calls: list[tuple[Verb, Call]] = []  # everything that arrived
-        self._instead: list[tuple[Verb, Reply]] = []
-        self._rewrites: list[tuple[Verb, Callable[[Reply], Reply]]] = []
-        self._retellings: list[tuple[Verb, Callable[[Reply], Reply]]] = []
-        self._page_rows: dict[Verb, int] = {}
+        self.calls: list[tuple[CloudVerb, Call]] = []  # everything that arrived
+        self._instead: list[tuple[CloudVerb, Reply]] = []
+        self._rewrites: list[tuple[CloudVerb, Callable[[Reply], Reply]]] = []
+        self._retellings: list[tuple[CloudVerb, Callable[[Reply], Reply]]] = []
+        self._page_rows: dict[CloudVerb, int] = {}
         self._entropy = SeededEntropy(seed, "stage")
         self.plug_in()
         self.cloud = self.cloud_of(self.key if provider.keyed else None)
@@ -83,11 +83,11 @@ class Stage:
         self.network.mount(origin_of(self.url), self._answer)
 
     def unplug(self) -> None:
-        """Nobody listens any more: nothing that is sent leaves."""
+        """No listener any more: nothing is sent."""
         self.network.unmount(origin_of(self.url))
 
-    def door(self, key: str | None) -> Door:
-        door = Door(
+    def door(self, key: str | None) -> AdapterContext:
+        door = AdapterContext(
             dial=Dialler(self.network, self.clock),
             clock=self.clock,
             entropy=self._entropy,
@@ -102,7 +102,7 @@ class Stage:
         return self.provider.build(self.door(key))
 
     def other_cloud(self) -> Cloud:
-        """The adapter under a key of somebody else."""
+        """The adapter under a key of another account."""
         return self.cloud_of(self.provider.other_key(self.simulator, self.url))
 
     async def _answer(self, call: Call) -> Reply:
@@ -120,41 +120,43 @@ class Stage:
 
     # -- what goes wrong -----------------------------------------------------------------------------------------------
 
-    def aim(self, mishap: Mishap, verb: Verb | None = None, times: int = 1) -> None:
+    def aim(self, cloud_fault: CloudFault, verb: CloudVerb | None = None, times: int = 1) -> None:
         """At the next questions of that verb, at all the calls of each."""
-        self.simulator.mishaps.aim(mishap, verb, times * self._askings(verb))
+        self.simulator.faults.aim(cloud_fault, verb, times * self._askings(verb))
 
-    def _askings(self, verb: Verb | None) -> int:
+    def _askings(self, verb: CloudVerb | None) -> int:
         return self.provider.askings.get(verb, 1) if verb is not None else 1
 
     @staticmethod
-    def can_befall(mishap: Mishap, verb: Verb) -> bool:
-        return verb in WHERE[mishap]
+    def can_befall(cloud_fault: CloudFault, verb: CloudVerb) -> bool:
+        return verb in WHERE[cloud_fault]
 
-    def instead(self, verb: Verb, status: int, content: bytes = b"", headers: Pairs = JSON, times: int = 1) -> None:
+    def instead(
+        self, verb: CloudVerb, status: int, content: bytes = b"", headers: Pairs = JSON, times: int = 1
+    ) -> None:
         """The next questions of that verb do not reach the provider: something between answers them."""
         self._instead += [(verb, Reply(status, content, headers))] * (times * self._askings(verb))
 
-    def page_by(self, rows: int, verb: Verb = Verb.LIST) -> None:
+    def page_by(self, rows: int, verb: CloudVerb = CloudVerb.LIST) -> None:
         """From now on the provider puts no more than so many rows on a page, whatever it is asked for."""
         self._page_rows[verb] = rows
 
-    def _cut(self, verb: Verb, call: Call) -> Call:
+    def _cut(self, verb: CloudVerb, call: Call) -> Call:
         name, rows = self.provider.page_parameter, self._page_rows.get(verb)
         if rows is None:
             return call
         others = tuple(pair for pair in call.query if pair[0] != name)
         return replace(call, query=(*others, (name, str(rows))))
 
-    def rewrite(self, verb: Verb, change: Callable[[Reply], Reply]) -> None:
+    def rewrite(self, verb: CloudVerb, change: Callable[[Reply], Reply]) -> None:
         """From now on each good answer to that verb is changed on its way back."""
         self._rewrites.append((verb, change))
 
-    def retell(self, verb: Verb, change: Callable[[Reply], Reply]) -> None:
+    def retell(self, verb: CloudVerb, change: Callable[[Reply], Reply]) -> None:
         """From now on each error that answers that verb is changed on its way back."""
         self._retellings.append((verb, change))
 
-    def spoil(self, verb: Verb, slots: Slots, value: Any) -> None:
+    def spoil(self, verb: CloudVerb, slots: Slots, value: Any) -> None:
         """From now on those values of each good answer to that verb are replaced; at least one must be there."""
 
         def change(reply: Reply) -> Reply:
@@ -203,7 +205,7 @@ class Stage:
 
     @property
     def slowest_boot(self) -> float:
-        return max(stand.shelf.boot_seconds for stand in self.fleet.selling()) * 1.5
+        return max(stand.product.boot_seconds for stand in self.fleet.selling()) * 1.5
 
     async def settle(self) -> None:
         """Longer than any ordinary lag of the provider's lists."""
@@ -222,23 +224,23 @@ class Stage:
         """Whose account our key opened at first."""
         return next(iter(self.fleet.accounts))
 
-    def machines(self, token: str = "") -> list[Machine]:
+    def machines(self, token: str = "") -> list[SimulatedMachine]:
         """Everything alive that we ordered (under `token`), listed or not."""
         self.fleet.advance()
         ours = [machine for machine in self.fleet.machines.values() if machine.alive and not machine.foreign]
         return [machine for machine in ours if not token or machine.name == token]
 
-    def machine(self, token: str = "") -> Machine:
+    def machine(self, token: str = "") -> SimulatedMachine:
         (one,) = self.machines(token)
         return one
 
-    def count(self, *verbs: Verb) -> int:
+    def count(self, *verbs: CloudVerb) -> int:
         """How many calls of these verbs arrived."""
         return sum(verb in verbs for verb, _ in self.calls)
 
     @property
     def paying_calls(self) -> list[Call]:
-        return [call for verb, call in self.calls if verb is Verb.LAUNCH]
+        return [call for verb, call in self.calls if verb is CloudVerb.LAUNCH]
 
     async def raises(self, kinds: type[E] | tuple[type[E], ...], doing: Awaitable[Any]) -> E:
         """The error, which must be one of `kinds` and nothing else."""

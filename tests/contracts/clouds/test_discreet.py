@@ -4,8 +4,8 @@ from base64 import b64encode
 
 import pytest
 
-from tgp.adapters.clouds.discreet import quoted
-from tgp.adapters.clouds.reading import SAID_MAX
+from tgp.adapters.clouds.parse import SAID_MAX
+from tgp.adapters.clouds.redact import quoted
 from tgp.core.model.secret import Secret
 
 KEY = Secret("key-7f3a91c2e5d84b60")

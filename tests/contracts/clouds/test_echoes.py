@@ -17,7 +17,7 @@ from tests.contracts.clouds.test_fuzz import as_it_was, questions
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.instance import Instance
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 STATUSES = (200, 400, 401, 402, 403, 404, 409, 422, 429, 500)
 JOIN_SECRET = "join-secret-of-the-cluster"
@@ -75,18 +75,18 @@ def _forms(key: str) -> set[str]:
 
 @pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)
 def test_what_was_sent_in_confidence_is_never_shown(provider: Provider) -> None:
-    assert play(provider, _rounds, seed="echo") > 500
+    assert play(provider, _poller, seed="echo") > 500
 
 
 @dataclass
 class _Echo:
     """Changes every answer to one verb."""
 
-    aimed: Verb | None = None
+    aimed: CloudVerb | None = None
     status: int = 200
     words: str = ""
 
-    def of(self, verb: Verb) -> Callable[[Reply], Reply]:
+    def of(self, verb: CloudVerb) -> Callable[[Reply], Reply]:
         return lambda reply: self._changed(reply) if verb is self.aimed else reply
 
     def _changed(self, reply: Reply) -> Reply:
@@ -95,9 +95,9 @@ class _Echo:
         return replace(reply, status=self.status, content=msgspec.json.encode(body), headers=headers)
 
 
-async def _rounds(stage: Stage) -> int:
+async def _poller(stage: Stage) -> int:
     echo, asked = _Echo(), 0
-    for verb in Verb:
+    for verb in CloudVerb:
         stage.rewrite(verb, echo.of(verb))
         stage.retell(verb, echo.of(verb))
     made = await stage.running()
@@ -107,7 +107,7 @@ async def _rounds(stage: Stage) -> int:
     spoken = [words for secret in secrets[:3] for words in _echoes(secret)]
     ordered = [f"cannot parse token: {JOIN_SECRET}", f"cannot parse {b64encode(USER_DATA).decode()[8:]}"]
     for question in questions(stage, order, made):
-        told = [*spoken, *(ordered if question.verb is Verb.LAUNCH and order.user_data else ())]
+        told = [*spoken, *(ordered if question.verb is CloudVerb.LAUNCH and order.user_data else ())]
         for status in STATUSES:
             for words in _echoes(LOOKS_REAL) if status == 200 else told:
                 as_it_was(stage, first)

@@ -1,6 +1,5 @@
-"""A thousand wrong answers per adapter (TGP_FUZZ=10000 for more): typed errors only, and nothing bought on nonsense."""
+"""Hundreds of wrong answers per adapter (`TGP_FUZZ` for more): typed errors only, and nothing bought on nonsense."""
 
-import os
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -10,20 +9,21 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.amounts import amount
 from tests.contracts.clouds.everything import all_providers
 from tests.contracts.clouds.fuzz import NONSENSE, WAYS, Way, another_status, replaced
 from tests.contracts.clouds.promises.offers import what_is_wrong_with
 from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.stage import Stage, play
-from tgp.adapters.clouds.reading import ID
+from tgp.adapters.clouds.parse import ID
 from tgp.core.model.cloud_errors import CloudError, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing
 from tgp.ports.http import Reply
-from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
+from tgp.sim.clouds.machine import SimulatedMachine
 
-ROUNDS = int(os.environ.get("TGP_FUZZ", "1000"))
+ROUNDS = amount(300, 10000, "TGP_FUZZ")
 FOREIGN = 2
 SHARED_ROUNDS = 2_000
 
@@ -33,15 +33,15 @@ class Fuzzer:
     """Changes the next answer to one verb, and remembers how."""
 
     luck: Random
-    aimed: Verb | None = None
+    aimed: CloudVerb | None = None
     way: Way = another_status
     last: Reply | None = None
     hits: Counter[str] = field(default_factory=Counter)
 
-    def aim(self, verb: Verb) -> None:
+    def aim(self, verb: CloudVerb) -> None:
         self.aimed, self.way, self.last = verb, self.luck.choice(WAYS), None
 
-    def rewrite(self, verb: Verb) -> Callable[[Reply], Reply]:
+    def rewrite(self, verb: CloudVerb) -> Callable[[Reply], Reply]:
         def change(reply: Reply) -> Reply:
             if verb is not self.aimed:
                 return reply
@@ -55,7 +55,7 @@ class Fuzzer:
 
 @dataclass
 class Asked:
-    verb: Verb  # whose answer is changed
+    verb: CloudVerb  # whose answer is changed
     ask: Callable[[], Awaitable[Any]]
 
 
@@ -80,7 +80,7 @@ def test_what_goes_wrong_in_one_answer_does_not_go_on_in_the_next() -> None:
 
 async def rounds_of_nonsense(stage: Stage) -> Counter[str]:
     fuzzer = Fuzzer(Random(f"{stage.provider.name}/fuzz"))
-    for verb in Verb:
+    for verb in CloudVerb:
         stage.rewrite(verb, fuzzer.rewrite(verb))
     stage.fleet.add_foreign(stage.tenant, FOREIGN)
     made = await stage.running()
@@ -93,21 +93,21 @@ async def rounds_of_nonsense(stage: Stage) -> Counter[str]:
         stage.calls.clear()
         fuzzer.aim(asked.verb)
         await _one(stage, fuzzer, asked)
-        assert stage.count(Verb.LAUNCH) == (asked.verb is Verb.LAUNCH)
+        assert stage.count(CloudVerb.LAUNCH) == (asked.verb is CloudVerb.LAUNCH)
     return fuzzer.hits
 
 
 def questions(stage: Stage, order: LaunchOrder, made: Instance) -> list[Asked]:
     cloud, provider = stage.cloud, stage.provider
     return [
-        Asked(Verb.OFFERS, cloud.offers),
-        Asked(Verb.LIST, lambda: cloud.find(stage.token())),
-        Asked(Verb.LIST, lambda: cloud.owned(stage.prefix)),
+        Asked(CloudVerb.OFFERS, cloud.offers),
+        Asked(CloudVerb.LIST, lambda: cloud.find(stage.token())),
+        Asked(CloudVerb.LIST, lambda: cloud.owned(stage.prefix)),
         Asked(provider.status_by, lambda: cloud.status(made.id)),
-        Asked(Verb.LAUNCH, lambda: cloud.launch(order)),
+        Asked(CloudVerb.LAUNCH, lambda: cloud.launch(order)),
         Asked(provider.account_by, cloud.check),
         Asked(provider.account_by, cloud.identity),
-        Asked(Verb.TERMINATE, lambda: cloud.terminate(made.id)),
+        Asked(CloudVerb.TERMINATE, lambda: cloud.terminate(made.id)),
     ]
 
 
@@ -118,7 +118,7 @@ async def _one(stage: Stage, fuzzer: Fuzzer, asked: Asked) -> None:
         value = await asked.ask()
     except CloudError as error:
         value, told = None, error
-    named = asked.verb is Verb.LAUNCH and fuzzer.way is another_status and _names_the_newest(stage, fuzzer.last)
+    named = asked.verb is CloudVerb.LAUNCH and fuzzer.way is another_status and _names_the_newest(stage, fuzzer.last)
     assert what_makes_no_sense(value, stage.provider) == "", fuzzer.last
     assert not (named and told) or isinstance(told, OutcomeUnknown), f"a machine was named, and yet: {told!r}"
     assert not getattr(told, "instance_id", "") or ID.match(told.instance_id), told.instance_id
@@ -151,7 +151,7 @@ def what_makes_no_sense(value: Any, provider: Provider) -> str:
     return f"{type(value).__name__} is no answer of the port"
 
 
-def as_it_was(stage: Stage, first: Machine) -> None:
+def as_it_was(stage: Stage, first: SimulatedMachine) -> None:
     """The machine we ask about runs, whatever became of it, and what was bought meanwhile is forgotten."""
     stage.fleet.advance()
     stage.fleet.revive(first)

@@ -13,8 +13,8 @@ from tests.contracts.clouds.providers.vultr import PROVIDER as VULTR
 from tests.contracts.clouds.stage import Stage, play
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.snapshots import VultrShelf
-from tgp.ports.cloud import Tidies
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.ports.cloud import HasLeftovers
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 URL = "https://factory.test/image/0123/v1.13.0/vultr-amd64.raw"
 OBJECTS = 5  # three pages
@@ -22,32 +22,32 @@ Fill: TypeAlias = Callable[[Stage], Awaitable[None]]
 Look: TypeAlias = Callable[[Stage], Awaitable[object]]
 
 
-def shelf(stage: Stage) -> VultrShelf:
+def product(stage: Stage) -> VultrShelf:
     door = stage.door(stage.key)
     return VultrShelf(door.http(FACTS), door.key)
 
 
 async def some_images(stage: Stage) -> None:
     for number in range(OBJECTS):
-        await shelf(stage).make(f"image-{number}", URL)
+        await product(stage).make(f"image-{number}", URL)
 
 
 async def images(stage: Stage) -> list[str]:
-    return sorted(image.mark for image in await shelf(stage).list() if image.mark.startswith("image-"))
+    return sorted(image.mark for image in await product(stage).list() if image.mark.startswith("image-"))
 
 
 async def some_scripts(stage: Stage) -> None:
     """Left behind by orders that were sold out after their script was written, of requests that are not tidied up."""
     for number in range(1, OBJECTS + 1):
         order = await stage.order(stage.token(number))
-        stage.aim(Mishap.HANG_UP, Verb.LAUNCH)
+        stage.aim(CloudFault.HANG_UP, CloudVerb.LAUNCH)
         with pytest.raises(Exception, match="answer"):
             await stage.cloud.launch(order)
 
 
 async def tidy(stage: Stage) -> int:
     """How many scripts are left when each request was tidied up."""
-    assert isinstance(stage.cloud, Tidies)
+    assert isinstance(stage.cloud, HasLeftovers)
     for number in range(1, OBJECTS + 1):
         await stage.cloud.tidy(stage.token(number))
     return len(stage.simulator.scripts)  # type: ignore[attr-defined] - of Paperspace's alone
@@ -61,12 +61,12 @@ EVERY = pytest.mark.parametrize(("provider", "fill", "ask"), LISTS, ids=["vultr-
 def test_what_stands_on_the_last_of_many_pages_is_seen(provider: Provider, fill: Fill, ask: Look) -> None:
     async def script(stage: Stage) -> None:
         await fill(stage)
-        asked = stage.count(Verb.OTHER)
-        stage.page_by(ROWS, Verb.OTHER)
+        asked = stage.count(CloudVerb.OTHER)
+        stage.page_by(ROWS, CloudVerb.OTHER)
         found = await ask(stage)
 
         assert found in ([f"image-{number}" for number in range(OBJECTS)], 0)
-        assert stage.count(Verb.OTHER) - asked >= OBJECTS // ROWS, "there were no further pages"
+        assert stage.count(CloudVerb.OTHER) - asked >= OBJECTS // ROWS, "there were no further pages"
 
     play(provider, script)
 
@@ -75,9 +75,9 @@ def test_what_stands_on_the_last_of_many_pages_is_seen(provider: Provider, fill:
 def test_a_second_page_that_fails_is_unknown(provider: Provider, fill: Fill, ask: Look) -> None:
     async def script(stage: Stage) -> None:
         await fill(stage)
-        stage.page_by(ROWS, Verb.OTHER)
+        stage.page_by(ROWS, CloudVerb.OTHER)
         for failure in FAILURES:
-            stage.rewrite(Verb.OTHER, only(stage, 2, lambda _reply, failure=failure: failure))
+            stage.rewrite(CloudVerb.OTHER, only(stage, 2, lambda _reply, failure=failure: failure))
             await stage.raises(NO_ANSWER, ask(stage))
 
     play(provider, script)
@@ -86,8 +86,8 @@ def test_a_second_page_that_fails_is_unknown(provider: Provider, fill: Fill, ask
 def test_a_page_of_images_that_lies_about_being_the_last_is_unknown() -> None:
     async def script(stage: Stage) -> None:
         await some_images(stage)
-        stage.page_by(ROWS, Verb.OTHER)
-        stage.rewrite(Verb.OTHER, only(stage, 2, last(VULTR)))
+        stage.page_by(ROWS, CloudVerb.OTHER)
+        stage.rewrite(CloudVerb.OTHER, only(stage, 2, last(VULTR)))
 
         await stage.raises(NO_ANSWER, images(stage))
 

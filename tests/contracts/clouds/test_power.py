@@ -9,7 +9,7 @@ from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.stage import Stage, play
 from tests.contracts.clouds.suite import Promise
 from tgp.core.model.cloud_errors import CloudError
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 PAGE_CASES = (
     "the token is on the last of many pages",
@@ -57,7 +57,7 @@ def test_each_case_of_pages_catches_a_reader_of_the_first_page(provider: Provide
     """Every page is changed to say that it is the whole list: so the adapter reads one, as a careless one would."""
 
     async def blind(stage: Stage) -> None:
-        for verb in (Verb.LIST, *((Verb.OFFERS,) if provider.offer_rows else ())):
+        for verb in (CloudVerb.LIST, *((CloudVerb.OFFERS,) if provider.offer_rows else ())):
             stage.rewrite(verb, last(provider, counted=True))
         await one.script(stage)
 
@@ -66,7 +66,7 @@ def test_each_case_of_pages_catches_a_reader_of_the_first_page(provider: Provide
 
 
 def test_every_reader_of_pages_is_tried_so() -> None:
-    """The two cases that need no total, by both verbs, of everybody whose list has pages."""
+    """The two cases that need no total, by both verbs, of every provider whose list has pages."""
     tried = {(provider.name, one.name) for provider, one in PAGED}
     paged = [provider.name for provider in all_providers() if provider.page_rows]
 
@@ -88,7 +88,7 @@ def test_the_catch_is_told(caught: dict[str, list[str]], capsys: pytest.CaptureF
     with capsys.disabled():
         print()
         for name, broken in caught.items():
-            print(f"  {name}: {len(broken)}, first by “{broken[0] if broken else 'nobody'}”")
+            print(f"  {name}: {len(broken)}, first by “{broken[0] if broken else 'none'}”")
         print(f"{noticed} of {len(BROKEN)} broken adapters caught")
 
     assert noticed == len(BROKEN) >= WANTED

@@ -1,16 +1,15 @@
-"""One suite over every adapter: what the port promises holds, whoever is behind it."""
-
-import os
+"""One suite over every adapter: what the port promises holds for each of them."""
 
 import pytest
 
+from tests.amounts import amount
 from tests.contracts.clouds.everything import all_promises, all_providers
 from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.stage import play
 from tests.contracts.clouds.suite import LEAST_EXECUTED, Promise
 from tests.contracts.clouds.tally import TALLY
 
-SEEDS = int(os.environ.get("TGP_SEEDS", "1"))  # worlds per promise
+SEEDS = amount(1, 5, "TGP_SEEDS")  # worlds per promise
 PAIRS = [(provider, one) for provider in all_providers() for one in all_promises() if not one.excuse(provider)]
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from tests.contracts.clouds.everything import all_providers
 from tests.contracts.clouds.stage import Stage, play
-from tests.core.controllers.tills import Scene, a_record, a_token, an_attempt, at_till
+from tests.core.controllers.account_access import Scene, a_record, a_token, an_attempt, at_access
 from tgp.api.nodeclass import ProviderSettings
-from tgp.core.model.facts import OrphanReturned
+from tgp.core.model.account_access import AccountAccess, access_of
+from tgp.core.model.facts import OrphanGone
 from tgp.core.model.instance import Instance
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import Absent, Found
 from tgp.core.model.source import source_of
-from tgp.core.model.till import Till, till_of
 
-EVERYBODY = pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)
+EVERY_PROVIDER = pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)
 GIVEN_BACK_WITHIN = 300.0  # seconds, from the last sight of its request until its end was asked for
 
 
@@ -27,30 +27,30 @@ class Round:
 
     def __init__(self, stage: Stage, sku: str) -> None:
         self.stage = stage
-        self.scene = Scene(stage.cloud, _till(stage, sku), clock=stage.clock)  # type: ignore[arg-type]  # as a fake is
+        self.scene = Scene(stage.cloud, _access(stage, sku), clock=stage.clock)  # type: ignore[arg-type]  # as a fake is
         self.troubles: list[Any] = []
 
     async def go_on(self) -> None:
-        key = Key("", self.scene.till.name)
+        key = ObjectKey("", self.scene.access.name)
         while True:
-            again = await self.scene.rounds.reconcile(key)
-            if (trouble := self.scene.rosters.trouble(key.name)) is not None:
+            again = await self.scene.poller.reconcile(key)
+            if (trouble := self.scene.instance_cache.trouble(key.name)) is not None:
                 self.troubles.append(trouble)
             assert again is not None
             await asyncio.sleep((again - self.stage.clock.now()).total_seconds())
 
     def record(self, machine: Instance) -> Any:
-        till = self.scene.till
-        attempt = at_till(an_attempt(1), till)
+        access = self.scene.access
+        attempt = at_access(an_attempt(1), access)
         return a_record(1, msgspec.structs.replace(attempt, instance_id=machine.id))
 
 
-def _till(stage: Stage, sku: str) -> Till:
+def _access(stage: Stage, sku: str) -> AccountAccess:
     settings = stage.provider.settings(stage.url)
     if not settings.machines:
-        return Till(stage.provider.name, "keys", "VULTR")
+        return AccountAccess(stage.provider.name, "keys", "VULTR")
     source = source_of(stage.provider.name, "", "", ProviderSettings(machines=settings.machines))
-    return till_of(source, sku)
+    return access_of(source, sku)
 
 
 def launched(stage: Stage, script: Callable[[Round, Instance], Awaitable[None]]) -> Awaitable[None]:
@@ -69,7 +69,7 @@ def launched(stage: Stage, script: Callable[[Round, Instance], Awaitable[None]])
     return begin()
 
 
-@EVERYBODY
+@EVERY_PROVIDER
 def test_a_machine_is_found_from_its_launch_on_and_no_list_is_doubted(provider):
     """A list that lags is no contradiction, at any provider."""
 
@@ -80,12 +80,12 @@ def test_a_machine_is_found_from_its_launch_on_and_no_list_is_doubted(provider):
             assert isinstance(found, Found), found
             assert found.instance.id == machine.id
         assert this.troubles == []
-        assert this.scene.announced.count(this.scene.till.name) < 12
+        assert this.scene.announced.count(this.scene.access.name) < 12
 
     play(provider, lambda stage: launched(stage, script))
 
 
-@EVERYBODY
+@EVERY_PROVIDER
 def test_a_machine_that_was_ended_is_shown_absent(provider):
     """Twice, a listing lag apart, by its list and by its id."""
 
@@ -101,15 +101,15 @@ def test_a_machine_that_was_ended_is_shown_absent(provider):
     play(provider, lambda stage: launched(stage, script))
 
 
-@EVERYBODY
+@EVERY_PROVIDER
 def test_a_machine_whose_request_vanished_is_given_back(provider):
     async def script(this: Round, machine: Instance) -> None:
         await asyncio.sleep(this.stage.slowest_boot + 120)
         this.scene.requests.drop(this.record(machine))
-        this.scene.rosters.forget(a_token(1))
+        this.scene.instance_cache.forget(a_token(1))
         await asyncio.sleep(GIVEN_BACK_WITHIN + this.stage.fleet.habits.ending[1])
         assert this.stage.machines() == []
         await asyncio.sleep(GIVEN_BACK_WITHIN)
-        assert [fact.token for fact in this.scene.facts(OrphanReturned)] == [a_token(1)]
+        assert [fact.token for fact in this.scene.facts(OrphanGone)] == [a_token(1)]
 
     play(provider, lambda stage: launched(stage, script))

@@ -9,8 +9,8 @@ from tests.contracts.clouds.stage import Stage, play
 from tests.contracts.clouds.webhook.bench import Bench, a_machine, an_order, instance, said
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import OrderRefused
+from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.lambdalabs import SSH_KEY_NAME
-from tgp.sim.clouds.mishaps import Verb
 from tgp.sim.clouds.vultr import SNAPSHOT_ID
 
 
@@ -35,7 +35,7 @@ def test_lambda_starts_machines_with_the_ssh_key_that_the_class_names_and_none_w
         order = await stage.order()
 
         assert "sshKeyName" in str(await stage.raises(OrderRefused, stage.cloud.launch(order)))
-        assert stage.count(Verb.LAUNCH) == 0
+        assert stage.count(CloudVerb.LAUNCH) == 0
 
     play(lambdalabs.PROVIDER, script)
     play(replace(lambdalabs.PROVIDER, settings=lambda url: ProviderSettings(endpoint=url)), without)

@@ -6,10 +6,10 @@ from tests.contracts.clouds.providers.simulated import PROVIDER
 from tests.contracts.clouds.stage import Stage, play
 from tests.contracts.clouds.suite import Area, Promise
 from tests.contracts.clouds.tally import Tally, excuses, table
-from tgp.adapters.clouds.reading import answer_of
+from tgp.adapters.clouds.parse import answer_of
 from tgp.core.model.cloud_errors import CannotTell
-from tgp.ports.http import Call, Reply, Unreadable
-from tgp.sim.clouds.dialling import Dialler, origin_of
+from tgp.ports.http import Call, Reply, UnreadableReply
+from tgp.sim.clouds.http_factory import Dialler, origin_of
 
 NO_JSON = [b"", b"<html>", b"{", b"NaN", b'"\xdf"', b"\xff\xfe", b"[" * 100_000 + b"]" * 100_000, b"9" * 5_000]
 
@@ -18,7 +18,7 @@ NO_JSON = [b"", b"<html>", b"{", b"NaN", b'"\xdf"', b"\xff\xfe", b"[" * 100_000 
 def test_what_is_no_json_is_unreadable_and_nothing_worse(content: bytes) -> None:
     """Bad UTF-8, a hundred thousand brackets and a number of five thousand digits have errors of their own."""
     reply = Reply(200, content)
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         reply.json()
     with pytest.raises(CannotTell):
         answer_of(reply, "Acme")

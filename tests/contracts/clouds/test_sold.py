@@ -6,7 +6,7 @@ from tests.contracts.clouds.everything import all_providers
 from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.stage import Stage, play
 from tgp.core.data.loading import BadTable, parse
-from tgp.core.model.sold import read, sold
+from tgp.core.model.sold_gpus import read, sold
 
 HEAD = 'dated = 2026-11-16\nsources = ["x"]\n'
 ROWS = '[lambdalabs]\nA10 = [1, "1"]\n[paperspace]\nA10 = [1, "1"]\n[vultr]\nA10 = [1, "1"]\n[gcp]\n'

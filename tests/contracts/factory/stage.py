@@ -3,13 +3,13 @@
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from tgp.adapters.factory import FactoryClient
+from tgp.adapters.image_factory import FactoryClient
 from tgp.sim.clock import WorldClock
-from tgp.sim.clouds.dialling import Dialler
+from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.factory import FactorySimulator
 from tgp.sim.loop import VirtualLoop, close
 from tgp.sim.router import Network
-from tgp.sim.trace import Trace
+from tgp.sim.trace import RunTrace
 
 URL = "https://factory.test"
 T = TypeVar("T")
@@ -19,7 +19,7 @@ class Stage:
     def __init__(self, loop: VirtualLoop, url: str = URL) -> None:
         self.clock = WorldClock(loop)
         self.simulator = FactorySimulator(self.clock)
-        self.network = Network(loop, Trace(loop.time), 1)
+        self.network = Network(loop, RunTrace(loop.time), 1)
         self.network.mount(URL, self.simulator.handle)
         self.http = Dialler(self.network, self.clock)(url)
         self.client = FactoryClient(self.http, url)

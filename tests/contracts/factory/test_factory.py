@@ -1,14 +1,14 @@
-"""What whoever asks the factory may rely on, played on its simulator."""
+"""What callers of the factory may rely on, tested with its simulator."""
 
 import asyncio
 
 import pytest
 
 from tests.contracts.factory.stage import URL, Stage, play
-from tgp.adapters.factory import wire
+from tgp.adapters.image_factory import wire
 from tgp.core.model.talos import TalosVersion
-from tgp.ports.factory import FactoryError, FactoryRefused, Schematic
 from tgp.ports.http import Call, Reply
+from tgp.ports.image_factory import FactoryError, FactoryRefused, Schematic
 from tgp.sim.factory import Mood, schematics
 from tgp.sim.factory.catalogue import VERSIONS
 
@@ -87,13 +87,13 @@ def test_what_cannot_be_used_is_asked_for_again_later(mood: Mood):
 def test_a_factory_that_wants_an_account_refuses(mood: Mood):
     async def script(stage: Stage) -> None:
         stage.simulator.moods = [mood]
-        with pytest.raises(FactoryRefused, match="wants an account"):
+        with pytest.raises(FactoryRefused, match="requires an account"):
             await stage.client.schematic(TAILSCALE)
 
     play(script)
 
 
-def test_nobody_there_is_an_error_and_no_refusal():
+def test_no_answer_is_an_error_and_no_refusal():
     async def script(stage: Stage) -> None:
         stage.network.unmount(URL)
         with pytest.raises(FactoryError, match="cannot be reached") as caught:
@@ -124,7 +124,7 @@ def test_a_factory_below_a_path_keeps_it():
 
 @pytest.mark.parametrize("content", [b'{"id": "short"}', b'{"id": 7}', b"[]", b"null", b'{"id": "../../etc"}'])
 def test_an_answer_without_an_id_is_none(content: bytes):
-    with pytest.raises(FactoryError, match="without the id"):
+    with pytest.raises(FactoryError, match="without a schematic id"):
         wire.read_create(Reply(201, content))
 
 
@@ -148,7 +148,7 @@ def test_names_that_are_no_extensions_are_left_out():
 
 
 def test_an_empty_list_of_extensions_proves_nothing():
-    with pytest.raises(FactoryError, match="named no extension"):
+    with pytest.raises(FactoryError, match="listed no extension"):
         wire.read_extensions(Reply(200, b"[]"), V1_13)
 
 
@@ -180,9 +180,9 @@ def test_yaml_and_json_of_one_schematic_have_one_id():
     in_yaml = schematics.read(b"customization:\n  extraKernelArgs:\n  - vga=791\n")
     in_json = schematics.read(b'{"customization": {"extraKernelArgs": ["vga=791"]}}')
 
-    assert isinstance(in_yaml, schematics.Plan)
+    assert isinstance(in_yaml, schematics.SchematicPlan)
     assert in_yaml == in_json
-    assert schematics.digest(in_yaml) == schematics.digest(schematics.Plan(in_yaml.customization))
+    assert schematics.digest(in_yaml) == schematics.digest(schematics.SchematicPlan(in_yaml.customization))
 
 
 @pytest.mark.parametrize("mood", [None, Mood.HANG_UP, Mood.BUSY, Mood.GATEWAY])
@@ -208,7 +208,7 @@ def test_an_image_that_cannot_be_built_is_refused():
         with pytest.raises(FactoryRefused):
             await stage.client.built("ab" * 32, V1_13, "vultr-amd64.raw")
         stage.simulator.moods = [Mood.ERROR]
-        with pytest.raises(FactoryError, match="may work later"):
+        with pytest.raises(FactoryError, match="retrying"):
             await stage.client.built("ab" * 32, V1_13, "vultr-amd64.raw")
 
     play(script)

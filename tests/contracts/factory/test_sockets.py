@@ -3,11 +3,11 @@
 import pytest
 
 from tgp.adapters.clock import SystemClock
-from tgp.adapters.factory import FactoryClient
+from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.http.serve import listen
-from tgp.app.dialling import switchboard
+from tgp.adapters.image_factory import FactoryClient
 from tgp.core.model.talos import TalosVersion
-from tgp.ports.factory import FactoryError, Schematic
+from tgp.ports.image_factory import FactoryError, Schematic
 from tgp.sim.factory import FactorySimulator, Mood
 
 
@@ -17,7 +17,7 @@ async def test_a_schematic_and_extensions_are_read_and_a_dropped_answer_is_asked
     listening = await listen(factory.handle)
     url = listening.url
     try:
-        async with switchboard(clock) as dial:
+        async with http_client_pool(clock) as dial:
             client = FactoryClient(dial(url), url)
             factory.moods = [Mood.HANG_UP]
             with pytest.raises(FactoryError, match="did not answer"):

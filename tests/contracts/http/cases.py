@@ -129,8 +129,8 @@ async def before_its_deadline_it_leaves(door: Door) -> None:
     assert reply.ok
 
 
-async def where_nobody_listens_nothing_leaves(door: Door) -> None:
-    http = await door.open_to_nobody()
+async def without_a_listener_nothing_leaves(door: Door) -> None:
+    http = await door.open_without_listener()
 
     for method in ("GET", *CHANGING):
         with pytest.raises(NeverLeft):
@@ -214,7 +214,7 @@ async def a_stream_that_falls_silent_is_no_answer(door: Door) -> None:
     assert lines == [b"one"]
 
 
-async def whoever_leaves_a_stream_hangs_up(door: Door) -> None:
+async def leaving_a_stream_disconnects(door: Door) -> None:
     closed = asyncio.Event()
 
     async def endless() -> AsyncIterator[bytes]:
@@ -277,10 +277,10 @@ async def many_calls_at_once_are_all_answered(door: Door) -> None:
 async def no_error_tells_a_secret(door: Door) -> None:
     call = Call("POST", "/", (("key", SECRET),), (("Authorization", SECRET),), SECRET.encode(), timeout=SOON)
     silent = await door.open(Silent())
-    nobody = await door.open_to_nobody()
+    refused = await door.open_without_listener()
     large = await door.open(Server(Reply(200, SECRET.encode() * 1000)))
 
-    for http in (silent, nobody, large):
+    for http in (silent, refused, large):
         with pytest.raises((NeverLeft, NoAnswer)) as caught:
             await http.send(Call(**{**_fields(call), "max_bytes": 100}))
         assert SECRET not in _everything_said(caught.value)
@@ -310,7 +310,7 @@ CASES: tuple[Case, ...] = (
     an_answer_of_just_the_bound_is_fine,
     past_its_deadline_nothing_leaves,
     before_its_deadline_it_leaves,
-    where_nobody_listens_nothing_leaves,
+    without_a_listener_nothing_leaves,
     silence_is_no_answer_and_is_heard_once,
     a_stream_that_does_not_begin_is_no_answer,
     lines_come_without_their_ends,
@@ -318,7 +318,7 @@ CASES: tuple[Case, ...] = (
     long_lines_are_fine_up_to_the_bound,
     a_line_beyond_the_bound_is_too_large,
     a_stream_that_falls_silent_is_no_answer,
-    whoever_leaves_a_stream_hangs_up,
+    leaving_a_stream_disconnects,
     the_rest_of_a_stream_is_one_piece,
     the_rest_of_a_stream_is_bounded,
     a_plain_answer_can_be_streamed,

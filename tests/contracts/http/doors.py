@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from tgp.adapters.clock import SystemClock
-from tgp.adapters.http.client import HttpClient, Pool
+from tgp.adapters.http.client import ConnectionPool, HttpClient
 from tgp.adapters.http.serve import Listening, listen
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, Handler, Http, Reply, Streaming
@@ -19,8 +19,8 @@ class Door(Protocol):
         """The way to a server that answers with `handler`."""
         ...
 
-    async def open_to_nobody(self) -> Http:
-        """The way to a place where nobody listens."""
+    async def open_without_listener(self) -> Http:
+        """A client for an address without a listener."""
         ...
 
 
@@ -28,7 +28,7 @@ Case = Callable[[Door], Awaitable[None]]
 
 
 class Sockets:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: ConnectionPool) -> None:
         self.clock = SystemClock()
         self._pool = pool
         self._servers: list[Listening] = []
@@ -39,7 +39,7 @@ class Sockets:
         self._servers.append(server)
         return self._client(server.url)
 
-    async def open_to_nobody(self) -> Http:
+    async def open_without_listener(self) -> Http:
         server = await listen(refuse)
         await server.stop()
         return self._client(server.url)
@@ -65,13 +65,13 @@ class Routed:
         self._world.mount("server", handler)
         return self._world.visitor("server")
 
-    async def open_to_nobody(self) -> Http:
+    async def open_without_listener(self) -> Http:
         return self._world.visitor("nobody")
 
 
 def through_sockets(case: Case, *, fresh_for_changes: bool = True) -> None:
     async def run() -> None:
-        door = Sockets(Pool(fresh_for_changes=fresh_for_changes))
+        door = Sockets(ConnectionPool(fresh_for_changes=fresh_for_changes))
         try:
             await case(door)
         finally:
@@ -94,4 +94,4 @@ async def _as_coroutine(case: Case, door: Door) -> None:
 
 
 async def refuse(call: Call) -> Reply | Streaming:
-    raise AssertionError(f"nobody should have asked for {call}")
+    raise AssertionError(f"unexpected call {call}")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tgp.adapters.http.client import HttpClient, Pool
+from tgp.adapters.http.client import ConnectionPool, HttpClient
 from tgp.ports.clock import Clock
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -81,7 +81,7 @@ async def rude_server(manners: Manners, tls: ssl.SSLContext | None = None) -> As
 
 @asynccontextmanager
 async def client_of(rude: Rude, clock: Clock, *, fresh: bool = True, **options: object) -> AsyncIterator[HttpClient]:
-    pool = options.pop("pool", Pool(fresh_for_changes=fresh))
+    pool = options.pop("pool", ConnectionPool(fresh_for_changes=fresh))
     client = HttpClient(rude.url, clock, pool=pool, **options)
     try:
         yield client

@@ -70,7 +70,7 @@ async def test_the_certificate_must_be_the_names(issued_to: str, trusted: bool):
 
 
 def test_an_address_in_the_url_must_be_the_same():
-    with pytest.raises(ValueError, match="was to be called"):
+    with pytest.raises(ValueError, match="the pinned address is"):
         HttpClient("http://127.0.0.1:8080", CLOCK, address="127.0.0.2")
     HttpClient("http://[::1]:8080", CLOCK, address="0:0:0:0:0:0:0:1")
 

@@ -106,7 +106,7 @@ async def test_what_was_asked_goes_on_when_the_client_hangs_up():
     await server.stop()
 
 
-async def test_a_stream_nobody_waits_for_any_more_is_closed():
+async def test_a_stream_without_a_reader_is_closed():
     begun, closed = asyncio.Event(), asyncio.Event()
 
     class Pieces:
@@ -114,7 +114,7 @@ async def test_a_stream_nobody_waits_for_any_more_is_closed():
             return self
 
         async def __anext__(self) -> bytes:
-            raise AssertionError("nobody is there to read")
+            raise AssertionError("there is no reader")
 
         async def aclose(self) -> None:
             closed.set()
@@ -218,7 +218,7 @@ async def test_it_listens_on_loopback_only():
     await server.stop()
 
 
-async def test_a_client_that_hangs_up_before_a_stream_begins_is_nobodys_error(caplog):
+async def test_a_client_that_hangs_up_before_a_stream_begins_is_no_error(caplog):
     """A killed client leaves no traceback in the server's log, and the stream is closed."""
     closed = asyncio.Event()
     asked = asyncio.Event()

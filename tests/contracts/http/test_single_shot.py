@@ -133,7 +133,7 @@ async def test_a_kept_connection_that_the_server_closed_meanwhile(method: str):
             try:
                 reply = await http.send(Call(method, "/buy", body=b"{}"))
             except NoAnswer:
-                expected = 0  # written to a connection that nobody read any more
+                expected = 0  # written to a connection that was no longer read
             else:
                 assert reply.ok
                 expected = 1

@@ -13,12 +13,12 @@ from typing import Any
 
 from tests.contracts.kinds.samples import Samples, for_rule
 from tgp.api.field import Rule
+from tgp.api.field_error import FieldError
 from tgp.api.kinds import Kind
 from tgp.api.nodeclass import SETTING_OF
-from tgp.api.problem import Problem
 from tgp.api.schema import object_schema, rules_of
 from tgp.api.talos import WIREGUARD_KEY
-from tgp.api.validation import default, own_twins, prune, validate
+from tgp.api.validation import default, own_python_checks, prune, validate
 
 AIMED_TRIES = 3000
 MENDING_TURNS = 60
@@ -29,7 +29,7 @@ LETTERS = "abcxyz019-._ /:äß\n"
 class Manifest:
     kind: Kind
     object: dict[str, Any]
-    how: str  # what was done to it, for whoever reads a failure
+    how: str  # what was done to it, for the reader of a failure
 
 
 class Maker:
@@ -108,7 +108,7 @@ class Maker:
                 return Manifest(self.kind, made, f"aimed at {rule.cel}")
         raise AssertionError(f"no change breaks {rule.cel}")
 
-    def problems(self, made: dict[str, Any], old: dict[str, Any] | None = None) -> list[Problem]:
+    def problems(self, made: dict[str, Any], old: dict[str, Any] | None = None) -> list[FieldError]:
         return validate(self.schema, default(self.schema, prune(self.schema, made)), old)
 
     # ---- filling
@@ -234,7 +234,7 @@ class Maker:
                 return None
         return None
 
-    def _take_away(self, made: dict[str, Any], problem: Problem) -> bool:
+    def _take_away(self, made: dict[str, Any], problem: FieldError) -> bool:
         """Remove the field, or a random one below it; what is required goes together with its parent."""
         steps = list(_steps(problem.path))
         while len(steps) > 1:
@@ -462,13 +462,13 @@ def asked_of(schema: dict[str, Any], made: dict[str, Any], old: dict[str, Any] |
     """Which rules were asked about this object."""
     asked: set[str] = set()
 
-    def noting(cel: str, twin: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def noting(cel: str, python_check: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
         def judge(value: Any, before: Any) -> bool:
             asked.add(cel)
-            return twin(value, before)
+            return python_check(value, before)
 
         return judge
 
-    twins = {cel: noting(cel, twin) for cel, twin in own_twins().items()}
-    validate(schema, default(schema, prune(schema, made)), old, twins)
+    python_checks = {cel: noting(cel, python_check) for cel, python_check in own_python_checks().items()}
+    validate(schema, default(schema, prune(schema, made)), old, python_checks)
     return asked

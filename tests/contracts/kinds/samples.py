@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.api import budget, common, nodeclass, request, rules, talos
+from tgp.api import budget, cel, common, nodeclass, request, talos
 from tgp.api.field import Rule
 
 LABEL_KEYS = ("team", "example.com/team", "a.b-c.example/x_y.z", "node.kubernetes.io/instance-type")
@@ -21,29 +21,27 @@ class Samples:
 _WG = "A" * 43 + "="
 
 SAMPLES: dict[str, Samples] = {
-    rules.PRICE.cel: Samples(
+    cel.PRICE.cel: Samples(
         ("2.0", "0", "0.35", "999999999.999999", "00.5"), ("", "-1", "$2", "1e3", "2.", ".5", "1.2345678", "2.0\n", "٢")
     ),
-    rules.PRICE_ABOVE_ZERO.cel: Samples(("2.0", "0.000001", "10"), ("0", "0.0", "000")),
-    rules.DURATION.cel: Samples(
+    cel.PRICE_ABOVE_ZERO.cel: Samples(("2.0", "0.000001", "10"), ("0", "0.0", "000")),
+    cel.DURATION.cel: Samples(
         ("10m", "1h30m", "0s", "1.5h", "100ms", "30m1h", "7µs", "3ns"),
         ("", "10", "Never", "-5m", "1d", "10 m", "h", "10m ", "1234567h", "10m\n"),
     ),
-    rules.DURATION_OR_NEVER.cel: Samples(("10m", "Never", "0s"), ("never", "", "NEVER", "10 minutes", "Never\n")),
-    rules.SPAN_ABOVE_ZERO.cel: Samples(("10m", "Never", "0.5s", "1ns"), ("0s", "0h0m", "0.0s")),
-    rules.QUANTITY.cel: Samples(
+    cel.DURATION_OR_NEVER.cel: Samples(("10m", "Never", "0s"), ("never", "", "NEVER", "10 minutes", "Never\n")),
+    cel.SPAN_ABOVE_ZERO.cel: Samples(("10m", "Never", "0.5s", "1ns"), ("0s", "0h0m", "0.0s")),
+    cel.QUANTITY.cel: Samples(
         (1, 100, "100", "0.5", "250.75", "1Gi", "500m", "1e3", "1E3", "2E", ".5", "5."),
         ("", "abc", "1GiB", "-1", "+1", "1 Gi", "1e100", "1K"),
     ),
-    rules.QUANTITY_ABOVE_ZERO.cel: Samples((1, "100", "0.5", "1n", ".1"), (0, -1, "0", "0.0", "0e5", "0Gi", ".0")),
-    rules.LABEL_VALUE.cel: Samples(
-        ("", "a", "RTX4090", "us-west_1.x", "A" * 63), ("-a", "a-", "a b", "a/b", "ä", "a\n")
-    ),
-    rules.QUALIFIED.cel: Samples(
+    cel.QUANTITY_ABOVE_ZERO.cel: Samples((1, "100", "0.5", "1n", ".1"), (0, -1, "0", "0.0", "0e5", "0Gi", ".0")),
+    cel.LABEL_VALUE.cel: Samples(("", "a", "RTX4090", "us-west_1.x", "A" * 63), ("-a", "a-", "a b", "a/b", "ä", "a\n")),
+    cel.QUALIFIED.cel: Samples(
         ("team", "nvidia.com/gpu", "tgp.io/gpu-type", "a" * 63),
         ("-x", "a/b/c", "Example.com/x", "/x", "x/", "a b", "a" * 64, ".com/x", "x\n"),
     ),
-    rules.CIDR.cel: Samples(
+    cel.CIDR.cel: Samples(
         ("10.0.0.0/24", "0.0.0.0/0", "192.168.1.7/32", "fd00::/64", "::/0", "2001:db8:1:2:3:4:5:6/128", "1::8/127"),
         (
             "10.0.0.0",
@@ -58,7 +56,7 @@ SAMPLES: dict[str, Samples] = {
             "10.0.0.0/24\n",
         ),
     ),
-    rules.URL.cel: Samples(
+    cel.URL.cel: Samples(
         ("http://power-api/gpu-worker-1/start", "https://a.b:8443/x?y=z#w", "http://[fd00::1]:80/x", "http://10.0.0.1"),
         (
             "ftp://x",
@@ -73,21 +71,21 @@ SAMPLES: dict[str, Samples] = {
     ),
     common._NAMESPACE.cel: Samples(("", "a", "tgp-system"), ("-a", "A", "a.b", "a\n")),
     request._REGION_OR_EMPTY.cel: Samples(("", "us-west"), ("a b", "ä", "a\n")),
-    rules.DNS_SUBDOMAIN.cel: Samples(
+    cel.DNS_SUBDOMAIN.cel: Samples(
         ("a", "gpu-worker-1", "a.b-c.d", "1x"), ("A", "a_b", "-a", "a.", ".a", "a..b", "a\n")
     ),
-    rules.SECRET_KEY.cel: Samples(("client-id", "RUNPOD_API_KEY", "a.b"), ("a b", "a/b", "ä", "a\n")),
-    rules.GPU_NAME.cel: Samples(("RTX4090", "A100-80GB-SXM", "H100 PCIe", "L4"), ("-x", "RTX4090 ", "a/b", "ä", "x\n")),
-    rules.CRON.cel: Samples(
+    cel.SECRET_KEY.cel: Samples(("client-id", "RUNPOD_API_KEY", "a.b"), ("a b", "a/b", "ä", "a\n")),
+    cel.GPU_NAME.cel: Samples(("RTX4090", "A100-80GB-SXM", "H100 PCIe", "L4"), ("-x", "RTX4090 ", "a/b", "ä", "x\n")),
+    cel.CRON.cel: Samples(
         ("0 9 * * 1-5", "@daily", "*/5 0 1,15 JAN mon", "0  8 * * ?"),
         ("* * * *", "@never", "0 9 * * 1-5 2026", "a;b * * * *", " 0 9 * * 1", "0 9 * * 1\n"),
     ),
-    rules.TIME_ZONE.cel: Samples(
+    cel.TIME_ZONE.cel: Samples(
         ("Europe/Berlin", "UTC", "Etc/GMT+5", "America/Argentina/Buenos_Aires"),
         ("Europe//Berlin", "/Berlin", "Europe Berlin", "Europe/Berlin\n"),
     ),
-    rules.QUALIFIED_KEYS.cel: Samples(LABEL_KEYS, ("-x", "a/b/c", "a b", "a" * 64, "x/", "a" * 400 + "/x")),
-    rules.OPEN_DOMAINS.cel: Samples(
+    cel.QUALIFIED_KEYS.cel: Samples(LABEL_KEYS, ("-x", "a/b/c", "a b", "a" * 64, "x/", "a" * 400 + "/x")),
+    cel.OPEN_DOMAINS.cel: Samples(
         (
             *LABEL_KEYS,
             "kubernetes.io/arch",
@@ -104,7 +102,7 @@ SAMPLES: dict[str, Samples] = {
             "sub.node.kubernetes.io/x",
         ),
     ),
-    rules.NOT_OURS.cel: Samples(
+    cel.NOT_OURS.cel: Samples(
         (*LABEL_KEYS, "xtgp.io/y", "tgp.io.example/y"), ("tgp.io/nodepool", "tgp.io/x", "a.tgp.io/x")
     ),
     nodeclass._TEXT.cel: Samples(("us-west", "eu/central:1", "x"), ("", "a b", "ä", "a\n")),

@@ -10,7 +10,7 @@ from tgp.api.decoding import kind_of, strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.core.rules.beyond_crd import class_problems, pool_problems, request_problems
+from tgp.core.classes.semantic_validation import class_problems, pool_problems, request_problems
 
 SEEDS = Path(__file__).parents[3] / "deploy" / "examples" / "seeds"
 EARLY = sorted([*(Path(__file__).parent / "early").glob("*.yaml"), *SEEDS.glob("*.yaml")])

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import amount
 from tests.contracts.kinds.door import Answer, Door, side_by_side
 from tests.contracts.kinds.manifests import Maker, Manifest, asked_of
+from tgp.api.field_error import FieldError, Reason
 from tgp.api.kinds import KINDS, REQUEST, Kind
-from tgp.api.problem import Problem, Reason
 from tgp.api.validation import default, prune, unknown_fields, validate
 
-MANIFESTS = int(os.environ.get("TGP_MANIFESTS", "2000"))
+MANIFESTS = amount(800, 10000, "TGP_MANIFESTS")
 SEED = os.environ.get("TGP_SEED", "1")
 STORED = 24  # requests that updates are tried on
 SHARES = {"GPUNodeClass": 0.34, "GPUNodePool": 0.2, "GPURequest": 0.26, "GPUWorkloadBudget": 0.1}  # each budget kind
@@ -101,7 +102,7 @@ def judge(trial: Trial, tally: Tally, schema: dict[str, Any]) -> None:
         tally.row("schema: unknown field").refused += 1
 
 
-def compare(answer: Answer, unknown: list[str], problems: list[Problem], *, same_words: bool) -> str:
+def compare(answer: Answer, unknown: list[str], problems: list[FieldError], *, same_words: bool) -> str:
     """Empty, or how the API server's verdict differs from ours. Words are compared with those of the newest release."""
     if answer.status not in (200, 201, 400, 422):
         return f"the server answered {answer.status}: {answer.message}"

@@ -16,7 +16,7 @@ def test_explain_reads_like_a_manual(door: Door, kubectl: Kubectl):
     text = " ".join(kubectl("explain", "gpunodepool.spec.disruption.budgets").split())
 
     assert (
-        "How many nodes may be disturbed at the same time, and when. Default: one budget of 10 % of the nodes" in text
+        "How many nodes may be disrupted at the same time, and when. Default: one budget of 10 % of the nodes" in text
     )
     assert "IANA time zone of schedule, such as Europe/Berlin. Default UTC." in text
 
@@ -53,7 +53,7 @@ def test_get_shows_our_kinds_together_with_their_columns(door: Door, kubectl: Ku
 
 
 def test_the_command_line_brings_a_real_cluster_up_to_date(control_plane: ControlPlane, door: Door):
-    """Created or changed once, then unchanged; diff finds what somebody changed and nothing else."""
+    """Created or changed once, then unchanged; diff finds what another client changed and nothing else."""
     where = ("--kubeconfig", str(control_plane.kubeconfig), "--ancestor")
     assert run("apply", *where).exit_code == 0
     again = run("apply", *where)

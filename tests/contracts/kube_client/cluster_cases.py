@@ -22,8 +22,8 @@ from tgp.api.resource import (
     POD_DISRUPTION_BUDGET,
     Resource,
 )
-from tgp.core.model.facts import Subject
-from tgp.core.model.key import Key
+from tgp.core.model.facts import FactSubject
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import AlreadyExists, Blocked, Conflict, NotFound, Refused
 from tgp.ports.entropy import Entropy
@@ -74,17 +74,17 @@ async def a_ground(http: Http, clock: Clock, entropy: Entropy) -> Ground:
     return ground
 
 
-async def a_note(ground: Ground, **data: str) -> tuple[Key, str, str]:
+async def a_note(ground: Ground, **data: str) -> tuple[ObjectKey, str, str]:
     """A ConfigMap: its key, uid and version."""
-    key = Key(ground.home, "note")
+    key = ObjectKey(ground.home, "note")
     made = await ground.cluster.create(
         CONFIG_MAP, {"metadata": {"namespace": ground.home, "name": "note"}, "data": data}
     )
     return key, made.uid, made.resource_version
 
 
-async def a_running_pod(ground: Ground, **labels: str) -> tuple[Key, str]:
-    key = Key(ground.home, "train")
+async def a_running_pod(ground: Ground, **labels: str) -> tuple[ObjectKey, str]:
+    key = ObjectKey(ground.home, "train")
     metadata = {"namespace": ground.home, "name": "train", "labels": labels}
     written = await ground.cluster.create(
         POD, {"metadata": metadata, "spec": {"containers": [{"name": "main", "image": "any"}]}}
@@ -96,7 +96,7 @@ async def a_running_pod(ground: Ground, **labels: str) -> tuple[Key, str]:
 
 
 async def a_budget(ground: Ground, name: str, *, allowed: int) -> None:
-    key = Key(ground.home, name)
+    key = ObjectKey(ground.home, name)
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "train"}}}
     metadata = {"namespace": ground.home, "name": name}
     written = await ground.cluster.create(POD_DISRUPTION_BUDGET, {"metadata": metadata, "spec": spec})
@@ -199,17 +199,17 @@ async def another_object_of_the_name_is_a_conflict(ground: Ground) -> None:
 
 async def what_is_not_there_is_not_found(ground: Ground) -> None:
     with pytest.raises(NotFound):
-        await ground.cluster.read(CONFIG_MAP, Key(ground.home, "other"))
+        await ground.cluster.read(CONFIG_MAP, ObjectKey(ground.home, "other"))
     with pytest.raises(NotFound):
-        await ground.cluster.patch(CONFIG_MAP, Key(ground.home, "other"), {"data": {"a": "1"}})
+        await ground.cluster.patch(CONFIG_MAP, ObjectKey(ground.home, "other"), {"data": {"a": "1"}})
     with pytest.raises(NotFound):
-        await ground.cluster.read(NOT_INSTALLED, Key(ground.home, "other"))
+        await ground.cluster.read(NOT_INSTALLED, ObjectKey(ground.home, "other"))
 
 
 async def a_namespace_that_is_going_away_refuses_for_good(ground: Ground) -> None:
     """A 403, but not about our role: a condition for the administrator would be wrong."""
     await a_note(ground)
-    await ground.cluster.delete(NAMESPACE, Key("", ground.home))
+    await ground.cluster.delete(NAMESPACE, ObjectKey("", ground.home))
 
     with pytest.raises(Refused, match="terminated"):
         await ground.cluster.create(CONFIG_MAP, {"metadata": {"namespace": ground.home, "name": "late"}})
@@ -239,7 +239,7 @@ async def a_status_write_leaves_the_rest_alone(ground: Ground) -> None:
 
 
 async def a_field_of_another_manager_is_a_conflict_unless_forced(ground: Ground) -> None:
-    key = Key(ground.home, "note")
+    key = ObjectKey(ground.home, "note")
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note"}, "data": {"a": "theirs"}}
     headers = (("Content-Type", "application/apply-patch+yaml"),)
     theirs = json_call("PATCH", CONFIG_MAP.path(*key), manifest, query=(("fieldManager", "somebody"),))
@@ -286,7 +286,7 @@ async def two_budgets_on_one_pod_are_refused(ground: Ground) -> None:
 
 
 async def evicting_what_is_gone_is_a_success(ground: Ground) -> None:
-    await ground.cluster.evict(Key(ground.home, "never-was"), uid=NOBODY)
+    await ground.cluster.evict(ObjectKey(ground.home, "never-was"), uid=NOBODY)
 
 
 async def evicting_a_pod_whose_name_another_bears_spares_the_other(ground: Ground) -> None:
@@ -319,7 +319,7 @@ async def a_certificate_request_is_approved_for_good(ground: Ground) -> None:
         name, uid=uid, resource_version=version, approved=True, reason="TokenOfThisNode", message="for Node a"
     )
 
-    (said,) = (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, Key("", name)))["status"]["conditions"]
+    (said,) = (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, ObjectKey("", name)))["status"]["conditions"]
     assert (said["type"], said["status"]) == ("Approved", "True")
     assert (said["reason"], said["message"]) == ("TokenOfThisNode", "for Node a")
     assert written.changed
@@ -336,7 +336,7 @@ async def a_certificate_request_is_denied(ground: Ground) -> None:
         name, uid=uid, resource_version=version, approved=False, reason="WrongName", message="not its node"
     )
 
-    (said,) = (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, Key("", name)))["status"]["conditions"]
+    (said,) = (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, ObjectKey("", name)))["status"]["conditions"]
     assert (said["type"], said["reason"]) == ("Denied", "WrongName")
 
 
@@ -350,7 +350,7 @@ async def a_verdict_about_something_else_than_was_seen_is_a_conflict(ground: Gro
         await ground.cluster.approve(name, uid=uid, resource_version="1", **verdict)
     with pytest.raises(NotFound):
         await ground.cluster.approve(f"{name}.other", uid=uid, resource_version=version, **verdict)
-    assert not (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, Key("", name))).get("status")
+    assert not (await ground.cluster.read(CERTIFICATE_SIGNING_REQUEST, ObjectKey("", name))).get("status")
 
 
 async def a_server_says_of_which_release_it_is(ground: Ground) -> None:
@@ -361,7 +361,7 @@ async def a_server_says_of_which_release_it_is(ground: Ground) -> None:
 
 
 async def a_lease_is_won_renewed_and_given_back(ground: Ground) -> None:
-    key = Key(ground.home, "leader")
+    key = ObjectKey(ground.home, "leader")
     first = LeaseElector(ground.cluster, ground.clock, ground.entropy, key=key, identity="first")
     standing = asyncio.ensure_future(first.run())
     async with asyncio.timeout(10):
@@ -388,7 +388,7 @@ async def events_are_counted_on_their_object(ground: Ground) -> None:
     key, uid, _ = await a_note(ground)
     events = EventRecorder(ground.cluster, ground.clock, "pod-1")
     running = asyncio.ensure_future(events.run())
-    for subject in (Subject(CONFIG_MAP, key, uid), Subject(NAMESPACE, Key("", "kube-system"), NOBODY)):
+    for subject in (FactSubject(CONFIG_MAP, key, uid), FactSubject(NAMESPACE, ObjectKey("", "kube-system"), NOBODY)):
         for _ in range(3):
             events.emit(subject, warning=True, reason="SoldOut", message="no a100 left at acme")
             async with asyncio.timeout(10):
@@ -398,7 +398,7 @@ async def events_are_counted_on_their_object(ground: Ground) -> None:
     assert (events.written, events.dropped) == (6, 0)
     created = next(call for call in ground.http.calls if call.path == CORE_EVENT.path(ground.home))
     name = next(call.path for call in ground.http.calls if call.path.startswith(f"{created.path}/")).rsplit("/", 1)[1]
-    event = await ground.cluster.read(CORE_EVENT, Key(ground.home, name))
+    event = await ground.cluster.read(CORE_EVENT, ObjectKey(ground.home, name))
     assert (event["count"], event["reason"], event["involvedObject"]["name"]) == (3, "SoldOut", "note")
 
 

@@ -1,4 +1,4 @@
-"""What each answer of the API server means for whoever asked."""
+"""What each answer of the API server means for the caller."""
 
 from datetime import timedelta
 

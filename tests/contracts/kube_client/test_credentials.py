@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.contracts.kube_client.scripted import ScriptedHttp, in_virtual_time
-from tgp.adapters.kube.config import ClusterEntry, Material, Plugin, User
+from tgp.adapters.kube.config import ClusterEntry, KubeconfigUser, Material, Plugin
 from tgp.adapters.kube.credentials import FILES_READ_EVERY, PLUGIN_REST, Configured, FromPlugin, NoCredentials
 from tgp.adapters.kube.credentials_http import AuthenticatedHttp
 from tgp.ports.exec import Ended
@@ -91,7 +91,7 @@ def guarded(source: Configured | FromPlugin, guard: Guard) -> AuthenticatedHttp:
 def test_a_token_file_is_read_again_within_a_minute():
     async def deed() -> None:
         files = Files(token=b" one\n")
-        source = Configured(User("u", token_file="token"), the_clock(), files.read)
+        source = Configured(KubeconfigUser("u", token_file="token"), the_clock(), files.read)
         assert await shown(source) == "Bearer one"
         files.contents["token"] = b"two"
         await asyncio.sleep(FILES_READ_EVERY - 1)
@@ -107,7 +107,7 @@ def test_a_token_file_is_read_again_within_a_minute():
 def test_a_refused_token_is_read_again_at_once():
     async def deed() -> None:
         files, guard = Files(token=b"old"), Guard("old")
-        http = guarded(Configured(User("u", token_file="token"), the_clock(), files.read), guard)
+        http = guarded(Configured(KubeconfigUser("u", token_file="token"), the_clock(), files.read), guard)
         assert (await http.send(GET)).status == 200
         files.contents["token"], guard.accepts = b"new", "new"
         assert (await http.send(GET)).status == 200
@@ -120,7 +120,7 @@ def test_a_refused_token_is_read_again_at_once():
 def test_the_same_proof_is_not_shown_twice(method: str):
     async def deed() -> None:
         guard = Guard("another")
-        http = guarded(Configured(User("u", token="mine"), the_clock(), Files().read), guard)
+        http = guarded(Configured(KubeconfigUser("u", token="mine"), the_clock(), Files().read), guard)
         assert (await http.send(Call(method, "/"))).status == 401
         assert guard.shown == ["Bearer mine"]
 
@@ -143,7 +143,7 @@ def test_newer_proof_is_shown_once_and_not_for_ever():
 def test_a_stream_is_opened_again_with_newer_proof():
     async def deed() -> None:
         files, guard = Files(token=b"old"), Guard("old")
-        http = guarded(Configured(User("u", token_file="token"), the_clock(), files.read), guard)
+        http = guarded(Configured(KubeconfigUser("u", token_file="token"), the_clock(), files.read), guard)
         for accepted in ("old", "new"):
             guard.accepts, files.contents["token"] = accepted, accepted.encode()
             async with http.stream(GET, idle=timedelta(seconds=1)) as stream:
@@ -157,7 +157,7 @@ def test_a_day_of_rotated_tokens_costs_one_refusal_each():
 
     async def deed() -> None:
         files, guard = Files(token=b"token-0"), Guard("token-0")
-        http = guarded(Configured(User("u", token_file="token"), the_clock(), files.read), guard)
+        http = guarded(Configured(KubeconfigUser("u", token_file="token"), the_clock(), files.read), guard)
         for turn in range(144):
             guard.accepts = f"token-{turn}"
             files.contents["token"] = guard.accepts.encode()
@@ -173,7 +173,7 @@ def test_a_file_that_vanishes_keeps_its_last_content():
 
     async def deed() -> None:
         files = Files(token=b"one")
-        source = Configured(User("u", token_file="token"), the_clock(), files.read)
+        source = Configured(KubeconfigUser("u", token_file="token"), the_clock(), files.read)
         await shown(source)
         for trouble in (None, b"", b"two\nlines"):
             if trouble is None:
@@ -191,7 +191,9 @@ def test_without_a_token_nothing_is_sent(content: bytes | None):
     async def deed() -> None:
         files = Files() if content is None else Files(token=content)
         guard = Guard("x")
-        http = guarded(Configured(User("f: users[0].user", token_file="token"), the_clock(), files.read), guard)
+        http = guarded(
+            Configured(KubeconfigUser("f: users[0].user", token_file="token"), the_clock(), files.read), guard
+        )
         with pytest.raises(NeverLeft, match="token"):
             await http.send(GET)
         assert guard.shown == []
@@ -199,11 +201,11 @@ def test_without_a_token_nothing_is_sent(content: bytes | None):
     in_virtual_time(deed())
 
 
-def test_a_password_is_basic_and_no_user_is_nobody():
+def test_a_password_is_basic_and_no_user_is_anonymous():
     async def deed() -> None:
-        basic = Configured(User("u", username="ann", password="pässword"), the_clock(), Files().read)
+        basic = Configured(KubeconfigUser("u", username="ann", password="pässword"), the_clock(), Files().read)
         assert await shown(basic) == "Basic YW5uOnDDpHNzd29yZA=="
-        assert await shown(Configured(User("u"), the_clock(), Files().read)) == ""
+        assert await shown(Configured(KubeconfigUser("u"), the_clock(), Files().read)) == ""
 
     in_virtual_time(deed())
 
@@ -216,7 +218,7 @@ def test_a_new_certificate_gets_new_connections_and_old_ones_are_closed():
             made.append((certificate, key, ScriptedHttp(Reply(200))))
             return made[-1][2]
 
-        user = User("u", certificate=Material("c", path="crt"), key=Material("k", path="key"))
+        user = KubeconfigUser("u", certificate=Material("c", path="crt"), key=Material("k", path="key"))
         http = AuthenticatedHttp(Configured(user, the_clock(), files.read), connect)
         for turn in range(4):
             files.contents["crt"] = f"c{turn}".encode()
@@ -236,7 +238,7 @@ def test_a_new_certificate_gets_new_connections_and_old_ones_are_closed():
 def test_impersonation_goes_with_every_call():
     async def deed() -> None:
         inner = ScriptedHttp(Reply(200))
-        source = Configured(User("u", token="t"), the_clock(), Files().read)
+        source = Configured(KubeconfigUser("u", token="t"), the_clock(), Files().read)
         http = AuthenticatedHttp(source, lambda *_: inner, (("Impersonate-User", "ann"),))
         await http.send(GET)
         assert inner.calls[0].header("Impersonate-User") == "ann"
@@ -345,16 +347,16 @@ def answered(status: Any, **changes: Any) -> Ended:
     ("ending", "why"),
     [
         (Ended(1, b"", b"Token expired. Run: login --again"), "code 1: Token expired. Run: login --again"),
-        (Ended(1, b"", b""), "ended with code 1"),
+        (Ended(1, b"", b""), "exited with code 1"),
         (Ended(0, b"hello", b""), "JSON"),
-        (Ended(0, b"[]", b""), "something else"),
-        (answered({"token": "x"}, apiVersion="client.authentication.k8s.io/v1beta1"), "another version"),
+        (Ended(0, b"[]", b""), "something other than"),
+        (answered({"token": "x"}, apiVersion="client.authentication.k8s.io/v1beta1"), "another apiVersion"),
         (answered(None), "no status"),
         (answered({}), "neither"),
         (answered({"token": 5}), "status.token must be a string"),
-        (answered({"token": "two\nlines"}), "no token"),
+        (answered({"token": "two\nlines"}), "not a token"),
         (answered({"clientCertificateData": "c"}), "together"),
-        (answered({"token": "x", "expirationTimestamp": "soon"}), "expirationTimestamp is no time"),
+        (answered({"token": "x", "expirationTimestamp": "soon"}), "expirationTimestamp is not a time"),
         (answered({"token": "x", "expirationTimestamp": "2026-01-01T00:00:00"}), "no time zone"),
     ],
 )
@@ -407,7 +409,7 @@ def test_what_a_plugin_complains_about_is_shown_without_keys():
 
 def test_no_repr_shows_a_secret():
     async def deed() -> None:
-        source = Configured(User("u", token="s3cr3t"), the_clock(), Files().read)
+        source = Configured(KubeconfigUser("u", token="s3cr3t"), the_clock(), Files().read)
         assert "s3cr3t" not in repr(await source.current())
 
     in_virtual_time(deed())

@@ -1,4 +1,4 @@
-"""Replicas that stand for one lease, in virtual time: one at a time acts, and always somebody does."""
+"""Replicas that stand for one lease, in virtual time: one at a time acts, and one always does."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,20 +12,20 @@ from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.elector import LeaseElector, new_identity
 from tgp.adapters.kube.elector_rules import LeaseTimes
 from tgp.api.resource import CONFIG_MAP, LEASE
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import Call, NoAnswer, Reply, Streaming
 from tgp.ports.leadership import LeadershipLost, NotLeading
 from tgp.sim.apiserver.server import ApiServer
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.faults import ALL
-from tgp.sim.plans import Act, Plan
+from tgp.sim.plans import Act, FaultPlan
 from tgp.sim.process import Host
 from tgp.sim.router import NO_LATENCY, Latency
 from tgp.sim.world import World
 
-LEADER = Key("default", "tgp-leader")
-NOTE = Key("default", "note")
+LEADER = ObjectKey("default", "tgp-leader")
+NOTE = ObjectKey("default", "note")
 TIMES = LeaseTimes()
 
 
@@ -111,7 +111,7 @@ def the_leader(ledger: Ledger) -> str:
 
 
 def others_after(ledger: Ledger, who: str, moment: float) -> float:
-    """How long after `moment` somebody else first wrote."""
+    """How long after `moment` another replica first wrote."""
     return min(when for when, name, _ in ledger.writes if name != who and when > moment) - moment
 
 
@@ -400,19 +400,19 @@ def test_without_the_fence_such_a_pause_is_seen_to_do_harm():
 
 
 def late_writes(number: int, main: Callable[[Host], Any]) -> list[str]:
-    with World(1, plan=Plan("replica-0", number, Act.PAUSE)) as world:
+    with World(1, plan=FaultPlan("replica-0", number, Act.PAUSE)) as world:
         ledger = Ledger(world)
         world.process("replica-0", main)
         world.run(seconds=10)
         world.process("replica-1", main)
         world.run(seconds=100)
-        assert len(ledger.terms) >= 2, "somebody took over"
+        assert len(ledger.terms) >= 2, "another replica took over"
         return ledger.late
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_two_ever_write_at_once_whatever_breaks(seed: int):
-    """Three replicas in a storm, then fair weather: safety all the time, and at the end somebody leads."""
+    """Three replicas with faults, then without: safe all the time, and at the end one leads."""
     with World(seed, faults=ALL) as world:
         ledger = a_house(world, replicas=3)
         world.run(minutes=15)
@@ -433,12 +433,12 @@ def test_a_candidate_waits_one_duration_after_the_lease_was_deleted(seed: int):
         world.run(seconds=40)
 
         others = [when - moment for when, who, _ in ledger.writes if who != leader and when > moment]
-        assert min(others, default=TIMES.duration) >= TIMES.duration, "whoever led before may be back sooner"
+        assert min(others, default=TIMES.duration) >= TIMES.duration, "the previous leader may be back sooner"
         assert len(ledger.terms) == 2
 
 
 def test_a_lease_that_was_released_and_deleted_is_made_again_at_once():
-    """Nobody held it, so nobody can lead on."""
+    """It had no holder, so no replica can lead on."""
 
     async def scenario(world: World, ledger: Ledger, host: Host) -> None:
         elector = an_elector(ledger, host)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.kube_client.test_election import LEADER, Ledger, Lossy, an_elector, run_one
-from tgp.adapters.kube.elector_rules import LeaseTimes, Record, spec_of
+from tgp.adapters.kube.elector_rules import LeaseRecord, LeaseTimes, spec_of
 from tgp.api.resource import LEASE
 from tgp.sim.process import Host
 from tgp.sim.world import World
@@ -16,7 +16,7 @@ from tgp.sim.world import World
 def test_a_part_of_a_second_is_written_as_a_whole_one(duration: float, written: int):
     """A holder whose own term is 15.5 s of 15.9 must not tell candidates that 15 are enough."""
     times = LeaseTimes(duration, duration * 0.97, duration / 10)
-    record = Record("u", "1", "me", times.duration, "", "", 0)
+    record = LeaseRecord("u", "1", "me", times.duration, "", "", 0)
 
     assert spec_of(record)["leaseDurationSeconds"] == written
     assert spec_of(record)["leaseDurationSeconds"] >= times.renew_within

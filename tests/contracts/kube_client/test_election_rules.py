@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tgp.adapters.kube.elector_rules import (
     LONGEST_DURATION,
     Create,
+    LeaseRecord,
     LeaseTimes,
-    Record,
     Renew,
     Seen,
     Take,
-    Wait,
+    WaitForLease,
     decide,
     look,
     micro_time,
@@ -24,7 +24,7 @@ from tgp.adapters.kube.elector_rules import (
     went_back,
 )
 
-THEIRS = Record("u", "5", "them", 15.0, "a", "r", 3)
+THEIRS = LeaseRecord("u", "5", "them", 15.0, "a", "r", 3)
 
 
 def test_where_there_is_no_lease_one_is_made():
@@ -32,13 +32,13 @@ def test_where_there_is_no_lease_one_is_made():
 
 
 def test_our_own_is_renewed():
-    ours = Record("u", "5", "me", 15.0, "a", "r", 3)
+    ours = LeaseRecord("u", "5", "me", 15.0, "a", "r", 3)
 
     assert decide("me", Seen(ours, 0.0), 1e9) == Renew(ours)
 
 
 def test_a_released_one_is_taken_at_once():
-    released = Record("u", "5", "", 15.0, "a", "r", 3)
+    released = LeaseRecord("u", "5", "", 15.0, "a", "r", 3)
 
     assert decide("me", Seen(released, 100.0), 100.0) == Take(released)
 
@@ -51,20 +51,20 @@ def test_anothers_is_taken_only_after_it_stood_still_for_its_whole_duration(sinc
 
 
 def test_a_longer_duration_is_respected():
-    slow = Record("u", "5", "them", 60.0, "a", "r", 3)
+    slow = LeaseRecord("u", "5", "them", 60.0, "a", "r", 3)
 
-    assert decide("me", Seen(slow, 0.0), 59.0) == Wait(60.0)
+    assert decide("me", Seen(slow, 0.0), 59.0) == WaitForLease(60.0)
 
 
-def test_an_absurd_duration_does_not_lock_everybody_out():
-    absurd = Record("u", "5", "them", 1e9, "a", "r", 3)
+def test_an_absurd_duration_does_not_lock_all_replicas_out():
+    absurd = LeaseRecord("u", "5", "them", 1e9, "a", "r", 3)
 
     assert decide("me", Seen(absurd, 0.0), LONGEST_DURATION) == Take(absurd)
 
 
 def test_the_same_record_keeps_its_age():
-    """Also under a new version: an annotation by somebody else is no sign of life."""
-    annotated = Record("u", "9", "them", 15.0, "a", "r", 3)
+    """Also under a new version: an annotation by another client is not a renewal."""
+    annotated = LeaseRecord("u", "9", "them", 15.0, "a", "r", 3)
 
     assert look(Seen(THEIRS, 100.0), annotated, 110.0) == Seen(annotated, 100.0)
 
@@ -72,13 +72,13 @@ def test_the_same_record_keeps_its_age():
 @pytest.mark.parametrize(
     "changed",
     [
-        Record("u", "6", "them", 15.0, "a", "r2", 3),
-        Record("u", "6", "other", 15.0, "a", "r", 4),
-        Record("u2", "6", "them", 15.0, "a", "r", 3),
+        LeaseRecord("u", "6", "them", 15.0, "a", "r2", 3),
+        LeaseRecord("u", "6", "other", 15.0, "a", "r", 4),
+        LeaseRecord("u2", "6", "them", 15.0, "a", "r", 3),
     ],
     ids=["renewed", "taken", "made anew"],
 )
-def test_any_sign_of_life_starts_the_wait_again(changed: Record):
+def test_any_sign_of_life_starts_the_wait_again(changed: LeaseRecord):
     assert look(Seen(THEIRS, 100.0), changed, 110.0) == Seen(changed, 110.0)
 
 
@@ -96,7 +96,7 @@ def test_the_first_look_starts_the_wait():
         {"spec": {"leaseDurationSeconds": "15"}},
     ],
 )
-def test_a_strange_lease_reads_as_nobodys_with_our_own_duration(lease: dict):
+def test_a_strange_lease_reads_as_released_with_our_own_duration(lease: dict):
     record = read_record(lease, 15.0)
 
     assert (record.holder, record.duration, record.transitions) == ("", 15.0, 0)
@@ -125,7 +125,8 @@ def test_times_that_cannot_work_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("now", "decision"), [(100.0, Wait(115.0)), (114.9, Wait(115.0)), (115.0, Create()), (900.0, Create())]
+    ("now", "decision"),
+    [(100.0, WaitForLease(115.0)), (114.9, WaitForLease(115.0)), (115.0, Create()), (900.0, Create())],
 )
 def test_after_a_lease_that_was_seen_is_deleted_its_holder_is_waited_for(now: float, decision: object):
     assert decide("me", None, now, gone_until=115.0) == decision

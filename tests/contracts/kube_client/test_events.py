@@ -14,13 +14,13 @@ from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.events import BURST_PER_OBJECT, MAX_WAITING, EventRecorder
 from tgp.adapters.kube.events_text import MAX_MESSAGE_BYTES, bounded, scrubbed
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
-from tgp.core.model.facts import Subject
-from tgp.core.model.key import Key
+from tgp.core.model.facts import FactSubject
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.http import Call, NoAnswer, Reply
 from tgp.sim.clock import WorldClock
 from tgp.sim.entropy import SeededEntropy
 
-TRAIN = Subject(GPU_REQUEST, Key("ml", "train-7"), "u-1")
+TRAIN = FactSubject(GPU_REQUEST, ObjectKey("ml", "train-7"), "u-1")
 OK = json_reply(201, {"kind": "Event", "metadata": {"resourceVersion": "1", "uid": "e"}})
 
 
@@ -81,7 +81,7 @@ def test_what_has_no_namespace_is_told_in_default():
     async def deed() -> None:
         story = Story()
         story.events.emit(
-            Subject(GPU_NODE_CLASS, Key("", "gpu"), "u"), warning=False, reason="Valid", message="all is well"
+            FactSubject(GPU_NODE_CLASS, ObjectKey("", "gpu"), "u"), warning=False, reason="Valid", message="all is well"
         )
         ((_, event),) = await story.told()
         assert event["metadata"]["namespace"] == "default"
@@ -126,7 +126,9 @@ def test_different_things_are_different_events():
         story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
         story.events.emit(TRAIN, warning=True, reason="Waiting", message="for stock")
         story.events.emit(TRAIN, warning=False, reason="Waiting", message="for money")
-        story.events.emit(Subject(GPU_REQUEST, TRAIN.key, "u-2"), warning=False, reason="Waiting", message="for stock")
+        story.events.emit(
+            FactSubject(GPU_REQUEST, TRAIN.key, "u-2"), warning=False, reason="Waiting", message="for stock"
+        )
         told = await story.told()
         assert [method for method, _ in told] == ["POST"] * 4
         assert len({event["metadata"]["name"] for _, event in told}) == 4
@@ -150,7 +152,7 @@ def test_an_event_that_aged_out_is_told_anew():
     run(deed())
 
 
-def test_after_an_hour_nobody_counts_on_the_old_one():
+def test_after_an_hour_a_new_event_is_created():
     async def deed() -> None:
         story = Story()
         story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
@@ -192,7 +194,7 @@ def test_what_cannot_be_told_is_dropped_and_counted(refusal: Reply):
     run(deed())
 
 
-def test_an_outage_holds_nobody_up_and_costs_bounded_memory():
+def test_an_outage_blocks_no_caller_and_costs_bounded_memory():
     async def deed() -> None:
         class Never(ScriptedHttp):
             async def send(self, call: Call) -> Reply:
@@ -205,7 +207,7 @@ def test_an_outage_holds_nobody_up_and_costs_bounded_memory():
         await asyncio.sleep(0.1)
         for number in range(3 * MAX_WAITING):
             events.emit(
-                Subject(GPU_REQUEST, Key("ml", f"r-{number}"), str(number)),
+                FactSubject(GPU_REQUEST, ObjectKey("ml", f"r-{number}"), str(number)),
                 warning=False,
                 reason="Waiting",
                 message="for stock",
@@ -223,7 +225,7 @@ def test_one_talkative_object_does_not_drown_the_others():
         for number in range(100):
             story.events.emit(TRAIN, warning=False, reason="Price", message=f"now {number}")
         story.events.emit(
-            Subject(GPU_REQUEST, Key("ml", "quiet"), "u-9"), warning=False, reason="Ready", message="at last"
+            FactSubject(GPU_REQUEST, ObjectKey("ml", "quiet"), "u-9"), warning=False, reason="Ready", message="at last"
         )
         assert len(await story.told()) == BURST_PER_OBJECT + 1
         assert story.events.dropped == 100 - BURST_PER_OBJECT

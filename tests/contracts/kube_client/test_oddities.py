@@ -1,4 +1,4 @@
-"""Configurations and answers that nobody meant: said in terms of file and field, and never run hot."""
+"""Invalid configurations and answers: errors name file and field, and retries never spin."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.credentials import PLUGIN_REST
 from tgp.adapters.kube.events import Note, _name
 from tgp.api.resource import GPU_NODE_CLASS
-from tgp.core.model.facts import Subject
-from tgp.core.model.key import Key
+from tgp.core.model.facts import FactSubject
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.clock import WorldClock
 
 
@@ -74,7 +74,7 @@ def test_an_event_of_a_long_name_has_a_name_the_api_server_takes():
     """Cut behind a hyphen, the first part would end in one, and every event of the object would be refused."""
 
     async def deed() -> None:
-        subject = Subject(GPU_NODE_CLASS, Key("", "a" * 199 + "-" + "b" * 40), "uid")
+        subject = FactSubject(GPU_NODE_CLASS, ObjectKey("", "a" * 199 + "-" + "b" * 40), "uid")
         name = _name(Note(subject, "Normal", "Valid", "fine"), WorldClock(asyncio.get_running_loop()).now())
 
         assert "-." not in name

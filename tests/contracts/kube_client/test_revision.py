@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from tests.contracts.reflector.served import Noted, in_virtual_time
-from tests.core.rules.a_sight import a_sight
-from tgp.adapters.kube.noting import NotingCluster
+from tests.core.requests.an_observation import an_observation
 from tgp.adapters.kube.revision import ASKED_EVERY, CALM_FOR, Revision
 from tgp.adapters.kube.store import Store
+from tgp.adapters.kube.write_tracking import WriteTrackingCluster
 from tgp.api.resource import CONFIG_MAP, Resource
-from tgp.controllers.last_look import LastLook
+from tgp.controllers.requests.fresh_read_check import FreshReadCheck
 from tgp.core.model.facts import HistoryRewound
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Metadata
 from tgp.ports.cluster import ClusterBusy, Conflict, NotFound, Written
 from tgp.ports.http import Call, NoAnswer, Reply
 
-KEY = Key("team", "a")
+KEY = ObjectKey("team", "a")
 
 
 class Answers:
@@ -119,7 +119,7 @@ class Stored:
         self.uid = uid
         self.reads = 0
 
-    async def read(self, _resource: Resource, key: Key) -> dict[str, Any]:
+    async def read(self, _resource: Resource, key: ObjectKey) -> dict[str, Any]:
         self.reads += 1
         if self.version is None:
             raise NotFound(str(key))
@@ -142,11 +142,11 @@ class Told:
         self.words.append(resource.plural)
 
 
-def a_noting(stored: Stored, held: int) -> tuple[NotingCluster, Told]:
+def a_noting(stored: Stored, held: int) -> tuple[WriteTrackingCluster, Told]:
     store: Store[Metadata] = Store(CONFIG_MAP)
     store.put(Metadata(key=KEY, uid="u", resource_version=held))
     told = Told()
-    return NotingCluster(stored, {CONFIG_MAP: (store,)}, told), told  # type: ignore[arg-type]
+    return WriteTrackingCluster(stored, {CONFIG_MAP: (store,)}, told), told  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("version", "said"), [(4, ["ConfigMap team/a has version 4; 5 was seen"]), (5, []), (6, [])])
@@ -161,7 +161,7 @@ async def test_an_object_under_a_lower_version_than_held_is_told(version: int, s
     ("stored", "said"),
     [
         pytest.param(Stored(4), ["ConfigMap team/a has version 4; 5 was seen"], id="lower: an older history"),
-        pytest.param(Stored(9), [], id="higher: somebody wrote, and the watch will tell"),
+        pytest.param(Stored(9), [], id="higher: another client wrote, and the watch will show it"),
         pytest.param(Stored(9, "other"), ["configmaps"], id="another object of that name"),
         pytest.param(Stored(None), ["configmaps"], id="gone"),
     ],
@@ -184,24 +184,24 @@ class Versions:
     def __init__(self, **versions: int) -> None:
         self.versions = versions
 
-    async def read(self, resource: Resource, _key: Key) -> dict[str, Any]:
+    async def read(self, resource: Resource, _key: ObjectKey) -> dict[str, Any]:
         uid = "u" if resource.kind != "GPURequest" else UID
         return {"metadata": {"uid": uid, "resourceVersion": str(self.versions[resource.kind])}}
 
 
-UID = a_sight().record.uid_text
+UID = an_observation().record.uid_text
 
 
 @pytest.mark.parametrize("kind", ["Namespace", "GPUNodeClass", "GPURequest"])
 @pytest.mark.parametrize(("version", "passes"), [(6, False), (7, True), (8, False)])
 async def test_the_last_look_takes_the_version_that_is_held_and_no_other(kind: str, version: int, passes: bool):
-    record = a_sight().record
-    plain = {Key("", "tgp-system"): Metadata(key=Key("", "tgp-system"), uid="u", resource_version=7)}
-    classes = {Key("", "rented"): Metadata(key=Key("", "rented"), uid="u", resource_version=7)}
+    record = an_observation().record
+    plain = {ObjectKey("", "tgp-system"): Metadata(key=ObjectKey("", "tgp-system"), uid="u", resource_version=7)}
+    classes = {ObjectKey("", "rented"): Metadata(key=ObjectKey("", "rented"), uid="u", resource_version=7)}
 
     views = SimpleNamespace(namespaces=plain, classes=classes, requests={record.key: record})
     stands = {"Namespace": 7, "GPUNodeClass": 7, "GPURequest": 7} | {kind: version}
-    look = LastLook(views, Versions(**stands), home="tgp-system")  # type: ignore[arg-type]
+    look = FreshReadCheck(views, Versions(**stands), home="tgp-system")  # type: ignore[arg-type]
     if passes:
         await look.confirm(record.key, "rented")
     else:
@@ -210,14 +210,14 @@ async def test_the_last_look_takes_the_version_that_is_held_and_no_other(kind: s
 
 
 async def test_the_last_look_does_not_take_another_object_of_the_same_version():
-    record = a_sight().record
+    record = an_observation().record
     views = SimpleNamespace(namespaces={}, classes={}, requests={record.key: record})
 
     class Other(Versions):
-        async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
+        async def read(self, resource: Resource, key: ObjectKey) -> dict[str, Any]:
             if resource.kind == "Namespace":
                 raise NotFound(str(key))
             return {"metadata": {"uid": "another", "resourceVersion": "7"}}
 
     with pytest.raises(ClusterBusy):
-        await LastLook(views, Other(), home="tgp-system").confirm(record.key, "implicit")  # type: ignore[arg-type]
+        await FreshReadCheck(views, Other(), home="tgp-system").confirm(record.key, "implicit")  # type: ignore[arg-type]

@@ -154,7 +154,7 @@ def test_two_replies_on_both_sides_of_a_long_silence_prove_nothing():
 
 
 def test_a_slow_reply_is_no_other_time():
-    """The second in it was the truth at some moment on the way: nobody knows at which."""
+    """The second in it was the truth at some unknown time between call and reply."""
     scene = Scene()
     scene.hear()
     for _ in range(20):

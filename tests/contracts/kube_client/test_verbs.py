@@ -9,15 +9,15 @@ import pytest
 
 from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tgp.adapters.kube.client import READ_TRIES, KubeCluster
-from tgp.adapters.kube.client_pace import Pace, TokenBucket
+from tgp.adapters.kube.rate_limit import KubeRateLimit, TokenBucket
 from tgp.api.resource import EVENT, GPU_NODE_CLASS, GPU_REQUEST, LEASE, POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import Blocked, ClusterBusy, Conflict, NotFound, Refused, WriteUnknown
 from tgp.ports.http import NeverLeft, NoAnswer, Reply
 from tgp.ports.leadership import NotLeading
 from tgp.sim.entropy import SeededEntropy
 
-TRAIN = Key("ml", "train-7")
+TRAIN = ObjectKey("ml", "train-7")
 STORED = {"kind": "GPURequest", "metadata": {"resourceVersion": "12", "uid": "u-1", "generation": 3}}
 OK = json_reply(200, STORED)
 
@@ -324,7 +324,7 @@ def test_a_clear_no_is_not_asked_again(answer: Reply, error: type):
 def test_a_read_asks_for_the_newest():
     """No resourceVersion: a quorum read, not the server's cache."""
     http = ScriptedHttp(OK)
-    in_virtual_time(a_cluster(http).read(GPU_NODE_CLASS, Key("", "gpu")))
+    in_virtual_time(a_cluster(http).read(GPU_NODE_CLASS, ObjectKey("", "gpu")))
 
     assert http.calls[0].query == ()
     assert http.calls[0].path == "/apis/tgp.io/v1/gpunodeclasses/gpu"
@@ -353,7 +353,7 @@ def test_a_change_is_good_only_for_as_long_as_we_lead(change: Verb):
 
 
 @every_change
-def test_whoever_does_not_lead_changes_nothing(change: Verb):
+def test_a_replica_that_does_not_lead_changes_nothing(change: Verb):
     http = ScriptedHttp(OK)
 
     with pytest.raises(NotLeading):
@@ -376,7 +376,7 @@ def test_the_lease_and_events_need_no_leadership():
 
 def test_a_burst_is_let_through_and_then_paced():
     async def deed() -> list[float]:
-        loop, bucket, taken = asyncio.get_running_loop(), TokenBucket(Pace(per_second=10, burst=5)), []
+        loop, bucket, taken = asyncio.get_running_loop(), TokenBucket(KubeRateLimit(per_second=10, burst=5)), []
         for _ in range(10):
             await bucket.take()
             taken.append(round(loop.time(), 6))
@@ -394,7 +394,7 @@ def test_a_burst_is_let_through_and_then_paced():
 def test_the_lease_does_not_wait_behind_others():
     async def deed() -> float:
         http = ScriptedHttp(OK)
-        cluster = a_cluster(http, pace=Pace(per_second=1, burst=1))
+        cluster = a_cluster(http, pace=KubeRateLimit(per_second=1, burst=1))
         others = [asyncio.ensure_future(cluster.read(POD, TRAIN)) for _ in range(20)]
         await asyncio.sleep(0.01)
         await cluster.patch(LEASE, TRAIN, {"spec": {}})

@@ -71,7 +71,7 @@ def test_a_loop_that_never_comes_back_is_ended(begin, deed: str):
     process, marker = begin(deed, 1.0)
 
     assert process.wait(20) == LEASE_LOST_EXIT_CODE
-    assert b"the lease has lapsed" in process.stderr.read()
+    assert b"leadership has lapsed" in process.stderr.read()
     assert not marker.with_name("began.finally").exists(), "no `finally` may act after the lease"
 
 

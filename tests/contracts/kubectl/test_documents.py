@@ -180,7 +180,7 @@ async def test_a_table_watch_counts_ages_from_the_moment_of_each_row(server: Api
         await asyncio.sleep(0)
         clock.time += timedelta(hours=1)
         spec = {"containers": [{"name": "c", "image": "i"}]}
-        server.backstage.create(POD, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+        server.local_api.create(POD, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
         async with asyncio.timeout(PATIENCE):
             rows.append(msgspec.json.decode(await following)["object"])
     await answer.pieces.aclose()

@@ -22,7 +22,7 @@ from tools.controlplane.plane import ControlPlane
 JSON = "application/json"
 NAMESPACE = "kubectl-facts"
 PER_KIND = 40  # objects looked at; a new control plane has a few dozen cluster roles
-# Words and zero values differ by intent; one real type tells how it is a union, which nobody here reads.
+# Words and zero values differ by intent; one real type tells how it is a union, which is not read here.
 UNCOMPARED = frozenset({"description", "default", "x-kubernetes-unions", "x-kubernetes-preserve-unknown-fields"})
 LISTED = [served for served in BUILTIN if "list" in served.verbs]
 

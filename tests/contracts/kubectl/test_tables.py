@@ -73,7 +73,7 @@ def test_a_path_leads_to_values(path: str, found: list[Any]):
 
 
 @pytest.mark.parametrize("path", ["spec", ".spec[", ".a[?(@.b==c)]", ".a[b]", ".a..b"])
-def test_a_path_nobody_can_read_is_refused_at_once(path: str):
+def test_an_unreadable_path_is_refused_at_once(path: str):
     with pytest.raises(BadPath):
         parse(path)
 

@@ -137,7 +137,7 @@ async def test_a_program_that_takes_too_long_is_killed_with_its_children():
     read, write = os.pipe()
     os.set_inheritable(write, True)
     note = f"/proc/{os.getpid()}/fd/{write}"
-    with pytest.raises(ProgramFailed, match=r"did not end within 1\.5 s"):
+    with pytest.raises(ProgramFailed, match=r"did not exit within 1\.5 s"):
         await run(script, timedelta(seconds=1.5), NOTE=note)
     os.close(write)
     pids = [int(word) for word in os.read(read, 100).split()]
@@ -154,7 +154,7 @@ async def _gone(pid: int) -> None:
             try:
                 with open(f"/proc/{pid}/stat") as stat:  # noqa: ASYNC230, PTH123 - /proc does not block
                     if stat.read().split()[2] == "Z":
-                        return  # killed, and left to whoever reaps orphans
+                        return  # killed, and left to the reaper of orphan processes
             except FileNotFoundError:
                 return
             await asyncio.sleep(0.01)

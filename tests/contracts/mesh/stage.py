@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 from tgp.adapters.mesh.headscale import HeadscaleMesh
 from tgp.adapters.mesh.tailscale import TailscaleMesh
-from tgp.core.model.mesh import Backend, Device, MeshSettings, Ref, TailscaleJoin, Trace
+from tgp.core.model.mesh import Backend, Device, DeviceRef, MeshSettings, Ref, TailscaleJoin
 from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Dial, Reply
-from tgp.ports.mesh import Enrolment, Mesh, MeshError, Ticket
+from tgp.ports.http import Call, HttpFactory, Reply
+from tgp.ports.mesh import Enrollment, JoinRequest, Mesh, MeshError
 from tgp.sim.clock import WorldClock
-from tgp.sim.clouds.dialling import Dialler
+from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.loop import VirtualLoop, close
 from tgp.sim.mesh.headscale import HeadscaleSimulator
-from tgp.sim.mesh.mishaps import MeshMishap, MeshVerb
+from tgp.sim.mesh.mesh_faults import MeshFault, MeshVerb
 from tgp.sim.mesh.v2 import OAuthClient, TailscaleSimulator, V2Server
 from tgp.sim.router import NO_LATENCY, Network
-from tgp.sim.trace import Trace as Tracing
+from tgp.sim.trace import RunTrace as Tracing
 
 T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
@@ -53,7 +53,7 @@ class Kind:
         )
         return replace(base, **changes)
 
-    def build(self, settings: MeshSettings, secrets: dict[Ref, Secret], dial: Dial, clock: Clock) -> Mesh:
+    def build(self, settings: MeshSettings, secrets: dict[Ref, Secret], dial: HttpFactory, clock: Clock) -> Mesh:
         if self.backend is Backend.HEADSCALE:
             return HeadscaleMesh(settings, secrets, dial, clock)
         return TailscaleMesh(settings, secrets, dial, clock, base_url=URL)
@@ -121,22 +121,22 @@ class Stage:
 
     # -- what a promise says -------------------------------------------------------------------------------------------
 
-    def aim(self, mishap: MeshMishap, verb: MeshVerb, times: int = 1) -> None:
-        self.server.mishaps.aim(mishap, verb, times)
+    def aim(self, mesh_fault: MeshFault, verb: MeshVerb, times: int = 1) -> None:
+        self.server.faults.aim(mesh_fault, verb, times)
 
-    def ticket(self, name: str = "tgp-train-3f2a91bc", lasts: timedelta = timedelta(minutes=30)) -> Ticket:
+    def join_request(self, name: str = "tgp-train-3f2a91bc", lasts: timedelta = timedelta(minutes=30)) -> JoinRequest:
         token = f"tgp-c0ffee0123-{1:032x}-1"
-        return Ticket(hostname=name, node_name=name, token=token, expires_at=self.clock.now() + lasts)
+        return JoinRequest(hostname=name, node_name=name, token=token, expires_at=self.clock.now() + lasts)
 
-    def trace(self, name: str = "tgp-train-3f2a91bc", **changes: Any) -> Trace:
-        return replace(Trace(name, self.clock.now()), **changes)
+    def trace(self, name: str = "tgp-train-3f2a91bc", **changes: Any) -> DeviceRef:
+        return replace(DeviceRef(name, self.clock.now()), **changes)
 
-    async def enrolled(self, name: str = "tgp-train-3f2a91bc") -> tuple[Enrolment, Trace]:
+    async def enrolled(self, name: str = "tgp-train-3f2a91bc") -> tuple[Enrollment, DeviceRef]:
         trace = self.trace(name)
-        made = await self.mesh.enrol(self.ticket(name))
+        made = await self.mesh.enroll(self.join_request(name))
         return made, replace(trace, key_id=made.key_id)
 
-    async def joined(self, name: str = "tgp-train-3f2a91bc") -> tuple[Device, Trace]:
+    async def joined(self, name: str = "tgp-train-3f2a91bc") -> tuple[Device, DeviceRef]:
         made, trace = await self.enrolled(name)
         return self.tailnet.join(key_of(made), name), trace
 
@@ -166,7 +166,7 @@ class Stage:
         return found
 
 
-def key_of(made: Enrolment) -> str:
+def key_of(made: Enrollment) -> str:
     assert isinstance(made.join, TailscaleJoin)
     return made.join.auth_key.reveal()
 

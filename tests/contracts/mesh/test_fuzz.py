@@ -1,18 +1,18 @@
 """Answers that went wrong on their way: whatever comes, it is one of the port's errors, and nothing is invented."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from random import Random
 
 import pytest
 
+from tests.amounts import amount
 from tests.contracts.clouds.fuzz import WAYS
 from tests.contracts.mesh.stage import KINDS, Kind, Stage, everything_said, play
 from tgp.ports.mesh import MeshError
 
-ROUNDS = int(os.environ.get("TGP_FUZZ", "150"))  # spoiled answers per adapter
+ROUNDS = amount(150, 5000, "TGP_FUZZ")  # spoiled answers per adapter
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -30,7 +30,7 @@ def test_no_answer_breaks_the_adapter_or_makes_it_talk(kind: Kind) -> None:
             stage.mesh = stage.mesh_with()
             stage.retell = lambda reply: luck.choice(WAYS)(luck, reply) if luck.random() < 0.6 else reply
             asks: tuple[Callable[[], Awaitable[object]], ...] = (
-                lambda: stage.mesh.enrol(stage.ticket()),
+                lambda: stage.mesh.enroll(stage.join_request()),
                 lambda: stage.mesh.find(known),
                 lambda: stage.mesh.remove(stage.trace("absent")),
                 stage.mesh.check,

@@ -13,7 +13,7 @@ from tgp.core.model.secret import Secret
 from tgp.ports.http import Reply
 from tgp.ports.mesh import MeshBusy, MeshRefused
 from tgp.sim.mesh.headscale import HeadscaleSimulator
-from tgp.sim.mesh.mishaps import MeshMishap, MeshVerb
+from tgp.sim.mesh.mesh_faults import MeshFault, MeshVerb
 
 OLD, NEW = KINDS[1], KINDS[2]
 
@@ -51,9 +51,9 @@ def test_what_stands_before_it_is_not_taken_for_an_api(answer: Reply) -> None:
     async def script(stage: Stage) -> None:
         verb = MeshVerb.OTHER if stage.kind is OLD else MeshVerb.KEYS
         stage.instead.append((verb, answer))
-        await stage.raises(MeshBusy, stage.mesh.enrol(stage.ticket()))
+        await stage.raises(MeshBusy, stage.mesh.enroll(stage.join_request()))
 
-        assert (await stage.mesh.enrol(stage.ticket())).key_id
+        assert (await stage.mesh.enroll(stage.join_request())).key_id
 
     for kind in (OLD, NEW):
         play(kind, script)
@@ -61,7 +61,7 @@ def test_what_stands_before_it_is_not_taken_for_an_api(answer: Reply) -> None:
 
 def test_the_order_of_a_key_is_as_headscale_documents_it() -> None:
     async def script(stage: Stage) -> None:
-        await stage.mesh.enrol(stage.ticket())
+        await stage.mesh.enroll(stage.join_request())
         (order,) = [call for verb, call in stage.calls if verb is MeshVerb.MINT]
 
         assert (order.method, order.path) == ("POST", "/api/v1/preauthkey")
@@ -80,7 +80,7 @@ def test_a_key_is_expired_first_and_deleted_last() -> None:
 
     async def script(stage: Stage) -> None:
         device, trace = await stage.joined()
-        stage.aim(MeshMishap.ERROR, MeshVerb.DELETE)
+        stage.aim(MeshFault.ERROR, MeshVerb.DELETE)
         await stage.raises(MeshBusy, stage.mesh.remove(trace))
         assert stage.tailnet.seats[device.id].ephemeral
         assert not stage.tailnet.is_valid(stage.tailnet.keys[trace.key_id])
@@ -94,7 +94,7 @@ def test_a_key_is_expired_first_and_deleted_last() -> None:
 
 @pytest.mark.parametrize("kind", [OLD, NEW], ids=lambda kind: kind.name)
 def test_an_id_that_every_headscale_has_is_only_deleted_where_it_is_listed_as_ours(kind: Kind) -> None:
-    """The server was set up anew: number 1 is somebody else's now."""
+    """The server was set up again: number 1 is another device now."""
 
     async def script(stage: Stage) -> None:
         theirs = stage.tailnet.add("laptop")
@@ -127,7 +127,7 @@ def test_a_problem_document_is_read_as_its_older_errors_are() -> None:
 
     async def script(stage: Stage) -> None:
         _, trace = await stage.joined()
-        stage.aim(MeshMishap.ERROR, MeshVerb.LIST)
+        stage.aim(MeshFault.ERROR, MeshVerb.LIST)
         await stage.raises(MeshBusy, stage.mesh.find(trace))
         await stage.mesh.remove(trace)
         assert trace.key_id not in stage.tailnet.keys
@@ -151,7 +151,7 @@ def test_a_refusal_is_told_in_either_shape(kind: Kind) -> None:
             {"title": "Bad Request", "status": 400, "detail": "tag must start with the string 'tag:'"},
         ):
             stage.instead.append((MeshVerb.MINT, Reply(400, msgspec.json.encode(body))))
-            refused = await stage.raises(MeshRefused, stage.mesh.enrol(stage.ticket()))
+            refused = await stage.raises(MeshRefused, stage.mesh.enroll(stage.join_request()))
 
             assert "must start with" in str(refused)
 

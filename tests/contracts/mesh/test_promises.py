@@ -1,4 +1,4 @@
-"""One suite over both adapters and every server they know: what the port promises holds, whoever is behind it."""
+"""One suite over both adapters and every server they know: what the port promises holds for each of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,15 +14,15 @@ from tgp.core.model.mesh import TAILNET, Backend, TailscaleJoin
 from tgp.core.model.secret import Secret
 from tgp.ports.http import Reply
 from tgp.ports.mesh import MeshBusy, MeshRefused
-from tgp.sim.mesh.mishaps import WHERE, MeshMishap, MeshVerb
+from tgp.sim.mesh.mesh_faults import WHERE, MeshFault, MeshVerb
 from tgp.sim.mesh.server import RETRY_AFTER
 from tgp.sim.mesh.tailnet import JoinRefused
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 only_oauth = pytest.mark.parametrize("kind", [each for each in KINDS if each.by_oauth], ids=lambda kind: kind.name)
-MISHAPS_OF_ENROL = sorted(m for m in MeshMishap if MeshVerb.MINT in WHERE[m] and m is not MeshMishap.TOKENS_ENDED)
-MISHAPS_OF_FIND = sorted(m for m in MeshMishap if MeshVerb.LIST in WHERE[m] and m is not MeshMishap.TOKENS_ENDED)
-ENDS_WELL = {MeshMishap.TOKENS_ENDED, MeshMishap.DELETE_UNKNOWN}
+MESH_FAULTS_OF_ENROL = sorted(m for m in MeshFault if MeshVerb.MINT in WHERE[m] and m is not MeshFault.TOKENS_ENDED)
+MESH_FAULTS_OF_FIND = sorted(m for m in MeshFault if MeshVerb.LIST in WHERE[m] and m is not MeshFault.TOKENS_ENDED)
+ENDS_WELL = {MeshFault.TOKENS_ENDED, MeshFault.DELETE_UNKNOWN}
 
 
 # -- enrolling ---------------------------------------------------------------------------------------------------------
@@ -45,11 +45,13 @@ def test_a_key_lets_one_machine_in_and_no_second_one(kind: Kind) -> None:
 @every_kind
 def test_a_key_ends_with_its_ticket(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
-        made = await stage.mesh.enrol(stage.ticket(lasts=timedelta(minutes=20)))
+        made = await stage.mesh.enroll(stage.join_request(lasts=timedelta(minutes=20)))
         key = stage.tailnet.keys[made.key_id]
 
         assert (
-            timedelta() <= key.expires_at - stage.ticket(lasts=timedelta(minutes=20)).expires_at <= timedelta(seconds=1)
+            timedelta()
+            <= key.expires_at - stage.join_request(lasts=timedelta(minutes=20)).expires_at
+            <= timedelta(seconds=1)
         )
         assert (key.reusable, key.preauthorized, key.ephemeral) == (False, True, True)
         await asyncio.sleep(20 * 60 + 1)
@@ -63,7 +65,7 @@ def test_a_key_ends_with_its_ticket(kind: Kind) -> None:
 def test_what_the_settings_say_reaches_the_machine(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
         mesh = stage.mesh_with(accept_routes=True, advertise_routes=("10.1.0.0/16",), ephemeral=False)
-        made = await mesh.enrol(stage.ticket("train"))
+        made = await mesh.enroll(stage.join_request("train"))
         join = made.join
 
         assert isinstance(join, TailscaleJoin)
@@ -82,7 +84,7 @@ def test_a_fixed_key_is_handed_on_and_none_is_made(kind: Kind) -> None:
         fixed = stage.tailnet.issue((TAG,), reusable=True)
         mesh = stage.mesh_with(stage.secrets | {AUTH_KEY: Secret(fixed.secret)}, auth_key=AUTH_KEY)
         since = stage.clock.now()
-        made = await mesh.enrol(stage.ticket())
+        made = await mesh.enroll(stage.join_request())
 
         assert isinstance(made.join, TailscaleJoin)
         assert (made.key_id, made.join.single_use, key_of(made)) == ("", False, fixed.secret)
@@ -101,7 +103,7 @@ def test_a_fixed_key_is_handed_on_and_none_is_made(kind: Kind) -> None:
 
 @every_kind
 def test_without_credentials_a_fixed_key_is_all_there_is(kind: Kind) -> None:
-    """Nobody can be asked, so nobody is: giving a machine back must not wait for it."""
+    """There is no API to call: termination must not wait for it."""
 
     async def script(stage: Stage) -> None:
         nothing = {"client_id": None, "client_secret": None, "api_key": None}
@@ -109,10 +111,10 @@ def test_without_credentials_a_fixed_key_is_all_there_is(kind: Kind) -> None:
         bare = stage.mesh_with({}, **nothing)
 
         assert (mesh.has_devices, bare.has_devices, stage.mesh.has_devices) == (False, False, True)
-        assert key_of(await mesh.enrol(stage.ticket())) == "tskey-auth-fixed"
+        assert key_of(await mesh.enroll(stage.join_request())) == "tskey-auth-fixed"
         await mesh.remove(stage.trace(key_id="k1", device_id="n1"))
         await bare.remove(stage.trace())
-        await stage.raises(MeshRefused, bare.enrol(stage.ticket()))
+        await stage.raises(MeshRefused, bare.enroll(stage.join_request()))
         assert [(await mesh.check()).usable, (await bare.check()).usable] == [True, False]
         assert stage.calls == []
 
@@ -133,12 +135,12 @@ def test_a_secret_that_is_not_there_is_named(kind: Kind) -> None:
 
 @every_kind
 def test_a_newline_behind_a_secret_does_no_harm(kind: Kind) -> None:
-    """Whoever makes a Secret from a file has one."""
+    """A Secret made from a file has one."""
 
     async def script(stage: Stage) -> None:
         mesh = stage.mesh_with({ref: Secret(value.reveal() + "\n") for ref, value in stage.secrets.items()})
 
-        assert (await mesh.enrol(stage.ticket())).key_id
+        assert (await mesh.enroll(stage.join_request())).key_id
 
     play(kind, script)
 
@@ -147,7 +149,7 @@ def test_a_newline_behind_a_secret_does_no_harm(kind: Kind) -> None:
 def test_no_key_is_asked_for_without_tags(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
         mesh = stage.mesh_with(tags=())
-        error = await stage.raises(MeshRefused, mesh.enrol(stage.ticket()))
+        error = await stage.raises(MeshRefused, mesh.enroll(stage.join_request()))
 
         assert "tailscaleConfig.tags" in str(error)
         assert stage.count(MeshVerb.MINT) == 0
@@ -157,12 +159,12 @@ def test_no_key_is_asked_for_without_tags(kind: Kind) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("mishap", MISHAPS_OF_ENROL)
-def test_whatever_befalls_the_order_of_a_key_it_can_be_asked_for_again(kind: Kind, mishap: MeshMishap) -> None:
+@pytest.mark.parametrize("mesh_fault", MESH_FAULTS_OF_ENROL)
+def test_whatever_befalls_the_order_of_a_key_it_can_be_asked_for_again(kind: Kind, mesh_fault: MeshFault) -> None:
     async def script(stage: Stage) -> None:
         await stage.mesh.check()  # tokens and probes are had
-        stage.aim(mishap, MeshVerb.MINT)
-        await stage.raises(MeshBusy, stage.mesh.enrol(stage.ticket()))
+        stage.aim(mesh_fault, MeshVerb.MINT)
+        await stage.raises(MeshBusy, stage.mesh.enroll(stage.join_request()))
         assert stage.count(MeshVerb.MINT) == 1, "an order is sent once"
         made, trace = await stage.enrolled()
         stage.tailnet.join(key_of(made), "tgp-train-3f2a91bc")
@@ -207,7 +209,7 @@ def test_a_machine_is_found_once_it_has_joined(kind: Kind) -> None:
 
 @every_kind
 def test_a_namesake_is_not_taken_for_ours(kind: Kind) -> None:
-    """Somebody's own `train`, whose name is nearer to ours than the one that the mesh made for our machine."""
+    """Another user's `train`, whose name is nearer to ours than the one that the mesh made for our machine."""
 
     async def script(stage: Stage) -> None:
         stage.tailnet.add("train")
@@ -228,7 +230,7 @@ def test_a_namesake_is_not_taken_for_ours(kind: Kind) -> None:
 
 @every_kind
 def test_a_device_under_another_key_is_not_ours_by_its_name(kind: Kind) -> None:
-    """With our hostname and our tags, and before our own machine has joined: anybody with a key may take a name."""
+    """With our hostname and our tags, and before our own machine has joined: any holder of a key may take a name."""
 
     async def script(stage: Stage) -> None:
         made, trace = await stage.enrolled("train")
@@ -309,7 +311,7 @@ def test_whether_a_key_was_used_is_asked_once(kind: Kind) -> None:
 def test_a_look_at_a_key_that_fails_tells_nothing(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
         _, trace = await stage.joined()
-        stage.aim(MeshMishap.ERROR, MeshVerb.KEYS)
+        stage.aim(MeshFault.ERROR, MeshVerb.KEYS)
         if kind.tells_keys:
             assert await stage.mesh.find(trace) is not None
             return
@@ -422,11 +424,11 @@ def test_an_address_that_was_passed_on_tells_nothing(kind: Kind) -> None:
 
 
 @every_kind
-@pytest.mark.parametrize("mishap", MISHAPS_OF_FIND)
-def test_a_list_that_proves_nothing_is_no_empty_list(kind: Kind, mishap: MeshMishap) -> None:
+@pytest.mark.parametrize("mesh_fault", MESH_FAULTS_OF_FIND)
+def test_a_list_that_proves_nothing_is_no_empty_list(kind: Kind, mesh_fault: MeshFault) -> None:
     async def script(stage: Stage) -> None:
         device, trace = await stage.joined()
-        stage.aim(mishap, MeshVerb.LIST)
+        stage.aim(mesh_fault, MeshVerb.LIST)
         await stage.raises(MeshBusy, stage.mesh.find(trace))
         found = await stage.mesh.find(trace)
 
@@ -511,7 +513,7 @@ def test_removing_takes_the_device_and_the_key(kind: Kind) -> None:
 
 
 @every_kind
-def test_a_key_that_nobody_used_is_useless_after_removing(kind: Kind) -> None:
+def test_an_unused_key_is_useless_after_removing(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
         made, trace = await stage.enrolled()
         await stage.mesh.remove(trace)
@@ -561,17 +563,19 @@ def test_what_was_never_made_is_removed_at_once(kind: Kind) -> None:
 
 @every_kind
 @pytest.mark.parametrize("verb", [MeshVerb.DELETE, MeshVerb.REVOKE, MeshVerb.LIST])
-@pytest.mark.parametrize("mishap", sorted(MeshMishap))
-def test_a_removal_that_went_wrong_is_told_and_succeeds_later(kind: Kind, mishap: MeshMishap, verb: MeshVerb) -> None:
+@pytest.mark.parametrize("mesh_fault", sorted(MeshFault))
+def test_a_removal_that_went_wrong_is_told_and_succeeds_later(
+    kind: Kind, mesh_fault: MeshFault, verb: MeshVerb
+) -> None:
     """Only its return proves the end; 404 in the server's own words is an end."""
-    if verb not in WHERE[mishap]:
+    if verb not in WHERE[mesh_fault]:
         return
 
     async def script(stage: Stage) -> None:
         device, trace = await stage.joined()
         known = replace(trace, device_id=device.id)
-        stage.aim(mishap, verb)
-        if mishap in ENDS_WELL or (mishap is MeshMishap.HTML and verb is not MeshVerb.LIST):
+        stage.aim(mesh_fault, verb)
+        if mesh_fault in ENDS_WELL or (mesh_fault is MeshFault.HTML and verb is not MeshVerb.LIST):
             await stage.mesh.remove(known)
         else:
             await stage.raises(MeshBusy, stage.mesh.remove(known))
@@ -589,7 +593,7 @@ def test_a_removal_that_went_wrong_is_told_and_succeeds_later(kind: Kind, mishap
 def test_a_key_that_cannot_be_revoked_does_not_save_the_device(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
         _, trace = await stage.joined()
-        stage.aim(MeshMishap.ERROR, MeshVerb.REVOKE)
+        stage.aim(MeshFault.ERROR, MeshVerb.REVOKE)
         await stage.raises(MeshBusy, stage.mesh.remove(trace))
 
         assert stage.tailnet.seats == {}
@@ -644,12 +648,12 @@ def test_good_credentials_are_usable_and_nothing_is_changed_to_learn_it(kind: Ki
 
 
 async def _enrolling(stage: Stage) -> None:
-    await stage.mesh.enrol(stage.ticket())
+    await stage.mesh.enroll(stage.join_request())
 
 
 def _everything(stage: Stage) -> list[Callable[[], Awaitable[object]]]:
     return [
-        lambda: stage.mesh.enrol(stage.ticket()),
+        lambda: stage.mesh.enroll(stage.join_request()),
         lambda: stage.mesh.find(stage.trace()),
         lambda: stage.mesh.remove(stage.trace(key_id="k1", device_id="n1")),
     ]
@@ -697,10 +701,10 @@ def test_a_server_that_asks_for_patience_is_heard(kind: Kind, verb: MeshVerb) ->
             return
         if verb is not MeshVerb.TOKEN:
             device, trace = await stage.joined()
-        stage.aim(MeshMishap.BUSY, verb)
+        stage.aim(MeshFault.BUSY, verb)
         ask: dict[MeshVerb, Callable[[], Awaitable[object]]] = {
-            MeshVerb.MINT: lambda: stage.mesh.enrol(stage.ticket()),
-            MeshVerb.TOKEN: lambda: stage.mesh.enrol(stage.ticket()),
+            MeshVerb.MINT: lambda: stage.mesh.enroll(stage.join_request()),
+            MeshVerb.TOKEN: lambda: stage.mesh.enroll(stage.join_request()),
             MeshVerb.LIST: lambda: stage.mesh.find(trace),
             MeshVerb.REVOKE: lambda: stage.mesh.remove(trace),
             MeshVerb.DELETE: lambda: stage.mesh.remove(replace(trace, device_id=device.id)),
@@ -716,11 +720,11 @@ def test_a_server_that_asks_for_patience_is_heard(kind: Kind, verb: MeshVerb) ->
 def test_one_token_serves_for_most_of_an_hour_and_is_renewed_in_time(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
         for _ in range(10):
-            await stage.mesh.enrol(stage.ticket())
+            await stage.mesh.enroll(stage.join_request())
             await asyncio.sleep(5 * 60)
         assert stage.count(MeshVerb.TOKEN) == 1
         await asyncio.sleep(6 * 60)  # 56 minutes: it would be good for four more
-        await stage.mesh.enrol(stage.ticket())
+        await stage.mesh.enroll(stage.join_request())
 
         assert stage.count(MeshVerb.TOKEN) == 2
         assert stage.count(MeshVerb.MINT) == 11, "no order was refused for an old token"
@@ -731,7 +735,7 @@ def test_one_token_serves_for_most_of_an_hour_and_is_renewed_in_time(kind: Kind)
 @only_oauth
 def test_many_who_need_a_token_fetch_one(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
-        await asyncio.gather(*(stage.mesh.enrol(stage.ticket(f"train-{number}")) for number in range(20)))
+        await asyncio.gather(*(stage.mesh.enroll(stage.join_request(f"train-{number}")) for number in range(20)))
 
         assert stage.count(MeshVerb.TOKEN) == 1
 
@@ -741,9 +745,9 @@ def test_many_who_need_a_token_fetch_one(kind: Kind) -> None:
 @only_oauth
 def test_a_token_that_ended_early_is_exchanged_once(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
-        await stage.mesh.enrol(stage.ticket())
+        await stage.mesh.enroll(stage.join_request())
         stage.server.end_tokens()
-        await asyncio.gather(*(stage.mesh.enrol(stage.ticket(f"train-{number}")) for number in range(5)))
+        await asyncio.gather(*(stage.mesh.enroll(stage.join_request(f"train-{number}")) for number in range(5)))
 
         assert stage.count(MeshVerb.TOKEN) == 2
 
@@ -755,11 +759,11 @@ def test_a_new_token_that_is_not_accepted_is_no_refusal_of_the_client(kind: Kind
     """One replica over there has not heard of it yet: the client was accepted a moment ago."""
 
     async def script(stage: Stage) -> None:
-        stage.aim(MeshMishap.TOKENS_ENDED, MeshVerb.MINT)
-        await stage.raises(MeshBusy, stage.mesh.enrol(stage.ticket()))
+        stage.aim(MeshFault.TOKENS_ENDED, MeshVerb.MINT)
+        await stage.raises(MeshBusy, stage.mesh.enroll(stage.join_request()))
 
         assert stage.count(MeshVerb.MINT, MeshVerb.TOKEN) == 2, "asking on would not help"
-        assert (await stage.mesh.enrol(stage.ticket())).key_id
+        assert (await stage.mesh.enroll(stage.join_request())).key_id
 
     play(kind, script)
 
@@ -767,11 +771,11 @@ def test_a_new_token_that_is_not_accepted_is_no_refusal_of_the_client(kind: Kind
 @only_oauth
 def test_a_client_that_was_revoked_is_not_asked_for_ever(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
-        await stage.mesh.enrol(stage.ticket())
+        await stage.mesh.enroll(stage.join_request())
         stage.server.end_tokens()
         stage.server.clients.clear()
         before = len(stage.calls)
-        await stage.raises(MeshRefused, stage.mesh.enrol(stage.ticket()))
+        await stage.raises(MeshRefused, stage.mesh.enroll(stage.join_request()))
 
         assert len(stage.calls) == before + 2  # the order, and the token that was not had
 
@@ -809,7 +813,7 @@ def test_a_scope_that_is_missing_is_named(kind: Kind, scopes: tuple[str, ...], m
 def test_tags_that_are_not_the_clients_to_give_are_told_at_once_and_remembered_for_a_while(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
         stage.client.tags = ("tag:tgp-operator",)
-        error = await stage.raises(MeshRefused, stage.mesh.enrol(stage.ticket()))
+        error = await stage.raises(MeshRefused, stage.mesh.enroll(stage.join_request()))
         assert TAG in str(error)
         assert "tagOwners" in str(error)
         report = await stage.mesh.check()
@@ -819,7 +823,7 @@ def test_tags_that_are_not_the_clients_to_give_are_told_at_once_and_remembered_f
         stage.server.tag_owners[TAG] = {"tag:tgp-operator"}
         await asyncio.sleep(10 * 60 + 1)
         assert (await stage.mesh.check()).usable, "it may have been put right, so it is tried"
-        assert (await stage.mesh.enrol(stage.ticket())).key_id
+        assert (await stage.mesh.enroll(stage.join_request())).key_id
 
     play(kind, script)
 
@@ -848,7 +852,7 @@ def test_no_secret_is_in_anything_that_is_printed(kind: Kind) -> None:
     async def script(stage: Stage) -> None:
         device, trace = await stage.joined()
         known = replace(trace, device_id=device.id)
-        made = await stage.mesh.enrol(stage.ticket())
+        made = await stage.mesh.enroll(stage.join_request())
 
         def echoing(reply: Reply) -> Reply:
             """A server that quotes back whatever it was told."""
@@ -857,7 +861,7 @@ def test_no_secret_is_in_anything_that_is_printed(kind: Kind) -> None:
 
         assert stage.leaks(repr(stage.mesh) + repr(vars(stage.mesh)) + repr(made) + str(made)) == []
         stage.retell = echoing
-        for ask in (lambda: stage.mesh.enrol(stage.ticket()), lambda: stage.mesh.remove(known)):
+        for ask in (lambda: stage.mesh.enroll(stage.join_request()), lambda: stage.mesh.remove(known)):
             await stage.raises(MeshRefused, ask())
         await asyncio.sleep(10)
         await stage.raises(MeshRefused, stage.mesh.find(known))

@@ -7,16 +7,16 @@ import pytest
 
 from tests.contracts.mesh.stage import API_KEY, CLIENT_ID, CLIENT_SECRET, TAG, key_of
 from tgp.adapters.clock import SystemClock
+from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.http.serve import listen
 from tgp.adapters.mesh.headscale import HeadscaleMesh
 from tgp.adapters.mesh.tailscale import TailscaleMesh
-from tgp.app.dialling import switchboard
-from tgp.core.model.mesh import Backend, MeshSettings, Trace
+from tgp.core.model.mesh import Backend, DeviceRef, MeshSettings
 from tgp.core.model.secret import Secret
 from tgp.ports.http import Call, HangUp, Reply
-from tgp.ports.mesh import Mesh, MeshBusy, Ticket
+from tgp.ports.mesh import JoinRequest, Mesh, MeshBusy
 from tgp.sim.mesh.headscale import HeadscaleSimulator
-from tgp.sim.mesh.mishaps import MeshVerb
+from tgp.sim.mesh.mesh_faults import MeshVerb
 from tgp.sim.mesh.v2 import TailscaleSimulator, V2Server
 
 
@@ -54,12 +54,12 @@ async def test_a_machines_whole_life_passes_through_real_sockets(name: str) -> N
     )
     listening = await listen(served.answer)
     try:
-        async with switchboard(clock) as dial:
+        async with http_client_pool(clock) as dial:
             mesh = _made(name, served, listening.url, dial, clock)
             assert (await mesh.check()).usable
-            trace = Trace("train", clock.now())
-            ticket = Ticket("train", "train", "tgp-c0ffee0123-1-1", clock.now() + timedelta(minutes=20))
-            made = await mesh.enrol(ticket)
+            trace = DeviceRef("train", clock.now())
+            join_request = JoinRequest("train", "train", "tgp-c0ffee0123-1-1", clock.now() + timedelta(minutes=20))
+            made = await mesh.enroll(join_request)
             device = served.server.tailnet.join(key_of(made), "train")
             found = await mesh.find(replace(trace, key_id=made.key_id))
             assert found is not None
@@ -76,7 +76,7 @@ async def test_a_machines_whole_life_passes_through_real_sockets(name: str) -> N
             served.drops = MeshVerb.MINT
             orders = served.seen.count(MeshVerb.MINT)
             with pytest.raises(MeshBusy):
-                await mesh.enrol(ticket)
+                await mesh.enroll(join_request)
             assert served.seen.count(MeshVerb.MINT) == orders + 1
     finally:
         await listening.stop()

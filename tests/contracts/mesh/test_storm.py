@@ -1,7 +1,6 @@
 """By seed: machines come and go while the control server errs. Nothing of ours is left in the end."""
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from random import Random
@@ -9,16 +8,17 @@ from typing import TypeVar
 
 import pytest
 
+from tests.amounts import amount
 from tests.contracts.mesh.stage import KINDS, TAG, Kind, Stage, key_of, play
-from tgp.core.model.mesh import Trace
+from tgp.core.model.mesh import DeviceRef
 from tgp.ports.mesh import MeshBusy
-from tgp.sim.mesh.mishaps import MeshMishap
+from tgp.sim.mesh.mesh_faults import MeshFault
 from tgp.sim.mesh.tailnet import JoinRefused
 
 T = TypeVar("T")
-SEEDS = int(os.environ.get("TGP_SEEDS", "5"))  # storms per adapter
+SEEDS = amount(3, 50, "TGP_SEEDS")  # storms per adapter
 MACHINES = 12
-CHANCE = 0.06  # of each mishap, per call that it can befall
+CHANCE = 0.06  # of each fault, per call that it can befall
 TRIES = 200
 
 
@@ -37,8 +37,8 @@ async def persist(stage: Stage, ask: Callable[[], Awaitable[T]]) -> T:
 async def one_machine(stage: Stage, number: int, luck: Random) -> None:
     name = f"train-{number}"
     await asyncio.sleep(luck.uniform(0, 600))
-    trace = Trace(name, stage.clock.now())
-    made = await persist(stage, lambda: stage.mesh.enrol(stage.ticket(name)))
+    trace = DeviceRef(name, stage.clock.now())
+    made = await persist(stage, lambda: stage.mesh.enroll(stage.join_request(name)))
     trace = replace(trace, key_id=made.key_id)
     if luck.random() < 0.2:
         trace = replace(trace, key_id="")  # the operator died before it was written down
@@ -67,12 +67,12 @@ def test_whatever_the_weather_machines_leave_nothing_behind_and_take_nothing_alo
         others = {stage.tailnet.add(f"train-{number}").id for number in range(4)}  # older, of the same names
         others |= {stage.tailnet.add("office", (TAG,)).id}
         await asyncio.sleep(60)
-        stage.server.mishaps.chances = dict.fromkeys(set(MeshMishap) - {MeshMishap.HUGE}, CHANCE)
+        stage.server.faults.chances = dict.fromkeys(set(MeshFault) - {MeshFault.HUGE}, CHANCE)
         async with asyncio.TaskGroup() as group:
             for number in range(MACHINES):
                 group.create_task(one_machine(stage, number, Random(f"{seed}/{number}")))
 
         assert set(stage.tailnet.seats) == others
-        assert len(stage.server.mishaps.seen) >= 5
+        assert len(stage.server.faults.seen) >= 5
 
     play(kind, script, seed)

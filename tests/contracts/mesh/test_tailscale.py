@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.mesh.stage import KINDS, TAG, Stage, play
 from tgp.ports.http import Reply
 from tgp.ports.mesh import MeshBusy, MeshRefused
-from tgp.sim.mesh.mishaps import MeshVerb
+from tgp.sim.mesh.mesh_faults import MeshVerb
 
 TAILSCALE = KINDS[0]
 
@@ -48,7 +48,7 @@ def test_a_device_that_is_not_listed_is_deleted_by_its_id_all_the_same() -> None
 
 def test_the_order_of_a_key_is_as_tailscale_documents_it() -> None:
     async def script(stage: Stage) -> None:
-        await stage.mesh.enrol(stage.ticket("train.of.the-team"))
+        await stage.mesh.enroll(stage.join_request("train.of.the-team"))
         (order,) = [call for verb, call in stage.calls if verb is MeshVerb.MINT]
 
         assert (order.method, order.path) == ("POST", "/api/v2/tailnet/-/keys")
@@ -84,11 +84,11 @@ def test_some_of_a_clients_tags_are_doubted_beforehand() -> None:
         report = await stage.mesh.check()
         assert report.usable, "whether its tags own ours cannot be told without trying"
         assert "tagOwners" in report.notes[0]
-        await stage.raises(MeshRefused, stage.mesh.enrol(stage.ticket()))
+        await stage.raises(MeshRefused, stage.mesh.enroll(stage.join_request()))
 
         both = stage.mesh_with(tags=(TAG, "tag:ci"))
         assert (await both.check()).notes == ()
-        assert (await both.enrol(stage.ticket())).key_id
+        assert (await both.enroll(stage.join_request())).key_id
 
     play(TAILSCALE, script)
 
@@ -102,7 +102,7 @@ def test_where_scopes_are_not_told_the_looks_decide() -> None:
         stage.retell = silent
         told = await stage.mesh.check()
         assert told.usable
-        assert "only tried for reading" in told.notes[0]
+        assert "only read access was tested" in told.notes[0]
         stage.client.scopes = ("auth_keys",)
         refused = await stage.mesh.check()
         assert not refused.usable
@@ -128,7 +128,7 @@ def test_where_scopes_are_not_told_the_looks_decide() -> None:
 def test_a_token_that_makes_no_sense_is_not_used(answer: object) -> None:
     async def script(stage: Stage) -> None:
         stage.instead.append((MeshVerb.TOKEN, Reply(200, msgspec.json.encode(answer))))
-        await stage.raises(MeshBusy, stage.mesh.enrol(stage.ticket()))
+        await stage.raises(MeshBusy, stage.mesh.enroll(stage.join_request()))
 
         assert stage.count(MeshVerb.MINT) == 0
 
@@ -142,7 +142,7 @@ def test_the_page_of_a_proxy_refuses_nothing(status: int) -> None:
         device, trace = await stage.joined()
         for verb in (MeshVerb.MINT, MeshVerb.LIST, MeshVerb.DELETE, MeshVerb.REVOKE):
             stage.instead = [(verb, page), (verb, page)]  # twice: a 401 exchanges the token
-            asked = stage.mesh.enrol(stage.ticket()) if verb is MeshVerb.MINT else stage.mesh.remove(trace)
+            asked = stage.mesh.enroll(stage.join_request()) if verb is MeshVerb.MINT else stage.mesh.remove(trace)
             await stage.raises(MeshBusy, asked)  # type: ignore[arg-type]
             if verb is MeshVerb.LIST:
                 assert device.id in stage.tailnet.seats

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from tgp.core.model.facts import Fact
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.http import Call, NoAnswer, Pairs, Reply, TooLarge
 from tgp.sim.loop import VirtualLoop
 
@@ -71,7 +71,7 @@ class ServedPods:
     """Implements `Http`. Everything is logged in `calls`; `refusals` are given out first, one per call."""
 
     def __init__(self) -> None:
-        self.pods: dict[Key, dict[str, Any]] = {}
+        self.pods: dict[ObjectKey, dict[str, Any]] = {}
         self.version = 100
         self.history: list[tuple[int, bytes]] = []
         self.compacted = 0  # versions up to here can no longer be watched from
@@ -82,16 +82,16 @@ class ServedPods:
         self.expired_inside = False  # 410 as an event in a 200 stream
         self.expire_pages = 0  # continue tokens that will turn out to be too old
         self.largest_page = 10**9  # objects; more than that is TooLarge
-        self.frozen: dict[Key, dict[str, Any]] | None = None  # lists show this older state
+        self.frozen: dict[ObjectKey, dict[str, Any]] | None = None  # lists show this older state
         self.frozen_version = 0
-        self.deaf = False  # new changes reach nobody: half-open connections
+        self.deaf = False  # new changes reach no client: half-open connections
         self.lasts: float | None = None  # seconds; every stream ends so soon, without a word
         self._watchers: list[asyncio.Queue[bytes | Exception | None]] = []
 
     # -- the cluster's side ------------------------------------------------------------------------------------------
 
-    def create(self, name: str, namespace: str = "team", **fields: Any) -> Key:
-        key = Key(namespace, name)
+    def create(self, name: str, namespace: str = "team", **fields: Any) -> ObjectKey:
+        key = ObjectKey(namespace, name)
         self.uids += 1
         uid = str(UUID(int=self.uids))
         self.pods[key] = {
@@ -105,15 +105,15 @@ class ServedPods:
         self._happened("ADDED", self.pods[key])
         return key
 
-    def modify(self, key: Key, **status: Any) -> None:
+    def modify(self, key: ObjectKey, **status: Any) -> None:
         self.pods[key]["status"].update(status)
         self._happened("MODIFIED", self.pods[key])
 
-    def move(self, key: Key, node: str) -> None:
+    def move(self, key: ObjectKey, node: str) -> None:
         self.pods[key]["spec"]["nodeName"] = node
         self._happened("MODIFIED", self.pods[key])
 
-    def delete(self, key: Key) -> None:
+    def delete(self, key: ObjectKey) -> None:
         self._happened("DELETED", self.pods.pop(key))
 
     def compact(self) -> None:
@@ -128,7 +128,7 @@ class ServedPods:
         self._tell_all(None)
 
     def garble(self, line: bytes) -> None:
-        """Something unreadable is sent to everybody."""
+        """Something unreadable is sent to all clients."""
         self._tell_all(line)
 
     def go_deaf(self) -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from tests.contracts.reflector.served import Even, Noted, ServedPods, a_refusal, in_virtual_time
 from tgp.adapters.kube.index import by_namespace, by_node, by_phase
-from tgp.adapters.kube.list import Subject
+from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import pods
 from tgp.adapters.kube.reflector import REWIND_AFTER, Reflector
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.ports.http import NoAnswer
 
@@ -38,7 +38,7 @@ STEPS = st.one_of(
 class Listener:
     """Follows the store by what it is told, and complains when that makes no sense."""
 
-    believed: dict[Key, Pod] = field(default_factory=dict)
+    believed: dict[ObjectKey, Pod] = field(default_factory=dict)
 
     def hear(self, old: Pod | None, new: Pod | None) -> None:
         key = (old if new is None else new).key
@@ -59,14 +59,14 @@ class Listener:
 
 def _apply(served: ServedPods, reflector: Reflector[Pod], step: tuple) -> None:
     match step:
-        case ("create", name) if Key("team", name) not in served.pods:
+        case ("create", name) if ObjectKey("team", name) not in served.pods:
             served.create(name)
-        case ("move", name, node) if Key("team", name) in served.pods:
-            served.move(Key("team", name), node)
-        case ("run", name) if Key("team", name) in served.pods:
-            served.modify(Key("team", name), phase="Running")
-        case ("delete", name) if Key("team", name) in served.pods:
-            served.delete(Key("team", name))
+        case ("move", name, node) if ObjectKey("team", name) in served.pods:
+            served.move(ObjectKey("team", name), node)
+        case ("run", name) if ObjectKey("team", name) in served.pods:
+            served.modify(ObjectKey("team", name), phase="Running")
+        case ("delete", name) if ObjectKey("team", name) in served.pods:
+            served.delete(ObjectKey("team", name))
         case ("repeat",) if served.history:
             served.garble(served.history[-1][1])
         case ("garble",):
@@ -94,7 +94,7 @@ async def _live(steps: list[tuple], check: Callable[[Store[Pod], Listener], None
     store: Store[Pod] = Store(POD, INDEXES)
     listener = Listener()
     store.subscribe(listener.hear)
-    reflector = Reflector(served, Subject(pods()), store, Even(), Noted())
+    reflector = Reflector(served, ListTarget(pods()), store, Even(), Noted())
     task = asyncio.create_task(reflector.run())
     waited = 0.0
     for step in steps:
@@ -126,8 +126,8 @@ async def _live(steps: list[tuple], check: Callable[[Store[Pod], Listener], None
 def _consistent(store: Store[Pod], listener: Listener) -> None:
     assert listener.believed == {record.key: record for record in store.values()}
     for index, file in INDEXES.items():
-        filed = {word: sorted(r.key for r in store.having(index, word)) for word in store.filed(index)}
-        expected: dict[str, list[Key]] = {}
+        filed = {word: sorted(r.key for r in store.by_index(index, word)) for word in store.filed(index)}
+        expected: dict[str, list[ObjectKey]] = {}
         for record in store.values():
             for word in file(record):
                 expected.setdefault(word, []).append(record.key)

@@ -11,7 +11,7 @@ from tests.contracts.apiserver.fake import fake_host
 from tests.contracts.apiserver.real import real_host
 from tests.contracts.apiserver.run import Host
 from tests.contracts.reflector.served import Even, Noted
-from tgp.adapters.kube.list import Subject
+from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import metadata_of
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
@@ -41,8 +41,8 @@ class Counting:
         return self._http.stream(call, idle=idle)
 
 
-def subject() -> Subject[Metadata]:
-    return Subject(metadata_of(CONFIG_MAP), namespace="default", label_selector="for=reflector")
+def subject() -> ListTarget[Metadata]:
+    return ListTarget(metadata_of(CONFIG_MAP), namespace="default", label_selector="for=reflector")
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ import json
 
 from tests.contracts.reflector.served import ServedPods, a_refusal, a_status, in_virtual_time
 from tests.contracts.reflector.test_reflector import reflecting
-from tgp.adapters.kube.reflector import REWIND_AFTER, WORDLESS_FOR, State
+from tgp.adapters.kube.reflector import REWIND_AFTER, SILENCE_LIMIT, State
 from tgp.ports.http import Reply
 
 
@@ -59,13 +59,13 @@ def test_a_server_that_never_says_a_word_is_asked_for_a_list_in_the_end():
         async with reflecting(served) as rig:
             await rig.store.wait_synced()
             served.lasts = 35.0  # every watch ends in good order, without so much as a bookmark
-            await asyncio.sleep(WORDLESS_FOR / 2)
+            await asyncio.sleep(SILENCE_LIMIT / 2)
             assert served.lists() == 1
             served.pods.clear()
             served.version = 50
             served.history.clear()
             served.create("restored")
-            await asyncio.sleep(WORDLESS_FOR + REWIND_AFTER + 120)
+            await asyncio.sleep(SILENCE_LIMIT + REWIND_AFTER + 120)
 
             assert rig.names() == ["restored"]
 
@@ -77,7 +77,7 @@ def test_a_word_now_and_then_is_enough():
         served = ServedPods()
         served.create("a")
         async with reflecting(served):
-            await asyncio.sleep(4 * WORDLESS_FOR)
+            await asyncio.sleep(4 * SILENCE_LIMIT)
 
             assert served.lists() == 1
 
@@ -85,7 +85,7 @@ def test_a_word_now_and_then_is_enough():
 
 
 def test_what_troubles_it_is_what_troubles_it_now():
-    """Readiness shows the reason: yesterday's misleads whoever reads it."""
+    """Readiness shows the reason: an old one misleads the reader."""
 
     async def scenario():
         served = ServedPods()
@@ -96,7 +96,7 @@ def test_what_troubles_it_is_what_troubles_it_now():
             assert "Forbidden" in rig.reflector.why
             await asyncio.sleep(20)
             assert "NotFound" in rig.reflector.why
-            assert rig.noted.names().count("WatchTroubled") == 1, "noted once, when it begins"
+            assert rig.noted.names().count("WatchFailing") == 1, "noted once, when it begins"
             await asyncio.sleep(300)
             assert rig.reflector.why == ""
 

@@ -1,4 +1,4 @@
-"""Whatever the API server and the way to it do, the store ends up equal to the cluster, and nobody is misled."""
+"""Whatever the API server and the way to it do, the store ends up equal to the cluster, and no reader is misled."""
 
 import asyncio
 import json
@@ -9,10 +9,10 @@ import pytest
 
 from tests.contracts.reflector.served import Even, Noted, ServedPods, a_refusal, a_status, in_virtual_time
 from tgp.adapters.kube.index import by_node
-from tgp.adapters.kube.list import Subject
+from tgp.adapters.kube.interning import FEW
+from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import pods
 from tgp.adapters.kube.reflector import AWAITED, REWIND_AFTER, Reflector, State
-from tgp.adapters.kube.sharing import FEW
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import POD
 from tgp.core.model.pod import Pod
@@ -25,7 +25,7 @@ class Rig:
         self.noted = Noted()
         self.store: Store[Pod] = Store(POD, {"node": by_node})
         self.projection = pods()
-        self.reflector = Reflector(served, Subject(self.projection), self.store, Even(), self.noted, **options)
+        self.reflector = Reflector(served, ListTarget(self.projection), self.store, Even(), self.noted, **options)
         self.heard: list[tuple[str, str]] = []
         self.store.subscribe(self._hear)
 
@@ -67,8 +67,8 @@ def test_lists_by_stream_then_hears_every_change():
             await asyncio.sleep(0.1)
 
             assert rig.heard == [("came", "a"), ("came", "b"), ("changed", "a"), ("went", "b")]
-            assert [pod.key.name for pod in rig.store.having("node", "node-1")] == ["a"]
-            assert rig.store.having("node", "") == []
+            assert [pod.key.name for pod in rig.store.by_index("node", "node-1")] == ["a"]
+            assert rig.store.by_index("node", "") == []
             assert served.lists() == 1
             assert rig.reflector.state == State.WATCHING
 
@@ -222,7 +222,7 @@ def test_an_expired_version_lists_again_and_announces_only_the_difference(inside
     in_virtual_time(scenario())
 
 
-def test_an_object_replaced_while_nobody_looked_is_heard_as_gone_and_come():
+def test_an_object_replaced_unseen_is_reported_as_deleted_and_created():
     async def scenario():
         served = ServedPods()
         key = served.create("twin")
@@ -332,7 +332,7 @@ def test_a_server_that_is_down_for_long_is_not_hammered_and_is_found_again():
         async with reflecting(served) as rig:
             await rig.store.wait_synced()
 
-            assert rig.noted.names() == ["WatchTroubled", "WatchRecovered"]
+            assert rig.noted.names() == ["WatchFailing", "WatchRecovered"]
             gaps = [later - sooner for (sooner, _), (later, _) in zip(served.calls, served.calls[1:], strict=False)]
             assert max(gaps) <= 31
             assert sum(gaps[:5]) >= 3, "five tries are not over in a moment"
@@ -358,7 +358,7 @@ def test_a_closed_door_is_a_state_and_no_hot_loop(code, message, state):
 
             assert state == rig.reflector.state
             assert rig.reflector.why
-            assert rig.noted.names() == ["WatchTroubled"], "said once, not every minute"
+            assert rig.noted.names() == ["WatchFailing"], "said once, not every minute"
             assert 30 <= len(served.calls) <= 150
             assert not rig.store.synced
             served.refusals.clear()
@@ -633,8 +633,8 @@ def test_refreshed_waits_for_a_list_that_began_after_the_call():
     in_virtual_time(scenario())
 
 
-def test_whoever_waits_for_a_list_does_not_wait_out_the_pause_after_many_troubles():
-    """A new leader acts once its lists are there, and what nobody owns costs money until then."""
+def test_a_caller_that_waits_for_a_list_does_not_wait_out_the_pause_after_many_troubles():
+    """A new leader acts once its lists are there, and orphans cost money until then."""
 
     async def scenario():
         served = ServedPods()
@@ -649,12 +649,12 @@ def test_whoever_waits_for_a_list_does_not_wait_out_the_pause_after_many_trouble
 
             before = served.lists()
             await asyncio.sleep(3600)
-            assert served.lists() - before <= 200, "nobody asked"
+            assert served.lists() - before <= 200, "no caller waited"
 
     in_virtual_time(scenario())
 
 
-def test_a_server_that_is_down_is_not_hammered_by_whoever_waits_for_a_list():
+def test_a_server_that_is_down_is_not_hammered_by_callers_that_wait_for_a_list():
     async def scenario():
         served = ServedPods()
         async with reflecting(served) as rig:
@@ -674,7 +674,7 @@ def test_a_server_that_is_down_is_not_hammered_by_whoever_waits_for_a_list():
     in_virtual_time(scenario())
 
 
-def test_a_server_that_asks_for_time_gets_it_whoever_waits_for_a_list():
+def test_a_server_that_asks_for_time_gets_it_whether_or_not_a_caller_waits():
     async def scenario():
         served = ServedPods()
         async with reflecting(served) as rig:
@@ -708,7 +708,7 @@ def test_an_error_event_with_a_wait_is_respected():
 def test_selectors_and_namespace_are_part_of_every_call():
     async def scenario():
         served = ServedPods()
-        subject = Subject(pods(), namespace="team", label_selector="a=b", field_selector="spec.nodeName!=")
+        subject = ListTarget(pods(), namespace="team", label_selector="a=b", field_selector="spec.nodeName!=")
         store: Store[Pod] = Store(POD)
         task = asyncio.create_task(Reflector(served, subject, store, Even(), Noted()).run())
         await store.wait_synced()
@@ -757,7 +757,7 @@ def test_told_that_the_history_went_back_it_lists_from_scratch_at_once():
     in_virtual_time(scenario())
 
 
-def test_an_older_list_is_told_to_whoever_can_look_into_it():
+def test_an_older_list_is_reported():
     async def scenario():
         told = []
         served = ServedPods()

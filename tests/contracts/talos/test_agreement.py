@@ -6,13 +6,14 @@ from itertools import islice
 
 import pytest
 
+from tests.amounts import amount
 from tests.core.talos.a_plan import a_join, a_plan, early_template
+from tgp.core.joining.talos.check import check, pages_of
+from tgp.core.joining.talos.checks_loader import check_keys, check_kinds, check_once
+from tgp.core.joining.talos.document_view import Config, NodeExpectations
+from tgp.core.joining.talos.render import render
 from tgp.core.model.machine_config import Severity
 from tgp.core.model.mesh import Backend
-from tgp.core.rules.talos.check import check, pages_of
-from tgp.core.rules.talos.checks_loader import check_keys, check_kinds, check_once
-from tgp.core.rules.talos.pages import Config, Expectations
-from tgp.core.rules.talos.render import render
 from tools.judge import Question
 from tools.judge.broken import BROKEN
 from tools.judge.mutants import mutants
@@ -20,7 +21,7 @@ from tools.judge.page import sheet
 from tools.judge.paper import expected, good, written
 from tools.judge.valid import ADDITIONS, generated
 
-MUTANTS = int(os.environ.get("TGP_MUTANTS", "400"))  # for each release
+MUTANTS = amount(120, 2500, "TGP_MUTANTS")  # for each release
 SEED = int(os.environ.get("TGP_SEED", "1"))
 
 
@@ -58,7 +59,7 @@ def test_whatever_we_render_is_accepted_strictly_and_without_a_warning(judge, ve
                 plan = a_plan(str(version), backend, nvidia=nvidia, shared_secrets=shared)
                 rendered = render(plan, a_join(), template)
                 name = f"{backend} nvidia={nvidia} shared={shared}"
-                assert errors(rendered.text, version, Expectations.of(plan)) == [], name
+                assert errors(rendered.text, version, NodeExpectations.of(plan)) == [], name
                 questions += [Question(name, rendered.text, mode, runtime=True) for mode in ("cloud", "container")]
 
     assert questions
@@ -120,7 +121,7 @@ def test_workers_of_taloss_own_generator_are_accepted_by_both(judge, version):
         assert verdict.accepted, verdict
 
 
-# ---- what nobody thought of
+# ---- random cases
 
 
 def test_what_talos_refuses_of_random_changes_we_refuse_too(judge, version, capsys):
@@ -152,6 +153,6 @@ def test_what_talos_refuses_of_random_changes_we_refuse_too(judge, version, caps
 
 
 def loader_findings(text, version):
-    config = Config(text, version, Expectations(), pages_of(text))
+    config = Config(text, version, NodeExpectations(), pages_of(text))
     found = [finding for one in (check_kinds, check_keys, check_once) for finding in one(config)]
     return [str(finding) for finding in found if finding.severity is Severity.ERROR]

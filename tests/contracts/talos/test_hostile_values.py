@@ -1,8 +1,8 @@
 """What we write, Talos reads: the same text, whatever is in it."""
 
-import os
 from random import Random
 
+from tests.amounts import amount
 from tests.core.talos.a_plan import a_join
 from tests.core.talos.fuzzing import VALUES_PER_RENDERING, expected, hostile, ours, template
 from tools.judge import Question
@@ -13,7 +13,7 @@ READ_AS_MORE = {
     "ClusterCA": a_join().cluster_ca,
     "ControlPlaneEndpoint": a_join().endpoint,
 }
-RENDERINGS = int(os.environ.get("TGP_FUZZ", "5000")) // VALUES_PER_RENDERING // 10
+RENDERINGS = amount(2000, 100000, "TGP_FUZZ") // VALUES_PER_RENDERING // 10
 
 
 def test_hostile_values_are_the_same_to_talos(judge, version):

@@ -48,6 +48,6 @@ def test_the_early_template_cannot_boot(judge):
     assert verdict.verdict == "unreadable"
 
 
-def test_a_release_nobody_has_is_told_so():
+def test_a_missing_release_is_reported():
     with pytest.raises(LookupError, match=r"there is no judge of Talos 1\.9; at hand are 1\.13"):
         of_release("1.9")

@@ -1,17 +1,17 @@
 """Our table of keys against what each release really reads."""
 
-from tgp.core.rules.talos.checks_loader import YOUNG_KEYS
-from tgp.core.rules.talos.key_table import UNSEEN_KINDS
-from tgp.core.rules.talos.keys import Form, Shape, control_plane_kinds, first_minor, kinds, parsed
+from tgp.core.joining.talos.checks_loader import YOUNG_KEYS
+from tgp.core.joining.talos.key_table import UNSEEN_KINDS
+from tgp.core.joining.talos.keys import KeyForm, KeyShape, control_plane_kinds, first_minor, kinds, parsed
 from tools.judge.keytable import known, table
 from tools.toolbox.pins import OTHER_TALOS
 
 ALL_KINDS = sorted({kind for minor in range(10, 15) for kind in (*kinds(minor), *control_plane_kinds(minor))})
 
 
-def plain(shape: Shape):
+def plain(shape: KeyShape):
     """As the judge tells it."""
-    if shape.form is Form.SECTION:
+    if shape.form is KeyForm.SECTION:
         return {key: plain(inner) for key, inner in shape.keys.items()}
     if shape.of is not None:
         return [shape.form.value, plain(shape.of)]
@@ -68,7 +68,7 @@ def test_each_kind_has_the_release_it_came_with():
 
 
 def test_the_judges_keys_can_be_written_in_our_notation(judge):
-    """Whoever adds a release starts from that."""
+    """A new release starts from that."""
     told = known([judge], ALL_KINDS)
 
     again = parsed("\n".join(table(told)), judge.minor)

@@ -9,7 +9,8 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.values import Version
-from tgp.core.rules.beyond_crd import (
+from tgp.core.classes.cron import NotASchedule, read_schedule
+from tgp.core.classes.semantic_validation import (
     RULES,
     class_problems,
     deprecated_in,
@@ -20,8 +21,7 @@ from tgp.core.rules.beyond_crd import (
     unknown_time_zones,
     unknown_variables,
 )
-from tgp.core.rules.cron import NotASchedule, read_schedule
-from tgp.core.rules.talos.variables import VARIABLES
+from tgp.core.joining.talos.variables import VARIABLES
 
 
 def a_class(**spec):
@@ -57,7 +57,7 @@ def test_an_unknown_gpu_is_told_with_the_nearest_names():
 
     assert len(problems) == 1
     assert str(problems[0]).startswith(
-        'spec.instanceRequirements.gpuTypes[1]: Invalid value: "RTX4099": is a GPU no table knows'
+        'spec.instanceRequirements.gpuTypes[1]: Invalid value: "RTX4099": is an unknown GPU model'
     )
     assert "RTX4090" in str(problems[0])
 
@@ -99,7 +99,7 @@ def test_an_unknown_variable_is_told_with_its_line_and_the_nearest_name():
     assert len(problems) == 1
     assert str(problems[0]).startswith("spec.talosConfig.machineConfigTemplate: Invalid value")
     assert problems[0].detail == (
-        "line 2: {{.MachineTokn}} is no variable of templates; did you mean {{.MachineToken}}?"
+        "line 2: {{.MachineTokn}} is not a template variable; did you mean {{.MachineToken}}?"
     )
 
 
@@ -145,7 +145,7 @@ def test_a_time_zone_is_looked_up_among_those_there_are():
 
     problems = unknown_time_zones(made, frozenset({"Europe/Berlin", "UTC"}))
     assert [problem.path for problem in problems] == ["spec.disruption.budgets[0].timeZone"]
-    assert problems[0].detail == "is no IANA time zone; did you mean Europe/Berlin?"
+    assert problems[0].detail == "is not an IANA time zone; did you mean Europe/Berlin?"
     assert unknown_time_zones(made, frozenset({"Europe/Berlyn"})) == []
 
 
@@ -227,8 +227,8 @@ def test_a_schedule_of_five_fields_is_read(text):
         ("a * * * *", "no value"),
         ("1,,2 * * * *", "no value"),
         ("@fortnightly", "1 fields"),
-        ("0 0 31 2 *", "never comes true"),
-        ("0 0 31 4,6,9,11 *", "never comes true"),
+        ("0 0 31 2 *", "never matches"),
+        ("0 0 31 4,6,9,11 *", "never matches"),
         ("", "0 fields"),
     ],
 )

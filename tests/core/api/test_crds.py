@@ -8,7 +8,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tgp.api.crds import as_yaml, crd, crds, file_name
-from tgp.api.kinds import ANCESTOR, KINDS, OUR_KINDS, REQUEST
+from tgp.api.kinds import KINDS, LEGACY, OUR_KINDS, REQUEST
 from tgp.api.reference import entries, markdown
 from tgp.api.request import IMMUTABLE
 
@@ -127,9 +127,9 @@ def test_our_kinds_can_be_asked_for_together_and_by_short_names(kind):
     assert names["shortNames"]
 
 
-def test_the_ancestors_kind_is_optional_and_has_no_short_names():
+def test_the_legacy_kind_is_optional_and_has_no_short_names():
     """Two kinds with one short name: kubectl would take either."""
-    assert "shortNames" not in crd(ANCESTOR)["spec"]["names"]
+    assert "shortNames" not in crd(LEGACY)["spec"]["names"]
     assert len(crds(ancestor=True)) == len(crds()) + 1
 
 

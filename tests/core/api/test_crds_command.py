@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from tgp.api.crds import crds as definitions
+from tgp.interfaces.cli.crds import crds
 from tgp.ports.cluster import Forbidden, NotFound, Written
-from tgp.surfaces.cli.crds import crds
 
 
 class Shelf:
@@ -32,7 +32,7 @@ class Shelf:
         return Written("2", "u", 1, changed=True)
 
     @asynccontextmanager
-    async def cluster(self, *_where):
+    async def kubernetes(self, *_where):
         yield self
 
 
@@ -78,7 +78,7 @@ def test_applying_says_what_became_of_each():
     assert shelf.stored["gpunodepools.tgp.io"] == ours[1]
 
 
-def test_the_ancestors_definition_is_applied_only_when_asked_for():
+def test_the_legacy_definition_is_applied_only_when_asked_for():
     shelf = Shelf()
     run(shelf, "apply")
     assert "gpuworkloadbudgets.budget.zxuhan.dev" not in shelf.stored

@@ -1,4 +1,4 @@
-"""Reading our kinds: tolerant with the API server, strict with people."""
+"""Reading our kinds: tolerant with the API server, strict with users."""
 
 import json
 from contextlib import suppress
@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tgp.api.budget import AncestorBudget, GPUWorkloadBudget
-from tgp.api.decoding import Unreadable, decode, strict
+from tgp.api.budget import GPUWorkloadBudget, LegacyBudget
+from tgp.api.decoding import UnreadableObject, decode, strict
+from tgp.api.field_error import Invalid
 from tgp.api.kinds import KINDS
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.nodepool import Disruption, DisruptionBudget, GPUNodePool
-from tgp.api.problem import Invalid
+from tgp.api.nodepool import Disruption, DisruptionRule, GPUNodePool
 from tgp.api.request import GPURequest
 
 
@@ -75,7 +75,7 @@ def test_an_object_that_cannot_be_read_still_says_who_it_is(broken):
     """It may own machines: losing it would lose them."""
     read = decode(GPUNodeClass, broken)
 
-    assert isinstance(read, Unreadable)
+    assert isinstance(read, UnreadableObject)
     assert (read.metadata.name, read.metadata.uid) == ("standard", "u-1")
     assert read.why
     assert read.raw == broken
@@ -84,13 +84,13 @@ def test_an_object_that_cannot_be_read_still_says_who_it_is(broken):
 def test_one_unreadable_part_of_the_metadata_does_not_hide_the_rest():
     read = decode(GPUNodeClass, {"metadata": {"name": "standard", "labels": "none", "finalizers": ["tgp.io/x"]}})
 
-    assert isinstance(read, Unreadable)
+    assert isinstance(read, UnreadableObject)
     assert (read.metadata.name, read.metadata.labels, read.metadata.finalizers) == ("standard", {}, ("tgp.io/x",))
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"\xff"])
 def test_what_is_not_even_an_object_is_unreadable(data):
-    assert isinstance(decode(GPURequest, data), Unreadable)
+    assert isinstance(decode(GPURequest, data), UnreadableObject)
 
 
 JSON = st.recursive(
@@ -107,13 +107,13 @@ JSON = st.recursive(
 def test_reading_never_raises(type_, spec, metadata):
     read = decode(type_, {"metadata": metadata, "spec": spec})
 
-    assert isinstance(read, type_ | Unreadable)
+    assert isinstance(read, type_ | UnreadableObject)
 
 
 def test_what_equals_its_default_is_not_written():
     """Patches and generated manifests stay small, and two ways to say the same are one."""
     assert msgspec.to_builtins(Disruption()) == {}
-    assert msgspec.to_builtins(DisruptionBudget(nodes=0, time_zone="UTC")) == {"nodes": 0, "timeZone": "UTC"}
+    assert msgspec.to_builtins(DisruptionRule(nodes=0, time_zone="UTC")) == {"nodes": 0, "timeZone": "UTC"}
 
 
 def test_secrets_do_not_show_where_values_are_printed():
@@ -223,7 +223,7 @@ def test_the_two_kinds_of_budgets_are_told_apart():
     )
 
     assert isinstance(ours, GPUWorkloadBudget)
-    assert isinstance(theirs, AncestorBudget)
+    assert isinstance(theirs, LegacyBudget)
     assert ours.spec.alerts == (80, 100)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tgp.api.kinds import ANCESTOR, KINDS, Kind
+from tgp.api.kinds import KINDS, LEGACY, Kind
 from tgp.api.reference import leaves
 
 ROOT = Path(__file__).parents[3]
@@ -15,7 +15,7 @@ TABLE = tomllib.loads((ROOT / "docs" / "field-tests.toml").read_text(encoding="u
 
 
 def chapter(kind: Kind) -> str:
-    return "AncestorBudget" if kind is ANCESTOR else kind.resource.kind
+    return "LegacyBudget" if kind is LEGACY else kind.resource.kind
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=chapter)

@@ -6,16 +6,17 @@ from hypothesis import strategies as st
 
 from tests.contracts.kinds.samples import SAMPLES
 from tgp.api.crds import crds
+from tgp.api.field_error import Reason
 from tgp.api.kinds import KINDS
-from tgp.api.problem import Reason
 from tgp.api.schema import rules_of
-from tgp.api.validation import default, own_twins, prune, rules_in, unknown_rules, validate
+from tgp.api.validation import default, own_python_checks, prune, rules_in, unknown_rules, validate
 
 
-def verdict(schema, value, old=None, twins=None):
+def verdict(schema, value, old=None, python_checks=None):
     whole = {"type": "object", "properties": {"spec": schema}}
     return [
-        str(problem) for problem in validate(whole, {"spec": value}, {"spec": old} if old is not None else None, twins)
+        str(problem)
+        for problem in validate(whole, {"spec": value}, {"spec": old} if old is not None else None, python_checks)
     ]
 
 
@@ -142,21 +143,26 @@ RULED = {
     ],
     "properties": {"a": {"type": "boolean"}, "n": {"type": "integer"}},
 }
-TWINS = {"self.a": lambda self, _: self.get("a", False), "self.n == oldSelf.n": lambda self, old: self["n"] == old["n"]}
+PYTHON_CHECKS = {
+    "self.a": lambda self, _: self.get("a", False),
+    "self.n == oldSelf.n": lambda self, old: self["n"] == old["n"],
+}
 
 
-def test_a_rule_is_judged_by_its_twin_and_blames_the_field_it_names():
-    assert verdict(RULED, {"a": False, "n": 1}, twins=TWINS) == ["spec.a: Forbidden: a must be"]
+def test_a_rule_is_judged_by_its_python_check_and_blames_the_field_it_names():
+    assert verdict(RULED, {"a": False, "n": 1}, python_checks=PYTHON_CHECKS) == ["spec.a: Forbidden: a must be"]
 
 
 def test_a_rule_about_changes_is_asked_on_updates_only():
-    assert verdict(RULED, {"a": True, "n": 1}, twins=TWINS) == []
-    assert verdict(RULED, {"a": True, "n": 1}, old={"a": True, "n": 2}, twins=TWINS) == ["spec: Invalid value: n stays"]
+    assert verdict(RULED, {"a": True, "n": 1}, python_checks=PYTHON_CHECKS) == []
+    assert verdict(RULED, {"a": True, "n": 1}, old={"a": True, "n": 2}, python_checks=PYTHON_CHECKS) == [
+        "spec: Invalid value: n stays"
+    ]
 
 
 def test_rules_are_not_asked_about_what_is_not_even_well_formed():
     """They may rely on what the schema promises; the API server says that it left them out."""
-    told = verdict(RULED, {"a": "no", "n": 1}, twins=TWINS)
+    told = verdict(RULED, {"a": "no", "n": 1}, python_checks=PYTHON_CHECKS)
 
     assert told[0].startswith("spec.a: Invalid value")
     assert "some validation rules were not checked" in told[1]
@@ -174,34 +180,34 @@ def test_items_of_a_map_like_list_meet_their_old_selves():
     }
     old = [{"k": "a", "n": 1}, {"k": "b", "n": 2}]
 
-    assert verdict(schema, [{"k": "b", "n": 2}, {"k": "c", "n": 9}, {"k": "a", "n": 5}], old, TWINS) == [
+    assert verdict(schema, [{"k": "b", "n": 2}, {"k": "c", "n": 9}, {"k": "a", "n": 5}], old, PYTHON_CHECKS) == [
         "spec[2]: Invalid value: n stays"
     ]
 
 
 def test_what_was_wrong_before_and_has_not_changed_is_let_be():
-    """A stricter CRD must not lock objects written before it: only what is touched is judged anew."""
+    """A stricter CRD must not lock objects written before it: only what is touched is judged again."""
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string", "maxLength": 2}, "n": {"type": "integer"}},
         "x-kubernetes-validations": [{"rule": "self.a", "message": "a must be"}],
     }
 
-    assert verdict(schema, {"name": "abc", "n": 1}, old={"name": "abc", "n": 1}, twins=TWINS) == []
-    assert verdict(schema, {"name": "abc", "n": 2}, old={"name": "abc", "n": 1}, twins={}) == []
-    assert verdict(schema, {"name": "abcd", "n": 1}, old={"name": "abc", "n": 1}, twins={})[0].startswith(
+    assert verdict(schema, {"name": "abc", "n": 1}, old={"name": "abc", "n": 1}, python_checks=PYTHON_CHECKS) == []
+    assert verdict(schema, {"name": "abc", "n": 2}, old={"name": "abc", "n": 1}, python_checks={}) == []
+    assert verdict(schema, {"name": "abcd", "n": 1}, old={"name": "abc", "n": 1}, python_checks={})[0].startswith(
         "spec.name: Too long"
     )
-    assert verdict(schema, {"name": "abc", "n": 2}, old={"name": "abc", "n": 1}, twins=TWINS) == [
+    assert verdict(schema, {"name": "abc", "n": 2}, old={"name": "abc", "n": 1}, python_checks=PYTHON_CHECKS) == [
         "spec: Invalid value: a must be"
     ]
 
 
-def test_a_rule_nobody_here_can_judge_is_named():
-    assert unknown_rules({"properties": {"spec": RULED}}, TWINS) == ["unheard of"]
+def test_a_rule_without_a_python_check_is_named():
+    assert unknown_rules({"properties": {"spec": RULED}}, PYTHON_CHECKS) == ["unheard of"]
 
 
-def test_every_rule_of_our_crds_has_a_twin():
+def test_every_rule_of_our_crds_has_a_python_check():
     for definition in crds(ancestor=True):
         schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         assert unknown_rules(schema) == []
@@ -214,16 +220,16 @@ def test_one_cel_text_has_one_meaning():
         for rule in rules_of(kind.type):
             for value in (*SAMPLES[rule.cel].good, *SAMPLES[rule.cel].bad) if rule.cel in SAMPLES else ():
                 asked = value if "self.all(k" not in rule.cel else [value]
-                assert rule.holds(asked, None) == own_twins()[rule.cel](asked, None)
+                assert rule.holds(asked, None) == own_python_checks()[rule.cel](asked, None)
 
 
 @pytest.mark.parametrize("cel", SAMPLES)
 def test_samples_are_what_they_claim_to_be(cel):
-    twin, keys = own_twins()[cel], "self.all(k" in cel
+    python_check, keys = own_python_checks()[cel], "self.all(k" in cel
     for value in SAMPLES[cel].good:
-        assert twin([value] if keys else value, None), value
+        assert python_check([value] if keys else value, None), value
     for value in SAMPLES[cel].bad:
-        assert not twin([value] if keys else value, None), value
+        assert not python_check([value] if keys else value, None), value
 
 
 def test_every_rule_on_a_text_or_on_keys_has_samples():

@@ -4,36 +4,36 @@ import asyncio
 
 import pytest
 
-from tests.core.apiserver.desk import MAPS, Desk, a_map, in_virtual_time
+from tests.core.apiserver.api_client import MAPS, ApiClient, a_map, in_virtual_time
 from tgp.ports.http import Call, Reply
-from tgp.sim.apiserver.faults import NAMES, Faults, Hit
+from tgp.sim.apiserver.faults import NAMES, ApiFaults, Hit
 from tgp.sim.apiserver.routes import Route
 from tgp.sim.entropy import SeededEntropy
 
 
 @in_virtual_time
 async def test_a_conflict_leaves_the_object_as_it_was():
-    desk = Desk()
-    await desk.ask("POST", MAPS, a_map("one"))
-    desk.server.faults.on("conflict")
-    refused = await desk.merge(f"{MAPS}/one", {"data": {"k": "w"}})
+    client = ApiClient()
+    await client.ask("POST", MAPS, a_map("one"))
+    client.server.faults.on("conflict")
+    refused = await client.merge(f"{MAPS}/one", {"data": {"k": "w"}})
 
     assert refused.status == 409
     assert refused.json()["reason"] == "Conflict"
     assert "the object has been modified" in refused.json()["message"]
-    desk.server.faults.off("conflict")
-    assert (await desk.ask("GET", f"{MAPS}/one")).json()["data"] == {"k": "v"}
+    client.server.faults.off("conflict")
+    assert (await client.ask("GET", f"{MAPS}/one")).json()["data"] == {"k": "v"}
 
 
 @in_virtual_time
 async def test_load_shedding_asks_to_come_back_later():
-    desk = Desk()
-    desk.server.faults.on("too-many-requests", seconds=7, times=1)
-    refused = await desk.ask("POST", MAPS, a_map("one"))
+    client = ApiClient()
+    client.server.faults.on("too-many-requests", seconds=7, times=1)
+    refused = await client.ask("POST", MAPS, a_map("one"))
 
     assert refused.status == 429
     assert refused.header("Retry-After") == "7"
-    assert (await desk.ask("POST", MAPS, a_map("one"))).status == 201, "one time means one time"
+    assert (await client.ask("POST", MAPS, a_map("one"))).status == 201, "one time means one time"
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_an_error_tells_nothing_about_what_happened(fault, status, happened):
     """The caller of a write that ended in 5xx must look before asking again."""
 
     async def script():
-        desk = Desk()
-        desk.server.faults.on(fault, times=1)
-        assert (await desk.ask("POST", MAPS, a_map("one"))).status == status
-        found = await desk.ask("GET", f"{MAPS}/one")
+        client = ApiClient()
+        client.server.faults.on(fault, times=1)
+        assert (await client.ask("POST", MAPS, a_map("one"))).status == status
+        found = await client.ask("GET", f"{MAPS}/one")
         assert (found.status == 200) is happened
 
     in_virtual_time(script)()
@@ -55,9 +55,9 @@ def test_an_error_tells_nothing_about_what_happened(fault, status, happened):
 
 @in_virtual_time
 async def test_an_expired_token_is_refused_before_anything_else():
-    desk = Desk()
-    desk.server.faults.on("unauthorized", where=lambda hit: hit.agent.startswith("desk"))
-    refused = await desk.ask("GET", MAPS)
+    client = ApiClient()
+    client.server.faults.on("unauthorized", where=lambda hit: hit.agent.startswith("client"))
+    refused = await client.ask("GET", MAPS)
 
     assert refused.status == 401
     assert refused.json()["reason"] == "Unauthorized"
@@ -65,23 +65,23 @@ async def test_an_expired_token_is_refused_before_anything_else():
 
 @in_virtual_time
 async def test_an_unreachable_webhook_is_named():
-    desk = Desk()
-    desk.server.faults.on("webhook-unreachable", webhook="w.example.org", url="https://w.example.org/x")
-    refused = await desk.ask("POST", MAPS, a_map("one"))
+    client = ApiClient()
+    client.server.faults.on("webhook-unreachable", webhook="w.example.org", url="https://w.example.org/x")
+    refused = await client.ask("POST", MAPS, a_map("one"))
 
     assert refused.status == 500
     assert refused.json()["reason"] == "InternalError"
     assert (
         'failed calling webhook "w.example.org": failed to call webhook: Post "https://w' in refused.json()["message"]
     )
-    assert (await desk.ask("GET", MAPS)).status == 200, "reads pass no webhook"
+    assert (await client.ask("GET", MAPS)).status == 200, "reads pass no webhook"
 
 
 @in_virtual_time
 async def test_a_terminating_namespace_takes_nothing_new():
-    desk = Desk()
-    desk.server.faults.on("namespace-terminating")
-    refused = await desk.ask("POST", MAPS, a_map("one"))
+    client = ApiClient()
+    client.server.faults.on("namespace-terminating")
+    refused = await client.ask("POST", MAPS, a_map("one"))
 
     assert refused.status == 403
     assert refused.json()["details"]["causes"][0]["reason"] == "NamespaceTerminating"
@@ -89,12 +89,12 @@ async def test_a_terminating_namespace_takes_nothing_new():
 
 @in_virtual_time
 async def test_a_lagging_watch_shows_changes_late_and_in_order():
-    desk = Desk()
-    desk.server.faults.on("watch-lag", seconds=30.0)
-    events = await desk.watch(MAPS, resourceVersion=desk.server.store.revision)
+    client = ApiClient()
+    client.server.faults.on("watch-lag", seconds=30.0)
+    events = await client.watch(MAPS, resourceVersion=client.server.store.revision)
     started = asyncio.get_running_loop().time()
-    await desk.ask("POST", MAPS, a_map("one"))
-    await desk.ask("POST", MAPS, a_map("two"))
+    await client.ask("POST", MAPS, a_map("one"))
+    await client.ask("POST", MAPS, a_map("two"))
 
     assert (await events.next(within=100))["object"]["metadata"]["name"] == "one"
     assert asyncio.get_running_loop().time() - started == pytest.approx(30, abs=1)
@@ -103,17 +103,17 @@ async def test_a_lagging_watch_shows_changes_late_and_in_order():
 
 @in_virtual_time
 async def test_coalesced_changes_show_only_where_things_ended():
-    desk = Desk()
-    desk.server.faults.on("watch-coalesce")
-    desk.server.faults.on("watch-lag", seconds=5.0)
-    events = await desk.watch(MAPS, resourceVersion=desk.server.store.revision)
-    await desk.ask("POST", MAPS, a_map("one"))
-    await desk.merge(f"{MAPS}/one", {"data": {"k": "2"}})
-    await desk.ask("POST", MAPS, a_map("brief"))
-    await desk.ask("DELETE", f"{MAPS}/brief")
-    await desk.merge(f"{MAPS}/one", {"data": {"k": "3"}})
+    client = ApiClient()
+    client.server.faults.on("watch-coalesce")
+    client.server.faults.on("watch-lag", seconds=5.0)
+    events = await client.watch(MAPS, resourceVersion=client.server.store.revision)
+    await client.ask("POST", MAPS, a_map("one"))
+    await client.merge(f"{MAPS}/one", {"data": {"k": "2"}})
+    await client.ask("POST", MAPS, a_map("brief"))
+    await client.ask("DELETE", f"{MAPS}/brief")
+    await client.merge(f"{MAPS}/one", {"data": {"k": "3"}})
     await asyncio.sleep(10)
-    desk.server.faults.off("watch-lag")
+    client.server.faults.off("watch-lag")
 
     event = await events.next()
     assert (event["type"], event["object"]["data"]) == ("ADDED", {"k": "3"})
@@ -123,15 +123,15 @@ async def test_coalesced_changes_show_only_where_things_ended():
 
 @in_virtual_time
 async def test_a_silent_watch_stays_open_and_says_nothing_ever_again():
-    desk = Desk()
-    events = await desk.watch(MAPS, resourceVersion=desk.server.store.revision, timeoutSeconds=60)
-    await desk.ask("POST", MAPS, a_map("one"))
+    client = ApiClient()
+    events = await client.watch(MAPS, resourceVersion=client.server.store.revision, timeoutSeconds=60)
+    await client.ask("POST", MAPS, a_map("one"))
     assert await events.next()
-    desk.server.faults.on("watch-silent")
+    client.server.faults.on("watch-silent")
     waiting = asyncio.ensure_future(events.next(within=10_000))
     await asyncio.sleep(1)
-    desk.server.faults.off()
-    await desk.ask("POST", MAPS, a_map("two"))
+    client.server.faults.off()
+    await client.ask("POST", MAPS, a_map("two"))
     await asyncio.sleep(5_000)
 
     assert not waiting.done()
@@ -140,14 +140,14 @@ async def test_a_silent_watch_stays_open_and_says_nothing_ever_again():
 
 @in_virtual_time
 async def test_a_forgotten_version_is_told_in_both_forms():
-    desk = Desk()
-    desk.server.faults.on("watch-gone", times=1)
-    outside = await desk.server.handle(Call("GET", MAPS, (("watch", "1"), ("resourceVersion", "5"))))
+    client = ApiClient()
+    client.server.faults.on("watch-gone", times=1)
+    outside = await client.server.handle(Call("GET", MAPS, (("watch", "1"), ("resourceVersion", "5"))))
     assert isinstance(outside, Reply)
     assert (outside.status, outside.json()["reason"]) == (410, "Expired")
-    desk.server.faults.off()
-    desk.server.faults.on("watch-gone-inside", times=1)
-    events = await desk.watch(MAPS)
+    client.server.faults.off()
+    client.server.faults.on("watch-gone-inside", times=1)
+    events = await client.watch(MAPS)
     event = await events.next()
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
     assert await events.next() is None
@@ -155,13 +155,13 @@ async def test_a_forgotten_version_is_told_in_both_forms():
 
 @in_virtual_time
 async def test_a_watch_that_falls_behind_a_compaction_is_told_so():
-    desk = Desk()
-    desk.server.faults.on("watch-lag", seconds=100.0)
-    events = await desk.watch(MAPS, resourceVersion=desk.server.store.revision)
+    client = ApiClient()
+    client.server.faults.on("watch-lag", seconds=100.0)
+    events = await client.watch(MAPS, resourceVersion=client.server.store.revision)
     waiting = asyncio.ensure_future(events.next(within=1_000))
     await asyncio.sleep(1)
-    await desk.ask("POST", MAPS, a_map("one"))
-    desk.server.store.compact()
+    await client.ask("POST", MAPS, a_map("one"))
+    client.server.store.compact()
     event = await waiting
 
     assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
@@ -169,24 +169,24 @@ async def test_a_watch_that_falls_behind_a_compaction_is_told_so():
 
 @in_virtual_time
 async def test_a_stale_list_shows_what_was_and_only_to_those_who_accept_any_version():
-    desk = Desk()
-    await desk.ask("POST", MAPS, a_map("one"))
-    await desk.ask("DELETE", f"{MAPS}/one")
-    desk.server.faults.on("stale-list", behind=1)
+    client = ApiClient()
+    await client.ask("POST", MAPS, a_map("one"))
+    await client.ask("DELETE", f"{MAPS}/one")
+    client.server.faults.on("stale-list", behind=1)
 
     def names(answer):
         return [item["metadata"]["name"] for item in answer.json()["items"]]
 
-    assert names(await desk.ask("GET", MAPS, resourceVersion="0")) == ["one"]
-    assert names(await desk.ask("GET", MAPS)) == []
+    assert names(await client.ask("GET", MAPS, resourceVersion="0")) == ["one"]
+    assert names(await client.ask("GET", MAPS)) == []
 
 
 @in_virtual_time
 async def test_a_dropped_watch_ends_after_its_next_piece():
-    desk = Desk()
-    desk.server.faults.on("watch-drop")
-    events = await desk.watch(MAPS, resourceVersion=desk.server.store.revision)
-    await desk.ask("POST", MAPS, a_map("one"))
+    client = ApiClient()
+    client.server.faults.on("watch-drop")
+    events = await client.watch(MAPS, resourceVersion=client.server.store.revision)
+    await client.ask("POST", MAPS, a_map("one"))
 
     assert await events.next()
     assert await events.next() is None
@@ -198,7 +198,7 @@ def _hit(plural="pods", verb="get"):
 
 def test_equal_seeds_strike_the_same_requests():
     def struck(seed):
-        faults = Faults(SeededEntropy(seed, "faults"))
+        faults = ApiFaults(SeededEntropy(seed, "faults"))
         faults.on("conflict", probability=0.3)
         return [faults.strikes("conflict", _hit()) is not None for _ in range(200)]
 
@@ -208,7 +208,7 @@ def test_equal_seeds_strike_the_same_requests():
 
 
 def test_a_fault_strikes_only_where_it_was_told_to():
-    faults = Faults(SeededEntropy(1, "faults"))
+    faults = ApiFaults(SeededEntropy(1, "faults"))
     faults.on("error-before", where=lambda hit: hit.route.plural == "nodes")
 
     assert faults.strikes("error-before", _hit("pods")) is None
@@ -218,5 +218,5 @@ def test_a_fault_strikes_only_where_it_was_told_to():
 
 def test_a_misspelt_fault_is_our_own_mistake():
     with pytest.raises(AssertionError):
-        Faults(SeededEntropy(1, "faults")).on("conflicts")
+        ApiFaults(SeededEntropy(1, "faults")).on("conflicts")
     assert len(set(NAMES)) == len(NAMES)

@@ -1,12 +1,12 @@
 """Whatever is sent, the answer is an answer: a refusal is a Status, never an exception."""
 
-import os
 from random import Random
 
 import msgspec
 import pytest
 
-from tests.core.apiserver.desk import Desk, a_pod
+from tests.amounts import amount
+from tests.core.apiserver.api_client import ApiClient, a_pod
 from tgp.api.crds import crds
 from tgp.api.resource import (
     CERTIFICATE_SIGNING_REQUEST,
@@ -52,7 +52,7 @@ KINDS = (
     GPU_NODE_CLASS,
     GPU_REQUEST,
 )
-BODIES = int(os.environ.get("TGP_GARBAGE_BODIES", "40"))  # per kind; a thousand by hand after a change
+BODIES = amount(25, 1000, "TGP_GARBAGE_BODIES")  # per kind; a thousand by hand after a change
 PATCHES = (
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -109,17 +109,17 @@ def _schema(resource):
     return {**schema, "properties": {**schema["properties"], "metadata": schemas.object_meta()}}
 
 
-async def _prepared() -> Desk:
-    desk = Desk()
+async def _prepared() -> ApiClient:
+    client = ApiClient()
     for definition in crds():
-        await desk.ask("POST", CUSTOM_RESOURCE_DEFINITION.path(), definition)
-    await desk.ask("POST", POD.path("default"), a_pod("one"))
-    return desk
+        await client.ask("POST", CUSTOM_RESOURCE_DEFINITION.path(), definition)
+    await client.ask("POST", POD.path("default"), a_pod("one"))
+    return client
 
 
-async def _check(desk, call):
+async def _check(client, call):
     try:
-        answer = await desk.server.handle(call)
+        answer = await client.server.handle(call)
     except Exception as error:
         error.add_note(f"{call.method} {call.path} {call.query} {call.header('Content-Type')} {call.body.decode()}")
         raise
@@ -156,10 +156,10 @@ def test_a_strange_object_is_stored_or_refused(resource):
     luck, schema = Random(f"garbage/{resource.kind}"), _schema(resource)
 
     async def script():
-        desk = await _prepared()
+        client = await _prepared()
         for _ in range(BODIES):
             for call in _calls(luck, resource, schema):
-                await _check(desk, call)
+                await _check(client, call)
 
     run(script())
 
@@ -186,14 +186,14 @@ def test_a_strange_request_is_answered():
     luck = Random("requests")
 
     async def script():
-        desk = await _prepared()
+        client = await _prepared()
         for _ in range(25 * BODIES):
             path = "/" + "/".join(luck.choice(PARTS) for _ in range(luck.randrange(7)))
             words = ["".join(luck.choice(CHARACTERS) for _ in range(luck.randrange(8))) for _ in range(3)]
             query = tuple((luck.choice(QUERY), word) for word in words[: luck.randrange(4)])
             method = luck.choice(("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"))
             body = msgspec.json.encode(_anything(luck)) if luck.random() < 0.5 else b""
-            await _check(desk, Call(method, path, query, (("Content-Type", "application/json"),), body))
+            await _check(client, Call(method, path, query, (("Content-Type", "application/json"),), body))
 
     run(script())
 
@@ -203,12 +203,12 @@ def test_a_strange_word_at_a_pods_door_is_answered(door):
     luck = Random(door)
 
     async def script():
-        desk = await _prepared()
+        client = await _prepared()
         for _ in range(5 * BODIES):
             part = _anything(luck)
             sent = {"metadata": {"name": "one"}, "target": part, "deleteOptions": part}
             for body in (part, sent):
                 path = f"/api/v1/namespaces/default/pods/one/{door}"
-                await _check(desk, Call("POST", path, (), (), msgspec.json.encode(body)))
+                await _check(client, Call("POST", path, (), (), msgspec.json.encode(body)))
 
     run(script())

@@ -1,11 +1,11 @@
-"""Server-side apply on plain values: who owns what, who loses what, and what goes when nobody wants it."""
+"""Server-side apply on plain values: who owns what, who loses what, and what goes when no manager wants it."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tgp.api.resource import Resource
-from tgp.sim.apiserver.field_manager import Claim, Manager, read_claims, taken
+from tgp.sim.apiserver.field_manager import ManagedFields, Manager, read_claims, taken
 from tgp.sim.apiserver.patch.apply import Application
 from tgp.sim.apiserver.patch.fields import read_fields, shown_path, written
 from tgp.sim.apiserver.patch.typed import Difference, differ, fields_of, merged
@@ -129,7 +129,7 @@ def test_an_atomic_map_has_one_owner():
     assert refused.value.details["causes"][0]["field"] == ".spec.whole"
 
 
-def test_an_object_nobody_claimed_belongs_to_its_past():
+def test_an_object_without_managers_belongs_to_its_past():
     live = {"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "one"}, "spec": {"size": 1}}
     with pytest.raises(Failure) as refused:
         _apply(live, "ann", size=2)
@@ -174,7 +174,7 @@ def test_a_claim_sent_by_the_applier_is_refused():
 
 
 def test_an_update_takes_what_it_changes_and_others_lose_it():
-    ann = Claim(Manager("ann", "Apply", "v1"), frozenset({SIZE, ("f:spec", "f:order")}), NOW)
+    ann = ManagedFields(Manager("ann", "Apply", "v1"), frozenset({SIZE, ("f:spec", "f:order")}), NOW)
     change = Difference(modified={SIZE})
     after = {claim.manager.name: claim.fields for claim in taken([ann], Manager("bob", "Update", "v1"), change, NOW)}
 

@@ -30,7 +30,7 @@ PATCHES = {
     "an old version": {"metadata": {"resourceVersion": "1"}, "spec": {"renewTime": "2026-01-05T09:00:02.000001Z"}},
     "another uid": {"metadata": {"uid": "x"}, "spec": {"renewTime": "2026-01-05T09:00:02.000001Z"}},
     "a label beside it": {"metadata": {"labels": {"a": "b"}}, "spec": {"renewTime": "2026-01-05T09:00:02.000001Z"}},
-    "a field nobody knows": {"spec": {"renewTime": "2026-01-05T09:00:02.000001Z", "mood": "good"}},
+    "an unknown field": {"spec": {"renewTime": "2026-01-05T09:00:02.000001Z", "mood": "good"}},
     "something removed": {"spec": {"renewTime": "2026-01-05T09:00:02.000001Z", "leaseTransitions": None}},
     "no object": {"spec": 5},
 }

@@ -94,7 +94,7 @@ def test_a_field_selector_selects_what_it_says(text, holds):
         (SERVICE, '"spec.colour" is not a known field selector: only "metadata.name", "metadata.namespace"'),
     ],
 )
-def test_a_field_nobody_indexed_is_refused_by_name(served, says):
+def test_a_field_without_an_index_is_refused_by_name(served, says):
     with pytest.raises(Failure) as refused:
         parse_fields("spec.colour=red", served)
     assert refused.value.message == says

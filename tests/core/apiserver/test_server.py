@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.core.apiserver.desk import MAPS, PODS, Desk, a_map, a_pod, in_virtual_time
+from tests.core.apiserver.api_client import MAPS, PODS, ApiClient, a_map, a_pod, in_virtual_time
 from tgp.api.crds import crds
 from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.ports.http import Call
@@ -39,17 +39,17 @@ def _definition(**version):
 
 @in_virtual_time
 async def test_pages_show_one_moment_however_much_changes_between_them():
-    desk = Desk()
+    client = ApiClient()
     for number in range(10):
-        await desk.ask("POST", MAPS, a_map(f"m{number}"))
-    first = (await desk.ask("GET", MAPS, limit=4)).json()
-    await desk.ask("DELETE", f"{MAPS}/m5")
-    await desk.ask("POST", MAPS, a_map("m55"))
+        await client.ask("POST", MAPS, a_map(f"m{number}"))
+    first = (await client.ask("GET", MAPS, limit=4)).json()
+    await client.ask("DELETE", f"{MAPS}/m5")
+    await client.ask("POST", MAPS, a_map("m55"))
     names = [item["metadata"]["name"] for item in first["items"]]
     meta = first["metadata"]
     assert meta["remainingItemCount"] == 6
     while meta.get("continue"):
-        page = (await desk.ask("GET", MAPS, limit=4, **{"continue": meta["continue"]})).json()
+        page = (await client.ask("GET", MAPS, limit=4, **{"continue": meta["continue"]})).json()
         assert page["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
         names += [item["metadata"]["name"] for item in page["items"]]
         meta = page["metadata"]
@@ -59,29 +59,29 @@ async def test_pages_show_one_moment_however_much_changes_between_them():
 
 @in_virtual_time
 async def test_a_page_of_a_forgotten_moment_offers_to_go_on_without_promises():
-    desk = Desk()
+    client = ApiClient()
     for number in range(3):
-        await desk.ask("POST", MAPS, a_map(f"m{number}"))
-    token = (await desk.ask("GET", MAPS, limit=1)).json()["metadata"]["continue"]
-    desk.server.store.compact()
-    await desk.ask("POST", MAPS, a_map("m9"))
-    desk.server.store.compact()
-    refused = await desk.ask("GET", MAPS, limit=1, **{"continue": token})
+        await client.ask("POST", MAPS, a_map(f"m{number}"))
+    token = (await client.ask("GET", MAPS, limit=1)).json()["metadata"]["continue"]
+    client.server.store.compact()
+    await client.ask("POST", MAPS, a_map("m9"))
+    client.server.store.compact()
+    refused = await client.ask("GET", MAPS, limit=1, **{"continue": token})
 
     assert refused.status == 410
-    again = await desk.ask("GET", MAPS, **{"continue": refused.json()["metadata"]["continue"]})
+    again = await client.ask("GET", MAPS, **{"continue": refused.json()["metadata"]["continue"]})
     assert [item["metadata"]["name"] for item in again.json()["items"]] == ["m1", "m2", "m9"]
 
 
 @in_virtual_time
 async def test_a_selecting_watch_sees_things_come_and_go():
-    desk = Desk()
-    events = await desk.watch(MAPS, labelSelector="app=web", resourceVersion=desk.server.store.revision)
-    await desk.ask("POST", MAPS, a_map("one"))
-    await desk.merge(f"{MAPS}/one", {"metadata": {"labels": {"app": "web"}}})
-    await desk.merge(f"{MAPS}/one", {"data": {"k": "2"}})
-    await desk.merge(f"{MAPS}/one", {"metadata": {"labels": None}})
-    await desk.ask("DELETE", f"{MAPS}/one")
+    client = ApiClient()
+    events = await client.watch(MAPS, labelSelector="app=web", resourceVersion=client.server.store.revision)
+    await client.ask("POST", MAPS, a_map("one"))
+    await client.merge(f"{MAPS}/one", {"metadata": {"labels": {"app": "web"}}})
+    await client.merge(f"{MAPS}/one", {"data": {"k": "2"}})
+    await client.merge(f"{MAPS}/one", {"metadata": {"labels": None}})
+    await client.ask("DELETE", f"{MAPS}/one")
 
     assert await events.names(3) == [("ADDED", "one"), ("MODIFIED", "one"), ("DELETED", "one")]
     with pytest.raises(TimeoutError):
@@ -90,8 +90,8 @@ async def test_a_selecting_watch_sees_things_come_and_go():
 
 @in_virtual_time
 async def test_bookmarks_come_every_minute_and_the_stream_ends_in_time():
-    desk = Desk()
-    events = await desk.watch(MAPS, allowWatchBookmarks="true", timeoutSeconds=150)
+    client = ApiClient()
+    events = await client.watch(MAPS, allowWatchBookmarks="true", timeoutSeconds=150)
     kinds = []
     while (event := await events.next(within=1_000)) is not None:
         kinds.append(event["type"])
@@ -102,12 +102,12 @@ async def test_bookmarks_come_every_minute_and_the_stream_ends_in_time():
 
 @in_virtual_time
 async def test_a_bookmark_never_runs_ahead_of_what_was_shown():
-    desk = Desk()
-    events = await desk.watch(MAPS, allowWatchBookmarks="true", resourceVersion=desk.server.store.revision)
-    desk.server.faults.on("watch-lag", seconds=90.0)
-    before = desk.server.store.revision
+    client = ApiClient()
+    events = await client.watch(MAPS, allowWatchBookmarks="true", resourceVersion=client.server.store.revision)
+    client.server.faults.on("watch-lag", seconds=90.0)
+    before = client.server.store.revision
     await asyncio.sleep(30)
-    await desk.ask("POST", MAPS, a_map("one"))
+    await client.ask("POST", MAPS, a_map("one"))
     first = await events.next(within=1_000)
 
     assert first["type"] == "BOOKMARK"
@@ -117,76 +117,76 @@ async def test_a_bookmark_never_runs_ahead_of_what_was_shown():
 
 @in_virtual_time
 async def test_a_watch_that_is_hung_up_leaves_nothing_behind():
-    desk = Desk()
-    answer = await desk.server.handle(Call("GET", MAPS, (("watch", "1"),)))
-    await desk.ask("POST", MAPS, a_map("one"))
+    client = ApiClient()
+    answer = await client.server.handle(Call("GET", MAPS, (("watch", "1"),)))
+    await client.ask("POST", MAPS, a_map("one"))
     await anext(answer.pieces)
     await answer.pieces.aclose()
 
-    assert desk.server.store.shelf("configmaps")._waiters == {}
+    assert client.server.store.kind_storage("configmaps")._waiters == {}
 
 
 @in_virtual_time
 async def test_a_running_pod_ends_gracefully_and_a_waiting_one_at_once():
-    desk = Desk()
-    await desk.ask("POST", PODS, a_pod("waits"))
-    await desk.ask("POST", PODS, a_pod("runs", node="n1"))
-    await desk.ask("DELETE", f"{PODS}/waits")
-    going = (await desk.ask("DELETE", f"{PODS}/runs")).json()["metadata"]
+    client = ApiClient()
+    await client.ask("POST", PODS, a_pod("waits"))
+    await client.ask("POST", PODS, a_pod("runs", node="n1"))
+    await client.ask("DELETE", f"{PODS}/waits")
+    going = (await client.ask("DELETE", f"{PODS}/runs")).json()["metadata"]
 
-    assert (await desk.ask("GET", f"{PODS}/waits")).status == 404
+    assert (await client.ask("GET", f"{PODS}/waits")).status == 404
     assert (going["deletionGracePeriodSeconds"], going["generation"]) == (30, 2)
-    assert (await desk.ask("DELETE", f"{PODS}/runs", gracePeriodSeconds=0)).status == 200
-    assert (await desk.ask("GET", f"{PODS}/runs")).status == 404
+    assert (await client.ask("DELETE", f"{PODS}/runs", gracePeriodSeconds=0)).status == 200
+    assert (await client.ask("GET", f"{PODS}/runs")).status == 404
 
 
 @in_virtual_time
 async def test_a_definition_is_served_at_once_and_takes_its_objects_with_it():
-    desk = Desk()
-    assert (await desk.ask("POST", THINGS, {})).status == 404
-    made = (await desk.ask("POST", DEFINITIONS, _definition())).json()
+    client = ApiClient()
+    assert (await client.ask("POST", THINGS, {})).status == 404
+    made = (await client.ask("POST", DEFINITIONS, _definition())).json()
     conditions = {row["type"]: row["status"] for row in made["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
     thing = {"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": "one", "finalizers": ["x.io/hold"]}}
-    assert (await desk.ask("POST", THINGS, thing)).status == 201
-    await desk.ask("DELETE", f"{DEFINITIONS}/things.x.io")
-    assert (await desk.ask("GET", f"{DEFINITIONS}/things.x.io")).json()["metadata"]["deletionTimestamp"]
-    assert (await desk.ask("POST", THINGS, {**thing, "metadata": {"name": "two"}})).status == 405
-    assert (await desk.merge(f"{THINGS}/one", {"metadata": {"finalizers": None}})).status == 200
+    assert (await client.ask("POST", THINGS, thing)).status == 201
+    await client.ask("DELETE", f"{DEFINITIONS}/things.x.io")
+    assert (await client.ask("GET", f"{DEFINITIONS}/things.x.io")).json()["metadata"]["deletionTimestamp"]
+    assert (await client.ask("POST", THINGS, {**thing, "metadata": {"name": "two"}})).status == 405
+    assert (await client.merge(f"{THINGS}/one", {"metadata": {"finalizers": None}})).status == 200
 
-    assert (await desk.ask("GET", f"{DEFINITIONS}/things.x.io")).status == 404
-    assert (await desk.ask("GET", THINGS)).status == 404
+    assert (await client.ask("GET", f"{DEFINITIONS}/things.x.io")).status == 404
+    assert (await client.ask("GET", THINGS)).status == 404
 
 
 @in_virtual_time
 async def test_our_own_definitions_are_served_and_judge():
-    desk = Desk()
+    client = ApiClient()
     for definition in crds():
-        assert (await desk.ask("POST", DEFINITIONS, definition)).status == 201, definition["metadata"]["name"]
+        assert (await client.ask("POST", DEFINITIONS, definition)).status == 201, definition["metadata"]["name"]
     body = {"apiVersion": "tgp.io/v1", "kind": "GPURequest", "metadata": {"name": "one"}, "spec": {"nonsense": 1}}
-    refused = await desk.ask("POST", GPU_REQUEST.path("default"), body, fieldValidation="Strict")
+    refused = await client.ask("POST", GPU_REQUEST.path("default"), body, fieldValidation="Strict")
 
     assert refused.status == 400
     assert 'unknown field "spec.nonsense"' in refused.json()["message"]
-    told = await desk.ask("POST", GPU_REQUEST.path("default"), body)
+    told = await client.ask("POST", GPU_REQUEST.path("default"), body)
     assert ("Warning", '299 - "unknown field \\"spec.nonsense\\""') in told.headers
 
 
 @in_virtual_time
 async def test_a_namespace_waits_for_its_finalizer_and_takes_nothing_new():
-    desk = Desk()
-    backstage = desk.server.backstage
-    backstage.create(NAMESPACE, {"metadata": {"name": "team"}})
-    backstage.delete(NAMESPACE, "", "team")
-    going = backstage.get(NAMESPACE, "", "team")
+    client = ApiClient()
+    local_api = client.server.local_api
+    local_api.create(NAMESPACE, {"metadata": {"name": "team"}})
+    local_api.delete(NAMESPACE, "", "team")
+    going = local_api.get(NAMESPACE, "", "team")
 
     assert going["status"]["phase"] == "Terminating"
-    refused = await desk.ask("POST", MAPS.replace("default", "team"), a_map("one"))
+    refused = await client.ask("POST", MAPS.replace("default", "team"), a_map("one"))
     assert refused.status == 403
     assert refused.json()["details"]["causes"][0]["reason"] == "NamespaceTerminating"
     path = "/api/v1/namespaces/team/finalize"
-    await desk.ask("PUT", path, {**going, "spec": {"finalizers": []}})
-    assert backstage.get(NAMESPACE, "", "team") is None
+    await client.ask("PUT", path, {**going, "spec": {"finalizers": []}})
+    assert local_api.get(NAMESPACE, "", "team") is None
 
 
 # The way without HTTP
@@ -194,37 +194,37 @@ async def test_a_namespace_waits_for_its_finalizer_and_takes_nothing_new():
 
 @in_virtual_time
 async def test_backstage_obeys_the_rules_and_follows_changes():
-    desk = Desk()
-    backstage = desk.server.backstage.as_manager("kubelet")
-    since = backstage.revision
-    backstage.create(NODE, {"metadata": {"name": "n1"}})
-    backstage.create(POD, a_pod("p", namespace="default"))
-    backstage.bind("default", "p", "n1")
-    backstage.merge_patch(POD, "default", "p", {"status": {"phase": "Running"}}, "status")
+    client = ApiClient()
+    local_api = client.server.local_api.as_manager("kubelet")
+    since = local_api.revision
+    local_api.create(NODE, {"metadata": {"name": "n1"}})
+    local_api.create(POD, a_pod("p", namespace="default"))
+    local_api.bind("default", "p", "n1")
+    local_api.merge_patch(POD, "default", "p", {"status": {"phase": "Running"}}, "status")
     with pytest.raises(Failure) as refused:
-        backstage.bind("default", "p", "n2")
+        local_api.bind("default", "p", "n2")
     assert refused.value.code == 409
-    async for changes in backstage.follow(POD, since):
+    async for changes in local_api.follow(POD, since):
         kinds = [change.type for change in changes]
         break
 
     assert kinds == ["ADDED", "MODIFIED", "MODIFIED"]
-    pod = backstage.get(POD, "default", "p")
+    pod = local_api.get(POD, "default", "p")
     assert (pod["spec"]["nodeName"], pod["status"]["phase"], pod["metadata"]["generation"]) == ("n1", "Running", 1)
     assert pod["metadata"]["managedFields"][-1]["manager"] == "kubelet"
-    assert [found["metadata"]["name"] for found in backstage.objects(POD, where=lambda _: True)] == ["p"]
+    assert [found["metadata"]["name"] for found in local_api.objects(POD, where=lambda _: True)] == ["p"]
 
 
 @in_virtual_time
 async def test_an_eviction_spends_the_budget_and_then_is_held_back():
-    desk = Desk()
-    backstage = desk.server.backstage
+    client = ApiClient()
+    local_api = client.server.local_api
     for name in ("a", "b"):
-        backstage.create(POD, a_pod(name, node="n1", namespace="default", labels={"app": "web"}))
+        local_api.create(POD, a_pod(name, node="n1", namespace="default", labels={"app": "web"}))
         ready = [{"type": "Ready", "status": "True"}]
-        backstage.merge_patch(POD, "default", name, {"status": {"phase": "Running", "conditions": ready}}, "status")
+        local_api.merge_patch(POD, "default", name, {"status": {"phase": "Running", "conditions": ready}}, "status")
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
-    backstage.create(POD_DISRUPTION_BUDGET, {"metadata": {"name": "pdb", "namespace": "default"}, "spec": spec})
+    local_api.create(POD_DISRUPTION_BUDGET, {"metadata": {"name": "pdb", "namespace": "default"}, "spec": spec})
     status = {
         "observedGeneration": 1,
         "disruptionsAllowed": 1,
@@ -232,26 +232,26 @@ async def test_an_eviction_spends_the_budget_and_then_is_held_back():
         "desiredHealthy": 1,
         "expectedPods": 2,
     }
-    backstage.merge_patch(POD_DISRUPTION_BUDGET, "default", "pdb", {"status": status}, "status")
-    backstage.evict("default", "a")
+    local_api.merge_patch(POD_DISRUPTION_BUDGET, "default", "pdb", {"status": status}, "status")
+    local_api.evict("default", "a")
     with pytest.raises(Failure) as held:
-        backstage.evict("default", "b")
+        local_api.evict("default", "b")
 
     assert held.value.code == 429
     assert held.value.details["causes"][0]["reason"] == "DisruptionBudget"
-    left = backstage.get(POD_DISRUPTION_BUDGET, "default", "pdb")["status"]
+    left = local_api.get(POD_DISRUPTION_BUDGET, "default", "pdb")["status"]
     assert (left["disruptionsAllowed"], list(left["disruptedPods"])) == (0, ["a"])
-    assert backstage.get(POD, "default", "a")["metadata"]["deletionTimestamp"]
+    assert local_api.get(POD, "default", "a")["metadata"]["deletionTimestamp"]
 
 
 @in_virtual_time
 async def test_what_is_handed_in_is_copied_and_what_is_handed_out_is_what_is_stored():
-    desk = Desk()
+    client = ApiClient()
     body = {"metadata": {"name": "one", "namespace": "default"}, "data": {"k": "v"}}
-    desk.server.backstage.create(CONFIG_MAP, body)
+    client.server.local_api.create(CONFIG_MAP, body)
     body["data"]["k"] = "changed"
 
-    assert desk.server.backstage.get(CONFIG_MAP, "default", "one")["data"] == {"k": "v"}
+    assert client.server.local_api.get(CONFIG_MAP, "default", "one")["data"] == {"k": "v"}
 
 
 # Equal seeds, equal answers
@@ -259,18 +259,18 @@ async def test_what_is_handed_in_is_copied_and_what_is_handed_out_is_what_is_sto
 
 async def _story(seed: int) -> str:
     """A busy minute, digested: every answer's bytes count."""
-    desk = Desk(seed)
-    desk.server.faults.on("conflict", probability=0.3)
+    client = ApiClient(seed)
+    client.server.faults.on("conflict", probability=0.3)
     digest = hashlib.sha256()
     for number in range(30):
         labels = {key: str(number) for key in ("b", "a", "c")}
         answers = [
-            await desk.ask("POST", MAPS, {"metadata": {"generateName": "m-", "labels": labels}, "data": labels}),
-            await desk.ask("POST", PODS, a_pod(f"p{number}", labels=labels)),
-            await desk.merge(
+            await client.ask("POST", MAPS, {"metadata": {"generateName": "m-", "labels": labels}, "data": labels}),
+            await client.ask("POST", PODS, a_pod(f"p{number}", labels=labels)),
+            await client.merge(
                 f"{PODS}/p{number}", {"metadata": {"annotations": {"x": "y"}, "finalizers": ["x/b", "x/a"]}}
             ),
-            await desk.ask("GET", PODS, labelSelector="a in (1,2,3),b"),
+            await client.ask("GET", PODS, labelSelector="a in (1,2,3),b"),
         ]
         for answer in answers:
             digest.update(answer.content)

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from tests.core.apiserver.desk import in_virtual_time
-from tgp.sim.apiserver.storage import Store, key_of
+from tests.core.apiserver.api_client import in_virtual_time
+from tgp.sim.apiserver.storage import ObjectStorage, key_of
 from tgp.sim.clock import WorldClock
 
 
 def _store(limit=100):
-    return Store(WorldClock(asyncio.get_running_loop()), history_limit=limit)
+    return ObjectStorage(WorldClock(asyncio.get_running_loop()), history_limit=limit)
 
 
 def _obj(name, value=0, namespace="a"):
@@ -34,9 +34,9 @@ async def test_records_come_in_the_order_of_their_keys():
     for namespace, name in (("b", "x"), ("a", "z"), ("a-b", "y"), ("a", "a")):
         store.put("x", _obj(name, namespace=namespace))
 
-    assert [key for key, _ in store.shelf("x").range("")] == ["a-b/y", "a/a", "a/z", "b/x"]
-    assert [key for key, _ in store.shelf("x").range("a")] == ["a/a", "a/z"]
-    assert [key for key, _ in store.shelf("x").range("a", "a/a")] == ["a/z"]
+    assert [key for key, _ in store.kind_storage("x").range("")] == ["a-b/y", "a/a", "a/z", "b/x"]
+    assert [key for key, _ in store.kind_storage("x").range("a")] == ["a/a", "a/z"]
+    assert [key for key, _ in store.kind_storage("x").range("a", "a/a")] == ["a/z"]
 
 
 @in_virtual_time
@@ -47,14 +47,14 @@ async def test_an_older_state_can_be_read_until_it_is_compacted():
     store.put("x", _obj("two"))
     store.remove("x", "a", "one")
 
-    records, keys = store.shelf("x").as_of(then)
+    records, keys = store.kind_storage("x").as_of(then)
     assert keys == ["a/one"]
     assert records["a/one"].obj["value"] == 1
     store.compact(then)
     assert store.floor("x") == then
     store.compact()
     assert store.floor("x") == store.revision
-    assert store.shelf("x").changes == []
+    assert store.kind_storage("x").changes == []
 
 
 @in_virtual_time
@@ -63,7 +63,7 @@ async def test_the_history_of_a_kind_is_bounded():
     for number in range(100):
         store.put("x", _obj("one", number))
 
-    assert len(store.shelf("x").changes) <= 20
+    assert len(store.kind_storage("x").changes) <= 20
     assert store.floor("x") > 50
 
 

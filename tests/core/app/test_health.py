@@ -1,7 +1,7 @@
 import pytest
 
+from tgp.interfaces.health import Probes
 from tgp.ports.http import Call
-from tgp.surfaces.health import Probes
 
 
 def probes(*troubles: str) -> Probes:

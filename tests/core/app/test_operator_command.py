@@ -22,7 +22,7 @@ def kubeconfig(tmp_path: Path) -> Path:
         "current-context": "x",
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
-        "users": [{"name": "u", "user": {"token": "nobody-sees-this"}}],
+        "users": [{"name": "u", "user": {"token": "must-not-be-shown"}}],
     }
     path = tmp_path / "config"
     path.write_text(json.dumps(document))
@@ -53,7 +53,7 @@ def test_a_busy_port_ends_it_and_names_the_setting(kubeconfig: Path):
     assert "in use" in ended.stderr
     assert "TGP_LISTEN" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert "nobody-sees-this" not in ended.stderr + ended.stdout
+    assert "must-not-be-shown" not in ended.stderr + ended.stdout
 
 
 def test_an_address_that_is_not_ours_ends_it_and_names_the_setting(kubeconfig: Path):

@@ -3,8 +3,7 @@
 from typing import Any
 
 from tgp.core.model.offer import BootMode, Offer
-from tgp.surfaces.cli.check_view import CheckRow, KeyVerdict
-from tgp.surfaces.cli.offers_view import OfferRow, row_of
+from tgp.services.market_documents import CheckRow, KeyVerdict, OfferItem, row_of
 
 
 def an_offer(**more: Any) -> Offer:
@@ -27,7 +26,7 @@ def an_offer(**more: Any) -> Offer:
 
 def a_row(
     *, age_seconds: float = 12, failed_seconds_ago: float | None = None, priced_on: str = "", **more: Any
-) -> OfferRow:
+) -> OfferItem:
     return row_of(an_offer(**more), age_seconds=age_seconds, failed_seconds_ago=failed_seconds_ago, priced_on=priced_on)
 
 

@@ -6,8 +6,9 @@ import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from tgp.core.rules.breakeven import Renting
-from tgp.surfaces.cli.breakeven import Prices, breakeven
+from tgp.core.market.breakeven import Renting
+from tgp.interfaces.cli.breakeven import breakeven
+from tgp.services.market_documents import Prices
 
 SEED = ("--gpu", "RTX3090", "--hardware", "800", "--price", "0.35..0.45")
 
@@ -67,7 +68,7 @@ def test_electricity_is_counted_when_both_halves_are_given():
 
 @pytest.mark.parametrize(
     ("price", "words"),
-    [("0.05", "Rent: electricity alone costs as much"), ("0.05..0.475", "highest rent, never against the lowest")],
+    [("0.05", "Rent: the electricity alone costs as much"), ("0.05..0.475", "highest rent, never against the lowest")],
 )
 def test_where_owning_never_pays_it_says_so_and_shows_no_number(price, words):
     result = typed(*SEED[:4], "--price", price, "--watts", "250", "--kwh", "0.30")
@@ -88,14 +89,14 @@ def test_without_a_price_the_market_is_asked_and_named():
     assert "2,000 \N{EN DASH} 4,000" in result.output
 
 
-def test_with_a_price_nobody_is_asked():
+def test_with_a_price_no_provider_is_asked():
     market = Market()
     typed(*SEED, market=market)
 
     assert market.asked == []
 
 
-def test_a_gpu_that_nobody_sells_is_no_number():
+def test_a_gpu_without_offers_is_an_error():
     result = typed("--gpu", "A100", "--hardware", "9000")
 
     assert result.exit_code == 1
@@ -106,16 +107,16 @@ def test_a_gpu_that_nobody_sells_is_no_number():
     ("arguments", "words"),
     [
         (("--gpu", "RTX39", "--hardware", "800", "--price", "1"), "RTX3090"),
-        ((*SEED[:2], "--hardware", "0", "--price", "1"), "'0' is no number above 0"),
-        ((*SEED[:2], "--hardware", "nan", "--price", "1"), "no number"),
-        ((*SEED[:2], "--hardware", "1e99", "--price", "1"), "no number"),
-        ((*SEED[:2], "--hardware", "9" * 5000, "--price", "1"), "no number"),
+        ((*SEED[:2], "--hardware", "0", "--price", "1"), "'0' is not a number above 0"),
+        ((*SEED[:2], "--hardware", "nan", "--price", "1"), "not a number"),
+        ((*SEED[:2], "--hardware", "1e99", "--price", "1"), "not a number"),
+        ((*SEED[:2], "--hardware", "9" * 5000, "--price", "1"), "not a number"),
         ((*SEED[:4], "--price", "-1"), "not a price"),
         ((*SEED[:4], "--price", "0.45..0.35"), "the lower price comes first"),
         ((*SEED[:4], "--price", "0.35.."), "write 0.40 or 0.35..0.45"),
         ((*SEED[:4], "--price", "Infinity"), "not a number"),
-        ((*SEED, "--watts", "250"), "go together"),
-        ((*SEED, "--kwh", "0.3"), "go together"),
+        ((*SEED, "--watts", "250"), "must be given together"),
+        ((*SEED, "--kwh", "0.3"), "must be given together"),
         ((*SEED, "--hours-per-day", "25"), "up to 24"),
         ((*SEED, "--hours-per-day", "0"), "above 0"),
     ],

@@ -10,9 +10,11 @@ from ruamel.yaml import YAML
 
 from tests.core.cli.rows import a_check
 from tgp.core.model.offer import BootMode
+from tgp.interfaces.cli.check import check
+from tgp.interfaces.cli.check_view import exit_code, next_command, render, summary
 from tgp.ports.cloud import Right
-from tgp.surfaces.cli.check import Report, check
-from tgp.surfaces.cli.check_view import Elsewhere, Finding, KeyVerdict, exit_code, next_command, render, summary
+from tgp.services.market_documents import Elsewhere, KeyVerdict
+from tgp.services.preflight_documents import CheckReport, ClusterFinding
 
 GOOD = a_check()
 RUNPOD = a_check(
@@ -21,7 +23,7 @@ RUNPOD = a_check(
 NO_KEY = a_check("gcp", title="Google Cloud", key=KeyVerdict.MISSING, offers=None)
 REFUSED = a_check("lambdalabs", key=KeyVerdict.REFUSED, why="answered 401", offers=None, boot=(BootMode.TAKEOVER,))
 UNPROVEN = a_check("lambdalabs", key=KeyVerdict.MISSING, offers=None, boot=(BootMode.TAKEOVER,))
-PLUGIN = Finding("GPU device plugin", good=False, words="nvidia-device-plugin does not tolerate the taint.")
+PLUGIN = ClusterFinding("GPU device plugin", good=False, words="nvidia-device-plugin does not tolerate the taint.")
 
 
 def drawn(*rows, findings=(), width: int = 80, wide: bool = True) -> list[str]:
@@ -34,12 +36,12 @@ def said(*rows, findings=()) -> str:
     return " ".join(" ".join(drawn(*rows, findings=findings)).split())
 
 
-class Hall:
+class FakeServices:
     def __init__(self, *rows, findings=()) -> None:
         self.asked: list[tuple[object, ...]] = []
-        self._report = Report(rows, findings)
+        self._report = CheckReport(rows, findings)
 
-    async def check(self, *asked) -> Report:
+    async def check(self, *asked) -> CheckReport:
         self.asked.append(asked)
         return self._report
 
@@ -63,12 +65,12 @@ class Hall:
         ([a_check(rights=(Right("launch", held=None), Right("list", held=True)))], [], 0),
         ([a_check("webhook", key=KeyVerdict.UNNEEDED, boot=(BootMode.POWER,))], [], 0),
         ([GOOD], [PLUGIN], 1),
-        ([GOOD], [Finding("plugin", good=None, words="could not be told")], 0),
+        ([GOOD], [ClusterFinding("plugin", good=None, words="could not be told")], 0),
     ],
 )
 def test_the_exit_code_and_the_summary_agree(rows, findings, code):
     assert exit_code(rows, findings) == code
-    assert summary(rows, findings).startswith("All well.") == (code == 0)
+    assert summary(rows, findings).startswith("No problems.") == (code == 0)
 
 
 def test_a_provider_of_containers_says_plainly_what_follows():
@@ -76,7 +78,7 @@ def test_a_provider_of_containers_says_plainly_what_follows():
 
     assert "RunPod rents containers. They cannot boot Talos." in text
     assert "whatever bootPolicy says" in text
-    assert "There now: L40S at Vultr from $1.67 an hour." in text
+    assert "On sale now: L40S at Vultr from $1.67 an hour." in text
     assert drawn(RUNPOD)[0] == "! RunPod"
 
 
@@ -84,10 +86,10 @@ def test_a_provider_of_containers_says_plainly_what_follows():
     ("boot", "words"),
     [
         ((BootMode.NATIVE,), "its machines become nodes"),
-        ((BootMode.TAKEOVER,), "Nobody is known to have done it there"),
-        ((BootMode.POWER,), "switched on and off"),
+        ((BootMode.TAKEOVER,), "not yet proven there"),
+        ((BootMode.POWER,), "powered on and off"),
         ((BootMode.CONTAINER, BootMode.TAKEOVER), "Its containers cannot boot Talos"),
-        ((), "not known"),
+        ((), "unknown"),
     ],
 )
 def test_every_way_to_start_says_what_follows(boot, words):
@@ -114,7 +116,7 @@ def test_a_block_holds_all_that_was_learned_of_a_key():
         "    account   acme",
         "    rights    may: list",
         "              may not: launch (ask the owner)",
-        "              not told: delete",
+        "              unknown: delete",
         "    balance   $42.10",
         "    quota     8 GPUs",
         "    offers    61 seen, a GPU-hour from $0.059",
@@ -127,9 +129,9 @@ def test_a_block_holds_all_that_was_learned_of_a_key():
 def test_providers_without_a_key_take_one_line_and_the_cluster_has_its_own():
     lines = drawn(GOOD, NO_KEY, findings=(PLUGIN,))
 
-    assert "Not set up, no key. Google Cloud: GCP_API_KEY." in lines
+    assert "Not set up, no API key. Google Cloud: GCP_API_KEY." in lines
     assert "✗ GPU device plugin nvidia-device-plugin does not tolerate the taint." in lines
-    assert "Nothing was bought, and nothing was spent." in lines
+    assert "Nothing was bought or spent." in lines
 
 
 def test_a_provider_is_one_row_unless_more_is_asked_for():
@@ -142,7 +144,7 @@ def test_a_provider_is_one_row_unless_more_is_asked_for():
 
 
 def test_a_gap_stands_above_the_command_that_closes_it_as_a_shell_reads_it():
-    gap = Finding(
+    gap = ClusterFinding(
         "class gpu", good=False, words="there is no Secret keys", command="kubectl create secret generic keys a b"
     )
     lines = drawn(GOOD, findings=(gap,), width=40)
@@ -179,7 +181,7 @@ def test_the_next_command_repairs_before_it_shops(rows, command):
 
 @pytest.mark.parametrize("how", ["json", "yaml"])
 def test_programs_get_the_same_verdict(how):
-    result = CliRunner().invoke(check, ["-o", how], obj=Hall(GOOD, RUNPOD, REFUSED, findings=(PLUGIN,)))
+    result = CliRunner().invoke(check, ["-o", how], obj=FakeServices(GOOD, RUNPOD, REFUSED, findings=(PLUGIN,)))
     report = json.loads(result.output) if how == "json" else YAML(typ="safe", pure=True).load(result.output)
 
     assert result.exit_code == report["exitCode"] == 1
@@ -192,9 +194,9 @@ def test_programs_get_the_same_verdict(how):
 
 
 def test_the_command_passes_on_what_was_typed_and_ends_with_the_code():
-    hall = Hall(GOOD)
-    result = CliRunner().invoke(check, ["--provider", "vultr", "--kubeconfig", "k", "--context", "c"], obj=hall)
+    services = FakeServices(GOOD)
+    result = CliRunner().invoke(check, ["--provider", "vultr", "--kubeconfig", "k", "--context", "c"], obj=services)
 
     assert result.exit_code == 0
-    assert hall.asked == [(("vultr",), "k", "c", "")]
-    assert CliRunner().invoke(check, ["--spend"], obj=hall).exit_code == 2
+    assert services.asked == [(("vultr",), "k", "c", "")]
+    assert CliRunner().invoke(check, ["--spend"], obj=services).exit_code == 2

@@ -16,9 +16,10 @@ from ruamel.yaml import YAML
 
 from tests.core.cli.rows import a_row
 from tgp.core.model.offer import BootMode, Stock
+from tgp.interfaces.cli.offers import LOOK_EVERY, OutputForm, _answer, next_command, offers
+from tgp.interfaces.cli.offers_view import render
+from tgp.services.market_documents import NoKey, OfferAnswer, OfferNotes, OfferQuestion, ProviderTrouble
 from tgp.sim.loop import run
-from tgp.surfaces.cli.offers import LOOK_EVERY, Answer, Form, Question, _answer, next_command, offers
-from tgp.surfaces.cli.offers_view import NoKey, Notes, Trouble, render
 
 ROWS = (
     a_row(
@@ -30,11 +31,14 @@ ROWS = (
     a_row(provider="paperspace", gpu="A100-80GB-SXM", gpu_count=8, boot=BootMode.TAKEOVER, hourly_microusd=25_440_000),
     a_row(provider="lambdalabs", gpu="H100-SXM", boot=BootMode.TAKEOVER, stock=Stock.NONE),
 )
-NOTES = Notes(
-    passed_over={"cannot boot Talos": 95, "too dear": 210},
+NOTES = OfferNotes(
+    rejected={"cannot boot Talos": 95, "too expensive": 210},
     dropped={"bad price": 2},
     no_key=(NoKey("RunPod", "RUNPOD_API_KEY"), NoKey("Vast.ai", "VAST_API_KEY", public=True)),
-    troubles=(Trouble("Vultr", "Vultr did not answer GET /v2/plans", 420), Trouble("Lambda Labs", "odd answer")),
+    troubles=(
+        ProviderTrouble("Vultr", "Vultr did not answer GET /v2/plans", 420),
+        ProviderTrouble("Lambda Labs", "odd answer"),
+    ),
     next_command="tgp check",
 )
 
@@ -49,24 +53,24 @@ def line_of(lines: list[str], words: str) -> str:
     return next(line for line in lines if words in line)
 
 
-class Hall:
+class FakeServices:
     """A market that says what it was told to, and remembers what it was asked."""
 
-    def __init__(self, *rows, notes: Notes = NOTES) -> None:
-        self.asked: list[Question] = []
-        self._answer = Answer(rows, notes)
+    def __init__(self, *rows, notes: OfferNotes = NOTES) -> None:
+        self.asked: list[OfferQuestion] = []
+        self._answer = OfferAnswer(rows, notes)
 
     @asynccontextmanager
     async def market(self, _providers, _kubeconfig, _context):
         yield self
 
-    async def look(self, question: Question) -> Answer:
+    async def look(self, question: OfferQuestion) -> OfferAnswer:
         self.asked.append(question)
         return self._answer
 
 
-def typed(hall: Hall, *arguments: str, width: int = 80):
-    return CliRunner().invoke(offers, arguments, obj=hall, env={"COLUMNS": str(width)})
+def typed(services: FakeServices, *arguments: str, width: int = 80):
+    return CliRunner().invoke(offers, arguments, obj=services, env={"COLUMNS": str(width)})
 
 
 def test_at_eighty_columns_a_row_says_what_it_is_what_it_costs_how_sure_it_is_and_how_it_joins():
@@ -105,13 +109,13 @@ def test_what_is_missing_is_said_below():
     text = "\n".join(drawn(width=120))
 
     assert "6 offers." in text
-    assert "Left out: too dear (210), cannot boot Talos (95)." in text
+    assert "Left out: too expensive (210), cannot boot Talos (95)." in text
     assert "Not listed: bad price (2)." in text
-    assert "Not asked, no key. RunPod: set RUNPOD_API_KEY." in text
-    assert "Public prices only, no key. Vast.ai: set VAST_API_KEY." in text
+    assert "Not asked, no API key. RunPod: set RUNPOD_API_KEY." in text
+    assert "Public prices only, no API key. Vast.ai: set VAST_API_KEY." in text
     assert "! Vultr did not answer GET /v2/plans. Its offers are 7m old." in text
-    assert "! Lambda Labs: odd answer. What it sells is unknown." in text
-    assert "Prices of gcp are from a table of 2026-11-15: the provider tells none." in text
+    assert "! Lambda Labs: odd answer. Its offers are unknown." in text
+    assert "Prices of gcp are from a table of 2026-11-15: the API has no prices." in text
     assert text.endswith("next: tgp check")
 
 
@@ -161,7 +165,7 @@ def test_whatever_providers_say_no_line_is_too_long_and_each_row_has_one(width, 
 
 @pytest.mark.parametrize("how", ["json", "yaml"])
 def test_programs_get_every_row_and_every_note(how):
-    result = typed(Hall(*ROWS), "-o", how)
+    result = typed(FakeServices(*ROWS), "-o", how)
     said = json.loads(result.output) if how == "json" else YAML(typ="safe", pure=True).load(result.output)
 
     assert (said["apiVersion"], said["kind"], len(said["items"])) == ("cli.tgp.io/v1", "OfferList", 6)
@@ -188,47 +192,54 @@ def test_programs_get_every_row_and_every_note(how):
         "source": "live",
     }
     assert said["items"][3]["failedSecondsAgo"] == 245
-    assert said["passedOver"] == {"too dear": 210, "cannot boot Talos": 95}
+    assert said["passedOver"] == {"too expensive": 210, "cannot boot Talos": 95}
     assert said["withoutKey"][0] == {"provider": "RunPod", "set": "RUNPOD_API_KEY", "publicPrices": False}
     assert said["troubles"][1] == {"provider": "Lambda Labs", "message": "odd answer", "staleSeconds": None}
 
 
 def test_names_are_one_a_line_and_nothing_else():
-    assert typed(Hall(*ROWS[:2]), "-o", "name").output == "webhook/vcg-l40s/cellar/on-demand\nvast/vcg-l40s/ewr/spot\n"
+    assert (
+        typed(FakeServices(*ROWS[:2]), "-o", "name").output
+        == "webhook/vcg-l40s/cellar/on-demand\nvast/vcg-l40s/ewr/spot\n"
+    )
 
 
 def test_watching_looks_again_and_again_until_it_is_ended(capsys):
     async def watching():
         async with asyncio.timeout(2.5 * LOOK_EVERY):
-            await _answer(hall.market((), "", ""), Question(), Form("name", 0, watch=True, fold=False, by_gpu=False))
+            await _answer(
+                services.market((), "", ""),
+                OfferQuestion(),
+                OutputForm("name", 0, watch=True, fold=False, by_gpu=False),
+            )
 
-    hall = Hall(*ROWS[:1])
+    services = FakeServices(*ROWS[:1])
     with pytest.raises(TimeoutError):
         run(watching())
 
-    assert len(hall.asked) == 3
+    assert len(services.asked) == 3
     assert capsys.readouterr().out == "webhook/vcg-l40s/cellar/on-demand\n" * 3
 
 
 def test_wide_leaves_nothing_out_however_narrow_the_terminal():
-    lines = typed(Hall(*ROWS), "-o", "wide").output.splitlines()
+    lines = typed(FakeServices(*ROWS), "-o", "wide").output.splitlines()
 
     assert lines[0].split()[-1] == "NAME"
     assert lines[1].endswith("webhook/vcg-l40s/cellar/on-demand")
 
 
 def test_what_is_typed_is_what_is_asked():
-    hall = Hall(*ROWS)
+    services = FakeServices(*ROWS)
     typed(
-        hall,
+        services,
         *("--gpu", "rtx 4090", "--gpu", "A100", "--count", "2", "--max-price", "$1.50", "--region", "eu"),
         *("--spot", "--provider", "vast", "--join", "talos"),
     )
-    typed(hall)
+    typed(services)
 
-    assert hall.asked == [
-        Question(("RTX4090", "A100"), 2, 1_500_000, ("eu",), spot=True, providers=("vast",), talos=True),
-        Question(),
+    assert services.asked == [
+        OfferQuestion(("RTX4090", "A100"), 2, 1_500_000, ("eu",), spot=True, providers=("vast",), talos=True),
+        OfferQuestion(),
     ]
 
 
@@ -243,37 +254,37 @@ def test_what_is_typed_is_what_is_asked():
         (("-o", "xml"), "json"),
     ],
 )
-def test_wrong_use_ends_with_2_and_asks_nobody(arguments, words):
-    hall = Hall(*ROWS)
-    result = typed(hall, *arguments)
+def test_wrong_use_ends_with_2_and_asks_no_provider(arguments, words):
+    services = FakeServices(*ROWS)
+    result = typed(services, *arguments)
 
-    assert (result.exit_code, hall.asked) == (2, [])
+    assert (result.exit_code, services.asked) == (2, [])
     assert words in result.output
 
 
 def test_the_exit_code_tells_whether_anything_fits():
-    assert typed(Hall(*ROWS)).exit_code == 0
-    empty = typed(Hall(), "--max-price", "0.01")
+    assert typed(FakeServices(*ROWS)).exit_code == 0
+    empty = typed(FakeServices(), "--max-price", "0.01")
     assert empty.exit_code == 1
-    assert empty.output.startswith("Nothing on sale fits.\n")
-    assert "Left out: too dear (210)" in empty.output
+    assert empty.output.startswith("No offer fits.\n")
+    assert "Left out: too expensive (210)" in empty.output
 
 
 @pytest.mark.parametrize(
     ("rows", "question", "command"),
     [
-        ((), Question(), "tgp check"),
-        ((), Question(("A100",), 2, 1_000_000, ("eu",)), "tgp offers --gpu A100 --count 2 --region eu"),
-        ((), Question(("A100",), 2, None, ("eu",), talos=True), "tgp offers --gpu A100 --join talos"),
-        ((), Question(("A100",), talos=True), "tgp offers --gpu A100"),
-        ((), Question(("A100",)), "tgp offers"),
-        (ROWS[1:2], Question(("RTX4090",), providers=("vast",)), "tgp offers --gpu RTX4090 --join talos"),
-        (ROWS, Question(), "tgp check"),
+        ((), OfferQuestion(), "tgp check"),
+        ((), OfferQuestion(("A100",), 2, 1_000_000, ("eu",)), "tgp offers --gpu A100 --count 2 --region eu"),
+        ((), OfferQuestion(("A100",), 2, None, ("eu",), talos=True), "tgp offers --gpu A100 --join talos"),
+        ((), OfferQuestion(("A100",), talos=True), "tgp offers --gpu A100"),
+        ((), OfferQuestion(("A100",)), "tgp offers"),
+        (ROWS[1:2], OfferQuestion(("RTX4090",), providers=("vast",)), "tgp offers --gpu RTX4090 --join talos"),
+        (ROWS, OfferQuestion(), "tgp check"),
     ],
 )
 def test_the_next_command_loosens_what_left_nothing(rows, question, command):
     """Each suggestion asks for less than the last, so that following them comes to an end."""
-    assert next_command(Answer(rows, Notes()), question) == command
+    assert next_command(OfferAnswer(rows, OfferNotes()), question) == command
 
 
 def test_what_cannot_join_is_counted_by_what_it_is():
@@ -283,8 +294,8 @@ def test_what_cannot_join_is_counted_by_what_it_is():
         a_row(sku="vcg-a16", gpu="A16", no_driver="a slice of a card"),
         a_row(sku="vcg-a40", gpu="A40", no_driver="a slice of a card"),
     )
-    told = typed(Hall(*rows)).output
-    every = typed(Hall(*rows), "--join", "any", "-o", "wide").output
+    told = typed(FakeServices(*rows)).output
+    every = typed(FakeServices(*rows), "--join", "any", "-o", "wide").output
 
     assert "+ 1 container offer and 2 vGPU offers, which cannot join a Talos cluster" in " ".join(told.split())
     assert "A16" not in told

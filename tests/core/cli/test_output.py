@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console, Group
 
-from tgp.surfaces.cli.output import Column, cut, dollar_cells, dollars, table, wrapped
+from tgp.interfaces.cli.output import TableColumn, cut, dollar_cells, dollars, table, wrapped
 
 WORDS = st.text(max_size=40)
 
@@ -41,9 +41,9 @@ def test_a_table_keeps_to_its_width_on_one_line_a_row(cells, width, longest):
     """Whatever providers call their places: no line too many or too long, nothing that moves a cursor."""
     first, second, third = ([(row[number], "bold") for row in cells] for number in range(3))
     columns = [
-        Column("A", tuple(first), longest=longest),
-        Column("BB", tuple(second), right=True),
-        Column("C", tuple(third)),
+        TableColumn("A", tuple(first), longest=longest),
+        TableColumn("BB", tuple(second), right=True),
+        TableColumn("C", tuple(third)),
     ]
 
     lines = [line.plain for line in table(columns, width)]
@@ -67,7 +67,7 @@ def test_a_paragraph_loses_no_word_and_keeps_to_the_width_where_words_allow(word
 
 def test_markup_in_foreign_words_is_shown_and_not_obeyed():
     out = io.StringIO()
-    lines = table([Column("PLACE", (("[bold red]x[/]", ""),))], 40)
+    lines = table([TableColumn("PLACE", (("[bold red]x[/]", ""),))], 40)
     Console(file=out, width=40, color_system=None).print(Group(*lines, *wrapped("[link=http://x]here[/link]", 60)))
 
     assert "[bold red]x[/]" in out.getvalue()

@@ -1,20 +1,20 @@
-"""A table of accounts on a sheet of paper, read at once."""
+"""A table of accounts in one in-memory ConfigMap, loaded at once."""
 
 from collections.abc import Coroutine
 from typing import Any
 
 from tgp.api.request import GPURequest
 from tgp.api.resource import CONFIG_MAP, Resource
-from tgp.controllers.accounts import Accounts
+from tgp.controllers.instances.accounts import AccountTable
 from tgp.core.model.cloud_account import CloudAccount, line_of
-from tgp.core.model.key import Key
-from tgp.core.model.typed import Typed
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import NotFound, View, Written
 from tgp.ports.journal import Journal
 
 
-class Paper:
+class MemoryConfigMap:
     """A `Cluster` as far as one ConfigMap goes."""
 
     def __init__(self, *accounts: CloudAccount) -> None:
@@ -22,7 +22,7 @@ class Paper:
         self.version = 1
         self.writes: list[dict[str, Any]] = []
 
-    async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
+    async def read(self, resource: Resource, key: ObjectKey) -> dict[str, Any]:
         assert (resource, key.name) == (CONFIG_MAP, "tgp-accounts")
         if self.data is None:
             raise NotFound("no such ConfigMap")
@@ -31,7 +31,7 @@ class Paper:
     async def create(self, _resource: Resource, manifest: dict[str, Any]) -> Written:
         return self._written(manifest["data"])
 
-    async def patch(self, _resource: Resource, _key: Key, change: dict[str, Any], **_how: Any) -> Written:
+    async def patch(self, _resource: Resource, _key: ObjectKey, change: dict[str, Any], **_how: Any) -> Written:
         return self._written(change["data"])
 
     def _written(self, change: dict[str, Any]) -> Written:
@@ -47,17 +47,21 @@ class _Silence:
 
 
 def accounts_on(
-    paper: Paper, requests: View[Typed[GPURequest]], clock: Clock, journal: Journal | None = None, **rest: Any
-) -> Accounts:
-    accounts = Accounts(
-        requests, paper, clock, _Silence() if journal is None else journal, namespace="tgp-system", **rest
+    config_map: MemoryConfigMap,
+    requests: View[KubeObject[GPURequest]],
+    clock: Clock,
+    journal: Journal | None = None,
+    **rest: Any,
+) -> AccountTable:
+    accounts = AccountTable(
+        requests, config_map, clock, _Silence() if journal is None else journal, namespace="tgp-system", **rest
     )  # type: ignore[arg-type]  # as far as it is asked
     at_once(accounts.load())
     return accounts
 
 
 def at_once(deed: Coroutine[Any, Any, None]) -> None:
-    """For what waits for nobody."""
+    """For calls that never wait."""
     try:
         deed.send(None)
     except StopIteration:

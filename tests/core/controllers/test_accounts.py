@@ -6,53 +6,62 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.core.controllers.accounts import Paper, accounts_on
-from tests.core.controllers.tills import ACME, VULTR, HandClock, Memory, a_machine, a_record, a_token, an_attempt
+from tests.core.controllers.account_access import (
+    ACME,
+    VULTR,
+    HandClock,
+    Memory,
+    a_machine,
+    a_record,
+    a_token,
+    an_attempt,
+)
+from tests.core.controllers.accounts import MemoryConfigMap, accounts_on
 from tgp.adapters.kube.store import Store
 from tgp.api.nodeclass import ProviderSettings
 from tgp.api.request import ChosenOffer
 from tgp.api.resource import GPU_REQUEST
-from tgp.controllers import accounts as table
-from tgp.controllers.accounts import REMEMBERED_FOR, REVIEW, Accounts, TableFull
-from tgp.controllers.request_index import INDEXES
-from tgp.controllers.rosters import Roster
+from tgp.controllers.instances import accounts as table
+from tgp.controllers.instances.accounts import REMEMBERED_FOR, REVIEW, AccountTable, TableFull
+from tgp.controllers.instances.cache import InstanceSnapshot
+from tgp.controllers.requests.indexes import INDEXES
+from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.cloud_account import account_of, line_of, read_line
 from tgp.core.model.facts import KeyRotated
-from tgp.core.model.till import Till
 from tgp.ports.cluster import ClusterBusy
 
-LAMBDA = Till("lambdalabs", "keys", "LAMBDA")
+LAMBDA = AccountAccess("lambdalabs", "keys", "LAMBDA")
 OLD = account_of(LAMBDA, "key:old")
 
 
 class Scene:
     def __init__(self, *known) -> None:
-        self.clock, self.journal, self.paper = HandClock(), Memory(), Paper(*known)
+        self.clock, self.journal, self.config_map = HandClock(), Memory(), MemoryConfigMap(*known)
         self.requests = Store(GPU_REQUEST, INDEXES)
-        self.accounts: Accounts = accounts_on(self.paper, self.requests, self.clock, self.journal)
+        self.accounts: AccountTable = accounts_on(self.config_map, self.requests, self.clock, self.journal)
 
-    async def seen(self, till, identity, *machines, from_class=False, **rest) -> None:
-        roster = Roster(identity, self.clock.seconds, machines, **rest)
-        await self.accounts.seen(till, roster, from_class=from_class)
+    async def seen(self, access, identity, *machines, from_class=False, **rest) -> None:
+        snapshot = InstanceSnapshot(identity, self.clock.seconds, machines, **rest)
+        await self.accounts.seen(access, snapshot, from_class=from_class)
 
 
 def test_a_line_reads_back_as_the_same_account_and_holds_no_secret():
     settings = ProviderSettings(endpoint="https://there", project="p")
-    account = replace(account_of(Till("gcp", "keys", "GCP", settings), "p-1"), witnesses=("t",))
+    account = replace(account_of(AccountAccess("gcp", "keys", "GCP", settings), "p-1"), witnesses=("t",))
     assert read_line(line_of(account)) == account
     assert read_line("{not json") is None
-    assert account.id == account_of(Till("gcp", "keys", "GCP", settings), "p-1").id
+    assert account.id == account_of(AccountAccess("gcp", "keys", "GCP", settings), "p-1").id
     assert len({account_of(LAMBDA, identity).id for identity in ("", "a", "b")} | {ACME.id}) == 4
 
 
-async def test_an_account_is_on_paper_before_anything_is_reserved_in_it_and_written_once():
+async def test_an_account_is_recorded_before_anything_is_reserved_in_it_and_written_once():
     scene = Scene()
     first = await scene.accounts.ensure(VULTR, "acme", a_token(1))
     again = await scene.accounts.ensure(VULTR, "acme", a_token(2))
 
     assert first == again == ACME
-    assert scene.paper.data == {ACME.id: line_of(ACME)}
-    assert len(scene.paper.writes) == 1
+    assert scene.config_map.data == {ACME.id: line_of(ACME)}
+    assert len(scene.config_map.writes) == 1
 
 
 @pytest.mark.parametrize(
@@ -71,9 +80,9 @@ def test_what_names_no_account_that_was_used_does_not_resolve(forged):
     assert scene.accounts.of(replace(an_attempt(1), **forged)) is None
 
 
-async def test_a_machine_that_somebody_owns_resolves_for_the_token_it_was_reserved_for():
+async def test_a_machine_that_a_user_owns_resolves_for_the_token_it_was_reserved_for():
     machine = {"name": "box", "gpuCount": 1, "scaleUpEndpoint": "http://b/on", "scaleDownEndpoint": "http://b/off"}
-    box = Till("webhook", settings=msgspec.convert({"machines": [machine]}, ProviderSettings))
+    box = AccountAccess("webhook", settings=msgspec.convert({"machines": [machine]}, ProviderSettings))
     scene = Scene()
     account = await scene.accounts.ensure(box, "webhook:owned", a_token(1))
     offer = ChosenOffer(provider="webhook", instance_type="box")
@@ -100,7 +109,7 @@ async def test_an_account_is_forgotten_a_day_after_it_was_first_seen_empty():
     scene.clock.seconds += REMEMBERED_FOR.total_seconds()
     await scene.accounts.reconcile(REVIEW)
     assert scene.accounts.known() == ()
-    assert scene.paper.data == {}
+    assert scene.config_map.data == {}
 
 
 async def test_an_account_that_a_request_names_is_not_forgotten():
@@ -112,7 +121,7 @@ async def test_an_account_that_a_request_names_is_not_forgotten():
     assert scene.accounts.get(ACME.id).empty_since is None
 
 
-async def test_a_new_key_that_lists_a_machine_of_the_old_one_is_the_same_account_and_told_once():
+async def test_a_new_key_that_lists_a_machine_of_the_old_one_is_the_same_account_and_reported_once():
     scene = Scene(OLD)
     await scene.seen(LAMBDA, "key:old", a_machine(1), a_machine(2))
     for _ in range(3):
@@ -124,7 +133,7 @@ async def test_a_new_key_that_lists_a_machine_of_the_old_one_is_the_same_account
 
 
 @pytest.mark.parametrize(
-    ("till", "identity", "listing"),
+    ("access", "identity", "listing"),
     [
         (LAMBDA, "key:new", {"machines": ()}),
         (LAMBDA, "key:new", {"machines": (a_machine(7),)}),
@@ -132,15 +141,15 @@ async def test_a_new_key_that_lists_a_machine_of_the_old_one_is_the_same_account
         (VULTR, "other", {"machines": (a_machine(1),)}),
     ],
 )
-async def test_a_key_of_which_that_is_not_shown_belongs_to_another_account(till, identity, listing):
+async def test_a_key_of_which_that_is_not_shown_belongs_to_another_account(access, identity, listing):
     """A tenant may have written the account into its own attempt: only what was listed before is a witness."""
     scene = Scene(OLD, ACME)
-    own = {LAMBDA.name: "key:old", VULTR.name: "acme"}[till.name]
-    await scene.seen(till, own, a_machine(1))
-    scene.requests.put(a_record(7, replace(an_attempt(7), account=account_of(till, own).id)))
-    await scene.seen(till, identity, *listing.pop("machines"), **listing)
+    own = {LAMBDA.name: "key:old", VULTR.name: "acme"}[access.name]
+    await scene.seen(access, own, a_machine(1))
+    scene.requests.put(a_record(7, replace(an_attempt(7), account=account_of(access, own).id)))
+    await scene.seen(access, identity, *listing.pop("machines"), **listing)
 
-    assert not scene.accounts.get(account_of(till, own).id).includes(identity)
+    assert not scene.accounts.get(account_of(access, own).id).includes(identity)
     assert scene.journal == []
 
 
@@ -157,13 +166,13 @@ async def test_after_the_history_of_the_api_server_went_back_every_line_is_writt
     """The table was restored with the rest: what was bought since is known to this process and nowhere else."""
     scene = Scene()
     await scene.accounts.ensure(VULTR, "acme", a_token(1))
-    scene.paper.data.clear()
+    scene.config_map.data.clear()
     await scene.accounts.reconcile(REVIEW)
-    assert scene.paper.data == {}, "nothing tells it so"
+    assert scene.config_map.data == {}, "no event says so"
     scene.accounts.start_over()
     await scene.accounts.reconcile(REVIEW)
 
-    assert scene.paper.data == {ACME.id: line_of(ACME)}
+    assert scene.config_map.data == {ACME.id: line_of(ACME)}
 
 
 async def test_a_full_table_forgets_what_is_empty_first_and_refuses_another_account_otherwise(monkeypatch):

@@ -6,14 +6,14 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from tests.core.controllers.tills import VULTR, Provider, Scene, a_machine, a_record, a_token, an_attempt
+from tests.core.controllers.account_access import VULTR, Provider, Scene, a_machine, a_record, a_token, an_attempt
 from tgp.api.common import Condition
-from tgp.controllers.consistency import AT_ONCE, CONSISTENT_FOR
+from tgp.controllers.instances.consistency import AT_ONCE, CONSISTENT_FOR
 from tgp.core.model.instance import InstanceState
-from tgp.core.model.key import Key
 from tgp.core.model.node import Node
-from tgp.core.rules.lifecycle import BELIEVED_AFTER, CONFIRMED_AFTER
-from tgp.core.rules.node_names import node_name_for
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.requests.lifecycle import BELIEVED_AFTER, CONFIRMED_AFTER
+from tgp.core.requests.node_names import node_name_for
 
 PRICE = 400_000
 
@@ -31,8 +31,8 @@ def a_scene(*numbers: int, ready: bool = True) -> Scene:
     scene = Scene(Provider(*(a_machine(each, hourly_microusd=PRICE) for each in numbers)))
     for each in numbers:
         scene.hold(served(each))
-        name = node_name_for(Key("team", f"train-{each}"), a_token(each))
-        scene.nodes.put(Node(key=Key("", name), uid=name, resource_version=1, ready=ready))
+        name = node_name_for(ObjectKey("team", f"train-{each}"), a_token(each))
+        scene.nodes.put(Node(key=ObjectKey("", name), uid=name, resource_version=1, ready=ready))
     return scene
 
 
@@ -140,8 +140,8 @@ async def test_a_new_leader_reads_from_the_records_what_vanished():
     scene = a_scene(3)
     now = scene.clock.now()
     for number in (1, 2):
-        told = {"outcome": "Lost", "endedAt": now - timedelta(minutes=20), "countsUntil": now + timedelta(minutes=40)}
-        scene.hold(a_record(number, an_attempt(number, **told)))
+        fields = {"outcome": "Lost", "endedAt": now - timedelta(minutes=20), "countsUntil": now + timedelta(minutes=40)}
+        scene.hold(a_record(number, an_attempt(number, **fields)))
     await scene.turn()
 
     assert distrust(scene)
@@ -174,7 +174,7 @@ async def test_a_list_that_is_contradicted_by_id_is_not_believed():
     await scene.turn(after=60)
 
     assert claims(scene).state is None
-    assert "the list contradicts itself" in scene.rosters.trouble(VULTR.name).why
+    assert "List contradicts itself" in scene.instance_cache.trouble(VULTR.name).why
 
 
 async def test_prices_of_several_at_once_are_counted_together_and_believed_one_at_a_time():

@@ -4,23 +4,23 @@ from datetime import timedelta
 
 import msgspec
 
-from tests.core.controllers.accounts import Paper, accounts_on
-from tests.core.controllers.tills import HandClock
-from tests.core.rules.a_sight import ACCOUNT, CLUSTER, NOW, OFFER, a_machine, over
+from tests.core.controllers.account_access import HandClock
+from tests.core.controllers.accounts import MemoryConfigMap, accounts_on
+from tests.core.requests.an_observation import ACCOUNT, CLUSTER, NOW, OFFER, a_machine, over
 from tgp.adapters.kube.store import Store
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.api.resource import GPU_REQUEST
-from tgp.controllers.accounts import Accounts
-from tgp.controllers.ledger import BELIEVED_GONE_AFTER, Ghosts, Ledger
-from tgp.controllers.request_index import INDEXES
-from tgp.controllers.rosters import Roster, Rosters
+from tgp.controllers.instances.accounts import AccountTable
+from tgp.controllers.instances.cache import InstanceCache, InstanceSnapshot
+from tgp.controllers.requests.indexes import INDEXES
+from tgp.controllers.requests.ledger import BELIEVED_GONE_AFTER, Ledger, VanishedRequests
+from tgp.core.inventory.limits import Reservation
 from tgp.core.model.instance import Instance, InstanceState
-from tgp.core.model.key import Key
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import pack_uid
 from tgp.core.model.token import plain_uid, token_for
-from tgp.core.model.typed import Typed
-from tgp.core.rules.limits import Holding
 
 TWO = ClassLimits(max_nodes=2)
 
@@ -29,12 +29,14 @@ def uid(number: int) -> str:
     return f"00000000-0000-0000-0000-{number:012d}"
 
 
-def a_record(number: int, *attempts, version: int = 1, node_class: str = "rented", **rest) -> Typed[GPURequest]:
+def a_record(number: int, *attempts, version: int = 1, node_class: str = "rented", **rest) -> KubeObject[GPURequest]:
     own = rest.pop("bought_by", number)
     rows = tuple(msgspec.structs.replace(row, token=token_for(CLUSTER, uid(own), row.number)) for row in attempts)
     status = GPURequestStatus(attempts=rows, node_class=node_class)
-    told = {"object": GPURequest(spec=GPURequestSpec(gpu_type="RTX4090"), status=status), **rest}
-    return Typed(key=Key("default", f"r{number}"), uid=pack_uid(uid(number)), resource_version=version, **told)
+    fields = {"object": GPURequest(spec=GPURequestSpec(gpu_type="RTX4090"), status=status), **rest}
+    return KubeObject(
+        key=ObjectKey("default", f"r{number}"), uid=pack_uid(uid(number)), resource_version=version, **fields
+    )
 
 
 def a_ledger(*records):
@@ -44,12 +46,12 @@ def a_ledger(*records):
     return store, Ledger(store, now=lambda: NOW)
 
 
-def the_table(store: Store) -> Accounts:
-    return accounts_on(Paper(ACCOUNT), store, HandClock())
+def the_table(store: Store) -> AccountTable:
+    return accounts_on(MemoryConfigMap(ACCOUNT), store, HandClock())
 
 
-def wanted(number: int) -> Holding:
-    return Holding(plain_uid(uid(number)), 400_000)
+def wanted(number: int) -> Reservation:
+    return Reservation(plain_uid(uid(number)), 400_000)
 
 
 def test_what_lives_counts_and_what_is_over_does_not():
@@ -74,7 +76,7 @@ def test_a_request_counts_once_however_often_it_reserves():
     assert len(ledger.held("rented")) == 1
 
 
-def test_a_reservation_that_never_came_to_paper_is_given_back():
+def test_a_reservation_that_was_never_written_is_terminated():
     _, ledger = a_ledger()
     ledger.reserve("rented", ClassLimits(max_nodes=1), wanted(1))
     ledger.seen(uid(1))
@@ -83,7 +85,7 @@ def test_a_reservation_that_never_came_to_paper_is_given_back():
 
 
 def test_an_object_of_a_newer_version_still_counts():
-    attempt = {"number": 1, "token": token_for("abcdef0123", uid(1), 1), "offer": "a shape nobody knows"}
+    attempt = {"number": 1, "token": token_for("abcdef0123", uid(1), 1), "offer": "an unknown shape"}
     document = msgspec.json.encode({"nodeClass": "rented", "attempts": [attempt]})
     _, ledger = a_ledger(a_record(1, object=None, status_document=document, unreadable="newer"))
 
@@ -103,9 +105,9 @@ def test_an_edited_annotation_makes_no_room():
 
 
 def test_a_record_that_becomes_anothers_counts_until_its_own_machine_is_shown_gone():
-    """Somebody wrote another request's attempts over its own."""
+    """A client wrote another request's attempts over its own."""
     store, _ = a_ledger()
-    ghosts = Ghosts(Rosters(lambda: 1000.0), the_table(store), HandClock())
+    ghosts = VanishedRequests(InstanceCache(lambda: 1000.0), the_table(store), HandClock())
     store.subscribe(ghosts.notice)
     store.put(a_record(1, a_machine()))
     store.put(a_record(1, a_machine(), version=2, bought_by=9))
@@ -114,34 +116,34 @@ def test_a_record_that_becomes_anothers_counts_until_its_own_machine_is_shown_go
 
 
 def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_shown_gone():
-    """Somebody stripped the finalizer: the bill goes on."""
+    """The finalizer was removed by force: the machine is still billed."""
     clock = HandClock()
     store, _ = a_ledger()
-    rosters = Rosters(clock.boottime)
-    ghosts = Ghosts(rosters, the_table(store), clock)
+    instance_cache = InstanceCache(clock.boottime)
+    ghosts = VanishedRequests(instance_cache, the_table(store), clock)
     store.subscribe(ghosts.notice)
     attempt = a_machine()
     attempt = msgspec.structs.replace(attempt, token=token_for("abcdef0123", uid(1), 1), offer=OFFER)
-    till = ACCOUNT.till
+    access = ACCOUNT.access
     machine = Instance("i-1", attempt.token, InstanceState.RUNNING)
     store.put(a_record(1, attempt))
     store.drop(a_record(1, attempt, version=2))
     ledger = Ledger(store, ghosts.of, now=lambda: NOW)
 
     assert len(ledger.held("rented")) == 1
-    rosters.put(till.name, Roster("a-1", clock.seconds + 1, (machine,)))
+    instance_cache.put(access.name, InstanceSnapshot("a-1", clock.seconds + 1, (machine,)))
     clock.seconds += 3600
     assert len(ledger.held("rented")) == 1
-    rosters.put(till.name, Roster("a-1", 1000.0 + BELIEVED_GONE_AFTER, ()))
+    instance_cache.put(access.name, InstanceSnapshot("a-1", 1000.0 + BELIEVED_GONE_AFTER, ()))
     assert len(ledger.held("rented")) == 1
-    rosters.put(till.name, Roster("a-1", 1001.0 + BELIEVED_GONE_AFTER, ()))
+    instance_cache.put(access.name, InstanceSnapshot("a-1", 1001.0 + BELIEVED_GONE_AFTER, ()))
     assert ledger.held("rented") == []
 
 
-def test_a_machine_counts_on_when_the_status_that_named_it_is_wiped():
-    """The next in line was let in while the forgotten machine was still on the bill."""
-    rosters = Rosters(lambda: 1000.0)
-    ghosts = Ghosts(rosters, the_table(Store(GPU_REQUEST, INDEXES)), HandClock())
+def test_a_machine_counts_on_when_the_status_that_named_it_is_erased():
+    """The next request was admitted while the forgotten machine was still billed."""
+    instance_cache = InstanceCache(lambda: 1000.0)
+    ghosts = VanishedRequests(instance_cache, the_table(Store(GPU_REQUEST, INDEXES)), HandClock())
     before = a_record(1, msgspec.structs.replace(a_machine(), token=token_for("abcdef0123", uid(1), 1), offer=OFFER))
 
     ghosts.notice(before, a_record(1, version=2))
@@ -162,10 +164,10 @@ def test_a_machine_that_lists_alone_declared_gone_counts_on_beside_its_successor
     assert "presumed lost" in ledger.reserve("rented", ClassLimits(max_hourly_cost="1.00"), wanted(3))
 
 
-def test_whoever_deletes_its_request_makes_no_room():
+def test_deleting_its_request_frees_no_limit():
     clock = HandClock()
     store, _ = a_ledger()
-    ghosts = Ghosts(Rosters(clock.boottime), the_table(store), clock)
+    ghosts = VanishedRequests(InstanceCache(clock.boottime), the_table(store), clock)
     row = msgspec.structs.replace(lost(0), counts_until=clock.now() + timedelta(minutes=1))
     ghosts.notice(a_record(1, row), None)
 

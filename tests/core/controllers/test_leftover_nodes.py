@@ -1,4 +1,4 @@
-"""A Node goes when nobody owns its machine and the machine is shown to be gone; never before, and nobody else's."""
+"""A Node is deleted when no request owns its machine and the machine is shown to be gone; never before."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -7,26 +7,26 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.core.controllers.accounts import Paper, accounts_on
-from tests.core.controllers.tills import CLUSTER, VULTR, a_class, a_machine, a_record, a_token, an_attempt
+from tests.core.controllers.account_access import CLUSTER, VULTR, a_class, a_machine, a_record, a_token, an_attempt
+from tests.core.controllers.accounts import MemoryConfigMap, accounts_on
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NODE
-from tgp.controllers.leftover_nodes import ABANDONED, CLEARED_FOR, GONE_AFTER, LeftoverNodes
-from tgp.controllers.request_index import INDEXES
-from tgp.controllers.rosters import Roster, Rosters
+from tgp.controllers.instances.cache import InstanceCache, InstanceSnapshot
+from tgp.controllers.instances.leftover_nodes import ABANDONED, CLEARED_FOR, GONE_AFTER, LeftoverNodes
+from tgp.controllers.requests.indexes import INDEXES
+from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.cloud_account import account_of
-from tgp.core.model.key import Key
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.taints import Taint
-from tgp.core.model.till import Till
-from tgp.core.rules.lifecycle import BELIEVED_AFTER
-from tgp.core.rules.node_state import provider_id_of
+from tgp.core.requests.lifecycle import BELIEVED_AFTER
+from tgp.core.requests.node_state import provider_id_of
 from tgp.ports.cluster import Conflict
 
-AT = Key("", "train-1-abc")
+AT = ObjectKey("", "train-1-abc")
 SINCE = datetime(2026, 1, 4, tzinfo=UTC)  # nothing is in any of them: what is left over was rented there before
 OWN, OLD = account_of(VULTR, "account"), account_of(VULTR, "the old one")
-OTHERS = account_of(Till("vultr", "others", "VULTR"), "account")
+OTHERS = account_of(AccountAccess("vultr", "others", "VULTR"), "account")
 KNOWN = tuple(replace(each, empty_since=SINCE) for each in (OWN, OLD, OTHERS))
 
 
@@ -43,19 +43,19 @@ class AClock:
 class Stage:
     def __init__(self, *, ready: bool | None = False, provider_id: str = "", cluster: str = CLUSTER) -> None:
         self.clock = AClock()
-        self.rosters = Rosters(self.clock.boottime)
+        self.instance_cache = InstanceCache(self.clock.boottime)
         self.requests, self.classes, self.nodes = Store(GPU_REQUEST, INDEXES), Store(GPU_NODE_CLASS), Store(NODE)
         self.classes.put(a_class())
         mark = provider_id or provider_id_of("vultr", a_token(1))
         self.nodes.put(Node(key=AT, uid="n-1", resource_version=1, provider_id=mark, ready=ready))
-        self.removed: list[Key] = []
+        self.removed: list[ObjectKey] = []
         self.changes: list[dict] = []
         self.keeper = LeftoverNodes(
             nodes=self.nodes,
             requests=self.requests,
             classes=self.classes,
-            rosters=self.rosters,
-            accounts=accounts_on(Paper(*KNOWN), self.requests, self.clock),
+            instance_cache=self.instance_cache,
+            accounts=accounts_on(MemoryConfigMap(*KNOWN), self.requests, self.clock),
             cluster_id=lambda: cluster,
             cluster=self,
             clock=self.clock,
@@ -77,13 +77,13 @@ class Stage:
         self.nodes.put(msgspec.structs.replace(node, resource_version=node.resource_version + 1, **changed))
 
     def listed(self, *machines, began: float, **rest) -> None:
-        self.rosters.put(VULTR.name, Roster("account", began, machines, **rest))
+        self.instance_cache.put(VULTR.name, InstanceSnapshot("account", began, machines, **rest))
 
     def turn(self) -> datetime | None:
         return asyncio.run(self.keeper.reconcile(AT))
 
-    def passes(self, *machines, **rest) -> list[Key]:
-        """Nobody owned it for long, and the provider was listed after that."""
+    def passes(self, *machines, **rest) -> list[ObjectKey]:
+        """No request owned it for long, and the provider was listed after that."""
         self.turn()
         self.clock.at += GONE_AFTER + 10
         self.listed(*machines, began=self.clock.at - 1, **rest)
@@ -91,7 +91,7 @@ class Stage:
         return self.removed
 
 
-def test_a_node_whose_machine_is_gone_and_that_nobody_owns_goes():
+def test_a_node_whose_machine_is_gone_and_that_no_request_owns_goes():
     assert Stage().passes() == [AT]
 
 
@@ -148,7 +148,7 @@ def test_an_unreadable_request_owns_whatever_bears_its_uid():
     assert stage.passes() == []
 
 
-# -- somebody kept the certificate: the machine is gone, and its Node is Ready -----------------------------------------
+# -- a third party uses the certificate: the machine is gone, and its Node is Ready ------------------------------------
 
 
 def test_a_node_that_is_alive_without_its_machine_is_cleared_first_and_then_goes():
@@ -214,7 +214,7 @@ def test_a_node_that_comes_back_with_the_old_certificate_goes_without_another_wa
         ("listed", {"machines": (a_machine(1),)}),
         ("an incomplete list", {"gap": "the second page did not come"}),
         ("another account", {}),
-        ("nobody sells there any more", {}),
+        ("no class sells there any more", {}),
     ],
 )
 def test_a_node_that_is_alive_stays_while_there_is_a_doubt(doubt, listing):
@@ -222,7 +222,7 @@ def test_a_node_that_is_alive_stays_while_there_is_a_doubt(doubt, listing):
     if doubt == "another account":
         ended = an_attempt(1, account=OLD.id, endedAt="2026-01-05T00:00:00Z", outcome="Returned")
         stage.requests.put(a_record(1, ended))
-    if doubt == "nobody sells there any more":
+    if doubt == "no class sells there any more":
         stage.classes.put(a_class({"name": "simulated"}, version=2))
 
     assert stage.passes(*listing.pop("machines", ()), **listing) == []
@@ -242,7 +242,7 @@ def test_a_node_that_is_alive_goes_once_its_own_account_does_not_show_its_machin
     assert stage.removed == [AT]
 
 
-def test_the_till_it_was_rented_at_counts_although_no_class_names_it_any_more():
+def test_the_account_it_was_rented_at_counts_although_no_class_names_it_any_more():
     """Another key of the same provider shows nothing of it: that proves nothing."""
     stage = Stage(ready=True)
     ended = an_attempt(1, account=OTHERS.id, endedAt="2026-01-05T00:00:00Z", outcome="Returned")
@@ -256,8 +256,8 @@ def test_a_ready_node_whose_machine_lists_alone_declared_gone_is_cordoned_and_st
     """Pods may run there: a provider that denies its machines must not cost them."""
     stage = Stage(ready=True)
     now = stage.clock.now()
-    told = {"outcome": "Lost", "endedAt": now, "countsUntil": now + timedelta(hours=1), "account": "account"}
-    stage.requests.put(a_record(1, an_attempt(1, **told)))
+    fields = {"outcome": "Lost", "endedAt": now, "countsUntil": now + timedelta(hours=1), "account": "account"}
+    stage.requests.put(a_record(1, an_attempt(1, **fields)))
 
     assert stage.passes() == []
     stage.clock.at += 7200

@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import PROVIDERS
-from tgp.app.clouds import facts_of
-from tgp.controllers.ledger import BELIEVED_GONE_AFTER
-from tgp.controllers.request_sight import LONGEST_LAUNCH, UNKNOWN_LAG, settle_window
+from tgp.controllers.requests.ledger import BELIEVED_GONE_AFTER
+from tgp.controllers.requests.observe import LONGEST_LAUNCH, UNKNOWN_LAG, settle_window
 
 LEASE = timedelta(seconds=15)
 

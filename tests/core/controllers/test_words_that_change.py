@@ -2,9 +2,9 @@
 
 import pytest
 
-from tgp.controllers.request_story import says_the_same
-from tgp.core.model.conditions import Verdict
-from tgp.core.rules.lifecycle_words import Story
+from tgp.controllers.requests.status import says_the_same
+from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.requests.status import RequestStatus
 
 SAID = "class gpu: 14 offers match, 9 above $2.00/h"
 
@@ -23,6 +23,8 @@ def test_numbers_alone_are_no_news(message: str, reason: str, same: bool) -> Non
         "message": SAID,
         "conditions": [{"type": "Launched", "status": "False", "reason": "NoOfferFits", "message": SAID}],
     }
-    story = Story("Pending", message, (Verdict("Launched", False, reason, message),), {"message": message})
+    story = RequestStatus(
+        "Pending", message, (ConditionUpdate("Launched", False, reason, message),), {"message": message}
+    )
 
     assert says_the_same(story, held) is same

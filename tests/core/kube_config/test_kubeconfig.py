@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.adapters.kube.config import Target, choose, merge, parse
+from tgp.adapters.kube.config import ClusterTarget, choose, merge, parse
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.config_files import ACCOUNT, find_target
 
@@ -37,7 +37,7 @@ users:
 """.encode()
 
 
-def target(cluster: str = "", user: str = "", context: str = "") -> Target:
+def target(cluster: str = "", user: str = "", context: str = "") -> ClusterTarget:
     return choose(parse(a_config(cluster, user, context), FILE))
 
 
@@ -183,11 +183,11 @@ def test_a_server_is_a_url(server: str):
 def test_what_does_not_exist_is_named_with_what_does():
     config = parse(a_config(), FILE)
 
-    with pytest.raises(ConfigInvalid, match="context 'work' does not exist; there are: home"):
+    with pytest.raises(ConfigInvalid, match="context 'work' does not exist; available: home"):
         choose(config, "work")
     with pytest.raises(ConfigInvalid, match=r"contexts\[0\]\.context\.cluster: cluster 'x' does not exist"):
         choose(parse(a_config().replace(b"cluster: c,", b"cluster: x,"), FILE))
-    with pytest.raises(ConfigInvalid, match="no context is current"):
+    with pytest.raises(ConfigInvalid, match="no current context is set"):
         choose(parse(a_config().replace(b"current-context: home", b""), FILE))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from tgp.core.model.book import PriceBook
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
+from tgp.core.model.price_book import PriceBook
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
 DOLLAR = 1_000_000

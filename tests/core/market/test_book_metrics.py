@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.core.market.offers import NOW, AListing, an_offer
 from tgp.adapters.telemetry.market import BookCollector
-from tgp.core.model.book import PriceBook
+from tgp.core.model.price_book import PriceBook
 
 
 def samples(book: PriceBook) -> CollectorRegistry:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.market.offers import NOW, PATIENT, an_offer
-from tgp.core.model.book import SeriesKey
+from tgp.core.market.spot_risk import FEWEST_STARTS, overtaken_within_an_hour
 from tgp.core.model.history import COARSE, FINE, Bucket, PriceHistory
 from tgp.core.model.offer import Stock
-from tgp.core.rules.spot_risk import FEWEST_STARTS, overtaken_within_an_hour
+from tgp.core.model.price_book import SeriesKey
 
 KEY = SeriesKey("acme", "A100-80GB-SXM", "us-west", spot=False)
 MINUTE = timedelta(minutes=1)
@@ -128,7 +128,7 @@ def series(*prices: int) -> list[Bucket]:
     return [Bucket(NOW + place * FINE, FINE, price, price, price) for place, price in enumerate(prices)]
 
 
-def test_with_few_data_nobody_knows():
+def test_with_few_data_nothing_is_known():
     assert overtaken_within_an_hour([], 10) is None
     assert overtaken_within_an_hour(series(*[10] * (FEWEST_STARTS + 5)), 10) is None
     assert overtaken_within_an_hour(series(*[10] * (FEWEST_STARTS + 6)), 10) is not None

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.adapters.mesh.membership import Found, Member, found_in, leaving
-from tgp.core.model.mesh import Device, Trace
+from tgp.adapters.mesh.membership import FoundDevice, Member, found_in, leaving
+from tgp.core.model.mesh import Device, DeviceRef
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TAGS = ("tag:tgp-gpu",)
-TRACE = Trace("train", NOW)
+TRACE = DeviceRef("train", NOW)
 
 
 def a_member(device_id: str = "n1", key_id: str = "", **changes: object) -> Member:
@@ -18,13 +18,13 @@ def a_member(device_id: str = "n1", key_id: str = "", **changes: object) -> Memb
     return Member(replace(base, **changes), key_id)  # type: ignore[arg-type]
 
 
-def the_one(listed: list[Member], trace: Trace) -> Device | None:
+def the_one(listed: list[Member], trace: DeviceRef) -> Device | None:
     """Where the mesh tells no keys; None: none, or several."""
     found = found_in(listed, trace, TAGS, tells_keys=False)
     return found.devices[0] if len(found.devices) == 1 else None
 
 
-def gone(listed: list[Member], trace: Trace) -> list[str]:
+def gone(listed: list[Member], trace: DeviceRef) -> list[str]:
     return leaving(listed, trace, TAGS, NOW, named_since=None)
 
 
@@ -51,7 +51,7 @@ members = st.lists(
     unique_by=lambda member: member.device.id,
 )
 traces = st.builds(
-    lambda hostname, key, device, addresses: Trace(hostname, NOW, key, device, addresses),
+    lambda hostname, key, device, addresses: DeviceRef(hostname, NOW, key, device, addresses),
     st.sampled_from(["train", ""]),
     st.sampled_from(["", "k1"]),
     st.sampled_from(["", "n1", "n9"]),
@@ -59,7 +59,7 @@ traces = st.builds(
 )
 
 
-def _is_a_claim(member: Member, trace: Trace) -> bool:
+def _is_a_claim(member: Member, trace: DeviceRef) -> bool:
     device = member.device
     tagged = set(TAGS) <= set(device.tags)
     return (
@@ -71,7 +71,7 @@ def _is_a_claim(member: Member, trace: Trace) -> bool:
 
 
 @given(members, traces)
-def test_nothing_is_taken_that_is_older_or_has_no_claim(listed: list[Member], trace: Trace) -> None:
+def test_nothing_is_taken_that_is_older_or_has_no_claim(listed: list[Member], trace: DeviceRef) -> None:
     found = the_one(listed, trace)
     if found is not None:
         (member,) = [each for each in listed if each.device is found]
@@ -80,7 +80,9 @@ def test_nothing_is_taken_that_is_older_or_has_no_claim(listed: list[Member], tr
 
 
 @given(members, traces)
-def test_nothing_is_removed_that_is_older_or_has_no_claim_but_its_address(listed: list[Member], trace: Trace) -> None:
+def test_nothing_is_removed_that_is_older_or_has_no_claim_but_its_address(
+    listed: list[Member], trace: DeviceRef
+) -> None:
     for device_id in gone(listed, trace):
         (member,) = [each for each in listed if each.device.id == device_id]
         assert member.device.created_at is None or member.device.created_at >= NOW
@@ -88,7 +90,7 @@ def test_nothing_is_removed_that_is_older_or_has_no_claim_but_its_address(listed
 
 
 @given(members, traces)
-def test_a_device_that_was_found_is_removed(listed: list[Member], trace: Trace) -> None:
+def test_a_device_that_was_found_is_removed(listed: list[Member], trace: DeviceRef) -> None:
     """Its id is in the record from then on."""
     found = the_one(listed, trace)
     if found is not None:
@@ -113,7 +115,7 @@ def test_seconds_that_are_not_told_do_not_make_a_device_older() -> None:
     assert the_one([a_member()], replace(TRACE, since=NOW + timedelta(seconds=1))) is None
 
 
-def test_a_device_whose_beginning_nobody_tells_is_not_taken_by_its_hostname() -> None:
+def test_a_device_without_a_creation_time_is_not_matched_by_its_hostname() -> None:
     assert the_one([a_member(created_at=None)], TRACE) is None
     assert gone([a_member(created_at=None)], TRACE) == []
 
@@ -129,7 +131,7 @@ def test_where_keys_are_told_a_name_decides_nothing() -> None:
     """Another device may have the reserved hostname and our tags before our own joins."""
     trace = replace(TRACE, key_id="k1")
 
-    assert found_in([a_member("n1", "k2")], trace, TAGS, tells_keys=True) == Found(())
+    assert found_in([a_member("n1", "k2")], trace, TAGS, tells_keys=True) == FoundDevice(())
     assert found_in([a_member("n1", "k2"), a_member("n2", "k1")], trace, TAGS, tells_keys=True).devices[0].id == "n2"
 
 

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from tgp.core.joining.mesh.policy import Names, as_acls, as_grants, policy_for
 from tgp.core.model.mesh import Backend, MeshSettings
-from tgp.core.rules.mesh.policy import Names, as_acls, as_grants, policy_for
 
 GPU, CONTROL, NODE, OPERATOR = "tag:tgp-gpu", "tag:tgp-control-plane", "tag:tgp-node", "tag:tgp-operator"
 
@@ -16,7 +16,7 @@ def settings(*tags: str, **more) -> MeshSettings:
 
 
 def read(text: str) -> dict:
-    """As whoever takes JSON with comments and with commas at the end."""
+    """As a parser of JSON with comments and trailing commas."""
     bare = re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
     return json.loads(re.sub(r",(\s*[}\]])", r"\1", bare))
 
@@ -49,7 +49,7 @@ def test_both_forms_let_through_what_joining_takes_and_nothing_else(form):
     assert allowed(read(form(policy_for(settings())))) == JOINING
 
 
-def test_the_operator_s_tag_owns_the_machines_and_nobody_else_s():
+def test_the_operator_s_tag_owns_the_machines_and_no_other_s():
     owners = read(as_grants(policy_for(settings("tag:a", "tag:b"))))["tagOwners"]
 
     assert owners == {OPERATOR: [], "tag:a": [OPERATOR], "tag:b": [OPERATOR], CONTROL: [], NODE: []}
@@ -73,5 +73,5 @@ def test_the_others_may_be_called_otherwise_or_all_the_same():
 def test_what_people_should_know_is_said_before_it():
     assert "no tags" in as_grants(policy_for(MeshSettings(Backend.TAILSCALE)))
     assert "accept routes" in as_grants(policy_for(settings(accept_routes=True)))
-    assert "tag:k8s is the Tailscale operator's" in as_grants(policy_for(settings("tag:k8s", "tag:gpu")))
+    assert "tag:k8s belongs to the Tailscale operator" in as_grants(policy_for(settings("tag:k8s", "tag:gpu")))
     assert "accept routes" not in as_grants(policy_for(settings()))

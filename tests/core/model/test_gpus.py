@@ -8,10 +8,10 @@ from tgp.core.model.gpus import (
     MEMORY_TOLERANCE,
     catalogue,
     completed,
+    family_members,
     find,
     get,
     known,
-    members,
     memory_gib,
     nearest,
     plain,
@@ -35,23 +35,23 @@ from tgp.core.model.gpus import (
     ],
 )
 def test_a_name_accepts_its_model_or_its_family(name, models):
-    assert members(name) == models
+    assert family_members(name) == models
     assert known(name) is bool(models)
 
 
 def test_cards_that_share_a_number_are_not_taken_for_each_other():
     """Paperspace's RTX4000 is a Turing card with 8 GB; the Ada card of that number has 20."""
-    assert members("RTX4000") != members("RTX4000Ada")
-    assert not set(members("L40")) & set(members("L40S"))
+    assert family_members("RTX4000") != family_members("RTX4000Ada")
+    assert not set(family_members("L40")) & set(family_members("L40S"))
 
 
 def test_every_model_has_memory_and_finds_itself():
     for gpu in catalogue().gpus.values():
-        assert members(gpu.model) == (gpu.model,)
+        assert family_members(gpu.model) == (gpu.model,)
         assert memory_gib(gpu.model) == gpu.memory_gib > 0
         assert find(gpu.model) is get(gpu.model) is gpu
         for name in (*gpu.families, *gpu.aliases):
-            assert gpu.model in members(name)
+            assert gpu.model in family_members(name)
 
 
 def test_a_slip_of_the_pen_finds_what_was_meant():
@@ -64,7 +64,7 @@ def test_a_slip_of_the_pen_finds_what_was_meant():
     ("provider", "name", "memory", "model"),
     [
         ("vast", "RTX 4090", 24564 / 1024, "RTX4090"),
-        ("vast", "RTX 4090", 48, None),  # someone soldered; it is not the card people ask for
+        ("vast", "RTX 4090", 48, None),  # someone soldered; it is not the card users ask for
         ("vast", "A100 SXM4", 40960 / 1024, "A100-40GB-SXM"),
         ("vast", "A100 SXM4", 81251 / 1024, "A100-80GB-SXM"),
         ("vast", "A100 SXM4", None, None),
@@ -110,7 +110,7 @@ def test_a_slip_of_the_pen_finds_what_was_meant():
         ("gcp", "nvidia-h100-mega-80gb", 80, "H100-SXM"),
         ("gcp", "nvidia-l4", 24, "L4"),
         ("gcp", "nvidia-tesla-t4", 16, "T4"),
-        ("", "A100", 40, None),  # whose? nobody guesses
+        ("", "A100", 40, None),  # no provider: nothing is guessed
         ("vast", "", None, None),
         ("vast", "X" * 10_000, None, None),
     ],
@@ -140,10 +140,10 @@ def test_any_name_at_all_is_answered(name, provider, memory):
 
 
 def test_no_family_mixes_makers():
-    """Whoever asks for a family gets cards one driver can run."""
+    """A family has only cards that one driver can run."""
     for gpu in catalogue().gpus.values():
         for family in gpu.families:
-            assert {get(model).maker for model in members(family)} == {gpu.maker}
+            assert {get(model).maker for model in family_members(family)} == {gpu.maker}
             assert plain(family) not in {plain(model) for model in catalogue().gpus}
 
 

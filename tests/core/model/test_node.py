@@ -1,11 +1,11 @@
 """A Node that says again what it said is no news."""
 
-from tgp.core.model.key import Key
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 
 
 def a_node(version, **rest):
-    return Node(key=Key("", "n-1"), uid="u", resource_version=version, **rest)
+    return Node(key=ObjectKey("", "n-1"), uid="u", resource_version=version, **rest)
 
 
 def test_a_heartbeat_repeats_what_was_known():

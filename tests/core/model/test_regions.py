@@ -1,4 +1,4 @@
-"""Where providers' places lie, and whether a machine stands where somebody asked."""
+"""Regions of providers' locations, and whether a machine is in a requested region."""
 
 import pytest
 from hypothesis import given, settings
@@ -84,7 +84,7 @@ def test_what_is_told_beside_the_place_helps_where_the_place_does_not():
         ("", UNKNOWN_REGION, "", "", False),
     ],
 )
-def test_a_machine_stands_where_somebody_asked(wanted, region, place, country, fits):
+def test_a_machine_is_in_a_requested_region(wanted, region, place, country, fits):
     assert region_fits(wanted, region, place, country) is fits
 
 

@@ -108,7 +108,7 @@ def test_nothing_of_a_key_is_printed():
 
 
 @given(secret=st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1), body=st.binary())
-def test_whatever_signs_is_believed_by_whoever_has_the_same(secret: str, body: bytes):
+def test_whatever_signs_is_accepted_by_a_receiver_with_the_same(secret: str, body: bytes):
     if secret.startswith("whsec_"):
         return
     told = dict(keys(secret).sign(MESSAGE, AT, body))

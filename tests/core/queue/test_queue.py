@@ -1,4 +1,4 @@
-"""Keys that want a turn: once each, one at a time, failing ones later and later, nobody starved."""
+"""Keys to reconcile: once each, one at a time, failing ones later and later, none starved."""
 
 import asyncio
 
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.contracts.reflector.served import Even, in_virtual_time
 from tgp.adapters.kube.backoff import Backoff
 from tgp.adapters.kube.queue import MIN_GAP, Queue, RetryRate
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 
-A, B, C = (Key("n", name) for name in "abc")
+A, B, C = (ObjectKey("n", name) for name in "abc")
 
 
 def now() -> float:
@@ -60,7 +60,7 @@ def test_the_earliest_time_asked_for_counts():
 
 
 def test_a_turn_for_another_reason_takes_the_place_of_the_timed_one():
-    """The reconciler says anew when to look again; a forgotten timer would be a turn nobody asked for."""
+    """The reconciler returns a new time; a forgotten timer would be an extra reconcile."""
 
     async def scenario():
         queue = Queue(Even())
@@ -156,7 +156,7 @@ def test_a_wait_that_was_asked_for_is_kept_also_when_something_changes():
 def test_many_failing_keys_share_one_rate():
     async def scenario():
         queue = Queue(Even(), retry=Backoff(first=0.001, cap=0.001), rate=RetryRate(per_second=10, burst=100))
-        keys = [Key("n", str(number)) for number in range(300)]
+        keys = [ObjectKey("n", str(number)) for number in range(300)]
         for key in keys:
             queue.add(key)
         turns = 0
@@ -176,7 +176,7 @@ def test_one_bad_key_does_not_starve_the_others():
         queue.add(A)
         order = []
         for number in range(20):
-            queue.add(Key("good", str(number)))
+            queue.add(ObjectKey("good", str(number)))
         while len(order) < 20:
             key = await queue.next()
             if key == A:
@@ -238,8 +238,8 @@ def test_no_request_is_ever_lost(steps):
 
     async def scenario():
         queue = Queue(Even())
-        wanted: set[Key] = set()
-        working: list[Key] = []
+        wanted: set[ObjectKey] = set()
+        working: list[ObjectKey] = []
         for verb, key, seconds in steps:
             match verb:
                 case "add":

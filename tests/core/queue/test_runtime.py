@@ -1,4 +1,4 @@
-"""The runtime: who gets turns, when the first one, what a bad key does to the others, and how it all ends."""
+"""The runtime: which keys are reconciled, when the first one, what a bad key does to the others, how it stops."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,15 +8,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.contracts.reflector.served import Even, Noted, ServedPods, a_refusal, in_virtual_time
-from tgp.adapters.kube.controller import Controller, Source
-from tgp.adapters.kube.list import Subject
+from tgp.adapters.kube.controller import Controller, WatchSource
+from tgp.adapters.kube.list import ListTarget
+from tgp.adapters.kube.reconcile_context import CURRENT
 from tgp.adapters.kube.records.kinds import pods
 from tgp.adapters.kube.reflector import Reflector
-from tgp.adapters.kube.runtime import LATEST, STOP_WITHIN, House, Runtime
+from tgp.adapters.kube.runtime import LATEST, STOP_WITHIN, Runtime, RuntimeDeps
 from tgp.adapters.kube.store import Store
-from tgp.adapters.kube.turn import CURRENT
 from tgp.api.resource import POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.ports.cluster import ClusterBusy
 
@@ -37,7 +37,7 @@ class Metered:
         self.lags: list[float] = []
         self.depths: list[int] = []
 
-    def turn(self, _controller: str, outcome: str, _seconds: float) -> None:
+    def reconciled(self, _controller: str, outcome: str, _seconds: float) -> None:
         self.outcomes.append(outcome)
 
     def depth(self, _controller: str, waiting: int, _failing: int) -> None:
@@ -48,38 +48,38 @@ class Metered:
 
 
 class Reconciler:
-    """Notes its turns; what each does is up to the test."""
+    """Notes its reconciles; the test says what each does."""
 
-    def __init__(self, turn=None) -> None:
-        self.turns: list[tuple[float, Key]] = []
-        self.at_once: dict[Key, int] = {}
+    def __init__(self, step=None) -> None:
+        self.calls: list[tuple[float, ObjectKey]] = []
+        self.at_once: dict[ObjectKey, int] = {}
         self.most_at_once = 0
-        self._turn = turn
+        self._step = step
 
-    async def reconcile(self, key: Key) -> datetime | None:
-        self.turns.append((asyncio.get_running_loop().time(), key))
+    async def reconcile(self, key: ObjectKey) -> datetime | None:
+        self.calls.append((asyncio.get_running_loop().time(), key))
         self.at_once[key] = self.at_once.get(key, 0) + 1
-        assert self.at_once[key] == 1, f"two turns of {key} at once"
+        assert self.at_once[key] == 1, f"two reconciles of {key} at once"
         self.most_at_once = max(self.most_at_once, sum(self.at_once.values()))
         try:
-            return await self._turn(key) if self._turn else None
+            return await self._step(key) if self._step else None
         finally:
             self.at_once[key] -= 1
 
     def names(self) -> list[str]:
-        return [key.name for _, key in self.turns]
+        return [key.name for _, key in self.calls]
 
 
 class Rig:
-    def __init__(self, served: ServedPods, turn=None, keys=None, **options) -> None:
+    def __init__(self, served: ServedPods, step=None, keys=None, **options) -> None:
         self.served = served
         self.noted, self.metered = Noted(), Metered()
         self.store: Store[Pod] = Store(POD)
-        self.reconciler = Reconciler(turn)
-        reflector = Reflector(served, Subject(pods()), self.store, Even(), self.noted)
-        source = Source(self.store, keys) if keys else Source(self.store)
+        self.reconciler = Reconciler(step)
+        reflector = Reflector(served, ListTarget(pods()), self.store, Even(), self.noted)
+        source = WatchSource(self.store, keys) if keys else WatchSource(self.store)
         controller = Controller("pods", self.reconciler, (source,), writes=(self.store,), **options)
-        self.runtime = Runtime([reflector], [controller], House(LoopClock(), Even(), self.noted, self.metered))
+        self.runtime = Runtime([reflector], [controller], RuntimeDeps(LoopClock(), Even(), self.noted, self.metered))
 
 
 async def at_once() -> None:
@@ -98,7 +98,7 @@ async def running(rig: Rig, leading=None) -> AsyncIterator[asyncio.Task[None]]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def test_every_object_gets_a_turn_and_every_change_another():
+def test_every_object_and_every_change_is_reconciled():
     async def scenario():
         served = ServedPods()
         key = served.create("a")
@@ -112,12 +112,12 @@ def test_every_object_gets_a_turn_and_every_change_another():
             await asyncio.sleep(1)
 
             assert rig.reconciler.names() == ["a", "a", "b", "a"]
-            assert served.lists() == 1, "who leads from the start lists once"
+            assert served.lists() == 1, "a replica that leads from the start lists once"
 
     in_virtual_time(scenario())
 
 
-def test_nobody_gets_a_turn_before_the_stores_are_synced():
+def test_no_key_is_reconciled_before_the_stores_are_synced():
     """An empty view looks like an idle cluster; acting on it deletes everything."""
 
     async def scenario():
@@ -128,7 +128,7 @@ def test_nobody_gets_a_turn_before_the_stores_are_synced():
         async with running(rig):
             await asyncio.sleep(2)
             assert not rig.runtime.synced
-            assert rig.reconciler.turns == []
+            assert rig.reconciler.calls == []
             await asyncio.sleep(60)
             assert rig.reconciler.names() == ["a"]
 
@@ -144,7 +144,7 @@ def test_a_replica_that_does_not_lead_watches_and_does_nothing():
         async with running(rig, won.wait()):
             await asyncio.sleep(100)
             assert rig.runtime.synced
-            assert rig.reconciler.turns == []
+            assert rig.reconciler.calls == []
             lists = served.lists()
             won.set()
             await asyncio.sleep(1)
@@ -155,18 +155,18 @@ def test_a_replica_that_does_not_lead_watches_and_does_nothing():
     in_virtual_time(scenario())
 
 
-def test_the_first_turn_of_a_new_leader_sees_what_was_written_before_it_won():
+def test_the_first_reconcile_of_a_new_leader_sees_what_was_written_before_it_won():
     """Its watch may lag; the other leader's last reservation must not be missed."""
 
     async def scenario():
         seen = []
 
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             seen.append(rig.store.get(key).phase)
 
         served = ServedPods()
         key = served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         won = asyncio.Event()
         async with running(rig, won.wait()):
             await asyncio.sleep(10)
@@ -194,7 +194,7 @@ def test_a_replica_that_never_led_stops_at_once():
 
 def test_one_poisoned_object_does_not_hold_up_fifty_good_ones():
     async def scenario():
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             if key.name == "poison":
                 raise RuntimeError("bad object")
 
@@ -202,7 +202,7 @@ def test_one_poisoned_object_does_not_hold_up_fifty_good_ones():
         served.create("poison")
         for number in range(50):
             served.create(f"good-{number}")
-        rig = Rig(served, turn, workers=1)
+        rig = Rig(served, step, workers=1)
         async with running(rig):
             await asyncio.sleep(1)
             good = {name for name in rig.reconciler.names() if name != "poison"}
@@ -210,18 +210,18 @@ def test_one_poisoned_object_does_not_hold_up_fifty_good_ones():
             await asyncio.sleep(3600)
 
             assert 5 <= rig.reconciler.names().count("poison") <= 30
-            facts = [fact for fact in rig.noted.facts if type(fact).__name__ == "TurnFailed"]
+            facts = [fact for fact in rig.noted.facts if type(fact).__name__ == "ReconcileFailed"]
             assert len(facts) == rig.reconciler.names().count("poison")
             assert facts[0].error == "RuntimeError"
-            assert facts[0].key == Key("team", "poison")
-            assert "bad object" not in repr(facts), "an error's words may hold anything"
+            assert facts[0].key == ObjectKey("team", "poison")
+            assert "bad object" not in repr(facts), "an error's message may hold anything"
 
     in_virtual_time(scenario())
 
 
-def test_a_turn_that_waits_for_something_cancelled_fails_and_its_worker_lives():
+def test_a_reconcile_that_waits_for_something_cancelled_fails_and_its_worker_lives():
     async def scenario():
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             if key.name == "a":
                 gone = asyncio.get_running_loop().create_future()
                 gone.cancel()
@@ -229,7 +229,7 @@ def test_a_turn_that_waits_for_something_cancelled_fails_and_its_worker_lives():
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn, workers=1)
+        rig = Rig(served, step, workers=1)
         async with running(rig):
             await asyncio.sleep(1)
             served.create("b")
@@ -237,42 +237,42 @@ def test_a_turn_that_waits_for_something_cancelled_fails_and_its_worker_lives():
 
             assert "b" in rig.reconciler.names()
             assert rig.reconciler.names().count("a") > 1
-            assert "TurnFailed" in rig.noted.names()
+            assert "ReconcileFailed" in rig.noted.names()
 
     in_virtual_time(scenario())
 
 
-def test_weather_is_waited_out_and_is_no_failure_of_ours():
+def test_a_busy_api_server_is_waited_out_and_is_no_failure():
     async def scenario():
-        async def turn(key: Key):
-            if len(rig.reconciler.turns) == 1:
+        async def step(key: ObjectKey):
+            if len(rig.reconciler.calls) == 1:
                 raise ClusterBusy("busy", timedelta(seconds=30))
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         async with running(rig):
             await asyncio.sleep(100)
-            first, second = [at for at, _ in rig.reconciler.turns]
+            first, second = [at for at, _ in rig.reconciler.calls]
 
             assert second - first >= 30
             assert rig.noted.facts == []
-            assert rig.metered.outcomes == ["put-off", "done"]
+            assert rig.metered.outcomes == ["requeue", "success"]
 
     in_virtual_time(scenario())
 
 
-def test_a_turn_says_when_to_look_again():
+def test_a_reconcile_says_when_to_look_again():
     async def scenario():
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             return LoopClock().now() + timedelta(minutes=10)
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         async with running(rig):
             await asyncio.sleep(3600)
-            times = [at for at, _ in rig.reconciler.turns]
+            times = [at for at, _ in rig.reconciler.calls]
 
             assert len(times) == 6
             assert times[1] - times[0] == pytest.approx(600, abs=0.1)
@@ -283,15 +283,15 @@ def test_a_turn_says_when_to_look_again():
 @pytest.mark.parametrize(("asked", "least", "most"), [(-1e6, 0.04, 1), (1e9, LATEST - 1, LATEST + 1)])
 def test_a_wall_clock_that_jumped_neither_spins_nor_sleeps_for_years(asked, least, most):
     async def scenario():
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             return LoopClock().now() + timedelta(seconds=asked)
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         async with running(rig):
             await asyncio.sleep(2 * LATEST if asked > 0 else 5)
-            times = [at for at, _ in rig.reconciler.turns]
+            times = [at for at, _ in rig.reconciler.calls]
 
             assert least <= times[1] - times[0] <= most
 
@@ -300,12 +300,12 @@ def test_a_wall_clock_that_jumped_neither_spins_nor_sleeps_for_years(asked, leas
 
 def test_keys_are_served_side_by_side_but_each_one_serially():
     async def scenario():
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             await asyncio.sleep(5)
 
         served = ServedPods()
         keys = [served.create(name) for name in "abcdef"]
-        rig = Rig(served, turn, workers=4)
+        rig = Rig(served, step, workers=4)
         async with running(rig):
             for _ in range(10):
                 await asyncio.sleep(1)
@@ -318,15 +318,15 @@ def test_keys_are_served_side_by_side_but_each_one_serially():
     in_virtual_time(scenario())
 
 
-def test_a_turn_that_never_ends_is_ended():
+def test_a_reconcile_that_never_ends_is_cancelled():
     async def scenario():
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             if key.name == "stuck":
                 await asyncio.Event().wait()
 
         served = ServedPods()
         served.create("stuck")
-        rig = Rig(served, turn, workers=1, turn_limit=timedelta(seconds=30))
+        rig = Rig(served, step, workers=1, reconcile_timeout=timedelta(seconds=30))
         async with running(rig):
             await asyncio.sleep(10)
             served.create("next")
@@ -340,17 +340,17 @@ def test_a_turn_that_never_ends_is_ended():
     in_virtual_time(scenario())
 
 
-def test_stopping_lets_turns_finish_within_their_grace():
+def test_stopping_lets_reconciles_finish_within_their_grace():
     async def scenario():
         finished = []
 
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             await asyncio.sleep(5)
             finished.append(key.name)
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         async with running(rig):
             await asyncio.sleep(1)
         assert finished == ["a"]
@@ -362,7 +362,7 @@ def test_stopping_does_not_wait_for_ever():
     async def scenario():
         cancelled = []
 
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
@@ -371,7 +371,7 @@ def test_stopping_does_not_wait_for_ever():
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         async with running(rig):
             await asyncio.sleep(1)
         assert cancelled == ["a"]
@@ -382,7 +382,9 @@ def test_stopping_does_not_wait_for_ever():
 def test_changes_of_one_kind_can_wake_keys_of_another():
     async def scenario():
         def pools_of(old, new):
-            return [Key("pools", name) for name in sorted({p.node for p in (old, new) if p is not None and p.node})]
+            return [
+                ObjectKey("pools", name) for name in sorted({p.node for p in (old, new) if p is not None and p.node})
+            ]
 
         served = ServedPods()
         key = served.create("a")
@@ -399,11 +401,11 @@ def test_changes_of_one_kind_can_wake_keys_of_another():
     in_virtual_time(scenario())
 
 
-def test_a_turn_waits_until_the_view_shows_our_last_write():
+def test_a_reconcile_waits_until_the_view_shows_our_last_write():
     async def scenario():
         seen = []
 
-        async def turn(key: Key):
+        async def step(key: ObjectKey):
             record = rig.store.get(key)
             seen.append(record.phase)
             if len(seen) == 1:
@@ -417,31 +419,31 @@ def test_a_turn_waits_until_the_view_shows_our_last_write():
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         async with running(rig):
             await asyncio.sleep(300)
 
             assert seen[:3] == ["Pending", "Pending", "Running"], "never the old state after our own write"
-            assert "put-off" in rig.metered.outcomes, "and does not wait for ever either"
+            assert "requeue" in rig.metered.outcomes, "and does not wait for ever either"
 
     in_virtual_time(scenario())
 
 
-def test_the_turn_is_known_to_whatever_happens_in_it():
+def test_the_reconcile_is_known_to_whatever_happens_in_it():
     async def scenario():
-        turns = []
+        contexts = []
 
-        async def turn(key: Key):
-            turns.append(str(CURRENT.get()))
+        async def step(key: ObjectKey):
+            contexts.append(str(CURRENT.get()))
 
         served = ServedPods()
         served.create("a")
         served.create("b")
-        rig = Rig(served, turn, workers=1)
+        rig = Rig(served, step, workers=1)
         async with running(rig):
             await asyncio.sleep(1)
 
-        assert turns == ["pods-1", "pods-2"]
+        assert contexts == ["pods-1", "pods-2"]
         assert CURRENT.get() is None
 
     in_virtual_time(scenario())
@@ -462,7 +464,7 @@ def test_settled_is_called_once_when_all_is_synced():
 
 
 def test_a_defect_in_a_handler_is_loud():
-    """A reflector that dies in silence would leave a view that looks alive."""
+    """A reflector that dies without an error would leave a view that looks alive."""
 
     async def scenario():
         def broken(old, new):
@@ -492,10 +494,10 @@ def test_lag_is_measured():
     in_virtual_time(scenario())
 
 
-def test_two_controllers_of_one_name_and_stores_nobody_fills_are_refused():
+def test_stores_that_no_reflector_fills_are_refused():
     store: Store[Pod] = Store(POD)
-    controller = Controller("pods", Reconciler(), (Source(store),))
-    house = House(LoopClock(), Even(), Noted())
+    controller = Controller("pods", Reconciler(), (WatchSource(store),))
+    deps = RuntimeDeps(LoopClock(), Even(), Noted())
 
-    with pytest.raises(AssertionError, match="nobody fills"):
-        Runtime([], [controller], house)
+    with pytest.raises(AssertionError, match="no reflector fills"):
+        Runtime([], [controller], deps)

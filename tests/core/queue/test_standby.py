@@ -1,4 +1,4 @@
-"""A replica that waits for its turn, and one whose turn just ended: neither hoards, shouts nor oversleeps."""
+"""A replica that waits for the Lease, and one whose term just ended: no growing queue, no error, no missed retry."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from datetime import timedelta
 from tests.contracts.reflector.served import ServedPods, in_virtual_time
 from tests.core.queue.test_runtime import Rig, running
 from tgp.adapters.kube.runtime import LONGEST_RETRY_AFTER
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import ClusterBusy
 from tgp.ports.leadership import NotLeading
 
@@ -25,7 +25,7 @@ def test_a_replica_that_never_leads_does_not_hoard_the_names_of_the_dead():
             for number in range(500):
                 served.delete(served.create(f"short-{number}"))
                 await asyncio.sleep(0.01)
-            assert len(rig.runtime.lanes[0].queue) <= 1
+            assert len(rig.runtime.loops[0].queue) <= 1
             won.set()
             await asyncio.sleep(1)
 
@@ -37,21 +37,21 @@ def test_a_replica_that_never_leads_does_not_hoard_the_names_of_the_dead():
     in_virtual_time(scenario())
 
 
-def test_a_turn_that_finds_its_term_over_is_put_off_quietly(caplog):
+def test_a_reconcile_whose_term_is_over_is_deferred_quietly(caplog):
     """Nothing was sent and nothing is wrong: the process is about to end. An error line would cry wolf."""
 
     async def scenario():
-        async def turn(_key: Key):
-            if len(rig.reconciler.turns) == 1:
+        async def step(_key: ObjectKey):
+            if len(rig.reconciler.calls) == 1:
                 raise NotLeading("this replica does not lead")
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         async with running(rig):
             await asyncio.sleep(10)
 
-            assert rig.metered.outcomes == ["put-off", "done"]
+            assert rig.metered.outcomes == ["requeue", "success"]
             assert rig.noted.facts == []
 
     in_virtual_time(scenario())
@@ -60,16 +60,16 @@ def test_a_turn_that_finds_its_term_over_is_put_off_quietly(caplog):
 
 def test_a_wait_that_no_server_means_does_not_put_a_key_to_sleep_for_a_day():
     async def scenario():
-        async def turn(_key: Key):
-            if len(rig.reconciler.turns) == 1:
+        async def step(_key: ObjectKey):
+            if len(rig.reconciler.calls) == 1:
                 raise ClusterBusy("a proxy in a bad mood", timedelta(days=1))
 
         served = ServedPods()
         served.create("a")
-        rig = Rig(served, turn)
+        rig = Rig(served, step)
         async with running(rig):
             await asyncio.sleep(LONGEST_RETRY_AFTER.total_seconds() + 60)
-            first, second = [at for at, _ in rig.reconciler.turns]
+            first, second = [at for at, _ in rig.reconciler.calls]
 
             assert second - first >= LONGEST_RETRY_AFTER.total_seconds()
 

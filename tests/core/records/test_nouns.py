@@ -3,9 +3,9 @@
 import pytest
 
 from tgp.api.quantity import LARGEST, NotAQuantity, milli, whole
-from tgp.core.model.amounts import NOTHING, Amounts, read_amounts
-from tgp.core.model.labels import EVERYTHING, NOTHING_AT_ALL, Requirement, selector
+from tgp.core.model.labels import EVERYTHING, NOTHING_AT_ALL, LabelRequirement, selector
 from tgp.core.model.placement import NodeTerm
+from tgp.core.model.resources import NOTHING, Resources, read_resources
 from tgp.core.model.taints import Taint, Toleration, untolerated
 
 
@@ -40,11 +40,11 @@ def test_what_is_no_quantity_is_said_to_be_none(written):
 
 
 def test_amounts_add_and_compare_by_resource():
-    gpu = read_amounts({"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": 1})
-    more = read_amounts({"cpu": 1, "amd.com/gpu": "2"})
+    gpu = read_resources({"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": 1})
+    more = read_resources({"cpu": 1, "amd.com/gpu": "2"})
 
-    assert gpu + more == Amounts(1500, 1 << 30, (("amd.com/gpu", 2), ("nvidia.com/gpu", 1)))
-    assert gpu.at_least(more) == Amounts(1000, 1 << 30, (("amd.com/gpu", 2), ("nvidia.com/gpu", 1)))
+    assert gpu + more == Resources(1500, 1 << 30, (("amd.com/gpu", 2), ("nvidia.com/gpu", 1)))
+    assert gpu.at_least(more) == Resources(1000, 1 << 30, (("amd.com/gpu", 2), ("nvidia.com/gpu", 1)))
     assert gpu + NOTHING == gpu
     assert gpu.fits_in(gpu + more)
     assert not (gpu + more).fits_in(gpu)
@@ -54,17 +54,17 @@ def test_amounts_add_and_compare_by_resource():
 @pytest.mark.parametrize(
     ("requirement", "labels", "admitted"),
     [
-        (Requirement("a", "In", ("x", "y")), {"a": "x"}, True),
-        (Requirement("a", "In", ("x",)), {}, False),
-        (Requirement("a", "NotIn", ("x",)), {}, True),
-        (Requirement("a", "NotIn", ("x",)), {"a": "x"}, False),
-        (Requirement("a", "Exists"), {"a": ""}, True),
-        (Requirement("a", "DoesNotExist"), {"a": ""}, False),
-        (Requirement("a", "Gt", ("4",)), {"a": "5"}, True),
-        (Requirement("a", "Gt", ("5",)), {"a": "5"}, False),
-        (Requirement("a", "Lt", ("5",)), {"a": "four"}, False),
-        (Requirement("a", "Lt", ("5",)), {}, False),
-        (Requirement("a", "Like", ("x",)), {"a": "x"}, False),
+        (LabelRequirement("a", "In", ("x", "y")), {"a": "x"}, True),
+        (LabelRequirement("a", "In", ("x",)), {}, False),
+        (LabelRequirement("a", "NotIn", ("x",)), {}, True),
+        (LabelRequirement("a", "NotIn", ("x",)), {"a": "x"}, False),
+        (LabelRequirement("a", "Exists"), {"a": ""}, True),
+        (LabelRequirement("a", "DoesNotExist"), {"a": ""}, False),
+        (LabelRequirement("a", "Gt", ("4",)), {"a": "5"}, True),
+        (LabelRequirement("a", "Gt", ("5",)), {"a": "5"}, False),
+        (LabelRequirement("a", "Lt", ("5",)), {"a": "four"}, False),
+        (LabelRequirement("a", "Lt", ("5",)), {}, False),
+        (LabelRequirement("a", "Like", ("x",)), {"a": "x"}, False),
     ],
 )
 def test_requirements(requirement, labels, admitted):
@@ -72,7 +72,7 @@ def test_requirements(requirement, labels, admitted):
 
 
 def test_selectors_need_every_requirement():
-    both = selector({"a": "1"}, [Requirement("b", "Exists")])
+    both = selector({"a": "1"}, [LabelRequirement("b", "Exists")])
 
     assert both.selects({"a": "1", "b": ""})
     assert not both.selects({"a": "1"})
@@ -103,5 +103,5 @@ def test_tolerations(toleration, covered):
     assert (untolerated([GPU], [toleration]) is None) is covered
 
 
-def test_a_preference_keeps_nobody_off():
+def test_a_preference_excludes_no_pod():
     assert untolerated([Taint("a", "PreferNoSchedule")], []) is None

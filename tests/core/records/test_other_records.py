@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tgp.adapters.kube.list import Subject
+from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import (
     daemon_sets,
     disruption_budgets,
@@ -17,10 +17,10 @@ from tgp.adapters.kube.records.kinds import (
 )
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.resource import GPU_NODE_POOL, SECRET
-from tgp.core.model.amounts import Amounts
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import pack_uid, uid_text
-from tgp.core.model.signing import KUBELET_SIGNER, TOKEN_GROUP, Answer
+from tgp.core.model.resources import Resources
+from tgp.core.model.signing import KUBELET_SIGNER, TOKEN_GROUP, CsrAnswer
 from tgp.core.model.taints import Taint, Toleration
 
 T0 = datetime(2026, 1, 1, 10, 0, tzinfo=UTC)
@@ -65,11 +65,11 @@ def test_a_node():
         },
     )
 
-    assert node.key == Key("", "gpu-1")
+    assert node.key == ObjectKey("", "gpu-1")
     assert node.provider_id == "tgp://simulated/t"
     assert node.cordoned
     assert node.taints == (Taint("tgp.io/ephemeral", "NoSchedule"),)
-    assert node.allocatable == Amounts(7500, 60 << 30, (("nvidia.com/gpu", 2), ("pods", 110)))
+    assert node.allocatable == Resources(7500, 60 << 30, (("nvidia.com/gpu", 2), ("pods", 110)))
     assert (node.ready, node.ready_since, node.ready_reason) == (True, T0, "KubeletReady")
     assert node.addresses == (("InternalIP", "100.64.0.1"),)
     assert (node.kubelet_version, node.os_image, node.architecture) == ("v1.36.3", "Talos (v1.13.0)", "amd64")
@@ -97,7 +97,7 @@ def test_a_daemon_set_tells_where_its_pods_would_run_and_what_they_take():
 
     assert record.images == ("nvcr.io/nvidia/k8s-device-plugin:v1",)
     assert record.pod_labels == {"app": "plugin"}
-    assert record.requests == Amounts(50)
+    assert record.requests == Resources(50)
     assert record.node_selector == {"nvidia.com/gpu.present": "true"}
     assert record.tolerations == (Toleration(operator="Exists"),)
 
@@ -135,7 +135,7 @@ def test_of_a_secret_only_the_name_plate_is_asked_for_and_kept():
 
     assert "PartialObjectMetadata" in projection.accept
     assert "c2VjcmV0" not in repr(record)
-    assert record.key == Key("tgp", "it")
+    assert record.key == ObjectKey("tgp", "it")
 
 
 POOL = {
@@ -164,7 +164,7 @@ def test_one_of_our_own_that_cannot_be_read_is_still_there():
     assert record.object is None
     assert "nodeClassRef" in record.unreadable
     assert record.status["nodeCount"] == 3
-    assert (record.key, record.uid_text) == (Key("team", "a100"), "u-1")
+    assert (record.key, record.uid_text) == (ObjectKey("team", "a100"), "u-1")
 
 
 @pytest.mark.parametrize(
@@ -203,9 +203,9 @@ def test_a_signing_request():
 @pytest.mark.parametrize(
     ("conditions", "answer"),
     [
-        ([{"type": "Approved", "status": "True", "reason": "AutoApproved"}], Answer("Approved", "AutoApproved")),
-        ([{"type": "Denied", "status": "True"}], Answer("Denied")),
-        ([{"type": "Approved"}, {"type": "Failed", "reason": "X"}], Answer("Failed", "X")),
+        ([{"type": "Approved", "status": "True", "reason": "AutoApproved"}], CsrAnswer("Approved", "AutoApproved")),
+        ([{"type": "Denied", "status": "True"}], CsrAnswer("Denied")),
+        ([{"type": "Approved"}, {"type": "Failed", "reason": "X"}], CsrAnswer("Failed", "X")),
         ([{"type": "SomethingNew", "status": "True"}], None),
         (None, None),
     ],
@@ -230,6 +230,6 @@ def test_a_signing_request_of_others(change):
 
 
 def test_only_requests_to_our_signer_are_asked_for():
-    call = Subject(signing_requests()).call((), accept="*/*", timeout=timedelta(seconds=1))
+    call = ListTarget(signing_requests()).call((), accept="*/*", timeout=timedelta(seconds=1))
 
     assert ("fieldSelector", f"spec.signerName={KUBELET_SIGNER}") in call.query

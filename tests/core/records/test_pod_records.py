@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tgp.adapters.kube.interning import FEW
 from tgp.adapters.kube.records.kinds import pods
 from tgp.adapters.kube.records.pod import PodReader
 from tgp.adapters.kube.records.projection import ADDED, BOOKMARK, DELETED, ERROR, Projection
-from tgp.adapters.kube.sharing import FEW
 from tgp.api.resource import POD
-from tgp.core.model.amounts import Amounts
-from tgp.core.model.key import Key
-from tgp.core.model.labels import Requirement, Selector
+from tgp.core.model.labels import LabelRequirement, Selector
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import Affinity, NodeTerm, PodTerm
-from tgp.core.model.pod import Owner, Pod
+from tgp.core.model.pod import OwnerRef, Pod
 from tgp.core.model.record import uid_text
+from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Toleration
-from tgp.ports.http import Unreadable
+from tgp.ports.http import UnreadableReply
 
 UID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 T0, T1, T2 = (datetime(2026, 1, 1, 10, minute, tzinfo=UTC) for minute in (0, 1, 2))
@@ -54,7 +54,7 @@ def a_container(requests=None, limits=None, **more) -> dict:
 def test_a_bare_pod_reads_as_its_defaults():
     pod = read()
 
-    assert pod.key == Key("team", "train-7")
+    assert pod.key == ObjectKey("team", "train-7")
     assert uid_text(pod.uid) == UID
     assert pod.resource_version == 42
     assert (pod.node, pod.phase, pod.scheduler, pod.grace_seconds) == ("", "Pending", "default-scheduler", 30)
@@ -90,9 +90,9 @@ def test_what_a_pod_wants_and_whose_it_is():
     )
 
     assert pod.labels == {"team": "x"}
-    assert pod.annotations == {"tgp.io/do-not-disrupt": "true"}, "only what somebody reads"
+    assert pod.annotations == {"tgp.io/do-not-disrupt": "true"}, "only what is read"
     assert pod.do_not_disrupt
-    assert pod.controller == Owner(kind="Job", name="j", uid="u", api_version="batch/v1", controller=True)
+    assert pod.controller == OwnerRef(kind="Job", name="j", uid="u", api_version="batch/v1", controller=True)
     assert pod.finalizers == ("tgp.io/counted",)
     assert (pod.created_at, pod.deletion_requested_at) == (T0, T1)
     assert (pod.node, pod.priority, pod.scheduler, pod.grace_seconds) == ("gpu-1", 1000, "volcano", 0)
@@ -125,10 +125,10 @@ def test_required_affinity_is_kept_and_preferences_are_not():
         }
     )
 
-    apart = PodTerm("host", Selector((Requirement("app", "In", ("x",)),)))
+    apart = PodTerm("host", Selector((LabelRequirement("app", "In", ("x",)),)))
     terms = (
-        NodeTerm((Requirement("zone", "In", ("a",)),)),
-        NodeTerm((), (Requirement("metadata.name", "In", ("n1",)),)),
+        NodeTerm((LabelRequirement("zone", "In", ("a",)),)),
+        NodeTerm((), (LabelRequirement("metadata.name", "In", ("n1",)),)),
     )
     assert pod.affinity == Affinity(terms, (), (apart,))
     assert pod.affinity.admits_node("n2", {"zone": "a"})
@@ -146,12 +146,12 @@ def test_required_affinity_is_kept_and_preferences_are_not():
                     a_container({"cpu": "1", "nvidia.com/gpu": 2}),
                 ]
             },
-            Amounts(1500, 1 << 30, (("nvidia.com/gpu", 2),)),
+            Resources(1500, 1 << 30, (("nvidia.com/gpu", 2),)),
             id="containers add up",
         ),
         pytest.param(
             {"containers": [a_container({"cpu": "1"}, {"cpu": "4", "nvidia.com/gpu": "1"})]},
-            Amounts(1000, 0, (("nvidia.com/gpu", 1),)),
+            Resources(1000, 0, (("nvidia.com/gpu", 1),)),
             id="a limit stands in for a request that is missing",
         ),
         pytest.param(
@@ -159,7 +159,7 @@ def test_required_affinity_is_kept_and_preferences_are_not():
                 "containers": [a_container({"cpu": "1"})],
                 "initContainers": [a_container({"cpu": "3"}), a_container({"memory": "5Gi"})],
             },
-            Amounts(3000, 5 << 30),
+            Resources(3000, 5 << 30),
             id="init containers run one after another",
         ),
         pytest.param(
@@ -171,7 +171,7 @@ def test_required_affinity_is_kept_and_preferences_are_not():
                     a_container({"cpu": "3"}),
                 ],
             },
-            Amounts(4000),
+            Resources(4000),
             id="an init container runs beside the sidecars before it",
         ),
         pytest.param(
@@ -179,12 +179,12 @@ def test_required_affinity_is_kept_and_preferences_are_not():
                 "containers": [a_container({"cpu": "1"})],
                 "initContainers": [a_container({"cpu": "2"}, restartPolicy="Always")],
             },
-            Amounts(3000),
+            Resources(3000),
             id="a sidecar goes on beside the containers",
         ),
         pytest.param(
             {"containers": [a_container({"cpu": "1"})], "overhead": {"cpu": "250m", "memory": "100Mi"}},
-            Amounts(1250, 100 << 20),
+            Resources(1250, 100 << 20),
             id="overhead comes on top",
         ),
         pytest.param(
@@ -192,11 +192,11 @@ def test_required_affinity_is_kept_and_preferences_are_not():
                 "containers": [a_container({"cpu": "1", "nvidia.com/gpu": "1"})],
                 "resources": {"requests": {"cpu": "8"}},
             },
-            Amounts(8000, 0, (("nvidia.com/gpu", 1),)),
+            Resources(8000, 0, (("nvidia.com/gpu", 1),)),
             id="a request of the pod as a whole replaces the sum",
         ),
-        pytest.param({"containers": [{"name": "c"}]}, Amounts(), id="nothing asked, nothing taken"),
-        pytest.param({"containers": [{"name": "c", "resources": None}]}, Amounts(), id="null is nothing"),
+        pytest.param({"containers": [{"name": "c"}]}, Resources(), id="nothing asked, nothing taken"),
+        pytest.param({"containers": [{"name": "c", "resources": None}]}, Resources(), id="null is nothing"),
     ],
 )
 def test_requests_follow_the_schedulers_rule(spec, expected):
@@ -272,7 +272,7 @@ def test_a_malformed_field_never_loses_the_object(broken):
         said, record = pods().line(json.dumps({"type": verb, "object": manifest}).encode(), {})
 
         assert said == verb
-        assert record.key == Key("team", "train-7")
+        assert record.key == ObjectKey("team", "train-7")
         assert (uid_text(record.uid), record.resource_version) == (UID, 42)
         assert record.unreadable
     page = {"metadata": {"resourceVersion": "50"}, "items": [a_manifest({"name": "fine"}), manifest]}
@@ -305,7 +305,7 @@ def test_unknown_fields_and_phases_are_passed_over():
     ],
 )
 def test_a_line_without_a_name_plate_is_unreadable_and_nothing_worse(line):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         pods().line(line, {})
 
 
@@ -338,13 +338,13 @@ def test_no_garbled_line_raises_anything_but_unreadable(cuts):
     line = FUZZED
     for start, length, instead in cuts:
         line = line[:start] + instead + line[start + length :]
-    with contextlib.suppress(Unreadable):
+    with contextlib.suppress(UnreadableReply):
         pods().line(line, {})
 
 
 @pytest.mark.parametrize("depth", [1_000, 200_000])
 def test_a_line_nested_without_end_is_unreadable(depth):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableReply):
         pods().line(b'{"type":"ADDED","object":' + b"[" * depth + b"]" * depth + b"}", {})
 
 

@@ -1,8 +1,8 @@
-"""Shared values live as long as somebody uses them, and not much longer."""
+"""Shared values live as long as they are used, and not much longer."""
 
 import pytest
 
-from tgp.adapters.kube.sharing import FEW, Pool
+from tgp.adapters.kube.interning import FEW, InternPool
 
 
 class Value:
@@ -15,15 +15,15 @@ def a_document(number: int) -> bytes:
 
 
 def test_equal_documents_give_the_same_value():
-    pool: Pool[bytes, Value] = Pool(Value)
+    pool: InternPool[bytes, Value] = InternPool(Value)
 
     assert pool.share(b"a") is pool.share(b"a")
     assert pool.share(b"a") is not pool.share(b"b")
 
 
-def test_what_nobody_uses_leaves():
+def test_unused_values_are_dropped():
     """A million pods that come and go leave no more behind than a few hundred."""
-    pool: Pool[bytes, Value] = Pool(Value)
+    pool: InternPool[bytes, Value] = InternPool(Value)
     for number in range(100_000):
         pool.share(a_document(number))
 
@@ -31,7 +31,7 @@ def test_what_nobody_uses_leaves():
 
 
 def test_what_is_used_stays_shared():
-    pool: Pool[bytes, Value] = Pool(Value)
+    pool: InternPool[bytes, Value] = InternPool(Value)
     used = [pool.share(a_document(number)) for number in range(1000)]
     for number in range(1000, 50_000):
         pool.share(a_document(number))
@@ -41,7 +41,7 @@ def test_what_is_used_stays_shared():
 
 
 def test_what_was_given_up_leaves_while_the_rest_stays():
-    pool: Pool[bytes, Value] = Pool(Value)
+    pool: InternPool[bytes, Value] = InternPool(Value)
     used = [pool.share(a_document(number)) for number in range(2000)]
     del used[1000:]
     pool.tend(2000)
@@ -50,7 +50,7 @@ def test_what_was_given_up_leaves_while_the_rest_stays():
 
 
 def test_names_that_are_their_own_value_leave_as_well():
-    pool: Pool[str, str] = Pool(str)
+    pool: InternPool[str, str] = InternPool(str)
     used = [pool.share(f"node-{number}") for number in range(2000)]
     pool.tend(2000)
     assert len(pool) == 2000
@@ -61,7 +61,7 @@ def test_names_that_are_their_own_value_leave_as_well():
 
 
 def test_tending_an_emptied_pool_is_no_trouble():
-    pool: Pool[bytes, Value] = Pool(Value)
+    pool: InternPool[bytes, Value] = InternPool(Value)
     used = [pool.share(a_document(number)) for number in range(2000)]
     used.clear()
     pool.tend(10_000)
@@ -73,7 +73,7 @@ def test_a_document_that_cannot_be_read_leaves_nothing_behind():
     def refuse(document: bytes) -> Value:
         raise ValueError(document)
 
-    pool: Pool[bytes, Value] = Pool(refuse)
+    pool: InternPool[bytes, Value] = InternPool(refuse)
     with pytest.raises(ValueError):
         pool.share(b"x")
 

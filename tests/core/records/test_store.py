@@ -6,17 +6,17 @@ import pytest
 
 from tests.contracts.reflector.served import in_virtual_time
 from tgp.adapters.kube.index import by_label, by_node, by_owner
-from tgp.adapters.kube.noting import NotingCluster
 from tgp.adapters.kube.store import CATCH_UP_WITHIN, Store
+from tgp.adapters.kube.write_tracking import WriteTrackingCluster
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, GPU_REQUEST, POD
-from tgp.core.model.key import Key
-from tgp.core.model.pod import Owner, Pod
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import OwnerRef, Pod
 from tgp.ports.cluster import ClusterBusy, Conflict, Written
 
-A, B = Key("team", "a"), Key("team", "b")
+A, B = ObjectKey("team", "a"), ObjectKey("team", "b")
 
 
-def a_pod(key: Key = A, version: int = 10, uid: str = "1", **fields) -> Pod:
+def a_pod(key: ObjectKey = A, version: int = 10, uid: str = "1", **fields) -> Pod:
     return Pod(key=key, resource_version=version, uid=uid, **fields)
 
 
@@ -31,7 +31,7 @@ def test_an_older_version_is_ignored(store):
     store.put(a_pod(version=11, node="old"))
 
     assert store.get(A).node == "new"
-    assert store.having("node", "old") == []
+    assert store.by_index("node", "old") == []
 
 
 def test_an_echo_of_something_that_went_does_not_bring_it_back(store):
@@ -62,22 +62,22 @@ def test_the_last_state_is_what_is_announced_of_a_deletion(store):
 
 
 def test_indexes_follow_moves_labels_and_owners(store):
-    owner = Owner(kind="Job", name="j", uid="u-1")
+    owner = OwnerRef(kind="Job", name="j", uid="u-1")
     store.put(a_pod(version=1, node="n1", labels={"team": "x", "app": "y"}, owners=(owner,)))
     store.put(a_pod(B, version=2, node="n1", labels={"team": "x"}))
     store.put(a_pod(version=3, node="n2", labels={"team": "z"}, owners=(owner,)))
 
-    assert [p.key for p in store.having("node", "n1")] == [B]
-    assert [p.key for p in store.having("label", "team=x")] == [B]
-    assert [p.key for p in store.having("labels", "app=y")] == []
-    assert [p.key for p in store.having("owner", "u-1")] == [A]
+    assert [p.key for p in store.by_index("node", "n1")] == [B]
+    assert [p.key for p in store.by_index("label", "team=x")] == [B]
+    assert [p.key for p in store.by_index("labels", "app=y")] == []
+    assert [p.key for p in store.by_index("owner", "u-1")] == [A]
     store.drop(a_pod(B, version=4))
     assert sorted(store.filed("node")) == ["n2"], "an empty shelf is taken down"
 
 
 def test_an_unknown_index_is_our_own_mistake(store):
     with pytest.raises(AssertionError, match="no index"):
-        store.having("colour", "blue")
+        store.by_index("colour", "blue")
 
 
 def test_a_late_subscriber_hears_of_what_is_there(store):
@@ -92,12 +92,12 @@ def test_caught_up_waits_for_our_write_and_no_longer(store):
     async def scenario():
         store.put(a_pod(version=10))
         store.note_write(A, "12")
-        waiting = asyncio.create_task(store.caught_up(A))
+        waiting = asyncio.create_task(store.wait_for_own_write(A))
         await asyncio.sleep(1)
         store.put(a_pod(version=11))
         await asyncio.sleep(1)
         assert not waiting.done()
-        await store.caught_up(B)
+        await store.wait_for_own_write(B)
         store.put(a_pod(version=12))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -112,7 +112,7 @@ def test_anything_newer_will_do(store, how):
     async def scenario():
         store.put(a_pod(version=10))
         store.note_write(A, "12")
-        waiting = asyncio.create_task(store.caught_up(A))
+        waiting = asyncio.create_task(store.wait_for_own_write(A))
         await asyncio.sleep(1)
         match how:
             case "another object's event":
@@ -133,7 +133,7 @@ def test_a_view_that_does_not_catch_up_says_so_in_time(store):
         store.note_write(A, "12")
         began = asyncio.get_running_loop().time()
         with pytest.raises(ClusterBusy, match="does not show our write"):
-            await store.caught_up(A)
+            await store.wait_for_own_write(A)
 
         assert asyncio.get_running_loop().time() - began == pytest.approx(CATCH_UP_WITHIN)
 
@@ -162,7 +162,7 @@ def test_a_write_that_came_back_before_its_answer_is_not_waited_for(store):
 def test_notes_do_not_pile_up(store):
     """Each event strikes off the oldest note it has overtaken."""
     for number in range(1000):
-        store.note_write(Key("team", f"pod-{number}"), str(100 + number))
+        store.note_write(ObjectKey("team", f"pod-{number}"), str(100 + number))
     for number in range(1100):
         store.put(a_pod(B, version=200 + number))
 
@@ -192,7 +192,7 @@ def test_what_went_through_the_writer_is_noted_in_the_view(store):
     async def scenario():
         requests: Store = Store(GPU_REQUEST)
         asked: Store = Store(CERTIFICATE_SIGNING_REQUEST)
-        cluster = NotingCluster(
+        cluster = WriteTrackingCluster(
             Writer(), {GPU_REQUEST: (requests,), POD: (store,), CERTIFICATE_SIGNING_REQUEST: (asked,)}
         )
         store.put(a_pod(version=5, uid="1"))
@@ -206,7 +206,7 @@ def test_what_went_through_the_writer_is_noted_in_the_view(store):
         await cluster.approve("csr", uid="u", resource_version="1", approved=True, reason="Yes", message="yes")
 
         assert requests.behind(A)
-        assert asked.behind(Key("", "csr"))
+        assert asked.behind(ObjectKey("", "csr"))
         assert requests.behind(B)
         assert store.behind(A)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 
+from tgp.core.joining.talos.placeholder_values import placeholder_join, placeholder_plan
 from tgp.core.model.mesh import Backend
 from tgp.core.model.talos import TalosVersion, read_version
-from tgp.core.rules.talos.inert import inert_join, inert_plan
 
 VERSIONS = ("v1.10.5", "v1.11.5", "v1.12.5", "v1.13.0", "v1.14.0")
 _EARLY = Path(__file__).parents[3] / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
@@ -21,11 +21,11 @@ def version(text: str) -> TalosVersion:
 
 
 def a_plan(talos="v1.13.0", backend=Backend.TAILSCALE, **changes):
-    return replace(inert_plan(version(talos), backend), **changes)
+    return replace(placeholder_plan(version(talos), backend), **changes)
 
 
 def a_join(**changes):
-    return replace(inert_join(), **changes)
+    return replace(placeholder_join(), **changes)
 
 
 def early_template() -> str:

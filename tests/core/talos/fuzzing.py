@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 from tests.core.talos.a_plan import a_join, a_plan
 from tests.core.talos.hostile import MEBIBYTE, PIECES
+from tgp.core.joining.talos.render import compose
+from tgp.core.joining.talos.stream import UnreadableStream, read_stream
+from tgp.core.joining.talos.template import shape
 from tgp.core.model.mesh import TailscaleJoin
 from tgp.core.model.secret import Secret
-from tgp.core.rules.talos.render import compose
-from tgp.core.rules.talos.stream import Unreadable, read_stream
-from tgp.core.rules.talos.template import shape
 
 Values: TypeAlias = dict[str, str]
 Renderer: TypeAlias = Callable[[str, Values], str]
@@ -122,7 +122,7 @@ def _wrong(render: Renderer, written: str, values: Values) -> str | None:
     wanted = _structure(written)
     try:
         documents = [document.data for document in read_stream(render(written, values))]
-    except Unreadable as error:
+    except UnreadableStream as error:
         return f"cannot be read: {error}"
     if [shape(document) for document in documents] != wanted:
         return "has another structure"

@@ -1,8 +1,8 @@
-"""Values that try to be more than values. Shared by whoever fuzzes the renderer."""
+"""Values that try to be more than values. Shared by the fuzz tests of the renderer."""
 
 from hypothesis import strategies as st
 
-from tgp.core.rules.talos.variables import ALIASES, LISTS, VARIABLES
+from tgp.core.joining.talos.variables import ALIASES, LISTS, VARIABLES
 
 CANONICAL = tuple(name for name in VARIABLES if name not in ALIASES)
 

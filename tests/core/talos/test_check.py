@@ -3,9 +3,9 @@
 import pytest
 
 from tests.core.talos.a_plan import early_template, line_of, version
-from tgp.core.model.machine_config import Finding, Severity
-from tgp.core.rules.talos.check import Expectations, check
-from tgp.core.rules.talos.keys import Form, kinds, parsed
+from tgp.core.joining.talos.check import NodeExpectations, check
+from tgp.core.joining.talos.keys import KeyForm, kinds, parsed
+from tgp.core.model.machine_config import ConfigFinding, Severity
 from tools.judge.broken import BROKEN
 from tools.judge.page import sheet
 from tools.judge.paper import add, document, drop, expected, good, put, several, text, written
@@ -15,7 +15,7 @@ SECRETS = ("inert0.inert00inert0000", "inert-key", "A" * 43)
 
 
 def found(change, talos=V13, **expects):
-    return check(written(change(good(talos))), talos, expects=Expectations(**expects))
+    return check(written(change(good(talos))), talos, expects=NodeExpectations(**expects))
 
 
 def said(change, talos=V13, **expects):
@@ -35,7 +35,7 @@ def test_a_finding_names_line_path_and_what_would_be_right():
 
     assert finding.line == line_of(config, r"^ +- path: /etc/x|^ +path: /etc/x")
     assert finding.path == "machine.files[0].path"
-    assert str(finding).endswith("is outside /var, where Talos cannot create files: the machine would never come up")
+    assert str(finding).endswith("is outside /var, where Talos cannot create files: the machine would not boot")
 
 
 def test_findings_come_in_the_order_of_the_lines():
@@ -50,21 +50,23 @@ def test_findings_come_in_the_order_of_the_lines():
 
 def test_the_nearest_name_is_told():
     assert said(put("machine.nodeLables", {})) == [
-        "machine.nodeLables: is a key that Talos 1.13 does not know; did you mean nodeLabels?"
+        "machine.nodeLables: is not a key of Talos 1.13; did you mean nodeLabels?"
     ]
     assert said(add(document("HostNameConfig", hostname="a"))) == [
-        "HostNameConfig.kind: is no kind that Talos 1.13 knows; did you mean HostnameConfig?"
+        "HostNameConfig.kind: is not a kind of Talos 1.13; did you mean HostnameConfig?"
     ]
 
 
 def test_a_kind_of_a_later_release_is_told_as_such():
     assert said(add(document("WireguardConfig", name="wg0")), version("v1.11.0")) == [
-        "WireguardConfig/wg0.kind: is a kind that Talos has since 1.12, and this is 1.11"
+        "WireguardConfig/wg0.kind: is a kind of Talos 1.12 and later, but this is 1.11"
     ]
 
 
-def test_a_release_that_nobody_knows_is_refused():
-    assert check("", version("v1.9.0")) == (Finding(0, "", "is for Talos v1.9.0, of which nothing is known here"),)
+def test_an_unknown_release_is_refused():
+    assert check("", version("v1.9.0")) == (
+        ConfigFinding(0, "", "is for Talos v1.9.0, which this version of tgp does not know"),
+    )
 
 
 def test_without_expectations_only_what_holds_for_every_worker_is_checked():
@@ -86,7 +88,7 @@ def test_what_does_no_harm_is_a_warning():
 
 def test_an_unfilled_placeholder_is_one_finding_and_not_one_of_its_form_too():
     assert said(put("machine.network.interfaces", [{"interface": "eth0", "mtu": "{{.MTU}}"}])) == [
-        "machine.network.interfaces[0].mtu: holds a {{…}} that was not filled in"
+        "machine.network.interfaces[0].mtu: has a {{…}} that was not replaced"
     ]
 
 
@@ -150,7 +152,7 @@ def test_an_installer_must_carry_the_schematic():
 
     assert found(right, schematic="a" * 64) == ()
     assert said(right, schematic="b" * 64) == [
-        f"machine.install.image: must be the installer of schematic {'b' * 64}: this one lacks its extensions"
+        f"machine.install.image: must be the installer of schematic {'b' * 64}: this one does not have its extensions"
     ]
 
 
@@ -166,8 +168,8 @@ def test_the_notation_says_forms_containers_and_releases():
     assert list(at_13) == ["A", "B"]
     assert list(at_11["A"].keys) == ["b", "c", "d", "e", "g", "h", "i"]
     assert list(at_13["A"].keys) == ["b", "c", "d", "e", "f", "i"]
-    assert at_11["A"].keys["i"].of.keys["j"].form is Form.CIDR
-    assert at_11["A"].keys["d"].of.form is Form.NUMBER
+    assert at_11["A"].keys["i"].of.keys["j"].form is KeyForm.CIDR
+    assert at_11["A"].keys["d"].of.form is KeyForm.NUMBER
 
 
 @pytest.mark.parametrize("minor", range(10, 15))

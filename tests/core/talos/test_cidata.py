@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.core.rules.talos import cidata
+from tgp.core.joining.talos import fat_volume
 
 
 def read_back(image: bytes) -> tuple[str, dict[str, bytes]]:
@@ -43,23 +43,25 @@ def read_back(image: bytes) -> tuple[str, dict[str, bytes]]:
 
 @given(st.dictionaries(st.sampled_from(("user-data", "meta-data", "network-config")), st.text(max_size=9000)))
 def test_whatever_goes_in_comes_out(files: dict[str, str]):
-    label, found = read_back(cidata.volume(files))
+    label, found = read_back(fat_volume.volume(files))
 
     assert label == "cidata"
     assert found == {name: text.encode() for name, text in files.items()}
 
 
-@pytest.mark.parametrize("length", [0, 1, cidata.CLUSTER - 1, cidata.CLUSTER, cidata.CLUSTER + 1, 1_000_000])
+@pytest.mark.parametrize(
+    "length", [0, 1, fat_volume.CLUSTER - 1, fat_volume.CLUSTER, fat_volume.CLUSTER + 1, 1_000_000]
+)
 def test_files_of_every_length_fit(length: int):
-    _, found = read_back(cidata.volume({"user-data": "x" * length, "meta-data": "y"}))
+    _, found = read_back(fat_volume.volume({"user-data": "x" * length, "meta-data": "y"}))
 
     assert found == {"user-data": b"x" * length, "meta-data": b"y"}
 
 
 def test_equal_files_make_equal_volumes():
-    assert cidata.volume({"a": "1"}) == cidata.volume({"a": "1"}) != cidata.volume({"a": "2"})
+    assert fat_volume.volume({"a": "1"}) == fat_volume.volume({"a": "1"}) != fat_volume.volume({"a": "2"})
 
 
 def test_more_than_the_volume_holds_is_refused():
-    with pytest.raises(cidata.TooMuch):
-        cidata.volume({"user-data": "x" * (cidata.MOST_BYTES + 1)})
+    with pytest.raises(fat_volume.TooMuch):
+        fat_volume.volume({"user-data": "x" * (fat_volume.MOST_BYTES + 1)})

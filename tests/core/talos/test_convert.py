@@ -5,13 +5,13 @@ import tomllib
 import pytest
 
 from tests.core.talos.a_plan import VERSIONS, a_join, a_plan, early_cloud_config, early_template, line_of, version
+from tgp.core.joining.talos.cri import CUSTOMIZATION, without_nvidia, write_toml
+from tgp.core.joining.talos.render import inspect, render
+from tgp.core.joining.talos.stream import read_stream
+from tgp.core.joining.talos.tailscale_up_flags import joined_arguments, read_up
 from tgp.core.model.machine_config import TemplateRefused
 from tgp.core.model.mesh import Backend, TailscaleJoin
 from tgp.core.model.secret import Secret
-from tgp.core.rules.talos.cri import CUSTOMIZATION, without_nvidia, write_toml
-from tgp.core.rules.talos.render import inspect, render
-from tgp.core.rules.talos.stream import read_stream
-from tgp.core.rules.talos.up_flags import joined_arguments, read_up
 
 NVIDIA_PART = """\
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]
@@ -128,7 +128,7 @@ def test_nvidias_runtime_needs_no_file():
 
     assert "files" not in config["machine"]
     assert "CRICustomizationConfig" not in [other["kind"] for other in others]
-    assert "registers the runtime by itself" in told(conversions)["machine.files[0]"].message
+    assert "registers the runtime" in told(conversions)["machine.files[0]"].message
 
 
 @pytest.mark.parametrize("plugin", ["io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri"])
@@ -142,7 +142,7 @@ def test_what_such_a_file_says_besides_is_kept_where_talos_reads_it(talos, plugi
     assert tomllib.loads(file["content"]) == {
         "plugins": {"io.containerd.cri.v1.runtime": {"containerd": {"default_runtime_name": "nvidia"}}}
     }
-    assert "went to the customization" in told(conversions)["machine.files[0]"].message
+    assert "were moved to the customization" in told(conversions)["machine.files[0]"].message
 
 
 def test_two_parts_and_a_customization_become_one():

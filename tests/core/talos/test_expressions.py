@@ -2,8 +2,8 @@
 
 import pytest
 
-from tgp.core.rules.talos import expressions
-from tgp.core.rules.talos.expressions import Wrong, examine
+from tgp.core.joining.talos import expressions
+from tgp.core.joining.talos.expressions import Wrong, examine
 
 DISK, VOLUME, LINK = expressions.disk(13), expressions.volume(13), expressions.link(13)
 TRIGGER, RANKING = expressions.oom_trigger(13), expressions.oom_ranking(13)
@@ -29,34 +29,34 @@ TAKEN = [
     (RANKING, "double(memory_current.orValue(0u))"),
 ]
 REFUSED = [
-    (DISK, "disk.size > 10", "a uint and a int on the two sides of >: a whole number without a sign is written 10u"),
-    (DISK, "disk.sise > 10u", "speaks of disk.sise, which there is not"),
-    (DISK, "disk.size", "must give a bool, and gives a uint"),
+    (DISK, "disk.size > 10", "a uint and a int on the two sides of >: write an unsigned integer as 10u"),
+    (DISK, "disk.sise > 10u", "uses disk.sise, which does not exist"),
+    (DISK, "disk.size", "must result in a bool, not in a uint"),
     (DISK, "size > 10u", None),
     (DISK, "(disk.rotational", "a ) is missing"),
-    (DISK, "disk.rotational)", "something follows after its end"),
-    (DISK, "disk.transport = 'nvme'", "has no place there"),
-    (DISK, "disk.model == 'a", "has no place there"),
-    (DISK, r"disk.model == 'a\q'", "an escape that CEL does not know"),
-    (DISK, "system_disk and true", "something follows after its end"),
+    (DISK, "disk.rotational)", "extra text after its end"),
+    (DISK, "disk.transport = 'nvme'", "unexpected character or quote"),
+    (DISK, "disk.model == 'a", "unexpected character or quote"),
+    (DISK, r"disk.model == 'a\q'", "unknown escape"),
+    (DISK, "system_disk and true", "extra text after its end"),
     (DISK, "disk.size && true", "has a uint before &&"),
     (DISK, "!disk.model", "has a string after !"),
     (DISK, "-disk.size > 1u", "has a - before a uint"),
-    (DISK, "globb('a', disk.model)", "calls globb(), which there is not"),
+    (DISK, "globb('a', disk.model)", "calls globb(), which does not exist"),
     (DISK, "glob('a')", "calls glob(string), which takes (string, string)"),
-    (DISK, "has(disk)", "no field"),
-    (DISK, "volume.name == 'a'", "speaks of volume, which there is not"),
-    (DISK, "if", "a word that CEL keeps for itself"),
+    (DISK, "has(disk)", "not a field"),
+    (DISK, "volume.name == 'a'", "uses volume, which does not exist"),
+    (DISK, "if", "a reserved word"),
     (DISK, "disk.size == 99999999999999999999u", "too large"),
-    (DISK, "disk.model.x == 'a'", "speaks of .x of a string"),
+    (DISK, "disk.model.x == 'a'", "uses .x of a string"),
     (DISK, "disk.size in [1, 2]", "a uint and a int"),
-    (DISK, "disk.model.lower() == 'a'", "calls .lower(), which there is not"),
-    (VOLUME, "system_disk", "speaks of system_disk, which there is not"),
+    (DISK, "disk.model.lower() == 'a'", "calls .lower(), which does not exist"),
+    (VOLUME, "system_disk", "uses system_disk, which does not exist"),
     (VOLUME, "glob('a', volume.name)", "calls glob()"),
     (LINK, "mac(link.driver) == 'a'", "calls mac(string), which takes (bytes)"),
     (TRIGGER, "memory_full_avg10 > 12", "a double and a int"),
     (TRIGGER, "qos_memory_current['System'] > 1.0", "between [ and ]"),
-    (RANKING, "class == Burstable", "must give a double, and gives a bool"),
+    (RANKING, "class == Burstable", "must result in a double, not in a bool"),
     (RANKING, "memory_max > 5u", "a optional uint and a uint"),
 ]
 PASSED_THROUGH = [

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.core.talos.a_plan import version
-from tgp.core.rules.talos.extensions import wanted_extensions
+from tgp.core.joining.talos.extensions import wanted_extensions
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,15 @@
 """A value never becomes structure, whatever it holds; and the harness would notice if it did."""
 
-import os
 import re
 from random import Random
 
 import pytest
 
+from tests.amounts import amount
 from tests.core.talos.fuzzing import VALUES_PER_RENDERING, inert_values, ours, structural_changes, template
-from tgp.core.rules.talos.stream import read_stream, write_stream
+from tgp.core.joining.talos.stream import read_stream, write_stream
 
-HOSTILE_VALUES = int(os.environ.get("TGP_FUZZ", "5000"))
+HOSTILE_VALUES = amount(1500, 100000, "TGP_FUZZ")
 
 
 def test_no_hostile_value_changes_the_structure():

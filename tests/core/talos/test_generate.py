@@ -3,10 +3,10 @@
 import pytest
 
 from tests.core.talos.a_plan import VERSIONS, a_join, a_plan
+from tgp.core.joining.talos.generate import FLANNEL_ADDRESS, environment, generate, kubelet_may_set
 from tgp.core.model.mesh import Backend, TailscaleJoin, TunnelJoin
 from tgp.core.model.secret import Secret
 from tgp.core.model.taints import Taint
-from tgp.core.rules.talos.generate import FLANNEL_ADDRESS, environment, generate, kubelet_may_set
 
 KEY = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
@@ -182,7 +182,7 @@ def test_a_tunnel_leads_to_every_network_behind_it_but_never_everywhere():
 
 
 def test_flannel_is_told_the_address_in_the_tunnel():
-    """By itself it takes the address of the rented network, which nobody at home can reach."""
+    """By itself it takes the address of the rented network, which the cluster cannot reach."""
     assert classic(a_plan(mesh=a_tunnel()))["machine"]["nodeAnnotations"] == {FLANNEL_ADDRESS: "10.8.0.7"}
 
 

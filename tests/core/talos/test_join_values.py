@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.core.talos.a_plan import a_join, a_plan
 from tests.core.talos.hostile import hostile_text
+from tgp.core.joining.talos.join_values import NotJoinable, from_secrets_bundle, from_worker_config, read_join
+from tgp.core.joining.talos.render import render
 from tgp.core.model.join import NEEDED, OPTIONAL, JoinValues
 from tgp.core.model.secret import Secret
-from tgp.core.rules.talos.join_values import NotJoinable, from_secrets_bundle, from_worker_config, read_join
-from tgp.core.rules.talos.render import render
 
 KEY = Ed25519PrivateKey.generate()
 KEY_PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
@@ -111,23 +111,23 @@ def test_all_of_them_at_once():
 def test_a_private_key_is_refused_wherever_it_hides(key, value):
     problems = read_join(some_values() | {key: Secret(value)})
 
-    assert problems == (f"{key} holds a private key: only certificates belong here",)
+    assert problems == (f"{key} contains a private key: only certificates are allowed",)
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"machine_token": "abc"}, "machine-token is no token"),
-        ({"machine_token": "ABCDEF.0123456789abcdef"}, "machine-token is no token"),
-        ({"cluster_secret": "not base64!"}, "cluster-secret is no base64"),
+        ({"machine_token": "abc"}, "machine-token is not a token"),
+        ({"machine_token": "ABCDEF.0123456789abcdef"}, "machine-token is not a token"),
+        ({"cluster_secret": "not base64!"}, "cluster-secret is not base64"),
         ({"endpoint": "10.0.0.1:6443"}, "endpoint"),
         ({"endpoint": "http://10.0.0.1:6443"}, "endpoint must be https"),
         ({"endpoint": "https://:6443"}, "endpoint must be https"),
         ({"endpoint": "https://a:b@10.0.0.1:6443"}, "endpoint must be https"),
         ({"endpoint": "https://10.0.0.1:0"}, "port"),
-        ({"endpoint": "https://10.0.0.1:70000"}, "endpoint is no URL"),
+        ({"endpoint": "https://10.0.0.1:70000"}, "endpoint is not a URL"),
         ({"endpoint": "https://10.0.0.1:6443/path"}, "must end after the port"),
-        ({"endpoint": "https://[::1"}, "endpoint is no URL"),
+        ({"endpoint": "https://[::1"}, "endpoint is not a URL"),
         ({"pod_subnets": "10.0.0.0/33"}, "pod-subnets must be networks"),
         ({"pod_subnets": "10.0.0.1"}, "pod-subnets must be networks"),
         ({"service_subnets": "x"}, "service-subnets must be networks"),
@@ -147,10 +147,10 @@ def test_what_makes_no_sense_is_named_and_never_quoted(changes, says):
     ("value", "says"),
     [
         ("!!!", "neither PEM nor base64"),
-        (in_base64("hello"), "is no certificate"),
-        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "is no certificate"),
-        (a_certificate(authority=False), "no certificate of a CA"),
-        (a_certificate(authority=None), "no certificate of a CA"),
+        (in_base64("hello"), "is not a certificate"),
+        ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "is not a certificate"),
+        (a_certificate(authority=False), "not a certificate of a CA"),
+        (a_certificate(authority=None), "not a certificate of a CA"),
     ],
 )
 def test_only_the_certificate_of_a_ca_will_do(value, says):
@@ -162,11 +162,11 @@ def test_only_the_certificate_of_a_ca_will_do(value, says):
 
 
 def test_one_ca_for_two_is_refused():
-    """The early templates had one variable for both; Talos and Kubernetes have a CA each."""
+    """The early templates had one variable for both; Talos and Kubernetes have one CA each."""
     problems = read_join(some_values() | {"cluster-ca.crt": Secret(a_join().machine_ca)})
 
     assert isinstance(problems, tuple)
-    assert "are one certificate" in problems[0]
+    assert "are the same certificate" in problems[0]
 
 
 # ---- from files
@@ -237,10 +237,10 @@ def test_a_control_planes_config_gives_up_no_key():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("a: 1", "holds no section machine"),
+        ("a: 1", "has no section machine"),
         ("machine: {}", "machine-token is missing"),
-        ("machine: [", "no YAML"),
-        ("kind: X\nmachine: {}", "holds no section machine"),
+        ("machine: [", "not valid YAML"),
+        ("kind: X\nmachine: {}", "has no section machine"),
     ],
 )
 def test_a_file_that_will_not_do_is_told(text, says):

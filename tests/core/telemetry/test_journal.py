@@ -1,4 +1,4 @@
-"""One fact, three echoes: its log line, its metric and its Event say the same, and none says a secret."""
+"""Each fact has a log line, a metric and an Event that say the same, and none shows a secret."""
 
 import logging
 from dataclasses import fields, is_dataclass
@@ -12,19 +12,19 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.request import ChosenOffer
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, Resource
 from tgp.core.model import facts
-from tgp.core.model.facts import Fact, Subject, offer_words
-from tgp.core.model.key import Key
+from tgp.core.model.facts import Fact, FactSubject, offer_words
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import read_token, token_for
 
-SUBJECT = Subject(GPU_NODE_CLASS, Key("", "cheap"), "uid-1")
-TRAIN = Subject(GPU_REQUEST, Key("team-a", "train-7"), "uid-2")
+SUBJECT = FactSubject(GPU_NODE_CLASS, ObjectKey("", "cheap"), "uid-1")
+TRAIN = FactSubject(GPU_REQUEST, ObjectKey("team-a", "train-7"), "uid-2")
 TITLES = {"vast": "Vast.ai"}
 TOKEN = token_for("0123456789", "0b5f0a3e-2f5c-4c0e-9e35-3d1a6f0c2b11", 1)
-TILL = "vast/keys/V#1a2b3c4d"
+ACCESS = "vast/keys/V#1a2b3c4d"
 OFFER = "1x RTX4090 in us-west"
 VAST = {"provider": "vast"}
 AFTER = timedelta(minutes=3, seconds=20.4)
-LEASE = Key("tgp-system", "tgp-operator")
+LEASE = ObjectKey("tgp-system", "tgp-operator")
 
 TURNED = "tgp_condition_changes_total"
 READY = {"kind": "GPUNodeClass", "type": "Ready"}
@@ -36,9 +36,9 @@ TABLE = [
     (facts.LeadershipWon("me", "term"), "INFO", ("tgp_leader", {}, 1), None),
     (facts.LeadershipReleased("me"), "INFO", ("tgp_leader", {}, 0), None),
     (facts.LeadershipEnded("me", "late"), "WARNING", ("tgp_leader", {}, 0), None),
-    (facts.LeaseTroubled(LEASE, "403"), "WARNING", ("tgp_lease_troubles_total", {}, 1), None),
+    (facts.LeaseFailing(LEASE, "403"), "WARNING", ("tgp_lease_errors_total", {}, 1), None),
     (facts.LeaseReached(LEASE), "INFO", None, None),
-    (facts.KeyRotated(TILL, "key:before", "key:now"), "INFO", None, None),
+    (facts.KeyRotated(ACCESS, "key:before", "key:now"), "INFO", None, None),
     (
         facts.ConditionChanged(SUBJECT, "Ready", "True", "Valid", "all is there", good=True),
         "INFO",
@@ -52,18 +52,18 @@ TABLE = [
         (True, "SecretMissing", "no Secret x"),
     ),
     (  # not knowing yet is no news to the owner
-        facts.ConditionChanged(SUBJECT, "Ready", "Unknown", "NotTried", "nobody asked", good=True),
+        facts.ConditionChanged(SUBJECT, "Ready", "Unknown", "NotTried", "no caller waited", good=True),
         "INFO",
         (TURNED, {**READY, "status": "Unknown", "reason": "NotTried"}, 1),
         None,
     ),
     (
-        facts.TurnFailed("pools", Key("a", "b"), "pools-7", "KeyError", timedelta(seconds=2)),
+        facts.ReconcileFailed("pools", ObjectKey("a", "b"), "pools-7", "KeyError", timedelta(seconds=2)),
         "ERROR",
-        ("tgp_turn_failures_total", {"controller": "pools", "error": "KeyError"}, 1),
+        ("tgp_reconcile_exceptions_total", {"controller": "pools", "error": "KeyError"}, 1),
         None,
     ),
-    (facts.WatchTroubled("Pod", "503"), "WARNING", ("tgp_watch_troubles_total", {"kind": "Pod"}, 1), None),
+    (facts.WatchFailing("Pod", "503"), "WARNING", ("tgp_watch_errors_total", {"kind": "Pod"}, 1), None),
     (facts.WatchRecovered("Pod"), "INFO", None, None),
     (
         facts.ObjectUnreadable(SUBJECT, "Expected int"),
@@ -79,9 +79,9 @@ TABLE = [
         None,
     ),
     (
-        facts.ProviderTroubled("simulated#1a2b3c4d", "CloudBusy", "no answer"),
+        facts.ProviderFailing("simulated#1a2b3c4d", "CloudBusy", "no answer"),
         "WARNING",
-        ("tgp_provider_troubles_total", {"provider": "simulated", "error": "CloudBusy"}, 1),
+        ("tgp_provider_errors_total", {"provider": "simulated", "error": "CloudBusy"}, 1),
         None,
     ),
     (facts.ProviderRecovered("simulated"), "INFO", None, None),
@@ -89,13 +89,13 @@ TABLE = [
         facts.JoinApproved(TRAIN, "gpu-1", "node-csr-a"),
         "INFO",
         ("tgp_joins_total", {"answer": "Approved"}, 1),
-        (False, "JoinApproved", "Node gpu-1 may join: approved its certificate request node-csr-a"),
+        (False, "JoinApproved", "Node gpu-1 may join: certificate request node-csr-a was approved"),
     ),
     (
-        facts.JoinDenied(TRAIN, "node-csr-b", "TokenUsed", "it was used before"),
+        facts.JoinDenied(TRAIN, "node-csr-b", "TokenUsed", "already used"),
         "WARNING",
         ("tgp_joins_total", {"answer": "TokenUsed"}, 1),
-        (True, "JoinDenied", "denied certificate request node-csr-b (TokenUsed): it was used before"),
+        (True, "JoinDenied", "Certificate request node-csr-b was denied (TokenUsed): already used"),
     ),
     (
         facts.JoinApprovedByOthers(SUBJECT, "AutoApproved"),
@@ -107,13 +107,13 @@ TABLE = [
         facts.MachineOrdered(TRAIN, "vast", OFFER, 410_000, TOKEN, 1),
         "INFO",
         ("tgp_orders_total", VAST, 1),
-        (False, "Ordering", "ordering 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 1)"),
+        (False, "Ordering", "Ordering 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 1)"),
     ),
     (
         facts.MachineLaunched(TRAIN, "vast", OFFER, 410_123, "4711", 2, timedelta(seconds=4)),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "Launched"}, 1),
-        (False, "Rented", "rented 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2): machine 4711"),
+        (False, "Rented", "Launched 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2): machine 4711"),
     ),
     (
         facts.MachineReadopted(TRAIN, "vast", OFFER, 410_000, "4711", 2),
@@ -123,16 +123,16 @@ TABLE = [
             True,
             "Readopted",
             (
-                "machine 4711 was found by its token after the status was lost: "
-                "1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2) is on record again"
+                "Machine 4711 was found by its token after the status was lost and is recorded again: "
+                "1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2)"
             ),
         ),
     ),
     (
-        facts.LaunchFailed(TRAIN, "vast", OFFER, "SoldOut", "somebody was faster"),
+        facts.LaunchFailed(TRAIN, "vast", OFFER, "SoldOut", "the offer is gone"),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "SoldOut"}, 1),
-        (True, "LaunchFailed", "no 1x RTX4090 in us-west from Vast.ai (SoldOut): somebody was faster"),
+        (True, "LaunchFailed", "Launch of 1x RTX4090 in us-west from Vast.ai failed (SoldOut): the offer is gone"),
     ),
     (
         facts.LaunchFailed(TRAIN, "vast", OFFER, "Unknown", "no answer"),
@@ -141,7 +141,10 @@ TABLE = [
         (
             True,
             "LaunchUnknown",
-            "ordered 1x RTX4090 in us-west from Vast.ai; whether it was made has to be seen: no answer",
+            (
+                "Launch of 1x RTX4090 in us-west from Vast.ai has an unknown outcome; "
+                "searching for the machine by its token: no answer"
+            ),
         ),
     ),
     (
@@ -160,7 +163,7 @@ TABLE = [
         facts.NodeInitialized(TRAIN, "vast", "gpu-1", AFTER),
         "INFO",
         ("tgp_phase_seconds_count", VAST | {"phase": "initialized"}, 1),
-        (False, "Initialized", "Node gpu-1 has its GPUs, 3m20s after the order"),
+        (False, "Initialized", "Node gpu-1 shows its GPUs, 3m20s after the order"),
     ),
     (  # the wall clock was set back
         facts.MachineReady(TRAIN, "vast", "gpu-1", -AFTER),
@@ -169,86 +172,86 @@ TABLE = [
         (False, "Ready", "Node gpu-1 is ready, 0s after the order"),
     ),
     (
-        facts.MachineEnding(TRAIN, "vast", "Idle", "no pod has used its GPUs since 12:00:00Z"),
+        facts.MachineTerminating(TRAIN, "vast", "Idle", "No pod has used the GPUs since 12:00:00Z"),
         "INFO",
-        ("tgp_endings_total", VAST | {"reason": "Idle"}, 1),
-        (False, "Idle", "giving the machine back: no pod has used its GPUs since 12:00:00Z"),
+        ("tgp_terminations_total", VAST | {"reason": "Idle"}, 1),
+        (False, "Idle", "Terminating the machine: No pod has used the GPUs since 12:00:00Z"),
     ),
     (
-        facts.MachineEnding(TRAIN, "vast", "NeverJoined", "no Node registered by 12:00:00Z"),
+        facts.MachineTerminating(TRAIN, "vast", "NeverJoined", "No Node registered by 12:00:00Z"),
         "INFO",
-        ("tgp_endings_total", VAST | {"reason": "NeverJoined"}, 1),
-        (True, "NeverJoined", "giving the machine back: no Node registered by 12:00:00Z"),
+        ("tgp_terminations_total", VAST | {"reason": "NeverJoined"}, 1),
+        (True, "NeverJoined", "Terminating the machine: No Node registered by 12:00:00Z"),
     ),
     (
-        facts.MachineReturned(TRAIN, "cheap", "team-a/trainers", "vast", "4711", 1_230_000, "Idle"),
+        facts.MachineTerminated(TRAIN, "cheap", "team-a/trainers", "vast", "4711", 1_230_000, "Idle"),
         "INFO",
-        ("tgp_returned_dollars_total", VAST | {"class": "cheap", "pool": "team-a/trainers"}, 1.23),
-        (False, "Returned", "machine 4711 at Vast.ai is gone; it cost $1.23 (Idle)"),
+        ("tgp_terminated_dollars_total", VAST | {"class": "cheap", "pool": "team-a/trainers"}, 1.23),
+        (False, "Returned", "Machine 4711 at Vast.ai was terminated; cost $1.23 (Idle)"),
     ),
     (
         facts.MachineLost(TRAIN, "vast", "4711", "outbid"),
         "WARNING",
         ("tgp_lost_total", VAST, 1),
-        (True, "Lost", "machine 4711 at Vast.ai is lost: outbid"),
+        (True, "Lost", "Machine 4711 at Vast.ai was lost: outbid"),
     ),
     (
-        facts.LimitHolds(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are held"),
+        facts.LimitHolds(TRAIN, "cheap", "limits.maxNodes is 2, and 2 are in use"),
         "INFO",
         ("tgp_limit_holds_total", {"class": "cheap"}, 1),
-        (True, "LimitReached", "class cheap: limits.maxNodes is 2, and 2 are held"),
+        (True, "LimitReached", "Class cheap: limits.maxNodes is 2, and 2 are in use"),
     ),
     (
         facts.ExpiresSoon(TRAIN, datetime(2026, 11, 16, 12, tzinfo=UTC)),
         "INFO",
         None,
-        (True, "ExpiresSoon", "ends at 2026-11-16T12:00:00Z: raise maxLifetime to keep the machine longer"),
+        (True, "ExpiresSoon", "Request expires at 2026-11-16T12:00:00Z; raise maxLifetime to keep the machine longer"),
     ),
     (
         facts.ProtectionHolds(TRAIN, "pod team-a/notebook"),
         "INFO",
         ("tgp_protection_holds_total", {}, 1),
-        (False, "ProtectionHolds", "giving back waits for pod team-a/notebook"),
+        (False, "ProtectionHolds", "Termination waits for pod team-a/notebook"),
     ),
     (
         facts.TerminationFailing(TRAIN, "vast", "4711", 3, "Vast.ai says 500", 410_000),
         "WARNING",
-        ("tgp_termination_troubles_total", VAST, 1),
+        ("tgp_termination_errors_total", VAST, 1),
         (
             True,
             "TerminationFailing",
-            "machine 4711 at Vast.ai was asked to end 3 times and still costs $0.41/h: Vast.ai says 500",
+            "Machine 4711 at Vast.ai was terminated 3 times and is still billed at $0.41/h: Vast.ai says 500",
         ),
     ),
     (
-        facts.OrphanFound(TILL, "4711", TOKEN, "no request has this uid"),
+        facts.OrphanFound(ACCESS, "4711", TOKEN, "no request has this uid"),
         "WARNING",
         ("tgp_orphans_found_total", VAST, 1),
         None,
     ),
     (
-        facts.OrphanStays(TILL, "4711", TOKEN, 3, "Vast.ai says 500", 410_000),
+        facts.OrphanTerminationFailing(ACCESS, "4711", TOKEN, 3, "Vast.ai says 500", 410_000),
         "WARNING",
-        ("tgp_termination_troubles_total", VAST, 1),
+        ("tgp_termination_errors_total", VAST, 1),
         None,
     ),
     (
-        facts.OrphanTerminated(TILL, "4711", TOKEN, "its request was confirmed absent twice", 3),
+        facts.OrphanTerminated(ACCESS, "4711", TOKEN, "the request was confirmed absent twice", 3),
         "WARNING",
         ("tgp_orphans_terminated_total", VAST, 1),
         None,
     ),
     (facts.HistoryRewound("revision 7 after 9"), "WARNING", ("tgp_history_rewound_total", {}, 1), None),
-    (facts.OrphanReturned(TILL, "4711", TOKEN), "INFO", ("tgp_orphans_returned_total", VAST, 1), None),
-    (facts.SweepHalted(TILL, 9, 12), "WARNING", ("tgp_sweeps_halted_total", VAST, 1), None),
+    (facts.OrphanGone(ACCESS, "4711", TOKEN), "INFO", ("tgp_orphans_gone_total", VAST, 1), None),
+    (facts.SweepHalted(ACCESS, 9, 12), "WARNING", ("tgp_sweeps_halted_total", VAST, 1), None),
 ]
 
 SAID = (
     str,
     bool,
     int,
-    Key,
-    Subject,
+    ObjectKey,
+    FactSubject,
     timedelta,
     datetime,
 )  # what a fact may consist of: names and words, never a document
@@ -256,9 +259,9 @@ SAID = (
 
 class Told:
     def __init__(self) -> None:
-        self.events: list[tuple[Subject, bool, str, str]] = []
+        self.events: list[tuple[FactSubject, bool, str, str]] = []
 
-    def emit(self, subject: Subject, *, warning: bool, reason: str, message: str) -> None:
+    def emit(self, subject: FactSubject, *, warning: bool, reason: str, message: str) -> None:
         self.events.append((subject, warning, reason, message))
 
 
@@ -332,6 +335,6 @@ def test_an_offer_in_a_few_words(offer, words):
 
 
 def test_what_a_fact_is_about_is_named_and_not_shown():
-    assert {row.name for row in fields(Subject)} == {"resource", "key", "uid"}
+    assert {row.name for row in fields(FactSubject)} == {"resource", "key", "uid"}
     assert is_dataclass(Resource)
     assert str(SUBJECT) == "gpunodeclass/cheap"

@@ -1,4 +1,4 @@
-"""Log lines: JSON that machines parse, text that people read, and the turn on each line written in one."""
+"""Log lines: JSON that machines parse, text that people read, and the reconcile on each line written in one."""
 
 import asyncio
 import io
@@ -11,13 +11,13 @@ import pytest
 
 from tests.contracts.reflector.served import ServedPods, in_virtual_time
 from tests.core.queue.test_runtime import Rig, running
-from tgp.adapters.kube.turn import bound
+from tgp.adapters.kube.reconcile_context import bound
 from tgp.adapters.telemetry import logs
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_NODE_POOL
-from tgp.core.model.facts import ConditionChanged, Subject
-from tgp.core.model.key import Key
+from tgp.core.model.facts import ConditionChanged, FactSubject
+from tgp.core.model.object_key import ObjectKey
 
 
 class Terminal(io.StringIO):
@@ -45,17 +45,17 @@ class Silent:
         pass
 
 
-def turned(key: Key) -> ConditionChanged:
-    subject = Subject(GPU_NODE_POOL, key, "uid")
+def turned(key: ObjectKey) -> ConditionChanged:
+    subject = FactSubject(GPU_NODE_POOL, key, "uid")
     return ConditionChanged(subject, "Ready", "False", "NodeClassNotFound", 'there is no "x"\nfor it', good=False)
 
 
-def reconciled(turn: Callable[[Key], object]) -> None:
-    """One pod, one controller, a few turns."""
+def reconciled(step: Callable[[ObjectKey], object]) -> None:
+    """One pod, one controller, a few reconciles."""
 
     async def scenario() -> None:
-        async def take(key: Key):
-            return turn(key)
+        async def take(key: ObjectKey):
+            return step(key)
 
         served = ServedPods()
         served.create("a")
@@ -66,7 +66,7 @@ def reconciled(turn: Callable[[Key], object]) -> None:
     in_virtual_time(scenario())
 
 
-def test_every_line_is_a_json_object_that_carries_its_turn_and_key():
+def test_every_line_is_a_json_object_that_carries_its_reconcile_and_key():
     out = io.StringIO()
     journal = LiveJournal(Silent(), Metrics())
     with logging_to(out):
@@ -76,45 +76,47 @@ def test_every_line_is_a_json_object_that_carries_its_turn_and_key():
     assert line["msg"] == "ConditionChanged"
     assert line["level"] == "warning"
     assert line["ts"].endswith("Z")
-    assert (line["turn"], line["key"]) == ("pods-1", "team/a")
+    assert (line["reconcile"], line["key"]) == ("pods-1", "team/a")
     assert line["subject"] == "gpunodepool/team/a"
     assert line["text"] == 'there is no "x"\nfor it'
 
 
-def test_a_failed_turn_says_where_and_not_what_the_error_said():
+def test_a_failed_reconcile_says_where_and_not_what_the_error_said():
     """An error's words may hold anything, a key among them."""
     out = io.StringIO()
     words = "sk-" + "nobody" * 3  # not in one piece below: the source line is part of the log line
 
-    def fails(_key: Key) -> None:
+    def fails(_key: ObjectKey) -> None:
         raise RuntimeError(words)
 
     with logging_to(out):
         reconciled(fails)
 
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    failed = [line for line in lines if line["msg"] == "turn failed"]
+    failed = [line for line in lines if line["msg"] == "reconcile failed"]
     assert failed
     assert all((line["key"], line["error"], line["level"]) == ("team/a", "RuntimeError", "error") for line in failed)
     assert "test_logs.py" in failed[0]["where"]
     assert words not in out.getvalue()
 
 
-def test_outside_of_a_turn_there_is_none():
+def test_outside_of_a_reconcile_there_is_none():
     out = io.StringIO()
     with logging_to(out):
         logging.getLogger("tgp.test").warning("hello", extra={"identity": "me"})
 
     line = json.loads(out.getvalue())
     assert (line["msg"], line["identity"]) == ("hello", "me")
-    assert "turn" not in line
+    assert "reconcile" not in line
     assert "key" not in line
 
 
 def test_whatever_a_field_holds_the_line_parses():
     out = io.StringIO()
     with logging_to(out):
-        logging.getLogger("tgp.test").error("odd", extra={"odd": object(), "key": Key("a", "b"), "not": float("nan")})
+        logging.getLogger("tgp.test").error(
+            "odd", extra={"odd": object(), "key": ObjectKey("a", "b"), "not": float("nan")}
+        )
         try:
             int("broken")
         except ValueError:
@@ -138,10 +140,10 @@ def test_on_a_terminal_it_is_one_readable_line_with_warnings_in_colour():
     assert warning.endswith("\x1b[0m")
     assert "ConditionChanged subject=gpunodepool/team/a" in warning
     assert 'text=there is no "x"\\nfor it' in warning
-    assert "turn=pods-1" in warning
+    assert "reconcile=pods-1" in warning
 
 
-def test_nobody_steers_a_terminal_through_a_field():
+def test_no_value_steers_a_terminal_through_a_field():
     """Messages quote what a user wrote: it must not clear the screen, nor look like a line of its own."""
     out = Terminal()
     with logging_to(out):
@@ -153,17 +155,17 @@ def test_nobody_steers_a_terminal_through_a_field():
     assert "\r" not in out.getvalue()
 
 
-def test_where_a_turn_failed_stands_below_its_line():
+def test_where_a_reconcile_failed_stands_below_its_line():
     out = Terminal()
 
-    def fails(_key: Key) -> None:
+    def fails(_key: ObjectKey) -> None:
         raise RuntimeError
 
     with logging_to(out):
         reconciled(fails)
 
     first, *below = out.getvalue().splitlines()
-    assert "turn failed" in first
+    assert "reconcile failed" in first
     assert "error=RuntimeError" in first
     assert below[0].startswith('  File "')
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tgp.adapters.kube.redacting import RedactingCluster
 from tgp.adapters.telemetry.redaction import LINES_MOST, MOST, SHORTEST, Redactor
 from tgp.api.resource import GPU_NODE_CLASS, SECRET
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.secret import Secret
 
 STATUS = {
@@ -41,7 +41,7 @@ def written_with(*secrets: str) -> Any:
     for secret in secrets:
         redactor.learn(Secret(secret))
     cluster = RedactingCluster(paper, redactor)  # type: ignore[arg-type] # the two verbs that are used here
-    asyncio.run(cluster.write_status(GPU_NODE_CLASS, Key("", "a"), uid="", seen={}, status=STATUS))
+    asyncio.run(cluster.write_status(GPU_NODE_CLASS, ObjectKey("", "a"), uid="", seen={}, status=STATUS))
     return paper.written
 
 

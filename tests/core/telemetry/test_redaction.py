@@ -75,7 +75,7 @@ def test_it_remembers_so_many_and_forgets_the_oldest():
 
 def test_a_careless_log_line_is_masked():
     record = logging.makeLogRecord({"msg": "careless", "header": f"Bearer {VALUE}"})
-    line = json.loads(logs.Redacting(logs.ForMachines(), a_redactor(VALUE)).format(record))
+    line = json.loads(logs.Redacting(logs.JsonFormatter(), a_redactor(VALUE)).format(record))
 
     assert line["header"] == "Bearer ***"
 

@@ -6,19 +6,19 @@ from typing import Any
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from tests.core.rules.test_costs import NOW, OFFER, UID, a_record, an_attempt
+from tests.core.model.test_costs import NOW, OFFER, UID, a_record, an_attempt
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.api.common import Condition
 from tgp.api.request import PHASES, GPURequest, GPURequestStatus
-from tgp.core.model.amounts import read_amounts
+from tgp.core.inventory.orphans import Stuck
 from tgp.core.model.attempts import UID_ANNOTATION
 from tgp.core.model.instance import Instance, InstanceState
-from tgp.core.model.key import Key
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
-from tgp.core.model.typed import Typed
-from tgp.core.rules.collector import Stuck
+from tgp.core.model.resources import read_resources
 
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
@@ -26,7 +26,7 @@ WHOSE = {"class": "cheap", "pool": "", "provider": "vast"}
 VAST = {"provider": "vast"}
 
 
-def a_request(*attempts: Any, conditions: tuple[Condition, ...] = (), **said: Any) -> Typed[GPURequest]:
+def a_request(*attempts: Any, conditions: tuple[Condition, ...] = (), **said: Any) -> KubeObject[GPURequest]:
     record_said = {name: said.pop(name) for name in ("annotations", "key") if name in said}
     status = GPURequestStatus(node_class="cheap", attempts=attempts, conditions=conditions, **said)
     return a_record(status=status, **record_said)
@@ -37,7 +37,7 @@ def a_condition(kind: str, status: str, reason: str = "Because", since: timedelt
 
 
 def shown(
-    *requests: Typed[GPURequest],
+    *requests: KubeObject[GPURequest],
     nodes: tuple[Node, ...] = (),
     pods: tuple[Pod, ...] = (),
     stuck: tuple[Stuck, ...] = (),
@@ -56,7 +56,7 @@ def shown(
     return registry
 
 
-def test_every_phase_is_shown_also_where_nobody_is_in_it():
+def test_every_phase_is_shown_also_without_requests():
     """A series that appears only with its first value cannot be alerted on."""
     found = shown(a_request(phase="Ready"), a_request(phase="Ready"), a_request())
     counts = {phase: found.get_sample_value("tgp_requests", {"phase": phase}) for phase in PHASES}
@@ -74,7 +74,7 @@ def test_a_machine_costs_its_price_and_has_spent_its_time():
     assert found.get_sample_value("tgp_reserved_hourly_dollars", WHOSE) is None
 
 
-def test_an_order_that_nobody_confirmed_is_reserved_and_not_on_the_bill():
+def test_an_unconfirmed_order_is_reserved_and_not_billed():
     found = shown(a_request(an_attempt(launched_at=None)))
 
     assert found.get_sample_value("tgp_reserved_hourly_dollars", WHOSE) == 0.4
@@ -89,11 +89,11 @@ def test_what_is_over_is_no_machine():
 
 
 def test_gpus_are_promised_allocatable_and_requested():
-    two = read_amounts({"nvidia.com/gpu": 2})
-    one = read_amounts({"nvidia.com/gpu": 1})
-    node = Node(key=Key("", "gpu-1"), allocatable=two)
+    two = read_resources({"nvidia.com/gpu": 2})
+    one = read_resources({"nvidia.com/gpu": 1})
+    node = Node(key=ObjectKey("", "gpu-1"), allocatable=two)
     pods = tuple(
-        Pod(key=Key("team-a", f"pod-{phase}"), node="gpu-1", requests=one, phase=phase)
+        Pod(key=ObjectKey("team-a", f"pod-{phase}"), node="gpu-1", requests=one, phase=phase)
         for phase in ("Running", "Succeeded")
     )
     attempt = an_attempt(offer=msgspec.structs.replace(OFFER, gpu_count=4))
@@ -104,7 +104,7 @@ def test_gpus_are_promised_allocatable_and_requested():
     assert found.get_sample_value("tgp_gpus_requested", WHOSE) == 1
 
 
-def test_a_machine_that_nobody_can_be_asked_about_raises_an_alarm_with_its_price():
+def test_a_machine_with_an_unreachable_provider_raises_an_alarm_with_its_price():
     """The key is gone; the bill is not."""
     gone = a_condition("ProviderReachable", "False", "CredentialsMissing")
     newer = a_condition("ProviderReachable", "False", "MoonPhase")
@@ -164,7 +164,7 @@ def test_an_object_of_a_newer_version_still_costs():
 
 
 def test_five_hundred_requests_are_as_many_series_as_their_classes_and_providers():
-    requests = [a_request(an_attempt(), key=Key("team-a", f"train-{number}")) for number in range(500)]
+    requests = [a_request(an_attempt(), key=ObjectKey("team-a", f"train-{number}")) for number in range(500)]
     labels = [sample.labels for family in shown(*requests).collect() for sample in family.samples]
 
     assert len(labels) == len(PHASES) + 4  # machines, promised, hourly, spent

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tgp.adapters.kube.vault import KubeVault
+from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.core.model.join import JOIN_SECRET, NEEDED, OPTIONAL
 
 TOLD_TO_PEOPLE = {"endpoint", "cluster-name", "machine-ca.crt", "cluster-ca.crt", *OPTIONAL}
@@ -24,8 +24,8 @@ class OneSecret:
 def test_the_endpoint_of_the_cluster_is_no_secret(name: str, kept: set[str]) -> None:
     """Masked, a message about an endpoint that cannot be reached would not say which."""
     learned: list[str] = []
-    vault = KubeVault(OneSecret(), "tgp-system", lambda secret: learned.append(secret.reveal()))  # type: ignore[arg-type]
+    secret_reader = KubeSecretReader(OneSecret(), "tgp-system", lambda secret: learned.append(secret.reveal()))  # type: ignore[arg-type]
 
-    asyncio.run(vault.read(name))
+    asyncio.run(secret_reader.read(name))
 
     assert set(learned) == {f"value of {key}" for key in kept}

@@ -1,28 +1,28 @@
-"""Pods counted as they come and go, Events that are worth a line, log lines as happenings, doors that count."""
+"""Pod counts, the Events that are shown, log lines as events, and the HTTP guards."""
 
 import logging
 from datetime import timedelta
 
 import pytest
 
-from tests.core.terminal.scenes import NOW
+from tests.core.terminal.snapshots import NOW
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
-from tgp.app.view.crowd import WAITING_FOR_GPU, Crowd
-from tgp.app.view.doors import CountingHttp, ReadOnlyHttp
-from tgp.app.view.ears import Ears
-from tgp.app.view.scene import newest
-from tgp.core.model.amounts import Amounts
+from tgp.app.view.gatherer import newest
+from tgp.app.view.http_guards import CountingHttp, ReadOnlyHttp
+from tgp.app.view.log_capture import LogCapture
+from tgp.app.view.pod_counts import WAITING_FOR_GPU, PodCounts
 from tgp.core.model.event import Event
-from tgp.core.model.facts import ConditionChanged, JoinApproved, LeadershipWon, MachineReady, Subject
-from tgp.core.model.key import Key
+from tgp.core.model.facts import ConditionChanged, FactSubject, JoinApproved, LeadershipWon, MachineReady
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import PENDING, RUNNING, SUCCEEDED, UNSCHEDULABLE, Pod
+from tgp.core.model.resources import Resources
 from tgp.ports.http import Call, NeverLeft, Reply
 
 
 def a_pod(**rest) -> Pod:
-    made = {"key": Key("ml", "train"), "requests": Amounts(others=(("nvidia.com/gpu", 2),)), **rest}
+    made = {"key": ObjectKey("ml", "train"), "requests": Resources(others=(("nvidia.com/gpu", 2),)), **rest}
     return Pod(**made)
 
 
@@ -33,11 +33,11 @@ OVER = a_pod(phase=SUCCEEDED, node="cellar-1")
 
 
 def test_a_pod_is_counted_where_it_is_and_nowhere_else():
-    crowd = Crowd()
+    pod_counts = PodCounts()
     seen = []
     for old, new in ((None, WAITING), (WAITING, PLACED), (PLACED, STARTED), (STARTED, OVER), (OVER, None)):
-        crowd.changed(old, new)
-        seen.append((dict(crowd.states()), crowd.pods_on("cellar-1"), crowd.gpus_used_on("cellar-1")))
+        pod_counts.changed(old, new)
+        seen.append((dict(pod_counts.states()), pod_counts.pods_on("cellar-1"), pod_counts.gpus_used_on("cellar-1")))
 
     assert seen == [
         ({WAITING_FOR_GPU: 1}, 0, 0),
@@ -49,15 +49,21 @@ def test_a_pod_is_counted_where_it_is_and_nowhere_else():
 
 
 def test_a_pod_that_waits_for_something_else_does_not_wait_for_a_gpu():
-    crowd = Crowd()
-    crowd.changed(None, a_pod(requests=Amounts(cpu_milli=1), phase=PENDING, unplaced_reason=UNSCHEDULABLE))
+    pod_counts = PodCounts()
+    pod_counts.changed(None, a_pod(requests=Resources(cpu_milli=1), phase=PENDING, unplaced_reason=UNSCHEDULABLE))
 
-    assert crowd.states() == {"pending": 1}
+    assert pod_counts.states() == {"pending": 1}
 
 
 def an_event(name: str, minutes: float, **rest) -> Event:
-    made = {"kind": "Pod", "about": Key("ml", "train"), "warning": True, "reason": "FailedScheduling", "message": "no"}
-    return Event(key=Key("ml", name), last_at=NOW + timedelta(minutes=minutes), **{**made, **rest})
+    made = {
+        "kind": "Pod",
+        "about": ObjectKey("ml", "train"),
+        "warning": True,
+        "reason": "FailedScheduling",
+        "message": "no",
+    }
+    return Event(key=ObjectKey("ml", name), last_at=NOW + timedelta(minutes=minutes), **{**made, **rest})
 
 
 def test_a_pod_that_cannot_start_is_one_line_and_its_daily_life_none():
@@ -98,14 +104,14 @@ class Silent:
 @pytest.mark.parametrize("conditions", [True, False])
 def test_facts_are_heard_while_a_screen_is_up(conditions, capsys):
     """A condition that turned is told by the cluster's own Event, unless nothing is written there."""
-    ears = Ears(Fixed(), conditions=conditions)
+    log_capture = LogCapture(Fixed(), conditions=conditions)
     journal = LiveJournal(Silent(), Metrics())
-    subject = Subject(GPU_NODE_POOL, Key("ml", "training"), "uid")
-    with ears.listening():
+    subject = FactSubject(GPU_NODE_POOL, ObjectKey("ml", "training"), "uid")
+    with log_capture.capturing():
         journal.note(LeadershipWon("me", "term"))
         journal.note(ConditionChanged(subject, "Ready", "False", "NodeClassNotFound", "there is no class", good=False))
 
-    told = [(one.about, one.reason, one.message, one.warning) for one in ears.heard]
+    told = [(one.about, one.reason, one.message, one.warning) for one in log_capture.rows]
     assert told[0] == ("operator", "LeadershipWon", "identity me, epoch term", False)
     assert told[1:] == ([("pool ml/training", "NodeClassNotFound", "there is no class", True)] if conditions else [])
     assert capsys.readouterr().err == ""
@@ -114,7 +120,7 @@ def test_facts_are_heard_while_a_screen_is_up(conditions, capsys):
 def test_loggers_are_left_as_they_were_found():
     root = logging.getLogger()
     before = root.handlers[:], root.level
-    with Ears(Fixed(), conditions=True).listening():
+    with LogCapture(Fixed(), conditions=True).capturing():
         assert root.handlers != before[0]
 
     assert (root.handlers, root.level) == before
@@ -149,19 +155,19 @@ async def test_writes_are_counted_when_the_server_took_them_and_renewals_apart()
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "MKCOL"])
 async def test_nothing_that_changes_anything_passes_the_last_door(method):
     inner = Answering()
-    door = ReadOnlyHttp(inner)
+    guard = ReadOnlyHttp(inner)
 
-    with pytest.raises(NeverLeft, match="only looking"):
-        await door.send(Call(method, "/api/v1/pods"))
+    with pytest.raises(NeverLeft, match="read-only"):
+        await guard.send(Call(method, "/api/v1/pods"))
     with pytest.raises(NeverLeft):
-        door.stream(Call(method, "/api/v1/pods"), idle=timedelta(seconds=1))
-    await door.send(Call("GET", "/api/v1/pods"))
+        guard.stream(Call(method, "/api/v1/pods"), idle=timedelta(seconds=1))
+    await guard.send(Call("GET", "/api/v1/pods"))
 
     assert inner.seen == ["GET"]
-    assert door.refused == 2
+    assert guard.refused == 2
 
 
-NOTEBOOK = Subject(GPU_REQUEST, Key("ml", "notebook"), "uid")
+NOTEBOOK = FactSubject(GPU_REQUEST, ObjectKey("ml", "notebook"), "uid")
 
 
 @pytest.mark.parametrize(
@@ -171,18 +177,18 @@ NOTEBOOK = Subject(GPU_REQUEST, Key("ml", "notebook"), "uid")
 )
 def test_what_the_cluster_is_told_by_an_event_is_not_told_twice(fact):
     def heard(*, conditions: bool) -> list[str]:
-        ears = Ears(Fixed(), conditions=conditions)
-        with ears.listening():
+        log_capture = LogCapture(Fixed(), conditions=conditions)
+        with log_capture.capturing():
             LiveJournal(Silent(), Metrics()).note(fact)
-        return [one.reason for one in ears.heard]
+        return [one.reason for one in log_capture.rows]
 
     assert heard(conditions=False) == []
     assert heard(conditions=True) == [type(fact).__name__]
 
 
 def test_a_turn_that_is_taken_again_is_no_news():
-    ears = Ears(Fixed(), conditions=False)
-    with ears.listening():
-        logging.getLogger("tgp.runtime").info("turn put off", extra={"why": "409 Conflict"})
+    log_capture = LogCapture(Fixed(), conditions=False)
+    with log_capture.capturing():
+        logging.getLogger("tgp.runtime").info("reconcile deferred", extra={"why": "409 Conflict"})
 
-    assert list(ears.heard) == []
+    assert list(log_capture.rows) == []

@@ -1,7 +1,7 @@
 import pytest
 
-from tests.core.terminal.scenes import a_thing
-from tgp.surfaces.terminal.keys import LONGEST_FILTER, Glance, keys_in
+from tests.core.terminal.snapshots import an_object
+from tgp.interfaces.terminal.keys import LONGEST_FILTER, Glance, keys_in
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_keys_change_how_one_looks(keys, glance):
 
 
 def test_one_cannot_scroll_beyond_the_last_object():
-    things = (a_thing("ml/a"), a_thing("ml/b"), a_thing("web/c"))
+    objects = (an_object("ml/a"), an_object("ml/b"), an_object("web/c"))
 
-    assert Glance(scroll=9).within(things).scroll == 2
-    assert Glance(filter="ml/", scroll=9).within(things).scroll == 1
+    assert Glance(scroll=9).within(objects).scroll == 2
+    assert Glance(filter="ml/", scroll=9).within(objects).scroll == 1
     assert Glance(scroll=1).within(()).scroll == 0

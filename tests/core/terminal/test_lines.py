@@ -1,85 +1,85 @@
 from dataclasses import replace
 
-from tests.core.terminal.scenes import NOW, a_happening, a_scene, a_thing
-from tgp.surfaces.terminal.lines import Teller
-from tgp.surfaces.terminal.scene import Story
+from tests.core.terminal.snapshots import NOW, a_snapshot, an_event, an_object
+from tgp.interfaces.terminal.lines import SnapshotLines
+from tgp.interfaces.terminal.snapshot import StoryLine
 
 
 def test_a_quiet_scene_is_told_once():
-    teller = Teller()
+    printer = SnapshotLines()
 
-    assert teller.tell(a_scene()) == [
+    assert printer.lines(a_snapshot()) == [
         "09:29:00Z · pool ml/training: Valid: it is well",
         "09:30:00Z = pool ml/training: Ready (Valid): because",
     ]
-    assert teller.tell(a_scene()) == []
+    assert printer.lines(a_snapshot()) == []
 
 
 def test_a_verdict_is_told_again_when_it_changes_and_not_when_only_its_words_do():
-    teller = Teller()
-    teller.tell(a_scene(things=(a_thing(),)))
+    printer = SnapshotLines()
+    printer.lines(a_snapshot(objects=(an_object(),)))
 
-    assert teller.tell(a_scene(things=(a_thing(message="in other words"),))) == []
-    assert teller.tell(a_scene(things=(a_thing(good=False),))) == [
+    assert printer.lines(a_snapshot(objects=(an_object(message="in other words"),))) == []
+    assert printer.lines(a_snapshot(objects=(an_object(good=False),))) == [
         "09:30:00Z = pool ml/training: NotReady (NodeClassNotFound): because"
     ]
 
 
 def test_a_hold_is_told_when_it_begins_and_when_it_ends():
-    teller = Teller()
-    teller.tell(a_scene())
+    printer = SnapshotLines()
+    printer.lines(a_snapshot())
 
-    assert teller.tell(a_scene(held="the invoice")) == ["09:30:00Z ! held: nothing is bought: the invoice"]
-    assert teller.tell(a_scene(held="the invoice")) == []
-    assert teller.tell(a_scene()) == ["09:30:00Z = held: no more"]
+    assert printer.lines(a_snapshot(held="the invoice")) == ["09:30:00Z ! purchases are paused: the invoice"]
+    assert printer.lines(a_snapshot(held="the invoice")) == []
+    assert printer.lines(a_snapshot()) == ["09:30:00Z = purchases are not paused any more"]
 
 
 def test_an_object_that_went_is_told():
-    teller = Teller()
-    teller.tell(a_scene())
+    printer = SnapshotLines()
+    printer.lines(a_snapshot())
 
-    assert teller.tell(a_scene(things=())) == ["09:30:00Z = pool ml/training: gone"]
+    assert printer.lines(a_snapshot(objects=())) == ["09:30:00Z = pool ml/training: gone"]
 
 
 def test_warnings_and_repeats_are_marked():
-    happening = a_happening(warning=True, times=3)
+    event = an_event(warning=True, times=3)
 
-    assert Teller().tell(a_scene(things=(), happenings=(happening,))) == [
+    assert SnapshotLines().lines(a_snapshot(objects=(), events=(event,))) == [
         "09:29:00Z ! pool ml/training: Valid: it is well (x3)"
     ]
 
 
 def test_a_trouble_is_told_when_it_begins_and_when_it_comes_back():
-    teller = Teller()
-    quiet = a_scene(things=(), happenings=())
+    printer = SnapshotLines()
+    quiet = a_snapshot(objects=(), events=())
     troubled = replace(quiet, troubles=("may not be read with these rights: nodes",))
 
-    assert teller.tell(troubled) == ["09:30:00Z ! may not be read with these rights: nodes"]
-    assert teller.tell(troubled) == []
-    assert teller.tell(quiet) == []
-    assert teller.tell(troubled) != []
+    assert printer.lines(troubled) == ["09:30:00Z ! may not be read with these rights: nodes"]
+    assert printer.lines(troubled) == []
+    assert printer.lines(quiet) == []
+    assert printer.lines(troubled) != []
 
 
 def test_a_line_is_one_line_whatever_was_written_in_the_cluster():
-    scene = a_scene(things=(), happenings=(a_happening(message="first\nsecond\x1b[2J"),))
+    snapshot = a_snapshot(objects=(), events=(an_event(message="first\nsecond\x1b[2J"),))
 
-    assert Teller().tell(scene) == ["09:29:00Z · pool ml/training: Valid: first second [2J"]
+    assert SnapshotLines().lines(snapshot) == ["09:29:00Z · pool ml/training: Valid: first second [2J"]
 
 
-def test_an_object_nobody_has_judged_says_so():
-    thing = a_thing(good=None, reason="", message="nobody has judged it yet")
+def test_an_object_without_status_says_so():
+    row = an_object(good=None, reason="", message="no status yet")
 
-    assert Teller().tell(a_scene(happenings=(), things=(thing,))) == [
-        "09:30:00Z = pool ml/training: nobody has judged it yet"
+    assert SnapshotLines().lines(a_snapshot(events=(), objects=(row,))) == [
+        "09:30:00Z = pool ml/training: no status yet"
     ]
 
 
 def test_each_step_of_a_script_is_told_once():
-    first, second = Story(NOW, "node a lost power for 7m"), Story(NOW, "node a has power again")
-    teller = Teller()
+    first, second = StoryLine(NOW, "node a lost power for 7m"), StoryLine(NOW, "node a has power again")
+    printer = SnapshotLines()
 
-    told = teller.tell(a_scene(stories=(first,)))
-    later = teller.tell(a_scene(stories=(first, second)))
+    told = printer.lines(a_snapshot(stories=(first,)))
+    later = printer.lines(a_snapshot(stories=(first, second)))
 
     assert told[0].endswith(" story: node a lost power for 7m")
     assert [line for line in later if "story" in line] == [f"{NOW:%H:%M:%S} story: node a has power again"]

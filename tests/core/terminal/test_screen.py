@@ -6,49 +6,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from tests.core.terminal.scenes import NOW, a_happening, a_machine, a_scene, a_thing
-from tgp.surfaces.terminal.keys import Glance
-from tgp.surfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
-from tgp.surfaces.terminal.scene import Purse, Scene, Story, dollars
-from tgp.surfaces.terminal.screen import Screen
+from tests.core.terminal.snapshots import NOW, a_machine, a_snapshot, an_event, an_object
+from tgp.interfaces.terminal.keys import Glance
+from tgp.interfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
+from tgp.interfaces.terminal.screen import TerminalScreen
+from tgp.interfaces.terminal.snapshot import CostRow, Snapshot, StoryLine, dollars
 
 SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much
 
 
-def drawn(scene: Scene, width: int = 120, height: int = 40, glance: Glance | None = None, **how) -> list[str]:
+def drawn(snapshot: Snapshot, width: int = 120, height: int = 40, glance: Glance | None = None, **how) -> list[str]:
     out = io.StringIO()
     console = Console(file=out, width=width, height=height, force_terminal=True, **how)
-    console.print(Screen(scene, glance), height=height)
+    console.print(TerminalScreen(snapshot, glance), height=height)
     return out.getvalue().rstrip("\n").split("\n")
 
 
-def plain(scene: Scene, width: int = 120, height: int = 40, glance: Glance | None = None) -> list[str]:
-    return drawn(scene, width, height, glance, color_system=None)
+def plain(snapshot: Snapshot, width: int = 120, height: int = 40, glance: Glance | None = None) -> list[str]:
+    return drawn(snapshot, width, height, glance, color_system=None)
 
 
 def test_the_screen_says_what_there_is_and_what_to_do_next():
-    lines = plain(a_scene())
+    lines = plain(a_snapshot())
     text = "\n".join(lines)
 
     assert "Mon 05 Jan 09:30:00 UTC" in text
     assert "kubectl get tgp -A" in text
-    assert "operator leads   turns 7" in text
+    assert "operator leads   reconciles 7" in text
     assert "pods: 3 running" in text
     assert "■□ 1/2" in text
     assert lines[-1].startswith(" next: kubectl describe gpunodepool training -n ml")
 
 
 def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
-    purse = Purse(428_241, 184_501, NOW + timedelta(minutes=12))
-    request = a_thing("ml/notebook", kind="GPURequest", purse=purse)
-    lines = plain(a_scene(things=(request, a_thing()), rented=1, hourly_microusd=428_241), width=150)
+    cost = CostRow(428_241, 184_501, NOW + timedelta(minutes=12))
+    request = an_object("ml/notebook", kind="GPURequest", cost=cost)
+    lines = plain(a_snapshot(objects=(request, an_object()), rented=1, hourly_microusd=428_241), width=150)
     (row,) = [line for line in lines if "ml/notebook" in line]
     (other,) = [line for line in lines if line.startswith("pool")]
 
     assert row.split()[4:7] == ["$0.43", "$0.18", "12m"]
     assert "$" not in other
     assert any("costs $0.43/h for 1 machine " in line for line in lines)
-    assert not any("$" in line for line in plain(a_scene(things=(request,)), width=90)), "no room for it"
+    assert not any("$" in line for line in plain(a_snapshot(objects=(request,)), width=90)), "no room for it"
 
 
 @pytest.mark.parametrize(
@@ -64,89 +64,91 @@ def test_money_is_told_to_the_cent_and_little_is_not_nothing(microusd, said):
     counts=st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 100), st.integers(0, 6)),
     held=st.sampled_from(["", "the invoice " * 20]),
     glance=st.sampled_from([None, Glance(filter="ml/pool-1", scroll=7), Glance(typing=True), Glance(help=True)]),
-    stories=st.sampled_from([(), (Story(NOW, "what the script did " * 20),)]),
+    stories=st.sampled_from([(), (StoryLine(NOW, "what the script did " * 20),)]),
 )
 def test_nothing_ever_scrolls(*, width, height, counts, held, stories, glance):
     """Whatever there is and however small the terminal: no line too many, none too long, and the hint is the last."""
-    things, machines, happenings, troubles = counts
-    scene = a_scene(
-        things=tuple(a_thing(f"ml/pool-{number}" * 5, message="why " * 60) for number in range(things)),
+    objects, machines, events, troubles = counts
+    snapshot = a_snapshot(
+        objects=tuple(an_object(f"ml/pool-{number}" * 5, message="why " * 60) for number in range(objects)),
         machines=tuple(a_machine(f"node-{number}", gpus=number) for number in range(machines)),
-        happenings=tuple(a_happening(number, message="what " * 60) for number in range(happenings)),
+        events=tuple(an_event(number, message="what " * 60) for number in range(events)),
         troubles=tuple(f"trouble {number} " * 20 for number in range(troubles)),
         held=held,
         stories=stories,
     )
 
-    lines = plain(scene, width, height, glance)
+    lines = plain(snapshot, width, height, glance)
 
     assert len(lines) <= height
-    assert any("HELD" in line for line in lines) == bool(held)
+    assert any("PAUSED" in line for line in lines) == bool(held)
     assert max(len(line) for line in lines) <= width
     assert lines[-1].lstrip().startswith("next:")
 
 
-@given(height=st.integers(SMALLEST, 200), things=st.integers(0, 90), happenings=st.integers(0, 200))
-def test_every_section_has_a_row_as_soon_as_there_is_room_for_one_each(height, things, happenings):
-    scene = a_scene(things=(a_thing(),) * things, happenings=(a_happening(),) * happenings)
-    rows = share(height, scene)
+@given(height=st.integers(SMALLEST, 200), objects=st.integers(0, 90), events=st.integers(0, 200))
+def test_every_section_has_a_row_as_soon_as_there_is_room_for_one_each(height, objects, events):
+    snapshot = a_snapshot(objects=(an_object(),) * objects, events=(an_event(),) * events)
+    rows = share(height, snapshot)
 
     if height >= SMALLEST + 2 * SECTIONS:
-        assert min(rows.things, rows.machines, rows.happenings) >= 1
+        assert min(rows.objects, rows.machines, rows.events) >= 1
     else:
-        assert (rows.machines, rows.happenings) == (0, 0)
-        assert rows.things >= (height > SMALLEST + 1), "what needs attention comes first on a small screen"
+        assert (rows.machines, rows.events) == (0, 0)
+        assert rows.objects >= (height > SMALLEST + 1), "what needs attention comes first on a small screen"
 
 
 def test_the_newest_events_are_kept_when_room_is_scarce():
-    happenings = tuple(a_happening(30 - number, reason=f"Reason{number}") for number in range(30))
-    text = "\n".join(plain(a_scene(happenings=happenings), height=24))
+    events = tuple(an_event(30 - number, reason=f"Reason{number}") for number in range(30))
+    text = "\n".join(plain(a_snapshot(events=events), height=24))
 
     assert "Reason29" in text
     assert "Reason0 " not in text
 
 
 def test_what_is_hidden_is_counted():
-    things = tuple(a_thing(f"ml/pool-{number:02}") for number in range(40))
-    text = "\n".join(plain(a_scene(things=things), height=30))
+    objects = tuple(an_object(f"ml/pool-{number:02}") for number in range(40))
+    text = "\n".join(plain(a_snapshot(objects=objects), height=30))
     shown = text.count("ml/pool-")
 
     assert f"and {40 - shown} more below" in text
 
 
 def test_unhappy_objects_are_counted_in_the_heading():
-    assert "Objects (2), 1 needs attention" in "\n".join(plain(a_scene(things=(a_thing("a/b", good=False), a_thing()))))
+    assert "Objects (2), 1 needs attention" in "\n".join(
+        plain(a_snapshot(objects=(an_object("a/b", good=False), an_object())))
+    )
 
 
 @pytest.mark.parametrize("height", [SMALLEST, 40])
 def test_a_hold_stands_on_top_with_its_reason(height):
-    """Whoever wonders why nothing is bought looks there first."""
-    held = "\n".join(plain(a_scene(held="the invoice; since 2026-11-15T13:14:59Z"), height=height))
+    """The header is where a user looks for the reason why nothing is bought."""
+    held = "\n".join(plain(a_snapshot(held="the invoice; since 2026-11-15T13:14:59Z"), height=height))
 
-    assert "HELD  nothing is bought: the invoice; since 2026-11-15T13:14:59Z" in held
-    assert "operator leads   turns 7" in held
-    assert "HELD" not in "\n".join(plain(a_scene(), height=height))
+    assert "PAUSED  no purchases: the invoice; since 2026-11-15T13:14:59Z" in held
+    assert "operator leads   reconciles 7" in held
+    assert "PAUSED" not in "\n".join(plain(a_snapshot(), height=height))
 
 
 def test_an_empty_cluster_says_so():
-    text = "\n".join(plain(a_scene(things=(), machines=(), happenings=(), pods={})))
+    text = "\n".join(plain(a_snapshot(objects=(), machines=(), events=(), pods={})))
 
     assert "no objects of tgp yet" in text
     assert "no nodes" in text
-    assert "nothing happened yet" in text
+    assert "no events yet" in text
 
 
 @pytest.mark.parametrize("evil", ["a\x1b[2Jb", "a\nb", "a\rb", "[bold]a[/]", "a\x9b31mb"])
 def test_foreign_text_cannot_move_the_cursor(evil):
-    """Names and messages come from a cluster, where anybody may have written them."""
-    scene = a_scene(
+    """Names and messages come from a cluster, where any user may have written them."""
+    snapshot = a_snapshot(
         title=evil,
         troubles=(evil,),
-        things=(a_thing(message=evil, reason=evil),),
-        happenings=(a_happening(message=evil, about=evil),),
+        objects=(an_object(message=evil, reason=evil),),
+        events=(an_event(message=evil, about=evil),),
         hint=evil,
     )
-    text = "\n".join(plain(scene))
+    text = "\n".join(plain(snapshot))
 
     assert not {"\x1b", "\r", "\x9b"} & set(text)
     if evil.startswith("["):
@@ -155,7 +157,7 @@ def test_foreign_text_cannot_move_the_cursor(evil):
 
 def test_no_color_means_no_colour(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    text = "\n".join(drawn(a_scene(things=(a_thing(good=False),))))
+    text = "\n".join(drawn(a_snapshot(objects=(an_object(good=False),))))
 
     assert "\x1b[31m" not in text
     assert "NotReady" in text
@@ -163,7 +165,9 @@ def test_no_color_means_no_colour(monkeypatch):
 
 def test_the_last_step_of_a_script_stands_above_the_events():
     lines = plain(
-        a_scene(stories=(Story(NOW, "an older one"), Story(NOW - timedelta(seconds=30), "node a lost power")))
+        a_snapshot(
+            stories=(StoryLine(NOW, "an older one"), StoryLine(NOW - timedelta(seconds=30), "node a lost power"))
+        )
     )
     (place,) = [number for number, line in enumerate(lines) if line.startswith("story: node a lost power  (30s ago)")]
 
@@ -172,22 +176,22 @@ def test_the_last_step_of_a_script_stands_above_the_events():
 
 
 def test_a_filter_leaves_the_objects_that_have_its_text_and_says_so():
-    things = (a_thing("ml/training"), a_thing("ml/Notebook"), a_thing("web/other", message="of the notebook"))
-    text = "\n".join(plain(a_scene(things=things), glance=Glance(filter="notebook")))
-    none = "\n".join(plain(a_scene(things=things), glance=Glance(filter="nothing like it")))
+    objects = (an_object("ml/training"), an_object("ml/Notebook"), an_object("web/other", message="of the notebook"))
+    text = "\n".join(plain(a_snapshot(objects=objects), glance=Glance(filter="notebook")))
+    none = "\n".join(plain(a_snapshot(objects=objects), glance=Glance(filter="nothing like it")))
 
     assert "Objects (3)" in text
     assert ", 2 with 'notebook'" in text
     assert "ml/Notebook" in text
     assert "web/other" in text
     assert "pool  ml/training" not in text
-    assert "none of them" in none
+    assert "no match" in none
 
 
 def test_the_objects_scroll_and_stop_at_the_end():
-    things = tuple(a_thing(f"ml/pool-{number:02}") for number in range(40))
-    text = "\n".join(plain(a_scene(things=things), height=30, glance=Glance(scroll=5)))
-    end = "\n".join(plain(a_scene(things=things), height=30, glance=Glance(scroll=39)))
+    objects = tuple(an_object(f"ml/pool-{number:02}") for number in range(40))
+    text = "\n".join(plain(a_snapshot(objects=objects), height=30, glance=Glance(scroll=5)))
+    end = "\n".join(plain(a_snapshot(objects=objects), height=30, glance=Glance(scroll=39)))
 
     assert "(5 more above)" in text
     assert "ml/pool-04" not in text
@@ -197,5 +201,5 @@ def test_the_objects_scroll_and_stop_at_the_end():
 
 
 def test_without_keys_only_ctrl_c_is_promised():
-    assert plain(a_scene())[-1].endswith("Ctrl-C ends")
-    assert plain(a_scene(), glance=Glance())[-1].endswith("q ends, ? helps")
+    assert plain(a_snapshot())[-1].endswith("Ctrl-C ends")
+    assert plain(a_snapshot(), glance=Glance())[-1].endswith("q ends, ? shows keys")

@@ -31,55 +31,55 @@ MEANS = {
 IT_HAPPENED = (Err.UNKNOWN_AFTER, Err.UNKNOWN_WITH_ID)
 
 
-def always(stage: Stage, err: Err) -> Cloud:
-    return FaultyCloud(stage.cloud, Random(1), {err: 1.0})
+def always(env: Stage, err: Err) -> Cloud:
+    return FaultyCloud(env.cloud, Random(1), {err: 1.0})
 
 
 @pytest.mark.parametrize("err", LAUNCHES)
 def test_an_error_of_a_launch_tells_what_may_have_happened(err: Err) -> None:
-    async def script(stage: Stage) -> None:
-        error = await stage.raises(MEANS[err], always(stage, err).launch(await stage.order()))
+    async def script(env: Stage) -> None:
+        error = await env.raises(MEANS[err], always(env, err).launch(await env.order()))
 
-        assert len(stage.machines()) == (err in IT_HAPPENED)
+        assert len(env.machines()) == (err in IT_HAPPENED)
         if err is Err.UNKNOWN_WITH_ID:
-            assert getattr(error, "instance_id", "") == stage.machine().id
+            assert getattr(error, "instance_id", "") == env.machine().id
 
     play(PROVIDER, script)
 
 
 @pytest.mark.parametrize("err", ENDS)
 def test_an_error_of_an_end_tells_what_may_have_happened(err: Err) -> None:
-    async def script(stage: Stage) -> None:
-        made = await stage.running()
-        await stage.raises(MEANS[err], always(stage, err).terminate(made.id))
-        await stage.wait_for_endings()
+    async def script(env: Stage) -> None:
+        made = await env.running()
+        await env.raises(MEANS[err], always(env, err).terminate(made.id))
+        await env.wait_for_endings()
 
-        assert len(stage.machines()) == (err not in IT_HAPPENED)
+        assert len(env.machines()) == (err not in IT_HAPPENED)
 
     play(PROVIDER, script)
 
 
 @pytest.mark.parametrize("err", LOOKS)
 def test_every_look_can_err(err: Err) -> None:
-    async def script(stage: Stage) -> None:
-        cloud = always(stage, err)
+    async def script(env: Stage) -> None:
+        cloud = always(env, err)
         looks = (cloud.offers, cloud.check, cloud.identity)
         for look in looks:
-            await stage.raises(MEANS[err], look())
+            await env.raises(MEANS[err], look())
         for question in (cloud.find("t"), cloud.status("i-1"), cloud.owned("tgp-")):
-            await stage.raises(MEANS[err], question)
+            await env.raises(MEANS[err], question)
 
     play(PROVIDER, script)
 
 
 def test_without_chances_everything_passes() -> None:
-    async def script(stage: Stage) -> None:
-        cloud = FaultyCloud(stage.cloud, Random(1))
-        made = await cloud.launch(await stage.order())
-        await stage.settle()
+    async def script(env: Stage) -> None:
+        cloud = FaultyCloud(env.cloud, Random(1))
+        made = await cloud.launch(await env.order())
+        await env.settle()
 
-        assert cloud.facts == stage.cloud.facts
-        assert [machine.id for machine in await cloud.find(stage.token())] == [made.id]
+        assert cloud.facts == env.cloud.facts
+        assert [machine.id for machine in await cloud.find(env.token())] == [made.id]
         await cloud.terminate(made.id)
         assert cloud.seen == {}
 
@@ -87,8 +87,8 @@ def test_without_chances_everything_passes() -> None:
 
 
 def test_equal_seeds_err_equally() -> None:
-    async def script(stage: Stage) -> list[str]:
-        cloud = FaultyCloud(stage.cloud, Random("weather"), {Err.BUSY: 0.3, Err.CANNOT_TELL: 0.2})
+    async def script(env: Stage) -> list[str]:
+        cloud = FaultyCloud(env.cloud, Random("weather"), {Err.BUSY: 0.3, Err.CANNOT_TELL: 0.2})
         told = []
         for _ in range(200):
             try:

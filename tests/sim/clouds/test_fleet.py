@@ -8,10 +8,10 @@ import pytest
 
 from tgp.sim.clock import GENESIS
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.fleet import LONG_LAG, MARKET_STEP, Broke, Empty, Fleet, Habits, Outbid, Wanted
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.mishaps import WHERE, Mishap, Mishaps, Verb
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.cloud_faults import WHERE, CloudFault, CloudFaults, CloudVerb
+from tgp.sim.clouds.fleet import LONG_LAG, MARKET_STEP, Broke, Fleet, Habits, Outbid, OutOfStock, WantedMachine
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
+from tgp.sim.clouds.stock import Product
 
 DOLLAR = 1_000_000
 HOUR = timedelta(hours=1)
@@ -33,7 +33,7 @@ class HandClock:
         self.seconds += length.total_seconds() if isinstance(length, timedelta) else length
 
 
-def a_shelf(**changes: object) -> Shelf:
+def a_shelf(**changes: object) -> Product:
     values: dict[str, object] = {
         "sku": "h100",
         "place": "here",
@@ -48,7 +48,7 @@ def a_shelf(**changes: object) -> Shelf:
         "stock": 3,
         "boot_seconds": 100.0,
     }
-    return Shelf(**{**values, **changes})  # type: ignore[arg-type]
+    return Product(**{**values, **changes})  # type: ignore[arg-type]
 
 
 @dataclass
@@ -57,17 +57,17 @@ class Yard:
     fleet: Fleet
     tenant: Tenant
 
-    def rent(self, mishap: Mishap | None = None, **wanted: object) -> Machine:
-        order = Wanted(**{"shelf": "h100@here", "name": "mine", **wanted})  # type: ignore[arg-type]
-        return self.fleet.rent(self.tenant, order, mishap)
+    def rent(self, cloud_fault: CloudFault | None = None, **wanted: object) -> SimulatedMachine:
+        order = WantedMachine(**{"product": "h100@here", "name": "mine", **wanted})  # type: ignore[arg-type]
+        return self.fleet.rent(self.tenant, order, cloud_fault)
 
     def bill(self) -> int:
         return self.fleet.bill_microusd(self.tenant, self.fleet.advance())
 
 
-def a_yard(habits: Habits = STILL, *, seed: int = 1, balance: int | None = None, **shelf: object) -> Yard:
+def a_yard(habits: Habits = STILL, *, seed: int = 1, balance: int | None = None, **product: object) -> Yard:
     clock = HandClock()
-    fleet = Fleet(clock, seed, [a_shelf(**shelf)], habits=habits)
+    fleet = Fleet(clock, seed, [a_shelf(**product)], habits=habits)
     return Yard(clock, fleet, fleet.accounts.open(Tenant("us", balance_microusd=balance), "key"))
 
 
@@ -110,9 +110,9 @@ def test_a_provider_that_charges_from_running_asks_nothing_for_the_boot() -> Non
     assert yard.bill() == -(-3 * DOLLAR * (used // timedelta(microseconds=1)) // 3_600_000_000)
 
 
-def test_a_dearer_machine_is_dearer_from_when_it_is_charged() -> None:
+def test_a_more_expensive_machine_costs_more_from_when_it_is_charged() -> None:
     yard = a_yard(Habits(list_lag=(0.0, 0.0), charges_from_creation=False, moves=False))
-    yard.rent(Mishap.DEARER)
+    yard.rent(CloudFault.OVERBILLED)
     yard.clock.pass_by(60)
 
     assert yard.bill() == 0
@@ -155,7 +155,7 @@ def test_a_machine_costs_until_it_is_gone_and_not_a_second_longer() -> None:
 
 def test_an_ignored_end_goes_on_costing() -> None:
     yard = a_yard()
-    yard.fleet.end(yard.rent(), Mishap.DELETE_IGNORED)
+    yard.fleet.end(yard.rent(), CloudFault.DELETE_IGNORED)
     yard.clock.pass_by(HOUR)
 
     assert yard.bill() == 3 * DOLLAR
@@ -167,7 +167,7 @@ def test_an_ignored_end_goes_on_costing() -> None:
 def test_stock_goes_out_and_comes_back() -> None:
     yard = a_yard(stock=1)
     machine = yard.rent()
-    with pytest.raises(Empty):
+    with pytest.raises(OutOfStock):
         yard.rent()
     yard.fleet.end(machine)
     yard.clock.pass_by(11)
@@ -177,7 +177,7 @@ def test_stock_goes_out_and_comes_back() -> None:
 
 def test_two_machines_for_one_order_are_two_out_of_stock() -> None:
     yard = a_yard(stock=3)
-    yard.rent(Mishap.MADE_TWICE)
+    yard.rent(CloudFault.MADE_TWICE)
 
     assert yard.fleet.selling()[0].stock == 1
     assert [machine.name for machine in yard.fleet.listed(yard.tenant)] == ["mine", "mine"]
@@ -189,10 +189,10 @@ def test_a_refused_order_makes_nothing_and_costs_nothing() -> None:
         yard.rent()
     with pytest.raises(Outbid):
         a_yard().rent(spot=True, bid_microusd=DOLLAR // 2)
-    with pytest.raises(Empty):
+    with pytest.raises(OutOfStock):
         a_yard(spot_microusd=None).rent(spot=True)
-    with pytest.raises(Empty):
-        a_yard().rent(shelf="nowhere")
+    with pytest.raises(OutOfStock):
+        a_yard().rent(product="nowhere")
 
     assert yard.fleet.machines == {}
     assert yard.bill() == 0
@@ -223,7 +223,7 @@ def test_an_empty_balance_stops_everything_that_runs() -> None:
 
 
 def test_the_one_machine_of_a_host_is_not_sold_while_it_is_rented() -> None:
-    """A marketplace's ask is one machine: other customers cannot put a second one on its shelf."""
+    """A marketplace's ask is one machine: other customers cannot put a second one on its product."""
     yard = a_yard(Habits(list_lag=(0.0, 0.0)), stock=1, host="h-1", spot_microusd=None)
     yard.rent()
     for _ in range(500):
@@ -259,7 +259,7 @@ def test_a_launch_is_listed_within_the_lag_and_not_before() -> None:
 
 def test_a_long_lag_hides_a_machine_that_costs() -> None:
     yard = a_yard()
-    machine = yard.rent(Mishap.LIST_LAGS)
+    machine = yard.rent(CloudFault.LIST_LAGS)
     yard.clock.pass_by(LONG_LAG - timedelta(seconds=1))
 
     assert yard.fleet.listed(yard.tenant) == []
@@ -283,28 +283,28 @@ def test_other_accounts_and_other_tools_are_told_apart() -> None:
 # -- a machine's life --------------------------------------------------------------------------------------------------
 
 
-def a_day_later(mishap: Mishap) -> Machine:
+def a_day_later(cloud_fault: CloudFault) -> SimulatedMachine:
     yard = a_yard()
-    machine = yard.rent(mishap)
+    machine = yard.rent(cloud_fault)
     yard.clock.pass_by(24 * HOUR)
     yard.fleet.advance()
     return machine
 
 
-LIVES: list[tuple[Mishap, Callable[[Machine], bool]]] = [
-    (Mishap.STUCK, lambda machine: machine.phase is Phase.STARTING),
-    (Mishap.NO_ADDRESS, lambda machine: machine.phase is Phase.RUNNING and machine.addressless),
-    (Mishap.OUTBID, lambda machine: machine.phase is Phase.STOPPED and machine.interrupted),
-    (Mishap.OFFLINE, lambda machine: machine.phase is Phase.LOST),
-    (Mishap.SOLD_TWICE, lambda machine: machine.phase is Phase.LOST),
-    (Mishap.PREEMPTED, lambda machine: machine.phase is Phase.GONE and machine.interrupted),
-    (Mishap.VANISHED, lambda machine: machine.phase is Phase.GONE),
+LIVES: list[tuple[CloudFault, Callable[[SimulatedMachine], bool]]] = [
+    (CloudFault.STUCK, lambda machine: machine.phase is Phase.STARTING),
+    (CloudFault.NO_ADDRESS, lambda machine: machine.phase is Phase.RUNNING and machine.addressless),
+    (CloudFault.OUTBID, lambda machine: machine.phase is Phase.STOPPED and machine.interrupted),
+    (CloudFault.OFFLINE, lambda machine: machine.phase is Phase.LOST),
+    (CloudFault.SOLD_TWICE, lambda machine: machine.phase is Phase.LOST),
+    (CloudFault.PREEMPTED, lambda machine: machine.phase is Phase.GONE and machine.interrupted),
+    (CloudFault.VANISHED, lambda machine: machine.phase is Phase.GONE),
 ]
 
 
-@pytest.mark.parametrize(("mishap", "became"), LIVES, ids=[str(mishap) for mishap, _ in LIVES])
-def test_each_mishap_of_a_life_happens(mishap: Mishap, became: Callable[[Machine], bool]) -> None:
-    assert became(a_day_later(mishap))
+@pytest.mark.parametrize(("cloud_fault", "became"), LIVES, ids=[str(cloud_fault) for cloud_fault, _ in LIVES])
+def test_each_fault_of_a_life_happens(cloud_fault: CloudFault, became: Callable[[SimulatedMachine], bool]) -> None:
+    assert became(a_day_later(cloud_fault))
 
 
 def test_a_machine_boots_when_its_shelf_says() -> None:
@@ -367,8 +367,12 @@ def test_listeners_hear_every_turn_of_a_life_in_order() -> None:
 
 def a_week(seed: int, *, asked_every: timedelta = HOUR) -> list[tuple[object, ...]]:
     yard = a_yard(Habits(), seed=seed)
-    for mishap in (None, Mishap.OUTBID, Mishap.OFFLINE):
-        yard.rent(mishap, spot=mishap is Mishap.OUTBID, bid_microusd=DOLLAR if mishap is Mishap.OUTBID else None)
+    for cloud_fault in (None, CloudFault.OUTBID, CloudFault.OFFLINE):
+        yard.rent(
+            cloud_fault,
+            spot=cloud_fault is CloudFault.OUTBID,
+            bid_microusd=DOLLAR if cloud_fault is CloudFault.OUTBID else None,
+        )
     for _ in range(timedelta(days=7) // asked_every):
         yard.clock.pass_by(asked_every)
         yard.fleet.advance()
@@ -397,23 +401,23 @@ def test_a_clock_that_jumps_back_breaks_nothing() -> None:
     assert len(yard.fleet.listed(yard.tenant)) == 1
 
 
-# -- mishaps -----------------------------------------------------------------------------------------------------------
+# -- faults -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_aimed_mishap_befalls_its_verb_once() -> None:
-    mishaps = Mishaps(a_yard().fleet._luck)
-    mishaps.aim(Mishap.ERROR, Verb.LIST)
+def test_an_aimed_fault_befalls_its_verb_once() -> None:
+    cloud_faults = CloudFaults(a_yard().fleet._luck)
+    cloud_faults.aim(CloudFault.ERROR, CloudVerb.LIST)
 
-    assert mishaps.draw(Verb.LAUNCH) is None
-    assert mishaps.draw(Verb.LIST) is Mishap.ERROR
-    assert mishaps.draw(Verb.LIST) is None
-    assert mishaps.seen == {Mishap.ERROR: 1}
-
-
-def test_every_mishap_says_what_it_can_befall() -> None:
-    assert list(WHERE) == list(Mishap)
+    assert cloud_faults.draw(CloudVerb.LAUNCH) is None
+    assert cloud_faults.draw(CloudVerb.LIST) is CloudFault.ERROR
+    assert cloud_faults.draw(CloudVerb.LIST) is None
+    assert cloud_faults.seen == {CloudFault.ERROR: 1}
 
 
-def test_a_mishap_cannot_be_aimed_at_what_it_cannot_befall() -> None:
+def test_every_fault_says_what_it_can_befall() -> None:
+    assert list(WHERE) == list(CloudFault)
+
+
+def test_a_fault_cannot_be_aimed_at_what_it_cannot_befall() -> None:
     with pytest.raises(AssertionError):
-        Mishaps(a_yard().fleet._luck).aim(Mishap.LIST_GONE, Verb.LAUNCH)
+        CloudFaults(a_yard().fleet._luck).aim(CloudFault.LIST_GONE, CloudVerb.LAUNCH)

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tgp.api.resource import POD
-from tgp.sim.apiserver.backstage import Backstage
-from tgp.sim.cluster.machines import Machine
+from tgp.sim.apiserver.local_api import LocalApi
+from tgp.sim.cluster.machines import Hardware
 from tgp.sim.world import World
 
 GPU = "nvidia.com/gpu"
@@ -49,9 +49,9 @@ class Cluster:
     def __init__(self, world: World) -> None:
         self.world = world
         self.plane = world.cluster
-        self.api: Backstage = world.api.backstage
+        self.api: LocalApi = world.api.local_api
 
-    def machines(self, *machines: Machine) -> None:
+    def machines(self, *machines: Hardware) -> None:
         for machine in machines:
             self.plane.power_on(machine)
         self.world.run(minutes=1)
@@ -66,7 +66,7 @@ class Cluster:
 
 
 @contextmanager
-def a_cluster(*machines: Machine, seed: int | str = "cluster") -> Iterator[Cluster]:
+def a_cluster(*machines: Hardware, seed: int | str = "cluster") -> Iterator[Cluster]:
     with World(seed) as world:
         cluster = Cluster(world)
         cluster.machines(*machines)

@@ -12,7 +12,7 @@ from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST as REQUEST
 from tgp.api.resource import NODE, SECRET, Resource
 from tgp.core.model.signing import KUBELET_SIGNER
 from tgp.sim.cluster.bootstrap import signing_request
-from tgp.sim.cluster.machines import Machine
+from tgp.sim.cluster.machines import Hardware
 from tgp.sim.cluster.signer import AUTHORITY
 
 RBAC = Path(__file__).parents[3] / "deploy" / "rbac" / "operator.yaml"
@@ -51,7 +51,7 @@ def may_ask(cluster):
 
 
 def a_guest(name="gpu-1", **rest):
-    return Machine(name, bootstrap_token=TOKEN, provider_id="tgp://sim/1", **rest)
+    return Hardware(name, bootstrap_token=TOKEN, provider_id="tgp://sim/1", **rest)
 
 
 def requests(cluster):
@@ -207,7 +207,7 @@ def test_an_expired_token_is_cleaned_away():
     ids=["another group", "another name", "another use"],
 )
 def test_the_signer_signs_nothing_but_kubelets_certificates(document, usages):
-    """Whoever approved it."""
+    """Independent of the approver."""
     with a_cluster() as cluster:
         spec = {"request": b64encode(document).decode(), "signerName": KUBELET_SIGNER, "usages": usages}
         cluster.api.create(REQUEST, {"metadata": {"name": "odd"}, "spec": spec})

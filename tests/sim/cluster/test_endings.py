@@ -2,8 +2,8 @@
 
 from tests.sim.cluster.manifests import a_cluster, a_job, a_pod, a_set
 from tgp.api.resource import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, POD, SERVICE_ACCOUNT
-from tgp.sim.cluster.desk import REPLICA_SET
-from tgp.sim.cluster.machines import Machine
+from tgp.sim.cluster.component_api import REPLICA_SET
+from tgp.sim.cluster.machines import Hardware
 
 
 def _map(cluster, name, *owners, block=False, finalizers=()):
@@ -85,7 +85,7 @@ def test_an_owner_of_the_same_name_but_another_uid_is_no_owner():
 
 
 def test_a_deployment_takes_its_sets_and_pods_along():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(DEPLOYMENT, a_set(replicas=3))
         cluster.world.run(minutes=2)
         cluster.api.delete(DEPLOYMENT, "default", "web", propagation="Foreground")
@@ -99,7 +99,7 @@ def test_a_deployment_takes_its_sets_and_pods_along():
 
 
 def test_a_deleted_job_lets_go_of_its_pods():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(JOB, a_job(parallelism=2, completions=2))
         cluster.world.run(minutes=2)
         cluster.api.delete(JOB, "default", "job", propagation="Background")
@@ -109,7 +109,7 @@ def test_a_deleted_job_lets_go_of_its_pods():
 
 
 def test_a_namespace_ends_when_the_last_thing_in_it_has_let_go():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(NAMESPACE, {"metadata": {"name": "team"}})
         cluster.world.run(seconds=1)
         assert cluster.api.get(SERVICE_ACCOUNT, "team", "default") is not None

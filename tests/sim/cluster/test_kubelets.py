@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from tests.sim.cluster.manifests import GPU, a_cluster, a_pod, condition
 from tgp.api.resource import LEASE, NODE, POD
-from tgp.sim.cluster.machines import Machine
+from tgp.sim.cluster.machines import Hardware
 
 
 def _moment(text):
@@ -12,7 +12,7 @@ def _moment(text):
 
 
 def test_a_machine_registers_becomes_ready_and_holds_a_lease():
-    machine = Machine("gpu-1", devices={GPU: 8}, provider_id="tgp://sim/1", labels={"zone": "a"})
+    machine = Hardware("gpu-1", devices={GPU: 8}, provider_id="tgp://sim/1", labels={"zone": "a"})
     with a_cluster() as cluster:
         cluster.plane.power_on(machine)
         cluster.world.run(seconds=16)
@@ -31,7 +31,7 @@ def test_a_machine_registers_becomes_ready_and_holds_a_lease():
 
 
 def test_a_pod_runs_and_ends_with_the_times_to_prove_it():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(POD, a_pod(run_for="10m", restartPolicy="Never"))
         cluster.world.run(minutes=1)
         status = cluster.pod()["status"]
@@ -50,7 +50,7 @@ def test_a_pod_runs_and_ends_with_the_times_to_prove_it():
 
 
 def test_a_pod_that_fails_is_failed_or_started_again_as_it_asked():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(POD, a_pod("once", run_for="1m", code=3, restartPolicy="Never"))
         cluster.api.create(POD, a_pod("again", run_for="1m", code=3, restartPolicy="OnFailure"))
         cluster.world.run(minutes=5)
@@ -65,7 +65,7 @@ def test_a_pod_that_fails_is_failed_or_started_again_as_it_asked():
 
 def test_a_deleted_pod_takes_its_time_and_says_how_it_ended():
     seen = []
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.world.api.core.hooks.append(
             lambda served, _before, after: seen.append(after) if served.kind == "Pod" else None
         )
@@ -84,7 +84,7 @@ def test_a_deleted_pod_takes_its_time_and_says_how_it_ended():
 
 
 def test_grace_is_the_longest_a_pod_may_take():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         pod = a_pod(terminationGracePeriodSeconds=10)
         pod["metadata"]["annotations"]["sim.tgp.io/stop-takes"] = "1h"
         cluster.api.create(POD, pod)
@@ -98,7 +98,7 @@ def test_grace_is_the_longest_a_pod_may_take():
 
 
 def test_a_machine_that_vanishes_is_noticed_and_its_pods_are_lost_with_the_node():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(POD, a_pod(run_for="10m", restartPolicy="Never"))
         cluster.world.run(minutes=1)
         cluster.plane.power_off("a")
@@ -110,7 +110,7 @@ def test_a_machine_that_vanishes_is_noticed_and_its_pods_are_lost_with_the_node(
         assert {taint["effect"] for taint in node["spec"]["taints"]} == {"NoSchedule", "NoExecute"}
         assert condition(cluster.pod(), "Ready")["status"] == "False"
         cluster.world.run(minutes=20)
-        assert cluster.pod()["status"]["phase"] == "Running"  # nobody is there to say otherwise
+        assert cluster.pod()["status"]["phase"] == "Running"  # no kubelet is there to report otherwise
         cluster.api.delete(NODE, "", "a")
         cluster.world.run(minutes=2)
 
@@ -119,13 +119,13 @@ def test_a_machine_that_vanishes_is_noticed_and_its_pods_are_lost_with_the_node(
 
 
 def test_a_machine_that_comes_back_runs_its_pods_again():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         tolerations = [{"operator": "Exists"}]
         cluster.api.create(POD, a_pod(tolerations=tolerations))
         cluster.world.run(minutes=1)
         cluster.plane.power_off("a")
         cluster.world.run(minutes=5)
-        cluster.machines(Machine("a"))
+        cluster.machines(Hardware("a"))
         cluster.world.run(minutes=1)
 
         node = cluster.api.get(NODE, "", "a")
@@ -138,7 +138,7 @@ def test_a_machine_that_comes_back_runs_its_pods_again():
 def test_a_no_execute_taint_drives_out_those_who_do_not_tolerate_it():
     taint = {"key": "maintenance", "effect": "NoExecute"}
     for_a_minute = [{"key": "maintenance", "operator": "Exists", "tolerationSeconds": 60}]
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(POD, a_pod("leaves"))
         cluster.api.create(POD, a_pod("lingers", tolerations=for_a_minute))
         cluster.api.create(POD, a_pod("stays", tolerations=[{"operator": "Exists"}]))
@@ -152,7 +152,7 @@ def test_a_no_execute_taint_drives_out_those_who_do_not_tolerate_it():
 
 
 def test_a_quiet_hour_of_twenty_nodes_is_only_their_heartbeats():
-    machines = [Machine(f"n{number:02}") for number in range(20)]
+    machines = [Hardware(f"n{number:02}") for number in range(20)]
     with a_cluster(*machines) as cluster:
         cluster.world.run(minutes=10)
         writes = []

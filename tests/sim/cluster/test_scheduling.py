@@ -4,8 +4,8 @@ import pytest
 
 from tests.sim.cluster.manifests import GPU, a_cluster, a_container, a_pod, condition
 from tgp.api.resource import NODE, POD, Resource
-from tgp.sim.cluster.desk import CORE_EVENT
-from tgp.sim.cluster.machines import Machine
+from tgp.sim.cluster.component_api import CORE_EVENT
+from tgp.sim.cluster.machines import Hardware
 from tgp.sim.cluster.placement import requests_of, selects, tolerates
 
 PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
@@ -13,7 +13,7 @@ TAINT = {"key": "tgp.io/gpu", "value": "yes", "effect": "NoSchedule"}
 
 
 def test_a_pod_is_bound_to_the_emptiest_node_that_fits():
-    with a_cluster(Machine("a"), Machine("b"), Machine("gpu", devices={GPU: 2})) as cluster:
+    with a_cluster(Hardware("a"), Hardware("b"), Hardware("gpu", devices={GPU: 2})) as cluster:
         cluster.api.create(POD, a_pod("gpu", gpus=2))
         cluster.world.run(seconds=1)
         for number in range(4):
@@ -27,7 +27,7 @@ def test_a_pod_is_bound_to_the_emptiest_node_that_fits():
 
 
 def test_devices_are_not_shared():
-    with a_cluster(Machine("gpu", devices={GPU: 2})) as cluster:
+    with a_cluster(Hardware("gpu", devices={GPU: 2})) as cluster:
         for number in range(3):
             cluster.api.create(POD, a_pod(f"pod-{number}", gpus=1))
         cluster.world.run(minutes=1)
@@ -37,7 +37,7 @@ def test_devices_are_not_shared():
 
 
 def test_a_pod_that_ends_makes_room_for_the_next():
-    with a_cluster(Machine("gpu", devices={GPU: 1})) as cluster:
+    with a_cluster(Hardware("gpu", devices={GPU: 1})) as cluster:
         cluster.api.create(POD, a_pod("first", gpus=1, run_for="10m", restartPolicy="Never"))
         cluster.world.run(minutes=1)
         cluster.api.create(POD, a_pod("second", gpus=1))
@@ -50,11 +50,11 @@ def test_a_pod_that_ends_makes_room_for_the_next():
 
 def test_why_a_pod_goes_nowhere_is_said_as_the_real_scheduler_says_it():
     machines = (
-        Machine("cordoned"),
-        Machine("full", cpu="1"),
-        Machine("tainted", taints=(TAINT,)),
-        Machine("other", labels={"zone": "b"}),
-        Machine("poor", devices={GPU: 1}, labels={"zone": "a"}),
+        Hardware("cordoned"),
+        Hardware("full", cpu="1"),
+        Hardware("tainted", taints=(TAINT,)),
+        Hardware("other", labels={"zone": "b"}),
+        Hardware("poor", devices={GPU: 1}, labels={"zone": "a"}),
     )
     with a_cluster(*machines) as cluster:
         cluster.api.merge_patch(NODE, "", "cordoned", {"spec": {"unschedulable": True}})
@@ -74,7 +74,7 @@ def test_why_a_pod_goes_nowhere_is_said_as_the_real_scheduler_says_it():
 
 
 def test_a_full_node_could_be_emptied_by_preemption():
-    with a_cluster(Machine("small", cpu="1")) as cluster:
+    with a_cluster(Hardware("small", cpu="1")) as cluster:
         cluster.api.create(POD, a_pod("first"))
         cluster.world.run(seconds=1)
         cluster.api.create(POD, a_pod("second"))
@@ -96,7 +96,7 @@ def test_without_nodes_the_words_are_others():
 
 def test_a_pod_that_waits_is_not_told_the_same_twice():
     """A quiet hour with an unschedulable pod and a heartbeating node writes nothing about the pod."""
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(POD, a_pod(gpus=1))
         cluster.world.run(minutes=5)
         before = cluster.pod()["metadata"]["resourceVersion"]
@@ -106,7 +106,7 @@ def test_a_pod_that_waits_is_not_told_the_same_twice():
 
 
 def test_gates_hold_a_pod_back():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(POD, a_pod(schedulingGates=[{"name": "tgp.io/budget"}]))
         cluster.world.run(minutes=1)
         assert "nodeName" not in cluster.pod()["spec"]
@@ -118,7 +118,7 @@ def test_gates_hold_a_pod_back():
 
 def test_a_taint_is_tolerated_by_those_who_say_so():
     tolerations = [{"key": "tgp.io/gpu", "operator": "Exists"}]
-    with a_cluster(Machine("tainted", taints=(TAINT,))) as cluster:
+    with a_cluster(Hardware("tainted", taints=(TAINT,))) as cluster:
         cluster.api.create(POD, a_pod("no"))
         cluster.api.create(POD, a_pod("yes", tolerations=tolerations))
         cluster.world.run(minutes=1)
@@ -134,7 +134,7 @@ def test_higher_priority_goes_first():
         cluster.world.run(seconds=10)
         cluster.api.create(POD, a_pod("high", gpus=1, priorityClassName="urgent"))
         cluster.world.run(minutes=1)
-        cluster.machines(Machine("gpu", devices={GPU: 1}))
+        cluster.machines(Hardware("gpu", devices={GPU: 1}))
 
         assert "nodeName" not in cluster.pod("a-low")["spec"]
         assert cluster.pod("high")["spec"]["nodeName"] == "gpu"

@@ -8,8 +8,8 @@ import pytest
 from tests.sim.cluster.manifests import GPU, a_cluster, a_job, a_pod, a_set, a_template, condition
 from tgp.api.resource import DAEMON_SET, DEPLOYMENT, JOB, NODE, POD, POD_DISRUPTION_BUDGET
 from tgp.sim.apiserver.status_errors import Failure
-from tgp.sim.cluster.desk import CORE_EVENT, REPLICA_SET, STATEFUL_SET
-from tgp.sim.cluster.machines import Machine
+from tgp.sim.cluster.component_api import CORE_EVENT, REPLICA_SET, STATEFUL_SET
+from tgp.sim.cluster.machines import Hardware
 
 
 def _job(cluster, name="job"):
@@ -17,7 +17,7 @@ def _job(cluster, name="job"):
 
 
 def test_a_job_runs_its_pods_to_completion():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(JOB, a_job(completions=4, parallelism=2))
         cluster.world.run(minutes=5)
         assert _job(cluster)["status"]["active"] == 2
@@ -33,7 +33,7 @@ def test_a_job_runs_its_pods_to_completion():
 
 def test_a_job_that_keeps_failing_backs_off_and_gives_up():
     template = a_template(run_for="10s", code=1, restartPolicy="Never")
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(JOB, a_job(template=template, backoffLimit=3))
         cluster.world.run(minutes=30)
         failed = condition(_job(cluster), "Failed")
@@ -54,7 +54,7 @@ def _ended(pod):
 
 
 def test_a_pod_deleted_under_a_job_is_counted_and_replaced():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(JOB, a_job(completions=1))
         cluster.world.run(minutes=5)
         (pod,) = cluster.pods()
@@ -66,7 +66,7 @@ def test_a_pod_deleted_under_a_job_is_counted_and_replaced():
 
 
 def test_a_job_has_a_deadline_a_pause_and_a_time_to_live():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(JOB, a_job("late", activeDeadlineSeconds=60))
         cluster.api.create(JOB, a_job("held", suspend=True))
         cluster.api.create(JOB, a_job("brief", ttlSecondsAfterFinished=300))
@@ -83,7 +83,7 @@ def test_a_job_has_a_deadline_a_pause_and_a_time_to_live():
 
 
 def test_an_indexed_job_gives_each_index_once():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(JOB, a_job(completions=5, parallelism=3, completionMode="Indexed"))
         cluster.world.run(hours=1)
         indexes = [pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for pod in cluster.pods()]
@@ -93,7 +93,7 @@ def test_an_indexed_job_gives_each_index_once():
 
 
 def test_a_deployment_keeps_its_replicas():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(DEPLOYMENT, a_set(replicas=3))
         cluster.world.run(minutes=2)
         web = cluster.api.get(DEPLOYMENT, "default", "web")
@@ -111,7 +111,7 @@ def test_a_deployment_keeps_its_replicas():
 
 def test_a_new_template_rolls_through_without_falling_below_its_floor():
     floor = []
-    with a_cluster(Machine("a", cpu="32")) as cluster:
+    with a_cluster(Hardware("a", cpu="32")) as cluster:
         cluster.api.create(DEPLOYMENT, a_set(replicas=8))
         cluster.world.run(minutes=2)
         cluster.world.watch(
@@ -132,7 +132,7 @@ def test_a_new_template_rolls_through_without_falling_below_its_floor():
 
 
 def test_recreate_never_runs_two_versions_at_once():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(DEPLOYMENT, a_set(replicas=2, strategy={"type": "Recreate"}))
         cluster.world.run(minutes=2)
         versions = []
@@ -152,9 +152,9 @@ def test_recreate_never_runs_two_versions_at_once():
 def test_a_daemon_set_runs_once_on_each_node_it_selects_and_tolerates():
     taint = {"key": "tgp.io/gpu", "effect": "NoSchedule"}
     machines = (
-        Machine("plain"),
-        Machine("gpu-1", labels={"gpu": "yes"}),
-        Machine("gpu-2", labels={"gpu": "yes"}, taints=(taint,)),
+        Hardware("plain"),
+        Hardware("gpu-1", labels={"gpu": "yes"}),
+        Hardware("gpu-2", labels={"gpu": "yes"}, taints=(taint,)),
     )
     template = a_template(nodeSelector={"gpu": "yes"})
     tolerant = a_template({"app": "t"}, nodeSelector={"gpu": "yes"}, tolerations=[{"operator": "Exists"}])
@@ -178,7 +178,7 @@ def test_a_daemon_set_runs_once_on_each_node_it_selects_and_tolerates():
 
 
 def test_a_daemon_stays_on_a_cordoned_or_tainted_node_until_it_is_driven_out():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(DAEMON_SET, a_set("daemon"))
         cluster.world.run(minutes=1)
         first = cluster.pods("Running")[0]["metadata"]["uid"]
@@ -197,7 +197,7 @@ def test_a_daemon_waits_for_a_node_that_is_not_ready_unless_it_tolerates_that():
     with a_cluster() as cluster:
         cluster.api.create(DAEMON_SET, a_set("patient", template=patient))
         cluster.api.create(DAEMON_SET, a_set("eager", template=eager))
-        cluster.plane.power_on(Machine("slow", registers_after=1, ready_after=600))
+        cluster.plane.power_on(Hardware("slow", registers_after=1, ready_after=600))
         cluster.world.run(minutes=5)
 
         assert [pod["metadata"]["labels"]["app"] for pod in cluster.pods()] == ["eager"]
@@ -206,7 +206,7 @@ def test_a_daemon_waits_for_a_node_that_is_not_ready_unless_it_tolerates_that():
 def test_a_device_plugin_brings_the_devices_of_its_node():
     template = a_template({"app": "plugin"}, tolerations=[{"operator": "Exists"}])
     template["metadata"]["annotations"]["sim.tgp.io/provides"] = GPU
-    with a_cluster(Machine("gpu", devices={GPU: 4}, needs_plugin=True)) as cluster:
+    with a_cluster(Hardware("gpu", devices={GPU: 4}, needs_plugin=True)) as cluster:
         assert GPU not in cluster.api.get(NODE, "", "gpu")["status"]["allocatable"]
         cluster.api.create(POD, a_pod("waits", gpus=4))
         cluster.world.run(minutes=5)
@@ -233,7 +233,7 @@ def test_a_device_plugin_brings_the_devices_of_its_node():
     ],
 )
 def test_a_budget_says_how_many_may_go(spec, desired, allowed):
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(DEPLOYMENT, a_set(replicas=4))
         selector = {"matchLabels": {"app": "x"}}
         budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {**spec, "selector": selector}}
@@ -251,7 +251,7 @@ def test_a_budget_says_how_many_may_go(spec, desired, allowed):
 
 def test_evictions_go_as_fast_as_the_budget_lets_them():
     """One may go; the next only when the replacement of the first is ready."""
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(DEPLOYMENT, a_set(replicas=4))
         selector = {"matchLabels": {"app": "x"}}
         budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": {"minAvailable": 3, "selector": selector}}
@@ -276,7 +276,7 @@ def test_evictions_go_as_fast_as_the_budget_lets_them():
 
 def test_settled_workloads_write_nothing():
     """A controller that wakes itself would be seen here: an hour of running workloads is heartbeats alone."""
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(DEPLOYMENT, a_set(replicas=2))
         cluster.api.create(DAEMON_SET, a_set("daemon", template=a_template({"app": "d"})))
         cluster.api.create(JOB, a_job())
@@ -311,7 +311,7 @@ def _stateful(replicas: int, **spec) -> dict:
 
 
 def test_a_stateful_set_grows_and_shrinks_one_pod_at_a_time_and_replaces_by_name():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(STATEFUL_SET, _stateful(3))
         cluster.world.run(seconds=1)
         assert [pod["metadata"]["name"] for pod in cluster.pods()] == ["db-0"]
@@ -331,14 +331,14 @@ def test_a_stateful_set_grows_and_shrinks_one_pod_at_a_time_and_replaces_by_name
 
 
 def test_a_parallel_stateful_set_starts_all_at_once():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(STATEFUL_SET, _stateful(3, podManagementPolicy="Parallel"))
         cluster.world.run(seconds=1)
         assert len(cluster.pods()) == 3
 
 
 def test_a_deployment_tells_how_it_scales():
-    with a_cluster(Machine("a")) as cluster:
+    with a_cluster(Hardware("a")) as cluster:
         cluster.api.create(DEPLOYMENT, a_set(replicas=2))
         cluster.world.run(minutes=1)
         told = [event["message"] for event in cluster.api.objects(CORE_EVENT) if event["reason"] == "ScalingReplicaSet"]

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tgp.ports.http import Call
-from tgp.sim.plans import Act, Plan
+from tgp.sim.plans import Act, FaultPlan
 from tgp.sim.process import Host
 from tgp.sim.router import Network
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    plan: Plan
+    plan: FaultPlan
     gist: str
     failure: str  # empty: all went well
     result: Any = None
@@ -36,12 +36,12 @@ class Forks:
         self._worth = worth
         self._gist = gist
         self._report: int | None = None  # in a copy: where to report
-        self.plan: Plan | None = None  # in a copy: what strikes
+        self.plan: FaultPlan | None = None  # in a copy: what strikes
 
     def install(self, network: Network) -> None:
         count = network.count_effect
 
-        def forking(host: Host, endpoint: str, call: Call) -> Plan | None:
+        def forking(host: Host, endpoint: str, call: Call) -> FaultPlan | None:
             plan = count(host, endpoint, call)
             if self._report is not None:
                 return plan
@@ -49,7 +49,7 @@ class Forks:
             gist = self._gist(endpoint, call)
             for act in self._worth(gist):
                 loop = asyncio.get_running_loop()
-                if self._copy(Plan(effect.process, effect.number, act), gist):
+                if self._copy(FaultPlan(effect.process, effect.number, act), gist):
                     asyncio._set_running_loop(loop)  # it is remembered by process id
                     network.trace.note(effect.process, "aimed", act, effect.number)
                     return self.plan
@@ -57,7 +57,7 @@ class Forks:
 
         network.count_effect = forking  # type: ignore[method-assign]  # it only listens, and strikes
 
-    def _copy(self, plan: Plan, gist: str) -> bool:
+    def _copy(self, plan: FaultPlan, gist: str) -> bool:
         """True in the copy. The original waits for its report, so that one core is used at a time."""
         reading, writing = os.pipe()
         sys.stdout.flush()
@@ -87,7 +87,7 @@ class Forks:
         return result
 
     def _leave(self, failure: str, result: Any) -> NoReturn:
-        """Whether or not anybody hears it: a copy that went on would run every test that comes after this one."""
+        """Always: a forked copy that went on would run every test that comes after this one."""
         assert self._report is not None
         try:
             with os.fdopen(self._report, "wb") as pipe:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, create, operator_main
 from tests.sim.forging import AIMS, Knowledge, aimed_status, forged_spec, forged_status
-from tests.sim.lives.an_estate import Lives
+from tests.sim.lives.a_world import SimEnv
 from tgp.api.resource import CONFIG_MAP, GPU_REQUEST, LEASE, NAMESPACE
 from tgp.core.model.cloud_account import TABLE
 from tgp.core.model.token import plain_uid, read_token
@@ -24,11 +24,11 @@ CROWN = "crown-jewels"  # a Secret that no class names
 class Hostile:
     """Everything that a forgery must not bring about is noted as it happens."""
 
-    def __init__(self, stage: Lives) -> None:
-        self.stage = stage
+    def __init__(self, env: SimEnv) -> None:
+        self.env = env
         self.called: list[str] = []  # at the tenant's own address
         self.read: set[str] = set()  # Secrets
-        world = stage.world
+        world = env.world
         world.mount(ENDPOINT, self._answer)
         inner = world.api.handle
 
@@ -44,28 +44,28 @@ class Hostile:
         a_class(world, "rented", limits={"maxNodes": 5}, allowedNamespaces=allowed)
         closed = {"matchLabels": {"team": "ours"}}
         a_class(world, "closed", providers=[{"name": "vultr"}, {"name": "simulated"}], allowedNamespaces=closed)
-        for shop in stage.shops.values():
-            shop.fleet.add_foreign(next(iter(shop.fleet.accounts)), 2)
+        for simulator in env.simulators.values():
+            simulator.fleet.add_foreign(next(iter(simulator.fleet.accounts)), 2)
         world.process("operator", operator_main())
         world.run(minutes=2)
         for name in VICTIMS:
-            stage.wants(name, nodeClassRef={"name": "rented"}, idleTimeout="Never", maxLifetime="Never")
+            env.wants(name, nodeClassRef={"name": "rented"}, idleTimeout="Never", maxLifetime="Never")
         for name in OWN:
-            stage.wants(name, HOME, nodeClassRef={"name": "rented"}, idleTimeout="Never", maxLifetime="Never")
-        stage.until(lambda: all(stage.phase(name) == "Ready" for name in VICTIMS), minutes=30)
+            env.wants(name, HOME, nodeClassRef={"name": "rented"}, idleTimeout="Never", maxLifetime="Never")
+        env.until(lambda: all(env.phase(name) == "Ready" for name in VICTIMS), minutes=30)
         self.machines = {machine.name: machine.id for machine in self._others()}
-        self.nodes = {name: stage.node(name) for name in stage.nodes() if name.startswith(VICTIMS)}
+        self.nodes = {name: env.node(name) for name in env.nodes() if name.startswith(VICTIMS)}
 
     async def _answer(self, call: Call) -> Reply:
         self.called.append(f"{call.method} {call.path}")
         return Reply(200, b"[]")
 
     def forge(self, count: int, *, pause: float = 20.0) -> None:
-        luck = self.stage.world.luck("hostile")
+        luck = self.env.world.luck("hostile")
         for name, aim in zip(OWN, AIMS, strict=True):
             aimed = aimed_status(luck, self.knows(name, VICTIMS), aim)
             self._try(lambda name=name, aimed=aimed: self._patch(name, aimed))  # type: ignore[misc]
-        self.stage.world.run(minutes=5)
+        self.env.world.run(minutes=5)
         for number in range(count):
             name = luck.choice(OWN)
             self._try(lambda name=name: self._patch(name, forged_status(luck, self.knows(name))))  # type: ignore[misc]
@@ -74,24 +74,22 @@ class Hostile:
                 self._try(lambda number=number, spec=spec: self._create(f"s{number}", spec))  # type: ignore[misc]
             if number % 7 == 0:
                 self._try(lambda name=name: self._delete(name))  # type: ignore[misc]
-            self.stage.world.run(seconds=pause * (8 if number % 4 == 0 else 1))  # long enough to be believed absent
+            self.env.world.run(seconds=pause * (8 if number % 4 == 0 else 1))  # long enough to be believed absent
 
     def knows(self, name: str, whose: tuple[str, ...] = ()) -> Knowledge:
         """`whose`: only the machines of these requests; none: every machine there is."""
-        stage, api = self.stage, self.stage.world.api.backstage
-        own = stage.request(name, HOME) or {"metadata": {"uid": "0" * 32}}
+        env, api = self.env, self.env.world.api.local_api
+        own = env.request(name, HOME) or {"metadata": {"uid": "0" * 32}}
         table = api.get(CONFIG_MAP, NAMESPACE_NAME, TABLE) or {}
         lease = api.get(LEASE, NAMESPACE_NAME, "tgp-operator") or {"metadata": {"uid": ""}, "spec": {}}
-        machines = [one for shop in stage.shops.values() for one in shop.fleet.living()]
-        attempts = [row for victim in VICTIMS for row in stage.attempts(victim)]
+        machines = [one for simulator in env.simulators.values() for one in simulator.fleet.living()]
+        attempts = [row for victim in VICTIMS for row in env.attempts(victim)]
         return Knowledge(
             uid=plain_uid(own["metadata"]["uid"]),
-            cluster=stage.witness.cluster,
+            cluster=env.recorder.cluster,
             endpoint=ENDPOINT,
             tokens=tuple(row["token"] for row in attempts),
-            instances=tuple(
-                row["instanceId"] for each in whose for row in stage.attempts(each) if row.get("instanceId")
-            )
+            instances=tuple(row["instanceId"] for each in whose for row in env.attempts(each) if row.get("instanceId"))
             or tuple(one.id for one in machines),
             names=tuple(one.name for one in machines if one.foreign),
             accounts=tuple(table.get("data") or ()),
@@ -99,42 +97,42 @@ class Hostile:
             nodes=tuple(sorted(self.nodes)) if hasattr(self, "nodes") else ("node",),
             classes=("rented", "closed"),
             epochs=(*{row.get("epoch", "") for row in attempts}, str(lease["metadata"]["uid"])),
-            skus=tuple((name, stand.shelf.sku, stand.shelf.place) for name, stand in self._dear()),
+            skus=tuple((name, stand.product.sku, stand.product.place) for name, stand in self._dear()),
         )
 
     # -- what must not have happened -----------------------------------------------------------------------------------
 
     def judge(self) -> None:
-        stage = self.stage
+        env = self.env
         assert not self.called, f"a status was believed: it named the address that was called: {self.called[:3]}"
         assert self.read <= NAMED, f"a Secret was read that no class names: {sorted(self.read - NAMED)}"
         left = {machine.name: machine.id for machine in self._others()}
         assert left == self.machines, f"a machine of others was touched: {set(self.machines) ^ set(left)}"
         for name in VICTIMS:
-            assert stage.phase(name) == "Ready", f"a request of others was touched: {stage.told()}"
+            assert env.phase(name) == "Ready", f"a request of others was touched: {env.told()}"
         for name, before in self.nodes.items():
-            assert _looks(stage.node(name)) == _looks(before), f"a Node of others was touched: {name}"
-        ordered = [machine for shop in stage.shops.values() for machine in shop.fleet.machines.values()]
-        strange = [one.shelf.sku for one in ordered if not one.foreign and one.shelf.gpu != "RTX4090"]
+            assert _looks(env.node(name)) == _looks(before), f"a Node of others was touched: {name}"
+        ordered = [machine for simulator in env.simulators.values() for machine in simulator.fleet.machines.values()]
+        strange = [one.product.sku for one in ordered if not one.foreign and one.product.gpu != "RTX4090"]
         assert not strange, f"a machine was ordered by what a status says: {strange}"
-        assert not [one for one in stage.shops["vultr"].fleet.machines.values() if not one.foreign], (
+        assert not [one for one in env.simulators["vultr"].fleet.machines.values() if not one.foreign], (
             "a class was opened to a namespace that it does not allow"
         )
-        for line in (stage.world.api.backstage.get(CONFIG_MAP, NAMESPACE_NAME, TABLE) or {}).get("data", {}).values():
+        for line in (env.world.api.local_api.get(CONFIG_MAP, NAMESPACE_NAME, TABLE) or {}).get("data", {}).values():
             assert ENDPOINT not in line, "the table of accounts was written from a status"
 
     def _others(self) -> list[Any]:
         """Machines that no forgery may touch: the victims', and those that no operator ordered."""
-        found = (self.stage.request(name) for name in VICTIMS)
+        found = (self.env.request(name) for name in VICTIMS)
         uids = {plain_uid(request["metadata"]["uid"]) for request in found if request is not None}
-        living = [one for shop in self.stage.shops.values() for one in shop.fleet.living()]
+        living = [one for simulator in self.env.simulators.values() for one in simulator.fleet.living()]
         marks = [(one, read_token(one.name)) for one in living]
         return [one for one, token in marks if one.foreign or (token is not None and token.uid in uids)]
 
     def _dear(self) -> list[tuple[str, Any]]:
-        shops = self.stage.shops.items()
-        stands = [(name, stand) for name, shop in shops for stand in shop.fleet.stands.values()]
-        return [(name, stand) for name, stand in stands if stand.shelf.gpu != "RTX4090"]
+        simulators = self.env.simulators.items()
+        stands = [(name, stand) for name, simulator in simulators for stand in simulator.fleet.stands.values()]
+        return [(name, stand) for name, stand in stands if stand.product.gpu != "RTX4090"]
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
@@ -146,15 +144,15 @@ class Hostile:
             return
 
     def _patch(self, name: str, status: dict[str, Any]) -> None:
-        if self.stage.request(name, HOME) is None:
+        if self.env.request(name, HOME) is None:
             self._create(name, {"gpuType": "RTX4090", "nodeClassRef": {"name": "rented"}, "idleTimeout": "Never"})
-        self.stage.world.api.backstage.merge_patch(GPU_REQUEST, HOME, name, {"status": status}, "status")
+        self.env.world.api.local_api.merge_patch(GPU_REQUEST, HOME, name, {"status": status}, "status")
 
     def _create(self, name: str, spec: dict[str, Any]) -> None:
-        create(self.stage.world, GPU_REQUEST, name, HOME, spec=spec)
+        create(self.env.world, GPU_REQUEST, name, HOME, spec=spec)
 
     def _delete(self, name: str) -> None:
-        self.stage.world.api.backstage.delete(GPU_REQUEST, HOME, name)
+        self.env.world.api.local_api.delete(GPU_REQUEST, HOME, name)
 
 
 def _looks(node: dict[str, Any] | None) -> tuple[Any, ...]:

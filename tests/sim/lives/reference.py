@@ -1,6 +1,6 @@
-"""Reference runs: a story that people play, under any weather, then fair weather, then an hour without a change.
+"""Reference runs: a story that users play, with any faults, then time without faults, then an hour without a change.
 
-    outcome = run_life(seed, faults)                   # a crowd, in a storm
+    outcome = run_life(seed, faults)                   # a crowd, in a run with faults
     outcome = run_life("idle", story=IDLE, plan=plan)  # one thing goes wrong at one side effect
 
 Every invariant is watched from the first second. A story waits for what it needs, so that whatever goes wrong it
@@ -17,32 +17,32 @@ from typing import Any, Protocol
 import msgspec
 
 from tests.sim.an_operator import a_class, create, operator_main
-from tests.sim.lives.an_estate import Lives, lives
+from tests.sim.lives.a_world import SimEnv, sim_env
 from tests.sim.lives.forks import Forks
 from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, JOB, NAMESPACE
 from tgp.app.settings import Settings
+from tgp.core.inventory.orphans import too_many
 from tgp.core.model.attempts import FINALIZER
 from tgp.core.model.token import plain_uid
-from tgp.core.rules.collector import too_many
-from tgp.sim.checkers.everyone import INVARIANTS
 from tgp.sim.checkers.leadership import OneLeader
 from tgp.sim.checkers.money import NoOrphan, OneMachine, OneOrderPerAttempt
 from tgp.sim.checkers.objects import OVER, Quiet, loose_ends
-from tgp.sim.clouds.mishaps import Mishap, Verb
-from tgp.sim.estate import Ailment, Kubelets
+from tgp.sim.checkers.registry import INVARIANTS
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.faults import NONE, Faults
-from tgp.sim.plans import Effect, Plan
+from tgp.sim.node_bootstrap import KubeletTimes, NodeFault
+from tgp.sim.plans import Effect, FaultPlan
 
 BRISK = Settings(retry_period=timedelta(seconds=4))  # the shipped Lease, renewed half as often: half of the writes
-QUICK = Kubelets(registers=(5.0, 15.0), ready=(2.0, 5.0), gpus=(2.0, 8.0))
-CALM_WITHIN = 240.0  # minutes of fair weather, until nothing happens any more
+QUICK = KubeletTimes(registers=(5.0, 15.0), ready=(2.0, 5.0), gpus=(2.0, 8.0))
+CALM_WITHIN = 240.0  # minutes of time without faults, until nothing happens any more
 STILL = 13.0  # minutes without a change: longer than a class waits with its prices, an offer on its first bench
 COUNTED = ("gpurequests", "nodes", "configmaps", "jobs")  # what comes and goes as often, whatever went wrong
 CLASS = "rented"
 
 
 class Story(Protocol):
-    """What people do, and how many replicas look after them."""
+    """What users do, and how many replicas look after them."""
 
     @property
     def name(self) -> str: ...
@@ -50,10 +50,10 @@ class Story(Protocol):
     @property
     def replicas(self) -> int: ...
 
-    def begin(self, stage: Lives) -> None:
+    def begin(self, env: SimEnv) -> None:
         """What stands there before the operator comes."""
 
-    def play(self, stage: Lives) -> None:
+    def play(self, env: SimEnv) -> None:
         """The part that faults befall."""
 
 
@@ -77,40 +77,40 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Weather:
+class FaultRates:
     """What goes wrong beside the network and the processes: chances per call, and per machine that comes to run."""
 
-    mishaps: Mapping[Mishap, float] = field(default_factory=dict)
-    ailments: Mapping[Ailment, float] = field(default_factory=dict)
+    cloud_faults: Mapping[CloudFault, float] = field(default_factory=dict)
+    node_faults: Mapping[NodeFault, float] = field(default_factory=dict)
 
 
 def run_life(
     seed: int | str,
     faults: Faults = NONE,
-    plan: Plan | None = None,
+    plan: FaultPlan | None = None,
     *,
     story: "Story | None" = None,
-    weather: Weather = Weather(),  # noqa: B008 - frozen
-    settings: Settings | None = None,  # None: as shipped in a storm, brisk otherwise
-    restarts: bool = False,  # before the quiet hour, so that nobody remembers what failed in the storm
-    quiet: float | Callable[[Plan | None], float] = 60.0,  # minutes
+    rates: FaultRates = FaultRates(),  # noqa: B008 - frozen
+    settings: Settings | None = None,  # None: as shipped in a run with faults, brisk otherwise
+    restarts: bool = False,  # before the quiet hour, so that no process remembers the earlier failures
+    quiet: float | Callable[[FaultPlan | None], float] = 60.0,  # minutes
     invariants: tuple[Any, ...] = INVARIANTS,
     forks: Forks | None = None,  # tries plans from the moment each strikes, instead of `plan`
-    stages: Callable[..., Any] = lives,  # where it is played
+    environments: Callable[..., Any] = sim_env,  # where it runs
     replica: Callable[[Settings], Any] = operator_main,
 ) -> Outcome:
     """Safety, then liveness, then quiet. Raises what an invariant has to say, with the seed and the plan."""
     chosen = story or Crowd(seed)
     try:
-        with stages(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as stage:
+        with environments(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as env:
             said = settings or (Settings() if faults != NONE else BRISK)
             if forks is not None:
-                forks.install(stage.world.network)
+                forks.install(env.world.network)
             length = quiet if callable(quiet) else lambda _plan: quiet
             return _run(
-                stage,
+                env,
                 chosen,
-                weather,
+                rates,
                 said,
                 invariants,
                 restarts=restarts,
@@ -124,9 +124,9 @@ def run_life(
 
 
 def _run(
-    stage: Lives,
+    env: SimEnv,
     story: Story,
-    weather: Weather,
+    rates: FaultRates,
     settings: Settings,
     invariants: tuple[Any, ...],
     *,
@@ -134,40 +134,40 @@ def _run(
     quiet: Callable[[], float],
     replica: Callable[[Settings], Any],
 ) -> Outcome:
-    world = stage.world
-    checkers = {type(checker): checker for checker in (stage.witness.add(kind(stage.witness)) for kind in invariants)}
-    diary = Diary(stage)
-    stage.shop.mishaps.chances.update(weather.mishaps)
-    stage.estate.ailments.chances.update(weather.ailments)
-    story.begin(stage)
+    world = env.world
+    checkers = {type(checker): checker for checker in (env.recorder.add(kind(env.recorder)) for kind in invariants)}
+    diary = Diary(env)
+    env.simulator.faults.chances.update(rates.cloud_faults)
+    env.node_bootstrap.node_faults.chances.update(rates.node_faults)
+    story.begin(env)
     for number in range(story.replicas):
         world.process(f"tgp-{number}", replica(settings))
     world.run(minutes=1)
-    story.play(stage)
-    fair_weather(stage)
+    story.play(env)
+    fair_weather(env)
     if restarts:
         for process in world.processes.values():
             process.crash(restart_after=5)
-    stage.until(_still(stage), minutes=CALM_WITHIN, step=60)
-    loose = loose_ends(stage.witness)
-    assert not loose, "\n".join([*loose, stage.told()])
-    with Quiet(world, stage.witness):
+    env.until(_still(env), minutes=CALM_WITHIN, step=60)
+    loose = loose_ends(env.recorder)
+    assert not loose, "\n".join([*loose, env.told()])
+    with Quiet(world, env.recorder):
         world.run(minutes=quiet())
     return Outcome(
         world.seed,
         tuple(world.effects),
         diary.sent,
-        end_of(stage),
-        counts_of(stage),
-        len(stage.shop.fleet.machines),
+        end_of(env),
+        counts_of(env),
+        len(env.simulator.fleet.machines),
         _of(checkers, OneOrderPerAttempt, "orders"),
         _of(checkers, OneLeader, "hand_overs"),
         _of(checkers, OneMachine, "duplicates"),
         _of(checkers, NoOrphan, "oldest"),
-        sum(machine.cost_microusd(world.clock.now()) for machine in stage.shop.fleet.machines.values()),
+        sum(machine.cost_microusd(world.clock.now()) for machine in env.simulator.fleet.machines.values()),
         sum(
             ((machine.ended_at or world.clock.now()) - machine.created_at).total_seconds()
-            for machine in stage.shop.fleet.machines.values()
+            for machine in env.simulator.fleet.machines.values()
         ),
         world.loop.time(),
     )
@@ -177,16 +177,16 @@ def _of(checkers: Mapping[Any, Any], kind: type, name: str) -> Any:
     return getattr(checkers[kind], name) if kind in checkers else 0
 
 
-def fair_weather(stage: Lives) -> None:
-    stage.world.calm()
-    stage.estate.ailments.calm()
-    for shop in stage.shops.values():
-        shop.mishaps.calm()
+def fair_weather(env: SimEnv) -> None:
+    env.world.calm()
+    env.node_bootstrap.node_faults.calm()
+    for simulator in env.simulators.values():
+        simulator.faults.calm()
 
 
-def _still(stage: Lives) -> Callable[[], bool]:
+def _still(env: SimEnv) -> Callable[[], bool]:
     """Has nothing been changed for a while?"""
-    world = stage.world
+    world = env.world
     seen, since = -1, world.loop.time()
 
     def look() -> bool:
@@ -203,10 +203,10 @@ def _still(stage: Lives) -> Callable[[], bool]:
 class Diary:
     """What each side effect said, without names and times: two that say the same are repeats of each other."""
 
-    def __init__(self, stage: Lives) -> None:
+    def __init__(self, env: SimEnv) -> None:
         self.sent: dict[tuple[str, int], str] = {}
-        self._stage = stage
-        network = stage.world.network
+        self._env = env
+        network = env.world.network
         count = network.count_effect
 
         def noting(host: Any, endpoint: str, call: Any) -> Any:
@@ -254,15 +254,15 @@ def _decoded(body: bytes) -> dict[str, Any]:
 # -- the end, in words that two runs can share -------------------------------------------------------------------------
 
 
-def end_of(stage: Lives) -> dict[str, Any]:
+def end_of(env: SimEnv) -> dict[str, Any]:
     """Objects, Nodes and machines, without what may differ: uids, times, prices, which offer it was."""
-    api = stage.world.api.backstage
+    api = env.world.api.local_api
     return {
         "requests": {_name(obj): _request(obj) for obj in api.objects(GPU_REQUEST)},
         "classes": {_name(obj): sorted(obj["metadata"].get("finalizers", ())) for obj in api.objects(GPU_NODE_CLASS)},
-        "nodes": len(stage.nodes()),
-        "machines": len(stage.living()),
-        "spent on": sorted(_spent_on(stage)),
+        "nodes": len(env.nodes()),
+        "machines": len(env.living()),
+        "spent on": sorted(_spent_on(env)),
     }
 
 
@@ -277,22 +277,22 @@ def _request(obj: dict[str, Any]) -> tuple[Any, ...]:
     kept = {kind: conditions.get(kind) for kind in ("Launched", "Ready", "Terminating", "Ended")}
     # Whether a machine was lost or never was of use counts; orders that came to nothing do not.
     outcomes = [row.get("outcome") for row in status.get("attempts", ())]
-    made = [outcome for outcome in outcomes if outcome not in ("Absent", "Withdrawn", "Busy", "SoldOut")]
+    made = [outcome for outcome in outcomes if outcome not in ("NotCreated", "NotOrdered", "Busy", "SoldOut")]
     return status.get("phase"), tuple(obj["metadata"].get("finalizers", ())), kept, made
 
 
-def _spent_on(stage: Lives) -> Iterator[str]:
-    maps = stage.world.api.backstage.objects(CONFIG_MAP, "tgp-system")
+def _spent_on(env: SimEnv) -> Iterator[str]:
+    maps = env.world.api.local_api.objects(CONFIG_MAP, "tgp-system")
     for found in maps:
         if "spend" in found["metadata"]["name"]:
             for text in (found.get("data") or {}).values():
                 yield str(_decoded(text.encode()).get("request"))
 
 
-def counts_of(stage: Lives) -> dict[str, int]:
+def counts_of(env: SimEnv) -> dict[str, int]:
     """How often each object of interest came and went; Nodes by how their names begin."""
     counts: Counter[str] = Counter()
-    for what, times in stage.world.history.items():
+    for what, times in env.world.history.items():
         deed, storage, name = what.split(" ", 2)
         kind = storage.partition(".")[0]
         if kind in COUNTED:
@@ -311,19 +311,19 @@ class OneRequest:
     deleted_at_work: bool = False
     replicas: int = 1
 
-    def begin(self, stage: Lives) -> None:
-        a_class(stage.world, CLASS)
+    def begin(self, env: SimEnv) -> None:
+        a_class(env.world, CLASS)
 
-    def play(self, stage: Lives) -> None:
-        stage.wants(idleTimeout="3m" if not self.deleted_at_work else "Never")
-        stage.until(lambda: stage.phase() == "Ready")
-        stage.works(run_for="30m" if self.deleted_at_work else "1m")
-        stage.until(lambda: bool(stage.running_pods()))
+    def play(self, env: SimEnv) -> None:
+        env.wants(idleTimeout="3m" if not self.deleted_at_work else "Never")
+        env.until(lambda: env.phase() == "Ready")
+        env.works(run_for="30m" if self.deleted_at_work else "1m")
+        env.until(lambda: bool(env.running_pods()))
         if not self.deleted_at_work:
-            stage.until(lambda: stage.phase() in OVER)
-        stage.drops()
-        stage.until(lambda: stage.request() is None)
-        stage.world.api.backstage.delete(JOB, "default", "job", propagation="Background")
+            env.until(lambda: env.phase() in OVER)
+        env.drops()
+        env.until(lambda: env.request() is None)
+        env.world.api.local_api.delete(JOB, "default", "job", propagation="Background")
 
 
 IDLE, DELETED = OneRequest("idle"), OneRequest("deleted", deleted_at_work=True)
@@ -336,34 +336,34 @@ class Family:
     name: str = "family"
     replicas: int = 2
 
-    def begin(self, stage: Lives) -> None:
+    def begin(self, env: SimEnv) -> None:
         timeouts = {"launch": "6m", "boot": "1m", "join": "1m", "initialize": "2m"}
         limits = {"maxNodes": 3, "maxHourlyCost": "4"}
-        a_class(stage.world, CLASS, limits=limits, timeouts=timeouts, instanceRequirements={"spotAllowed": True})
-        create(stage.world, NAMESPACE, "team")
-        stage.estate.ailments.named["shy-"] = [Ailment.NEVER_REGISTERS]
+        a_class(env.world, CLASS, limits=limits, timeouts=timeouts, instanceRequirements={"spotAllowed": True})
+        create(env.world, NAMESPACE, "team")
+        env.node_bootstrap.node_faults.named["shy-"] = [NodeFault.NEVER_REGISTERS]
 
-    def play(self, stage: Lives) -> None:
-        shop = stage.shop
-        shop.mishaps.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
-        stage.wants("old", maxLifetime="20m", idleTimeout="Never")
-        stage.until(lambda: len(shop.fleet.machines) == 1)
-        stage.wants("shy", idleTimeout="4m")
-        stage.until(lambda: len(shop.fleet.machines) == 2)
-        stage.wants("bold", spot=True, restartPolicy="OnLoss", idleTimeout="Never")
-        stage.until(lambda: len(shop.fleet.machines) == 3)
-        stage.wants("team", "team", idleTimeout="Never")  # has to wait: three are allowed
-        stage.until(lambda: stage.phase("bold") == "Ready")
-        shop.fleet.interrupt(next(one for one in shop.fleet.living() if one.spot), shop.fleet.advance())
-        stage.until(lambda: [row.get("outcome") for row in stage.attempts("bold")][-2:] == ["Lost", "Launched"])
-        stage.until(lambda: stage.phase("bold") == "Ready")
-        stage.until(lambda: stage.phase("shy") in OVER)
-        stage.until(lambda: stage.phase("old") in OVER)
-        stage.until(lambda: stage.phase("team", "team") == "Ready")
-        stage.world.api.backstage.delete(NAMESPACE, "", "team")
-        stage.until(lambda: stage.world.api.backstage.get(NAMESPACE, "", "team") is None)
-        stage.drops("bold")
-        stage.until(lambda: stage.request("bold") is None)
+    def play(self, env: SimEnv) -> None:
+        simulator = env.simulator
+        simulator.faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH)
+        env.wants("old", maxLifetime="20m", idleTimeout="Never")
+        env.until(lambda: len(simulator.fleet.machines) == 1)
+        env.wants("shy", idleTimeout="4m")
+        env.until(lambda: len(simulator.fleet.machines) == 2)
+        env.wants("bold", spot=True, restartPolicy="OnLoss", idleTimeout="Never")
+        env.until(lambda: len(simulator.fleet.machines) == 3)
+        env.wants("team", "team", idleTimeout="Never")  # has to wait: three are allowed
+        env.until(lambda: env.phase("bold") == "Ready")
+        simulator.fleet.interrupt(next(one for one in simulator.fleet.living() if one.spot), simulator.fleet.advance())
+        env.until(lambda: [row.get("outcome") for row in env.attempts("bold")][-2:] == ["Lost", "Launched"])
+        env.until(lambda: env.phase("bold") == "Ready")
+        env.until(lambda: env.phase("shy") in OVER)
+        env.until(lambda: env.phase("old") in OVER)
+        env.until(lambda: env.phase("team", "team") == "Ready")
+        env.world.api.local_api.delete(NAMESPACE, "", "team")
+        env.until(lambda: env.world.api.local_api.get(NAMESPACE, "", "team") is None)
+        env.drops("bold")
+        env.until(lambda: env.request("bold") is None)
 
 
 FAMILY = Family()
@@ -384,31 +384,31 @@ class Crowd:
     def name(self) -> str:
         return "crowd"
 
-    def begin(self, stage: Lives) -> None:
-        luck = stage.world.luck("crowd/class")
+    def begin(self, env: SimEnv) -> None:
+        luck = env.world.luck("crowd/class")
         limits = luck.choice(({}, {"maxNodes": luck.randint(3, 10)}, {"maxHourlyCost": str(luck.randint(2, 6))}))
         timeouts = {"launch": "6m", "boot": "2m", "join": "2m", "initialize": "3m"}
-        a_class(stage.world, CLASS, limits=limits, timeouts=timeouts, instanceRequirements={"spotAllowed": True})
+        a_class(env.world, CLASS, limits=limits, timeouts=timeouts, instanceRequirements={"spotAllowed": True})
 
-    def play(self, stage: Lives) -> None:
-        stage.world.until(_People(stage, self).live())
+    def play(self, env: SimEnv) -> None:
+        env.world.until(_People(env, self).live())
 
 
 class _People:
-    def __init__(self, stage: Lives, crowd: Crowd) -> None:
-        self._stage = stage
-        self._crowd = crowd
-        self._luck = stage.world.luck("crowd")
-        self._most = crowd.most or self._luck.randint(5, 20)
+    def __init__(self, env: SimEnv, pod_counts: Crowd) -> None:
+        self._env = env
+        self._pod_counts = pod_counts
+        self._luck = env.world.luck("crowd")
+        self._most = pod_counts.most or self._luck.randint(5, 20)
         self._number = 0
 
     async def live(self) -> None:
-        loop, luck = self._stage.world.loop, self._luck
-        until = loop.time() + self._crowd.minutes * 60
+        loop, luck = self._env.world.loop, self._luck
+        until = loop.time() + self._pod_counts.minutes * 60
         for _ in range(self._most // 2):
             self._ask()
         while loop.time() < until:
-            await asyncio.sleep(luck.uniform(*self._crowd.pause))
+            await asyncio.sleep(luck.uniform(*self._pod_counts.pause))
             self._answer_the_collector()
             self._do_something()
         for obj in self._requests():
@@ -416,7 +416,7 @@ class _People:
                 self._drop(obj)
 
     def _requests(self) -> list[dict[str, Any]]:
-        return list(self._stage.world.api.backstage.objects(GPU_REQUEST))
+        return list(self._env.world.api.local_api.objects(GPU_REQUEST))
 
     def _do_something(self) -> None:
         here, luck = self._requests(), self._luck
@@ -434,19 +434,19 @@ class _People:
             self._force(luck.choice(here))
 
     def _answer_the_collector(self) -> None:
-        """More orphans at once than it gives back by itself: it stops and asks, and a person ends them by hand."""
-        witness = self._stage.witness
-        there = witness.everything()
-        orphans = [one for one in there if witness.owner(one) is None]
+        """More orphans at once than it terminates by itself: it stops and asks, and a person ends them by hand."""
+        recorder = self._env.recorder
+        there = recorder.everything()
+        orphans = [one for one in there if recorder.owner(one) is None]
         if too_many(len(orphans), len(there)):
             for one in orphans:
-                self._stage.shops[one.provider].fleet.end(one.machine)
+                self._env.simulators[one.provider].fleet.end(one.machine)
 
     def _ask(self) -> None:
         self._number += 1
         luck = self._luck
         spec: dict[str, Any] = {
-            "gpuType": luck.choice(self._crowd.gpus),
+            "gpuType": luck.choice(self._pod_counts.gpus),
             "idleTimeout": luck.choice(("5m", "10m", "20m", "Never")),
             "maxLifetime": luck.choice(("15m", "1h", "24h")),
             "restartPolicy": luck.choice(("Never", "OnLoss")),
@@ -456,24 +456,24 @@ class _People:
             spec["maxLifetime"] = luck.choice(("15m", "Never"))
         if luck.random() < 0.3:
             spec["maxHourlyPrice"] = luck.choice(("0.30", "0.50", "1.00"))
-        self._stage.wants(f"r{self._number}", **spec)
+        self._env.wants(f"r{self._number}", **spec)
 
     def _work(self) -> None:
-        self._stage.works(f"job{len(self._stage.world.effects)}", run_for=self._luck.choice(("1m", "4m")))
+        self._env.works(f"job{len(self._env.world.effects)}", run_for=self._luck.choice(("1m", "4m")))
 
     def _drop(self, obj: dict[str, Any]) -> None:
-        self._stage.drops(obj["metadata"]["name"])
+        self._env.drops(obj["metadata"]["name"])
 
     def _change(self, obj: dict[str, Any]) -> None:
         spec = {"idleTimeout": self._luck.choice(("5m", "30m"))}
-        self._stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", obj["metadata"]["name"], {"spec": spec})
+        self._env.world.api.local_api.merge_patch(GPU_REQUEST, "default", obj["metadata"]["name"], {"spec": spec})
 
     def _force(self, obj: dict[str, Any]) -> None:
-        """`kubectl patch … finalizers: null`, and delete: what impatient people do."""
+        """`kubectl patch … finalizers: null`, and delete: what impatient users do."""
         left = [name for name in obj["metadata"].get("finalizers", ()) if name != FINALIZER]
         name = obj["metadata"]["name"]
         self._drop(obj)
-        if self._stage.request(name) is not None:
-            self._stage.witness.forced[plain_uid(obj["metadata"]["uid"])] = None
+        if self._env.request(name) is not None:
+            self._env.recorder.forced[plain_uid(obj["metadata"]["uid"])] = None
             change = {"metadata": {"finalizers": left or None}}
-            self._stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", name, change)
+            self._env.world.api.local_api.merge_patch(GPU_REQUEST, "default", name, change)

@@ -1,12 +1,12 @@
 """The state chart in docs/requests.md is the one that requests live by."""
 
-from tests.house.test_requests_page import chart
+from tests.project.test_requests_page import chart
 from tests.sim.an_operator import a_class, operator_main
-from tests.sim.lives.an_estate import Lives, lives
-from tgp.sim.checkers.seen import Claim
-from tgp.sim.checkers.witness import Checker, Witness
-from tgp.sim.clouds.mishaps import Mishap, Verb
-from tgp.sim.estate import Ailment
+from tests.sim.lives.a_world import SimEnv, sim_env
+from tgp.sim.checkers.recorded import RecordedRequest
+from tgp.sim.checkers.recorder import Checker, Recorder
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.node_bootstrap import NodeFault
 
 OUTSIDE = "[*]"  # before it was written, and after it is gone
 RARE = {
@@ -19,59 +19,60 @@ AT_ANY_TIME = {(phase, OUTSIDE) for phase in ("Pending", "Terminating")}  # dele
 class Phases(Checker):
     """Every change of phase that any request ever made."""
 
-    def __init__(self, witness: Witness) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
         self.seen: set[tuple[str, str]] = set()
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         edge = _phase(before), _phase(after)
         if edge[0] != edge[1]:
             self.seen.add(edge)
 
 
-def _phase(claim: Claim | None) -> str:
+def _phase(claim: RecordedRequest | None) -> str:
     return claim.obj.get("status", {}).get("phase", OUTSIDE) if claim is not None else OUTSIDE
 
 
 def test_requests_change_their_phase_as_the_chart_shows():
     quick = {"timeouts": {"launch": "2m", "boot": "1m", "join": "1m", "initialize": "2m"}}
-    with lives("chart") as stage:
-        phases = stage.witness.add(Phases(stage.witness))
-        a_class(stage.world, "usual")
-        a_class(stage.world, "quick", **quick)
-        stage.world.process("operator", operator_main())
-        stage.world.run(minutes=1)
-        _fates(stage)
-        stage.until(lambda: stage.phase("silent") == "Ready", minutes=8)
-        stage.estate.fall_silent(stage.request("silent")["status"]["nodeName"])
-        stage.world.run(minutes=30)
+    with sim_env("chart") as env:
+        phases = env.recorder.add(Phases(env.recorder))
+        a_class(env.world, "usual")
+        a_class(env.world, "quick", **quick)
+        env.world.process("operator", operator_main())
+        env.world.run(minutes=1)
+        _fates(env)
+        env.until(lambda: env.phase("silent") == "Ready", minutes=8)
+        env.node_bootstrap.fall_silent(env.request("silent")["status"]["nodeName"])
+        env.world.run(minutes=30)
         for name in ("served", "silent", "early", "absent", "bare", "stuck"):
-            stage.drops(name)
-        stage.world.run(minutes=5)
+            env.drops(name)
+        env.world.run(minutes=5)
 
         assert phases.seen - AT_ANY_TIME == chart() - RARE
 
 
-def _fates(stage: Lives) -> None:
+def _fates(env: SimEnv) -> None:
     """One request for each way through the chart."""
-    for shop in stage.shops.values():
-        for stand in shop.fleet.stands.values():
+    for simulator in env.simulators.values():
+        for stand in simulator.fleet.stands.values():
             stand.stock = 20
-    ailments, mishaps = stage.estate.ailments, stage.shop.mishaps
-    ailments.named |= {"absent": [Ailment.NEVER_REGISTERS], "bare": [Ailment.NO_GPUS]}
-    stage.wants("dreamer", maxHourlyPrice="0.01", nodeClassRef={"name": "usual"})
-    mishaps.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
-    stage.wants("sold-out", idleTimeout="5m", nodeClassRef={"name": "usual"})
-    stage.world.run(minutes=1)
+    node_faults, cloud_faults = env.node_bootstrap.node_faults, env.simulator.faults
+    node_faults.named |= {"absent": [NodeFault.NEVER_REGISTERS], "bare": [NodeFault.NO_GPUS]}
+    env.wants("dreamer", maxHourlyPrice="0.01", nodeClassRef={"name": "usual"})
+    cloud_faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH)
+    env.wants("sold-out", idleTimeout="5m", nodeClassRef={"name": "usual"})
+    env.world.run(minutes=1)
     for name in ("served", "silent"):
-        stage.wants(name, idleTimeout="Never", nodeClassRef={"name": "usual"})
+        env.wants(name, idleTimeout="Never", nodeClassRef={"name": "usual"})
     for name in ("absent", "bare"):
-        stage.wants(name, idleTimeout="Never", nodeClassRef={"name": "quick"})
-    stage.world.run(minutes=1)
-    stage.wants("early", idleTimeout="Never", nodeClassRef={"name": "usual"})
-    stage.until(lambda: "instanceId" in (stage.request("early") or {}).get("status", {}), minutes=2, step=0.1)
-    mishaps.aim(Mishap.ERROR, Verb.LIST, times=99)  # its Node comes while nobody can tell whether it runs
-    stage.until(lambda: stage.phase("early") in ("Joining", "Ready"), minutes=8)
-    mishaps.aimed.clear()
-    mishaps.aim(Mishap.STUCK, Verb.LAUNCH, times=9)
-    stage.wants("stuck", nodeClassRef={"name": "quick"})
+        env.wants(name, idleTimeout="Never", nodeClassRef={"name": "quick"})
+    env.world.run(minutes=1)
+    env.wants("early", idleTimeout="Never", nodeClassRef={"name": "usual"})
+    env.until(lambda: "instanceId" in (env.request("early") or {}).get("status", {}), minutes=2, step=0.1)
+    # its Node registers while no list can show whether it runs
+    cloud_faults.aim(CloudFault.ERROR, CloudVerb.LIST, times=99)
+    env.until(lambda: env.phase("early") in ("Joining", "Ready"), minutes=8)
+    cloud_faults.aimed.clear()
+    cloud_faults.aim(CloudFault.STUCK, CloudVerb.LAUNCH, times=9)
+    env.wants("stuck", nodeClassRef={"name": "quick"})

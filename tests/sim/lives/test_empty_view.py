@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sim.an_operator import a_class, operator_main
-from tests.sim.lives.an_estate import lives
+from tests.sim.lives.a_world import sim_env
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.model.token import plain_uid
@@ -24,37 +24,37 @@ def blind(monkeypatch):
     return held
 
 
-def begin(stage):
-    a_class(stage.world, "rented")
-    return stage.world.process("operator", operator_main())
+def begin(env):
+    a_class(env.world, "rented")
+    return env.world.process("operator", operator_main())
 
 
 def test_a_new_leader_ends_nothing_on_the_word_of_an_empty_list(blind):
     """It has heard of no request, so it cannot ask for one by its name: it waits for another list, a minute later."""
-    with lives("empty at first") as stage:
-        operator = begin(stage)
-        stage.wants(idleTimeout="Never")
-        stage.works(run_for="10h")
-        stage.until(lambda: stage.phase() == "Ready" and stage.running_pods() != [], minutes=15)
+    with sim_env("empty at first") as env:
+        operator = begin(env)
+        env.wants(idleTimeout="Never")
+        env.works(run_for="10h")
+        env.until(lambda: env.phase() == "Ready" and env.running_pods() != [], minutes=15)
         blind.append(True)
         operator.crash(restart_after=5.0)
-        stage.world.run(seconds=70)
+        env.world.run(seconds=70)
         blind.clear()
-        stage.world.run(minutes=30)
+        env.world.run(minutes=30)
 
-        assert stage.running_pods() != []
-        assert stage.phase() == "Ready"
+        assert env.running_pods() != []
+        assert env.phase() == "Ready"
 
 
 def test_the_last_request_that_was_stripped_by_force_costs_no_longer_than_any_other():
-    """Then there is truly no request: its machine is given back within the time that an orphan may live."""
-    with lives("the last one") as stage:
-        begin(stage)
-        stage.wants(idleTimeout="Never")
-        stage.until(lambda: stage.phase() == "Ready", minutes=15)
-        stage.witness.forced[plain_uid(stage.request()["metadata"]["uid"])] = None
-        stage.drops()
-        stage.world.api.backstage.merge_patch(GPU_REQUEST, "default", "train", {"metadata": {"finalizers": None}})
-        stage.world.run(seconds=ORPHANED_FOR)
+    """Then there is truly no request: its machine is terminated within the time that an orphan may live."""
+    with sim_env("the last one") as env:
+        begin(env)
+        env.wants(idleTimeout="Never")
+        env.until(lambda: env.phase() == "Ready", minutes=15)
+        env.recorder.forced[plain_uid(env.request()["metadata"]["uid"])] = None
+        env.drops()
+        env.world.api.local_api.merge_patch(GPU_REQUEST, "default", "train", {"metadata": {"finalizers": None}})
+        env.world.run(seconds=ORPHANED_FOR)
 
-        assert stage.living() == []
+        assert env.living() == []

@@ -1,4 +1,4 @@
-"""What deploy/examples and the README give people to begin with: accepted, sold by real providers, and it works."""
+"""What deploy/examples and the README give users to begin with: accepted, sold by real providers, and it works."""
 
 import re
 from collections.abc import Iterator
@@ -9,20 +9,20 @@ import pytest
 from ruamel.yaml import YAML
 
 from tests.sim.an_operator import a_class, create, open_market, operator_main
-from tests.sim.lives.an_estate import lives
+from tests.sim.lives.a_world import sim_env
+from tgp.adapters.clouds.registry import AllClouds, facts_of
 from tgp.api.decoding import decode, strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, JOB
-from tgp.app.clouds import AllClouds, facts_of
-from tgp.app.embedded.rehearsal import Rehearsal
-from tgp.core.model.book import PriceBook
-from tgp.core.model.marks import Marks
+from tgp.app.demo.simulation import DemoSimulation
+from tgp.core.classes.semantic_validation import class_problems
+from tgp.core.market.sources import source_for
+from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.price_book import PriceBook
 from tgp.core.model.secret import Secret
-from tgp.core.rules.beyond_crd import class_problems
-from tgp.core.rules.purchase import Buy, Shop, choose
-from tgp.core.rules.sources import source_for
-from tgp.sim.clouds.dialling import Dialler
+from tgp.core.requests.purchase import Purchase, PurchaseInput, decide_purchase
+from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import World
 
@@ -53,7 +53,7 @@ def test_an_example_is_accepted_to_the_letter(name):
 
 
 def test_only_the_example_of_a_request_costs_anything():
-    """Whoever applies the class and the pool has not rented a machine."""
+    """Applying the class and the pool launches no machine."""
     buying = [path.name for path in EXAMPLES.glob("*.yaml") if any(_buys(one) for one in documents(path.name))]
 
     assert buying == ["request.yaml"]
@@ -66,18 +66,18 @@ def _buys(document: dict[str, Any]) -> bool:
 def test_the_example_of_a_request_becomes_a_machine_within_its_price():
     (request,) = documents("request.yaml")
     name = request["metadata"]["name"]
-    with lives("example") as stage:
-        a_class(stage.world, "rented")
-        stage.world.process("operator", operator_main())
-        stage.world.run(minutes=1)
-        create(stage.world, GPU_REQUEST, name, request["metadata"]["namespace"], spec=request["spec"])
-        stage.until(lambda: stage.phase(name) == "Ready", minutes=10)
-        (machine,) = stage.living()
+    with sim_env("example") as env:
+        a_class(env.world, "rented")
+        env.world.process("operator", operator_main())
+        env.world.run(minutes=1)
+        create(env.world, GPU_REQUEST, name, request["metadata"]["namespace"], spec=request["spec"])
+        env.until(lambda: env.phase(name) == "Ready", minutes=10)
+        (machine,) = env.living()
 
         assert machine.charged_microusd <= 2_000_000
 
 
-# -- sold by somebody ------------------------------------------------------------------------------------------------
+# -- sold by a provider ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +115,13 @@ def test_what_is_asked_for_is_sold_by_a_real_provider_and_boots_talos(page, docu
     request, node_class = decode(GPURequest, document), decode(GPUNodeClass, written)
     assert isinstance(request, GPURequest)
     assert isinstance(node_class, GPUNodeClass)
-    choice = choose(
-        Shop(
+    choice = decide_purchase(
+        PurchaseInput(
             spec=request.spec,
             name=node_class.metadata.name,
             node_class=node_class,
             book=book,
-            marks=Marks(),
+            cooldowns=Cooldowns(),
             headroom_microusd=None,
             closed=lambda _row: "",
             unfit=lambda _offer: "",
@@ -131,7 +131,7 @@ def test_what_is_asked_for_is_sold_by_a_real_provider_and_boots_talos(page, docu
         )
     )
 
-    assert isinstance(choice, Buy), choice
+    assert isinstance(choice, Purchase), choice
     assert choice.offer.provider in REAL
 
 
@@ -148,13 +148,13 @@ def test_the_examples_pool_asks_for_what_its_class_can_buy():
 
 def test_readmes_first_manifest_and_job_run_to_completion_on_the_embedded_world():
     request, job = (one for one in shown("README.md") if one["kind"] in {"GPURequest", "Job"})
-    with Rehearsal() as rehearsal:
-        rehearsal.run(minutes=3, seen=False)  # prices were read
-        people = rehearsal.world.server.backstage
+    with DemoSimulation() as rehearsal:
+        rehearsal.run(minutes=3, with_view=False)  # prices were read
+        people = rehearsal.world.server.local_api
         people.create(GPU_REQUEST, {**request, "metadata": {**request["metadata"], "namespace": "default"}})
         people.create(JOB, {**job, "metadata": {**job["metadata"], "namespace": "default"}})
         for _ in range(20):
-            rehearsal.run(minutes=1, seen=False)
+            rehearsal.run(minutes=1, with_view=False)
             if _succeeded(people.get(JOB, "default", job["metadata"]["name"])):
                 break
         found = people.get(GPU_REQUEST, "default", request["metadata"]["name"])

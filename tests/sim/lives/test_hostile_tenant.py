@@ -1,14 +1,15 @@
 """A hostile tenant forges specs and statuses: nothing of others is read, called or touched."""
 
-from tests.sim.lives.an_estate import lives
+from tests.amounts import amount
+from tests.sim.lives.a_world import sim_env
 from tests.sim.lives.hostile import Hostile
 from tests.sim.lives.reference import QUICK
 
-FORGERIES = 120
+FORGERIES = amount(60, 500, "TGP_FORGERIES")
 
 
-def test_whatever_a_tenant_writes_concerns_nobody_else():
-    with lives("hostile", "simulated", "vultr", kubelets=QUICK, invariants=()) as stage:
-        hostile = Hostile(stage)
+def test_whatever_a_tenant_writes_concerns_no_other_tenant():
+    with sim_env("hostile", "simulated", "vultr", kubelets=QUICK, invariants=()) as env:
+        hostile = Hostile(env)
         hostile.forge(FORGERIES)
         hostile.judge()

@@ -2,51 +2,51 @@
 
 import msgspec
 
-from tests.sim.lives.an_estate import lives
+from tests.sim.lives.a_world import sim_env
 from tests.sim.lives.reference import QUICK
 from tests.sim.mutants.histories import begin, is_ready
 from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS
-from tgp.app.view.purse import purse_of
-from tgp.core.model.key import Key
+from tgp.app.view.costs import cost_row_of
+from tgp.core.model.costs import CENT, cents, read_amount
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import pack_uid
-from tgp.core.model.typed import Typed
-from tgp.core.rules import bills
-from tgp.core.rules.costs import CENT, cents, read_amount
-from tgp.surfaces.cli.story import story_of
+from tgp.core.reports import cost_report
+from tgp.interfaces.cli.story import story_of
 
 
 def test_every_place_tells_the_same_at_the_same_instant():
     """A machine that has run for hours, one that is gone, and one that was rented a moment ago."""
-    with lives("one-number", kubelets=QUICK) as stage:
-        begin(stage)
-        stage.wants("long", idleTimeout="Never")
-        stage.wants("gone", maxLifetime="1h", idleTimeout="Never")
-        stage.until(is_ready(stage, "long"), minutes=20)
-        stage.until(lambda: stage.phase("gone") == "Finished", minutes=120)
-        stage.world.run(hours=3)
-        stage.wants("new", idleTimeout="Never")
-        stage.until(is_ready(stage, "new"), minutes=20)
-        stage.world.run(minutes=7)
+    with sim_env("one-number", kubelets=QUICK) as env:
+        begin(env)
+        env.wants("long", idleTimeout="Never")
+        env.wants("gone", maxLifetime="1h", idleTimeout="Never")
+        env.until(is_ready(env, "long"), minutes=20)
+        env.until(lambda: env.phase("gone") == "Finished", minutes=120)
+        env.world.run(hours=1)
+        env.wants("new", idleTimeout="Never")
+        env.until(is_ready(env, "new"), minutes=20)
+        env.world.run(minutes=7)
 
-        now = stage.world.clock.now()
-        records = [_typed(stage.request(name)) for name in ("gone", "long", "new")]
-        found = bills.costs((), records, now)
+        now = env.world.clock.now()
+        records = [_typed(env.request(name)) for name in ("gone", "long", "new")]
+        found = cost_report.costs((), records, now)
         views = {
             "terminal": [_purse(record, now) for record in records],
             "why": [_story(record, now) for record in records],
-            "cost": [bills.total((cost,), bills.Window()).microusd for cost in sorted(found, key=_name)],
+            "cost": [cost_report.total((cost,), cost_report.Window()).microusd for cost in sorted(found, key=_name)],
         }
         for told in views.values():
             assert [cents(amount) for amount in told] == [cents(amount) for amount in views["cost"]], views
 
         everything = sum(views["cost"])
-        node_class = stage.world.api.backstage.get(GPU_NODE_CLASS, "", "rented")
+        node_class = env.world.api.local_api.get(GPU_NODE_CLASS, "", "rented")
         assert abs(_purse(_typed_class(node_class), now) - everything) <= CENT, (views, node_class["status"])
         assert abs(_metric(records, now) - everything) <= CENT
-        billed = sum(machine.cost_microusd(now) for machine in stage.shop.fleet.machines.values())
+        billed = sum(machine.cost_microusd(now) for machine in env.simulator.fleet.machines.values())
         assert abs(billed - everything) <= everything // 100, "what the provider bills is another matter"
 
         for record in records:  # the column of kubectl: as of the last write
@@ -59,14 +59,14 @@ def test_every_place_tells_the_same_at_the_same_instant():
             assert len(status.spent.partition(".")[2]) == 2
 
 
-def _name(cost: bills.Cost) -> str:
+def _name(cost: cost_report.Cost) -> str:
     return cost.entry.request
 
 
-def _typed(obj) -> Typed[GPURequest]:
+def _typed(obj) -> KubeObject[GPURequest]:
     meta = obj["metadata"]
-    return Typed(
-        key=Key(meta["namespace"], meta["name"]),
+    return KubeObject(
+        key=ObjectKey(meta["namespace"], meta["name"]),
         uid=pack_uid(meta["uid"]),
         annotations=meta.get("annotations", {}),
         object=msgspec.convert(obj, GPURequest, strict=False),
@@ -74,18 +74,18 @@ def _typed(obj) -> Typed[GPURequest]:
     )
 
 
-def _typed_class(obj) -> Typed[GPUNodeClass]:
+def _typed_class(obj) -> KubeObject[GPUNodeClass]:
     assert read_amount(obj["status"]["totalCost"]) is not None
-    return Typed(key=Key("", "rented"), object=msgspec.convert(obj, GPUNodeClass, strict=False))
+    return KubeObject(key=ObjectKey("", "rented"), object=msgspec.convert(obj, GPUNodeClass, strict=False))
 
 
 def _purse(record, now) -> int:
-    purse = purse_of(record, now)
+    purse = cost_row_of(record, now)
     assert purse is not None
     return purse.spent_microusd
 
 
-def _story(record: Typed[GPURequest], now, status=None) -> int:
+def _story(record: KubeObject[GPURequest], now, status=None) -> int:
     assert record.object is not None
     request = record.object if status is None else msgspec.structs.replace(record.object, status=status)
     return story_of(request, now).spent_microusd

@@ -1,14 +1,16 @@
 """Who is refused on the way out: by a policy, by a provider, by the place where the books are kept."""
 
+import re
+
 import pytest
 
-from tests.sim.lives.an_estate import lives
+from tests.sim.lives.a_world import sim_env
 from tests.sim.lives.reference import QUICK
 from tests.sim.lives.test_stubborn import a_pod_on, begin, ready
 from tgp.adapters.kube.client import KubeCluster
 from tgp.api.resource import CONFIG_MAP, NODE, POD
 from tgp.ports.cluster import Forbidden, Refused
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 
 @pytest.mark.parametrize("error", [Refused, Forbidden])
@@ -22,19 +24,19 @@ def test_a_pod_whose_eviction_is_refused_keeps_the_others_from_nothing(error, mo
 
     truly = KubeCluster.evict
     monkeypatch.setattr(KubeCluster, "evict", evict)
-    with lives(f"guarded {error.__name__}", kubelets=QUICK) as stage:
-        begin(stage)
-        node = ready(stage, terminationGracePeriod="40m")
+    with sim_env(f"guarded {error.__name__}", kubelets=QUICK) as env:
+        begin(env)
+        node = ready(env, terminationGracePeriod="40m")
         for name in ("a-guarded", "b-plain"):
-            a_pod_on(stage, node, name)
-        stage.world.run(minutes=2)
-        stage.drops()
-        stage.world.run(minutes=5)
-        assert stage.world.api.backstage.get(POD, "default", "b-plain") is None
-        assert stage.world.api.backstage.get(POD, "default", "a-guarded") is not None
-        assert "a-guarded" in stage.condition("Drained")[2]
-        stage.until(lambda: stage.request() is None, minutes=50)
-        assert stage.living() == []
+            a_pod_on(env, node, name)
+        env.world.run(minutes=2)
+        env.drops()
+        env.world.run(minutes=5)
+        assert env.world.api.local_api.get(POD, "default", "b-plain") is None
+        assert env.world.api.local_api.get(POD, "default", "a-guarded") is not None
+        assert "a-guarded" in env.condition("Drained")[2]
+        env.until(lambda: env.request() is None, minutes=50)
+        assert env.living() == []
 
 
 def test_a_node_that_may_not_be_changed_is_drained_all_the_same(monkeypatch):
@@ -45,28 +47,28 @@ def test_a_node_that_may_not_be_changed_is_drained_all_the_same(monkeypatch):
 
     truly = KubeCluster.patch
     monkeypatch.setattr(KubeCluster, "patch", patch)
-    with lives("fixed node", kubelets=QUICK) as stage:
-        begin(stage)
-        node = ready(stage)
-        a_pod_on(stage, node, "plain")
-        stage.world.run(minutes=2)
-        stage.drops()
-        stage.until(lambda: stage.request() is None, minutes=20)
-        assert stage.living() == []
+    with sim_env("fixed node", kubelets=QUICK) as env:
+        begin(env)
+        node = ready(env)
+        a_pod_on(env, node, "plain")
+        env.world.run(minutes=2)
+        env.drops()
+        env.until(lambda: env.request() is None, minutes=20)
+        assert env.living() == []
 
 
 def test_a_termination_that_keeps_failing_is_told_as_often_as_it_fails():
-    with lives("keeps failing", kubelets=QUICK) as stage:
-        begin(stage)
-        ready(stage)
-        stage.shop.mishaps.aim(Mishap.ERROR, Verb.TERMINATE, times=10_000)
-        stage.drops()
-        stage.world.run(hours=1)
-        message = stage.condition("Terminating")[2]
-        asked = int(message.rpartition("(asked ")[2].split()[0])
+    with sim_env("keeps failing", kubelets=QUICK) as env:
+        begin(env)
+        ready(env)
+        env.simulator.faults.aim(CloudFault.ERROR, CloudVerb.TERMINATE, times=10_000)
+        env.drops()
+        env.world.run(hours=1)
+        message = env.condition("Terminating")[2]
+        asked = int(re.search(r"(\d+) times", message)[1])
         assert asked > 8, message
-        stage.shop.mishaps.calm()
-        stage.until(lambda: stage.request() is None, minutes=30)
+        env.simulator.faults.calm()
+        env.until(lambda: env.request() is None, minutes=30)
 
 
 def test_books_that_take_no_line_are_told_on_the_object_until_they_do(monkeypatch):
@@ -79,23 +81,23 @@ def test_books_that_take_no_line_are_told_on_the_object_until_they_do(monkeypatc
 
     truly = KubeCluster.create
     monkeypatch.setattr(KubeCluster, "create", create)
-    with lives("no page", kubelets=QUICK) as stage:
-        begin(stage)
-        ready(stage)
-        stage.drops()
-        stage.until(lambda: stage.living() == [], minutes=20)
-        stage.world.run(minutes=15)
-        assert "exceeded quota" in stage.condition("Terminating")[2]
+    with sim_env("no page", kubelets=QUICK) as env:
+        begin(env)
+        ready(env)
+        env.drops()
+        env.until(lambda: env.living() == [], minutes=20)
+        env.world.run(minutes=15)
+        assert "exceeded quota" in env.condition("Terminating")[2]
         full.clear()
-        stage.until(lambda: stage.request() is None, minutes=20)
+        env.until(lambda: env.request() is None, minutes=20)
 
     full.append(True)
     wanted[0] = "tgp-accounts"
-    with lives("no table", kubelets=QUICK) as stage:
-        begin(stage)
-        stage.wants()
-        stage.world.run(minutes=10)
-        assert stage.condition("Launched")[1] == "AccountNotWritten"
-        assert not stage.shop.fleet.machines, "nothing is ordered in an account that is not on paper"
+    with sim_env("no table", kubelets=QUICK) as env:
+        begin(env)
+        env.wants()
+        env.world.run(minutes=10)
+        assert env.condition("Launched")[1] == "AccountNotWritten"
+        assert not env.simulator.fleet.machines, "nothing is ordered in an account that is not on paper"
         full.clear()
-        stage.until(lambda: stage.phase() == "Ready", minutes=30)
+        env.until(lambda: env.phase() == "Ready", minutes=30)

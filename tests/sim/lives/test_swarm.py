@@ -1,4 +1,4 @@
-"""Swarm: each seed draws its own weather, its own providers' moods and its own people; nothing is ever paid twice.
+"""Swarm: each seed draws its own faults, its own providers' moods and its own users; nothing is ever paid twice.
 
 `TGP_SEEDS=500 pytest tests/sim/lives/test_swarm.py` runs more; a failure names its seed, and
 `TGP_SEEDS=@1234` runs that one alone.
@@ -8,16 +8,17 @@ import os
 
 import pytest
 
-from tests.sim.lives.reference import Crowd, Weather, run_life
-from tgp.sim.clouds.mishaps import Mishap
+from tests.amounts import amount
+from tests.sim.lives.reference import Crowd, FaultRates, run_life
+from tgp.sim.clouds.cloud_faults import CloudFault
 from tgp.sim.entropy import stream
-from tgp.sim.estate import Ailment
 from tgp.sim.faults import swarm
+from tgp.sim.node_bootstrap import NodeFault
 
-FEW = 6
-NEEDS_A_PERSON = frozenset({Mishap.KEY_REVOKED, Mishap.OTHER_ACCOUNT})  # tried one by one, in the histories
-PRESENT = 0.4  # the chance that a mix has some of a given mishap
-MISHAP_RATE, AILMENT_RATE = (0.005, 0.06), (0.02, 0.2)
+FEW = amount(2, 60)
+NEEDS_A_PERSON = frozenset({CloudFault.KEY_REVOKED, CloudFault.OTHER_ACCOUNT})  # tried one by one, in the histories
+PRESENT = 0.4  # the chance that a mix has some of a given fault
+CLOUD_FAULT_RATE, AILMENT_RATE = (0.005, 0.06), (0.02, 0.2)
 MINUTES = 30
 
 
@@ -26,20 +27,20 @@ def seeds() -> list[int]:
     return [int(said[1:])] if said.startswith("@") else list(range(1, 1 + int(said or FEW)))
 
 
-def moods(seed: int) -> Weather:
+def moods(seed: int) -> FaultRates:
     """What this seed's providers and machines are like."""
     luck = stream(seed, "swarm/providers")
-    kinds = [mishap for mishap in Mishap if mishap not in NEEDS_A_PERSON]
-    return Weather(
-        {mishap: luck.uniform(*MISHAP_RATE) for mishap in kinds if luck.random() < PRESENT},
-        {ailment: luck.uniform(*AILMENT_RATE) for ailment in Ailment if luck.random() < PRESENT},
+    kinds = [cloud_fault for cloud_fault in CloudFault if cloud_fault not in NEEDS_A_PERSON]
+    return FaultRates(
+        {cloud_fault: luck.uniform(*CLOUD_FAULT_RATE) for cloud_fault in kinds if luck.random() < PRESENT},
+        {node_fault: luck.uniform(*AILMENT_RATE) for node_fault in NodeFault if luck.random() < PRESENT},
     )
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_whatever_goes_wrong_money_is_kept_and_fair_weather_mends_the_rest(seed):
-    crowd = Crowd(seed, minutes=MINUTES)
-    outcome = run_life(seed, swarm(seed), story=crowd, weather=moods(seed), restarts=True)
+def test_whatever_goes_wrong_money_is_kept_and_time_without_faults_repairs_the_rest(seed):
+    pod_counts = Crowd(seed, minutes=MINUTES)
+    outcome = run_life(seed, swarm(seed), story=pod_counts, rates=moods(seed), restarts=True)
 
     assert outcome.duplicates == 0
     print(

@@ -3,25 +3,25 @@
 from datetime import timedelta
 
 from tests.sim.an_operator import a_class, a_secret, operator_main
-from tests.sim.lives.an_estate import lives
-from tgp.core.rules.benching import FIRST_BENCH
+from tests.sim.lives.a_world import sim_env
+from tgp.core.requests.cooldown import FIRST_COOLDOWN
 from tgp.sim.clouds.accounts import Tenant
 
 
 def test_an_account_without_quota_does_not_stop_another_at_the_same_provider():
-    with lives("two keys", "vultr") as stage:
-        stage.shops["vultr"].fleet.accounts.open(Tenant("poor", most_machines=0), "poor-key")
-        a_secret(stage.world, "poor", VULTR="poor-key")
+    with sim_env("two keys", "vultr") as env:
+        env.simulators["vultr"].fleet.accounts.open(Tenant("poor", most_machines=0), "poor-key")
+        a_secret(env.world, "poor", VULTR="poor-key")
         poor = {"name": "vultr", "credentialsRef": {"name": "poor", "key": "VULTR"}}
-        a_class(stage.world, "rented", providers=[{"name": "vultr"}])
-        a_class(stage.world, "poor", providers=[poor])
-        stage.world.process("operator", operator_main())
-        stage.world.run(minutes=2)
-        stage.wants("theirs", gpuType="L40S", nodeClassRef={"name": "poor"})
-        stage.until(lambda: stage.attempts("theirs") != [] and stage.attempts("theirs")[0].get("outcome"), minutes=5)
-        assert stage.attempts("theirs")[0]["outcome"] == "Exhausted", stage.told()
-        stage.wants("ours", gpuType="L40S", nodeClassRef={"name": "rented"})
-        stage.until(lambda: stage.attempts("ours") != [], minutes=(FIRST_BENCH - timedelta(minutes=2)).seconds / 60)
+        a_class(env.world, "rented", providers=[{"name": "vultr"}])
+        a_class(env.world, "poor", providers=[poor])
+        env.world.process("operator", operator_main())
+        env.world.run(minutes=2)
+        env.wants("theirs", gpuType="L40S", nodeClassRef={"name": "poor"})
+        env.until(lambda: env.attempts("theirs") != [] and env.attempts("theirs")[0].get("outcome"), minutes=5)
+        assert env.attempts("theirs")[0]["outcome"] == "QuotaOrBalanceExhausted", env.told()
+        env.wants("ours", gpuType="L40S", nodeClassRef={"name": "rented"})
+        env.until(lambda: env.attempts("ours") != [], minutes=(FIRST_COOLDOWN - timedelta(minutes=2)).seconds / 60)
 
-        assert stage.condition("Launched", "theirs")[1] == "NoOfferFits"
-        assert len(stage.attempts("theirs")) == 1
+        assert env.condition("Launched", "theirs")[1] == "NoOfferFits"
+        assert len(env.attempts("theirs")) == 1

@@ -1,7 +1,7 @@
 """Histories about accounts: who may name one, which of them is remembered, and when two keys belong to the same."""
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, operator_main
-from tests.sim.lives.an_estate import Lives, lives
+from tests.sim.lives.a_world import SimEnv, sim_env
 from tests.sim.lives.hostile import Hostile
 from tests.sim.lives.reference import QUICK
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, SECRET
@@ -15,90 +15,90 @@ A10 = {"gpuType": "A10", "idleTimeout": "Never", "maxLifetime": "Never"}
 
 
 def hostile_tenant(seed: str) -> None:
-    """Sixty forged statuses, and some specs, by somebody who has every right in the own namespace."""
-    with lives(seed, "simulated", "vultr", kubelets=QUICK, invariants=()) as stage:
-        hostile = Hostile(stage)
+    """Sixty forged statuses, and some specs, by a user who has every right in their own namespace."""
+    with sim_env(seed, "simulated", "vultr", kubelets=QUICK, invariants=()) as env:
+        hostile = Hostile(env)
         hostile.forge(FORGERIES)
         hostile.judge()
 
 
 def provider_taken_out(seed: str) -> None:
     """A provider leaves its class, a request is forced away, the operator is restarted: the machine is swept."""
-    with lives(seed, "simulated", "vultr", kubelets=QUICK, invariants=()) as stage:
-        begin_with(stage, "rented", providers=[{"name": "vultr"}, {"name": "simulated"}])
-        stage.wants(gpuType="L40S", provider="vultr", idleTimeout="Never")
-        stage.until(lambda: stage.phase() == "Ready", minutes=30)
-        api = stage.world.api.backstage
+    with sim_env(seed, "simulated", "vultr", kubelets=QUICK, invariants=()) as env:
+        begin_with(env, "rented", providers=[{"name": "vultr"}, {"name": "simulated"}])
+        env.wants(gpuType="L40S", provider="vultr", idleTimeout="Never")
+        env.until(lambda: env.phase() == "Ready", minutes=30)
+        api = env.world.api.local_api
         api.merge_patch(GPU_NODE_CLASS, "", "rented", {"spec": {"providers": [{"name": "simulated"}]}})
-        stage.world.processes["tgp-0"].crash(restart_after=60.0)
-        found = stage.request()
+        env.world.processes["tgp-0"].crash(restart_after=60.0)
+        found = env.request()
         assert found is not None
-        stage.witness.forced[plain_uid(found["metadata"]["uid"])] = None
-        stage.drops()
+        env.recorder.forced[plain_uid(found["metadata"]["uid"])] = None
+        env.drops()
         api.merge_patch(GPU_REQUEST, "default", "train", {"metadata": {"finalizers": None}})
-        stage.world.run(minutes=20)
+        env.world.run(minutes=20)
 
-        assert not stage.living(), "a machine stayed at a provider that no class names any more"
+        assert not env.living(), "a machine stayed at a provider that no class names any more"
 
 
 def key_rotated(seed: str) -> None:
     """At a provider that names no account the key changes; of two machines one was terminated by hand meanwhile."""
-    with lives(seed, "lambdalabs", kubelets=QUICK, invariants=()) as stage:
-        two_at_lambda(stage)
-        rotate(stage, stage.shop.fleet.accounts.of(key(stage)))
-        stage.until(lambda: stage.phase("second") == "Failed", minutes=30)
-        stage.drops("first")
-        stage.until(lambda: stage.request("first") is None, minutes=30)
+    with sim_env(seed, "lambdalabs", kubelets=QUICK, invariants=()) as env:
+        two_at_lambda(env)
+        rotate(env, env.simulator.fleet.accounts.of(key(env)))
+        env.until(lambda: env.phase("second") == "Failed", minutes=30)
+        env.drops("first")
+        env.until(lambda: env.request("first") is None, minutes=30)
 
-        assert not stage.living(), "a machine stayed under the new key"
+        assert not env.living(), "a machine stayed under the new key"
 
 
 def another_accounts_key(seed: str) -> None:
     """The same, but the new key is truly another account's: nothing follows from what that lists."""
-    with lives(seed, "lambdalabs", kubelets=QUICK, invariants=()) as stage:
-        two_at_lambda(stage)
-        accounts = stage.shop.fleet.accounts
-        mine = accounts.of(key(stage))
+    with sim_env(seed, "lambdalabs", kubelets=QUICK, invariants=()) as env:
+        two_at_lambda(env)
+        accounts = env.simulator.fleet.accounts
+        mine = accounts.of(key(env))
         assert mine is not None
-        rotate(stage, accounts.other_than(mine.id))
-        stage.world.run(minutes=40)
+        rotate(env, accounts.other_than(mine.id))
+        env.world.run(minutes=40)
 
         for name in ("first", "second"):
-            assert stage.phase(name) != "Failed", "a machine was given up that another account does not list"
-            assert stage.condition("ProviderReachable", name)[1] == "AccountChanged"
+            assert env.phase(name) != "Failed", "a machine was given up that another account does not list"
+            assert env.condition("ProviderReachable", name)[1] == "AccountChanged"
 
 
-def begin_with(stage: Lives, name: str, **spec: object) -> None:
-    a_class(stage.world, name, **spec)
-    stage.world.process("tgp-0", operator_main())
-    stage.world.run(minutes=2)
+def begin_with(env: SimEnv, name: str, **spec: object) -> None:
+    a_class(env.world, name, **spec)
+    env.world.process("tgp-0", operator_main())
+    env.world.run(minutes=2)
 
 
-def two_at_lambda(stage: Lives) -> None:
-    begin_with(stage, "rented", **WITH_LAMBDA)
+def two_at_lambda(env: SimEnv) -> None:
+    begin_with(env, "rented", **WITH_LAMBDA)
     for name in ("first", "second"):
-        stage.wants(name, **A10)
-    stage.until(lambda: all(stage.phase(name) == "Ready" for name in ("first", "second")), minutes=40)
+        env.wants(name, **A10)
+    env.until(lambda: all(env.phase(name) == "Ready" for name in ("first", "second")), minutes=40)
 
 
-def key(stage: Lives) -> str:
-    return stage.shop.key_at("")
+def key(env: SimEnv) -> str:
+    return env.simulator.key_at("")
 
 
-def rotate(stage: Lives, to: object) -> None:
+def rotate(env: SimEnv, to: object) -> None:
     """While the operator is away: what it saw of the machines it has forgotten."""
-    process = stage.world.processes["tgp-0"]
+    process = env.world.processes["tgp-0"]
     process.crash(restart_after=120.0)
-    stage.shop.fleet.accounts.open(to, "the-new-key")  # type: ignore[arg-type]  # a tenant
-    stage.shop.fleet.accounts.revoke(key(stage))
+    env.simulator.fleet.accounts.open(to, "the-new-key")  # type: ignore[arg-type]  # a tenant
+    env.simulator.fleet.accounts.revoke(key(env))
     changed = {"stringData": {"LAMBDA_LABS_API_KEY": "the-new-key"}}
-    stage.world.api.backstage.merge_patch(SECRET, NAMESPACE_NAME, "tgp-operator-secret", changed)
-    uid = plain_uid((stage.request("second") or {})["metadata"]["uid"])
-    fleet = stage.shop.fleet
+    env.world.api.local_api.merge_patch(SECRET, NAMESPACE_NAME, "tgp-operator-secret", changed)
+    uid = plain_uid((env.request("second") or {})["metadata"]["uid"])
+    fleet = env.simulator.fleet
     for machine in fleet.living():
         if uid in machine.name:
             fleet.end(machine)
-    stage.world.run(minutes=3)
+    env.world.run(minutes=3)
 
 
 ACCOUNTS = (hostile_tenant, provider_taken_out, key_rotated, another_accounts_key)

@@ -1,4 +1,4 @@
-"""Which history kills which mutant, with which seed; found by trying, kept so that nobody has to search again."""
+"""Which history kills which mutant, with which seed; found by trying, kept so that the search is not repeated."""
 
 from dataclasses import dataclass
 
@@ -14,22 +14,22 @@ KILLS: dict[str, Kill] = {
     "account-from-status": Kill("hostile-tenant", "a status was believed"),
     "account-never-doubted": Kill("denied-unseen", "it was bought again where everything was denied"),
     "accounts-forgotten": Kill("provider-taken-out", "a machine stayed at a provider that no class names"),
-    "adopts-by-name": Kill("somebody-elses-node", "I16"),
+    "adopts-by-name": Kill("another-machines-node", "I16"),
     "all-that-overdraw-go": Kill("dearer-for-good", "more machines were ended than overdrew"),
     "any-key-is-the-same": Kill("another-accounts-key", "what the history asks for did not come true"),
     "approved-without-a-mark": Kill("token-read-by-its-host", "J3"),
     "attempts-without-end": Kill("never-an-answer", "I7"),
     "book-forgotten": Kill("silent-tailnet", "J4"),
     "book-written-late": Kill("joins-a-tailnet", "J6"),
-    "collector-without-doubt": Kill("everybody-stripped", "the collector ended everything"),
+    "collector-without-doubt": Kill("all-finalizers-stripped", "the collector ended everything"),
     "container-bought": Kill("containers-on-sale", "a container was reserved to boot Talos"),
     "deleted-lease-taken-at-once": Kill("lease-deleted", "I19"),
-    "device-by-name": Kill("namesake", "somebody else's device was removed"),
+    "device-by-name": Kill("namesake", "a foreign device was removed"),
     "empty-list-believed": Kill("nothing-listed", "I9"),
     "empty-view-believed": Kill("no-request-shown", "I9"),
     "end-believed-at-once": Kill("whole-life", "I9"),
     "finalizer-early": Kill("whole-life", "I13"),
-    "halt-ends-on-one-look": Kill("everybody-stripped", "the collector ended everything"),
+    "halt-ends-on-one-look": Kill("all-finalizers-stripped", "the collector ended everything"),
     "halt-for-ever": Kill("restored-to-before", "machines that belong to no request are paid for ever"),
     "hold-ignored": Kill("held", "I28"),
     "id-from-status": Kill("hostile-tenant", "a machine of others was touched"),
@@ -61,7 +61,7 @@ KILLS: dict[str, Kill] = {
     "rewind-unnoticed": Kill("rewound", "I2"),
     "rewound-buys-again": Kill("rewound-to-a-reservation", "I6"),
     "settle-on-the-stored-clock": Kill("crash-after-a-late-order", "I9"),
-    "shared-with-everybody": Kill("a-marketplaces-host", "J7"),
+    "shared-with-marketplace-hosts": Kill("a-marketplaces-host", "J7"),
     "short-settle": Kill("cut-off-while-it-orders", "I9"),
     "stopped-is-gone": Kill("outbid", "I9"),
     "strays-halt-the-sweep": Kill("declared-over", "I2"),

@@ -1,8 +1,6 @@
-"""A copy of the package with one thing broken in it, and what a history does to it."""
+"""The package with one thing broken in it, and what a history does to it."""
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -37,29 +35,26 @@ def about(name: str) -> str:
 
 
 def make(name: str, into: Path) -> Path:
-    """The shipped package under `into`, with the patch of this name applied. Without a name: as it is."""
-    copy = into / (name or "unmutated")
-    # Of links: quickly made, and with the bytecode beside it only what is patched has to be compiled again.
-    shutil.copytree(ROOT / "src", copy, copy_function=os.symlink)
-    if name:
-        apply((PATCHES / f"{name}.patch").read_text(), copy, name)
-    return copy
+    """A folder under `into` with the files that the patch of this name changes, as it changes them."""
+    changed = into / name
+    apply((PATCHES / f"{name}.patch").read_text(), ROOT / "src", changed, name)
+    return changed
 
 
-def apply(patch: str, onto: Path, name: str) -> None:
+def apply(patch: str, shipped: Path, into: Path, name: str) -> None:
     """A unified diff, to the letter: each hunk has to be found once, where or near where it says."""
     for part in re.split(r"^--- a/", patch, flags=re.MULTILINE)[1:]:
         lines = part.splitlines(keepends=True)
-        path = onto / lines[0].strip()
-        text = path.read_text()
+        path = lines[0].strip()
+        text = (shipped / path).read_text()
         for hunk in _hunks(lines[2:]):
             before = "".join(line[1:] for line in hunk if line[0] in " -")
             after = "".join(line[1:] for line in hunk if line[0] in " +")
             if text.count(before) != 1:
-                raise DoesNotApply(f"{name}.patch: {lines[0].strip()} has not, once and only once:\n{before}")
+                raise DoesNotApply(f"{name}.patch: {path} has not, once and only once:\n{before}")
             text = text.replace(before, after)
-        path.unlink()  # the link; what it points to stays as it is
-        path.write_text(text)
+        (into / path).parent.mkdir(parents=True, exist_ok=True)
+        (into / path).write_text(text)
 
 
 def _hunks(lines: list[str]) -> list[list[str]]:
@@ -72,18 +67,17 @@ def _hunks(lines: list[str]) -> list[list[str]]:
     return found
 
 
-def try_on(package: Path, history: str, seed: str) -> Trial:
-    """Let a history happen to this package, in a process of its own."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(package), str(ROOT))),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+def command(changed: Path, module: str, *words: str) -> tuple[str, ...]:
+    """What runs a module on a mutant that was made there."""
+    return (sys.executable, "-m", "tests.sim.mutants.overlay", str(changed), module, *words)
+
+
+def try_on(changed: Path, history: str, seed: str) -> Trial:
+    """Let a history happen to this mutant, in a process of its own."""
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "tests.sim.mutants.histories", history, seed],
+        command(changed, "tests.sim.mutants.histories", history, seed),
         cwd=ROOT,
-        env=environment,
         capture_output=True,
         text=True,
         timeout=BOUND_S,

@@ -1,10 +1,9 @@
 """`python -m tests.sim.mutants.storms [NAME …]`: which broken protocols the safety bench notices by itself.
 
-Histories aim at their moment; storms do not know what they look for. A mutant that a storm kills tells that a clean
-score of the bench means something.
+Histories aim at one moment; runs with random faults do not. A mutant that such a run kills
+shows that a clean score of the benchmark means something.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.safety.run import PER_WORLD, Plan, run_world
-from tests.sim.mutants.mutant import ROOT, make
+from tests.sim.mutants.mutant import ROOT, command, make
 
 WORLDS = 3  # of a day each, before a mutant counts as alive
 # The promise that each breaks first. Where several stand there, it is a matter of luck which.
@@ -46,7 +45,7 @@ class Death:
 
     @property
     def when(self) -> str:
-        """How long the storm took; empty: the accusation names no moment."""
+        """How long the faults took; empty: the accusation names no moment."""
         found = re.search(r"\[([0-9.]+) s\]", self.said)
         if found is None:
             return ""
@@ -55,16 +54,13 @@ class Death:
 
 
 def try_on(name: str, worlds: int = WORLDS) -> Death | None:
-    """Let storms happen to a mutant, each in a process of its own; None: it survives them all."""
+    """Let runs with faults happen to a mutant, each in a process of its own; None: it survives them all."""
     with tempfile.TemporaryDirectory() as place:
-        package = make(name, Path(place))
-        path = os.pathsep.join((str(package), str(ROOT)))
-        environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+        changed = make(name, Path(place))
         for seed in range(1, worlds + 1):
             done = subprocess.run(
-                [sys.executable, "-m", "tests.sim.mutants.storms", "--world", str(seed)],
+                command(changed, "tests.sim.mutants.storms", "--world", str(seed)),
                 cwd=ROOT,
-                env=environment,
                 capture_output=True,
                 text=True,
                 check=False,
@@ -76,7 +72,7 @@ def try_on(name: str, worlds: int = WORLDS) -> Death | None:
 
 def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--world"]:
-        print(run_world(Plan(int(arguments[1]), PER_WORLD)).trouble)
+        print(run_world(Plan(int(arguments[1]), PER_WORLD)).failure)
         return 0
     alive = 0
     print("| mutant | seed | promise, and when |\n|---|---|---|")

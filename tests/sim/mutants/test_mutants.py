@@ -1,15 +1,25 @@
 """The proof is worth something only if it notices when the protocol is broken: here it must, each part for itself."""
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from tests.amounts import PROVING
 from tests.sim.mutants.histories import HISTORIES, PROMISE_BROKEN
 from tests.sim.mutants.kills import KILLS
-from tests.sim.mutants.mutant import DoesNotApply, about, apply, make, names, try_on
+from tests.sim.mutants.mutant import ROOT, DoesNotApply, about, apply, make, names, try_on
 
 ENOUGH = 20
+SHARE = 3  # of all mutants, one in so many is tried by `make test`; `make prove` tries all
+
+
+def tried() -> list[str]:
+    """By the promise they break, so that every kind of promise has its share."""
+    every = sorted(KILLS, key=lambda name: (KILLS[name].promise, name))
+    return every if PROVING else every[::SHARE]
 
 
 def test_every_patch_is_tried_and_every_trial_has_a_patch():
@@ -19,6 +29,17 @@ def test_every_patch_is_tried_and_every_trial_has_a_patch():
 
 
 @pytest.mark.parametrize("name", sorted(KILLS))
+def test_its_patch_applies_to_the_shipped_code(name, tmp_path):
+    """Of every mutant, also where only some are tried; and what comes of it is Python."""
+    changed = make(name, tmp_path)
+
+    files = sorted(changed.rglob("*.py"))
+    assert files
+    for file in files:
+        compile(file.read_text(), str(file), "exec")
+
+
+@pytest.mark.parametrize("name", tried())
 def test_a_broken_protocol_is_noticed(name):
     """Its patch applies to the shipped code, and its history breaks the promise that it should."""
     kill = KILLS[name]
@@ -36,7 +57,27 @@ def test_the_shipped_protocol_survives_what_kills_the_mutants(history, seed):
 
 
 def test_a_patch_that_no_longer_applies_says_so(tmp_path):
-    """A mutant that is never made would count as killed by nobody."""
+    """A mutant that is never made would count as not killed."""
     (tmp_path / "code.py").write_text("a = 1\n")
     with pytest.raises(DoesNotApply, match=r"old\.patch: code\.py has not"):
-        apply("words\n--- a/code.py\n+++ b/code.py\n@@ -1 +1 @@\n-a = 2\n+a = 3\n", tmp_path, "old")
+        apply("words\n--- a/code.py\n+++ b/code.py\n@@ -1 +1 @@\n-a = 2\n+a = 3\n", tmp_path, tmp_path / "into", "old")
+
+
+def test_what_is_patched_is_what_runs_and_the_rest_is_shipped(tmp_path):
+    """Also where a package's own file is patched: what is inside it is found as before."""
+    patched = tmp_path / "tgp" / "core" / "model"
+    patched.mkdir(parents=True)
+    (patched / "__init__.py").write_text("patched = 1\n")
+    (patched / "costs.py").write_text("patched = 2\n")
+    words = "import json.tool, tgp.core.model as m, tgp.core.model.costs as c, tgp.core.model.token as t"
+    found = f"{words}; print(m.patched, c.patched, m.__file__, t.__file__)"
+    (tmp_path / "look.py").write_text(found)
+    prelude = "import sys, runpy; from pathlib import Path; from tests.sim.mutants.overlay import Overlay"
+    install = f"sys.meta_path.insert(0, Overlay(Path({str(tmp_path)!r})))"
+    code = f"{prelude}; {install}; runpy.run_path({str(tmp_path / 'look.py')!r})"
+    said = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    one, two, package, beside = said.split()
+    assert (one, two) == ("1", "2")
+    assert package == str(patched / "__init__.py")
+    assert Path(beside).is_relative_to(ROOT / "src")

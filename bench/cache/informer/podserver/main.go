@@ -39,7 +39,7 @@ func main() {
 		bytes += len(object)
 	}
 	fmt.Printf("{\"url\":\"http://%s\",\"mean_bytes\":%d}\n", listener.Addr(), bytes / *pods)
-	go func() { // nobody is left to serve when whoever started us is gone
+	go func() { // exit when the parent process is gone
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()

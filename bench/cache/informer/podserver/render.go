@@ -14,7 +14,7 @@ import (
 
 const firstVersion = 1_000_000
 
-// An encoding is one of the two ways the API server writes objects; all of it is rendered before anybody is measured.
+// An encoding is one of the two ways the API server writes objects; all of it is rendered before the measurement begins.
 type encoding struct {
 	listType, watchType string
 	object              func(*corev1.Pod) []byte

@@ -1,4 +1,4 @@
-"""Connections to one address and no other: what was judged is what is called, whatever a name says a moment later."""
+"""Connects to one address only: the checked address is the one that is called, even if DNS changes meanwhile."""
 
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -8,7 +8,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 
 class OneAddress(AbstractResolver):
-    """Has one answer for every name. Nothing is asked of anybody."""
+    """Has one answer for every name. Sends no DNS query."""
 
     def __init__(self, address: IPv4Address | IPv6Address) -> None:
         self._address = address
@@ -31,21 +31,21 @@ class OneAddress(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
 def pinned(address: str, base_url: str, proxy: str) -> IPv4Address | IPv6Address | None:
-    """The address to connect to; None: whichever the name has. Raises ValueError where it could not be kept to."""
+    """The address to connect to; None: whichever the name has. Raises ValueError if it cannot be enforced."""
     if not address:
         return None
     found = ip_address(address)
     if proxy:
-        raise ValueError("a proxy chooses the address itself: pin one or use the other")
+        raise ValueError("a proxy resolves the address itself: use a pinned address or a proxy, not both")
     host = urlsplit(base_url).hostname or ""
     try:
         literal = ip_address(host)
     except ValueError:
         return found  # a name
     if literal != found:  # the library connects to an address in a URL without asking a resolver
-        raise ValueError(f"the URL is at {literal}, and {found} was to be called")
+        raise ValueError(f"the URL's address is {literal}, but the pinned address is {found}")
     return found

@@ -13,7 +13,7 @@ from yarl import URL
 
 from tgp.adapters.http.address import OneAddress, pinned
 from tgp.adapters.http.failures import FAILURES, explain
-from tgp.adapters.http.gate import Gate, GatedRequest, body_of
+from tgp.adapters.http.send_once import GatedRequest, SendOnce, body_of
 from tgp.adapters.http.stream import SocketStream
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, NeverLeft, Pairs, Reply, Stream
@@ -23,31 +23,32 @@ MAX_HEADER_BYTES = 32 << 10  # one header; proxies with long cookies stay below 
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class ConnectionPool:
     """How connections are made and kept."""
 
     connections: int = 64  # at once; further calls wait, within `connect_within`
     keep_idle: timedelta = timedelta(seconds=4)  # Node closes idle connections after 5 s, nginx 75, Go 90
-    connect_within: timedelta = timedelta(seconds=10)  # waiting for a free one, resolver and handshake included
+    connect_within: timedelta = timedelta(seconds=10)  # includes waiting for a free one, DNS and the handshake
     fresh_for_changes: bool = True
-    """A changing call gets a connection of its own, so that a kept one that died quietly is found out by a failed
-    handshake (never left) and not by silence (unknown). Where unknown is cheap to settle, reuse is quicker."""
+    """A changing call gets a connection of its own, so that a dead idle connection shows up as a failed handshake
+    (never left) and not as a missing answer (unknown). Where unknown is cheap to resolve, reuse is quicker."""
 
 
 class HttpClient:
-    """Sends each call once. Make it inside a running loop's program; close it at the end."""
+    """Sends each call once. Create it inside a running event loop; close it at the end."""
 
     def __init__(
         self,
         base_url: str,
         clock: Clock,
         *,
-        tls: ssl.SSLContext | None = None,  # None: the system's authorities
+        tls: ssl.SSLContext | None = None,  # None: the system's CAs
         server_name: str = "",  # to verify instead of the URL's host
-        address: str = "",  # to connect to, whatever the URL's host resolves to; its name is still the one verified
+        # to connect to, whatever the URL's host resolves to; the host name is still the one verified
+        address: str = "",
         proxy: str = "",
         headers: Pairs = (),  # added to every call; never printed
-        pool: Pool = Pool(),  # noqa: B008 - frozen
+        pool: ConnectionPool = ConnectionPool(),  # noqa: B008 - frozen
     ) -> None:
         self._origin, self._prefix = _endpoint(base_url)
         self._clock = clock
@@ -64,7 +65,7 @@ class HttpClient:
         return f"HttpClient({self._origin})"
 
     async def send(self, call: Call) -> Reply:
-        gate = Gate(self._clock, call.not_after)
+        gate = SendOnce(self._clock, call.not_after)
         try:
             async with asyncio.timeout(call.timeout.total_seconds()):
                 stream = await self._begin(call, gate, idle=None)
@@ -75,7 +76,7 @@ class HttpClient:
                 return Reply(stream.status, content, stream.headers)
         except FAILURES as error:
             failure = explain(error, self._name(call), gate)
-        raise failure  # outside the handler, so that it carries nothing of the original
+        raise failure  # outside the handler, so that the original error is not attached
 
     def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
         return self._streaming(call, idle)
@@ -89,7 +90,7 @@ class HttpClient:
             stream.close()
 
     async def _begin_in_time(self, call: Call, idle: timedelta) -> SocketStream:
-        gate = Gate(self._clock, call.not_after)
+        gate = SendOnce(self._clock, call.not_after)
         try:
             async with asyncio.timeout(call.timeout.total_seconds()):
                 return await self._begin(call, gate, idle)
@@ -97,7 +98,7 @@ class HttpClient:
             failure = explain(error, self._name(call), gate)
         raise failure
 
-    async def _begin(self, call: Call, gate: Gate, idle: timedelta | None) -> SocketStream:
+    async def _begin(self, call: Call, gate: SendOnce, idle: timedelta | None) -> SocketStream:
         """Send, and read up to the end of the answer's headers."""
         headers = (("Accept-Encoding", "identity"), *self._headers, *call.headers)
         self._refuse_unsendable(call, headers)
@@ -157,7 +158,7 @@ class HttpClient:
         return f"{call.method} {self._origin}{self._prefix}{call.path}"
 
     def _refuse_unsendable(self, call: Call, headers: Pairs) -> None:
-        """What would break the framing of the request never leaves; the value is not quoted."""
+        """A call that would break the framing of the request is not sent; the value is not quoted."""
         if not call.path.startswith("/") or not call.path.isascii() or not call.path.isprintable() or " " in call.path:
             raise NeverLeft(f"{call.method} {self._origin}: the path is not absolute and percent-encoded")
         for name, value in headers:

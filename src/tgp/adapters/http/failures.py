@@ -1,6 +1,6 @@
 """From aiohttp's errors to the port's two: never left, or no answer.
 
-The texts are written here and not taken over, and no cause is kept: the originals quote URLs with their query, and
+The texts are written here and not copied, and no cause is kept: the originals quote URLs with their query, and
 their `repr` shows the headers that were sent.
 """
 
@@ -10,15 +10,15 @@ import ssl
 import aiohttp
 from aiohttp.http_exceptions import LineTooLong as HeaderTooLong
 
-from tgp.adapters.http.gate import Broken, Gate, Shut
 from tgp.adapters.http.inflate import CannotInflate
 from tgp.adapters.http.lines import LineTooLong
+from tgp.adapters.http.send_once import ConnectionBroke, SendOnce, SendRefused
 from tgp.ports.http import HttpError, NeverLeft, NoAnswer, TooLarge
 
 FAILURES = (aiohttp.ClientError, OSError, CannotInflate, LineTooLong)  # TimeoutError is an OSError
 
 
-def explain(error: Exception, what: str, gate: Gate) -> HttpError:
+def explain(error: Exception, what: str, gate: SendOnce) -> HttpError:
     """The error to raise in place of `error`; `what` names method, endpoint and path."""
     if gate.late and not gate.opened:
         return NeverLeft(f"{what} was not sent: its deadline had passed")
@@ -31,7 +31,7 @@ def explain(error: Exception, what: str, gate: Gate) -> HttpError:
 
 def _reason(error: Exception) -> str:
     match error:
-        case Broken():
+        case ConnectionBroke():
             return _reason(error.cause)
         case aiohttp.ClientConnectorDNSError():
             return "the host name has no address"
@@ -42,7 +42,7 @@ def _reason(error: Exception) -> str:
         case aiohttp.ConnectionTimeoutError():
             return "no connection was made in time"
         case TimeoutError():
-            return "it took too long"
+            return "the timeout passed"
         case aiohttp.ClientHttpProxyError():
             return f"the proxy answered {error.status}"
         case aiohttp.ClientResponseError() if _headers_too_large(error):
@@ -54,8 +54,8 @@ def _reason(error: Exception) -> str:
         case aiohttp.ClientPayloadError():
             return "the answer broke off"
         case CannotInflate():
-            return "the answer is compressed in a way nobody asked for, or damaged"
-        case Shut():
+            return "the answer has an unexpected compression, or is damaged"
+        case SendRefused():
             return str(error)
         case OSError() if error.errno:
             return os.strerror(error.errno) if error.errno > 0 else "the host name has no address"

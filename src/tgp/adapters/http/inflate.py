@@ -3,16 +3,16 @@
 import zlib
 from collections.abc import Iterator
 
-ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS  # zlib's own way to say: tell by the header
-PIECE_BYTES = 256 << 10  # a kilobyte can hold a megabyte of zeros: hand it on in pieces that the reader may refuse
+ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS  # zlib detects the format by the header
+PIECE_BYTES = 256 << 10  # a kilobyte can hold a megabyte of zeros: passed on in pieces that the reader may refuse
 
 
 class CannotInflate(Exception):
-    """An encoding nobody asked for, or bytes that are not what their header says."""
+    """An unexpected encoding, or bytes that do not match their header."""
 
 
 class Inflater:
-    """Turns encoded bytes into plain ones piece by piece, so that no bomb is ever held whole."""
+    """Decompresses piece by piece, so that a decompression bomb is never held in memory whole."""
 
     def __init__(self, encoding: str) -> None:
         encoding = encoding.strip().lower()

@@ -1,4 +1,4 @@
-"""Cutting a body into lines as it arrives. No limit of its own but the port's: objects are longer than 128 KB."""
+"""Splits a body into lines as it arrives. No limit of its own but the port's: objects are longer than 128 KB."""
 
 from tgp.ports.http import MAX_LINE_BYTES
 

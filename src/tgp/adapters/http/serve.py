@@ -1,4 +1,4 @@
-"""The other side of the door: a `Handler` on a loopback port, so that kubectl and vendors' clients can talk to it."""
+"""The server side: a `Handler` on a loopback port, so that kubectl and vendors' clients can talk to it."""
 
 import asyncio
 import errno
@@ -31,7 +31,7 @@ class Listening:
     _runner: web.ServerRunner
 
     async def stop(self) -> None:
-        """Close the port, let answers under way finish for a moment, cut the rest."""
+        """Close the port, let answers in progress finish for a moment, abort the rest."""
         await self._runner.cleanup()
 
 
@@ -40,11 +40,11 @@ async def listen(
     *,
     host: str = "127.0.0.1",
     port: int = 0,  # 0: any free one
-    exact: bool = False,  # True: that port or none, where others are told of it beforehand
+    exact: bool = False,  # True: that port or none, where clients know it beforehand
     tls: ssl.SSLContext | None = None,
     grace: timedelta = timedelta(seconds=1),
 ) -> Listening:
-    """Mount `handler` on `port`, or on the next free one; the caller prints which it became. Raises NoFreePort."""
+    """Mount `handler` on `port`, or on the next free one; the caller prints the chosen one. Raises NoFreePort."""
     server = web.Server(_Bridge(handler).answer, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(server, shutdown_timeout=grace.total_seconds())
     async with AsyncExitStack() as if_it_fails:
@@ -82,7 +82,7 @@ class _Bridge:
         body = await _body(request)
         if body is None:
             return web.Response(status=413, text="the request is too large\n")
-        # A client that hangs up cancels us. What it asked for goes on to its end, as on any real server.
+        # A client that disconnects cancels this task. The handler still runs to its end, as on any real server.
         work = asyncio.ensure_future(_awaited(self._handler(_call(request, body))))
         try:
             reply = await asyncio.shield(work)
@@ -92,7 +92,7 @@ class _Bridge:
         except HangUp:
             if request.transport is not None:
                 request.transport.abort()
-            return web.Response()  # into the void
+            return web.Response()  # the client is gone
         if isinstance(reply, Reply):
             return _whole(reply)
         return await _pour(request, reply)
@@ -103,7 +103,7 @@ async def _awaited(answer: Awaitable[Reply | Streaming]) -> Reply | Streaming:
 
 
 def _close_unread(work: "asyncio.Future[Reply | Streaming]") -> None:
-    """Nobody is left to read a stream: close it, so that its `finally` runs."""
+    """The client is gone: close the stream, so that its `finally` runs."""
     if work.cancelled() or work.exception() is not None or isinstance(work.result(), Reply):
         return
     reply = work.result()
@@ -159,7 +159,7 @@ async def _pour(request: web.BaseRequest, reply: Streaming) -> web.StreamRespons
             await response.write(piece)
         await response.write_eof()
     except ConnectionResetError:
-        pass  # the client hung up: nobody is left to be told anything
+        pass  # the client disconnected
     finally:
         await _close(reply)
     return response

@@ -7,9 +7,9 @@ from datetime import timedelta
 import aiohttp
 
 from tgp.adapters.http.failures import FAILURES, explain
-from tgp.adapters.http.gate import Gate
 from tgp.adapters.http.inflate import Inflater
 from tgp.adapters.http.lines import LineSplitter
+from tgp.adapters.http.send_once import SendOnce
 from tgp.ports.http import Pairs, TooLarge
 
 
@@ -17,7 +17,7 @@ class SocketStream:
     """Owns the connection of one answer until it is closed, or read to its end."""
 
     def __init__(
-        self, answer: aiohttp.ClientResponse, name: str, gate: Gate, max_bytes: int, idle: timedelta | None
+        self, answer: aiohttp.ClientResponse, name: str, gate: SendOnce, max_bytes: int, idle: timedelta | None
     ) -> None:
         self._answer = answer
         self._name = name
@@ -39,7 +39,7 @@ class SocketStream:
             failure = explain(error, self._name, self._gate)
         else:
             return
-        raise failure  # outside the handler, so that it carries nothing of the original
+        raise failure  # outside the handler, so that the original error is not attached
 
     async def rest(self) -> bytes:
         announced = self._answer.content_length
@@ -59,7 +59,7 @@ class SocketStream:
         raise failure
 
     def close(self) -> None:
-        """Give the connection back if the answer was read to its end, else cut it. Cutting twice does nothing."""
+        """Release the connection if the answer was read to its end, else close it. Idempotent."""
         self._answer.close()
 
     async def _pieces(self) -> AsyncIterator[bytes]:
@@ -69,7 +69,7 @@ class SocketStream:
         while True:
             async with asyncio.timeout(self._idle):
                 piece = await content.readany()
-            if not piece:  # the end, said by the server; a broken connection raises instead
+            if not piece:  # the end, sent by the server; a broken connection raises instead
                 break
             begun = True
             for plain in inflater.feed(piece):

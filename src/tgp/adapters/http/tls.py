@@ -23,12 +23,12 @@ def client_context(
     key: bytes = b"",
 ) -> ssl.SSLContext:
     if authority is not None and not authority.strip():
-        raise BadAuthority("is empty")  # Python would take the system's authorities instead
+        raise BadAuthority("is empty")  # Python would use the system's CAs instead
     try:
         context = ssl.create_default_context(cadata=authority.decode("ascii") if authority is not None else None)
     except (ssl.SSLError, ValueError):
         raise BadAuthority("holds no usable certificate in PEM form") from None
-    # Python 3.13 turned on strict X.509 checks that authorities made by kubeadm and others do not pass.
+    # Python 3.13 turned on strict X.509 checks that CAs made by kubeadm and others do not pass.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if insecure:
         context.check_hostname = False
@@ -50,7 +50,7 @@ def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path that OpenSSL can open: in memory on Linux, elsewhere a private file that is gone at once."""
+    """A path that OpenSSL can open: in memory on Linux, elsewhere a private file that is deleted at once."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: doubling, capped, and spread so that many do not come back at once."""
+"""How long to wait before trying again: doubling, capped, and with jitter so that clients do not retry at once."""
 
 from dataclasses import dataclass
 

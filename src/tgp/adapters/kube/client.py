@@ -8,15 +8,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tgp.adapters.kube.client_pace import Pace, TokenBucket
 from tgp.adapters.kube.errors import error_for, meant_another_object
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.patch import difference
+from tgp.adapters.kube.rate_limit import KubeRateLimit, TokenBucket
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, EVENT, LEASE, POD, Resource
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import ClusterBusy, Conflict, NotFound, WriteUnknown, Written
 from tgp.ports.entropy import Entropy
-from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Pairs, Reply, Unreadable
+from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Pairs, Reply, UnreadableReply
 from tgp.ports.leadership import Fence, NotLeading
 
 FIELD_MANAGER = "tgp-operator"
@@ -25,20 +25,20 @@ APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 
 READ_TRIES = 3
 FIRST_PAUSE = timedelta(milliseconds=250)  # between tries, doubled, with jitter
-LONGEST_PAUSE = timedelta(seconds=5)  # a server that asks for more gets its say through ClusterBusy.retry_after
+LONGEST_PAUSE = timedelta(seconds=5)  # a longer Retry-After is passed on as ClusterBusy.retry_after
 
 T = TypeVar("T")
 
 _AS_JSON: Pairs = (("Accept", "application/json"),)
 _MANAGED: Pairs = (("fieldManager", FIELD_MANAGER),)
 
-# A candidate writes the first, and telling what happened is always allowed.
+# A candidate writes the first, and Events are always allowed.
 UNFENCED = frozenset({LEASE, EVENT, CORE_EVENT})
-UNPACED = frozenset({LEASE})  # a renewal must not queue behind a burst of ordinary requests
+UNPACED = frozenset({LEASE})  # a renewal must not wait behind a burst of ordinary requests
 
 
 class KubeCluster:
-    """Writes once and never again by itself; reads, which change nothing, are tried a few times."""
+    """Sends a write once and never retries it; reads are tried a few times."""
 
     def __init__(
         self,
@@ -46,27 +46,33 @@ class KubeCluster:
         entropy: Entropy,
         *,
         fence: Fence | None = None,  # None: this process needs no leadership (the command line)
-        pace: Pace = Pace(),  # noqa: B008 - frozen
+        pace: KubeRateLimit = KubeRateLimit(),  # noqa: B008 - frozen
     ) -> None:
         self._http = http
         self._entropy = entropy
         self._fence = fence
         self._bucket = TokenBucket(pace)
 
-    async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
+    async def read(self, resource: Resource, key: ObjectKey) -> dict[str, Any]:
         call = Call("GET", resource.path(*key), headers=_AS_JSON)
         return await self._read(resource, call, f"reading {resource.kind} {key}", _object)
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Written:
         metadata = manifest.get("metadata", {})
-        key = Key(metadata.get("namespace", "") if resource.namespaced else "", metadata.get("name", ""))
+        key = ObjectKey(metadata.get("namespace", "") if resource.namespaced else "", metadata.get("name", ""))
         assert key.namespace or not resource.namespaced, f"a {resource.kind} is made in a namespace"
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
         call = _changing("POST", resource.path(key.namespace), body, "application/json", _MANAGED)
         return await self._write(resource, call, f"creating {resource.kind} {key}")
 
     async def patch(
-        self, resource: Resource, key: Key, change: Mapping[str, Any], *, resource_version: str = "", uid: str = ""
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        change: Mapping[str, Any],
+        *,
+        resource_version: str = "",
+        uid: str = "",
     ) -> Written:
         body = _expecting(change, resource_version, uid)
         call = _changing("PATCH", resource.path(*key), body, MERGE_PATCH, _MANAGED)
@@ -77,7 +83,7 @@ class KubeCluster:
 
     async def apply(self, resource: Resource, manifest: Mapping[str, Any], *, force: bool = False) -> Written:
         metadata = manifest["metadata"]
-        key = Key(metadata.get("namespace", "") if resource.namespaced else "", metadata["name"])
+        key = ObjectKey(metadata.get("namespace", "") if resource.namespaced else "", metadata["name"])
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **manifest}
         query = (*_MANAGED, ("force", "true")) if force else _MANAGED
         call = _changing("PATCH", resource.path(*key), body, APPLY_PATCH, query)
@@ -86,7 +92,7 @@ class KubeCluster:
     async def write_status(
         self,
         resource: Resource,
-        key: Key,
+        key: ObjectKey,
         *,
         uid: str,
         seen: Mapping[str, Any],
@@ -100,7 +106,7 @@ class KubeCluster:
         call = _changing("PATCH", resource.path(*key, "status"), body, MERGE_PATCH, _MANAGED)
         return await self._write(resource, call, f"writing the status of {resource.kind} {key}")
 
-    async def delete(self, resource: Resource, key: Key, *, uid: str = "", resource_version: str = "") -> None:
+    async def delete(self, resource: Resource, key: ObjectKey, *, uid: str = "", resource_version: str = "") -> None:
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if expected := _preconditions(uid, resource_version):
             body["preconditions"] = expected
@@ -110,7 +116,7 @@ class KubeCluster:
         except NotFound:
             return  # gone is what was wanted
 
-    async def evict(self, pod: Key, *, uid: str, grace: timedelta | None = None) -> None:
+    async def evict(self, pod: ObjectKey, *, uid: str, grace: timedelta | None = None) -> None:
         options: dict[str, Any] = {"preconditions": {"uid": uid}}
         if grace is not None:
             options["gracePeriodSeconds"] = max(0, int(grace.total_seconds()))
@@ -133,7 +139,7 @@ class KubeCluster:
         self, name: str, *, uid: str, resource_version: str, approved: bool, reason: str, message: str
     ) -> Written:
         assert uid, "a verdict is about one request"
-        assert resource_version, "a verdict is about what was seen of a request"
+        assert resource_version, "a verdict is about the request that was seen"
         kind = "Approved" if approved else "Denied"
         condition = {"type": kind, "status": "True", "reason": reason, "message": message}
         body = _expecting({"status": {"conditions": [condition]}}, resource_version, uid)
@@ -166,18 +172,18 @@ class KubeCluster:
             raise error_for(reply, what, changes=False)
         try:
             return read(reply)
-        except Unreadable as error:
+        except UnreadableReply as error:
             raise ClusterBusy(f"{what}: answered {reply.status}, but {error}") from error
 
     async def _write(self, resource: Resource, call: Call, what: str) -> Written:
         reply = await self._send_change(resource, call, what)
         try:
             return _written(_object(reply))
-        except Unreadable as error:
+        except UnreadableReply as error:
             raise WriteUnknown(f"{what}: answered {reply.status}, but {error}") from error
 
     async def _acknowledged(self, resource: Resource, call: Call, what: str) -> None:
-        """For verbs that answer with a Status or with the object, as it pleases them; a proxy's page is neither."""
+        """For verbs that answer with a Status or with the object; a proxy's error page is neither."""
         reply = await self._send_change(resource, call, what)
         if not reply.text("kind"):
             raise WriteUnknown(f"{what}: answered {reply.status}, but not with a Kubernetes object")
@@ -200,7 +206,7 @@ class KubeCluster:
             await self._bucket.take()
 
     def _fenced(self, resource: Resource, call: Call, what: str) -> Call:
-        """The same call, good only for as long as we lead."""
+        """The same call, valid only while we lead."""
         if self._fence is None or resource in UNFENCED:
             return call
         deadline = self._fence.deadline()
@@ -220,7 +226,7 @@ def _changing(method: str, path: str, body: Mapping[str, Any], content_type: str
 
 
 def _expecting(change: Mapping[str, Any], resource_version: str, uid: str) -> dict[str, Any]:
-    """The patch, and in it what it expects to find: the server compares, and refuses if they differ."""
+    """The patch with its preconditions: the server compares, and refuses if they differ."""
     expected = _preconditions(uid, resource_version)
     return {**change, "metadata": {**change.get("metadata", {}), **expected}} if expected else dict(change)
 
@@ -232,7 +238,7 @@ def _preconditions(uid: str, resource_version: str) -> dict[str, str]:
 def _object(reply: Reply) -> dict[str, Any]:
     body = reply.json()
     if not isinstance(body, dict) or not isinstance(body.get("metadata"), dict):
-        raise Unreadable("the body is not a Kubernetes object")
+        raise UnreadableReply("the body is not a Kubernetes object")
     return body
 
 
@@ -240,7 +246,7 @@ def _git_version(reply: Reply) -> str:
     body = reply.json()
     found = body.get("gitVersion") if isinstance(body, dict) else None
     if not isinstance(found, str) or not found:
-        raise Unreadable("the body names no version")
+        raise UnreadableReply("the body has no resourceVersion")
     return found
 
 
@@ -248,5 +254,5 @@ def _written(stored: Mapping[str, Any]) -> Written:
     metadata = stored["metadata"]
     version, uid, generation = metadata.get("resourceVersion"), metadata.get("uid"), metadata.get("generation", 0)
     if not isinstance(version, str) or not version or not isinstance(uid, str) or not isinstance(generation, int):
-        raise Unreadable("the object in it has no uid or version")
+        raise UnreadableReply("the object in it has no uid or version")
     return Written(version, uid, generation, changed=True)

@@ -1,7 +1,7 @@
-"""What a kubeconfig says, as values. Parsing is pure: bytes in, values out; files are opened elsewhere.
+"""A kubeconfig as values. Parsing is pure: bytes in, values out; files are opened elsewhere.
 
-Unknown fields are ignored, as kubectl does. What is wrong is named by file and field (`users[2].user.exec.command`),
-and never quoted: half of these fields are secrets.
+Unknown fields are ignored, as kubectl does. Errors name the file and the field (`users[2].user.exec.command`),
+and never quote a value: half of these fields are secrets.
 """
 
 import base64
@@ -12,12 +12,12 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from tgp.adapters.kube.config_field import ConfigInvalid, Field, parse_yaml
+from tgp.adapters.kube.config_field import ConfigField, ConfigInvalid, parse_yaml
 
 T = TypeVar("T")
 
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
-EXEC_EXTENSION = "client.authentication.k8s.io/exec"  # a cluster's extension that is handed to its plugins
+EXEC_EXTENSION = "client.authentication.k8s.io/exec"  # a cluster's extension that its plugins get
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ClusterEntry:
     where: str
     server: str
     server_name: str = ""  # to verify instead of the URL's host
-    authority: Material | None = None  # None: the system's authorities
+    authority: Material | None = None  # None: the system's CAs
     insecure: bool = False
     proxy: str = field(default="", repr=False)  # may hold a password
     exec_config: Any = field(default=None, repr=False)
@@ -52,7 +52,7 @@ class Plugin:
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class KubeconfigUser:
     where: str
     token: str = field(default="", repr=False)
     token_file: str = ""
@@ -73,27 +73,27 @@ class ContextEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClusterTarget:
     """One cluster as one user: all that is needed to connect."""
 
     cluster: ClusterEntry
-    user: User
+    user: KubeconfigUser
     namespace: str
     context: str  # empty: from inside the cluster
 
 
 @dataclass(frozen=True, slots=True)
 class Kubeconfig:
-    """One file, or several merged. Entries are read when they are chosen: a broken one harms nobody else."""
+    """One file, or several merged. Entries are read when they are chosen: a broken one does not affect the others."""
 
     clusters: dict[str, Callable[[], ClusterEntry]] = field(default_factory=dict)
-    users: dict[str, Callable[[], User]] = field(default_factory=dict)
+    users: dict[str, Callable[[], KubeconfigUser]] = field(default_factory=dict)
     contexts: dict[str, Callable[[], ContextEntry]] = field(default_factory=dict)
     current: str = ""
 
 
 def parse(content: bytes, file: str) -> Kubeconfig:
-    top = Field(parse_yaml(content, file), file, "")
+    top = ConfigField(parse_yaml(content, file), file, "")
     home = PurePath(file).parent
     return Kubeconfig(
         _named(top, "clusters", "cluster", lambda entry: _cluster(entry, home)),
@@ -116,15 +116,17 @@ def merge(configs: Iterable[Kubeconfig]) -> Kubeconfig:
     return merged
 
 
-def choose(config: Kubeconfig, context: str = "") -> Target:
+def choose(config: Kubeconfig, context: str = "") -> ClusterTarget:
     """The named context, or the current one."""
     name = context or config.current
     if not name:
-        raise ConfigInvalid(f"no context is current and none was named; there are: {_names(config.contexts)}")
+        raise ConfigInvalid(f"no current context is set and none was named; available: {_names(config.contexts)}")
     entry = _look_up(config.contexts, name, "context")()
-    return Target(
+    return ClusterTarget(
         _look_up(config.clusters, entry.cluster, f"{entry.where}.cluster: cluster")(),
-        _look_up(config.users, entry.user, f"{entry.where}.user: user")() if entry.user else User(entry.where),
+        _look_up(config.users, entry.user, f"{entry.where}.user: user")()
+        if entry.user
+        else KubeconfigUser(entry.where),
         entry.namespace or "default",
         name,
     )
@@ -133,7 +135,7 @@ def choose(config: Kubeconfig, context: str = "") -> Target:
 def _look_up(entries: dict[str, T], name: str, what: str) -> T:
     found = entries.get(name)
     if found is None:
-        raise ConfigInvalid(f"{what} {name!r} does not exist; there are: {_names(entries)}")
+        raise ConfigInvalid(f"{what} {name!r} does not exist; available: {_names(entries)}")
     return found
 
 
@@ -141,7 +143,9 @@ def _names(entries: Iterable[str]) -> str:
     return ", ".join(sorted(entries)) or "none"
 
 
-def _named(top: Field, plural: str, singular: str, read: Callable[[Field], T]) -> dict[str, Callable[[], T]]:
+def _named(
+    top: ConfigField, plural: str, singular: str, read: Callable[[ConfigField], T]
+) -> dict[str, Callable[[], T]]:
     found: dict[str, Callable[[], T]] = {}
     for item in top.get(plural).items():
         name = item.get("name").text()
@@ -151,18 +155,18 @@ def _named(top: Field, plural: str, singular: str, read: Callable[[Field], T]) -
     return found
 
 
-def _later(read: Callable[[Field], T], entry: Field) -> Callable[[], T]:
+def _later(read: Callable[[ConfigField], T], entry: ConfigField) -> Callable[[], T]:
     return lambda: read(entry)
 
 
-def _context(entry: Field) -> ContextEntry:
+def _context(entry: ConfigField) -> ContextEntry:
     cluster = entry.get("cluster").text()
     if not cluster:
         raise entry.get("cluster").invalid("a context names its cluster")
     return ContextEntry(entry.where, cluster, entry.get("user").text(), entry.get("namespace").text())
 
 
-def _cluster(entry: Field, home: PurePath) -> ClusterEntry:
+def _cluster(entry: ConfigField, home: PurePath) -> ClusterEntry:
     server = entry.get("server").text()
     if not server.startswith(("https://", "http://")):
         raise entry.get("server").invalid("needs a URL that starts with https://")
@@ -174,7 +178,7 @@ def _cluster(entry: Field, home: PurePath) -> ClusterEntry:
     if proxy and not proxy.startswith(("http://", "https://")):
         raise entry.get("proxy-url").invalid("only http:// and https:// proxies are supported")
     if proxy and not _names_a_host(proxy):
-        raise entry.get("proxy-url").invalid("names no host, or a port that is none")
+        raise entry.get("proxy-url").invalid("has no host or an invalid port")
     return ClusterEntry(
         entry.where,
         server.rstrip("/"),
@@ -190,18 +194,18 @@ def _names_a_host(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number or too large, half of an IPv6 address
+    except ValueError:  # an invalid port, an incomplete IPv6 address
         return False
 
 
-def _exec_config(entry: Field) -> Any:
+def _exec_config(entry: ConfigField) -> Any:
     for extension in entry.get("extensions").items():
         if extension.get("name").text() == EXEC_EXTENSION:
             return extension.get("extension").value
     return None
 
 
-def _user(entry: Field, home: PurePath) -> User:
+def _user(entry: ConfigField, home: PurePath) -> KubeconfigUser:
     if entry.get("auth-provider").value is not None:
         name = entry.get("auth-provider").get("name").text() or "unnamed"
         raise entry.get("auth-provider").invalid(
@@ -217,7 +221,7 @@ def _user(entry: Field, home: PurePath) -> User:
     if (certificate is None) != (key is None):
         missing = "client-key" if key is None else "client-certificate"
         raise entry.get(missing).invalid("a client certificate and its key are needed together")
-    return User(
+    return KubeconfigUser(
         entry.where,
         token,
         _path(token_file, home),
@@ -230,7 +234,7 @@ def _user(entry: Field, home: PurePath) -> User:
     )
 
 
-def _impersonation(entry: Field) -> tuple[tuple[str, str], ...]:
+def _impersonation(entry: ConfigField) -> tuple[tuple[str, str], ...]:
     headers: list[tuple[str, str]] = []
     user, uid, groups, extra = (entry.get(name) for name in ("as", "as-uid", "as-groups", "as-user-extra"))
     if not user.text():
@@ -246,7 +250,7 @@ def _impersonation(entry: Field) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
-def _plugin(entry: Field, home: PurePath) -> Plugin | None:
+def _plugin(entry: ConfigField, home: PurePath) -> Plugin | None:
     if entry.value is None:
         return None
     version, command = entry.get("apiVersion").text(), entry.get("command").text()
@@ -267,7 +271,7 @@ def _plugin(entry: Field, home: PurePath) -> Plugin | None:
     )
 
 
-def _material(entry: Field, name: str, home: PurePath) -> Material | None:
+def _material(entry: ConfigField, name: str, home: PurePath) -> Material | None:
     """The bytes under `<name>-data`, which win, or the file under `<name>`."""
     inline, path = entry.get(f"{name}-data"), entry.get(name)
     if inline.text():

@@ -3,26 +3,32 @@
 from collections.abc import Callable
 from functools import partial
 
-from tgp.adapters.http.client import HttpClient, Pool
+from tgp.adapters.http.client import ConnectionPool, HttpClient
 from tgp.adapters.http.tls import BadAuthority, BadCertificate, client_context
-from tgp.adapters.kube.config import ClusterEntry, Target
+from tgp.adapters.kube.config import ClusterEntry, ClusterTarget
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.config_files import ReadFile, read_file
-from tgp.adapters.kube.credentials import Configured, FromPlugin, Source
+from tgp.adapters.kube.credentials import Configured, CredentialSource, FromPlugin
 from tgp.adapters.kube.credentials_http import AuthenticatedHttp
 from tgp.ports.clock import Clock
 from tgp.ports.compute import Compute
 from tgp.ports.exec import Exec
 from tgp.ports.http import NeverLeft, Pairs
 
-# The API server keeps idle connections for minutes, and an unknown write is settled by one read: reuse them.
-KUBE_POOL = Pool(fresh_for_changes=False)
+# The API server keeps idle connections for minutes, and an unknown write is resolved by one read: reuse them.
+KUBE_POOL = ConnectionPool(fresh_for_changes=False)
 
 
 def http_for(
-    target: Target, clock: Clock, compute: Compute, programs: Exec, *, headers: Pairs = (), read: ReadFile = read_file
+    target: ClusterTarget,
+    clock: Clock,
+    compute: Compute,
+    programs: Exec,
+    *,
+    headers: Pairs = (),
+    read: ReadFile = read_file,
 ) -> AuthenticatedHttp:
-    """Everything that can be known to be wrong without a connection is refused here, by file and field."""
+    """All errors that show without a connection are raised here, by file and field."""
     cluster, user = target.cluster, target.user
     _check_address(cluster, clock)
     authority = _authority(cluster, read)
@@ -31,14 +37,14 @@ def http_for(
     async def read_later(path: str) -> bytes:
         return await compute.run(partial(read, path))
 
-    source: Source = Configured(user, clock, read_later)
+    source: CredentialSource = Configured(user, clock, read_later)
     if user.plugin is not None and not (user.token or user.token_file or user.username):
         source = FromPlugin(user.plugin, cluster, clock, programs, authority=authority or b"")
     return AuthenticatedHttp(source, _connector(target, clock, authority, headers), user.impersonation)
 
 
 def _connector(
-    target: Target, clock: Clock, authority: bytes | None, headers: Pairs
+    target: ClusterTarget, clock: Clock, authority: bytes | None, headers: Pairs
 ) -> Callable[[bytes, bytes], HttpClient]:
     cluster = target.cluster
 

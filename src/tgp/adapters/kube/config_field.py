@@ -1,4 +1,4 @@
-"""One field of a YAML document, knowing its name, so that whatever is wrong with it can be said in its terms."""
+"""One field of a YAML document with its name, so that errors can name it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ class ConfigInvalid(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ConfigField:
     value: Any
     file: str
     name: str  # users[2].user.exec; empty: the whole document
@@ -22,13 +22,13 @@ class Field:
     def invalid(self, why: str) -> ConfigInvalid:
         return ConfigInvalid(f"{self.where}: {why}")
 
-    def get(self, name: str) -> "Field":
-        """The field of that name; its value is None where there is none."""
+    def get(self, name: str) -> "ConfigField":
+        """The field of that name; its value is None if missing."""
         mapping = self._mapping()
-        return Field(mapping.get(name), self.file, f"{self.name}.{name}" if self.name else name)
+        return ConfigField(mapping.get(name), self.file, f"{self.name}.{name}" if self.name else name)
 
     def text(self) -> str:
-        """Empty where there is none."""
+        """Empty if missing."""
         if self.value is None:
             return ""
         if not isinstance(self.value, str):
@@ -42,15 +42,15 @@ class Field:
             raise self.invalid(f"must be true or false, not {_kind(self.value)}")
         return self.value
 
-    def items(self) -> Iterator["Field"]:
+    def items(self) -> Iterator["ConfigField"]:
         if self.value is None:
             return
         if not isinstance(self.value, list):
             raise self.invalid(f"must be a list, not {_kind(self.value)}")
         for index, item in enumerate(self.value):
-            yield Field(item, self.file, f"{self.name}[{index}]")
+            yield ConfigField(item, self.file, f"{self.name}[{index}]")
 
-    def entries(self) -> Iterator[tuple[str, "Field"]]:
+    def entries(self) -> Iterator[tuple[str, "ConfigField"]]:
         for name in self._mapping():
             yield str(name), self.get(name)
 
@@ -68,7 +68,7 @@ def _kind(value: Any) -> str:
 
 
 def parse_yaml(content: bytes, file: str) -> Any:
-    """The document; an error says in which line, and not what stands there."""
+    """The document; an error names the line, not its content."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -77,7 +77,7 @@ def parse_yaml(content: bytes, file: str) -> Any:
     except UnicodeDecodeError:
         raise ConfigInvalid(f"{file}: is not UTF-8 text") from None
     except MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}" if error.problem_mark else "somewhere"
+        line = f"line {error.problem_mark.line + 1}" if error.problem_mark else "unknown line"
         raise ConfigInvalid(f"{file}: is not YAML, {line}") from None
-    except (YAMLError, ValueError, RecursionError):  # ValueError: a date that is none
+    except (YAMLError, ValueError, RecursionError):  # ValueError: an invalid date
         raise ConfigInvalid(f"{file}: is not YAML") from None

@@ -1,10 +1,19 @@
-"""Finding and reading configuration: a named file, KUBECONFIG, inside a pod, or the home directory, in that order."""
+"""Finds and reads the configuration: a named file, KUBECONFIG, inside a pod, or the home directory, in that order."""
 
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tgp.adapters.kube.config import ClusterEntry, Kubeconfig, Material, Target, User, choose, merge, parse
+from tgp.adapters.kube.config import (
+    ClusterEntry,
+    ClusterTarget,
+    Kubeconfig,
+    KubeconfigUser,
+    Material,
+    choose,
+    merge,
+    parse,
+)
 from tgp.adapters.kube.config_field import ConfigInvalid
 
 MAX_FILE_BYTES = 8 << 20  # a kubeconfig with hundreds of clusters is below one megabyte
@@ -27,8 +36,8 @@ def find_target(
     context: str = "",
     environment: Mapping[str, str] | None = None,
     read: ReadFile = read_file,
-) -> Target:
-    """The cluster to talk to. Raises ConfigInvalid, saying where it looked."""
+) -> ClusterTarget:
+    """The cluster to talk to. Raises ConfigInvalid, which lists the searched places."""
     env = os.environ if environment is None else environment
     if explicit:
         return choose(_load(explicit, read), context)
@@ -49,8 +58,8 @@ def find_target(
     return choose(parse(content, home), context)
 
 
-def in_cluster(env: Mapping[str, str], read: ReadFile = read_file) -> Target | None:
-    """The API server as a pod finds it; None: this is no pod, or it has no ServiceAccount token."""
+def in_cluster(env: Mapping[str, str], read: ReadFile = read_file) -> ClusterTarget | None:
+    """The API server as a pod finds it; None: not in a pod, or without a ServiceAccount token."""
     host, port = env.get("KUBERNETES_SERVICE_HOST", ""), env.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         return None
@@ -63,9 +72,9 @@ def in_cluster(env: Mapping[str, str], read: ReadFile = read_file) -> Target | N
         raise ConfigInvalid(f"{ACCOUNT}: the ServiceAccount's files cannot be read") from None
     shown = f"[{host}]" if ":" in host else host
     authority = Material(f"{ACCOUNT}/ca.crt", path=f"{ACCOUNT}/ca.crt")
-    return Target(
+    return ClusterTarget(
         ClusterEntry("KUBERNETES_SERVICE_HOST", f"https://{shown}:{port}", authority=authority),
-        User(ACCOUNT, token_file=f"{ACCOUNT}/token"),
+        KubeconfigUser(ACCOUNT, token_file=f"{ACCOUNT}/token"),
         namespace or "default",
         "",
     )
@@ -80,7 +89,7 @@ def _load(path: str, read: ReadFile) -> Kubeconfig:
 
 
 def _load_list(listed: str, read: ReadFile) -> Kubeconfig:
-    """KUBECONFIG's files; one that does not exist is passed over, as kubectl does, unless all are missing."""
+    """KUBECONFIG's files; a missing one is skipped, as kubectl does, unless all are missing."""
     found: list[Kubeconfig] = []
     for path in dict.fromkeys(part for part in listed.split(os.pathsep) if part):
         absolute = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - as above

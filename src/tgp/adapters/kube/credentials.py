@@ -1,4 +1,4 @@
-"""Who we are to the API server, kept fresh: tokens and certificates that files and plugins give out and renew."""
+"""Our credentials at the API server, kept fresh: tokens and certificates from files and plugins."""
 
 import asyncio
 import base64
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol, TypeAlias
 
-from tgp.adapters.kube.config import ClusterEntry, Material, Plugin, User
+from tgp.adapters.kube.config import ClusterEntry, KubeconfigUser, Material, Plugin
 from tgp.adapters.kube.credentials_plugin import BadAnswer, Issued, ask, read_answer
 from tgp.ports.clock import Clock
 from tgp.ports.exec import Exec, ProgramFailed
@@ -22,32 +22,32 @@ ReadFile: TypeAlias = Callable[[str], Awaitable[bytes]]
 
 
 class NoCredentials(Exception):
-    """There is nothing to prove ourselves with. The text names the field and holds no secret."""
+    """There are no usable credentials. The text names the field and holds no secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """Equal ones are the same proof: sending the second after the first was refused is pointless."""
+    """Equal ones are the same credential: after a refusal an equal one is not sent again."""
 
     authorization: str = field(default="", repr=False)  # the whole header; empty: none
     certificate: bytes = field(default=b"", repr=False)
     key: bytes = field(default=b"", repr=False)
 
 
-class Source(Protocol):
+class CredentialSource(Protocol):
     async def current(self) -> Credential:
         """What to send now. Raises NoCredentials."""
         ...
 
     async def renew(self, refused: Credential) -> Credential:
-        """What to send instead of what the server refused; the same again if there is nothing newer."""
+        """A replacement for a refused credential; the same one if there is nothing newer."""
         ...
 
 
 class Configured:
     """Tokens, passwords and certificates written in a configuration or in the files it names, which are read again."""
 
-    def __init__(self, user: User, clock: Clock, read: ReadFile) -> None:
+    def __init__(self, user: KubeconfigUser, clock: Clock, read: ReadFile) -> None:
         self._user = user
         self._clock = clock
         self._read = read
@@ -116,14 +116,14 @@ def _token_text(content: bytes, path: str) -> str:
     try:
         token = content.decode("ascii").strip()
     except UnicodeDecodeError:
-        raise NoCredentials(f"{path}: holds no token") from None
+        raise NoCredentials(f"{path}: contains no token") from None
     if not token.isprintable() or " " in token:
-        raise NoCredentials(f"{path}: holds no token")
+        raise NoCredentials(f"{path}: contains no token")
     return token
 
 
 class FromPlugin:
-    """Asks a program, keeps its answer until it nears its end or is refused, and never runs two at once."""
+    """Runs a plugin, caches its answer until shortly before it expires or is refused, and never runs two at once."""
 
     def __init__(
         self, plugin: Plugin, cluster: ClusterEntry, clock: Clock, programs: Exec, *, authority: bytes = b""
@@ -134,7 +134,7 @@ class FromPlugin:
         self._env = ask(plugin, cluster, authority)
         self._flight: asyncio.Task[Credential] | None = None
         self._held: Credential | None = None
-        self._renew_at: datetime | None = None  # None: good until refused
+        self._renew_at: datetime | None = None  # None: valid until refused
         self._rests_until = 0.0  # Clock.boottime
         self._failure = ""
 
@@ -153,7 +153,7 @@ class FromPlugin:
         return await self._asked()
 
     async def _asked(self) -> Credential:
-        """Join the run under way, or begin one. It goes on when a caller loses patience: others wait for it too."""
+        """Join the run in progress, or start one. It continues when a caller is cancelled: others wait for it too."""
         if self._flight is None:
             self._flight = asyncio.ensure_future(self._ask())
             self._flight.add_done_callback(self._landed)
@@ -162,7 +162,7 @@ class FromPlugin:
     def _landed(self, flight: "asyncio.Task[Credential]") -> None:
         self._flight = None
         if not flight.cancelled():
-            flight.exception()  # seen, also when nobody waits for it any more
+            flight.exception()  # retrieved, also when no caller waits any more
 
     async def _ask(self) -> Credential:
         argv = (self._plugin.command, *self._plugin.args)
@@ -184,6 +184,6 @@ def _renewal(issued: Issued, now: datetime) -> datetime | None:
     if issued.expires_at is None:
         return None
     life = issued.expires_at - now
-    if life <= timedelta():  # a clock is wrong, ours or theirs: let the server judge, and do not ask for every call
+    if life <= timedelta():  # a clock is wrong: let the server decide, and do not run the plugin for every call
         return now + timedelta(seconds=PLUGIN_REST)
     return issued.expires_at - min(RENEW_AHEAD, life / RENEW_AHEAD_SHARE)

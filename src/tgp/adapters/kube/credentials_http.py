@@ -1,4 +1,4 @@
-"""An `Http` that proves who we are, and again with fresher proof when it is refused."""
+"""An `Http` that adds our credentials, and retries once with newer ones after a 401."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 
-from tgp.adapters.kube.credentials import Credential, NoCredentials, Source
+from tgp.adapters.kube.credentials import Credential, CredentialSource, NoCredentials
 from tgp.ports.http import Call, Http, NeverLeft, Pairs, Reply, Stream
 
 GENERATIONS = 2  # sets of connections kept: those of the certificate in use, and of the one before, still answering
@@ -18,13 +18,14 @@ class ClosableHttp(Http, Protocol):
 
 
 class AuthenticatedHttp:
-    """Adds the proof to each call. A 401 says that nothing was done, so the call may go out once more with *other*
-    proof; with the same it may not. Connections follow the client certificate: a new one gets new connections.
+    """Adds the credential to each call. A 401 means that nothing was done, so the call may be sent once more with
+    *another* credential, never with the same. Connections follow the client certificate: a new one gets new
+    connections.
     """
 
     def __init__(
         self,
-        source: Source,
+        source: CredentialSource,
         connect: Callable[[bytes, bytes], ClosableHttp],  # with a client certificate and key, perhaps empty
         headers: Pairs = (),
     ) -> None:

@@ -1,4 +1,4 @@
-"""The words between us and a kubeconfig's exec plugin (client.authentication.k8s.io). No I/O."""
+"""The protocol of a kubeconfig's exec plugin (client.authentication.k8s.io). No I/O."""
 
 import base64
 import re
@@ -12,11 +12,11 @@ from tgp.adapters.kube.config import ClusterEntry, Plugin
 from tgp.ports.exec import Ended
 
 COULD_BE_A_SECRET = re.compile(r"[A-Za-z0-9+/_.=-]{24,}")  # longer than words, as long as the shortest tokens
-MAX_COMPLAINT = 512  # characters of a failed plugin's stderr that are worth showing
+MAX_COMPLAINT = 512  # characters of a failed plugin's stderr that are shown
 
 
 class BadAnswer(Exception):
-    """The plugin failed or gave nothing usable. The text holds no credential."""
+    """The plugin failed or its output is not usable. The text holds no credential."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +53,18 @@ def _cluster_info(cluster: ClusterEntry, authority: bytes) -> dict[str, Any]:
 
 def read_answer(ended: Ended, plugin: Plugin) -> Issued:
     if ended.code != 0:
-        raise BadAnswer(f"{plugin.command} ended with code {ended.code}{_complaint(ended.complaint)}")
+        raise BadAnswer(f"{plugin.command} exited with code {ended.code}{_complaint(ended.complaint)}")
     try:
         answer = msgspec.json.decode(ended.output)
     except msgspec.DecodeError:
         raise BadAnswer(f"{plugin.command} did not print an ExecCredential in JSON") from None
     if not isinstance(answer, dict) or answer.get("kind") != "ExecCredential":
-        raise BadAnswer(f"{plugin.command} printed something else than an ExecCredential")
+        raise BadAnswer(f"{plugin.command} printed something other than an ExecCredential")
     if answer.get("apiVersion") != plugin.api_version:
-        raise BadAnswer(f"{plugin.command} answered in another version than {plugin.api_version}")
+        raise BadAnswer(f"{plugin.command} answered with another apiVersion than {plugin.api_version}")
     status = answer.get("status")
     if not isinstance(status, dict):
-        raise BadAnswer(f"{plugin.command} gave no status")
+        raise BadAnswer(f"{plugin.command} printed no status")
     return _issued(status, plugin)
 
 
@@ -74,11 +74,11 @@ def _issued(status: dict[str, Any], plugin: Plugin) -> Issued:
         for name in ("token", "clientCertificateData", "clientKeyData", "expirationTimestamp")
     )
     if not token and not certificate:
-        raise BadAnswer(f"{plugin.command} gave neither status.token nor status.clientCertificateData")
+        raise BadAnswer(f"{plugin.command} printed neither status.token nor status.clientCertificateData")
     if bool(certificate) != bool(key):
         raise BadAnswer(f"{plugin.command}: clientCertificateData and clientKeyData are needed together")
     if not token.isascii() or not token.isprintable():
-        raise BadAnswer(f"{plugin.command}: status.token is no token")
+        raise BadAnswer(f"{plugin.command}: status.token is not a token")
     return Issued(token, certificate.encode(), key.encode(), _moment(expires, plugin))
 
 
@@ -97,14 +97,14 @@ def _moment(text: str, plugin: Plugin) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise BadAnswer(f"{plugin.command}: status.expirationTimestamp is no time") from None
+        raise BadAnswer(f"{plugin.command}: status.expirationTimestamp is not a time") from None
     if moment.tzinfo is None:
-        raise BadAnswer(f"{plugin.command}: status.expirationTimestamp names no time zone")
+        raise BadAnswer(f"{plugin.command}: status.expirationTimestamp has no time zone")
     return moment
 
 
 def _complaint(said: bytes) -> str:
-    """The plugin's own words, which often say what to do (log in again), without anything that looks like a key."""
+    """The plugin's own message, which often says what to do (log in again), without anything that looks like a key."""
     words = " ".join(said.decode("utf-8", "replace").split())
     words = COULD_BE_A_SECRET.sub("***", words)[:MAX_COMPLAINT]
     return f": {words}" if words else ""

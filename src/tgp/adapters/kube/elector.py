@@ -1,4 +1,4 @@
-"""Standing for election and leading, by a Lease."""
+"""Leader election by a Lease."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from tgp.adapters.kube.elector_rules import (
     LONGEST_DURATION,
     Create,
     Decision,
+    LeaseRecord,
     LeaseTimes,
-    Record,
     Renew,
     Seen,
     Take,
-    Wait,
+    WaitForLease,
     decide,
     look,
     micro_time,
@@ -23,14 +23,14 @@ from tgp.adapters.kube.elector_rules import (
     went_back,
 )
 from tgp.api.resource import LEASE
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterError, NotFound
 from tgp.ports.entropy import Entropy
 from tgp.ports.leadership import LeadershipLost, NotLeading
 
-CANDIDATE_JITTER = 0.2  # candidates ask every 1 to 1.2 retries: out of step, and a silent leader is noticed soon
-IDENTITY_BYTES = 8  # of luck in an identity: two processes on one host, or one pod restarted, must differ
+CANDIDATE_JITTER = 0.2  # candidates try every 1 to 1.2 retry periods, so that they do not run in step
+IDENTITY_BYTES = 8  # of randomness in an identity: two processes on one host, or one pod restarted, must differ
 
 
 def new_identity(host: str, entropy: Entropy) -> str:
@@ -65,12 +65,12 @@ class LeaseFence:
         if term is None:
             raise NotLeading("this replica does not lead")
         if self._clock.boottime() >= term[0]:
-            raise NotLeading("the lease was not renewed in time")
+            raise NotLeading("the Lease was not renewed in time")
         return term
 
 
 class LeaseElector:
-    """One process's standing. `identity` must be unlike that of any other process, its own past selves included."""
+    """One process as a candidate. `identity` must be unique, also among earlier runs of the same process."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class LeaseElector:
         clock: Clock,
         entropy: Entropy,
         *,
-        key: Key,
+        key: ObjectKey,
         identity: str,
         times: LeaseTimes = LeaseTimes(),  # noqa: B008 - frozen
     ) -> None:
@@ -88,38 +88,38 @@ class LeaseElector:
         self._key = key
         self._identity = identity
         self._times = times
-        self._seen: Seen | None = None  # None: there is no Lease, or we have not looked yet
-        self._gone_until = float("-inf")  # Clock.boottime: whoever held a Lease that was deleted may lead until then
+        self._seen: Seen | None = None  # None: no Lease, or not read yet
+        self._gone_until = float("-inf")  # Clock.boottime: the holder of a deleted Lease may lead until then
         self._current = False  # `_seen` came from our own last good write: it can be renewed without reading
         self._won = asyncio.Event()
         self._wrote = False  # a write of ours may be stored
         self._released = False
-        self._writing = asyncio.Lock()  # a renewal and a release must not cross
+        self._writing = asyncio.Lock()  # a renewal and a release must not run at once
         self.fence = LeaseFence(clock)
         self.last_error = ""  # why the last try failed; empty after a good one
         self._failing_since: float | None = None  # Clock.boottime of the first of the tries that failed in a row
         self._told = False
         self.on_older: Callable[[str], None] = _nobody
-        """Told when the Lease is read under a lower version than before: the API server's history went back."""
+        """Called when the Lease has a lower version than before: the API server's history went back."""
         self.on_trouble: Callable[[str], None] = _nobody
-        """Told why, once the Lease was out of reach for its whole duration; told "" when that is over."""
+        """Called with the reason once the Lease was unreachable for its whole duration; with "" when that is over."""
 
     @property
     def holder(self) -> str:
-        """Who leads, as far as we have seen; empty: nobody."""
+        """The leader as last seen; empty: none."""
         return self._seen.record.holder if self._seen is not None else ""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ObjectKey:
         return self._key
 
     def unreachable_for(self) -> float:
-        """Seconds for which every try has failed; whether we lead has nothing to do with it."""
+        """Seconds for which every try has failed, whether we lead or not."""
         return 0.0 if self._failing_since is None else self._clock.boottime() - self._failing_since
 
     @property
     def trouble(self) -> str:
-        """Why the Lease is out of reach, once that has lasted for its duration; empty: it is not."""
+        """Why the Lease is unreachable, once that has lasted for its duration; empty: reachable."""
         return self.last_error if self.unreachable_for() >= self._times.duration else ""
 
     async def won(self) -> None:
@@ -134,7 +134,7 @@ class LeaseElector:
             self._end_if_late()
 
     async def release(self) -> None:
-        """Best effort: a lease that is not released only makes the next leader wait for its duration."""
+        """Best effort: without a release the next leader waits for the Lease's duration."""
         self._released = True
         self.fence.close()
         async with self._writing:
@@ -147,7 +147,7 @@ class LeaseElector:
                 self.last_error = str(error) or "no answer in time"
 
     async def _empty(self) -> None:
-        """Also a lease we took without knowing it: the answer may have been lost, or come after the wish to leave."""
+        """Also a Lease we acquired without knowing it: the answer may have been lost, or came after `release`."""
         if not self._current:
             self._seen = await self._look()
         seen = self._seen
@@ -155,14 +155,14 @@ class LeaseElector:
             await self._patch(replace(seen.record, holder="", renewed=micro_time(self._clock.now())))
 
     async def _try(self) -> None:
-        """One look and at most one write. Whatever goes wrong, the next try looks again."""
+        """One read and at most one write. After any error the next try reads again."""
         if self._released:
             return
         try:
             async with asyncio.timeout(self._patience()):
                 await self._step()
         except (ClusterError, TimeoutError) as error:
-            self._current = False  # an unknown outcome is no success: what the server holds must be read
+            self._current = False  # the outcome is unknown: the Lease must be read again
             self._failed(str(error) or "no answer in time")
         else:
             self._reached()
@@ -192,7 +192,7 @@ class LeaseElector:
         if held is None:
             return
         self._seen, self._current = Seen(held, started), True
-        if self._released:  # while this renewal was on its way
+        if self._released:  # while this renewal was in flight
             return
         self.fence.extend(started + self._times.renew_within, f"{held.uid}/{held.transitions}")
         self._won.set()
@@ -209,39 +209,39 @@ class LeaseElector:
         return look(self._seen, record, self._clock.boottime())
 
     def _note_gone(self) -> None:
-        """A Lease that was seen was deleted. Its holder notices at its next renewal, or when its term ends."""
+        """The known Lease was deleted. Its holder notices at its next renewal, or when its term ends."""
         seen = self._seen
         if seen is not None and seen.record.holder:
             duration = min(seen.record.duration, LONGEST_DURATION)
             self._gone_until = self._clock.boottime() + max(duration, self._times.duration)
 
-    async def _carry_out(self, decision: Decision) -> Record | None:
-        """The record as we made it; None: it is another's."""
+    async def _carry_out(self, decision: Decision) -> LeaseRecord | None:
+        """The record if it is ours; None: another holder's."""
         now = micro_time(self._clock.now())
-        self._wrote = self._wrote or not isinstance(decision, Wait)
+        self._wrote = self._wrote or not isinstance(decision, WaitForLease)
         match decision:
             case Create():
-                return await self._create(Record("", "", self._identity, self._times.duration, now, now, 0))
+                return await self._create(LeaseRecord("", "", self._identity, self._times.duration, now, now, 0))
             case Take(record):
                 taken = replace(record, acquired=now, transitions=record.transitions + 1)
                 return await self._patch(self._ours(taken, now))
             case Renew(record):
                 return await self._patch(self._ours(record, now))
-            case Wait():
+            case WaitForLease():
                 return None
             case _:
                 assert_never(decision)
 
-    def _ours(self, record: Record, now: str) -> Record:
+    def _ours(self, record: LeaseRecord, now: str) -> LeaseRecord:
         return replace(record, holder=self._identity, duration=self._times.duration, renewed=now)
 
-    async def _create(self, record: Record) -> Record:
+    async def _create(self, record: LeaseRecord) -> LeaseRecord:
         metadata = {"namespace": self._key.namespace, "name": self._key.name}
         written = await self._cluster.create(LEASE, {"metadata": metadata, "spec": spec_of(record)})
         return replace(record, uid=written.uid, resource_version=written.resource_version)
 
-    async def _patch(self, record: Record) -> Record:
-        """Compare and swap: refused unless the stored record is the one we looked at."""
+    async def _patch(self, record: LeaseRecord) -> LeaseRecord:
+        """Compare and swap: refused unless the stored record is the one we read."""
         written = await self._cluster.patch(
             LEASE,
             self._key,
@@ -252,21 +252,23 @@ class LeaseElector:
         return replace(record, resource_version=written.resource_version)
 
     def _end_if_taken(self, decision: Decision) -> None:
-        """A leader renews, and nothing else: a new record would be a new term, and this process belongs to the old."""
+        """A leader only renews: a new record would be a new term, and this process belongs to the old one."""
         if self._won.is_set() and not isinstance(decision, Renew):
-            self._end(f"the lease is now {self.holder or 'nobody'}'s")
+            self._end(f"the Lease is now held by {self.holder or 'no replica'}")
 
     def _end_if_late(self) -> None:
         deadline = self.fence.deadline()
         if self._won.is_set() and not self._released and (deadline is None or self._clock.boottime() >= deadline):
-            self._end(f"the lease was not renewed in time: {self.last_error or 'the process stood still'}")
+            self._end(f"the Lease was not renewed in time: {self.last_error or 'the process was suspended'}")
 
     def _end(self, why: str) -> None:
         self.fence.close()
         raise LeadershipLost(why)
 
     def _patience(self) -> float:
-        """A leader's: half a term, so that a lost answer leaves time for another try, and never past its end."""
+        """A leader's timeout: half a term, so that there is time for another try, and never past the end of the
+        term.
+        """
         deadline = self.fence.deadline()
         if deadline is None:
             return self._times.renew_within

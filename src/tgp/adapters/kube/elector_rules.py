@@ -16,8 +16,8 @@ LONGEST_DURATION = 3_600.0  # seconds; a record that claims more is treated as i
 class LeaseTimes:
     """Seconds. The defaults are client-go's."""
 
-    duration: float = 15.0  # nobody else may begin before a record stood still for so long
-    renew_within: float = 10.0  # our own term ends so long after the start of the last good renewal
+    duration: float = 15.0  # no other candidate may take over before a record is unchanged for this long
+    renew_within: float = 10.0  # our own term ends this long after the start of the last successful renewal
     retry: float = 2.0
 
     def __post_init__(self) -> None:
@@ -26,7 +26,7 @@ class LeaseTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class LeaseRecord:
     """A Lease as stored. `renewed` and `acquired` are compared for sameness only."""
 
     uid: str
@@ -39,7 +39,7 @@ class Record:
 
     @property
     def content(self) -> tuple[str, float, str, str, int]:
-        """What a holder writes. An annotation by somebody else is no sign of life."""
+        """The fields a holder writes. An annotation by another client is not a renewal."""
         return self.holder, self.duration, self.acquired, self.renewed, self.transitions
 
 
@@ -47,46 +47,46 @@ class Record:
 class Seen:
     """A record, and since when (Clock.boottime) we have seen this content."""
 
-    record: Record
+    record: LeaseRecord
     since: float
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """There is no Lease: make one."""
+    """There is no Lease: create one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Nobody holds it, or its holder stood still for too long."""
+    """The Lease is released, or its holder stopped renewing."""
 
-    record: Record
+    record: LeaseRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    record: Record
+    record: LeaseRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """Another process holds it, or held one that was deleted: until this moment (Clock.boottime) at least."""
+class WaitForLease:
+    """Another process holds it, or held one that was deleted: wait at least until then (Clock.boottime)."""
 
     until: float
 
 
-Decision: TypeAlias = Create | Take | Renew | Wait
+Decision: TypeAlias = Create | Take | Renew | WaitForLease
 
 
-def look(before: Seen | None, record: Record, now: float) -> Seen:
+def look(before: Seen | None, record: LeaseRecord, now: float) -> Seen:
     """Note a record that was read at `now`; the same content keeps its age."""
     if before is not None and before.record.uid == record.uid and before.record.content == record.content:
         return Seen(record, before.since)
     return Seen(record, now)
 
 
-def went_back(before: Seen | None, record: Record) -> bool:
-    """Is it a state of the same Lease from before the one that was seen? Only a restored etcd shows that."""
+def went_back(before: Seen | None, record: LeaseRecord) -> bool:
+    """True: an earlier state of the same Lease than the one seen. Only a restored etcd shows that."""
     if before is None or before.record.uid != record.uid:
         return False
     versions = before.record.resource_version, record.resource_version
@@ -94,23 +94,23 @@ def went_back(before: Seen | None, record: Record) -> bool:
 
 
 def decide(identity: str, seen: Seen | None, now: float, *, gone_until: float = -math.inf) -> Decision:
-    """`gone_until`: a Lease that was seen is gone, and its holder may lead on until then (Clock.boottime)."""
+    """`gone_until`: a known Lease was deleted, and its holder may lead until then (Clock.boottime)."""
     if seen is None:
-        return Create() if now >= gone_until else Wait(gone_until)
+        return Create() if now >= gone_until else WaitForLease(gone_until)
     record = seen.record
     if record.holder == identity:
         return Renew(record)
     if not record.holder:
         return Take(record)
     until = seen.since + min(record.duration, LONGEST_DURATION)
-    return Take(record) if now >= until else Wait(until)
+    return Take(record) if now >= until else WaitForLease(until)
 
 
-def read_record(lease: dict[str, Any], fallback_duration: float) -> Record:
+def read_record(lease: dict[str, Any], fallback_duration: float) -> LeaseRecord:
     """From a stored Lease; what is missing or malformed reads as absent, which only makes us wait longer."""
     metadata, spec = lease.get("metadata") or {}, lease.get("spec") or {}
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
-    return Record(
+    return LeaseRecord(
         str(metadata.get("uid") or ""),
         str(metadata.get("resourceVersion") or ""),
         str(spec.get("holderIdentity") or ""),
@@ -121,10 +121,11 @@ def read_record(lease: dict[str, Any], fallback_duration: float) -> Record:
     )
 
 
-def spec_of(record: Record) -> dict[str, Any]:
+def spec_of(record: LeaseRecord) -> dict[str, Any]:
     return {
         "holderIdentity": record.holder,
-        "leaseDurationSeconds": math.ceil(record.duration),  # whole seconds; fewer would let another begin in our term
+        # whole seconds; fewer would let another replica start in our term
+        "leaseDurationSeconds": math.ceil(record.duration),
         "acquireTime": record.acquired,
         "renewTime": record.renewed,
         "leaseTransitions": record.transitions,

@@ -1,8 +1,8 @@
-"""Ends the process when its leadership has lapsed, whatever the event loop is doing.
+"""Exits the process when its leadership has lapsed, whatever the event loop is doing.
 
 A loop that is blocked, or a process that was stopped and continued, cannot be asked to stop: by the time it runs again
-another replica acts. So a thread of its own looks at the fence, on the clock that also counts while the machine sleeps.
-A call that never lets go of the interpreter would hold up that thread, too; behind it stands a timer that needs none.
+another replica acts. So a separate thread checks the fence, on the clock that also counts while the machine sleeps.
+A call that never releases the interpreter lock would block that thread too; a kernel timer is the last resort.
 """
 
 import ctypes
@@ -15,17 +15,17 @@ from tgp.ports.clock import Clock
 from tgp.ports.leadership import Fence
 
 LAST_RESORT_EXIT_CODE = int(signal.SIGALRM)
-LEASE_LOST_EXIT_CODE = 75  # sysexits' "try again": a supervisor starts us anew
+LEASE_LOST_EXIT_CODE = 75  # sysexits' "try again": a supervisor restarts us
 LOOK_EVERY = 0.25  # seconds
-GRACE = 1.0  # seconds past the deadline for the loop to end by itself, with a reason in the log
+GRACE = 1.0  # seconds past the deadline for the loop to stop by itself, with a reason in the log
 LAST_RESORT = 2.0  # seconds past the deadline: the thread itself did not get to run. Lease 15 s, deadline 10 s.
 STDERR = 2
 
 
 def end_without_the_interpreter(after: float | None) -> None:
-    """End the process after so many seconds; None: do not. Each call replaces the one before. The exit code is 14.
+    """Exit the process after so many seconds; None: cancel. Each call replaces the one before. The exit code is 14.
 
-    The kernel's timer, and for its handler the C library's own `_exit`, which is handed the signal's number: nothing
+    The kernel's timer, and for its handler the C library's own `_exit`, which gets the signal's number: nothing
     of Python runs. A signal without a handler would not end a container's first process, and a traceback of threads
     that are still running (faulthandler's) has been seen to crash instead.
     """
@@ -36,7 +36,7 @@ def end_without_the_interpreter(after: float | None) -> None:
 
 
 class Watchdog:
-    """Start it with the process. While we do not lead it only looks."""
+    """Start it with the process. While we do not lead it does nothing."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """For a graceful end, after the lease was released."""
+        """For a graceful exit, after the Lease was released."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -70,7 +70,7 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._stopped.wait(LOOK_EVERY):
             if self.lapsed():
-                os.write(STDERR, b"tgp: the lease has lapsed; ending at once so that no two replicas act\n")
+                os.write(STDERR, b"tgp: leadership has lapsed; exiting at once so that no two replicas act\n")
                 self._exit(LEASE_LOST_EXIT_CODE)
                 break
             self._arm(self._fence.deadline())

@@ -1,6 +1,6 @@
-"""What an answer of the API server means for whoever asked. No I/O.
+"""Maps answers of the API server to errors. No I/O.
 
-Only answers that surely stored nothing become errors that say so. For a changing call every other refusal (5xx, a
+Only answers that certainly stored nothing become errors that say so. For a changing call every other refusal (5xx, a
 page of HTML, nothing at all) is `WriteUnknown`: "etcdserver: request timed out" may well have been stored.
 """
 
@@ -21,12 +21,12 @@ from tgp.ports.cluster import (
     Unauthenticated,
     WriteUnknown,
 )
-from tgp.ports.http import Reply, Unreadable
+from tgp.ports.http import Reply, UnreadableReply
 
 MAX_MESSAGE = 1_024  # characters of a server's message that we pass on; CEL rules can answer with pages
 MAX_CAUSES = 16  # how many of its causes we look at
 
-# The server's own words, for what its status codes leave open.
+# The server's own messages, where its status codes are ambiguous.
 WEBHOOK_UNREACHABLE = "failed calling webhook"  # apiserver/pkg/admission/plugin/webhook/errors: nothing was stored
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"  # registry/core/pod/storage/eviction.go, a 500
 TOO_LARGE = "ResourceVersionTooLarge"  # apimachinery/pkg/apis/meta/v1/types.go, the type of a cause
@@ -36,7 +36,7 @@ OTHER_UID = ("the UID in the precondition", "Precondition failed: UID in precond
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The readable part of a refusal: a Status object, or what can be said about something else."""
+    """The readable part of a refusal: a Status object, or a description of something else."""
 
     code: int
     reason: str
@@ -55,11 +55,11 @@ def read_status(reply: Reply) -> Status:
     """Never raises: proxies answer with anything."""
     try:
         body = reply.json()
-    except Unreadable as error:
+    except UnreadableReply as error:
         said = "nothing" if not reply.content else str(error)
         return Status(reply.status, "", said, (), reply.retry_after)
     if not isinstance(body, dict) or body.get("kind") != "Status":
-        return Status(reply.status, "", "JSON that is no Status object", (), reply.retry_after)
+        return Status(reply.status, "", "JSON that is not a Status object", (), reply.retry_after)
     return status_of(body, reply.status, reply.retry_after)
 
 
@@ -111,7 +111,7 @@ def error_of(status: Status, what: str, *, changes: bool) -> ClusterError:
             return Conflict(text)
         case 410:
             return Expired(text)
-        case 504 if status.has_cause(TOO_LARGE):  # it knows less than we do: there is nothing to go on from
+        case 504 if status.has_cause(TOO_LARGE):  # the server is behind our version: list again
             return Expired(text)
         case 422 if changes and status.blames("metadata.uid"):  # a patch meant for an object that was replaced
             return Conflict(text)
@@ -122,7 +122,7 @@ def error_of(status: Status, what: str, *, changes: bool) -> ClusterError:
         case 400 | 403 | 405 | 406 | 413 | 415 | 422:
             return Refused(text)
         case code if 300 <= code < 400:
-            return ClusterBusy(f"{what}: {code}, a redirect, which is not followed: is this the API server's address?")
+            return ClusterBusy(f"{what}: {code}, a redirect, which is not followed: check the API server's address")
         case 500 if changes and SEVERAL_BUDGETS in status.message:
             return Refused(text)
         case 500 if changes and WEBHOOK_UNREACHABLE in status.message:
@@ -134,12 +134,12 @@ def error_of(status: Status, what: str, *, changes: bool) -> ClusterError:
 
 
 def meant_another_object(error: Conflict) -> bool:
-    """The name is borne by another object now: the one whose uid was given is gone."""
+    """Another object has the name now: the one with the given uid is gone."""
     return any(words in str(error) for words in OTHER_UID)
 
 
 def _is_about_our_role(status: Status) -> bool:
-    """RBAC names the user who may not; admission plugins, quotas and terminating namespaces answer 403 as well."""
+    """RBAC names the user in a 403; admission plugins, quotas and terminating namespaces answer 403 as well."""
     if not status.reason:  # a proxy's 403: not admission's
         return True
     return 'User "' in status.message and " cannot " in status.message

@@ -1,8 +1,8 @@
-"""Telling users what happened, as Kubernetes Events on their objects.
+"""Kubernetes Events on users' objects.
 
 Events are written to the core group, not to `events.k8s.io`: `kubectl describe` and `kubectl get events` show both
-alike, but only the core form may carry `lastTimestamp` and `count`, without which the command everybody types,
-`kubectl get events --sort-by=.lastTimestamp`, puts ours first and dateless. True from 1.28 to 1.36.
+alike, but only the core form may carry `lastTimestamp` and `count`, without which the common command
+`kubectl get events --sort-by=.lastTimestamp`, lists ours first and without a date. True from 1.28 to 1.36.
 
 Recording never waits and never fails: what cannot be written is dropped and counted.
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 from tgp.adapters.kube.events_text import bounded, scrubbed
 from tgp.api.resource import Resource
-from tgp.core.model.facts import Subject
-from tgp.core.model.key import Key
+from tgp.core.model.facts import FactSubject
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterBusy, ClusterError, NotFound, WriteUnknown
 
@@ -28,7 +28,7 @@ MAX_WAITING = 1_000  # different events not yet written
 MAX_KNOWN = 4_096  # events, and objects, remembered; client-go's cache has the same size
 BURST_PER_OBJECT = 25  # client-go's spam filter
 REFILL_SECONDS = 60.0  # one more per object and minute after a burst
-FORGET_AFTER = timedelta(minutes=50)  # the API server deletes events after an hour: do not count on a gone one
+FORGET_AFTER = timedelta(minutes=50)  # the API server deletes events after an hour: do not update a deleted one
 WRITE_TRIES = 3
 PAUSE_SECONDS = 1.0  # between tries, doubled
 MAX_REASON = 128  # the API server's own bounds
@@ -39,7 +39,7 @@ MAX_NAME = 200  # of an event; the API server allows 253
 class Note:
     """Equal notes are one event that happened more than once."""
 
-    subject: Subject
+    subject: FactSubject
     kind: str  # Normal or Warning
     reason: str
     message: str
@@ -52,7 +52,7 @@ class Waiting:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownEvent:
     """An event that is on the server."""
 
     name: str
@@ -74,15 +74,15 @@ class EventRecorder:
         self._instance = instance
         self._component = component
         self._waiting: OrderedDict[Note, Waiting] = OrderedDict()
-        self._known: OrderedDict[Note, Known] = OrderedDict()
-        self._allowances: OrderedDict[Subject, Allowance] = OrderedDict()
+        self._known: OrderedDict[Note, KnownEvent] = OrderedDict()
+        self._allowances: OrderedDict[FactSubject, Allowance] = OrderedDict()
         self._woken = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
-        self.dropped = 0  # for a metric: queue full, object too talkative, or not writable
+        self.dropped = 0  # for a metric: queue full, too many for one object, or not writable
         self.written = 0
 
-    def emit(self, subject: Subject, *, warning: bool, reason: str, message: str) -> None:
+    def emit(self, subject: FactSubject, *, warning: bool, reason: str, message: str) -> None:
         kind = "Warning" if warning else "Normal"
         self._record(Note(subject, kind, reason[:MAX_REASON], bounded(scrubbed(message))))
 
@@ -114,8 +114,8 @@ class EventRecorder:
         self._idle.clear()
         self._woken.set()
 
-    def _allowed(self, subject: Subject) -> bool:
-        """A token bucket per object: one that flaps must not drown the others, nor fill etcd."""
+    def _allowed(self, subject: FactSubject) -> bool:
+        """A token bucket per object: a flapping object must neither displace the others nor fill etcd."""
         now = self._clock.boottime()
         allowance = self._allowances.pop(subject, None) or Allowance(BURST_PER_OBJECT, now)
         allowance.left = min(BURST_PER_OBJECT, allowance.left + (now - allowance.at) / REFILL_SECONDS)
@@ -135,7 +135,7 @@ class EventRecorder:
                 if attempt + 1 < WRITE_TRIES:
                     await asyncio.sleep(PAUSE_SECONDS * (1 << attempt))
             except ClusterError:
-                return False  # not allowed, or its namespace is going away
+                return False  # not allowed, or its namespace is terminating
             else:
                 self.written += 1
                 return True
@@ -144,21 +144,21 @@ class EventRecorder:
     async def _write_once(self, note: Note, waiting: Waiting) -> None:
         known = self._known.get(note)
         if known is not None and waiting.last_at - known.last_at < FORGET_AFTER:
-            again = Known(known.name, known.count + waiting.times, known.first_at, waiting.last_at)
+            again = KnownEvent(known.name, known.count + waiting.times, known.first_at, waiting.last_at)
             change = {"count": again.count, "lastTimestamp": _time(again.last_at)}
             try:
-                await self._cluster.patch(CORE_EVENT, Key(_namespace(note.subject), known.name), change)
+                await self._cluster.patch(CORE_EVENT, ObjectKey(_namespace(note.subject), known.name), change)
             except NotFound:
-                pass  # it aged out: begin anew
+                pass  # it expired: create a new one
             else:
                 _remember(self._known, note, again)
                 return
-        fresh = Known(_name(note, waiting.last_at), waiting.times, waiting.last_at, waiting.last_at)
+        fresh = KnownEvent(_name(note, waiting.last_at), waiting.times, waiting.last_at, waiting.last_at)
         with suppress(AlreadyExists):  # our own earlier try
             await self._cluster.create(CORE_EVENT, self._manifest(note, fresh))
         _remember(self._known, note, fresh)
 
-    def _manifest(self, note: Note, event: Known) -> dict[str, Any]:
+    def _manifest(self, note: Note, event: KnownEvent) -> dict[str, Any]:
         subject = note.subject
         involved = {
             "apiVersion": subject.resource.api_version,
@@ -183,8 +183,8 @@ class EventRecorder:
         }
 
 
-def _namespace(subject: Subject) -> str:
-    """Events of objects without a namespace live in `default`: the API server insists."""
+def _namespace(subject: FactSubject) -> str:
+    """Events of cluster-scoped objects go to `default`: the API server requires it."""
     return subject.key.namespace or "default"
 
 

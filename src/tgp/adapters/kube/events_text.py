@@ -1,10 +1,10 @@
-"""What may be said in an Event: everybody who can read the namespace reads it."""
+"""What an Event may contain: every reader of the namespace can read it."""
 
 import re
 
-MAX_MESSAGE_BYTES = 1_024  # the bound of events.k8s.io; longer ones only push others out of etcd
+MAX_MESSAGE_BYTES = 1_024  # the bound of events.k8s.io; longer ones only fill etcd
 
-# A last net, not a licence: nothing secret should come this far. Each is a form that secrets have and our texts do not.
+# A last check: nothing secret should come this far. Each pattern matches secrets and none of our texts.
 SECRETS = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)", re.DOTALL),
     re.compile(r"\b(?:Bearer|Basic)\s+[A-Za-z0-9+/_.=~-]{8,}", re.IGNORECASE),

@@ -1,26 +1,26 @@
-"""Shelves of a store: under which words a record is filed, kept up to date change by change."""
+"""Indexes of a store, updated change by change."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 
 R = TypeVar("R")
 
-Filing: TypeAlias = Callable[[R], tuple[str, ...]]  # the words a record is filed under; pure, and cheap
+IndexFunc: TypeAlias = Callable[[R], tuple[str, ...]]  # the index values of a record; pure, and cheap
 
 
-class Shelf(Generic[R]):
-    """One index: word → keys. Holds keys only, so a change that moves nothing costs two calls and a comparison."""
+class Index(Generic[R]):
+    """One index: value → keys. Holds keys only, so a change that moves nothing costs two calls and a comparison."""
 
     __slots__ = ("_file", "_under")
 
-    def __init__(self, file: Filing[R]) -> None:
+    def __init__(self, file: IndexFunc[R]) -> None:
         self._file = file
-        self._under: dict[str, dict[Key, None]] = {}
+        self._under: dict[str, dict[ObjectKey, None]] = {}
 
-    def move(self, old: R | None, new: R | None, key: Key) -> None:
-        """File `key` as `new` says, and no longer as `old` said."""
+    def move(self, old: R | None, new: R | None, key: ObjectKey) -> None:
+        """Move `key` from the values of `old` to those of `new`."""
         before = () if old is None else self._file(old)
         after = () if new is None else self._file(new)
         if before == after:
@@ -32,19 +32,19 @@ class Shelf(Generic[R]):
             if word not in before:
                 self._put_up(word, key)
 
-    def under(self, word: str) -> Iterable[Key]:
+    def under(self, word: str) -> Iterable[ObjectKey]:
         return self._under.get(word, _NOTHING)
 
     def words(self) -> Iterable[str]:
         return self._under
 
-    def _put_up(self, word: str, key: Key) -> None:
+    def _put_up(self, word: str, key: ObjectKey) -> None:
         try:
             self._under[word][key] = None
         except KeyError:
             self._under[word] = {key: None}
 
-    def _take_down(self, word: str, key: Key) -> None:
+    def _take_down(self, word: str, key: ObjectKey) -> None:
         under = self._under[word]
         del under[key]
         if not under:
@@ -56,7 +56,7 @@ def by_namespace(record: Any) -> tuple[str, ...]:
 
 
 def by_node(pod: Any) -> tuple[str, ...]:
-    """Pods by the node they are placed on; those without one are filed under the empty word."""
+    """Pods by the node they are placed on; those without one are under the empty string."""
     return (pod.node,)
 
 
@@ -69,7 +69,7 @@ def by_owner(record: Any) -> tuple[str, ...]:
     return tuple(owner.uid for owner in record.owners)
 
 
-def by_label(*names: str) -> Filing[Any]:
+def by_label(*names: str) -> IndexFunc[Any]:
     """Records under `name=value` for each of these labels they carry."""
 
     def file(record: Any) -> tuple[str, ...]:
@@ -84,4 +84,4 @@ def by_label(*names: str) -> Filing[Any]:
     return file_one if len(names) == 1 else file
 
 
-_NOTHING: Mapping[Key, None] = {}
+_NOTHING: Mapping[ObjectKey, None] = {}

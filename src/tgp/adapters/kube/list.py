@@ -1,4 +1,4 @@
-"""A complete list of one kind, by stream where the server can, else by pages. Never one unpaged answer.
+"""A complete list of one kind, by stream if the server supports it, else by pages. Never one unpaged answer.
 
 A streaming list (`sendInitialEvents`) is a watch that begins with every object and marks the end with a bookmark. Both
 ways ask for the most recent state (no resourceVersion), so what comes back is at least as new as anything seen before.
@@ -12,22 +12,22 @@ from typing import Generic, TypeVar
 
 from tgp.adapters.kube.errors import Status, error_for, error_of
 from tgp.adapters.kube.records.projection import DELETED, Bookmark, Projection
-from tgp.core.model.key import Key
-from tgp.core.model.record import Record
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.record import ObjectRecord
 from tgp.ports.cluster import ClusterBusy, Expired, Refused
-from tgp.ports.http import Call, Http, NoAnswer, Pairs, Reply, Stream, TooLarge, Unreadable
+from tgp.ports.http import Call, Http, NoAnswer, Pairs, Reply, Stream, TooLarge, UnreadableReply
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ObjectRecord)
 
 PAGE = 500  # objects, as client-go asks for: about 3 MB of pods
 PAGE_TIMEOUT = timedelta(seconds=60)
 PAGE_MAX_BYTES = 32 << 20
-MAX_FRESH_STARTS = 5  # a token expires after minutes (410): a list that starts anew so often will not end
+MAX_FRESH_STARTS = 5  # a token expires after minutes (410): a list that restarts this often will not finish
 
-HEADERS_WITHIN = timedelta(seconds=10)  # of a stream: the API server sends them before it looks anything up
+HEADERS_WITHIN = timedelta(seconds=10)  # of a stream: the API server sends them before it reads anything
 STREAM_LASTS = 600  # seconds the server may take for the whole stream: a million objects over a slow link
-STREAM_SILENCE = 10.0  # seconds; a server that ignores the parameter says nothing more after its objects
-LINES_AT_ONCE = 200  # decoded before others get their turn: about 5 ms
+STREAM_SILENCE = 10.0  # seconds; a server that ignores the parameter sends nothing more after its objects
+LINES_AT_ONCE = 200  # decoded before yielding to other tasks: about 5 ms
 
 
 class NotStreamed(Exception):
@@ -39,7 +39,7 @@ class NotStreamed(Exception):
 
 
 @dataclass(frozen=True)
-class Subject(Generic[R]):
+class ListTarget(Generic[R]):
     """What is listed and watched."""
 
     projection: Projection[R]
@@ -66,21 +66,21 @@ class Subject(Generic[R]):
 
 @dataclass(slots=True)
 class Listed(Generic[R]):
-    """All objects as of `version`. `lost`: items that could not even be told apart, so absence proves nothing."""
+    """All objects as of `version`. `lost`: items without readable metadata, so absence proves nothing."""
 
-    records: dict[Key, R] = field(default_factory=dict)
+    records: dict[ObjectKey, R] = field(default_factory=dict)
     version: int = 0
     lost: int = 0
 
-    def take(self, record: R, known: Mapping[Key, R]) -> None:
-        """Add an object; one that did not change is kept as the record that is held already."""
+    def take(self, record: R, known: Mapping[ObjectKey, R]) -> None:
+        """Add an object; an unchanged one keeps the record that is already held."""
         held = known.get(record.key)
         same = held is not None and held.resource_version == record.resource_version and held.uid == record.uid
         self.records[record.key] = held if same and held is not None else record
 
 
-async def streamed(http: Http, subject: Subject[R], known: Mapping[Key, R]) -> Listed[R]:
-    """By stream. Raises NotStreamed where pages should be tried instead; ClusterError, HttpError as they come."""
+async def streamed(http: Http, subject: ListTarget[R], known: Mapping[ObjectKey, R]) -> Listed[R]:
+    """By stream. Raises NotStreamed if pages should be tried instead; or ClusterError, HttpError."""
     query = (
         ("watch", "true"),
         ("sendInitialEvents", "true"),
@@ -103,13 +103,13 @@ async def streamed(http: Http, subject: Subject[R], known: Mapping[Key, R]) -> L
                     await asyncio.sleep(0)
                 patience.reschedule(loop.time() + STREAM_SILENCE)
     except TimeoutError as error:
-        # One that sent objects and no end does not know the parameter; one that sent nothing may only be slow.
+        # A server that sent objects and no end mark ignores the parameter; one that sent nothing may only be slow.
         ignored = bool(listed.records)
-        raise NotStreamed(f"the list of {subject.name} fell silent before its end", for_good=ignored) from error
+        raise NotStreamed(f"the list of {subject.name} stopped before its end mark", for_good=ignored) from error
     raise NoAnswer(f"the streaming list of {subject.name} stopped before its end")
 
 
-async def _refused(stream: Stream, subject: Subject[R]) -> None:
+async def _refused(stream: Stream, subject: ListTarget[R]) -> None:
     refusal = error_for(
         Reply(stream.status, await stream.rest(), stream.headers), f"list {subject.name}", changes=False
     )
@@ -118,12 +118,12 @@ async def _refused(stream: Stream, subject: Subject[R]) -> None:
     raise refusal
 
 
-def _gathered(listed: Listed[R], lines: list[bytes], projection: Projection[R], known: Mapping[Key, R]) -> bool:
-    """Take in some lines; True once the end mark was among them."""
+def _gathered(listed: Listed[R], lines: list[bytes], projection: Projection[R], known: Mapping[ObjectKey, R]) -> bool:
+    """Read some lines; True once the end mark was among them."""
     for line in lines:
         try:
             verb, said = projection.line(line, known)
-        except Unreadable:
+        except UnreadableReply:
             listed.lost += bool(line.strip())
             continue
         if isinstance(said, Bookmark):
@@ -140,7 +140,7 @@ def _gathered(listed: Listed[R], lines: list[bytes], projection: Projection[R], 
     return False
 
 
-async def paged(http: Http, subject: Subject[R], known: Mapping[Key, R]) -> Listed[R]:
+async def paged(http: Http, subject: ListTarget[R], known: Mapping[ObjectKey, R]) -> Listed[R]:
     """By pages of one snapshot; when the snapshot expires on the way (410) it starts again, a few times."""
     limit = PAGE
     for _ in range(MAX_FRESH_STARTS):
@@ -155,7 +155,7 @@ async def paged(http: Http, subject: Subject[R], known: Mapping[Key, R]) -> List
     raise ClusterBusy(f"the list of {subject.name} expired {MAX_FRESH_STARTS} times before its end")
 
 
-async def _pages(http: Http, subject: Subject[R], known: Mapping[Key, R], limit: int) -> Listed[R]:
+async def _pages(http: Http, subject: ListTarget[R], known: Mapping[ObjectKey, R], limit: int) -> Listed[R]:
     listed: Listed[R] = Listed()
     following = ""
     while True:
@@ -171,6 +171,6 @@ async def _pages(http: Http, subject: Subject[R], known: Mapping[Key, R], limit:
         if not page.following:
             return listed
         if page.following == following:
-            raise ClusterBusy(f"the list of {subject.name} goes in a circle")
+            raise ClusterBusy(f"the list of {subject.name} returned the same page token twice")
         following = page.following
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def difference(seen: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The smallest merge patch from `seen` to `wanted`; empty: there is nothing to say.
+    """The smallest merge patch from `seen` to `wanted`; empty: no difference.
 
     A None in either means "not there": a merge patch cannot write one. Lists are replaced whole. Numbers are compared
     as JSON does (1 is 1.0), but a boolean is never a number.

@@ -1,12 +1,12 @@
-"""Keys that want a turn, one turn at a time each.
+"""Keys to reconcile, each at most once at a time.
 
-* A key is queued once however often it is added; added during its own turn, it gets another one after.
-* `add_at` keeps the earliest time asked for. A turn that comes sooner, for another reason, takes its place: the
-  reconciler says anew when to look again.
+* A key is queued once however often it is added; added during its own reconcile, it is queued again after it.
+* `add_at` keeps the earliest time asked for. A reconcile that comes sooner, for another reason, replaces it: the
+  reconciler returns a new time.
 * A failed key comes back after a wait that doubles up to a bound. A change to it brings that forward, though not below
-  the first wait, so a key whose failing turn changes itself cannot spin.
+  the first wait, so a key whose failing reconcile changes itself cannot spin.
 * Retries as a whole pass a rate limit, so a thousand failing keys do not become a thousand requests a second.
-* First come, first served: a failing key stands at the end of the line like everyone else.
+* First come, first served: a failing key queues behind the others like any key.
 
 Time is the running loop's.
 """
@@ -17,12 +17,12 @@ from collections import deque
 from dataclasses import dataclass
 
 from tgp.adapters.kube.backoff import Backoff
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.entropy import Entropy
 
 RETRY = Backoff(first=1.0, cap=300.0)
-MIN_GAP = 0.5  # seconds between the failure of a key and its next turn, whatever changes
-STALE_TIMERS = 64  # superseded timers that may lie in the heap before it is rebuilt, besides as many as are live
+MIN_GAP = 0.5  # seconds between the failure of a key and its next reconcile, whatever changes
+STALE_TIMERS = 64  # superseded timers in the heap before it is rebuilt, besides as many as are live
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +36,20 @@ class Queue:
         self._entropy = entropy
         self._retry = retry
         self._bucket = _Bucket(rate)
-        self._line: deque[Key] = deque()
-        self._waiting: set[Key] = set()  # in the line; looked up, never iterated
-        self._at_work: dict[Key, bool] = {}  # True: it was added meanwhile
-        self._due: dict[Key, float] = {}  # loop time
-        self._timers: list[tuple[float, int, Key]] = []
-        self._ticket = 0  # breaks ties in the order of asking
+        self._line: deque[ObjectKey] = deque()
+        self._waiting: set[ObjectKey] = set()  # queued; looked up, never iterated
+        self._at_work: dict[ObjectKey, bool] = {}  # True: it was added meanwhile
+        self._due: dict[ObjectKey, float] = {}  # loop time
+        self._timers: list[tuple[float, int, ObjectKey]] = []
+        self._join_request = 0  # breaks ties in insertion order
         self._alarm: asyncio.TimerHandle | None = None
-        self._failures: dict[Key, int] = {}
-        self._not_before: dict[Key, float] = {}  # keys that failed last
-        self._idle: deque[asyncio.Future[None]] = deque()  # workers with nothing to do
+        self._failures: dict[ObjectKey, int] = {}
+        self._not_before: dict[ObjectKey, float] = {}  # keys that failed last
+        self._idle: deque[asyncio.Future[None]] = deque()  # idle workers
         self._stopped = False
 
     def __len__(self) -> int:
-        """Keys in the line, without those at work or waiting for a time."""
+        """Queued keys, without those in progress or waiting for a time."""
         return len(self._line)
 
     @property
@@ -60,14 +60,14 @@ class Queue:
     def failing(self) -> int:
         return len(self._failures)
 
-    def failures(self, key: Key) -> int:
+    def failures(self, key: ObjectKey) -> int:
         """How often it failed in a row."""
         return self._failures.get(key, 0)
 
-    # -- asking for turns ------------------------------------------------------------------------------------------
+    # -- adding keys -----------------------------------------------------------------------------------------------
 
-    def add(self, key: Key) -> None:
-        """A turn for `key`, soon."""
+    def add(self, key: ObjectKey) -> None:
+        """Reconcile `key` soon."""
         if key in self._waiting or self._stopped:
             return
         if key in self._at_work:
@@ -81,22 +81,22 @@ class Queue:
         if self._idle:
             self._wake()
 
-    def add_at(self, key: Key, when: float) -> None:
-        """A turn at loop time `when`, or before."""
+    def add_at(self, key: ObjectKey, when: float) -> None:
+        """Reconcile at loop time `when`, or before."""
         due = self._due.get(key)
         if self._stopped or (due is not None and due <= when):
             return
         self._due[key] = when
-        self._ticket += 1
-        heapq.heappush(self._timers, (when, self._ticket, key))
+        self._join_request += 1
+        heapq.heappush(self._timers, (when, self._join_request, key))
         if len(self._timers) > 2 * len(self._due) + STALE_TIMERS:
             self._rebuild()
         self._set_alarm()
 
-    # -- taking turns ----------------------------------------------------------------------------------------------
+    # -- taking keys -----------------------------------------------------------------------------------------------
 
-    def take(self) -> Key | None:
-        """The next key, which is then at work until `done` or `failed`; None: nobody waits, or the queue stopped."""
+    def take(self) -> ObjectKey | None:
+        """The next key, then in progress until `done` or `failed`; None: the queue is empty or stopped."""
         if not self._line or self._stopped:
             return None
         key = self._line.popleft()
@@ -106,7 +106,7 @@ class Queue:
             self._due.pop(key, None)
         return key
 
-    async def next(self) -> Key | None:
+    async def next(self) -> ObjectKey | None:
         """The next key, waiting for one; None: the queue stopped."""
         while not self._stopped:
             key = self.take()
@@ -118,14 +118,14 @@ class Queue:
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
-                    self._wake()  # we were called and cannot come: send the next
+                    self._wake()  # this worker was cancelled: wake the next
                 elif waiter in self._idle:
                     self._idle.remove(waiter)
                 raise
         return None
 
-    def done(self, key: Key, again_at: float | None = None) -> None:
-        """The turn went well; the next at loop time `again_at`, or when something changes."""
+    def done(self, key: ObjectKey, again_at: float | None = None) -> None:
+        """The reconcile succeeded; the next at loop time `again_at`, or when something changes."""
         if self._failures:
             self._failures.pop(key, None)
             self._not_before.pop(key, None)
@@ -135,8 +135,8 @@ class Queue:
         if again_at is not None:
             self.add_at(key, again_at)
 
-    def failed(self, key: Key, at_least: float = 0.0) -> float:
-        """The turn failed; it gets another after the wait that is given back, in seconds, not below `at_least`."""
+    def failed(self, key: ObjectKey, at_least: float = 0.0) -> float:
+        """The reconcile failed; it is repeated after the returned wait, in seconds, not below `at_least`."""
         now = asyncio.get_running_loop().time()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         wait = max(self._retry.wait(failures, self._entropy), at_least) + self._bucket.wait(now)
@@ -146,7 +146,7 @@ class Queue:
         return wait
 
     def stop(self) -> None:
-        """No more turns: workers that wait are told, those at work finish theirs."""
+        """No more reconciles: waiting workers return, working ones finish theirs."""
         self._stopped = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -154,7 +154,7 @@ class Queue:
         while self._idle:
             self._wake()
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- internals-------------------------------------------------------------------------------------------------
 
     def _wake(self) -> None:
         while self._idle:

@@ -5,11 +5,11 @@ from datetime import timedelta
 from typing import Any
 
 from tgp.api.resource import Resource
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import Cluster, Written
 
-READABLE_GROUPS = frozenset({"tgp.io", "events.k8s.io"})  # what people read; a Secret of ours must keep its values
-# What the API server goes by, and no text for people: masked, the object would be refused or be another one.
+READABLE_GROUPS = frozenset({"tgp.io", "events.k8s.io"})  # what users read; our own Secrets must keep their values
+# Fields that the API server uses, no texts for users: masked, the object would be refused or be another one.
 IDENTIFIERS = frozenset(
     {"apiVersion", "kind", "name", "namespace", "uid", "resourceVersion", "generateName", "type", "status", "reason"}
 )
@@ -22,14 +22,20 @@ class RedactingCluster:
         self._inner = inner
         self._redact = redact
 
-    async def read(self, resource: Resource, key: Key) -> dict[str, Any]:
+    async def read(self, resource: Resource, key: ObjectKey) -> dict[str, Any]:
         return await self._inner.read(resource, key)
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Written:
         return await self._inner.create(resource, self._clean(resource, manifest))
 
     async def patch(
-        self, resource: Resource, key: Key, change: Mapping[str, Any], *, resource_version: str = "", uid: str = ""
+        self,
+        resource: Resource,
+        key: ObjectKey,
+        change: Mapping[str, Any],
+        *,
+        resource_version: str = "",
+        uid: str = "",
     ) -> Written:
         clean = self._clean(resource, change)
         return await self._inner.patch(resource, key, clean, resource_version=resource_version, uid=uid)
@@ -40,7 +46,7 @@ class RedactingCluster:
     async def write_status(
         self,
         resource: Resource,
-        key: Key,
+        key: ObjectKey,
         *,
         uid: str,
         seen: Mapping[str, Any],
@@ -52,10 +58,10 @@ class RedactingCluster:
             resource, key, uid=uid, seen=seen, status=clean, resource_version=resource_version
         )
 
-    async def delete(self, resource: Resource, key: Key, *, uid: str = "", resource_version: str = "") -> None:
+    async def delete(self, resource: Resource, key: ObjectKey, *, uid: str = "", resource_version: str = "") -> None:
         await self._inner.delete(resource, key, uid=uid, resource_version=resource_version)
 
-    async def evict(self, pod: Key, *, uid: str, grace: timedelta | None = None) -> None:
+    async def evict(self, pod: ObjectKey, *, uid: str, grace: timedelta | None = None) -> None:
         await self._inner.evict(pod, uid=uid, grace=grace)
 
     async def approve(
@@ -76,7 +82,7 @@ class RedactingCluster:
         return clean
 
     def _cleaned(self, value: Any) -> Any:
-        """Text by text: a secret that is an ordinary word must not change the names of fields, or what is no text."""
+        """Only string values: a secret that is an ordinary word must not change field names or other values."""
         match value:
             case str():
                 return self._redact(value)

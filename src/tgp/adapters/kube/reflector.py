@@ -1,7 +1,7 @@
-"""Keeps one store equal to the API server: list, watch, and list again when the thread is lost.
+"""Keeps one store equal to the API server: list, watch, and list again when the watch is lost.
 
-It never gives up and never runs hot: each trouble is noted once when it begins and once when it is over, and waits
-between tries grow to a bound. What the store held stays readable meanwhile; `silent_for` tells how old it may be.
+It never gives up and never spins: each problem is noted once when it begins and once when it is over, and waits
+between tries grow to a bound. What the store held stays readable meanwhile; `silent_for` says how old it may be.
 """
 
 import asyncio
@@ -12,67 +12,65 @@ from enum import StrEnum
 from typing import Generic, TypeVar
 
 from tgp.adapters.kube.backoff import Backoff
-from tgp.adapters.kube.list import Listed, NotStreamed, Subject, paged, streamed
+from tgp.adapters.kube.list import Listed, ListTarget, NotStreamed, paged, streamed
 from tgp.adapters.kube.store import Store
 from tgp.adapters.kube.watch import USUAL, Damaged, Watch, WatchTimes
 from tgp.core.model import facts
-from tgp.core.model.facts import ObjectUnreadable, WatchRecovered, WatchTroubled
-from tgp.core.model.key import Key
-from tgp.core.model.record import Record, uid_text
+from tgp.core.model.facts import ObjectUnreadable, WatchFailing, WatchRecovered
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.record import ObjectRecord, uid_text
 from tgp.ports.cluster import ClusterBusy, ClusterError, Expired, Forbidden, NotFound, Refused, Unauthenticated
 from tgp.ports.entropy import Entropy
-from tgp.ports.http import Http, HttpError, NoAnswer, Unreadable
+from tgp.ports.http import Http, HttpError, NoAnswer, UnreadableReply
 from tgp.ports.journal import Journal
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ObjectRecord)
 
-HICCUP = Backoff(first=0.25, cap=30.0)  # the server is busy, restarting, or out of reach
-BARRED = Backoff(first=5.0, cap=60.0)  # an administrator must act: ask seldom
-AWAITED = 4.0  # seconds between two tries while somebody waits for a list: money may run on until it is there
-ABSENT = Backoff(first=5.0, cap=300.0)  # an optional kind may never come: asked in passing, so as to notice if it does
-LONGEST_RETRY_AFTER = 60.0  # seconds; a server that asks for more is asked again sooner
-SHORT_WATCH = 1.0  # seconds; a watch that ends so soon without a word counts as a failure, or we would spin
-TROUBLE_AFTER = 3  # failures in a row of the sort that comes with every network
+TRANSIENT = Backoff(first=0.25, cap=30.0)  # the server is busy, restarting, or unreachable
+NEEDS_ADMIN = Backoff(first=5.0, cap=60.0)  # an administrator must act: retry seldom
+AWAITED = 4.0  # seconds between two tries while a caller waits for a list: machines may be billed until it arrives
+ABSENT = Backoff(first=5.0, cap=300.0)  # an optional kind may never be installed: checked seldom
+LONGEST_RETRY_AFTER = 60.0  # seconds; a longer Retry-After is cut to this
+SHORT_WATCH = 1.0  # seconds; a watch that ends this soon without an event counts as a failure, or we would spin
+TROUBLE_AFTER = 3  # ordinary network failures in a row
 STREAMS_TRIED = 2  # streaming lists that may break off or expire before this list is tried by pages
-WORDLESS_FOR = 600.0  # seconds of watches without so much as a bookmark, after which we look for ourselves
-REWIND_AFTER = (
-    600.0  # seconds of lists older than what we saw, after which they are believed though nobody confirmed it
-)
+SILENCE_LIMIT = 600.0  # seconds of watches without so much as a bookmark, after which we list again
+REWIND_AFTER = 600.0  # seconds of lists older than what we saw, after which they are accepted without confirmation
 
 
 class State(StrEnum):
-    """What a reflector is at, as a word for metrics and conditions."""
+    """The state of a reflector, for metrics and conditions."""
 
     LISTING = "Listing"
     WATCHING = "Watching"
-    WAITING = "Waiting"  # after a trouble that will pass
+    WAITING = "Waiting"  # after a temporary problem
     FORBIDDEN = "Forbidden"  # our role does not allow it
     UNAUTHENTICATED = "Unauthenticated"
     NOT_SERVED = "NotServed"  # the kind is not installed
-    NOT_THERE = "NotThere"  # nor is an optional one, which is no trouble
-    REFUSED = "Refused"  # the server finds our question wrong
+    NOT_THERE = "NotThere"  # an optional kind is not installed, which is fine
+    REFUSED = "Refused"  # the server refused our request as invalid
 
 
 class OlderThanSeen(ClusterBusy):
-    """A list from before what we have seen already: taking it would bring back the dead."""
+    """A list older than what we have seen already: it would bring back deleted objects."""
 
 
 class Reflector(Generic[R]):
     def __init__(
         self,
         http: Http,
-        subject: Subject[R],
+        subject: ListTarget[R],
         store: Store[R],
         entropy: Entropy,
         journal: Journal,
         *,
         streaming: bool = True,  # False: never by stream, for kinds the watch cache does not hold (Events)
-        optional: bool = False,  # a kind that need not be installed: meanwhile there is nothing of it, and no trouble
+        optional: bool = False,  # a kind that need not be installed: until then the store is empty, without an error
         times: WatchTimes = USUAL,
-        on_older: Callable[[], None] = lambda: None,  # told of a list that is older than what was seen
+        on_older: Callable[[], None] = lambda: None,  # called for a list that is older than what was seen
     ) -> None:
         self._on_older = on_older
-        self._rewound = False  # the server's history went back: the next list counts, whatever its version
+        self._rewound = False  # the server's history went back: the next list is accepted, whatever its version
         self._http = http
         self._subject = subject
         self._store = store
@@ -84,16 +82,16 @@ class Reflector(Generic[R]):
         self._optional = optional
         self._streams_broken = 0  # streaming lists that broke off or were refused with 410, since the last whole list
         self._failures = 0  # in a row
-        self.why = ""  # what troubles it; empty when nothing does
+        self.why = ""  # the current problem; empty: none
         self._older_since: float | None = None  # loop time of the first list that was older than seen
-        self._leash: asyncio.Timeout | None = None  # of the watch under way; pulled to list at once
+        self._watch_timeout: asyncio.Timeout | None = None  # of the watch in progress; expired early to list at once
         self._begun = 0  # lists
-        self._wanted = 1  # the list that must be taken over before anything is watched
-        self._done = 0  # the newest list that was taken over
+        self._wanted = 1  # the list that must be stored before anything is watched
+        self._done = 0  # the newest list that was stored
         self._took_over = asyncio.Event()
-        self._asked = asyncio.Event()  # somebody waits for a list
+        self._asked = asyncio.Event()  # a caller waits for a list
         self._heard_at: float | None = None
-        self._last_word_at = 0.0  # loop time; a list is a word, too
+        self._last_event_at = 0.0  # loop time; a list counts, too
         self.state = State.LISTING
 
     @property
@@ -103,7 +101,7 @@ class Reflector(Generic[R]):
     def silent_for(self) -> float:
         """Seconds since the API server last confirmed that the store is up to date; infinite before the first list.
 
-        A kind that is not installed is not out of date between two questions for it.
+        A kind that is not installed is not out of date between two checks.
         """
         if self._heard_at is None:
             return float("inf")
@@ -119,12 +117,13 @@ class Reflector(Generic[R]):
         """Ask for a list, to be begun after this call; gives its number."""
         wanted = self._list_anew()
         self._asked.set()
-        if self._leash is not None and not self._leash.expired():  # somebody else may have pulled it just now
-            self._leash.reschedule(asyncio.get_running_loop().time())
+        # another caller may have expired it just now
+        if self._watch_timeout is not None and not self._watch_timeout.expired():
+            self._watch_timeout.reschedule(asyncio.get_running_loop().time())
         return wanted
 
     def start_over(self) -> None:
-        """The server's history went back: list from scratch, and believe what comes."""
+        """The server's history went back: list from scratch, and accept the result."""
         self._rewound = True
         self.list_again()
 
@@ -144,12 +143,12 @@ class Reflector(Generic[R]):
                     await self._nothing_there()
                     continue
                 self._list_anew()
-                await self._pause(error, _barred_state(error), BARRED)
-            except (Expired, Damaged, Unreadable) as error:
+                await self._pause(error, _barred_state(error), NEEDS_ADMIN)
+            except (Expired, Damaged, UnreadableReply) as error:
                 self._list_anew()
-                await self._pause(error, State.WAITING, HICCUP)
+                await self._pause(error, State.WAITING, TRANSIENT)
             except (ClusterError, HttpError) as error:
-                await self._pause(error, State.WAITING, HICCUP)
+                await self._pause(error, State.WAITING, TRANSIENT)
 
     async def _step(self) -> None:
         if self._must_list():
@@ -170,24 +169,24 @@ class Reflector(Generic[R]):
     async def _list(self) -> None:
         self._begun += 1
         this = self._begun
-        anew = self._rewound
-        # Versions of a history that went back are used again, for something else: nothing that is held is the same.
-        listed = await self._listed({} if anew else self._store.records)
-        rewound = anew or (listed.version < self._store.version and self._accept_older(listed.version))
-        if listed.lost:  # what is missing may be what we could not read: add and update, delete nothing
+        rewound_now = self._rewound
+        # Versions of a history that went back are reused for other states: nothing that is held can be kept.
+        listed = await self._listed({} if rewound_now else self._store.records)
+        rewound = rewound_now or (listed.version < self._store.version and self._accept_older(listed.version))
+        if listed.lost:  # a missing object may be an unreadable item: add and update, delete nothing
             listed.records = {**self._store.records, **listed.records}
         await self._store.replace(listed.records, listed.version, rewound=rewound)
-        self._rewound = self._rewound and not anew
+        self._rewound = self._rewound and not rewound_now
         self._older_since = None
         self._streams_broken = 0
         self._done = this
         self._took_over.set()
         if not self._must_list():
             self._asked.clear()
-        self._last_word_at = asyncio.get_running_loop().time()
+        self._last_event_at = asyncio.get_running_loop().time()
         self._recovered()
 
-    async def _listed(self, known: Mapping[Key, R]) -> Listed[R]:
+    async def _listed(self, known: Mapping[ObjectKey, R]) -> Listed[R]:
         if self._streaming and self._streams_broken < STREAMS_TRIED:
             try:
                 return await streamed(self._http, self._subject, known)
@@ -199,7 +198,7 @@ class Reflector(Generic[R]):
         return await paged(self._http, self._subject, known)
 
     def _accept_older(self, version: int) -> bool:
-        """Whether a list older than what was seen must be believed: only after it was all we got for long."""
+        """Whether to accept a list older than what was seen: only after long without a newer one."""
         now = asyncio.get_running_loop().time()
         if self._older_since is None:
             self._older_since = now
@@ -211,7 +210,7 @@ class Reflector(Generic[R]):
         return True
 
     async def _nothing_there(self) -> None:
-        """An optional kind is not installed: an empty list, until it is. Asked again within five minutes."""
+        """An optional kind is not installed: an empty list, until it is. Checked again within five minutes."""
         await self._store.replace({}, self._store.version)
         self._done = self._begun
         self._took_over.set()
@@ -220,7 +219,7 @@ class Reflector(Generic[R]):
         self._failures += 1
         self.state = State.NOT_THERE
         await asyncio.sleep(ABSENT.wait(self._failures, self._entropy))
-        self._heard_at = asyncio.get_running_loop().time()  # up to date until now; what comes next is another question
+        self._heard_at = asyncio.get_running_loop().time()  # up to date until now
 
     # -- watching ----------------------------------------------------------------------------------------------------
 
@@ -228,30 +227,30 @@ class Reflector(Generic[R]):
         loop = asyncio.get_running_loop()
         begun_at, lines = loop.time(), self._watch.lines
         try:
-            async with asyncio.timeout(None) as self._leash:
-                if self._must_list():  # asked for since the last list
+            async with asyncio.timeout(None) as self._watch_timeout:
+                if self._must_list():  # a list was requested since the last one
                     return
                 await self._watch.run(self._entropy.jitter())
         except TimeoutError:
-            if not self._must_list():  # not our leash
+            if not self._must_list():  # not our timeout
                 raise
             return
         finally:
-            self._leash = None
+            self._watch_timeout = None
             if self._watch.lines > lines:
-                self._last_word_at = loop.time()
+                self._last_event_at = loop.time()
                 self._recovered()
                 if loop.time() - begun_at >= SHORT_WATCH:
                     self._failures = 0
         if self._watch.lines == lines and loop.time() - begun_at < SHORT_WATCH:
-            raise ClusterBusy(f"watch {self._subject.name}: ended at once, without a word")
+            raise ClusterBusy(f"watch {self._subject.name}: ended at once, without an event")
         self._failures = 0
         self._recovered()
-        if loop.time() - self._last_word_at >= WORDLESS_FOR:
-            # Nothing happened, or the server's history went back behind our version: then it will never say a word.
+        if loop.time() - self._last_event_at >= SILENCE_LIMIT:
+            # Nothing happened, or the server's history went back behind our version: then it never sends an event.
             self._list_anew()
 
-    # -- troubles ----------------------------------------------------------------------------------------------------
+    # -- failures ----------------------------------------------------------------------------------------------------
 
     async def _pause(self, error: Exception, state: State, backoff: Backoff) -> None:
         self.state = state
@@ -259,12 +258,12 @@ class Reflector(Generic[R]):
         if not self._passes(error):
             begins, self.why = not self.why, f"{type(error).__name__}: {error}"
             if begins:
-                self._journal.note(WatchTroubled(self._subject.projection.resource.kind, self.why))
+                self._journal.note(WatchFailing(self._subject.projection.resource.kind, self.why))
         wait = max(backoff.wait(self._failures, self._entropy), min(_retry_after(error), LONGEST_RETRY_AFTER))
-        await self._rest(wait, min(wait, AWAITED) if backoff is HICCUP and not _retry_after(error) else wait)
+        await self._rest(wait, min(wait, AWAITED) if backoff is TRANSIENT and not _retry_after(error) else wait)
 
     async def _rest(self, wait: float, awaited: float) -> None:
-        """For `wait` seconds; for `awaited` where somebody waits for a list, or begins to."""
+        """For `wait` seconds; for `awaited` if a caller waits for a list, or begins to."""
         await asyncio.sleep(awaited)
         if wait > awaited:
             with suppress(TimeoutError):
@@ -272,17 +271,17 @@ class Reflector(Generic[R]):
                     await self._asked.wait()
 
     def _passes(self, error: Exception) -> bool:
-        """A version that was compacted, a connection that broke: part of a watch's life, unless it goes on."""
+        """A version that was compacted, a connection that broke: ordinary for a watch, unless it persists."""
         return isinstance(error, Expired | HttpError) and self._failures < TROUBLE_AFTER
 
     def _note_unreadable(self, record: R, why: str) -> None:
         resource = self._subject.projection.resource
-        self._journal.note(ObjectUnreadable(facts.Subject(resource, record.key, uid_text(record.uid)), why))
+        self._journal.note(ObjectUnreadable(facts.FactSubject(resource, record.key, uid_text(record.uid)), why))
 
     def _recovered(self) -> None:
         """The server answered as it should: what the store holds is up to date.
 
-        The streak of failures is another matter: a list or a word that a 410 follows each time must not run hot.
+        The failure count stays: a list or an event that is followed by a 410 each time must not spin.
         """
         self._heard_at = asyncio.get_running_loop().time()
         if self.why:

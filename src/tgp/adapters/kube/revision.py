@@ -1,9 +1,9 @@
 """Notices when the API server's history goes back: its etcd was restored from a backup.
 
-Every watch, every held version and every reservation of this process then speaks of a future that never came. etcd's
+Every watch, every held version and every reservation of this process then refers to states that no longer exist. etcd's
 revision only grows, and a list that asks for no version is as new as anything ever written: one that is older than
 what was seen before is proof. So is an object that is read under a lower version than the one held. Within minutes
-other writers carry the revision past the old one, so it is asked for often; it is one small call.
+other writers move the revision past the old one, so it is read often; it is one small call.
 """
 
 import asyncio
@@ -13,17 +13,17 @@ from tgp.adapters.kube.errors import error_for
 from tgp.api.resource import Resource
 from tgp.core.model.facts import HistoryRewound
 from tgp.ports.cluster import ClusterError
-from tgp.ports.http import Call, Http, HttpError, Unreadable
+from tgp.ports.http import Call, Http, HttpError, UnreadableReply
 from tgp.ports.journal import Journal
 
 ASKED_EVERY = 15.0  # seconds
-CONFIRMED_BY = 2  # further answers, each below what was seen: one server of several may be confused
+CONFIRMED_BY = 2  # further answers, each below what was seen: one server of several may be wrong
 CONFIRMED_EVERY = 1.0  # seconds between them
-CALM_FOR = 30.0  # seconds after a rewind in which contradictions are its echo: the stores are being listed again
+CALM_FOR = 30.0  # seconds after a rewind in which contradictions are ignored: the stores are being listed again
 
 
 class Revision:
-    """`held`: the version that the store of this resource has reached; 0: it is empty."""
+    """`held`: the version of the store of this resource; 0: empty."""
 
     def __init__(self, http: Http, resource: Resource, held: Callable[[], int], journal: Journal) -> None:
         self._http = http
@@ -34,10 +34,10 @@ class Revision:
         self._doubted = asyncio.Event()
         self._calm_until = float("-inf")  # loop time
         self.on_rewound: Callable[[], None] = _nothing
-        """Told each time. Whatever was read before is to be read again."""
+        """Called each time. Everything read before must be read again."""
 
     async def run(self) -> None:
-        """Until cancelled. A server out of reach says nothing about its history."""
+        """Until cancelled. An unreachable server says nothing about its history."""
         while True:
             try:
                 async with asyncio.timeout(ASKED_EVERY):
@@ -51,11 +51,11 @@ class Revision:
                 continue
 
     def doubt(self) -> None:
-        """Somebody was shown something older than what is held: ask now."""
+        """A reader got something older than what is held: check now."""
         self._doubted.set()
 
     def contradicted(self, why: str) -> None:
-        """An object was read under a lower version than the one held when it was asked for: that is proof."""
+        """An object was read under a lower version than the one held at the time of the call: that is proof."""
         if asyncio.get_running_loop().time() >= self._calm_until:
             self._rewound(0, why)
 
@@ -68,7 +68,7 @@ class Revision:
             await asyncio.sleep(CONFIRMED_EVERY)
             version = await self._ask()
         if version < floor and asyncio.get_running_loop().time() >= self._calm_until:
-            self._rewound(version, f"the API server answers at revision {version}; revision {floor} was seen before")
+            self._rewound(version, f"the API server is at revision {version}, but revision {floor} was seen before")
         self._highest = max(self._highest, version)
 
     def _rewound(self, version: int, why: str) -> None:
@@ -85,7 +85,7 @@ class Revision:
         body = reply.json()
         told = body.get("metadata", {}).get("resourceVersion") if isinstance(body, dict) else None
         if not isinstance(told, str) or not told.isascii() or not told.isdigit():
-            raise Unreadable("a list without a version")
+            raise UnreadableReply("a list without a version")
         return int(told)
 
 

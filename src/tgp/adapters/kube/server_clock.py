@@ -1,9 +1,9 @@
-"""The time of day as the API server tells it, counted on by this machine's boot clock.
+"""The time of day of the API server, continued by this machine's boot clock.
 
 What is stored in the cluster is stamped by the API server, or compared with its stamps: a host whose wall clock jumps
-by an hour, or stands still, must neither end a machine's life early nor keep it for ever. Each reply carries the
-server's second. Between the call's leaving and the reply's coming that second was the truth, so each reply bounds the
-time from both sides, however slow the way was; what lies within the bounds is left alone.
+by an hour, or stops, must neither terminate a machine early nor keep it for ever. Each reply carries the
+server's second. That second was correct at some time between call and reply, so each reply bounds the
+time from both sides, however slow the network was; a time within the bounds is kept.
 """
 
 from collections.abc import AsyncIterator
@@ -16,17 +16,17 @@ from tgp.ports.clock import Clock
 from tgp.ports.http import Call, Http, Reply, Stream
 
 RESOLUTION = timedelta(seconds=1)  # of a Date header: the rest of the second was cut off
-NEAR = timedelta(seconds=2)  # a difference up to this is followed at once, gently; a larger one has to last
+NEAR = timedelta(seconds=2)  # a difference up to this is followed at once, gradually; a larger one has to last
 BELIEVED_AFTER = 600.0  # seconds of boot time: one of several servers may be wrong, or a load balancer
-BELIEVED_WITH = 10  # replies in that time, at least: two of them on both sides of a pause prove nothing
+BELIEVED_WITH = 10  # replies in that time, at least: two of them around a pause prove nothing
 SLEW = 0.05  # of the time since the last correction: so small that time never runs backwards
 
 
 @dataclass(slots=True)
 class _Doubt:
-    """Another time than ours, that servers keep telling."""
+    """A different time that servers keep reporting."""
 
-    born: datetime  # the moment the boot clock stood at zero, by their word
+    born: datetime  # when the boot clock was zero, by their time
     since: float  # boot time of the first such reply
     replies: int = 1
 
@@ -34,12 +34,12 @@ class _Doubt:
 class ServerClock:
     """Implements `Clock` around the machine's own. Before the first reply the machine's wall clock counts.
 
-    It steps only when every reply of ten minutes told the same other time; otherwise it never runs backwards.
+    It steps only when every reply of ten minutes had the same other time; otherwise it never runs backwards.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._born: datetime | None = None  # when the boot clock stood at zero; None: no server has said
+        self._born: datetime | None = None  # when the boot clock was zero; None: no reply yet
         self._corrected_at = 0.0
         self._doubt: _Doubt | None = None
         self._last_read: tuple[str, datetime | None] = ("", None)
@@ -59,11 +59,11 @@ class ServerClock:
 
     @property
     def disputed(self) -> bool:
-        """Did the last reply tell quite another time?"""
+        """True: the last reply had a very different time."""
         return self._doubt is not None
 
     def heard(self, date: str, sent: float) -> None:
-        """A reply came just now, to a call that left at `sent` (boot time). A Date that is none says nothing."""
+        """A reply came just now, to a call sent at `sent` (boot time). An invalid Date is ignored."""
         told = self._read(date)
         if told is None:
             return
@@ -71,7 +71,7 @@ class ServerClock:
         earliest = told - timedelta(seconds=received)
         latest = told + RESOLUTION - timedelta(seconds=sent)
         if self._born is None:
-            # The machine's own clock, where it agrees: it knows more than whole seconds.
+            # The machine's own clock, if it agrees: it is finer than whole seconds.
             self._born = _within(self._clock.now() - timedelta(seconds=received), earliest, latest)
             self._corrected_at = received
         elif abs(_within(self._born, earliest, latest) - self._born) <= NEAR:
@@ -104,7 +104,7 @@ class ServerClock:
 
 
 def timing(http: Http, clock: ServerClock) -> Http:
-    """The same way out, with the clock told of every reply."""
+    """The same connection, with every reply reported to the clock."""
     return _Timed(http, clock)
 
 
@@ -130,7 +130,7 @@ class _Timed:
             yield stream
 
     def _tell(self, reply: Reply, sent: float) -> None:
-        if reply.status < 500:  # the rest may come from whoever stands before the server, with a clock of his own
+        if reply.status < 500:  # 5xx may come from a proxy with a clock of its own
             self._clock.heard(reply.header("Date"), sent)
 
 

@@ -1,12 +1,12 @@
-"""A local copy of one kind, with its indexes: written by one reflector, read by everyone.
+"""A local copy of one kind, with its indexes: written by one reflector, read by all.
 
-Promises, whatever the reflector hears:
+Guarantees, whatever the reflector receives:
 
 * An object never goes back in time: a version older than the one held is ignored.
-* Handlers hear of every change once, as (old, new): (None, new) when it came, (old, None) when it went. An object that
-  was replaced by another of the same name is heard as gone and come. What did not change is not announced.
-* `synced` is False until the first complete list; nobody may act on an unsynced store.
-* `caught_up` waits for our own writes.
+* Handlers get every change once, as (old, new): (None, new) when created, (old, None) when deleted. An object that
+  was replaced by another of the same name is reported as deleted and created. Unchanged objects are not reported.
+* `synced` is False until the first complete list; no controller may act on an unsynced store.
+* `wait_for_own_write` waits for our own writes.
 """
 
 import asyncio
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, TypeAlias, TypeVar
 
 from tgp.adapters.kube.expectations import Expectations
-from tgp.adapters.kube.index import Filing, Shelf
+from tgp.adapters.kube.index import Index, IndexFunc
 from tgp.api.resource import Resource
-from tgp.core.model.key import Key
-from tgp.core.model.record import Record, Uid, pack_uid
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.record import ObjectRecord, Uid, pack_uid
 from tgp.ports.cluster import ClusterBusy
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ObjectRecord)
 S = TypeVar("S")
 
 Handler: TypeAlias = Callable[[R | None, R | None], None]  # quick, never raises: it only notes keys
@@ -32,35 +32,35 @@ CATCH_UP_WITHIN = 10.0  # seconds; a healthy watch shows a write within millisec
 class Store(Generic[R]):
     """Implements the `View` port."""
 
-    def __init__(self, resource: Resource, indexes: Mapping[str, Filing[R]] | None = None) -> None:
+    def __init__(self, resource: Resource, indexes: Mapping[str, IndexFunc[R]] | None = None) -> None:
         self.resource = resource
-        self.version = 0  # every change up to here is in the store; 0: nothing is
-        self.records: Mapping[Key, R]  # for whoever decodes: keys are shared with what is held
-        self._records: dict[Key, R] = {}
+        self.version = 0  # every change up to here is in the store; 0: none
+        self.records: Mapping[ObjectKey, R]  # for decoders: keys are shared with what is held
+        self._records: dict[ObjectKey, R] = {}
         self.records = self._records
-        self._shelves = {name: Shelf(file) for name, file in (indexes or {}).items()}
-        self._shelf_list = tuple(self._shelves.values())
+        self._indexes = {name: Index(file) for name, file in (indexes or {}).items()}
+        self._index_list = tuple(self._indexes.values())
         self._handlers: tuple[Handler[R], ...] = ()
         self._synced = asyncio.Event()
         self._expected = Expectations()
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def get(self, key: Key) -> R | None:
+    def get(self, key: ObjectKey) -> R | None:
         return self._records.get(key)
 
     def values(self) -> Iterable[R]:
         return self._records.values()
 
-    def having(self, index: str, value: str) -> list[R]:
-        shelf = self._shelves.get(index)
-        assert shelf is not None, f"{self.resource.kind} has no index {index!r}"
+    def by_index(self, index: str, value: str) -> list[R]:
+        found = self._indexes.get(index)
+        assert found is not None, f"{self.resource.kind} has no index {index!r}"
         records = self._records
-        return [records[key] for key in shelf.under(value)]
+        return [records[key] for key in found.under(value)]
 
     def filed(self, index: str) -> Iterable[str]:
-        """The words in use in an index."""
-        return self._shelves[index].words()
+        """The values in use in an index."""
+        return self._indexes[index].words()
 
     def __len__(self) -> int:
         return len(self._records)
@@ -74,47 +74,47 @@ class Store(Generic[R]):
 
     # -- our own writes ----------------------------------------------------------------------------------------------
 
-    def note_write(self, key: Key, resource_version: str) -> None:
+    def note_write(self, key: ObjectKey, resource_version: str) -> None:
         """We wrote `key`, and the API server answered with this version."""
         if resource_version.isascii() and resource_version.isdigit() and int(resource_version) > self.version:
             self._expected.write(key, int(resource_version))
 
-    def note_delete(self, key: Key, uid: str) -> None:
-        """We asked for the end of `key` (empty uid: whichever object has the name)."""
+    def note_delete(self, key: ObjectKey, uid: str) -> None:
+        """We deleted `key` (empty uid: whichever object has the name)."""
         self._expected.delete(key, pack_uid(uid) if uid else self._uid_of(key))
 
-    def behind(self, key: Key) -> bool:
-        """Whether an own write to `key` is still to be seen here."""
+    def behind(self, key: ObjectKey) -> bool:
+        """Whether the cache does not show our own write to `key` yet."""
         return bool(self._expected) and not self._expected.met(key, self._records.get(key), self.version)
 
-    async def caught_up(self, key: Key) -> None:
+    async def wait_for_own_write(self, key: ObjectKey) -> None:
         if not self.behind(key):
             return
         try:
             async with asyncio.timeout(CATCH_UP_WITHIN):
                 await self._expected.wait(key)
         except TimeoutError as error:
-            raise ClusterBusy(f"the view of {self.resource.plural} does not show our write to {key} yet") from error
+            raise ClusterBusy(f"the cache of {self.resource.plural} does not show our write to {key} yet") from error
 
-    def _uid_of(self, key: Key) -> Uid:
+    def _uid_of(self, key: ObjectKey) -> Uid:
         held = self._records.get(key)
         return "" if held is None else held.uid
 
     # -- writing: for the reflector ------------------------------------------------------------------------------------
 
     def subscribe(self, handler: Handler[R]) -> None:
-        """Hear of every change from now on; what is held already is announced at once."""
+        """Report every change from now on; the current records are reported at once."""
         self._handlers = (*self._handlers, handler)
         for record in list(self._records.values()):
             handler(None, record)
 
     def put(self, record: R) -> None:
-        """The object is (now) so: from an ADDED or MODIFIED of a watch."""
+        """The object's new state: from an ADDED or MODIFIED of a watch."""
         key, version = record.key, record.resource_version
         old = self._records.get(key)
         if old is None:
             if version < self.version:
-                return  # an echo of something that has gone since
+                return  # a late event of a deleted object
         elif version <= old.resource_version:
             return
         self._change(key, old, record)
@@ -133,21 +133,21 @@ class Store(Generic[R]):
             self._settle(key)
 
     def reached(self, version: int) -> None:
-        """All changes up to `version` were heard: from a bookmark."""
+        """All changes up to `version` were received: from a bookmark."""
         self.version = max(self.version, version)
         if self._expected:
             self._settle(None)
 
-    def imagine(self, key: Key, change: Callable[[R], R]) -> None:
-        """Hold what was never written, until the object truly changes: for a replica that only looks."""
+    def overlay(self, key: ObjectKey, change: Callable[[R], R]) -> None:
+        """Hold what was never written, until the object really changes: for an operator with --observe."""
         held = self._records.get(key)
         if held is not None:
             self._change(key, held, change(held))
 
-    async def replace(self, listed: Mapping[Key, R], version: int, *, rewound: bool = False) -> None:
-        """A complete list, as of `version`: announce the differences, and nothing else.
+    async def replace(self, listed: Mapping[ObjectKey, R], version: int, *, rewound: bool = False) -> None:
+        """A complete list, as of `version`: report the differences, and nothing else.
 
-        `rewound`: the API server's history itself went back (a restore); then older versions are taken too.
+        `rewound`: the API server's history itself went back (a restore); then older versions are accepted too.
         """
         for slice_ in _slices(list(listed.items())):
             for key, record in slice_:
@@ -167,24 +167,24 @@ class Store(Generic[R]):
         elif self._expected:
             self._settle(None)
 
-    def _change(self, key: Key, old: R | None, new: R) -> None:
+    def _change(self, key: ObjectKey, old: R | None, new: R) -> None:
         if old is not None and old.uid != new.uid:
             self._remove(key, old, old)
             old = None
         self._records[key] = new
-        for shelf in self._shelf_list:
-            shelf.move(old, new, key)
+        for found in self._index_list:
+            found.move(old, new, key)
         for handler in self._handlers:
             handler(old, new)
 
-    def _remove(self, key: Key, held: R, last: R) -> None:
+    def _remove(self, key: ObjectKey, held: R, last: R) -> None:
         del self._records[key]
-        for shelf in self._shelf_list:
-            shelf.move(held, None, key)
+        for found in self._index_list:
+            found.move(held, None, key)
         for handler in self._handlers:
             handler(last, None)
 
-    def _settle(self, key: Key | None) -> None:
+    def _settle(self, key: ObjectKey | None) -> None:
         self._expected.settle(self._records, self.version, key)
 
 

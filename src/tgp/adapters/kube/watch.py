@@ -1,6 +1,6 @@
-"""One watch: from the version a store has reached, until the server ends it or something goes wrong.
+"""One watch: from the store's version, until the server ends it or an error occurs.
 
-How a half-open connection is noticed. The API server sends a bookmark about once a minute, too seldom to promise
+How a half-open connection is noticed. The API server sends a bookmark about once a minute, too seldom to guarantee
 anything within a minute. So each watch asks to be ended after half a minute or so (`timeoutSeconds`): the server then
 sends a last bookmark and closes in good order, the connection is kept, and the next watch goes on from there. A stream
 that is silent beyond that is dead. A quiet kind costs one small request every 35 seconds.
@@ -12,18 +12,18 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from tgp.adapters.kube.errors import Status, error_for, error_of
-from tgp.adapters.kube.list import HEADERS_WITHIN, LINES_AT_ONCE, Subject
+from tgp.adapters.kube.list import HEADERS_WITHIN, LINES_AT_ONCE, ListTarget
 from tgp.adapters.kube.records.projection import DELETED, Bookmark
 from tgp.adapters.kube.store import Store
-from tgp.core.model.record import Record
-from tgp.ports.http import Http, Reply, Unreadable
+from tgp.core.model.record import ObjectRecord
+from tgp.ports.http import Http, Reply, UnreadableReply
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ObjectRecord)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchTimes:
-    """How long a watch lasts, in seconds, and when a dead one is noticed. Shorter costs calls, longer an old view."""
+    """How long a watch lasts, in seconds, and when a dead one is noticed. Shorter costs calls, longer a stale cache."""
 
     at_least: int = 30
     at_most: int = 40
@@ -34,17 +34,17 @@ USUAL = WatchTimes()
 
 
 class Damaged(Exception):
-    """A line in the middle of the stream could not be read: what it said is lost, so the kind must be listed again."""
+    """A line in the middle of the stream could not be read: its content is lost, so the kind must be listed again."""
 
 
 class Watch(Generic[R]):
-    def __init__(self, http: Http, subject: Subject[R], store: Store[R], times: WatchTimes = USUAL) -> None:
+    def __init__(self, http: Http, subject: ListTarget[R], store: Store[R], times: WatchTimes = USUAL) -> None:
         self._http = http
         self._subject = subject
         self._store = store
         self._times = times
         self._damage = ""  # the last line could not be read. Harmless if it was cut short by the end of the stream.
-        self.lines = 0  # heard in all
+        self.lines = 0  # received in total
 
     async def run(self, spread: float) -> None:
         """Keep the store up to date; returns when the server ends the stream. `spread` in [0, 1) varies its length.
@@ -68,7 +68,7 @@ class Watch(Generic[R]):
             async for batch in stream.batches():
                 for start in range(0, len(batch), LINES_AT_ONCE):
                     self._hear(batch[start : start + LINES_AT_ONCE])
-                    await asyncio.sleep(0)  # a stream that never pauses must not keep the others from working
+                    await asyncio.sleep(0)  # a stream that never pauses must not block other tasks
 
     def _hear(self, lines: list[bytes]) -> None:
         read, store, known = self._subject.projection.line, self._store, self._store.records
@@ -77,8 +77,8 @@ class Watch(Generic[R]):
                 raise Damaged(self._damage)
             try:
                 verb, said = read(line, known)
-            except Unreadable as error:
-                if line.strip():  # an empty line, with which some proxies keep a connection alive, says nothing
+            except UnreadableReply as error:
+                if line.strip():  # an empty line, sent by some proxies as keep-alive
                     self._damage = str(error)
                 continue
             if isinstance(said, Bookmark):

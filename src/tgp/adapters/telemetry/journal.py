@@ -1,4 +1,4 @@
-"""One fact, three echoes: its log line, its metric, its Event. Only this file decides which."""
+"""Turns each fact into its log line, its metric and its Event. Only this file decides which of them a fact has."""
 
 import logging
 from collections.abc import Callable
@@ -7,9 +7,10 @@ from typing import Any, assert_never
 
 from prometheus_client import Counter
 
+from tgp.adapters.telemetry.event_messages import event_message
 from tgp.adapters.telemetry.metrics import Metrics
-from tgp.adapters.telemetry.sentences import sentence
 from tgp.api.resource import GPU_REQUEST
+from tgp.core.model.account_access import provider_of
 from tgp.core.model.facts import (
     ConditionChanged,
     ExpiresSoon,
@@ -25,17 +26,17 @@ from tgp.core.model.facts import (
     LeadershipEnded,
     LeadershipReleased,
     LeadershipWon,
+    LeaseFailing,
     LeaseReached,
-    LeaseTroubled,
     LimitHolds,
-    MachineEnding,
     MachineFact,
     MachineLaunched,
     MachineLost,
     MachineOrdered,
     MachineReadopted,
     MachineReady,
-    MachineReturned,
+    MachineTerminated,
+    MachineTerminating,
     MeshJoined,
     NodeInitialized,
     NodeRegistered,
@@ -43,29 +44,29 @@ from tgp.core.model.facts import (
     OperatorStarted,
     OperatorStopped,
     OrphanFound,
-    OrphanReturned,
-    OrphanStays,
+    OrphanGone,
     OrphanTerminated,
+    OrphanTerminationFailing,
     ProtectionHolds,
+    ProviderFailing,
     ProviderRecovered,
-    ProviderTroubled,
+    ReconcileFailed,
     SweepHalted,
     TerminationFailing,
-    TurnFailed,
+    WatchFailing,
     WatchRecovered,
-    WatchTroubled,
 )
 from tgp.core.model.prices import MICRO
-from tgp.core.model.till import provider_of
 from tgp.ports.events import Events
 
-# Conditions of a request that turn True together with a fact: the fact's Event says it better, and once is enough.
+# Conditions of a request that turn True together with a fact: the fact has a better Event, and one is enough.
 TOLD_BY_A_FACT = frozenset({"Launched", "Registered", "Initialized", "Ready", "Terminating", "ExpiresSoon"})
 BY_OTHERS = (
-    "approved by somebody else, though it came with a token of tgp: a binding lets every bootstrap token become any "
-    "node. Look for what grants certificatesigningrequests/nodeclient to the group system:bootstrappers"
+    "Certificate request was approved by another approver, although it came with a bootstrap token of tgp: a binding "
+    "lets every bootstrap token become any node. Look for what grants certificatesigningrequests/nodeclient to the "
+    "group system:bootstrappers"
 )
-MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "Withdrawn"})  # nobody's fault, and the next offer follows
+MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "NotOrdered"})  # ordinary in a market: the next offer is tried
 
 
 class LiveJournal:
@@ -86,57 +87,61 @@ class LiveJournal:
                 self._metrics.leader.set(1)
             case LeadershipReleased() | LeadershipEnded() | OperatorStopped():
                 self._metrics.leader.set(0)
-            case LeaseTroubled():
-                self._metrics.lease_trouble.inc()
+            case LeaseFailing():
+                self._metrics.lease_errors.inc()
             case ConditionChanged():
                 kind = fact.subject.resource.kind
                 self._metrics.conditions.labels(kind, fact.type, fact.status, fact.reason).inc()
-                if fact.status != "Unknown" and not _told_by_a_fact(fact):  # not knowing yet is no news to the owner
+                if fact.status != "Unknown" and not _told_by_a_fact(
+                    fact
+                ):  # the owner needs no Event for "not known yet"
                     self._events.emit(fact.subject, warning=not fact.good, reason=fact.reason, message=fact.message)
-            case TurnFailed():
-                self._metrics.failed_turns.labels(fact.controller, fact.error).inc()
-            case WatchTroubled():
-                self._metrics.watch_trouble.labels(fact.kind).inc()
+            case ReconcileFailed():
+                self._metrics.exceptions.labels(fact.controller, fact.error).inc()
+            case WatchFailing():
+                self._metrics.watch_errors.labels(fact.kind).inc()
             case HistoryRewound():
                 self._metrics.history_rewound.inc()
             case KeyWasRefused():
                 self._metrics.keys_refused.labels(provider_of(fact.source)).inc()
-            case ProviderTroubled():
-                self._metrics.provider_trouble.labels(provider_of(fact.source), fact.error).inc()
+            case ProviderFailing():
+                self._metrics.provider_errors.labels(provider_of(fact.source), fact.error).inc()
             case WatchRecovered() | LeaseReached() | KeyAccepted() | KeyRotated() | ProviderRecovered():
-                pass  # the log line is its only echo
+                pass  # only logged
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()
                 self._events.emit(fact.subject, warning=True, reason="Unreadable", message=fact.why)
             case JoinApproved():
                 self._metrics.joins.labels("Approved").inc()
-                message = f"Node {fact.node} may join: approved its certificate request {fact.signing_request}"
+                message = f"Node {fact.node} may join: certificate request {fact.signing_request} was approved"
                 self._events.emit(fact.subject, warning=False, reason="JoinApproved", message=message)
             case JoinDenied():
                 self._metrics.joins.labels(fact.reason).inc()
-                message = f"denied certificate request {fact.signing_request} ({fact.reason}): {fact.why}"
+                message = f"Certificate request {fact.signing_request} was denied ({fact.reason}): {fact.why}"
                 self._events.emit(fact.subject, warning=True, reason="JoinDenied", message=message)
             case JoinApprovedByOthers():
                 self._metrics.joins.labels("ApprovedByOthers").inc()
                 self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
-            case OrphanFound() | OrphanStays() | OrphanTerminated() | OrphanReturned() | SweepHalted():
-                self._orphans(fact).labels(provider_of(fact.till)).inc()
+            case OrphanFound() | OrphanTerminationFailing() | OrphanTerminated() | OrphanGone() | SweepHalted():
+                self._orphans(fact).labels(provider_of(fact.access)).inc()
             case _:
                 self._count(fact)
-                said = sentence(fact, self._titled)
+                said = event_message(fact, self._titled)
                 self._events.emit(fact.subject, warning=said.warning, reason=said.reason, message=said.message)
 
-    def _orphans(self, fact: OrphanFound | OrphanStays | OrphanTerminated | OrphanReturned | SweepHalted) -> Counter:
-        """What counts it. The classes that buy there tell of it in conditions, and so in Events."""
+    def _orphans(
+        self, fact: OrphanFound | OrphanTerminationFailing | OrphanTerminated | OrphanGone | SweepHalted
+    ) -> Counter:
+        """The counter of the fact. Classes that use the account report it in conditions, and so in Events."""
         match fact:
             case OrphanFound():
                 return self._metrics.orphans_found
-            case OrphanStays():
-                return self._metrics.termination_troubles
+            case OrphanTerminationFailing():
+                return self._metrics.termination_errors
             case OrphanTerminated():
                 return self._metrics.orphans_terminated
-            case OrphanReturned():
-                return self._metrics.orphans_returned
+            case OrphanGone():
+                return self._metrics.orphans_gone
             case SweepHalted():
                 return self._metrics.sweeps_halted
 
@@ -158,11 +163,11 @@ class LiveJournal:
                 self._reached(fact, "initialized")
             case MachineReady():
                 self._reached(fact, "ready")
-            case MachineEnding():
-                metrics.endings.labels(fact.provider, fact.reason).inc()
-            case MachineReturned():
-                metrics.returned.labels(fact.provider, fact.reason).inc()
-                cost = metrics.returned_dollars.labels(fact.node_class, fact.pool, fact.provider)
+            case MachineTerminating():
+                metrics.terminations.labels(fact.provider, fact.reason).inc()
+            case MachineTerminated():
+                metrics.terminated.labels(fact.provider, fact.reason).inc()
+                cost = metrics.terminated_dollars.labels(fact.node_class, fact.pool, fact.provider)
                 cost.inc(fact.spent_microusd / MICRO)
             case MachineLost():
                 metrics.lost.labels(fact.provider).inc()
@@ -171,7 +176,7 @@ class LiveJournal:
             case ProtectionHolds():
                 metrics.protection_holds.inc()
             case TerminationFailing():
-                metrics.termination_troubles.labels(fact.provider).inc()
+                metrics.termination_errors.labels(fact.provider).inc()
             case ExpiresSoon() | MeshJoined():
                 pass  # the condition of the same kind is counted
             case _:
@@ -188,20 +193,20 @@ def _told_by_a_fact(fact: ConditionChanged) -> bool:
 
 def _level(fact: Fact) -> int:
     match fact:
-        case TurnFailed():
+        case ReconcileFailed():
             return logging.ERROR
         case (
-            WatchTroubled()
+            WatchFailing()
             | ObjectUnreadable()
             | LeadershipEnded()
-            | LeaseTroubled()
+            | LeaseFailing()
             | KeyWasRefused()
-            | ProviderTroubled()
+            | ProviderFailing()
             | MachineLost()
             | JoinDenied()
             | JoinApprovedByOthers()
             | OrphanFound()
-            | OrphanStays()
+            | OrphanTerminationFailing()
             | OrphanTerminated()
             | HistoryRewound()
             | MachineReadopted()

@@ -10,7 +10,7 @@ import msgspec
 
 ROOT = "tgp"
 PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-BELOW = ("where",)  # fields of several lines, which people read below the line
+BELOW = ("where",)  # fields of several lines, which the text format shows below the line
 CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {ord("\n"): "\\n", ord("\t"): " "}
 COLOURS = {"WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31m"}
 
@@ -23,21 +23,21 @@ def set_up(
     bound: Callable[[], Mapping[str, str]] = dict,
     redact: Callable[[str], str] = str,
 ) -> None:
-    """Send every line of the house to `stream` (standard error). `auto` is text on a terminal, JSON elsewhere.
+    """Send all log lines to `stream` (standard error). `auto` is text on a terminal, JSON elsewhere.
 
-    `bound` gives the fields that every line written just now has, unless it brings its own. Every line passes
+    `bound` gives fields for the lines written now; a line's own fields win. Every line passes
     `redact` last.
     """
     out = stream or sys.stderr
     text = style == "text" or (style == "auto" and out.isatty())
     handler = logging.StreamHandler(out)
     handler.addFilter(_Binding(bound))
-    handler.setFormatter(Redacting(ForPeople(colour=out.isatty()) if text else ForMachines(), redact))
+    handler.setFormatter(Redacting(TextFormatter(colour=out.isatty()) if text else JsonFormatter(), redact))
     root = logging.getLogger(ROOT)
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     root.propagate = False
-    # Libraries have nothing to say that a user needs: only their warnings pass.
+    # Of libraries only warnings pass: users do not need the rest.
     logging.getLogger().handlers[:] = [handler]
     logging.getLogger().setLevel(logging.WARNING)
 
@@ -54,7 +54,7 @@ class _Binding(logging.Filter):
 
 
 class Redacting(logging.Formatter):
-    """Another formatter's line, through the last net."""
+    """Another formatter's line, with secrets removed."""
 
     def __init__(self, inner: logging.Formatter, redact: Callable[[str], str]) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ def _extras(record: logging.LogRecord) -> dict[str, Any]:
     return {name: value for name, value in vars(record).items() if name not in PLAIN}
 
 
-class ForMachines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line: ts, level, logger, msg, then the fact's own fields."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -85,10 +85,10 @@ class ForMachines(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
-class ForPeople(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """`21:04:05 LeadershipWon identity=a epoch=b`, warnings in colour.
 
-    A value is shown on one line and cannot steer the terminal: messages of the API server quote what anybody wrote.
+    A value is shown on one line and cannot steer the terminal: messages of the API server may quote any user.
     """
 
     def __init__(self, *, colour: bool) -> None:

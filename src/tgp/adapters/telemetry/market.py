@@ -1,4 +1,4 @@
-"""The price book as metrics, read when somebody asks: offers and their age, troubles, the best price per GPU model."""
+"""The price book as metrics, computed at each scrape: offers and their age, failures, the best price per GPU model."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -7,12 +7,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from tgp.adapters.telemetry.metrics import Metrics
-from tgp.core.model.book import PriceBook
+from tgp.core.model.price_book import PriceBook
 from tgp.core.model.prices import MICRO
 
 
 class BookCollector(Collector):
-    """Sources of one provider are told together: labels have few values, whatever users configure."""
+    """Sources of one provider are summed: labels have few values, whatever users configure."""
 
     def __init__(self, book: Callable[[], PriceBook], now: Callable[[], datetime]) -> None:
         self._book = book
@@ -22,12 +22,12 @@ class BookCollector(Collector):
         book, now = self._book(), self._now()
         offers = GaugeMetricFamily("tgp_offers", "Offers in the price book", labels=["provider"])
         age = GaugeMetricFamily("tgp_offers_age_seconds", "Age of the oldest listing in use", labels=["provider"])
-        failing = GaugeMetricFamily("tgp_sources_failing", "Sources whose last look failed", labels=["provider"])
+        failing = GaugeMetricFamily("tgp_sources_failing", "Sources whose last listing failed", labels=["provider"])
         dropped = GaugeMetricFamily(
             "tgp_offers_dropped", "Offers left out of the last listing", labels=["provider", "reason"]
         )
         counts: dict[str, list[float]] = {}
-        ages: dict[str, float] = {}  # a listing that was never seen has none: zero would look fresh
+        ages: dict[str, float] = {}  # without an entry: never listed (zero would look fresh)
         left_out: dict[tuple[str, str], int] = {}
         for state in book.sources:
             provider = state.source.partition("/")[0].partition("#")[0]
@@ -55,15 +55,15 @@ class BookCollector(Collector):
             kind = series.gpu, "spot" if series.spot else "on-demand"
             best[kind] = min(price, best.get(kind, price))
         family = GaugeMetricFamily(
-            "tgp_best_price_dollars", "Cheapest GPU-hour of a model on sale now", labels=["gpu", "kind"]
+            "tgp_best_price_dollars", "Lowest price per GPU-hour of a model on sale now", labels=["gpu", "kind"]
         )
         for labels, price in sorted(best.items()):
             family.add_metric(labels, price / MICRO)
         return family
 
 
-class CloudMeter:
-    """Calls to providers, by verb and outcome. Implements what the coat around each client counts with."""
+class PrometheusCloudMetrics:
+    """Calls to providers, by verb and outcome. Implements `CloudMetrics` of the middleware."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._calls = metrics.cloud_calls

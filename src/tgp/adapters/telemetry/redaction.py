@@ -1,7 +1,7 @@
-"""The last net: what is known to be secret does not pass, whoever was careless.
+"""The last check before output: removes every known secret.
 
-Values are of a type that prints nothing, and errors quote no headers, so nothing should ever be caught here; when
-something is, it is counted, and that count is an alarm about us.
+Secrets have a type that prints nothing, and errors quote no headers, so nothing should be found here. What is
+found is counted, and a count above 0 is a bug.
 """
 
 import base64
@@ -15,23 +15,23 @@ from urllib.parse import quote, quote_plus
 from tgp.core.model.secret import Secret
 
 MASK = "***"
-SHORTEST = 6  # characters; shorter ones would blot out ordinary words
+SHORTEST = 6  # characters; shorter ones would hide ordinary words
 LINE_SHORTEST = 16  # characters of one line of a longer secret, such as a private key
-MOST = 8192  # secrets remembered: a Secret may hold several; the ones learned longest ago go first
-LINES_MOST = 512  # of one secret: ten times a private key; a Secret of a megabyte must not stop the house
-PIECE = 48 << 10  # characters; a longer secret is caught in pieces. A multiple of three: base64 of pieces is theirs
+MOST = 8192  # secrets remembered: a Secret may hold several; the oldest are dropped first
+LINES_MOST = 512  # of one secret: ten times a private key; a Secret of a megabyte must not stop the operator
+PIECE = 48 << 10  # characters; a longer secret is matched in pieces. A multiple of three: base64 of pieces is theirs
 
 
 class Redactor:
-    """Every place of a text is looked up by its next few characters: however many secrets, one look each."""
+    """Each position of a text is looked up by its next characters: one lookup, however many secrets there are."""
 
     def __init__(self) -> None:
         self.caught = 0
         self._known: OrderedDict[Secret, None] = OrderedDict()
-        self._forms: dict[str, Counter[str]] = {}  # first characters → spellings → how many secrets are spelled so
+        self._forms: dict[str, Counter[str]] = {}  # first characters → spellings → how many secrets have this spelling
 
     def learn(self, secret: Secret) -> None:
-        """From now on nothing passes that contains it, in any of its usual spellings."""
+        """From now on this secret is removed from every text, in each of its usual spellings."""
         if secret in self._known:
             self._known.move_to_end(secret)
             return
@@ -42,7 +42,7 @@ class Redactor:
             self._forget(self._known.popitem(last=False)[0])
 
     def __call__(self, text: str) -> str:
-        # Nearly every text has no such place, and is told so quickly.
+        # Nearly every text has no such position: the fast path.
         if not self._forms or self._forms.keys().isdisjoint(
             text[place : place + SHORTEST] for place in range(len(text) - SHORTEST + 1)
         ):
@@ -89,7 +89,7 @@ def _spellings(value: str) -> Iterator[str]:
 
 
 def _in_base64(part: bytes) -> Iterator[str]:
-    """Wherever it stands in a longer text that was encoded (`Bearer …`): the characters that nothing else decides."""
+    """For a secret inside a longer encoded text (`Bearer …`): the characters that depend on the secret alone."""
     for before in range(3):
         coded = base64.b64encode(bytes(before) + part).decode().rstrip("=")
         first = -(-before * 8 // 6)

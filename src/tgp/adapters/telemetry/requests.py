@@ -1,6 +1,6 @@
-"""Requests and their machines as metrics, read when somebody asks: phases, money, GPUs, and what cannot be ended.
+"""Requests and their machines as metrics, computed at each scrape: phases, money, GPUs, failing terminations.
 
-Labels name classes, pools and providers, never a request: there are as many series as somebody configures.
+Labels name classes, pools and providers, never a request: the number of series follows the configuration.
 """
 
 from collections import Counter
@@ -14,21 +14,21 @@ from prometheus_client.registry import Collector
 
 from tgp.api.common import Condition
 from tgp.api.request import PHASES, Attempt, GPURequest
+from tgp.core.inventory.orphans import Stuck
+from tgp.core.model.account_access import provider_of
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.costs import class_of, hourly_of, pool_of, spent
 from tgp.core.model.gpus import resource_name
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
-from tgp.core.model.presence import Trouble
+from tgp.core.model.presence import AccountProblem
 from tgp.core.model.prices import MICRO
-from tgp.core.model.till import provider_of
-from tgp.core.model.typed import Typed
-from tgp.core.rules.collector import Stuck
-from tgp.core.rules.costs import class_of, hourly_of, pool_of, spent
 
 Labels: TypeAlias = tuple[str, ...]
 
 SHARED = ["class", "pool", "provider"]
-TROUBLES = frozenset(Trouble)
+TROUBLES = frozenset(AccountProblem)
 OTHER = "Other"  # a reason of a newer version
 FAILING_AFTER = timedelta(minutes=10)  # from the end of the drain; being listed a while longer is ordinary
 
@@ -51,11 +51,11 @@ class Sums:
 
 
 class RequestCollector(Collector):
-    """`node` finds a Node by name, `pods_on` the pods placed on one, `stuck` what no request owns and does not end."""
+    """`node` finds a Node by name, `pods_on` the pods placed on one, `stuck` the orphans whose termination fails."""
 
     def __init__(
         self,
-        requests: Callable[[], Iterable[Typed[GPURequest]]],
+        requests: Callable[[], Iterable[KubeObject[GPURequest]]],
         node: Callable[[str], Node | None],
         pods_on: Callable[[str], Iterable[Pod]],
         now: Callable[[], datetime],
@@ -71,30 +71,30 @@ class RequestCollector(Collector):
         sums = self._summed()
         counts = (
             ("tgp_requests", "Requests", ["phase"], sums.phases),
-            ("tgp_machines", "Machines on the bill", SHARED, sums.machines),
-            ("tgp_gpus_promised", "GPUs of these machines, as bought", SHARED, sums.promised),
-            ("tgp_gpus_allocatable", "GPUs their Nodes offer", SHARED, sums.allocatable),
-            ("tgp_gpus_requested", "GPUs that pods on them asked for", SHARED, sums.requested),
-            ("tgp_terminations_failing", "Machines that do not end when asked to", ["provider"], sums.failing),
+            ("tgp_machines", "Machines that are billed", SHARED, sums.machines),
+            ("tgp_gpus_promised", "GPUs of the billed machines, as bought", SHARED, sums.promised),
+            ("tgp_gpus_allocatable", "GPUs that the Nodes of these machines offer", SHARED, sums.allocatable),
+            ("tgp_gpus_requested", "GPUs that pods on these Nodes request", SHARED, sums.requested),
+            ("tgp_terminations_failing", "Machines still listed after their termination", ["provider"], sums.failing),
         )
         money = (
-            ("tgp_hourly_dollars", "What these machines cost an hour", SHARED, sums.hourly),
+            ("tgp_hourly_dollars", "Hourly cost of the billed machines", SHARED, sums.hourly),
             (
                 "tgp_reserved_hourly_dollars",
-                "Ordered, not confirmed: what it would cost an hour",
+                "Hourly cost of machines ordered and not confirmed",
                 SHARED,
                 sums.reserved,
             ),
-            ("tgp_spent_dollars", "Spent so far by requests that are still there", SHARED, sums.spent),
+            ("tgp_spent_dollars", "Spent so far by requests that still exist", SHARED, sums.spent),
             (
                 "tgp_unreachable_hourly_dollars",
-                "What machines cost an hour that their provider cannot be asked about",
+                "Hourly cost of machines whose provider cannot be asked",
                 ["provider", "reason"],
                 sums.unreachable,
             ),
             (
                 "tgp_terminations_failing_hourly_dollars",
-                "What machines cost an hour that do not end",
+                "Hourly cost of machines still listed after their termination",
                 ["provider"],
                 sums.failing_hourly,
             ),
@@ -106,7 +106,7 @@ class RequestCollector(Collector):
         sums, now = Sums(phases=Counter({(phase,): 0 for phase in PHASES})), self._now()
         for record in self._requests():
             sums.phases[(_phase(record),)] += 1
-            if copied(record):  # the machines in its status are another object's
+            if copied(record):  # the machines in its status belong to another object
                 continue
             attempts = attempts_of(record)
             for attempt in attempts:
@@ -114,12 +114,12 @@ class RequestCollector(Collector):
             if (held := open_attempt(attempts)) is not None:
                 self._add_machine(sums, record, held, now)
         for one in self._stuck():
-            provider = provider_of(one.till)
+            provider = provider_of(one.access)
             sums.failing[(provider,)] += 1
             sums.failing_hourly[(provider,)] += one.instance.hourly_microusd or 0
         return sums
 
-    def _add_machine(self, sums: Sums, record: Typed[GPURequest], attempt: Attempt, now: datetime) -> None:
+    def _add_machine(self, sums: Sums, record: KubeObject[GPURequest], attempt: Attempt, now: datetime) -> None:
         labels, hourly = _labels(record, attempt), hourly_of(attempt)
         provider = labels[-1]
         if attempt.launched_at is None:
@@ -128,7 +128,7 @@ class RequestCollector(Collector):
             sums.machines[labels] += 1
             sums.hourly[labels] += hourly
             self._add_gpus(sums, record, attempt)
-        # Also of an order nobody could confirm: it may be on the bill.
+        # Also for an unconfirmed order: it may be billed.
         reachable = _condition(record, "ProviderReachable")
         if reachable is not None and reachable.status == "False":
             sums.unreachable[provider, reachable.reason if reachable.reason in TROUBLES else OTHER] += hourly
@@ -137,7 +137,7 @@ class RequestCollector(Collector):
             sums.failing[(provider,)] += 1
             sums.failing_hourly[(provider,)] += hourly
 
-    def _add_gpus(self, sums: Sums, record: Typed[GPURequest], attempt: Attempt) -> None:
+    def _add_gpus(self, sums: Sums, record: KubeObject[GPURequest], attempt: Attempt) -> None:
         labels, offer = _labels(record, attempt), attempt.offer
         sums.promised[labels] += (offer.gpu_count or 0) if offer is not None else 0
         name = record.object.status.node_name if record.object is not None else None
@@ -157,24 +157,24 @@ def _family(name: str, help_: str, labels: list[str], sums: Counter[Labels], *, 
     return family
 
 
-def _labels(record: Typed[GPURequest], attempt: Attempt) -> Labels:
+def _labels(record: KubeObject[GPURequest], attempt: Attempt) -> Labels:
     return class_of(record), pool_of(record), attempt.offer.provider if attempt.offer is not None else ""
 
 
-def _phase(record: Typed[GPURequest]) -> str:
+def _phase(record: KubeObject[GPURequest]) -> str:
     said = record.object.status.phase if record.object is not None else record.status.get("phase")
     return said if said in PHASES else PHASES[0]
 
 
-def _asked_to_end(record: Typed[GPURequest]) -> datetime | None:
-    """Since when only the provider keeps it; None: it is not ending, or pods still leave."""
+def _asked_to_end(record: KubeObject[GPURequest]) -> datetime | None:
+    """Since when the machine waits for the provider alone; None: not terminating, or still draining."""
     ending, drained = _condition(record, "Terminating"), _condition(record, "Drained")
     last = ending if drained is None else drained  # a machine that never joined has nothing to drain
     both = ending is not None and ending.status == "True" and last is not None and last.status == "True"
     return last.last_transition_time if both and last is not None else None
 
 
-def _condition(record: Typed[GPURequest], name: str) -> Condition | None:
-    """None: nobody says. An object that this version cannot read says nothing."""
+def _condition(record: KubeObject[GPURequest], name: str) -> Condition | None:
+    """None: not set, or the object cannot be read by this version."""
     conditions = record.object.status.conditions if record.object is not None else ()
     return next((each for each in conditions if each.type == name), None)

@@ -1,1 +1,1 @@
-"""Commands that start something: they know the whole house, so they live in the hall."""
+"""Commands that run the operator or a simulation: they use the whole program, so they are part of the app."""

@@ -14,20 +14,21 @@ import click
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.http.serve import Listening, NoFreePort, listen
-from tgp.adapters.kube import turn
+from tgp.adapters.kube import reconcile_context
 from tgp.adapters.kube.config_field import ConfigInvalid
+from tgp.adapters.kube.connect import Connection, connect
 from tgp.adapters.kube.elector_watchdog import LEASE_LOST_EXIT_CODE, Watchdog
 from tgp.adapters.resolver import SystemResolver
 from tgp.adapters.telemetry import logs
 from tgp.adapters.telemetry.redaction import Redactor
-from tgp.app.connect import Connection, connect
-from tgp.app.dialling import switchboard
-from tgp.app.operator import Operator, Outside
+from tgp.app.deps import Environment
+from tgp.app.operator import Operator
 from tgp.app.settings import TABLE, BadSetting, Settings, load
-from tgp.ports.http import Dial
+from tgp.interfaces.health import Probes
+from tgp.ports.http import HttpFactory
 from tgp.ports.leadership import Fence, LeadershipLost
-from tgp.surfaces.health import Probes
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -49,7 +50,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_settings(config: str | None, flags: dict[str, Any]) -> Settings:
-    """Flags, then environment, then the file; anything wrong ends the command with 2 and the place it was given."""
+    """Flags, then environment, then the file; a wrong value ends the command with exit code 2 and names its source."""
     path = config or os.environ.get("TGP_CONFIG", "")
     try:
         return load(flags, os.environ, _document(path), path or "file")
@@ -81,7 +82,7 @@ def operator(config: str | None, **flags: Any) -> None:
     """
     settings = read_settings(config, flags)
     redactor = Redactor()
-    logs.set_up(settings.log_format, settings.log_level, bound=turn.bound, redact=redactor)
+    logs.set_up(settings.log_format, settings.log_level, bound=reconcile_context.bound, redact=redactor)
     try:
         asyncio.run(_run(settings, redactor))
     except (ConfigInvalid, CannotListen) as error:
@@ -89,15 +90,15 @@ def operator(config: str | None, **flags: Any) -> None:
 
 
 class CannotListen(Exception):
-    """The address for probes and metrics cannot be had. Another one would do no good: nobody would ask there."""
+    """The address for probes and metrics is taken. Another address would not help: the kubelet would not ask there."""
 
 
 async def _run(settings: Settings, redactor: Redactor) -> None:
     async with (
         connect(settings.kubeconfig, settings.context) as connection,
-        switchboard(connection.clock) as dial,
+        http_client_pool(connection.clock) as dial,
     ):
-        worker = Operator(settings, outside(connection, dial, redactor))
+        worker = Operator(settings, environment(connection, dial, redactor))
         listening = await _listen(settings.listen, worker) if settings.listen else None
         stop_on_signals(worker.stop)
         try:
@@ -118,13 +119,13 @@ async def _listen(address: str, worker: Operator) -> Listening:
 
 
 def _freeze() -> None:
-    """What was made so far stays: later collections need not look at it. Garbage first, or it would stay as well."""
+    """Exclude the objects so far from later garbage collections. Collect first, or garbage would stay."""
     gc.collect()
     gc.freeze()
 
 
-def outside(connection: Connection, dial: Dial, redactor: Redactor) -> Outside:
-    """The real world."""
+def environment(connection: Connection, dial: HttpFactory, redactor: Redactor) -> Environment:
+    """The real environment."""
 
     def guard(fence: Fence) -> Callable[[], None]:
         watchdog = Watchdog(fence, connection.clock)
@@ -135,7 +136,7 @@ def outside(connection: Connection, dial: Dial, redactor: Redactor) -> Outside:
         sys.stderr.flush()
         os._exit(LEASE_LOST_EXIT_CODE)
 
-    return Outside(
+    return Environment(
         http=connection.http,
         clock=connection.clock,
         entropy=connection.entropy,
@@ -151,9 +152,9 @@ def outside(connection: Connection, dial: Dial, redactor: Redactor) -> Outside:
 
 
 def stop_on_signals(stop: Callable[[], None], end: Callable[[int], object] = os._exit) -> None:
-    """The first signal ends gracefully; with the second the process ends as it stands.
+    """The first signal stops gracefully; the second one ends the process at once.
 
-    By hand: a container's first process is not ended by a signal that nobody handles.
+    Explicitly: a container's first process is not ended by a signal without a handler.
     """
     loop = asyncio.get_running_loop()
     asked: list[int] = []

@@ -11,18 +11,18 @@ from rich.console import Group
 from rich.text import Text
 
 from tgp.adapters.clock import SystemClock
+from tgp.adapters.clouds.registry import path_of
 from tgp.adapters.http.client import HttpClient
 from tgp.adapters.http.serve import NoFreePort, listen
-from tgp.app.clouds import path_of
 from tgp.app.program import program
-from tgp.app.view.show import Length, end_after, end_on_signals
-from tgp.ports.http import Call, HttpError, Reply, Unreadable, json_call
-from tgp.sim.clouds.desk import PREFIX, Desk
-from tgp.sim.clouds.everyone import SIMULATORS, pretend
-from tgp.sim.clouds.mishaps import Mishap, Verb
-from tgp.surfaces.cli.interrupt import run
-from tgp.surfaces.cli.output import document, show, terminal_width, write
-from tgp.surfaces.cli.sim import bill_table, clouds_table, fleet_table, menu_table
+from tgp.app.view.live_view import Length, end_after, end_on_signals
+from tgp.interfaces.cli.interrupt import run
+from tgp.interfaces.cli.output import document, show, terminal_width, write
+from tgp.interfaces.cli.sim import bill_table, clouds_table, fleet_table, menu_table
+from tgp.ports.http import Call, HttpError, Reply, UnreadableReply, json_call
+from tgp.sim.clouds.admin_api import PREFIX, AdminApi
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.registry import SIMULATORS, pretend
 
 PORT = 8010  # the first; each provider takes the next free one
 SEED = "sim"
@@ -36,13 +36,13 @@ _form = click.option("-o", "--output", "form", type=click.Choice(FORMS), default
 @click.group(invoke_without_command=True)
 @click.option("--port", type=click.IntRange(1, 65_000), default=PORT, show_default=True, help="the first port to try.")
 @click.option("--seed", default=SEED, show_default=True, help="another seed, another market.")
-@click.option("--for", "lasting", type=Length(), default=None, help="end by itself after that long, as 30s.")
+@click.option("--for", "lasting", type=Length(), default=None, help="end after this time, such as 30s.")
 @click.pass_context
 def sim(ctx: click.Context, port: int, seed: str, lasting: timedelta | None) -> None:
-    """Serve a pretend market: each provider's API on a port of its own.
+    """Serve a simulated market: each provider's API on its own port.
 
-    Vendors' own clients work with it, and so do `tgp offers` and `tgp check`. Prices move, offers sell out, machines
-    boot and cost pretend money. Nothing here is real, and nothing is bought.
+    The vendors' own clients work with it, and so do `tgp offers` and `tgp check`. Prices change, offers sell out,
+    machines boot and cost simulated money. Nothing real is bought.
     """
     if ctx.invoked_subcommand is None:
         try:
@@ -52,39 +52,39 @@ def sim(ctx: click.Context, port: int, seed: str, lasting: timedelta | None) -> 
 
 
 async def _serve(port: int, seed: str, lasting: timedelta | None) -> None:
-    async with _served(port, seed) as desk:
+    async with _served(port, seed) as market:
         ended = asyncio.Event()
-        end_on_signals(ended)  # before anybody is told that Ctrl-C ends it
+        end_on_signals(ended)  # before the text that mentions Ctrl-C
         width = terminal_width()
-        show(Group(*clouds_table(desk.clouds(), width)), width)
-        first = desk.urls["simulated"]
+        show(Group(*clouds_table(market.clouds(), width)), width)
+        first = market.urls["simulated"]
         click.echo(f"\nFrom another terminal:\n  export TGP_WORLD={first}\n  {program()} offers")
-        click.echo("and check, sim fleet, sim bill, sim break likewise. Ctrl-C ends.")
+        click.echo("The same works for check, sim fleet, sim bill and sim break. Ctrl-C ends.")
         async with asyncio.TaskGroup() as group:
             timer = group.create_task(end_after(lasting, ended, asyncio.sleep))
             await ended.wait()
             timer.cancel()
-        show(Group(*bill_table(desk.bill(), width)), width)
+        show(Group(*bill_table(market.bill(), width)), width)
 
 
 @asynccontextmanager
-async def _served(port: int, seed: str) -> AsyncIterator[Desk]:
+async def _served(port: int, seed: str) -> AsyncIterator[AdminApi]:
     clock = SystemClock()
-    desk = Desk({provider: pretend(provider, clock, seed) for provider in SIMULATORS})
+    market = AdminApi({provider: pretend(provider, clock, seed) for provider in SIMULATORS})
     async with AsyncExitStack() as open_ports:
-        # The simulated provider first: the first port is where everybody looks.
+        # The simulated provider first: the first port is the documented one.
         for number, provider in enumerate(sorted(SIMULATORS, key=lambda name: (name != "simulated", name))):
-            listening = await listen(desk.beside(provider), port=port + number)
+            listening = await listen(market.beside(provider), port=port + number)
             open_ports.push_async_callback(listening.stop)
-            desk.urls[provider] = listening.url + path_of(provider)
-        yield desk
+            market.urls[provider] = listening.url + path_of(provider)
+        yield market
 
 
 @sim.command()
 @_where
 @_form
 def fleet(world: str, form: str) -> None:
-    """Show the machines that run in it."""
+    """Show the machines of the simulated market."""
     rows = _ask(world, Call("GET", PREFIX + "fleet"))["machines"]
     _print(form, document("Fleet", machines=rows), fleet_table(rows, terminal_width()))
 
@@ -93,28 +93,28 @@ def fleet(world: str, form: str) -> None:
 @_where
 @_form
 def bill(world: str, form: str) -> None:
-    """Show what its accounts have spent, to the second."""
+    """Show what the simulated accounts have spent, to the second."""
     rows = _ask(world, Call("GET", PREFIX + "bill"))["accounts"]
     _print(form, document("Bill", accounts=rows), bill_table(rows, terminal_width()))
 
 
 @sim.command("break")
-@click.argument("mishap", type=click.Choice([each.value for each in Mishap]), required=False, metavar="[MISHAP]")
+@click.argument("fault", type=click.Choice([each.value for each in CloudFault]), required=False, metavar="[FAULT]")
 @click.option("--provider", type=click.Choice(sorted(SIMULATORS)), default="simulated", show_default=True)
-@click.option("--verb", type=click.Choice([each.value for each in Verb]), default=None, help="only there.")
-@click.option("--times", type=click.IntRange(1, 1000), default=1, show_default=True, help="so many calls.")
+@click.option("--verb", type=click.Choice([each.value for each in CloudVerb]), default=None, help="only for this call.")
+@click.option("--times", type=click.IntRange(1, 1000), default=1, show_default=True, help="number of calls.")
 @_where
 @_form
-def break_(*, mishap: str | None, provider: str, verb: str | None, times: int, world: str, form: str) -> None:
-    """Let something go wrong with the next calls; without a name, show the menu."""
-    if mishap is None:
-        rows = _ask(world, Call("GET", PREFIX + "mishaps"))["mishaps"]
-        _print(form, document("Mishaps", mishaps=rows), menu_table(rows, terminal_width()))
+def break_(*, fault: str | None, provider: str, verb: str | None, times: int, world: str, form: str) -> None:
+    """Inject a fault into the next calls; without a name, list the faults."""
+    if fault is None:
+        rows = _ask(world, Call("GET", PREFIX + "faults"))["faults"]
+        _print(form, document("Faults", faults=rows), menu_table(rows, terminal_width()))
         return
-    order = {"mishap": mishap, "provider": provider, "verb": verb or "", "times": times}
-    done = _ask(world, json_call("POST", PREFIX + "mishaps", order))
+    order = {"fault": fault, "provider": provider, "verb": verb or "", "times": times}
+    done = _ask(world, json_call("POST", PREFIX + "faults", order))
     calls = "call" if times == 1 else f"{times} calls"
-    click.echo(f"The next {calls} at {done['at']} that {mishap} can befall will meet it.")
+    click.echo(f"Fault {fault} will hit the next {calls} at {done['at']} to which it applies.")
 
 
 def _print(form: str, value: dict[str, Any], lines: list[Text]) -> None:
@@ -128,8 +128,10 @@ def _ask(world: str, call: Call) -> dict[str, Any]:
     try:
         reply = run(_send(world, call))
         said = reply.json()
-    except (HttpError, Unreadable, ValueError) as error:
-        raise click.ClickException(f"no pretend market at {world} ({error}): start one with `tgp sim`") from error
+    except (HttpError, UnreadableReply, ValueError) as error:
+        raise click.ClickException(
+            f"No simulated market answers at {world} ({error}): start one with `tgp sim`."
+        ) from error
     if not reply.ok or not isinstance(said, dict):
         raise click.ClickException(f"{world}: {said.get('error', said) if isinstance(said, dict) else said}")
     return said

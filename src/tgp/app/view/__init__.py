@@ -1,1 +1,1 @@
-"""The live view: a running operator and its cluster, gathered and shown to a person."""
+"""The live view: a running operator and its cluster, gathered and shown to the user."""

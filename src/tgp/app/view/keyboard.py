@@ -1,4 +1,4 @@
-"""Single keys from a terminal, while a live screen is up. What the terminal was like before comes back."""
+"""Single keys from a terminal while a live screen is shown. The terminal's settings are restored afterwards."""
 
 import asyncio
 import os
@@ -8,14 +8,14 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from tgp.surfaces.terminal.keys import keys_in
+from tgp.interfaces.terminal.keys import keys_in
 
-CHUNK = 1024  # bytes; a person types fewer at a time
+CHUNK = 1024  # bytes; a user types fewer at a time
 
 
 @contextmanager
 def keys_from_terminal(pressed: Callable[[str], None]) -> Iterator[bool]:
-    """Each key as it is pressed, for as long as the block lasts. False, and nothing touched: no terminal to read."""
+    """Each key as it is pressed, for as long as the block lasts. False: there is no terminal to read."""
     file = _terminal()
     if file is None:
         yield False
@@ -34,7 +34,7 @@ def keys_from_terminal(pressed: Callable[[str], None]) -> Iterator[bool]:
         for key in keys_in(text):
             pressed(key)
 
-    tty.setcbreak(file, termios.TCSADRAIN)  # Ctrl-C and Ctrl-Z go on as signals
+    tty.setcbreak(file, termios.TCSADRAIN)  # Ctrl-C and Ctrl-Z still send signals
     try:
         loop.add_reader(file, read)
         yield True
@@ -45,9 +45,9 @@ def keys_from_terminal(pressed: Callable[[str], None]) -> Iterator[bool]:
 
 
 def _terminal() -> int | None:
-    """Only one that this process may read: in the background a look at its settings would stop the process."""
+    """Only if this process is in the foreground: in the background, reading the settings would stop it."""
     try:
         file = sys.stdin.fileno()
         return file if os.isatty(file) and os.tcgetpgrp(file) == os.getpgrp() else None
-    except (OSError, ValueError, AttributeError):  # stdin is closed, or something else
+    except (OSError, ValueError, AttributeError):  # stdin is closed or not a file
         return None

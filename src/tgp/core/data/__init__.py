@@ -1,1 +1,1 @@
-"""Dated tables that ship with the house: what GPUs there are and what they are called, where providers' places lie."""
+"""Dated tables that ship with the package: GPU models and their names, regions of the providers' locations."""

@@ -1,6 +1,6 @@
 """Reads the dated tables. A file that says something twice, points at nothing or has no date is refused as a whole.
 
-Every refusal names the file and the entry, so that whoever edited it finds the line.
+Every refusal names the file and the entry, so that an editor of the file finds the line.
 """
 
 import tomllib
@@ -9,15 +9,15 @@ from datetime import date
 from importlib import resources
 from typing import Any
 
-FIRST_DATE = date(2026, 1, 1)  # older than the project itself: a slip
+FIRST_DATE = date(2026, 1, 1)  # older than the project itself: a mistake
 
 
 class BadTable(ValueError):
-    """A data file that nobody should decide by. The text names the file and the entry."""
+    """A data file with an error. The message names the file and the entry."""
 
 
 class Table:
-    """One data file, with its name at hand for complaints."""
+    """One data file, with its name for error messages."""
 
     def __init__(self, name: str, content: Mapping[str, Any]) -> None:
         self.name = name
@@ -31,7 +31,7 @@ class Table:
         return BadTable(f"{self.name}: {entry}: {why}")
 
     def expect(self, mapping: Mapping[str, Any], allowed: Iterable[str], entry: str) -> None:
-        """Refuse a key nobody reads: it is a misspelt one."""
+        """Refuse an unknown key: it is a misspelt one."""
         permitted = frozenset(allowed)
         for key in mapping:
             if key not in permitted:
@@ -49,7 +49,7 @@ class Table:
         if not isinstance(value, list) or not all(isinstance(each, str) and each.strip() for each in value):
             raise self.bad(entry, f"{key} must be a list of texts")
         if len(set(value)) != len(value):
-            raise self.bad(entry, f"{key} says something twice")
+            raise self.bad(entry, f"{key} contains a value twice")
         return tuple(value)
 
     def section(self, *keys: str) -> Mapping[str, Any]:
@@ -72,13 +72,13 @@ class Table:
         return self.texts(self._content, key, "the file")
 
     def only(self, *keys: str) -> None:
-        """Refuse sections nobody reads."""
+        """Refuse unknown sections."""
         self.expect(self._content, ("dated", "sources", *keys), "the file")
 
     def _date(self) -> date:
         dated = self._content.get("dated")
         if type(dated) is not date:  # a datetime is a date too, and no day
-            raise self.bad("dated", "must be the day of the last look, such as 2026-11-15")
+            raise self.bad("dated", "must be the day of the last check, such as 2026-11-15")
         if dated < FIRST_DATE:
             raise self.bad("dated", f"{dated} is before the project began")
         return dated

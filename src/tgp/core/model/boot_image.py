@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tgp.core.model.talos import TalosVersion
 
-DISK_ENDINGS = (".xz", ".zst", ".gz")  # how the factory packs a disk image; without any of them it is as it is
+DISK_ENDINGS = (".xz", ".zst", ".gz")  # how the factory packs a disk image; without any of them it is not packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,5 +18,5 @@ class BootImage:
 
     @property
     def raw_stem(self) -> str:
-        """Its address without the ending of its compression: whoever loads it takes the one it can unpack."""
+        """Its address without the suffix of its compression: the loader appends one it can unpack."""
         return next((self.raw_url.removesuffix(each) for each in DISK_ENDINGS if self.raw_url.endswith(each)), "")

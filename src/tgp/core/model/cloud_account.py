@@ -1,6 +1,6 @@
 """An account at a provider that was ordered from: where its machines are found, and with which key they are terminated.
 
-The accounts stand in a table in the operator's own namespace, one line each, written from classes alone. An attempt
+The accounts are in a table in the operator's own namespace, one line each, written from classes alone. An attempt
 names one of them by its id: nothing that is written in a tenant's namespace names a Secret, an endpoint or a project.
 """
 
@@ -13,8 +13,8 @@ import msgspec
 
 from tgp.api.nodeclass import ProviderSettings
 from tgp.api.request import Attempt
+from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.source import PLAIN
-from tgp.core.model.till import Till
 
 TABLE = "tgp-accounts"  # the ConfigMap
 FINGERPRINT = "key:"  # how the identity of an account begins where its provider names none: the key is all there is
@@ -28,33 +28,38 @@ class CloudAccount(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     secret: str = ""  # the Secret that holds the key; empty: it needs none
     key: str = ""
     settings: ProviderSettings = PLAIN  # only what finding and terminating need
-    identities: tuple[str, ...] = ()  # as the provider told them, the first one first; none: it told none
+    identities: tuple[str, ...] = ()  # as the provider reported them, the first one first; none: it reported none
     witnesses: tuple[str, ...] = ()  # tokens of machines that were listed there; only where the key is the identity
-    holder: str = ""  # of a machine that somebody owns: the token it was last reserved for
+    holder: str = ""  # of an owned machine: the token it was last reserved for
     empty_since: datetime | None = None  # no machine is there, and no request may have one there
 
     @cached_property
-    def till(self) -> Till:
-        return Till(self.provider, self.secret, self.key, self.settings)
+    def access(self) -> AccountAccess:
+        return AccountAccess(self.provider, self.secret, self.key, self.settings)
 
     @property
     def owned(self) -> bool:
-        """A machine that somebody owns, switched on and off, and never rented."""
+        """An owned machine, switched on and off, and never rented."""
         return bool(self.settings.machines)
 
     @property
     def identity(self) -> str:
-        """For people; empty: the provider told none."""
+        """For users; empty: the provider reported none."""
         return self.identities[-1] if self.identities else ""
 
     def includes(self, identity: str) -> bool:
         return not self.identities or identity in self.identities
 
 
-def account_of(till: Till, identity: str) -> CloudAccount:
-    """The same till and identity make the same id, whoever computes it: a lost line can be written again."""
+def account_of(access: AccountAccess, identity: str) -> CloudAccount:
+    """The same account access and identity always make the same id: a lost line can be written again."""
     return CloudAccount(
-        _id(till, identity), till.provider, till.secret, till.key, till.settings, (identity,) if identity else ()
+        _id(access, identity),
+        access.provider,
+        access.secret,
+        access.key,
+        access.settings,
+        (identity,) if identity else (),
     )
 
 
@@ -69,7 +74,7 @@ def resolved(accounts: Mapping[str, CloudAccount], attempt: Attempt) -> CloudAcc
 def known_again(account: CloudAccount, identity: str, tokens: Iterable[str]) -> bool:
     """Whether a key unknown so far belongs to this account: it lists a machine that was listed there before.
 
-    Only where the key is all that identifies the account. A token stands on one machine in the world.
+    Only where the key is all that identifies the account. A token is on one machine in the world.
     """
     fingerprints = all(each.startswith(FINGERPRINT) for each in (identity, *account.identities))
     return bool(account.identities) and fingerprints and not frozenset(account.witnesses).isdisjoint(tokens)
@@ -80,14 +85,14 @@ def line_of(account: CloudAccount) -> str:
 
 
 def read_line(line: object) -> CloudAccount | None:
-    """None: this version cannot read it. It is left alone, and attempts that name it stay unknown."""
+    """None: this version cannot read it. The line is kept, and attempts that name it stay unknown."""
     try:
         return msgspec.json.decode(line, type=CloudAccount) if isinstance(line, str) else None
     except msgspec.DecodeError:
         return None
 
 
-def _id(till: Till, identity: str) -> str:
-    said = [till.provider, till.secret, till.key, msgspec.to_builtins(till.settings, order="sorted"), identity]
+def _id(access: AccountAccess, identity: str) -> str:
+    said = [access.provider, access.secret, access.key, msgspec.to_builtins(access.settings, order="sorted"), identity]
     digest = blake2b(msgspec.json.encode(said, order="sorted"), digest_size=_ID_BYTES).hexdigest()
-    return f"{till.provider}-{digest}"
+    return f"{access.provider}-{digest}"

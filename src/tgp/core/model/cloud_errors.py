@@ -1,14 +1,14 @@
-"""What a provider's answer means for us, named by the next move. The texts name provider and verb, never a secret."""
+"""What a provider's answer means, named by what to do next. The texts name provider and verb, never a secret."""
 
 from datetime import timedelta
 
 
 class CloudError(Exception):
-    """Some provider did not do as asked."""
+    """A call to a provider failed."""
 
 
 class CloudBusy(CloudError):
-    """Nothing happened over there: wait, then ask the same again."""
+    """Nothing happened at the provider: wait, then repeat the call."""
 
     def __init__(self, why: str, retry_after: timedelta | None = None) -> None:
         super().__init__(why)
@@ -16,31 +16,31 @@ class CloudBusy(CloudError):
 
 
 class NotConfirmed(CloudError):
-    """The last look before the order forbade it: nothing was sent. Look again, decide again."""
+    """The last check before the order forbade it: nothing was sent. Observe again, decide again."""
 
 
 class QuotaExhausted(CloudBusy):
-    """The provider answers no more questions of this kind before a moment that it tells: ask nothing until then."""
+    """The provider answers no more calls of this kind until a time that it reports: send none until then."""
 
 
 class SoldOut(CloudError):
-    """This offer is empty: rank again without it, and remember that for a while."""
+    """This offer is sold out: rank again without it, and remember that for a while."""
 
 
 class OrderRefused(CloudError):
-    """Our order is wrong, and nothing was made: tell the owner in a condition; do not repeat it."""
+    """Our order is wrong, and nothing was created: report it in a condition; do not repeat it."""
 
 
 class KeyRefused(CloudError):
-    """The key is wrong, revoked or too weak: `CredentialsValid=False`, and ask nothing more of that account."""
+    """The key is wrong, revoked or too weak: `CredentialsValid=False`, and send that account no further calls."""
 
 
 class AccountExhausted(CloudError):
-    """No balance, or no quota left: say so, and buy elsewhere."""
+    """No balance, or no quota left: report it, and buy elsewhere."""
 
 
 class OutcomeUnknown(CloudError):
-    """A change was asked for and may have happened: look for the token before ordering again.
+    """A change was sent and may have happened: look for the token before ordering again.
 
     `instance_id` is not empty where the answer, an error perhaps, named a machine: that machine exists.
     """
@@ -51,7 +51,7 @@ class OutcomeUnknown(CloudError):
 
 
 class CannotTell(CloudError):
-    """The answer proves nothing: HTML, 410, half a list, a shape nobody knows. It is *unknown*, never *none*.
+    """The answer proves nothing: HTML, 410, half a list, an unknown shape. It is *unknown*, never *none*.
 
-    Keep what was known, buy nothing there, tell people.
+    Keep what was known, buy nothing there, report it.
     """

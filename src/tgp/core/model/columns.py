@@ -1,7 +1,7 @@
-"""Offers as arrays, one place for each: so that a question to 50,000 of them takes a millisecond.
+"""Offers as arrays, one index for each: so that a query over 50,000 of them takes a millisecond.
 
-Words that repeat are numbers here, and `words` says what they mean. Keys are kept as checksums: whoever looks for one
-compares the few offers that share it.
+Repeated strings are codes here, and `words` maps them back. Keys are kept as checksums: a lookup compares the few
+offers that share one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ _Word = TypeVar("_Word", str, Where)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class Vocabulary:
     """What the numbers in the coded columns mean."""
 
     providers: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Words:
 class Columns:
     """Every array is as long as there are offers, in their order, and cannot be written to."""
 
-    words: Words
+    words: Vocabulary
     provider: Small
     gpu: Small
     arch: Small
@@ -48,7 +48,7 @@ class Columns:
     until: Ints  # seconds since 1970, or FOREVER
     gpu_count: Small
     gpu_memory: Small
-    vcpus: Small  # that can be had: AS_MANY_AS_ASKED of offers that an order sizes
+    vcpus: Small  # available: AS_MANY_AS_ASKED for offers that an order sizes
     memory: Small
     stock: Small
     trust: Small
@@ -64,7 +64,7 @@ class Columns:
 
 
 AS_MANY_AS_ASKED = int(np.iinfo(np.int32).max)
-CODED = {"provider": "providers", "gpu": "gpus", "arch": "archs", "where": "wheres"}  # column → its words
+CODED = {"provider": "providers", "gpu": "gpus", "arch": "archs", "where": "wheres"}  # column → its strings
 
 
 def checksum(text: str) -> int:
@@ -93,7 +93,7 @@ def columns_of(offers: Sequence[Offer]) -> Columns:
     archs, arch = _coded([offer.arch for offer in offers])
     wheres, where = _coded([(offer.region, offer.place, offer.country) for offer in offers])
     return Columns(
-        Words(providers, gpus, archs, wheres),
+        Vocabulary(providers, gpus, archs, wheres),
         provider,
         gpu,
         arch,
@@ -116,7 +116,7 @@ def columns_of(offers: Sequence[Offer]) -> Columns:
 
 
 def joined(parts: Sequence[Columns]) -> Columns:
-    """One after another, under common words."""
+    """One after another, with common codes."""
     values: dict[str, Any] = {}
     words: dict[str, Any] = {}
     for column in fields(Columns):
@@ -125,7 +125,7 @@ def joined(parts: Sequence[Columns]) -> Columns:
             words[book], values[column.name] = _recoded(parts, column.name, book)
         elif column.name != "words":
             values[column.name] = _chain([getattr(part, column.name) for part in parts])
-    return Columns(words=Words(**words), **values)
+    return Columns(words=Vocabulary(**words), **values)
 
 
 def ordered(columns: Columns, order: npt.NDArray[np.intp]) -> Columns:

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from tgp.api.values import rfc3339
 
-MAX_MESSAGE = 1024  # the schema's bound is 32768; a screen's is smaller
+MAX_MESSAGE = 1024  # the schema's bound is 32768; a readable message is shorter
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ConditionUpdate:
     """One condition as a rule decides it: what holds, without when it began to hold."""
 
     type: str
@@ -24,21 +24,21 @@ class Verdict:
         return {True: "True", False: "False", None: "Unknown"}[self.status]
 
 
-def settle(
+def merge_conditions(
     held: Iterable[dict[str, object]],
-    verdicts: Iterable[Verdict],
+    updates: Iterable[ConditionUpdate],
     generation: int,
     now: datetime,
     owned: frozenset[str],
 ) -> list[dict[str, object]]:
-    """The condition list that says `verdicts`, keeping the time of each that did not turn.
+    """The condition list with `updates` merged in, keeping the time of each whose status did not change.
 
-    Conditions outside `owned` are somebody else's and stay as they are; one of ours without a verdict is dropped.
-    Equal verdicts give back an equal list, so that a quiet object is never written.
+    Conditions outside `owned` belong to other controllers and stay as they are; one of ours without an update is
+    dropped. Equal updates return an equal list, so that an unchanged object is never written.
     """
     before = {str(condition.get("type")): condition for condition in held}
-    ours = {verdict.type: _settled(before.get(verdict.type), verdict, generation, now) for verdict in verdicts}
-    assert ours.keys() <= owned, f"verdicts on conditions that are not ours: {sorted(ours.keys() - owned)}"
+    ours = {verdict.type: _settled(before.get(verdict.type), verdict, generation, now) for verdict in updates}
+    assert ours.keys() <= owned, f"updates of conditions that are not owned: {sorted(ours.keys() - owned)}"
     kept = [
         ours.pop(name) if name in ours else condition
         for name, condition in before.items()
@@ -47,7 +47,9 @@ def settle(
     return kept + list(ours.values())
 
 
-def _settled(before: dict[str, object] | None, verdict: Verdict, generation: int, now: datetime) -> dict[str, object]:
+def _settled(
+    before: dict[str, object] | None, verdict: ConditionUpdate, generation: int, now: datetime
+) -> dict[str, object]:
     turned = before is None or before.get("status") != verdict.word
     since = rfc3339(now) if turned or before is None else before.get("lastTransitionTime", rfc3339(now))
     return {

@@ -5,28 +5,28 @@ from datetime import datetime
 
 import msgspec
 
-from tgp.core.model.key import Key
 from tgp.core.model.labels import NO_LABELS
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import Uid
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    key: Key
+    key: ObjectKey
     uid: Uid = ""
     resource_version: int = 0
     created_at: datetime | None = None
     deletion_requested_at: datetime | None = None
     labels: Mapping[str, str] = NO_LABELS
-    annotations: Mapping[str, str] = NO_LABELS  # only those somebody here reads
+    annotations: Mapping[str, str] = NO_LABELS  # only those that tgp reads
     finalizers: tuple[str, ...] = ()
 
     kind: str = ""  # of the object it is about
-    about: Key = Key("", "")
+    about: ObjectKey = ObjectKey("", "")
     warning: bool = False
     reason: str = ""
     message: str = ""
     times: int = 1
-    last_at: datetime | None = None  # None: nobody wrote down when; `created_at` is near enough
+    last_at: datetime | None = None  # None: not recorded; `created_at` is close enough
     unreadable: str = ""
 
     @property

@@ -1,6 +1,6 @@
 """What happened, as values: each becomes one log line, one metric and, where an object is concerned, one Event.
 
-A fact is noted when it *becomes* true, not on every turn it stays true, and carries no secret.
+A fact is noted when it *becomes* true, not on every reconcile while it stays true, and carries no secret.
 """
 
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from typing import TypeAlias
 
 from tgp.api.request import ChosenOffer, GPURequest
 from tgp.api.resource import GPU_REQUEST, Resource
-from tgp.core.model.key import Key
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION, BootMode
-from tgp.core.model.typed import Typed
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class FactSubject:
     """The object a fact is about, as an Event needs to name it."""
 
     resource: Resource
-    key: Key
+    key: ObjectKey
     uid: str
 
     def __str__(self) -> str:
         return f"{self.resource.kind.lower()}/{self.key}"
 
 
-def subject_of(request: Typed[GPURequest]) -> Subject:
-    return Subject(GPU_REQUEST, request.key, request.uid_text)
+def subject_of(request: KubeObject[GPURequest]) -> FactSubject:
+    return FactSubject(GPU_REQUEST, request.key, request.uid_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,51 +56,51 @@ class LeadershipReleased:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipEnded:
-    """The Lease was not renewed in time, or another replica took it: this process ends."""
+    """The Lease was not renewed in time, or another replica took it: this process exits."""
 
     identity: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseTroubled:
-    """The Lease could not be read or written for longer than it lasts: whoever leads, it will not be this replica."""
+class LeaseFailing:
+    """The Lease could not be read or written for longer than it lasts: this replica cannot become the leader."""
 
-    lease: Key
+    lease: ObjectKey
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseReached:
-    """The trouble with the Lease is over."""
+    """The Lease can be read and written again."""
 
-    lease: Key
+    lease: ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
 class ConditionChanged:
-    subject: Subject
+    subject: FactSubject
     type: str
     status: str  # True, False or Unknown
     reason: str
     message: str
-    good: bool  # is this the state its owner hopes for?
+    good: bool  # is this the healthy state?
 
 
 @dataclass(frozen=True, slots=True)
-class TurnFailed:
-    """A turn raised. The runtime backs off and asks again; the text is the error's class, not its words."""
+class ReconcileFailed:
+    """A reconcile raised. The runtime backs off and retries; the text is the error's class, not its message."""
 
     controller: str
-    key: Key
-    turn: str
+    key: ObjectKey
+    reconcile: str
     error: str
     again_in: timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class WatchTroubled:
-    """A view could not be refreshed: the operator goes on with what it last saw, and says so."""
+class WatchFailing:
+    """A store could not be refreshed: the operator continues with the last known objects, and reports it."""
 
     kind: str
     why: str
@@ -113,16 +113,16 @@ class WatchRecovered:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRewound:
-    """The API server's etcd was restored: everything is listed again, and every reservation is settled first."""
+    """The API server's etcd was restored: everything is listed again, and every reservation is resolved first."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectUnreadable:
-    """An object of ours that this version cannot decode. It is kept, and whatever it owns stays owned."""
+    """An object of our kinds that this version cannot decode. It is kept, and its machines stay owned."""
 
-    subject: Subject
+    subject: FactSubject
     why: str
 
 
@@ -134,15 +134,15 @@ class KeyAccepted:
 
 @dataclass(frozen=True, slots=True)
 class KeyWasRefused:
-    """A provider refuses the key: nothing more is asked of that account until it changes, or a while has passed."""
+    """A provider refuses the key: the account gets no calls until the key changes, or a while has passed."""
 
     source: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderTroubled:
-    """A provider has not told its offers for a while: it counts as unknown, its last offers are served on."""
+class ProviderFailing:
+    """A provider's offers could not be read for a while: they count as unknown, the last ones are still served."""
 
     source: str
     error: str
@@ -158,26 +158,28 @@ class ProviderRecovered:
 class JoinApproved:
     """A machine's kubelet may become its Node. About its request."""
 
-    subject: Subject
+    subject: FactSubject
     node: str
     signing_request: str
 
 
 @dataclass(frozen=True, slots=True)
 class JoinDenied:
-    """Somebody came with a token of our group and asked for what it is not for. About its request, where it has one."""
+    """A client used a token of our group for something the token is not for. About its request, where it has one."""
 
-    subject: Subject
+    subject: FactSubject
     signing_request: str
-    reason: str  # few words
+    reason: str  # few values
     why: str  # may quote what was asked for, shortened
 
 
 @dataclass(frozen=True, slots=True)
 class JoinApprovedByOthers:
-    """A certificate request under a token of ours was approved, and not by us: some rule lets it become any node."""
+    """A certificate request under a token of ours was approved, but not by the operator: some RBAC rule lets it become
+    any node.
+    """
 
-    subject: Subject
+    subject: FactSubject
     reason: str
 
 
@@ -187,20 +189,20 @@ class JoinApprovedByOthers:
 
 def offer_words(offer: ChosenOffer | None) -> str:
     """1x RTX4090 in us-west, spot."""
-    if offer is None:  # its record does not tell
+    if offer is None:  # its record does not say
         return "a machine"
     what = f"{offer.gpu_count or 1}x {offer.gpu_type or offer.instance_type}"
     where = offer.region if offer.region not in (None, "", UNKNOWN_REGION) else offer.place
     if offer.boot_mode == BootMode.POWER.value:
-        where = None  # a box of one's own is where it is
+        where = None  # an owned machine has no region
     return what + (f" in {where.strip(' ,')}" if where else "") + (", spot" if offer.spot else "")
 
 
 @dataclass(frozen=True, slots=True)
 class MachineOrdered:
-    """Written down; the provider is asked next."""
+    """The attempt is recorded; the provider is called next."""
 
-    subject: Subject
+    subject: FactSubject
     provider: str
     offer: str
     hourly_microusd: int
@@ -210,9 +212,9 @@ class MachineOrdered:
 
 @dataclass(frozen=True, slots=True)
 class MachineLaunched:
-    """The provider confirmed it, at once or when it was looked for."""
+    """The provider confirmed the machine, at once or in a later list."""
 
-    subject: Subject
+    subject: FactSubject
     provider: str
     offer: str
     hourly_microusd: int  # as billed
@@ -223,9 +225,9 @@ class MachineLaunched:
 
 @dataclass(frozen=True, slots=True)
 class MachineReadopted:
-    """A machine whose record was lost with its request's status is on record again."""
+    """A machine whose record was lost with its request's status is recorded again."""
 
-    subject: Subject
+    subject: FactSubject
     provider: str
     offer: str
     hourly_microusd: int  # as billed; 0: the provider does not say
@@ -235,18 +237,18 @@ class MachineReadopted:
 
 @dataclass(frozen=True, slots=True)
 class LaunchFailed:
-    """An attempt without a machine, or one whose outcome has to be looked for."""
+    """An attempt without a machine, or one whose outcome is not known yet."""
 
-    subject: Subject
+    subject: FactSubject
     provider: str
     offer: str
-    outcome: str  # as in the attempt, or Unknown: few words
+    outcome: str  # as in the attempt, or Unknown: few values
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRegistered:
-    subject: Subject
+    subject: FactSubject
     provider: str
     node: str
     after: timedelta
@@ -254,9 +256,9 @@ class NodeRegistered:
 
 @dataclass(frozen=True, slots=True)
 class MeshJoined:
-    """The mesh knows the machine, and its Node is on the mesh's address."""
+    """The mesh lists the machine, and its Node uses the mesh's address."""
 
-    subject: Subject
+    subject: FactSubject
     words: str
     after: timedelta  # since it was ordered
 
@@ -265,7 +267,7 @@ class MeshJoined:
 class NodeInitialized:
     """The promised GPUs are allocatable."""
 
-    subject: Subject
+    subject: FactSubject
     provider: str
     node: str
     after: timedelta
@@ -273,29 +275,29 @@ class NodeInitialized:
 
 @dataclass(frozen=True, slots=True)
 class MachineReady:
-    subject: Subject
+    subject: FactSubject
     provider: str
     node: str
     after: timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class MachineEnding:
-    """It is being given back from now on."""
+class MachineTerminating:
+    """Termination has started."""
 
-    subject: Subject
+    subject: FactSubject
     provider: str
-    reason: str  # of the condition Terminating: few words
+    reason: str  # of the condition Terminating: few values
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class MachineReturned:
-    """Shown to be gone, and entered into the spend record."""
+class MachineTerminated:
+    """No longer listed, and entered into the spend record."""
 
-    subject: Subject
+    subject: FactSubject
     node_class: str
-    pool: str  # namespace/name; empty: its owner wrote the request
+    pool: str  # namespace/name; empty: a user created the request
     provider: str
     instance_id: str
     spent_microusd: int
@@ -304,9 +306,9 @@ class MachineReturned:
 
 @dataclass(frozen=True, slots=True)
 class MachineLost:
-    """Gone, stopped or unreachable, and nobody here asked for it."""
+    """Gone, stopped or unreachable without a request of the operator."""
 
-    subject: Subject
+    subject: FactSubject
     provider: str
     instance_id: str
     why: str
@@ -316,30 +318,30 @@ class MachineLost:
 class LimitHolds:
     """A hard limit of its class keeps a request from buying."""
 
-    subject: Subject
+    subject: FactSubject
     node_class: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiresSoon:
-    subject: Subject
+    subject: FactSubject
     at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class ProtectionHolds:
-    """A drain waits for somebody who asked not to be disturbed."""
+    """A drain waits for a pod that is protected from disruption."""
 
-    subject: Subject
+    subject: FactSubject
     who: str
 
 
 @dataclass(frozen=True, slots=True)
 class TerminationFailing:
-    """The machine was asked to end, more than once, and costs on."""
+    """The machine was terminated more than once, and is still billed."""
 
-    subject: Subject
+    subject: FactSubject
     provider: str
     instance_id: str
     tries: int
@@ -349,31 +351,31 @@ class TerminationFailing:
 
 @dataclass(frozen=True, slots=True)
 class OrphanFound:
-    """A machine with our mark that no request owns."""
+    """A machine with our token that no request owns."""
 
-    till: str
+    access: str
     instance_id: str
     token: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanStays:
-    """Such a machine was asked to end, more than once, and costs on. The classes that buy there say so, too."""
+class OrphanTerminationFailing:
+    """Such a machine was terminated more than once, and is still billed. The classes that buy there report it, too."""
 
-    till: str
+    access: str
     instance_id: str
     token: str
     tries: int
     why: str
-    hourly_microusd: int  # 0: its provider does not say
+    hourly_microusd: int  # 0: unknown
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanTerminated:
     """One of many machines that no request owns is terminated: the evidence that it belongs to none is complete."""
 
-    till: str
+    access: str
     instance_id: str
     token: str
     why: str
@@ -381,17 +383,17 @@ class OrphanTerminated:
 
 
 @dataclass(frozen=True, slots=True)
-class OrphanReturned:
-    till: str
+class OrphanGone:
+    access: str
     instance_id: str
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class SweepHalted:
-    """More machines without a request at once than anybody expects: they stay until the evidence is complete."""
+    """More machines without a request than expected: they stay until the evidence is complete."""
 
-    till: str
+    access: str
     count: int
     of: int
 
@@ -400,7 +402,7 @@ class SweepHalted:
 class KeyRotated:
     """A new key lists a machine that was listed under the key before: it belongs to the same account."""
 
-    till: str
+    access: str
     before: str  # the account as it was known, by the old key
     now: str
 
@@ -414,8 +416,8 @@ MachineFact: TypeAlias = (
     | MeshJoined
     | NodeInitialized
     | MachineReady
-    | MachineEnding
-    | MachineReturned
+    | MachineTerminating
+    | MachineTerminated
     | MachineLost
     | LimitHolds
     | ExpiresSoon
@@ -429,26 +431,26 @@ Fact: TypeAlias = (
     | LeadershipWon
     | LeadershipReleased
     | LeadershipEnded
-    | LeaseTroubled
+    | LeaseFailing
     | LeaseReached
     | ConditionChanged
-    | TurnFailed
-    | WatchTroubled
+    | ReconcileFailed
+    | WatchFailing
     | WatchRecovered
     | HistoryRewound
     | ObjectUnreadable
     | KeyAccepted
     | KeyWasRefused
     | KeyRotated
-    | ProviderTroubled
+    | ProviderFailing
     | ProviderRecovered
     | JoinApproved
     | JoinDenied
     | JoinApprovedByOthers
     | MachineFact
     | OrphanFound
-    | OrphanStays
+    | OrphanTerminationFailing
     | OrphanTerminated
-    | OrphanReturned
+    | OrphanGone
     | SweepHalted
 )

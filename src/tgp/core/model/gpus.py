@@ -1,8 +1,8 @@
-"""GPU models: our names for them, the families people ask by, other spellings, and what they are.
+"""GPU models: tgp's names for them, families, other spellings, and what they are.
 
 A family accepts any of its members; nothing is ever substituted for something else. Where two vendors call different
 cards by one name (Paperspace's RTX4000 is a Turing Quadro, not the Ada card) they are two models here. The table is a
-dated data file, read and checked at the first question.
+dated data file, read and checked at first use.
 """
 
 import re
@@ -17,8 +17,8 @@ from tgp.core.data.loading import Table, load
 
 NEAREST_SHOWN = 3  # more is a list, not a hint
 CLOSE_ENOUGH = 0.5
-MEMORY_TOLERANCE = 0.07  # of what the box says: drivers report 24564 MB of 24 GB; gpuhunt allows the same
-LONGEST_NAME = 128  # characters a vendor may need for a card's name; beyond it nobody looks
+MEMORY_TOLERANCE = 0.07  # of the advertised size: drivers report 24564 MB of 24 GB; gpuhunt allows the same
+LONGEST_NAME = 128  # characters a vendor may need for a card's name; longer names are not looked up
 FORMS = ("pcie", "sxm", "nvl", "oam", "superchip", "mixed")  # mixed: sold as several under one name
 MAKERS = ("nvidia", "amd")
 _FIELDS = ("model", "memory_gib", "reported_gib", "maker", "architecture", "form", "families", "aliases")
@@ -33,29 +33,30 @@ class Gpu:
     form: str  # one of FORMS
     families: tuple[str, ...] = ()  # wider names, widest first
     aliases: tuple[str, ...] = ()  # other spellings of exactly this model
-    reported_gib: tuple[float, ...] = ()  # what drivers say where it is further from memory_gib than the tolerance
+    # what drivers report where it differs from memory_gib by more than the tolerance
+    reported_gib: tuple[float, ...] = ()
 
     def has_memory(self, told_gib: float) -> bool:
-        """Could a provider that tells so many GiB mean this card?"""
+        """Could a provider that reports so many GiB mean this card?"""
         if abs(told_gib - self.memory_gib) <= self.memory_gib * MEMORY_TOLERANCE:
             return True
         return any(abs(told_gib - each) <= each * MEMORY_TOLERANCE for each in self.reported_gib)
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class GpuCatalogue:
     """The whole table, indexed by plain names."""
 
     gpus: Mapping[str, Gpu]  # by model, in the file's order
     models: Mapping[str, tuple[str, ...]]  # plain model, alias or family → models
     names: Mapping[tuple[str, str], tuple[str, ...]]  # (provider, plain name) → models
     trims: Mapping[str, re.Pattern[str]]  # provider → what to take off the front
-    spellings: Mapping[str, str]  # plain → as people write it, models and families
+    spellings: Mapping[str, str]  # plain → display name, models and families
     dated: str
 
 
 def plain(name: str) -> str:
-    """A name without what people write differently: case, blanks, dashes, the maker."""
+    """A name without what is spelled differently: case, spaces, dashes, the vendor."""
     bare = "".join(sign for sign in name.lower() if sign.isalnum())
     return bare.removeprefix("nvidia").removeprefix("amd").removeprefix("geforce")
 
@@ -64,18 +65,18 @@ NAMES_REMEMBERED = 4_096  # listings repeat themselves every two minutes
 
 
 @cache
-def catalogue() -> Catalogue:
+def catalogue() -> GpuCatalogue:
     """The table that ships with the package."""
     return read(load("gpus.toml"))
 
 
 def known(name: str) -> bool:
-    """Does any table know it, as a model, another spelling of one, or a family?"""
+    """Is the name in the table, as a model, another spelling of one, or a family?"""
     return plain(name) in catalogue().models
 
 
-def members(name: str) -> tuple[str, ...]:
-    """The models a name accepts: one, or all of a family; none where nobody knows the name."""
+def family_members(name: str) -> tuple[str, ...]:
+    """The models a name accepts: one, or all of a family; none for an unknown name."""
     return catalogue().models.get(plain(name), ())
 
 
@@ -86,7 +87,7 @@ def completed(name: str) -> tuple[str, ...]:
     end, table = plain(name), catalogue()
     if not end or not any(sign.isdigit() for sign in end):
         return ()
-    # 90 is not the end of RTX4090: a number is whole or it is another one.
+    # 90 is not the end of RTX4090: numbers are compared whole.
     ends = [each for each in table.spellings if each.endswith(end) and not (each[: -len(end)] + " ")[-2:-1].isdigit()]
     return tuple(sorted(table.spellings[each] for each in ends))
 
@@ -110,9 +111,9 @@ def resource_name(model: str) -> str:
 
 @lru_cache(NAMES_REMEMBERED)
 def find(vendor_name: str, *, provider: str = "", memory_gib: float | None = None) -> Gpu | None:
-    """The one model a provider means by a name, given the memory of one GPU where it tells it.
+    """The one model a provider means by a name, given the memory of one GPU where it reports it.
 
-    None: nobody knows the name, it could be several cards, or the memory belongs to none of them. Nobody guesses.
+    None: the name is unknown, it could be several cards, or the memory belongs to none of them. Nothing is guessed.
     """
     if len(vendor_name) > LONGEST_NAME:
         return None
@@ -130,11 +131,11 @@ def nearest(name: str) -> tuple[str, ...]:
     return tuple(spellings[each] for each in close)
 
 
-def read(table: Table) -> Catalogue:
-    """The catalogue a data file describes; `BadTable` names the entry that makes no sense."""
+def read(table: Table) -> GpuCatalogue:
+    """The catalogue a data file describes; `BadTable` names the invalid entry."""
     table.only("gpu", "names", "trim")
     gpus = _gpus(table)
-    return Catalogue(
+    return GpuCatalogue(
         MappingProxyType(gpus),
         MappingProxyType(_models(table, gpus)),
         MappingProxyType(_names(table, gpus)),
@@ -144,8 +145,8 @@ def read(table: Table) -> Catalogue:
     )
 
 
-def _meant(table: Catalogue, vendor_name: str, provider: str) -> tuple[str, ...]:
-    """What the provider's own list says, else what everybody's says; the whole name first, then the trimmed one."""
+def _meant(table: GpuCatalogue, vendor_name: str, provider: str) -> tuple[str, ...]:
+    """By the provider's own names, else by the common ones; the whole name first, then the trimmed one."""
     trim = table.trims.get(provider)
     trimmed = trim.sub("", vendor_name, count=1) if trim and trim.match(vendor_name) else vendor_name
     for name in (vendor_name, trimmed):
@@ -160,7 +161,7 @@ def _gpus(table: Table) -> dict[str, Gpu]:
     for row in table.rows("gpu"):
         gpu = _gpu(table, row)
         if gpu.model in gpus:
-            raise table.bad(f"gpu {gpu.model}", "stands there twice")
+            raise table.bad(f"gpu {gpu.model}", "is listed twice")
         gpus[gpu.model] = gpu
     return gpus
 

@@ -1,7 +1,7 @@
 """What the cheapest GPU cost: fine for two days, hourly for two weeks, and never more than 20 MB of it.
 
-A series follows the lowest price of one GPU an hour for a provider, model, region and kind. A stretch in which nothing
-was on sale has no bucket: absence is not a price.
+A series follows the lowest price of one GPU an hour for a provider, model, region and kind. A period in which nothing
+was offered has no bucket: absence is not a price.
 """
 
 from array import array
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tgp.core.model.book import SeriesKey, sane
 from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.price_book import SeriesKey, sane
 
 FINE = timedelta(minutes=10)
 FINE_FOR = timedelta(hours=48)
@@ -52,13 +52,13 @@ class _Ring:
             newest = None
         if newest is None or number > newest:
             self._append(number, price)
-        else:  # the same stretch still; or the clock was set back a little, and the present goes on here
+        else:  # still the same bucket; or the clock was set back a little, and the current bucket goes on
             self._lows[-1] = min(self._lows[-1], price)
             self._highs[-1] = max(self._highs[-1], price)
             self._lasts[-1] = price
 
     def buckets(self, now: datetime) -> list[Bucket]:
-        """Those within the span before now: a series nobody notes any more fades all the same."""
+        """Those within the span before now: a series without new prices expires all the same."""
         step = self._length.total_seconds()
         oldest = now.timestamp() - self._most * step
         return [
@@ -90,7 +90,7 @@ class _Series:
 
 
 class PriceHistory:
-    """Kept by one, read by many; what readers get does not change under them."""
+    """One writer, many readers; what readers get does not change."""
 
     def __init__(self, most_series: int = MOST_SERIES) -> None:
         self._most = most_series
@@ -100,7 +100,7 @@ class PriceHistory:
         return len(self._series)
 
     def note(self, offers: Iterable[Offer], at: datetime) -> None:
-        """Write down what was seen in one listing. Beyond the bound, the longest unseen is forgotten."""
+        """Record the prices of one listing. Beyond the bound, the series longest without a price is dropped."""
         for key, price in sorted(_cheapest(offers).items()):
             series = self._series.pop(key, None) or _Series(at)
             series.seen_at = at

@@ -1,4 +1,4 @@
-"""The brake: while the operator's Namespace carries this annotation nothing is bought, and giving back goes on."""
+"""The hold: while the operator's Namespace has this annotation nothing is launched; terminations continue."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ LONGEST_REASON = 512  # characters
 @dataclass(frozen=True, slots=True)
 class Hold:
     reason: str
-    since: datetime | None = None  # None: whoever wrote it by hand did not say
+    since: datetime | None = None  # None: the annotation was written by hand, without a time
 
     def __str__(self) -> str:
         return self.reason + (f"{_SINCE}{rfc3339(self.since)}" if self.since is not None else "")

@@ -1,4 +1,4 @@
-"""Names that money hangs on. Once released these forms never change: machines are found again by them."""
+"""Names by which machines are found again. Once released these forms never change."""
 
 from hashlib import blake2b
 
@@ -7,5 +7,5 @@ CLUSTER_DIGITS = 10
 
 def cluster_id(kube_system_uid: str) -> str:
     """Which cluster a machine belongs to: ten hex digits from the kube-system namespace's uid, never configurable."""
-    assert kube_system_uid, "a cluster without a kube-system namespace has no name"
+    assert kube_system_uid, "a cluster without a kube-system namespace has no id"
     return blake2b(kube_system_uid.encode(), digest_size=CLUSTER_DIGITS // 2).hexdigest()

@@ -1,4 +1,4 @@
-"""The mark on an image that we had a provider fetch: found again by it, and given up by it."""
+"""The name of an image that the operator imported at a provider: the image is found and deleted by it."""
 
 import re
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ImageMark:
 
 
 def read_mark(text: str) -> ImageMark | None:
-    """None: not one of ours, of whatever cluster."""
+    """None: not an image of tgp, of any cluster."""
     found = _FORM.fullmatch(text)
     version = read_version(found[2]) if found is not None else None
     if found is None or version is None or str(version) != found[2]:

@@ -12,7 +12,7 @@ class InstanceState(StrEnum):
     STOPPED = "stopped"  # not running, **still ours and still costing**: stop is not terminate
     ENDING = "ending"  # on its way out; gone only when it is no longer listed
     BROKEN = "broken"  # will not run again by itself: lost host, failed start
-    UNKNOWN = "unknown"  # listed, in words we do not know
+    UNKNOWN = "unknown"  # listed, with an unknown state
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +20,14 @@ class Instance:
     id: str
     token: str  # the name, label or tag it was ordered under; empty: it has none, so it is not ours
     state: InstanceState
-    said: str = ""  # the provider's own words for its state, shortened: for people
+    said: str = ""  # the provider's own text for its state, shortened: for users
     sku: str = ""
     place: str = ""
     hourly_microusd: int | None = None  # what the provider bills now; None: it does not say
-    vcpus: int = 0  # 0: not told
-    memory_gib: int = 0  # 0: not told
+    vcpus: int = 0  # 0: unknown
+    memory_gib: int = 0  # 0: unknown
     spot: bool = False
-    interrupted: bool = False  # stopped or broken because a spot machine was taken back
+    interrupted: bool = False  # stopped or broken because a spot machine was interrupted
     created_at: datetime | None = None  # None: the provider does not list it
     public_ip: str = ""
     private_ip: str = ""

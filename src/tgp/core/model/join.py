@@ -15,7 +15,7 @@ NEEDED = (
     "cluster-name",
 )
 OPTIONAL = ("pod-subnets", "service-subnets", "dns-domain")
-PUBLIC = frozenset({"machine-ca.crt", "cluster-ca.crt", "endpoint", "cluster-name", *OPTIONAL})  # told to people
+PUBLIC = frozenset({"machine-ca.crt", "cluster-ca.crt", "endpoint", "cluster-name", *OPTIONAL})  # shown to users
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import msgspec
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
-class Requirement(msgspec.Struct, frozen=True, gc=False):
+class LabelRequirement(msgspec.Struct, frozen=True, gc=False):
     """`key operator values`, of a label selector or a node selector term."""
 
     key: str
@@ -42,19 +42,19 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
 class Selector(msgspec.Struct, frozen=True, gc=False):
     """A label selector: every requirement must hold. One without requirements selects everything."""
 
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[LabelRequirement, ...] = ()
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         return all(requirement.admits(labels) for requirement in self.requirements)
 
 
 EVERYTHING = Selector()
-NOTHING_AT_ALL = Selector((Requirement("", "never"),))  # an absent selector, where Kubernetes reads it as "none"
+NOTHING_AT_ALL = Selector((LabelRequirement("", "never"),))  # an absent selector, where Kubernetes reads it as "none"
 
 
-def selector(match_labels: Mapping[str, str], match_expressions: Iterable[Requirement] = ()) -> Selector:
+def selector(match_labels: Mapping[str, str], match_expressions: Iterable[LabelRequirement] = ()) -> Selector:
     """One list of requirements from the two ways to write them."""
-    equal = tuple(Requirement(key, "In", (value,)) for key, value in sorted(match_labels.items()))
+    equal = tuple(LabelRequirement(key, "In", (value,)) for key, value in sorted(match_labels.items()))
     return Selector(equal + tuple(match_expressions))
 
 

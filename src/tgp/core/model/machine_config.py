@@ -1,4 +1,4 @@
-"""A Talos machine config as it leaves us, and what is said about one."""
+"""A Talos machine config as it is sent, and findings about one."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -6,12 +6,12 @@ from enum import StrEnum
 
 class Severity(StrEnum):
     ERROR = "error"  # Talos refuses it, or the node never joins
-    WARNING = "warning"  # it works, and is not what one wants
-    UNCHECKED = "unchecked"  # passed through: only Talos can tell, once the machine is there
+    WARNING = "warning"  # it works, but is probably not intended
+    UNCHECKED = "unchecked"  # passed through: only Talos can check it, once the machine runs
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Finding:
+class ConfigFinding:
     """One thing that is wrong with a config or a template. Never quotes a value: it may be a secret."""
 
     line: int  # in the text it was found in; 0: nowhere in particular
@@ -39,7 +39,7 @@ class Conversion:
 class TemplateRefused(Exception):
     """No config can be made of it; `findings` say why, the first of them first."""
 
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
+    def __init__(self, findings: tuple[ConfigFinding, ...]) -> None:
         more = f"; and {len(findings) - 1} more" if len(findings) > 1 else ""
         super().__init__(f"{findings[0]}{more}")
         self.findings = findings
@@ -51,4 +51,4 @@ class Rendered:
 
     text: str = field(repr=False)  # a YAML stream, one document after the other
     conversions: tuple[Conversion, ...] = ()
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[ConfigFinding, ...] = ()

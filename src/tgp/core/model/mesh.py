@@ -1,4 +1,4 @@
-"""The private network that rented machines join by: what is chosen, what a machine is given, what is seen of it."""
+"""The private network that rented machines join by: what is chosen, what a machine is given, what is observed of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Backend(StrEnum):
     NONE = "none"
 
 
-TITLES = {  # as people call the network that it makes
+TITLES = {  # display name of the network
     Backend.TAILSCALE: "tailnet",
     Backend.HEADSCALE: "tailnet",
     Backend.WIREGUARD: "WireGuard tunnel",
@@ -124,7 +124,7 @@ class TunnelJoin:
 
 @dataclass(frozen=True, slots=True)
 class KubeSpanJoin:
-    """Keys are made on the node, peers are found by discovery: nothing to hand over."""
+    """Keys are created on the node, peers are found by discovery: nothing to pass on."""
 
     ranges: tuple[Network, ...] = ()
 
@@ -137,12 +137,12 @@ class NoMesh:
 MeshJoin: TypeAlias = TailscaleJoin | TunnelJoin | KubeSpanJoin | NoMesh
 
 
-# -- what is seen of it ------------------------------------------------------------------------------------------------
+# -- what is observed of it --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A member of the mesh, as the mesh tells it."""
+    """A member of the mesh, as the mesh lists it."""
 
     id: str
     hostname: str  # as the machine asked for it; the mesh may have made it unique
@@ -150,13 +150,13 @@ class Device:
     addresses: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     created_at: datetime | None = None
-    online: bool | None = None  # None: not told
+    online: bool | None = None  # None: unknown
     last_seen: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """By which a machine is found again in the mesh, and what was made for it removed. No secrets."""
+class DeviceRef:
+    """Identifies a machine in the mesh, so that it can be found and what was created for it removed. No secrets."""
 
     hostname: str
     since: datetime  # nothing older is ours
@@ -166,19 +166,19 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class MeshStand:
-    """Whether a machine is connected, for people and for the lifecycle."""
+class MeshStatus:
+    """Whether a machine is connected, for users and for the lifecycle."""
 
-    ok: bool | None  # None: cannot be told now
+    ok: bool | None  # None: unknown now
     reason: str
     message: str
     hostname: str = ""  # by which others reach it
     address: str = ""
-    backend: str = ""  # by which it joined; empty: nobody knows
+    backend: str = ""  # by which it joined; empty: unknown
 
 
 NO_MESH = "NoMesh"  # the reason of a machine that joined by none
-CONNECTED_WITHOUT = MeshStand(True, NO_MESH, "it joined by no mesh")
+NO_MESH_NEEDED = MeshStatus(True, NO_MESH, "it joined by no mesh")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,34 @@
-"""A Node as far as we look at it: what it offers, what keeps pods off it, whether it is ready, whose it is."""
+"""The fields of a Node that tgp reads: its resources, its taints, whether it is ready, which request it belongs to."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
-from tgp.core.model.amounts import NOTHING, Amounts
-from tgp.core.model.key import Key
 from tgp.core.model.labels import NO_LABELS
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import Uid
+from tgp.core.model.resources import NOTHING, Resources
 from tgp.core.model.taints import Taint
 
 
 class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    key: Key
+    key: ObjectKey
     uid: Uid = ""
     resource_version: int = 0
     created_at: datetime | None = None
     deletion_requested_at: datetime | None = None
     labels: Mapping[str, str] = NO_LABELS
-    annotations: Mapping[str, str] = NO_LABELS  # only those somebody here reads
+    annotations: Mapping[str, str] = NO_LABELS  # only those that tgp reads
     finalizers: tuple[str, ...] = ()
 
     provider_id: str = ""
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
 
-    capacity: Amounts = NOTHING
-    allocatable: Amounts = NOTHING
-    ready: bool | None = None  # None: unknown, its kubelet is silent or has never spoken
+    capacity: Resources = NOTHING
+    allocatable: Resources = NOTHING
+    ready: bool | None = None  # None: unknown, its kubelet does not report or never did
     ready_since: datetime | None = None  # when `ready` became what it is
     ready_reason: str = ""
     addresses: tuple[tuple[str, str], ...] = ()  # (type, address), as reported
@@ -46,5 +46,5 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.key.name
 
     def repeats(self, before: "Node | None") -> bool:
-        """Nothing that is looked at here has changed: a kubelet says every few minutes that all is as it was."""
+        """Whether no field that tgp reads has changed: kubelets update their Nodes every few minutes."""
         return before is not None and msgspec.structs.replace(before, resource_version=self.resource_version) == self

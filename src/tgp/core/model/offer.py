@@ -1,4 +1,4 @@
-"""An offer: one machine that could be rented right now, in our words, whoever sells it."""
+"""An offer: one machine that could be launched right now, in the same form for every provider."""
 
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -19,16 +19,16 @@ class BootMode(StrEnum):
 
 
 class Stock(IntEnum):
-    """How sure it is that the machine can be had: never "available" from a catalogue."""
+    """How certain it is that the machine can be launched: never "available" from a catalogue."""
 
-    CONFIRMED = 0  # the provider named this very machine, or said that there are some, in this listing
-    LIKELY = 1  # the provider hints at it
-    UNKNOWN = 2  # nobody tells
-    NONE = 3  # sold out, as the provider says itself: listed so that people see its price
+    CONFIRMED = 0  # the provider listed this machine, or reported stock, in this listing
+    LIKELY = 1  # the provider reports indirect signs of stock
+    UNKNOWN = 2  # the provider does not say
+    NONE = 3  # sold out, as the provider reports: listed so that users see its price
 
 
 class Trust(IntEnum):
-    """How well known the owner of the machine is. Whoever owns it can read what runs on it."""
+    """How far the owner of the machine is known. The owner can read what runs on it."""
 
     ANY = 0
     VERIFIED = 1  # the provider has checked the host
@@ -36,46 +36,46 @@ class Trust(IntEnum):
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What one machine is, where it stands, and what an hour costs. Bare values: 50,000 of them are in memory."""
+    """What one machine is, where it is, and its price per hour. Plain values: 50,000 of them are in memory."""
 
     provider: str
-    sku: str  # what to order, in the provider's words: a type, a plan, the number of one ask
-    place: str  # where, in the provider's words; ordered by it
-    region: str = UNKNOWN_REGION  # where, in ours
-    country: str = ""  # ISO 3166, two letters, capitals; empty: not told
+    sku: str  # what to order, as the provider names it: a type, a plan, the number of one ask
+    place: str  # where, as the provider names it; used in the order
+    region: str = UNKNOWN_REGION  # where, in tgp's names
+    country: str = ""  # ISO 3166, two letters, capitals; empty: unknown
     gpu: str  # our name of the model
     gpu_count: int
     gpu_memory_gib: int  # of one GPU
-    vcpus: int  # whole ones, rounded down; 0: not told
-    memory_gib: int  # that the renter gets, rounded down; 0: not told
-    sized_by_order: bool = False  # vCPUs and memory are not told, and an order names the least of each that it takes
+    vcpus: int  # whole ones, rounded down; 0: unknown
+    memory_gib: int  # that the renter gets, rounded down; 0: unknown
+    sized_by_order: bool = False  # vCPUs and memory are unknown, and an order names the least of each that it takes
     disk_gib: int  # 0: chosen when ordering
     arch: str = "amd64"
     spot: bool = False
     hourly_microusd: int  # of the whole machine; of a spot offer: the lowest bid that would win now
-    priced_on: str = ""  # the day of the table that the price is from; empty: the provider told it with the listing
-    on_demand_microusd: int | None = None  # of a spot offer: the same machine without the risk; None: not told
+    priced_on: str = ""  # the day of the table that the price is from; empty: the price is from the listing
+    on_demand_microusd: int | None = None  # of a spot offer: the same machine without the risk; None: unknown
     stock: Stock = Stock.UNKNOWN
-    left: int | None = None  # how many; None: not told
+    left: int | None = None  # how many; None: unknown
     trust: Trust = Trust.DATACENTER
     boot: BootMode
-    no_driver: str = ""  # why the driver of a Talos node cannot drive its GPUs; empty: nothing speaks against it
-    host: str = ""  # of marketplaces: the machine itself, which several offers may share; benched as one
-    until: datetime | None = None  # the owner takes the machine back then; None: no such moment
-    open_ports: int = 0  # of marketplaces: that the host lets in; 0: none, or not told
-    cuda: str = ""  # the newest release that the host's driver runs: 12.8; empty: not told
-    download_mbps: int = 0  # 0: not told
-    type_name: str = ""  # for people and for the instance-type label; empty: the sku
+    no_driver: str = ""  # why the driver of a Talos node cannot drive its GPUs; empty: no known reason
+    host: str = ""  # of marketplaces: the machine itself, which several offers may share; they cool down together
+    until: datetime | None = None  # the machine is available only until then; None: no such limit
+    open_ports: int = 0  # of marketplaces: that the host lets in; 0: none, or unknown
+    cuda: str = ""  # the newest release that the host's driver runs: 12.8; empty: unknown
+    download_mbps: int = 0  # 0: unknown
+    type_name: str = ""  # for users and for the instance-type label; empty: the sku
 
     @property
     def key(self) -> str:
-        """Names this offer among all offers, today and in the next listing."""
+        """Identifies this offer among all offers, now and in later listings."""
         kind = "spot" if self.spot else "on-demand"
         return f"{self.provider}/{self.sku}/{self.place}/{kind}"
 
     @property
     def no_node(self) -> str:
-        """Why no machine of it can be a node with working GPUs, whatever a class allows; empty: one can."""
+        """Why no machine of it can be a node with working GPUs, under any class; empty: one can."""
         return CONTAINER_ONLY if self.boot is BootMode.CONTAINER else self.no_driver
 
     @property

@@ -1,8 +1,8 @@
 """Hides what may be a secret in text from outside, whether or not we know the secret.
 
 A hostile or careless server may send back what it was sent: as it is, in another case, in base64, within a URL. What is
-long and looks like chance (base64, hex, a JWT, the query of a URL) is hidden; words, paths, UUIDs and our own tokens
-stay, because what a provider says is half of every answer to "why".
+long and looks random (base64, hex, a JWT, the query of a URL) is hidden; words, paths, UUIDs and our own tokens
+stay, because a provider's message is needed to explain a failure.
 """
 
 import re
@@ -21,7 +21,7 @@ _RUN = re.compile(rf"[A-Za-z0-9+/_=-]{{{SHORTEST_RUN},}}")
 _HEX = re.compile(r"(?i)(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]+")  # digits alone are a number
 _SEPARATORS = re.compile(r"[-_/+=]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[0-9]+")
-_KNOWN = re.compile(  # what is long, looks like chance and is no secret: a UUID, a token of ours
+_KNOWN = re.compile(  # what is long, looks random and is no secret: a UUID, a token of ours
     r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|tgp-[0-9a-f]{10}(?:-[0-9a-f]{32}(?:-[0-9]+)?)?"
 )
 
@@ -33,7 +33,7 @@ def without_opaque_runs(text: str) -> str:
 
 
 def is_opaque(run: str) -> bool:
-    """Is this chance rather than words?"""
+    """Is this random rather than words?"""
     rest = _KNOWN.sub("", run)
     pieces = [piece for piece in _SEPARATORS.split(rest) if piece]
     whole = "".join(pieces)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tgp.core.model.labels import Requirement, Selector
+from tgp.core.model.labels import LabelRequirement, Selector
 
 NAME_FIELD = "metadata.name"  # the only field a node selector term may match
 
@@ -15,8 +15,8 @@ NAME_FIELD = "metadata.name"  # the only field a node selector term may match
 class NodeTerm(msgspec.Struct, frozen=True, gc=False):
     """Requirements that must hold together. An empty term matches no node."""
 
-    labels: tuple[Requirement, ...] = ()
-    fields: tuple[Requirement, ...] = ()
+    labels: tuple[LabelRequirement, ...] = ()
+    fields: tuple[LabelRequirement, ...] = ()
 
     def admits(self, node: str, labels: Mapping[str, str]) -> bool:
         if not self.labels and not self.fields:

@@ -1,29 +1,29 @@
-"""A pod as far as demand, drains and budgets look at it: one flat record of some 700 bytes."""
+"""The fields of a pod that demand, drains and budgets read: one flat record of some 700 bytes."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
-from tgp.core.model.amounts import NOTHING, Amounts
-from tgp.core.model.key import Key
 from tgp.core.model.labels import NO_LABELS
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import ANYWHERE, Affinity
 from tgp.core.model.record import Uid
+from tgp.core.model.resources import NOTHING, Resources
 from tgp.core.model.taints import Toleration
 
 PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN = "Pending", "Running", "Succeeded", "Failed", "Unknown"
 
 UNSCHEDULABLE = "Unschedulable"  # the scheduler tried, and found no node
-GATED = "SchedulingGated"  # somebody holds it back before the scheduler may try
+GATED = "SchedulingGated"  # a scheduling gate holds it back before the scheduler may try
 
 DO_NOT_DISRUPT = "tgp.io/do-not-disrupt"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-MIRROR = "kubernetes.io/config.mirror"  # a static pod's shadow: the kubelet owns it, eviction does nothing
+MIRROR = "kubernetes.io/config.mirror"  # a static pod's mirror: the kubelet owns it, eviction does nothing
 
 
-class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Who made an object; `controller` for the one that manages it."""
+class OwnerRef(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The owner of an object; `controller` for the one that manages it."""
 
     kind: str
     name: str
@@ -33,18 +33,18 @@ class Owner(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    key: Key
+    key: ObjectKey
     uid: Uid = ""
     resource_version: int = 0
     created_at: datetime | None = None
     deletion_requested_at: datetime | None = None  # None: it is not being deleted
     labels: Mapping[str, str] = NO_LABELS
-    annotations: Mapping[str, str] = NO_LABELS  # only those somebody here reads
+    annotations: Mapping[str, str] = NO_LABELS  # only those that tgp reads
     finalizers: tuple[str, ...] = ()
-    owners: tuple[Owner, ...] = ()
+    owners: tuple[OwnerRef, ...] = ()
 
     node: str = ""  # empty: not placed yet
-    requests: Amounts = NOTHING  # by the scheduler's rule, overhead included
+    requests: Resources = NOTHING  # by the scheduler's rule, overhead included
     node_selector: Mapping[str, str] = NO_LABELS
     affinity: Affinity = ANYWHERE
     tolerations: tuple[Toleration, ...] = ()
@@ -57,11 +57,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     phase: str = PENDING
     nominated_node: str = ""  # the scheduler is making room for it there
-    unplaced_since: datetime | None = None  # None: placed, or the scheduler has not said no
+    unplaced_since: datetime | None = None  # None: placed, or the scheduler has not rejected it
     unplaced_reason: str = ""  # Unschedulable, SchedulingGated, …
-    accepted_at: datetime | None = None  # a kubelet took it on: from here it holds its devices
+    accepted_at: datetime | None = None  # a kubelet accepted it: from here it holds its devices
     started_at: datetime | None = None  # the first start of a container that its status still tells of
-    ended_at: datetime | None = None  # finished: its last container's end. None: it runs, or nobody said when it ended
+    # finished: its last container's end. None: it runs, or the time of its end is unknown
+    ended_at: datetime | None = None
     unreadable: str = ""  # why only the metadata could be read; empty: all of it was
 
     @property
@@ -86,7 +87,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return MIRROR in self.annotations
 
     @property
-    def controller(self) -> Owner | None:
+    def controller(self) -> OwnerRef | None:
         return next((owner for owner in self.owners if owner.controller), None)
 
     @property

@@ -1,4 +1,4 @@
-"""Whether the machine of an attempt is there, as far as complete lists of the right account tell."""
+"""Whether the machine of an attempt exists, as far as complete lists of the right account show."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,20 +8,20 @@ from typing import TypeAlias
 from tgp.core.model.instance import Instance
 
 
-class Trouble(StrEnum):
-    """Why an account cannot be asked: the reason of a condition, so read by people and matched by alerts."""
+class AccountProblem(StrEnum):
+    """Why an account cannot be read: the reason of a condition, so read by users and matched by alerts."""
 
-    NOT_ASKED_YET = "NotAskedYet"  # this process has not finished its first look
+    NOT_ASKED_YET = "NotAskedYet"  # this process has not finished its first list
     CREDENTIALS_MISSING = "CredentialsMissing"
     CREDENTIALS_REFUSED = "CredentialsRefused"
-    ACCOUNT_CHANGED = "AccountChanged"  # the key is another account's now: everything bought before is unknown
-    ACCOUNT_UNKNOWN = "AccountUnknown"  # the attempt names none that was ever used: no provider is asked for it
+    ACCOUNT_CHANGED = "AccountChanged"  # the key belongs to another account now: everything bought before is unknown
+    ACCOUNT_UNKNOWN = "AccountUnknown"  # the attempt names none that was ever used: no provider is called for it
     UNREACHABLE = "ProviderUnreachable"  # silence, 5xx, half a list, HTML …
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Listed under the attempt's token. `others` are further machines under the same token: never ours to keep."""
+    """Listed under the attempt's token. `others` are further machines under the same token: never kept."""
 
     instance: Instance
     others: tuple[Instance, ...] = ()
@@ -35,7 +35,7 @@ class Repeated:
     span: timedelta  # from the first of them to the last, on this process's own clock
 
     def shown(self, window: timedelta) -> bool:
-        """At least two lists, that far apart. An empty window asks for two lists all the same."""
+        """At least two lists, that far apart. An empty window needs two lists all the same."""
         return self.lists >= 2 and self.span >= window
 
 
@@ -46,13 +46,13 @@ class Absent(Repeated):
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What an account says of one machine that would end it: not believed before it is said again, later."""
+    """What an account reports of one machine that would end its request: not believed before it is repeated later."""
 
-    state: Repeated | None = None  # that the machine is stopped, broken or taken back; None: not said
-    price: Repeated | None = None  # that it costs more than was last believed; None: not said
-    together: int = 0  # machines of the account of which such things began to be said within ten minutes
-    turn: bool = False  # of the machines of which such things were said for long, this one is believed first
-    leaving: bool = False  # the provider said that it is ending it, before it was no longer listed
+    state: Repeated | None = None  # that the machine is stopped, broken or interrupted; None: not reported
+    price: Repeated | None = None  # that it costs more than the last believed price; None: not reported
+    together: int = 0  # machines of the account for which such reports began within ten minutes
+    turn: bool = False  # of the machines with long-standing reports, this one is believed first
+    leaving: bool = False  # the provider reported the termination before the machine was no longer listed
 
 
 NO_CLAIMS = Claims()
@@ -60,9 +60,9 @@ NO_CLAIMS = Claims()
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nobody can tell. Never concluded to be absence."""
+    """It cannot be decided. Never taken for absence."""
 
-    trouble: Trouble
+    trouble: AccountProblem
     why: str
 
 

@@ -1,4 +1,4 @@
-"""What every record of an object in the cluster has, whatever its kind.
+"""What every record of an object in the cluster has, for every kind.
 
 Records are what is left of an object after its kind's projection: a flat, frozen value with the fields we decide on,
 cheap to hold by the hundred thousand. Sub-values (labels, tolerations, requests) are shared between replicas, so they
@@ -8,16 +8,16 @@ must be treated as frozen too.
 from functools import lru_cache
 from typing import Protocol, TypeAlias
 
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 
-UIDS_KEPT = 65_536  # whose text is remembered: one is asked for dozens of times in a turn
+UIDS_KEPT = 65_536  # whose text is cached: it is read dozens of times in a reconcile
 
 Uid: TypeAlias = bytes | str  # 16 bytes when it is a canonical UUID, as the API server makes them; else its text
 
 
-class Record(Protocol):
+class ObjectRecord(Protocol):
     @property
-    def key(self) -> Key: ...
+    def key(self) -> ObjectKey: ...
 
     @property
     def uid(self) -> Uid: ...
@@ -29,12 +29,12 @@ class Record(Protocol):
 
     @property
     def deleting(self) -> bool:
-        """Its deletion was asked for; finalizers or a grace period may still hold it."""
+        """Its deletion was requested; finalizers or a grace period may still hold it."""
         ...
 
 
 def pack_uid(text: str) -> Uid:
-    """A uid in 16 bytes, if nothing is lost by it: `uid_text` gives back exactly `text`."""
+    """A uid in 16 bytes, if nothing is lost by it: `uid_text` returns exactly `text`."""
     digits = text.replace("-", "")
     if len(text) != 36 or len(digits) != 32 or text[8:24:5] != "----":
         return text
@@ -42,7 +42,7 @@ def pack_uid(text: str) -> Uid:
         packed = bytes.fromhex(digits)
     except ValueError:
         return text
-    return packed if packed.hex() == digits else text  # capitals would come back small
+    return packed if packed.hex() == digits else text  # capitals would be lost
 
 
 def uid_text(uid: Uid) -> str:

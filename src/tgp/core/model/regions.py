@@ -1,7 +1,7 @@
-"""Regions: where a provider's place lies, in our words. The provider's own word stays beside it and is ordered by.
+"""Regions: tgp's name for a provider's location. The provider's own name is kept beside it and used in orders.
 
-A place nobody knows lies in `unknown`: such an offer fits only whoever has no rule for regions, names the very place,
-or names its country. The table is a dated data file, read and checked at the first question.
+An unlisted location is in region `unknown`: such an offer matches only a query that has no rule for regions, names
+the location itself, or names its country. The table is a dated data file, read and checked at first use.
 """
 
 import re
@@ -16,10 +16,10 @@ from tgp.core.model.offer import UNKNOWN_REGION
 
 UNITED_STATES = "US"  # lies in several regions, by its states
 NEAREST_SHOWN = 3  # more is a list, not a hint
-LONGEST_PLACE = 128  # characters; beyond it nobody looks
+LONGEST_PLACE = 128  # characters; longer names are not looked up
 CONTINENTS = ("AF", "AS", "EU", "NA", "OC", "SA")  # the third part of some of Vast's places: "Oregon, US, NA"
 _WITHIN = re.compile(r"-[0-9a-z]{1,2}")  # a zone in its region, a data centre in its state: us-central1-a, US-CA-2
-_COMPASS = re.compile(r"[A-Z]{2,3}-([A-Z]{2})(-\d+)?")  # US-FL-1, EU-DE-2: a data centre nobody has listed yet
+_COMPASS = re.compile(r"[A-Z]{2,3}-([A-Z]{2})(-\d+)?")  # US-FL-1, EU-DE-2: a data centre that is not in the table yet
 _BRACKETED = re.compile(r"\(([^()]+)\)\s*$")  # "East Coast (NY2)" is called NY2 too
 
 
@@ -46,10 +46,10 @@ def atlas() -> Atlas:
 
 @lru_cache(PLACES_REMEMBERED)
 def region_of(provider: str, place: str, *, country: str = "", state: str = "") -> str:
-    """Our name of the region a provider's place lies in; `unknown` where it cannot be told.
+    """The region of a provider's location, in tgp's names; `unknown` where it cannot be decided.
 
-    `country` (ISO, two letters) and `state` (of the USA, code or name) help where the provider tells them apart from
-    the place. A place may be free text that ends in a country: "Oregon, US".
+    `country` (ISO, two letters) and `state` (of the USA, code or name) help where the provider reports them apart from
+    the location. A location may be free text that ends in a country: "Oregon, US".
     """
     listed = _listed(provider, place)
     if listed is not None:
@@ -59,15 +59,15 @@ def region_of(provider: str, place: str, *, country: str = "", state: str = "") 
 
 
 def country_of(provider: str, place: str) -> str:
-    """The ISO code of the country a provider's place lies in; empty where it cannot be told."""
+    """The ISO code of the country of a provider's location; empty where it cannot be decided."""
     listed = _listed(provider, place)
     return listed[1] if listed is not None else _parted(place)[1]
 
 
 def region_fits(wanted: str, offer_region: str, place: str, country: str) -> bool:
-    """Does a machine stand where somebody asked? By our region, by the provider's own name, or by country.
+    """Is a machine in a requested region? By tgp's region, by the provider's own name, or by country.
 
-    `SA` and `ME` in capitals are countries; `sa` and `me` are regions. An unknown region is none that can be asked for.
+    `SA` and `ME` in capitals are countries; `sa` and `me` are regions. `unknown` is no region that can be requested.
     """
     if wanted in atlas().regions:
         return wanted == offer_region or _is_place(wanted, place)
@@ -75,7 +75,7 @@ def region_fits(wanted: str, offer_region: str, place: str, country: str) -> boo
 
 
 def known_region(name: str) -> bool:
-    """Is it a region of ours, a country, or a place that some provider has by the table?"""
+    """Is it one of tgp's regions, a country, or a provider's location in the table?"""
     table = atlas()
     providers = {provider for provider, _ in table.places}
     placed = any(region_of(provider, name) != UNKNOWN_REGION for provider in providers)
@@ -89,7 +89,7 @@ def nearest_regions(name: str, others: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def read(table: Table) -> Atlas:
-    """The atlas a data file describes; `BadTable` names the entry that makes no sense."""
+    """The atlas a data file describes; `BadTable` names the invalid entry."""
     table.only("regions", "countries", "states", "places", "trim")
     regions = table.top("regions")
     if not regions or UNKNOWN_REGION in regions:
@@ -119,7 +119,7 @@ def _listed(provider: str, place: str) -> tuple[str, str] | None:
 
 
 def _parted(place: str) -> tuple[str, str]:
-    """State and country of a place in free text: "Oregon, US", ", US", "US", "Oregon, US, NA", US-FL-1."""
+    """State and country of a location in free text: "Oregon, US", ", US", "US", "Oregon, US, NA", US-FL-1."""
     if compass := _COMPASS.fullmatch(place):
         return (compass[1], "US") if place.startswith("US-") else ("", compass[1])
     parts = [part.strip() for part in place[:LONGEST_PLACE].split(",")]
@@ -140,7 +140,7 @@ def _by_country(country: str, state: str) -> str:
 
 
 def _own_word(place: str) -> str:
-    """A place that is called as one of our regions, as people call their own machines' places."""
+    """A location named like one of tgp's regions, as users name those of owned machines."""
     name = _plain(place)
     return name if name in atlas().regions else UNKNOWN_REGION
 
@@ -191,11 +191,11 @@ def _states(table: Table, regions: tuple[str, ...]) -> dict[str, str]:
 def _places(table: Table, regions: tuple[str, ...]) -> dict[tuple[str, str], tuple[str, str]]:
     places: dict[tuple[str, str], tuple[str, str]] = {}
     for provider in table.section("places"):
-        for place, told in table.section("places", provider).items():
+        for place, listed in table.section("places", provider).items():
             entry = f"places.{provider} {place}"
-            if not isinstance(told, list) or len(told) != 2 or not all(isinstance(each, str) for each in told):
+            if not isinstance(listed, list) or len(listed) != 2 or not all(isinstance(each, str) for each in listed):
                 raise table.bad(entry, "must be a region and a country, which may be empty")
-            region, country = _region(table, told[0], regions, entry), told[1]
+            region, country = _region(table, listed[0], regions, entry), listed[1]
             if country and not _is_country(country):
                 raise table.bad(entry, f"{country} is not a code of two capitals")
             if (provider, _plain(place)) in places:

@@ -1,10 +1,10 @@
-"""A value that nobody may see: it prints as nothing, wherever it is printed by mistake."""
+"""A secret value: it prints as nothing, wherever it is printed by mistake."""
 
 from hashlib import sha256
 from hmac import compare_digest
 from typing import NoReturn
 
-FINGERPRINT_DIGITS = 16  # hex: tells keys apart, and gives nothing away of a key with 128 bits of luck in it
+FINGERPRINT_DIGITS = 16  # hex: distinguishes keys, and reveals nothing of a key with 128 bits of entropy
 
 
 class Secret:
@@ -14,7 +14,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Only where it is about to be sent to whom it belongs."""
+        """Only where it is about to be sent to the service it belongs to."""
         return self._value
 
     @property
@@ -41,4 +41,4 @@ class Secret:
         return hash((Secret, self._value))
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not written down")
+        raise TypeError("a secret is never serialised")

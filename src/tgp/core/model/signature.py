@@ -1,7 +1,7 @@
 """Signed calls, as Standard Webhooks writes them: HMAC-SHA256 over `id.timestamp.body`, in three headers.
 
-The id doubles as the key of idempotency: whoever receives the same id twice does the thing once. Several secrets at a
-time give several signatures, so that a secret can be changed without a moment in which nobody is believed.
+The id is also the idempotency key: a receiver that gets the same id twice acts once. Several secrets at a
+time give several signatures, so that a secret can be rotated without a gap.
 
 A secret is `whsec_` and base64, or any other text. Receivers disagree about a text without the prefix: the reference
 library decodes it as base64, others take its bytes. Where both are possible both signatures are sent: either receiver
@@ -24,22 +24,22 @@ VERSION = "v1"  # HMAC-SHA256; v1a would be ed25519
 TOLERANCE = timedelta(minutes=5)  # the reference libraries'
 LEAST_KEY_BYTES = 24  # the specification asks for 24 to 64; only where we guess does it decide
 MOST_KEY_BYTES = 64
-MOST_SECRETS = 4  # one old, one new, and room for a mistake
+MOST_SECRETS = 4  # one old, one new, and one spare
 MOST_SIGNATURES = 16  # of a received header
 LONGEST_ID = 256
 
 
 class NotASecret(ValueError):
-    """What should sign cannot; the text quotes nothing of it."""
+    """A signing secret is unusable; the message quotes nothing of it."""
 
 
 class NotSigned(ValueError):
-    """A received call is not to be believed; the text says why, for the receiver's log."""
+    """A received call must not be trusted; the message says why, for the receiver's log."""
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKeys:
-    """What signs. It prints nothing."""
+    """A signing key. It prints nothing."""
 
     _keys: tuple[bytes, ...]
 
@@ -65,19 +65,19 @@ class SigningKeys:
         if not message_id.isascii() or not 0 < len(message_id) <= LONGEST_ID or "." in message_id:
             raise NotSigned("the id is missing or not one")
         signed_at = _moment(stamp, now)
-        told = [given.encode(errors="replace") for given in signatures.split(" ")[:MOST_SIGNATURES]]
+        received = [given.encode(errors="replace") for given in signatures.split(" ")[:MOST_SIGNATURES]]
         wanted = [_signature(key, message_id, stamp, body).encode() for key in self._keys]
-        matches = [hmac.compare_digest(given, one) for given in told for one in wanted]
+        matches = [hmac.compare_digest(given, one) for given in received for one in wanted]
         if not any(matches):
             raise NotSigned("no signature matches")
         return signed_at
 
 
 def keys_of(secret: Secret) -> SigningKeys:
-    """From what stands in a Secret: one signing secret, or several with blanks between them."""
+    """From what stands in a Secret: one signing secret, or several separated by spaces."""
     texts = secret.reveal().split()
     if not 1 <= len(texts) <= MOST_SECRETS:
-        raise NotASecret(f"holds {len(texts)} secrets; 1 to {MOST_SECRETS} are possible, with blanks between them")
+        raise NotASecret(f"holds {len(texts)} secrets; 1 to {MOST_SECRETS} are possible, separated by spaces")
     return SigningKeys(tuple(dict.fromkeys(key for text in texts for key in _readings(text))))
 
 

@@ -1,33 +1,34 @@
-"""A CertificateSigningRequest as it is judged: who asked, for what, and whether anybody has answered."""
+"""A CertificateSigningRequest as it is judged: the requester, the content, and whether it was approved or denied."""
 
 import msgspec
 
 from tgp.core.model.workload import Metadata
 
-KUBELET_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"  # the only signer we speak to
+KUBELET_SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"  # the only signer that tgp handles
 TOKEN_GROUP = "system:bootstrappers:tgp"  # noqa: S105 - a group's name: that of the tokens we mint
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
-APPROVAL_REASON = "TokenOfThisNode"  # of the condition by which we approve: whoever else approves says something else
+# of the condition by which the operator approves: other approvers use another reason
+APPROVAL_REASON = "TokenOfThisNode"
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """A condition that ends the matter."""
+class CsrAnswer(msgspec.Struct, frozen=True, gc=False):
+    """A final condition."""
 
     type: str  # Approved, Denied or Failed
     reason: str = ""
 
 
 class SigningRequest(Metadata, frozen=True, gc=False, kw_only=True):
-    """`username` and `groups` are the API server's word; everything in `document` is the asker's."""
+    """`username` and `groups` are set by the API server; everything in `document` by the requester."""
 
     username: str = ""
     groups: tuple[str, ...] = ()
     signer: str = ""
     usages: tuple[str, ...] = ()
     document: bytes = b""  # PEM, as it was sent
-    answer: Answer | None = None  # None: nobody has said anything yet
+    answer: CsrAnswer | None = None  # None: not decided yet
 
     @property
     def ours(self) -> bool:
-        """Is it for us to judge? Whatever others ask for, and of other signers, is never touched."""
+        """Is it for the operator to judge? Requests of other clients, and to other signers, are never touched."""
         return not self.unreadable and self.signer == KUBELET_SIGNER and TOKEN_GROUP in self.groups

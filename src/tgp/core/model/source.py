@@ -1,4 +1,4 @@
-"""Where offers come from: one provider, asked under one key, with one set of settings."""
+"""Where offers come from: one provider, called with one key and one set of settings."""
 
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -13,7 +13,7 @@ PLAIN = ProviderSettings()
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Classes that agree on all of this share a listing, and the provider is asked once."""
+    """Classes that agree on all of this share a listing, and the provider is polled once."""
 
     provider: str  # canonical
     secret: str = ""  # the Secret that holds the key; empty: it needs none

@@ -1,7 +1,7 @@
 """The spend record: one line for each machine that is gone, in ConfigMaps of the operator's namespace, by month.
 
-A line stands in the month of the machine's end, under `<uid>-<attempt>`, and is written once. Whoever reports a month
-divides the lines that reach over its edge: `by_month`.
+A line is in the month of the machine's end, under `<uid>-<attempt>`, and is written once. A report of a month
+divides the lines that cross its boundary: `by_month`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,19 +12,21 @@ import msgspec
 
 SPEND_LABEL = "tgp.io/spend"  # its value is the month: 2026-11
 NAME = "tgp-spend"
-MOST_BYTES = 128 << 10  # of lines in one ConfigMap: some 350 machines. It takes 1 MiB, but etcd writes it anew for each
-YEARS = range(2000, 3000)  # that a line may tell of; anything else is a slip of the pen
+MOST_BYTES = 128 << 10  # of lines in one ConfigMap: some 350 machines. It takes 1 MiB, but etcd rewrites it for each
+YEARS = range(2000, 3000)  # plausible dates of a line; anything else is an error
 MOST_MONTHS = 12 * len(YEARS)  # that one line is divided into
 INSTANT = timedelta(microseconds=1)
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, rename={"node_class": "class", "began": "from", "ended": "to"}):
+class SpendEntry(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"node_class": "class", "began": "from", "ended": "to"}
+):
     """What one machine cost, from the provider's confirmation until it was shown to be gone."""
 
     uid: str  # of the request
     attempt: int
     request: str  # namespace/name
-    pool: str = ""  # namespace/name; empty: its owner wrote the request
+    pool: str = ""  # namespace/name; empty: a user created the request
     node_class: str = ""
     provider: str = ""
     gpu: str = ""
@@ -56,73 +58,73 @@ def page_name(month: str, number: int) -> str:
     return f"{NAME}-{month}" if number == 1 else f"{NAME}-{month}-{number}"
 
 
-def own_page_name(entry: Entry) -> str:
+def own_page_name(entry: SpendEntry) -> str:
     """Of an entry that found no room elsewhere."""
     return f"{NAME}-{entry.month}-{entry.key}"
 
 
-def line_of(entry: Entry) -> str:
+def line_of(entry: SpendEntry) -> str:
     return msgspec.json.encode(entry).decode()
 
 
-def read_line(key: str, line: object) -> Entry | None:
-    """None: not a line of ours, or somebody changed it into something else."""
+def read_line(key: str, line: object) -> SpendEntry | None:
+    """None: not a line of tgp, or edited beyond recognition."""
     try:
-        entry = msgspec.json.decode(line, type=Entry) if isinstance(line, str) else None
+        entry = msgspec.json.decode(line, type=SpendEntry) if isinstance(line, str) else None
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
     return entry if entry is not None and entry.key == key and _makes_sense(entry) else None
 
 
-def has_room(data: Mapping[str, Any], entry: Entry) -> bool:
+def has_room(data: Mapping[str, Any], entry: SpendEntry) -> bool:
     taken = sum(len(key) + len(str(line).encode(errors="replace")) for key, line in data.items())
     return taken + len(entry.key) + len(line_of(entry)) <= MOST_BYTES
 
 
-def entries(config_maps: Iterable[Mapping[str, Any]]) -> tuple[Entry, ...]:
+def entries(config_maps: Iterable[Mapping[str, Any]]) -> tuple[SpendEntry, ...]:
     """Every line that can be read, each machine once, in the order of their ends. Read all months together.
 
-    Of two lines about one machine the earlier counts: it was entered, and a turn taken again, past midnight of the
-    last, entered it once more.
+    Of two lines about one machine the earlier counts: a reconcile that was repeated after the end of the month wrote
+    the second.
     """
-    found: dict[str, Entry] = {}
+    found: dict[str, SpendEntry] = {}
     for entry in sorted((entry for _, entry in _lines(config_maps) if entry is not None), key=_by_end):
         found.setdefault(entry.key, entry)
     return tuple(found.values())
 
 
 def unreadable(config_maps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The keys of lines that nobody can read: somebody edited them. Said, not counted."""
+    """The keys of unreadable lines, such as edited ones. Reported, not counted."""
     return tuple(sorted({key for key, entry in _lines(config_maps) if entry is None}))
 
 
-def by_month(entry: Entry) -> dict[str, int]:
+def by_month(entry: SpendEntry) -> dict[str, int]:
     """Its cost by month, in proportion to the time in each. The parts add up to the whole, to the micro-dollar."""
     length = (entry.ended - entry.began) // INSTANT
     parts: dict[str, int] = {}
-    begin, told = entry.began, 0
+    begin, assigned = entry.began, 0
     for _ in range(MOST_MONTHS):
         end = _next_month(begin)
         if end >= entry.ended:
             break
         upto = entry.microusd * ((end - entry.began) // INSTANT) // length
-        parts[month_of(begin)] = upto - told
-        begin, told = end, upto
-    return parts | {month_of(begin): entry.microusd - told}
+        parts[month_of(begin)] = upto - assigned
+        begin, assigned = end, upto
+    return parts | {month_of(begin): entry.microusd - assigned}
 
 
-def _lines(config_maps: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Entry | None]]:
+def _lines(config_maps: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, SpendEntry | None]]:
     for config_map in config_maps:
         data = config_map.get("data")
         for key, line in data.items() if isinstance(data, dict) else ():
             yield key, read_line(key, line)
 
 
-def _by_end(entry: Entry) -> tuple[datetime, str, int]:
+def _by_end(entry: SpendEntry) -> tuple[datetime, str, int]:
     return entry.ended, entry.key, entry.microusd
 
 
-def _makes_sense(entry: Entry) -> bool:
+def _makes_sense(entry: SpendEntry) -> bool:
     dated = entry.began.tzinfo is not None and entry.ended.tzinfo is not None
     if not dated or entry.began.year not in YEARS or entry.ended.year not in YEARS:
         return False

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.(\d{1,3})(-[0-9A-Za-z.-]{1,40})?\Z")
-OLDEST_MINOR, NEWEST_MINOR = 10, 14  # of 1.x; what is known of each is in core/rules/talos
+OLDEST_MINOR, NEWEST_MINOR = 10, 14  # of 1.x; what is known of each is in core/joining/talos
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,7 +23,7 @@ class TalosVersion:
 
 
 def read_version(text: str) -> TalosVersion | None:
-    """Of `v1.10.5`, of an image that ends in it, or of what a node reports: `Talos (v1.10.5)`. None: of nothing."""
+    """Of `v1.10.5`, of an image that ends in it, or of what a node reports: `Talos (v1.10.5)`. None: no version."""
     bare = text.strip().partition("@")[0].removesuffix(")").rpartition("(")[2].rpartition(":")[2]
     found = _VERSION.match(bare)
     if found is None or found[1] != "1":

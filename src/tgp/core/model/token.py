@@ -1,4 +1,4 @@
-"""The mark a machine carries at its provider. Once released this form never changes: machines are found again by it."""
+"""The token that marks a machine at its provider. Once released its form never changes: machines are found by it."""
 
 import re
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from functools import lru_cache
 from tgp.core.model.identity import CLUSTER_DIGITS
 
 MOST_ATTEMPTS = 9999  # of one request: more digits would not fit every provider's name field
-KEPT = 65_536  # texts whose reading is remembered: every look at a provider reads every token there
+KEPT = 65_536  # parsed texts that are cached: every list of a provider's machines parses every token
 _FORM = re.compile(rf"tgp-([0-9a-f]{{{CLUSTER_DIGITS}}})-([0-9a-f]{{32}})-([1-9][0-9]{{0,3}})")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class MachineToken:
     """`tgp-<cluster id>-<request uid, 32 hex digits>-<attempt>`: 52 characters at most, fit for every provider."""
 
     cluster: str
@@ -24,14 +24,14 @@ class Token:
 
 
 def token_for(cluster: str, uid: str, attempt: int) -> str:
-    return str(Token(cluster, plain_uid(uid), attempt))
+    return str(MachineToken(cluster, plain_uid(uid), attempt))
 
 
 @lru_cache(maxsize=KEPT)
-def read_token(text: str) -> Token | None:
-    """None: not one of ours, of whatever cluster."""
+def read_token(text: str) -> MachineToken | None:
+    """None: not a token of tgp, of any cluster."""
     found = _FORM.fullmatch(text)
-    return None if found is None else Token(found[1], found[2], int(found[3]))
+    return None if found is None else MachineToken(found[1], found[2], int(found[3]))
 
 
 def cluster_prefix(cluster: str) -> str:

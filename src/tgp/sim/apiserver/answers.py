@@ -1,4 +1,4 @@
-"""How an answer is shown: plain JSON, a Table for people, or metadata only."""
+"""How an answer is shown: plain JSON, a Table for users, or metadata only."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from tgp.sim.apiserver.encoding import list_bytes, object_bytes
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.status_errors import JSON_HEADERS, Failure, bad_request
-from tgp.sim.apiserver.storage import Record
+from tgp.sim.apiserver.storage import StoredObject
 from tgp.sim.apiserver.tables.view import TableView
-from tgp.sim.apiserver.verbs.read import Page, list_metadata
+from tgp.sim.apiserver.verbs.read import ReadPage, list_metadata
 
 NOT_ACCEPTABLE = (
     "only the following media types are accepted: application/json, application/yaml, "
@@ -32,16 +32,16 @@ ACCEPTS_KEPT = 256  # different Accept headers; a client has one or two
 
 
 @dataclass(slots=True)
-class Answer:
+class ResponseForm:
     """The form one client asked for."""
 
     served: Served
-    now: Callable[[], datetime]  # asked anew for every row: a watch outlives the moment it began
+    now: Callable[[], datetime]  # called for every row: a watch outlives the moment it began
     table: TableView | None
     metadata_only: bool
 
     @classmethod
-    def wanted(cls, call: Call, served: Served, now: Callable[[], datetime]) -> "Answer":
+    def wanted(cls, call: Call, served: Served, now: Callable[[], datetime]) -> "ResponseForm":
         forms = _forms(call.header("Accept"))
         check_acceptable(forms)
         table = TableView.wanted(call, served) if "Table" in forms else None
@@ -49,7 +49,7 @@ class Answer:
             _check_include(call.parameter("includeObject"))
         return cls(served, now, table, forms[0].startswith("PartialObjectMetadata"))
 
-    def one(self, record: Record) -> bytes:
+    def one(self, record: StoredObject) -> bytes:
         if self.table is not None:
             obj = self.served.shown(record.obj)
             return self.table.listed([obj], _single_metadata(obj), self.now())
@@ -57,7 +57,7 @@ class Answer:
             return msgspec.json.encode(_partial(record.obj))
         return object_bytes(self.served, record)
 
-    def many(self, page: Page) -> bytes:
+    def many(self, page: ReadPage) -> bytes:
         meta = list_metadata(page, custom=self.served.custom and self.is_plain)
         if self.table is not None:
             return self.table.listed([self.served.shown(record.obj) for record in page.records], meta, self.now())
@@ -71,7 +71,7 @@ class Answer:
             return msgspec.json.encode(shown)
         return list_bytes(self.served, page.records, meta)
 
-    def watched(self, record: Record) -> bytes:
+    def watched(self, record: StoredObject) -> bytes:
         if self.table is not None:
             return self.table.row(self.served.shown(record.obj), self.now())
         return self.one(record)

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from tgp.ports.http import Call
 from tgp.sim.apiserver.core import Core
-from tgp.sim.apiserver.identity import AUTHENTICATED, User, service_account
+from tgp.sim.apiserver.identity import AUTHENTICATED, ApiUser, service_account
 from tgp.sim.apiserver.json_value import Json, mapping_at
-from tgp.sim.apiserver.rbac import Attempt, authorize, refusal
+from tgp.sim.apiserver.rbac import AccessAttempt, authorize, refusal
 from tgp.sim.apiserver.status_errors import internal, unauthorized
 
 TOKEN_BYTES = 24
@@ -16,8 +16,8 @@ SA_PREFIX = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
-    user: User
+class IssuedToken:
+    user: ApiUser
     expires: datetime | None  # None: never
     audiences: tuple[str, ...] = ()
     bound: tuple[str, str, str] = ("", "", "")  # storage, namespace, name of what the token lives and dies with
@@ -28,20 +28,20 @@ class Authentication:
     """`unidentified` is who comes without any credentials; None refuses them (401)."""
 
     core: Core
-    unidentified: User | None
-    tokens: dict[str, Issued] = field(default_factory=dict, repr=False)
+    unidentified: ApiUser | None
+    tokens: dict[str, IssuedToken] = field(default_factory=dict, repr=False)
 
-    def add_token(self, token: str, user: User, expires: datetime | None = None) -> None:
-        """Accept `token` as `user`; everybody who shows one is in system:authenticated."""
+    def add_token(self, token: str, user: ApiUser, expires: datetime | None = None) -> None:
+        """Accept `token` as `user`; every user with a token is in system:authenticated."""
         groups = user.groups if AUTHENTICATED in user.groups else (*user.groups, AUTHENTICATED)
-        self.tokens[token] = Issued(replace(user, groups=groups), expires)
+        self.tokens[token] = IssuedToken(replace(user, groups=groups), expires)
 
-    def identify(self, call: Call) -> User:
+    def identify(self, call: Call) -> ApiUser:
         said = call.header("Authorization")
         if not said:
             if self.unidentified is None:
                 raise unauthorized()
-            user: User | None = self.unidentified
+            user: ApiUser | None = self.unidentified
         else:
             scheme, _, token = said.partition(" ")
             user = self.user_of(token.strip()) if scheme.lower() == "bearer" else None
@@ -49,7 +49,7 @@ class Authentication:
             raise unauthorized()
         return impersonated(self.core, user, call)
 
-    def user_of(self, token: str) -> User | None:
+    def user_of(self, token: str) -> ApiUser | None:
         """None: not a token of ours, or no longer."""
         issued = self.tokens.get(token)
         if issued is None:
@@ -61,7 +61,7 @@ class Authentication:
             return None
         return issued.user
 
-    def _bootstrap_user(self, token: str) -> User | None:
+    def _bootstrap_user(self, token: str) -> ApiUser | None:
         """`id.secret` of a Secret of type bootstrap.kubernetes.io/token in kube-system."""
         name, dot, secret = token.partition(".")
         found = self.core.store.get("secrets", "kube-system", f"bootstrap-token-{name}") if dot else None
@@ -73,7 +73,7 @@ class Authentication:
         if data.get("usage-bootstrap-authentication") != "true" or self._is_past(data.get("expiration", "")):
             return None
         extra = [group for group in data.get("auth-extra-groups", "").split(",") if group]
-        return User(f"system:bootstrap:{name}", ("system:bootstrappers", *extra, AUTHENTICATED))
+        return ApiUser(f"system:bootstrap:{name}", ("system:bootstrappers", *extra, AUTHENTICATED))
 
     def _is_past(self, text: str) -> bool:
         if not text:
@@ -90,7 +90,7 @@ class Authentication:
         claims = _segment(f'{{"sub":"{user.name}"}}')
         secret = base64.urlsafe_b64encode(self.core.entropy.token(TOKEN_BYTES)).decode().rstrip("=")
         token, expires = f"{HEADER}.{claims}.{secret}", self.core.now() + lifetime
-        self.tokens[token] = Issued(user, expires, audiences, ("serviceaccounts", meta["namespace"], meta["name"]))
+        self.tokens[token] = IssuedToken(user, expires, audiences, ("serviceaccounts", meta["namespace"], meta["name"]))
         return token, expires
 
 
@@ -105,7 +105,7 @@ def _plain(value: str) -> str:
     return base64.b64decode(value).decode(errors="replace")
 
 
-def impersonated(core: Core, user: User, call: Call) -> User:
+def impersonated(core: Core, user: ApiUser, call: Call) -> ApiUser:
     """The user named in the Impersonate headers, if `user` may speak for them."""
     headers = [(name.lower(), value) for name, value in call.headers if name[:12].lower() == "impersonate-"]
     if not headers:
@@ -125,13 +125,13 @@ def impersonated(core: Core, user: User, call: Call) -> User:
     return replace(wanted, groups=tuple(groups))
 
 
-def _named(headers: list[tuple[str, str]]) -> User:
+def _named(headers: list[tuple[str, str]]) -> ApiUser:
     extra: dict[str, tuple[str, ...]] = {}
     for key, value in headers:
         if key.startswith("impersonate-extra-"):
             kind = key.removeprefix("impersonate-extra-")
             extra[kind] = (*extra.get(kind, ()), value)
-    return User(
+    return ApiUser(
         next((value for key, value in headers if key == "impersonate-user"), ""),
         tuple(value for key, value in headers if key == "impersonate-group"),
         next((value for key, value in headers if key == "impersonate-uid"), ""),
@@ -139,16 +139,18 @@ def _named(headers: list[tuple[str, str]]) -> User:
     )
 
 
-def _needed_to_be(wanted: User) -> list[Attempt]:
-    """What somebody must be allowed to do to speak as `wanted`."""
+def _needed_to_be(wanted: ApiUser) -> list[AccessAttempt]:
+    """The rights needed to impersonate `wanted`."""
     if wanted.name.startswith(SA_PREFIX) and wanted.name.count(":") == 3:
         namespace, account = wanted.name.removeprefix(SA_PREFIX).split(":")
-        attempts = [Attempt("impersonate", "", "serviceaccounts", "", account, namespace)]
+        attempts = [AccessAttempt("impersonate", "", "serviceaccounts", "", account, namespace)]
     else:
-        attempts = [Attempt("impersonate", "", "users", "", wanted.name)]
-    attempts += [Attempt("impersonate", "", "groups", "", group) for group in wanted.groups]
+        attempts = [AccessAttempt("impersonate", "", "users", "", wanted.name)]
+    attempts += [AccessAttempt("impersonate", "", "groups", "", group) for group in wanted.groups]
     if wanted.uid:
-        attempts.append(Attempt("impersonate", "authentication.k8s.io", "uids", "", wanted.uid))
+        attempts.append(AccessAttempt("impersonate", "authentication.k8s.io", "uids", "", wanted.uid))
     for kind, values in wanted.extra.items():
-        attempts += [Attempt("impersonate", "authentication.k8s.io", "userextras", kind, value) for value in values]
+        attempts += [
+            AccessAttempt("impersonate", "authentication.k8s.io", "userextras", kind, value) for value in values
+        ]
     return attempts

@@ -1,4 +1,4 @@
-"""What a fresh cluster holds before anybody asks."""
+"""The objects of a new cluster."""
 
 from tgp.api.resource import NAMESPACE, Resource
 from tgp.sim.apiserver.bootstrap_roles import cluster_role_bindings, cluster_roles

@@ -1,4 +1,4 @@
-"""The roles and bindings every cluster starts with, as far as this world's inhabitants meet them."""
+"""The roles and bindings every cluster starts with, as far as the simulation needs them."""
 
 from tgp.sim.apiserver.json_value import Json
 

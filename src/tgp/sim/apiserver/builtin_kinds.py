@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from tgp.api.resource import Resource
 from tgp.sim.apiserver.events import as_core_event, as_new_event
-from tgp.sim.apiserver.registry import CREATE_ONLY, Served, Subresource, Traits
+from tgp.sim.apiserver.registry import CREATE_ONLY, KindTraits, Served, Subresource
 from tgp.sim.apiserver.status_errors import qualified
 
 STATUS_VERBS = ("get", "patch", "update")
-ORDINARY = Traits()
-SPEC = Traits(counts_generations=True)
-RBAC_TRAITS = Traits(create_on_update=True, names="segment")
+ORDINARY = KindTraits()
+SPEC = KindTraits(counts_generations=True)
+RBAC_TRAITS = KindTraits(create_on_update=True, names="segment")
 
 
 def _served(
@@ -25,7 +25,7 @@ def _served(
     *short_names: str,
     cluster: bool = False,
     status: bool = False,
-    traits: Traits = ORDINARY,
+    traits: KindTraits = ORDINARY,
     categories: tuple[str, ...] = (),
     subresources: tuple[Subresource, ...] = (),
     verbs: tuple[str, ...] | None = None,
@@ -51,9 +51,9 @@ ALL = ("all",)
 CORE = (
     _served("", "v1", "bindings", "Binding", verbs=CREATE_ONLY),
     _served("", "v1", "configmaps", "ConfigMap", "cm"),
-    _served("", "v1", "endpoints", "Endpoints", "ep", traits=Traits(create_on_update=True), singular="endpoints"),
-    _served("", "v1", "events", "Event", "ev", traits=Traits(create_on_update=True)),
-    _served("", "v1", "limitranges", "LimitRange", "limits", traits=Traits(create_on_update=True)),
+    _served("", "v1", "endpoints", "Endpoints", "ep", traits=KindTraits(create_on_update=True), singular="endpoints"),
+    _served("", "v1", "events", "Event", "ev", traits=KindTraits(create_on_update=True)),
+    _served("", "v1", "limitranges", "LimitRange", "limits", traits=KindTraits(create_on_update=True)),
     _served(
         "",
         "v1",
@@ -62,7 +62,7 @@ CORE = (
         "ns",
         cluster=True,
         status=True,
-        traits=Traits(returns_deleted=True, names="label"),
+        traits=KindTraits(returns_deleted=True, names="label"),
         subresources=(Subresource("finalize", "Namespace", ("update",)),),
         verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
     ),
@@ -74,7 +74,7 @@ CORE = (
         "PersistentVolumeClaim",
         "pvc",
         status=True,
-        traits=Traits(returns_deleted=True),
+        traits=KindTraits(returns_deleted=True),
     ),
     _served(
         "",
@@ -84,7 +84,7 @@ CORE = (
         "pv",
         cluster=True,
         status=True,
-        traits=Traits(returns_deleted=True),
+        traits=KindTraits(returns_deleted=True),
     ),
     _served(
         "",
@@ -93,7 +93,7 @@ CORE = (
         "Pod",
         "po",
         status=True,
-        traits=Traits(returns_deleted=True, counts_generations=True),
+        traits=KindTraits(returns_deleted=True, counts_generations=True),
         categories=ALL,
         subresources=(
             Subresource("binding", "Binding", CREATE_ONLY),
@@ -101,7 +101,7 @@ CORE = (
             Subresource("log", "Pod", ("get",)),
         ),
     ),
-    _served("", "v1", "podtemplates", "PodTemplate", traits=Traits(counts_generations=True, returns_deleted=True)),
+    _served("", "v1", "podtemplates", "PodTemplate", traits=KindTraits(counts_generations=True, returns_deleted=True)),
     _served(
         "",
         "v1",
@@ -109,11 +109,11 @@ CORE = (
         "ReplicationController",
         "rc",
         status=True,
-        traits=Traits(counts_generations=True, orphans_by_default=True),
+        traits=KindTraits(counts_generations=True, orphans_by_default=True),
         categories=ALL,
         subresources=(SCALE,),
     ),
-    _served("", "v1", "resourcequotas", "ResourceQuota", "quota", status=True, traits=Traits(returns_deleted=True)),
+    _served("", "v1", "resourcequotas", "ResourceQuota", "quota", status=True, traits=KindTraits(returns_deleted=True)),
     _served("", "v1", "secrets", "Secret"),
     _served(
         "",
@@ -121,7 +121,7 @@ CORE = (
         "serviceaccounts",
         "ServiceAccount",
         "sa",
-        traits=Traits(returns_deleted=True),
+        traits=KindTraits(returns_deleted=True),
         subresources=(Subresource("token", "TokenRequest", CREATE_ONLY, "authentication.k8s.io", "v1"),),
     ),
     _served(
@@ -132,7 +132,7 @@ CORE = (
         "svc",
         status=True,
         categories=ALL,
-        traits=Traits(returns_deleted=True, create_on_update=True, names="label1035"),
+        traits=KindTraits(returns_deleted=True, create_on_update=True, names="label1035"),
     ),
 )
 
@@ -174,7 +174,7 @@ BATCH = (
         "jobs",
         "Job",
         status=True,
-        traits=Traits(counts_generations=True, orphans_by_default=True),
+        traits=KindTraits(counts_generations=True, orphans_by_default=True),
         categories=ALL,
     ),
 )
@@ -212,7 +212,7 @@ POLICY = (
         "PodDisruptionBudget",
         "pdb",
         status=True,
-        traits=Traits(counts_generations=True, unconditional_update=False),
+        traits=KindTraits(counts_generations=True, unconditional_update=False),
     ),
     _served(
         "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", cluster=True, traits=RBAC_TRAITS
@@ -234,7 +234,11 @@ POLICY = (
 
 CLUSTER = (
     _served(
-        "coordination.k8s.io", "v1", "leases", "Lease", traits=Traits(unconditional_update=False, create_on_update=True)
+        "coordination.k8s.io",
+        "v1",
+        "leases",
+        "Lease",
+        traits=KindTraits(unconditional_update=False, create_on_update=True),
     ),
     _served("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc", cluster=True, traits=SPEC),
     _served(
@@ -243,7 +247,7 @@ CLUSTER = (
         "runtimeclasses",
         "RuntimeClass",
         cluster=True,
-        traits=Traits(create_on_update=True, unconditional_update=False),
+        traits=KindTraits(create_on_update=True, unconditional_update=False),
     ),
     _served(
         "storage.k8s.io",
@@ -251,7 +255,7 @@ CLUSTER = (
         "csidrivers",
         "CSIDriver",
         cluster=True,
-        traits=Traits(returns_deleted=True, unconditional_update=False),
+        traits=KindTraits(returns_deleted=True, unconditional_update=False),
     ),
     _served(
         "storage.k8s.io",
@@ -259,7 +263,7 @@ CLUSTER = (
         "csinodes",
         "CSINode",
         cluster=True,
-        traits=Traits(returns_deleted=True, unconditional_update=False),
+        traits=KindTraits(returns_deleted=True, unconditional_update=False),
     ),
     _served(
         "storage.k8s.io",
@@ -268,7 +272,7 @@ CLUSTER = (
         "StorageClass",
         "sc",
         cluster=True,
-        traits=Traits(returns_deleted=True),
+        traits=KindTraits(returns_deleted=True),
     ),
     _served(
         "storage.k8s.io",
@@ -277,7 +281,7 @@ CLUSTER = (
         "VolumeAttachment",
         cluster=True,
         status=True,
-        traits=Traits(returns_deleted=True, unconditional_update=False),
+        traits=KindTraits(returns_deleted=True, unconditional_update=False),
     ),
     _served("networking.k8s.io", "v1", "ingressclasses", "IngressClass", cluster=True, traits=SPEC),
     _served("networking.k8s.io", "v1", "ingresses", "Ingress", "ing", status=True, traits=SPEC),
@@ -302,7 +306,7 @@ CLUSTER = (
         cluster=True,
         status=True,
         categories=("api-extensions",),
-        traits=Traits(counts_generations=True, unconditional_update=False),
+        traits=KindTraits(counts_generations=True, unconditional_update=False),
     ),
     _served(
         "apiregistration.k8s.io",
@@ -312,7 +316,7 @@ CLUSTER = (
         cluster=True,
         status=True,
         categories=("api-extensions",),
-        traits=Traits(unconditional_update=False),
+        traits=KindTraits(unconditional_update=False),
     ),
     _served(
         "admissionregistration.k8s.io",
@@ -321,7 +325,7 @@ CLUSTER = (
         "MutatingWebhookConfiguration",
         cluster=True,
         categories=("api-extensions",),
-        traits=Traits(counts_generations=True, unconditional_update=False),
+        traits=KindTraits(counts_generations=True, unconditional_update=False),
     ),
     _served(
         "admissionregistration.k8s.io",
@@ -330,14 +334,14 @@ CLUSTER = (
         "ValidatingWebhookConfiguration",
         cluster=True,
         categories=("api-extensions",),
-        traits=Traits(counts_generations=True, unconditional_update=False),
+        traits=KindTraits(counts_generations=True, unconditional_update=False),
     ),
 )
 
 EVENTS = (
     replace(
-        _served("events.k8s.io", "v1", "events", "Event", "ev", traits=Traits(create_on_update=True)),
-        storage="events",  # the same shelf as core/v1: one event, two views
+        _served("events.k8s.io", "v1", "events", "Event", "ev", traits=KindTraits(create_on_update=True)),
+        storage="events",  # the same kind_storage as core/v1: one event, two views
         view=as_new_event,
         unview=as_core_event,
     ),

@@ -14,7 +14,7 @@ from tgp.sim.apiserver.options import WriteOptions
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.status_errors import Failure, bad_request, unsupported_media_type
 from tgp.sim.apiserver.undecodable import Undecodable
-from tgp.sim.apiserver.unknown_fields import check_types, repeated_fields, tell, unknown_fields
+from tgp.sim.apiserver.unknown_fields import check_types, repeated_fields, report, unknown_fields
 
 MAX_BODY_BYTES = 3 << 20  # the real server's limit for a request body
 READ_TYPES = frozenset({"application/json", "application/yaml"})
@@ -79,10 +79,10 @@ def _tell_strictly(body: bytes, served: Served, obj: Json, options: WriteOptions
         return
     version = obj.get("apiVersion") or served.api_version
     if served.custom and version != served.api_version:
-        found = [name for name in obj if name not in {"apiVersion", "kind", "metadata"}]  # nobody knows that version
+        found = [name for name in obj if name not in {"apiVersion", "kind", "metadata"}]  # an unknown version
     else:
         found = unknown_fields(served, obj)
-    tell([*(f'duplicate field "{path}"' for path in repeated_fields(body)), *_unknown(found)], options, ask)
+    report([*(f'duplicate field "{path}"' for path in repeated_fields(body)), *_unknown(found)], options, ask)
 
 
 def _unknown(paths: list[str]) -> list[str]:

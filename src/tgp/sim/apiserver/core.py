@@ -1,19 +1,19 @@
-"""What every verb works with: the store, the table of resources, the decisions, time and luck."""
+"""What every verb works with: the store, the table of resources, the decisions, time and randomness."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from tgp.api.resource import Resource
-from tgp.api.validation import Twin
+from tgp.api.validation import PythonCheck
 from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
-from tgp.sim.apiserver.identity import User
+from tgp.sim.apiserver.identity import ApiUser
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.options import PLAIN, WriteOptions
 from tgp.sim.apiserver.registry import Registry, Served
 from tgp.sim.apiserver.semantics import Semantics
-from tgp.sim.apiserver.storage import Record, Store
+from tgp.sim.apiserver.storage import ObjectStorage, StoredObject
 
 CommitHook = Callable[[Served, Json | None, Json | None], None]
 
@@ -27,11 +27,11 @@ def time_text(moment: datetime) -> str:
 class Core:
     clock: Clock
     entropy: Entropy
-    store: Store
+    store: ObjectStorage
     registry: Registry
     semantics: Semantics
-    twins: Mapping[str, Twin] | None = None  # CEL rules by their text; None: those of our own kinds
-    hooks: list[CommitHook] = field(default_factory=list)  # told after each commit: (resource, before, after)
+    python_checks: Mapping[str, PythonCheck] | None = None  # CEL rules by their text; None: those of our own kinds
+    hooks: list[CommitHook] = field(default_factory=list)  # called after each commit: (resource, before, after)
 
     def now(self) -> datetime:
         return self.clock.now()
@@ -39,7 +39,7 @@ class Core:
     def now_text(self) -> str:
         return time_text(self.clock.now())
 
-    def commit(self, served: Served, obj: Json) -> Record:
+    def commit(self, served: Served, obj: Json) -> StoredObject:
         """Store a finished object; from here on it is shared and unchangeable."""
         before = self.store.get(served.storage, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
         record = self.store.put(served.storage, obj)
@@ -47,7 +47,7 @@ class Core:
             hook(served, before.obj if before else None, record.obj)
         return record
 
-    def discard(self, served: Served, obj: Json) -> Record:
+    def discard(self, served: Served, obj: Json) -> StoredObject:
         """Remove an object; `obj` is its last state."""
         meta = obj["metadata"]
         record = self.store.remove(served.storage, meta.get("namespace", ""), meta["name"], obj)
@@ -60,7 +60,7 @@ class Core:
 class Ask:
     """Who asks for a write, and what was said to them beside the answer."""
 
-    user: User
+    user: ApiUser
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
@@ -70,7 +70,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write: on what, through which door, how, and by whom."""
+    """One write: on what, through which endpoint, how, and by which user."""
 
     core: Core
     served: Served
@@ -88,5 +88,5 @@ class Write:
         resource = Resource(group, version, self.subresource, kind, self.served.namespaced)
         return replace(self, served=Served(resource, kind.lower()))
 
-    def existing(self) -> Record | None:
+    def existing(self) -> StoredObject | None:
         return self.core.store.get(self.served.storage, self.namespace, self.name)

@@ -4,7 +4,7 @@ import msgspec
 
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.registry import Served
-from tgp.sim.apiserver.storage import Record
+from tgp.sim.apiserver.storage import StoredObject
 
 
 def _prefix(served: Served) -> bytes:
@@ -13,12 +13,12 @@ def _prefix(served: Served) -> bytes:
     return f'{{"kind":"{served.kind}","apiVersion":"{served.api_version}",'.encode()
 
 
-def object_bytes(served: Served, record: Record) -> bytes:
+def object_bytes(served: Served, record: StoredObject) -> bytes:
     body = record.body(served.api_version, served.view)
     return _prefix(served) + body[1:]
 
 
-def list_bytes(served: Served, records: list[Record], metadata: Json) -> bytes:
+def list_bytes(served: Served, records: list[StoredObject], metadata: Json) -> bytes:
     """Items of built-in kinds carry no kind and apiVersion of their own; custom ones do."""
     version, view = served.api_version, served.view
     if served.custom:

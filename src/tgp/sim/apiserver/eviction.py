@@ -21,7 +21,7 @@ def evict(write: Write, sent: Json) -> Json:
     """Evict the pod; returns the Status of the answer (HTTP 201 whatever it says), or raises a refusal."""
     if mapping_at(sent, "metadata").get("name") != write.name:
         raise bad_request("name in URL does not match name in Eviction object")
-    wishes = _wishes(sent, write.options)
+    wanted = _delete_options(sent, write.options)
     existing = write.existing()
     if existing is None:
         raise not_found("", "pods", write.name)
@@ -38,24 +38,24 @@ def evict(write: Write, sent: Json) -> Json:
                 "code": 500,
             }
         if budgets and not _is_free(budgets[0], pod):
-            _spend(write, budgets[0], dry_run=wishes.dry_run)
-    _mark_and_delete(write, pod, wishes)
+            _spend(write, budgets[0], dry_run=wanted.dry_run)
+    _mark_and_delete(write, pod, wanted)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def _wishes(sent: Json, options: WriteOptions) -> DeleteOptions:
+def _delete_options(sent: Json, options: WriteOptions) -> DeleteOptions:
     problems: list[Cause] = []
     asked = sent.get("deleteOptions") or {}
     if not isinstance(asked, dict):
         raise bad_request("json: cannot unmarshal into Go struct field Eviction.deleteOptions of type v1.DeleteOptions")
-    wishes = delete_options_from(asked, problems)
+    wanted = delete_options_from(asked, problems)
     if problems:
         raise invalid("meta.k8s.io", "DeleteOptions", "", problems)
-    return replace(wishes, dry_run=wishes.dry_run or options.dry_run)
+    return replace(wanted, dry_run=wanted.dry_run or options.dry_run)
 
 
 def may_ignore_budget(pod: Json) -> bool:
-    """A pod that has ended, has not begun or is on its way out disrupts nobody."""
+    """A pod that has ended, has not begun or is being deleted can be evicted without disruption."""
     phase = mapping_at(pod, "status").get("phase")
     return phase in {"Succeeded", "Failed", "Pending"} or "deletionTimestamp" in pod["metadata"]
 
@@ -64,7 +64,7 @@ def budgets_of(core: Core, pod: Json) -> list[Json]:
     labels = mapping_at(pod, "metadata", "labels")
     return [
         record.obj
-        for _, record in core.store.shelf(PDB_STORAGE).range(pod["metadata"]["namespace"])
+        for _, record in core.store.kind_storage(PDB_STORAGE).range(pod["metadata"]["namespace"])
         if from_label_selector(mapping_at(record.obj, "spec").get("selector")).matches(labels)
     ]
 
@@ -76,7 +76,7 @@ def is_ready(pod: Json) -> bool:
 
 
 def _is_free(budget: Json, pod: Json) -> bool:
-    """An unhealthy pod may go without being counted, if its budget says so or is satisfied without it."""
+    """An unhealthy pod may go without being counted, if its budget reports it or is satisfied without it."""
     if is_ready(pod):
         return False
     if mapping_at(budget, "spec").get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -158,12 +158,12 @@ def _blocked(text: str, retry_seconds: int) -> Failure:
     return Failure(429, "TooManyRequests", REFUSED, details)
 
 
-def _mark_and_delete(write: Write, pod: Json, wishes: DeleteOptions) -> None:
+def _mark_and_delete(write: Write, pod: Json, wanted: DeleteOptions) -> None:
     """Leave on the pod why it goes, then delete it under the caller's preconditions."""
     core, served, meta = write.core, write.served, pod["metadata"]
-    core.semantics.check_precondition(served, pod, wishes)
-    if wishes.dry_run or "deletionTimestamp" in meta:
-        delete(core, served, meta["namespace"], meta["name"], wishes)
+    core.semantics.check_precondition(served, pod, wanted)
+    if wanted.dry_run or "deletionTimestamp" in meta:
+        delete(core, served, meta["namespace"], meta["name"], wanted)
         return
 
     def make(live: Json | None) -> Json:
@@ -182,5 +182,5 @@ def _mark_and_delete(write: Write, pod: Json, wishes: DeleteOptions) -> None:
         return obj
 
     marked = change(Write(core, served, write.ask, write.namespace, write.name, "status"), make).record
-    version = str(marked.revision) if wishes.resource_version is not None else None
-    delete(core, served, meta["namespace"], meta["name"], replace(wishes, resource_version=version))
+    version = str(marked.revision) if wanted.resource_version is not None else None
+    delete(core, served, meta["namespace"], meta["name"], replace(wanted, resource_version=version))

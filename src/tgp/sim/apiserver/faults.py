@@ -1,4 +1,4 @@
-"""Named faults, switched while the server runs, drawn from seeded luck.
+"""Named faults, switched while the server runs, drawn from seeded random streams.
 
     server.faults.on("conflict", probability=0.1)                     one write in ten finds the object changed
     server.faults.on("error-after", times=1, where=lambda hit: hit.route.plural == "gpurequests")
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tgp.ports.entropy import Entropy
-from tgp.sim.apiserver.identity import User
+from tgp.sim.apiserver.identity import ApiUser
 from tgp.sim.apiserver.routes import Route
 
 NAMES = (
@@ -56,7 +56,7 @@ class Hit:
     """The request a fault may strike."""
 
     route: Route
-    user: User | None  # None: not yet known
+    user: ApiUser | None  # None: not yet known
     agent: str  # its User-Agent, to tell clients apart
 
 
@@ -64,18 +64,18 @@ Where = Callable[[Hit], bool]
 
 
 @dataclass(slots=True)
-class Fault:
+class ApiFault:
     probability: float = 1.0
     times: int | None = None  # strikes left; None: no end
     where: Where | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-class Faults:
+class ApiFaults:
     def __init__(self, entropy: Entropy) -> None:
         self._entropy = entropy
-        self._on: dict[str, Fault] = {}
-        self.struck: dict[str, int] = {}  # how often each has happened, so that a test can tell it did
+        self._on: dict[str, ApiFault] = {}
+        self.struck: dict[str, int] = {}  # how often each has happened, so that a test can check it
         self.when_changed: list[Callable[[], None]] = []
 
     def on(
@@ -89,7 +89,7 @@ class Faults:
     ) -> None:
         """Switch a fault on, or change how it strikes."""
         assert name in NAMES, f"no fault is called {name}"
-        self._on[name] = Fault(probability, times, where, settings)
+        self._on[name] = ApiFault(probability, times, where, settings)
         self._tell()
 
     def off(self, name: str = "") -> None:
@@ -107,7 +107,7 @@ class Faults:
     def active(self) -> tuple[str, ...]:
         return tuple(sorted(self._on))
 
-    def strikes(self, name: str, hit: Hit) -> Fault | None:
+    def strikes(self, name: str, hit: Hit) -> ApiFault | None:
         """Does the fault happen to this request? Draws luck only when it might."""
         fault = self._on.get(name)
         if fault is None or (fault.where is not None and not fault.where(hit)):
@@ -121,7 +121,7 @@ class Faults:
         self.struck[name] = self.struck.get(name, 0) + 1
         return fault
 
-    def holds(self, name: str, hit: Hit, luck: float) -> Fault | None:
+    def holds(self, name: str, hit: Hit, luck: float) -> ApiFault | None:
         """For what lasts as long as a watch: is it on for the client that drew `luck` when it began?"""
         fault = self._on.get(name)
         if fault is None or luck >= fault.probability or (fault.where is not None and not fault.where(hit)):

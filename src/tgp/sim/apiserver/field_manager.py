@@ -11,12 +11,12 @@ from tgp.sim.apiserver.patch.fields import Fields, Path, read_fields, written
 from tgp.sim.apiserver.patch.typed import Difference, Ignored, differ, schema_of
 from tgp.sim.apiserver.registry import Served
 
-MANAGERS_KEPT = 1024  # different managers, doors and versions remembered; a cluster has a few dozen
+MANAGERS_KEPT = 1024  # different managers, endpoints and versions cached; a cluster has a few dozen
 MAX_UPDATE_MANAGERS = 10  # beyond it the oldest are folded into one
 ANCIENT = "ancient-changes"
 UNKNOWN = "unknown"
 
-# What a Go struct writes even when nobody set it: nobody's field
+# What a Go struct writes even when it is not set: owned by no manager
 BORN_WITH: dict[str, Json] = {
     "events": {
         "involvedObject": {},
@@ -54,7 +54,7 @@ SERVER_OWNED: frozenset[Path] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """Who, how and through which door. Appliers are the same manager in every version."""
+    """Which client, how and through which endpoint. Appliers are the same manager in every version."""
 
     name: str
     operation: str  # Apply or Update
@@ -81,19 +81,19 @@ class Manager:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ManagedFields:
     """The fields one manager owns, and when it last took some."""
 
     manager: Manager
     fields: frozenset[Path]
     time: str
 
-    def losing(self, lost: Iterable[Path]) -> "Claim":
+    def losing(self, lost: Iterable[Path]) -> "ManagedFields":
         left = self.fields.difference(lost)
-        return self if len(left) == len(self.fields) else Claim(self.manager, left, self.time)
+        return self if len(left) == len(self.fields) else ManagedFields(self.manager, left, self.time)
 
 
-def read_claims(obj: Json) -> list[Claim]:
+def read_claims(obj: Json) -> list[ManagedFields]:
     """The claims an object carries; entries that cannot be read are dropped."""
     entries = (obj.get("metadata") or {}).get("managedFields")
     if not isinstance(entries, list):
@@ -101,7 +101,7 @@ def read_claims(obj: Json) -> list[Claim]:
     return [claim for entry in entries if (claim := _claim(entry)) is not None]
 
 
-def _claim(entry: Any) -> Claim | None:
+def _claim(entry: Any) -> ManagedFields | None:
     if not isinstance(entry, dict) or entry.get("operation") not in {"Apply", "Update"}:
         return None
     manager = Manager.known(
@@ -110,10 +110,10 @@ def _claim(entry: Any) -> Claim | None:
         str(entry.get("apiVersion", "")),
         str(entry.get("subresource", "")),
     )
-    return Claim(manager, read_fields(entry.get("fieldsV1")), str(entry.get("time", "")))
+    return ManagedFields(manager, read_fields(entry.get("fieldsV1")), str(entry.get("time", "")))
 
 
-def write_claims(obj: Json, claims: list[Claim]) -> None:
+def write_claims(obj: Json, claims: list[ManagedFields]) -> None:
     meta = metadata(obj)
     kept = _capped([claim for claim in claims if claim.fields])
     if not kept:
@@ -122,12 +122,12 @@ def write_claims(obj: Json, claims: list[Claim]) -> None:
     meta["managedFields"] = [_entry(claim) for claim in sorted(kept, key=_entry_order)]
 
 
-def _entry_order(claim: Claim) -> tuple[str, str, str, str, str]:
+def _entry_order(claim: ManagedFields) -> tuple[str, str, str, str, str]:
     manager = claim.manager
     return manager.operation, claim.time, manager.name, manager.api_version, manager.subresource
 
 
-def _entry(claim: Claim) -> Json:
+def _entry(claim: ManagedFields) -> Json:
     manager = claim.manager
     entry: Json = {"manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version}
     if claim.time:
@@ -139,18 +139,18 @@ def _entry(claim: Claim) -> Json:
     return entry
 
 
-def _capped(claims: list[Claim]) -> list[Claim]:
+def _capped(claims: list[ManagedFields]) -> list[ManagedFields]:
     updates = sorted((c for c in claims if c.manager.operation == "Update"), key=_entry_order)
     surplus = updates[: max(0, len(updates) - MAX_UPDATE_MANAGERS + 1)] if len(updates) > MAX_UPDATE_MANAGERS else []
     if not surplus:
         return claims
     rest = [claim for claim in claims if claim not in surplus]
-    folded: dict[str, Claim] = {}
+    folded: dict[str, ManagedFields] = {}
     for claim in surplus:
         version = claim.manager.api_version
         before = folded.get(version)
         fields = claim.fields | before.fields if before else claim.fields
-        folded[version] = Claim(Manager(ANCIENT, "Update", version), fields, claim.time)
+        folded[version] = ManagedFields(Manager(ANCIENT, "Update", version), fields, claim.time)
     return rest + list(folded.values())
 
 
@@ -161,7 +161,7 @@ ONLY_THE_SERVERS = Ignored(SERVER_OWNED)
 
 
 def ignored_for(served: Served, subresource: str) -> Ignored:
-    """What this door does not let through is owned by nobody who comes this way."""
+    """A field that this endpoint does not accept is not owned by its writers."""
     if subresource == "status":
         return NOT_THROUGH_CUSTOM_STATUS if served.custom else NOT_THROUGH_STATUS
     return NOT_BESIDE_STATUS if not subresource and served.traits.split_status else ONLY_THE_SERVERS
@@ -177,12 +177,12 @@ def own_after_update(write: Write, live: Json, obj: Json) -> None:
     claims = read_claims(obj) or read_claims(live)
     metadata(obj).pop("managedFields", None)
     if live and not claims:
-        return  # an object that began without claims gets none before somebody applies to it
+        return  # an object that began without claims gets none before the first apply
     base = live or {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **BORN_WITH.get(served.storage, {})}
     change = differ(schema_of(served), _seen(served, base), _seen(served, obj), builtin=not served.custom)
     change = change.without(ignored_for(served, write.subresource))
     manager = Manager.known(write.options.manager or UNKNOWN, "Update", served.api_version, write.subresource)
-    now = "" if write.subresource == "scale" else write.core.now_text()  # the scale door keeps no time
+    now = "" if write.subresource == "scale" else write.core.now_text()  # the scale endpoint keeps no time
     write_claims(obj, taken(claims, manager, change, now))
 
 
@@ -203,7 +203,7 @@ def _is_reset(sent: Any) -> bool:
     return isinstance(sent, list) and (not sent or sent == [{}])
 
 
-def taken(claims: list[Claim], manager: Manager, change: Difference, now: str) -> list[Claim]:
+def taken(claims: list[ManagedFields], manager: Manager, change: Difference, now: str) -> list[ManagedFields]:
     """The claims after `manager` made `change`."""
     won: Fields = change.added | change.modified
     lost = won | change.removed
@@ -220,7 +220,7 @@ def taken(claims: list[Claim], manager: Manager, change: Difference, now: str) -
         else:
             after.append(left)
     if won:
-        after.append(Claim(manager, mine, now))
+        after.append(ManagedFields(manager, mine, now))
     return after
 
 

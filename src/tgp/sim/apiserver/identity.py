@@ -1,4 +1,4 @@
-"""Who somebody is, once authenticated."""
+"""The identity of an authenticated user."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ UNAUTHENTICATED = "system:unauthenticated"
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class ApiUser:
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
@@ -20,11 +20,11 @@ class User:
         return MASTERS in self.groups
 
 
-ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
-ADMIN = User("admin", (MASTERS, AUTHENTICATED), "admin")
-LOOPBACK = User("system:apiserver", (MASTERS, AUTHENTICATED))  # the server's own voice, and the in-process API's
+ANONYMOUS = ApiUser("system:anonymous", (UNAUTHENTICATED,))
+ADMIN = ApiUser("admin", (MASTERS, AUTHENTICATED), "admin")
+LOOPBACK = ApiUser("system:apiserver", (MASTERS, AUTHENTICATED))  # the server's own voice, and the in-process API's
 
 
-def service_account(namespace: str, name: str, uid: str = "") -> User:
+def service_account(namespace: str, name: str, uid: str = "") -> ApiUser:
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
-    return User(f"system:serviceaccount:{namespace}:{name}", groups, uid)
+    return ApiUser(f"system:serviceaccount:{namespace}:{name}", groups, uid)

@@ -1,4 +1,4 @@
-"""Object metadata: filled in by the server, checked for everyone alike."""
+"""Object metadata: filled in by the server, checked for every kind alike."""
 
 from tgp.ports.entropy import Entropy
 from tgp.sim.apiserver.json_value import Json, metadata

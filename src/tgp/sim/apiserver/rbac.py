@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tgp.sim.apiserver.core import Core
-from tgp.sim.apiserver.identity import User
+from tgp.sim.apiserver.identity import ApiUser
 from tgp.sim.apiserver.json_value import Json, list_at, mapping_at
 from tgp.sim.apiserver.selectors import from_label_selector
 from tgp.sim.apiserver.status_errors import Failure, forbidden
@@ -15,8 +15,8 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """What somebody wants to do: to a resource, or to a path when `path` is set."""
+class AccessAttempt:
+    """What a user wants to do: to a resource, or to a path when `path` is set."""
 
     verb: str
     group: str = ""
@@ -32,25 +32,25 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AccessVerdict:
     allowed: bool
     reason: str = ""
 
 
-ALLOWED = Verdict(allowed=True)
+ALLOWED = AccessVerdict(allowed=True)
 
 
-def authorize(core: Core, user: User, attempt: Attempt) -> Verdict:
+def authorize(core: Core, user: ApiUser, attempt: AccessAttempt) -> AccessVerdict:
     if user.is_master:
         return ALLOWED
     for grant in grants(core, user, attempt.namespace):
         if any(rule_allows(rule, attempt) for rule in grant.rules):
-            return Verdict(allowed=True, reason=f"RBAC: allowed by {grant.said}")
-    return Verdict(allowed=False)
+            return AccessVerdict(allowed=True, reason=f"RBAC: allowed by {grant.said}")
+    return AccessVerdict(allowed=False)
 
 
-def refusal(user: User, attempt: Attempt) -> Failure:
-    """The 403 of somebody who may not."""
+def refusal(user: ApiUser, attempt: AccessAttempt) -> Failure:
+    """The 403 for a user without the right."""
     if attempt.path:
         why = f'User "{user.name}" cannot {attempt.verb} path "{attempt.path}"'
         return Failure(403, "Forbidden", f"forbidden: {why}", {})
@@ -62,25 +62,25 @@ def refusal(user: User, attempt: Attempt) -> Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RbacGrant:
     rules: list[Json]
     said: str  # for the reason
 
 
-def grants(core: Core, user: User, namespace: str) -> Iterator[Grant]:
+def grants(core: Core, user: ApiUser, namespace: str) -> Iterator[RbacGrant]:
     """Every role bound to the user, cluster-wide first, then in the namespace."""
-    for _, record in core.store.shelf(f"clusterrolebindings.{GROUP}").range(""):
+    for _, record in core.store.kind_storage(f"clusterrolebindings.{GROUP}").range(""):
         subject = _subject(record.obj, user, "")
         if subject:
             yield _grant(core, record.obj, "", subject)
     if namespace:
-        for _, record in core.store.shelf(f"rolebindings.{GROUP}").range(namespace):
+        for _, record in core.store.kind_storage(f"rolebindings.{GROUP}").range(namespace):
             subject = _subject(record.obj, user, namespace)
             if subject:
                 yield _grant(core, record.obj, namespace, subject)
 
 
-def _grant(core: Core, binding: Json, namespace: str, subject: str) -> Grant:
+def _grant(core: Core, binding: Json, namespace: str, subject: str) -> RbacGrant:
     reference = mapping_at(binding, "roleRef")
     kind, role = reference.get("kind", ""), str(reference.get("name", ""))
     if kind == "ClusterRole":
@@ -90,7 +90,7 @@ def _grant(core: Core, binding: Json, namespace: str, subject: str) -> Grant:
     name = binding["metadata"]["name"]
     label = f'{binding["kind"]} "{name}/{namespace}"' if namespace else f'{binding["kind"]} "{name}"'
     said = f'{label} of {kind} "{role}" to {subject}'
-    return Grant(_rules(core, found.obj) if found else [], said)
+    return RbacGrant(_rules(core, found.obj) if found else [], said)
 
 
 def _rules(core: Core, role: Json) -> list[Json]:
@@ -100,14 +100,14 @@ def _rules(core: Core, role: Json) -> list[Json]:
         return list_at(role, "rules")
     chosen = [from_label_selector(selector) for selector in selectors]
     rules = list(list_at(role, "rules"))
-    for _, record in core.store.shelf(f"clusterroles.{GROUP}").range(""):
+    for _, record in core.store.kind_storage(f"clusterroles.{GROUP}").range(""):
         labels = mapping_at(record.obj, "metadata", "labels")
         if any(selector.matches(labels) for selector in chosen):
             rules += list_at(record.obj, "rules")
     return rules
 
 
-def _subject(binding: Json, user: User, namespace: str) -> str:
+def _subject(binding: Json, user: ApiUser, namespace: str) -> str:
     """The subject of the binding that is this user; empty if none is."""
     for subject in list_at(binding, "subjects"):
         name = subject.get("name", "")
@@ -123,7 +123,7 @@ def _subject(binding: Json, user: User, namespace: str) -> str:
     return ""
 
 
-def rule_allows(rule: Json, attempt: Attempt) -> bool:
+def rule_allows(rule: Json, attempt: AccessAttempt) -> bool:
     verbs = rule.get("verbs") or ()
     if "*" not in verbs and attempt.verb not in verbs:
         return False
@@ -144,14 +144,14 @@ def _path_matches(url: str, path: str) -> bool:
     return url == path
 
 
-def _resource_matches(resources: list[str] | tuple[str, ...], attempt: Attempt) -> bool:
+def _resource_matches(resources: list[str] | tuple[str, ...], attempt: AccessAttempt) -> bool:
     if "*" in resources or attempt.resource in resources:
         return True
     return bool(attempt.subresource) and f"*/{attempt.subresource}" in resources
 
 
-def missing_rules(core: Core, user: User, rules: list[Json], exempt: Attempt) -> list[str]:
-    """Those of `rules` the user could not use themselves, as text; none for whoever may do `exempt`."""
+def missing_rules(core: Core, user: ApiUser, rules: list[Json], exempt: AccessAttempt) -> list[str]:
+    """Those of `rules` the user could not use themselves, as text; none for a user who may do `exempt`."""
     if user.is_master or authorize(core, user, exempt).allowed:
         return []
     held = [rule for grant in grants(core, user, exempt.namespace) for rule in grant.rules]
@@ -173,11 +173,11 @@ def _singles(rule: Json) -> Iterator[Json]:
 
 def _covered(held: list[Json], single: Json) -> bool:
     if "nonResourceURLs" in single:
-        attempt = Attempt(single["verbs"][0], path=single["nonResourceURLs"][0])
+        attempt = AccessAttempt(single["verbs"][0], path=single["nonResourceURLs"][0])
         return any(rule_allows(rule, attempt) for rule in held)
     plural, _, subresource = single["resources"][0].partition("/")
     for name in single.get("resourceNames") or [""]:
-        attempt = Attempt(single["verbs"][0], single["apiGroups"][0], plural, subresource, name)
+        attempt = AccessAttempt(single["verbs"][0], single["apiGroups"][0], plural, subresource, name)
         if not any(rule_allows(rule, attempt) for rule in held):
             return False
     return True

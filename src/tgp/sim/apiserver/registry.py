@@ -21,7 +21,7 @@ class Subresource:
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class KindTraits:
     """How a kind differs from the ordinary one."""
 
     counts_generations: bool = False  # metadata.generation is kept
@@ -43,8 +43,8 @@ class Served:
     subresources: tuple[Subresource, ...] = ()
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    storage: str = ""  # the shelf; two versions of one kind share it
-    traits: Traits = Traits()
+    storage: str = ""  # the kind_storage; two versions of one kind share it
+    traits: KindTraits = KindTraits()
     list_kind: str = ""
     crd: Json | None = field(default=None, repr=False, compare=False)  # the definition, for custom kinds
     schema: Json | None = field(default=None, repr=False, compare=False)  # openAPIV3Schema, for custom kinds

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tgp.ports.http import Call, Reply, Streaming
-from tgp.sim.apiserver.answers import Answer, json_answer, reply
+from tgp.sim.apiserver.answers import ResponseForm, json_answer, reply
+from tgp.sim.apiserver.api_faults import WatchFaultDraw, stale_revision, watch_refusal
 from tgp.sim.apiserver.authentication import Authentication
 from tgp.sim.apiserver.binding import bind
 from tgp.sim.apiserver.content import decode_text, media_type, read_body
 from tgp.sim.apiserver.core import Ask, Core, Write
 from tgp.sim.apiserver.eviction import evict
-from tgp.sim.apiserver.faults import Faults, Hit
+from tgp.sim.apiserver.faults import ApiFaults, Hit
 from tgp.sim.apiserver.json_value import Json, list_at
 from tgp.sim.apiserver.options import WriteOptions, read_delete_options, read_list_options, read_write_options
 from tgp.sim.apiserver.patch.dispatch import APPLY_PATCH, patch, patch_kind, reader
@@ -28,8 +29,7 @@ from tgp.sim.apiserver.status_errors import (
     not_found,
 )
 from tgp.sim.apiserver.tables.view import TableView
-from tgp.sim.apiserver.trouble import Forecast, stale_revision, watch_refusal
-from tgp.sim.apiserver.verbs.create import Outcome, create
+from tgp.sim.apiserver.verbs.create import CreateOutcome, create
 from tgp.sim.apiserver.verbs.delete import Removal, delete
 from tgp.sim.apiserver.verbs.read import get, list_page
 from tgp.sim.apiserver.verbs.update import replace
@@ -44,7 +44,7 @@ class Request:
 
     core: Core
     authentication: Authentication
-    faults: Faults
+    faults: ApiFaults
     logs: Logs
     call: Call
     route: Route
@@ -113,8 +113,8 @@ class Request:
         route = self.route
         return Write(self.core, self.served, self.ask, self.namespace, route.name, route.subresource, options)
 
-    def _form(self) -> Answer:
-        return Answer.wanted(self.call, self.served, self.core.now)
+    def _form(self) -> ResponseForm:
+        return ResponseForm.wanted(self.call, self.served, self.core.now)
 
     # reading
 
@@ -137,8 +137,8 @@ class Request:
         refusal, inside = watch_refusal(self.faults, self.hit)
         if refusal is not None and not inside:
             raise refusal
-        forecast = Forecast(self.faults, self.hit, self.core.entropy)
-        watcher = Watcher(self.core, self.served, self.namespace, options, forecast)
+        watch_faults = WatchFaultDraw(self.faults, self.hit, self.core.entropy)
+        watcher = Watcher(self.core, self.served, self.namespace, options, watch_faults)
         if not form.is_plain:
             watcher.render_with(form.watched)
         if refusal is not None:
@@ -182,7 +182,7 @@ class Request:
         options = read_write_options(self.call, "PatchOptions", applying=kind == APPLY_PATCH)
         return self._written(form, patch(self._write(options), kind, self.call.body))
 
-    def _written(self, form: Answer, outcome: Outcome) -> Reply:
+    def _written(self, form: ResponseForm, outcome: CreateOutcome) -> Reply:
         return reply(form.one(outcome.record), self.ask, 201 if outcome.created else 200)
 
     # deleting

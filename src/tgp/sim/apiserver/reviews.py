@@ -1,14 +1,14 @@
-"""Reviews: questions about who somebody is and what they may do. Nothing is stored."""
+"""Reviews: questions about a user's identity and rights. Nothing is stored."""
 
 from datetime import timedelta
 
 from tgp.sim.apiserver.authentication import Authentication
 from tgp.sim.apiserver.core import Core, Write, time_text
 from tgp.sim.apiserver.field_manager import own_after_update
-from tgp.sim.apiserver.identity import MASTERS, User
+from tgp.sim.apiserver.identity import MASTERS, ApiUser
 from tgp.sim.apiserver.json_value import Json, copied, mapping_at
 from tgp.sim.apiserver.problems import invalid_value
-from tgp.sim.apiserver.rbac import Attempt, authorize, grants
+from tgp.sim.apiserver.rbac import AccessAttempt, authorize, grants
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.status_errors import bad_request, invalid
 from tgp.sim.apiserver.verbs.read import get
@@ -50,7 +50,7 @@ def _owned(write: Write, sent: Json) -> Json:
     return question
 
 
-def user_info(user: User) -> Json:
+def user_info(user: ApiUser) -> Json:
     info: Json = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid
@@ -92,21 +92,21 @@ def _subject_status(core: Core, served: Served, namespace: str, spec: Json) -> J
     if not spec.get("user") and not spec.get("groups"):
         why = invalid_value("spec.user", "", "at least one of user or group must be specified")
         raise invalid(served.group, "", "", [why])
-    user = User(str(spec.get("user", "")), tuple(spec.get("groups") or ()), str(spec.get("uid", "")))
+    user = ApiUser(str(spec.get("user", "")), tuple(spec.get("groups") or ()), str(spec.get("uid", "")))
     return _access_status(core, user, spec)
 
 
-def _access_status(core: Core, user: User, spec: Json) -> Json:
+def _access_status(core: Core, user: ApiUser, spec: Json) -> Json:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if bool(resource) == bool(path):
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         why = invalid_value("spec.resourceAttributes", None, text)
         raise invalid("authorization.k8s.io", "", "", [why])
     if path:
-        attempt = Attempt(str(path.get("verb", "")), path=str(path.get("path", "")))
+        attempt = AccessAttempt(str(path.get("verb", "")), path=str(path.get("path", "")))
     else:
         asked = mapping_at(spec, "resourceAttributes")
-        attempt = Attempt(
+        attempt = AccessAttempt(
             str(asked.get("verb", "")),
             str(asked.get("group", "")),
             str(asked.get("resource", "")),
@@ -121,7 +121,7 @@ def _access_status(core: Core, user: User, spec: Json) -> Json:
     return status
 
 
-def _rules_status(core: Core, user: User, namespace: str) -> Json:
+def _rules_status(core: Core, user: ApiUser, namespace: str) -> Json:
     if not namespace:
         raise bad_request("no namespace on request")
     rules = [rule for grant in grants(core, user, namespace) for rule in grant.rules]

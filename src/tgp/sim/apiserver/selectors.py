@@ -15,7 +15,7 @@ INTEGER = re.compile(r"[+-]?\d+\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement:
+class ParsedRequirement:
     key: str
     operator: str  # in, notin, exists, absent, gt, lt, never
     values: tuple[str, ...] = ()
@@ -44,8 +44,8 @@ def _compares(value: Any, operator: str, bound: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSelector:
-    requirements: tuple[Requirement, ...] = ()
+class ParsedSelector:
+    requirements: tuple[ParsedRequirement, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -56,8 +56,8 @@ class LabelSelector:
         return all(requirement.holds(found) for requirement in self.requirements)
 
 
-EVERYTHING = LabelSelector()
-NOTHING = LabelSelector((Requirement("", "never"),))
+EVERYTHING = ParsedSelector()
+NOTHING = ParsedSelector((ParsedRequirement("", "never"),))
 
 
 class _Reader:
@@ -82,7 +82,7 @@ class _Reader:
         return not self._text[self._at :].strip()
 
 
-def parse_labels(text: str) -> LabelSelector:
+def parse_labels(text: str) -> ParsedSelector:
     if not text.strip():
         return EVERYTHING
     reader = _Reader(text)
@@ -96,10 +96,10 @@ def parse_labels(text: str) -> LabelSelector:
         if reader.peek() in {"", ","}:
             raise bad_request(f"found '{reader.peek()}', expected: identifier after ','")
         found.append(_requirement(reader))
-    return LabelSelector(tuple(sorted(found, key=lambda r: (r.key, r.operator, r.values))))
+    return ParsedSelector(tuple(sorted(found, key=lambda r: (r.key, r.operator, r.values))))
 
 
-def _requirement(reader: _Reader) -> Requirement:
+def _requirement(reader: _Reader) -> ParsedRequirement:
     absent = reader.peek() == "!"
     if absent:
         reader.take()
@@ -109,16 +109,16 @@ def _requirement(reader: _Reader) -> Requirement:
     for why in is_qualified_name(key):
         raise bad_request(f'unable to parse requirement: <nil>: Invalid value: "{key}": {why}')
     if absent:
-        return Requirement(key, "absent")
+        return ParsedRequirement(key, "absent")
     following = reader.peek()
     if following in {"", ","}:
-        return Requirement(key, "exists")
+        return ParsedRequirement(key, "exists")
     operator = reader.take()
     match operator:
         case "=" | "==":
-            return Requirement(key, "in", (_value(reader, key),))
+            return ParsedRequirement(key, "in", (_value(reader, key),))
         case "!=":
-            return Requirement(key, "notin", (_value(reader, key),))
+            return ParsedRequirement(key, "notin", (_value(reader, key),))
         case ">" | "<":
             bound = _value(reader, key)
             if not INTEGER.match(bound):
@@ -126,9 +126,9 @@ def _requirement(reader: _Reader) -> Requirement:
                     f'unable to parse requirement: values[0][{key}]: Invalid value: "{bound}": '
                     "for 'Gt', 'Lt' operators, the value must be an integer"
                 )
-            return Requirement(key, "gt" if operator == ">" else "lt", (bound,))
+            return ParsedRequirement(key, "gt" if operator == ">" else "lt", (bound,))
         case "in" | "notin":
-            return Requirement(key, operator, _values(reader, key))
+            return ParsedRequirement(key, operator, _values(reader, key))
         case other:
             raise bad_request(f"unable to parse requirement: found '{other}', expected: in, notin, =, ==, !=, gt, lt")
 
@@ -167,25 +167,25 @@ def _checked(value: str, key: str) -> str:
     return value
 
 
-def from_label_selector(selector: Any) -> LabelSelector:
-    """A `LabelSelector` object of the API (matchLabels, matchExpressions); null selects nothing, {} everything."""
+def from_label_selector(selector: Any) -> ParsedSelector:
+    """A `ParsedSelector` object of the API (matchLabels, matchExpressions); null selects nothing, {} everything."""
     if not isinstance(selector, dict):
         return NOTHING
-    found = [Requirement(key, "in", (str(value),)) for key, value in (selector.get("matchLabels") or {}).items()]
+    found = [ParsedRequirement(key, "in", (str(value),)) for key, value in (selector.get("matchLabels") or {}).items()]
     for row in selector.get("matchExpressions") or ():
         values = tuple(str(value) for value in row.get("values") or ())
         match row.get("operator"):
             case "In":
-                found.append(Requirement(row["key"], "in", values))
+                found.append(ParsedRequirement(row["key"], "in", values))
             case "NotIn":
-                found.append(Requirement(row["key"], "notin", values))
+                found.append(ParsedRequirement(row["key"], "notin", values))
             case "Exists":
-                found.append(Requirement(row["key"], "exists"))
+                found.append(ParsedRequirement(row["key"], "exists"))
             case "DoesNotExist":
-                found.append(Requirement(row["key"], "absent"))
+                found.append(ParsedRequirement(row["key"], "absent"))
             case _:
                 return NOTHING
-    return LabelSelector(tuple(found))
+    return ParsedSelector(tuple(found))
 
 
 # Fields
@@ -263,7 +263,7 @@ class FieldSelector:
         return all(requirement.holds(obj) for requirement in self.requirements)
 
     def exact(self, path: str) -> str | None:
-        """The one value `path` must have, if the selector says so."""
+        """The one value `path` must have, if the selector reports it."""
         return next((r.value for r in self.requirements if r.equal and r.path == path), None)
 
 
@@ -330,7 +330,7 @@ def _field_text(obj: Json, path: str) -> str:
 Predicate = Callable[[Json], bool]
 
 
-def predicate(labels: LabelSelector, fields: FieldSelector, served: Served) -> Predicate | None:
+def predicate(labels: ParsedSelector, fields: FieldSelector, served: Served) -> Predicate | None:
     """Does a stored object belong to the list or watch? None when everything does."""
     if labels.is_empty and fields.is_empty:
         return None

@@ -1,7 +1,7 @@
 """The decisions that make this an API server, one method each.
 
 They are gathered here so that each can be read alone, tested alone, and replaced alone by a test that wants to know
-whether anybody would notice.
+whether a client would notice.
 """
 
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ class Semantics:
             return False  # a rollout reads them too
         return same(old.get("spec"), new.get("spec"))
 
-    # status and spec, each written through its own door
+    # status and spec, each written through its own endpoint
 
     def keep_status(self, served: Served, old: Json, new: Json) -> None:
         """The main resource cannot write status."""
@@ -115,7 +115,7 @@ class Semantics:
             _carry(old, new, "status")
 
     def keep_all_but_status(self, served: Served, old: Json, new: Json) -> Json:
-        """The status door lets status through, and of the rest only what the kind's real strategy does."""
+        """The status subresource accepts status, and of the rest only what the kind's real strategy does."""
         if served.custom:
             kept = {**old}
             kept.pop("status", None)
@@ -139,7 +139,7 @@ class Semantics:
     # finalizers and deletion
 
     def new_finalizer_problems(self, old: Json, new: Json) -> list[Cause]:
-        """Nobody may put off an end that has begun."""
+        """A deletion that has begun cannot be postponed."""
         if old["metadata"].get("deletionTimestamp") is None:
             return []
         had = list_at(old, "metadata", "finalizers")

@@ -1,39 +1,39 @@
 """The API server: a `Call` in, a `Reply` or a stream out.
 
-A request passes, in this order: trouble at the door, authentication (and impersonation), authorisation, its verb.
+A request passes, in this order: injected faults, authentication (and impersonation), authorisation, its verb.
 Nothing in between waits, so each request is one step as seen by every other.
 """
 
 import asyncio
 from collections.abc import Mapping
 
-from tgp.api.validation import Twin, own_twins
+from tgp.api.validation import PythonCheck, own_python_checks
 from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Call, Reply, Streaming
 from tgp.sim.apiserver.answers import warnings_of
+from tgp.sim.apiserver.api_faults import after_the_verb, before_identity, before_the_verb, check_token_accepted
 from tgp.sim.apiserver.authentication import Authentication
-from tgp.sim.apiserver.backstage import Backstage
 from tgp.sim.apiserver.bootstrap import stock
 from tgp.sim.apiserver.builtin_kinds import BUILTIN
 from tgp.sim.apiserver.core import Ask, Core
 from tgp.sim.apiserver.discovery import Discovery
-from tgp.sim.apiserver.faults import Faults, Hit
+from tgp.sim.apiserver.faults import ApiFaults, Hit
 from tgp.sim.apiserver.http_date import HttpDate
-from tgp.sim.apiserver.identity import ADMIN, User
+from tgp.sim.apiserver.identity import ADMIN, ApiUser
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.kinds.definitions import follow_definitions
+from tgp.sim.apiserver.local_api import LocalApi
 from tgp.sim.apiserver.openapi import OpenApi
 from tgp.sim.apiserver.plain_paths import NOT_FOUND_PAGE, health
-from tgp.sim.apiserver.rbac import Attempt, authorize, refusal
+from tgp.sim.apiserver.rbac import AccessAttempt, authorize, refusal
 from tgp.sim.apiserver.registry import Registry, Served
 from tgp.sim.apiserver.requests import Logs, Request
 from tgp.sim.apiserver.routes import Route, read_route
 from tgp.sim.apiserver.schemas.protobuf import in_json
 from tgp.sim.apiserver.semantics import Semantics
 from tgp.sim.apiserver.status_errors import Failure, no_such_path
-from tgp.sim.apiserver.storage import HISTORY_LIMIT, Snapshot, Store
-from tgp.sim.apiserver.trouble import after_the_verb, before_identity, before_the_verb, check_token_accepted
+from tgp.sim.apiserver.storage import HISTORY_LIMIT, ObjectStorage, StorageSnapshot
 
 NAME_FIELD = "metadata.name="
 
@@ -46,9 +46,9 @@ def no_logs(_pod: Json, _container: str) -> str:
 class ApiServer:
     """`unidentified` is who comes without credentials: an administrator by default, as befits a private world.
 
-    `twins` judges CEL rules of definitions that are not ours, by their text; a rule without one counts as met.
+    `python_checks` judges CEL rules of definitions that are not ours, by their text; a rule without one counts as met.
 
-    Public rooms: `backstage` (in-process verbs), `registry`, `store`, `authentication` (tokens), `faults`, `logs`.
+    Public rooms: `local_api` (in-process verbs), `registry`, `store`, `authentication` (tokens), `faults`, `logs`.
     """
 
     def __init__(
@@ -57,33 +57,33 @@ class ApiServer:
         entropy: Entropy,
         *,
         semantics: Semantics | None = None,
-        unidentified: User | None = ADMIN,
+        unidentified: ApiUser | None = ADMIN,
         history_limit: int = HISTORY_LIMIT,
-        twins: Mapping[str, Twin] | None = None,
+        python_checks: Mapping[str, PythonCheck] | None = None,
     ) -> None:
-        self.store = Store(clock, history_limit=history_limit)
+        self.store = ObjectStorage(clock, history_limit=history_limit)
         self.registry = Registry(BUILTIN)
         self.core = Core(clock, entropy, self.store, self.registry, semantics or Semantics())
-        if twins is not None:
-            self.core.twins = {**own_twins(), **twins}
+        if python_checks is not None:
+            self.core.python_checks = {**own_python_checks(), **python_checks}
         self.authentication = Authentication(self.core, unidentified)
-        self.faults = Faults(entropy)
+        self.faults = ApiFaults(entropy)
         self.faults.when_changed.append(self.store.ring_all)
         self.logs: Logs = no_logs
-        self.backstage = Backstage(self.core)
+        self.local_api = LocalApi(self.core)
         self._discovery = Discovery(self.registry)
         self._openapi = OpenApi(self.registry)
         self._date = HttpDate()
         follow_definitions(self.core)
         stock(self.core)
         for served in self.registry:
-            self.store.shelf(served.storage).born = self.store.revision
+            self.store.kind_storage(served.storage).born = self.store.revision
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> StorageSnapshot:
         """A backup of everything, to be restored later."""
         return self.store.snapshot()
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: StorageSnapshot) -> None:
         """Its etcd is restored and the server started again: every watch ends, and its revision goes back."""
         before = self.store.snapshot()
         self.store.restore(snapshot)
@@ -136,7 +136,7 @@ class ApiServer:
             raise no_such_path()
         return NOT_FOUND_PAGE
 
-    def _serve(self, call: Call, route: Route, served: Served, user: User, hit: Hit) -> Reply | Streaming:
+    def _serve(self, call: Call, route: Route, served: Served, user: ApiUser, hit: Hit) -> Reply | Streaming:
         before_the_verb(self.faults, hit, served)
         call = in_json(call)
         request = Request(self.core, self.authentication, self.faults, self.logs, call, route, served, Ask(user), hit)
@@ -148,9 +148,9 @@ class ApiServer:
         after_the_verb(self.faults, hit)
         return done
 
-    def _plain(self, call: Call, user: User) -> Reply:
+    def _plain(self, call: Call, user: ApiUser) -> Reply:
         verb = "get" if call.method in {"GET", "HEAD"} else call.method.lower()
-        attempt = Attempt(verb, path=call.path)
+        attempt = AccessAttempt(verb, path=call.path)
         healthy = health(call)
         if healthy is not None:
             return healthy  # --authorization-always-allow-paths
@@ -162,10 +162,10 @@ class ApiServer:
         return found or NOT_FOUND_PAGE
 
 
-def attempt_of(call: Call, route: Route) -> Attempt:
+def attempt_of(call: Call, route: Route) -> AccessAttempt:
     """What authorisation is asked: a list of one name counts as being about that name."""
     name = route.name
     selector = call.parameter("fieldSelector")
     if not name and selector.startswith(NAME_FIELD) and "," not in selector:
         name = selector.removeprefix(NAME_FIELD).removeprefix("=")
-    return Attempt(route.verb, route.group, route.plural, route.subresource, name, route.namespace)
+    return AccessAttempt(route.verb, route.group, route.plural, route.subresource, name, route.namespace)

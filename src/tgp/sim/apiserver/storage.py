@@ -22,7 +22,7 @@ FIRST_REVISION = 1  # a fresh etcd answers 1 before the first write
 View = Callable[[Json], Json]
 
 
-class Record:
+class StoredObject:
     """One object at one resourceVersion, with its bytes."""
 
     __slots__ = ("_bodies", "obj", "revision")
@@ -49,8 +49,8 @@ class Change:
 
     revision: int
     type: str  # ADDED, MODIFIED or DELETED
-    record: Record
-    previous: Record | None
+    record: StoredObject
+    previous: StoredObject | None
     at: float  # Clock.boottime of the commit
 
 
@@ -58,11 +58,11 @@ def key_of(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
-class Shelf:
+class KindStorage:
     """All objects of one kind."""
 
     def __init__(self, history_limit: int, born: int) -> None:
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, StoredObject] = {}
         self.keys: list[str] = []
         self.changes: list[Change] = []
         self.dropped = 0  # revision of the newest change no longer in `changes`
@@ -100,11 +100,11 @@ class Shelf:
         start = bisect_right(self.changes, revision, key=_revision)
         return self.changes[start : start + limit]
 
-    def range(self, namespace: str, after_key: str = "") -> Iterator[tuple[str, Record]]:
+    def range(self, namespace: str, after_key: str = "") -> Iterator[tuple[str, StoredObject]]:
         """Records in key order, of one namespace or all, beyond `after_key`."""
         return walk(self.records, self.keys, namespace, after_key)
 
-    def as_of(self, revision: int) -> tuple[dict[str, Record], list[str]]:
+    def as_of(self, revision: int) -> tuple[dict[str, StoredObject], list[str]]:
         """The records and sorted keys as they were at `revision`; the caller knows it is not yet dropped."""
         undo = self.changes[bisect_right(self.changes, revision, key=_revision) :]
         if not undo:
@@ -129,7 +129,9 @@ class Shelf:
         self._waiters.pop(ticket, None)
 
 
-def walk(records: dict[str, Record], keys: list[str], namespace: str, after_key: str) -> Iterator[tuple[str, Record]]:
+def walk(
+    records: dict[str, StoredObject], keys: list[str], namespace: str, after_key: str
+) -> Iterator[tuple[str, StoredObject]]:
     prefix = f"{namespace}/" if namespace else ""
     start = bisect_left(keys, prefix)
     if after_key:
@@ -142,86 +144,88 @@ def walk(records: dict[str, Record], keys: list[str], namespace: str, after_key:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class StorageSnapshot:
     """Everything at one revision, as a backup of etcd holds it."""
 
     revision: int
-    records: Mapping[str, Mapping[str, Record]]  # by storage, by key
+    records: Mapping[str, Mapping[str, StoredObject]]  # by storage, by key
 
 
-class Store:
+class ObjectStorage:
     def __init__(self, clock: Clock, *, history_limit: int = HISTORY_LIMIT) -> None:
         self._clock = clock
         self._history_limit = history_limit
-        self._shelves: dict[str, Shelf] = {}
+        self._kinds: dict[str, KindStorage] = {}
         self.revision = FIRST_REVISION
         self.compacted = 0
-        self.era = 0  # times it was restored: whoever was connected before has to connect again
+        self.era = 0  # times it was restored: clients connected before have to reconnect
 
-    def shelf(self, storage: str) -> Shelf:
-        found = self._shelves.get(storage)
+    def kind_storage(self, storage: str) -> KindStorage:
+        found = self._kinds.get(storage)
         if found is None:
-            found = self._shelves[storage] = Shelf(self._history_limit, self.revision)
+            found = self._kinds[storage] = KindStorage(self._history_limit, self.revision)
         return found
 
-    def get(self, storage: str, namespace: str, name: str) -> Record | None:
-        return self.shelf(storage).records.get(key_of(namespace, name))
+    def get(self, storage: str, namespace: str, name: str) -> StoredObject | None:
+        return self.kind_storage(storage).records.get(key_of(namespace, name))
 
     def floor(self, storage: str) -> int:
         """The oldest revision a list of this kind can still be shown at."""
-        return max(self.compacted, self.shelf(storage).dropped)
+        return max(self.compacted, self.kind_storage(storage).dropped)
 
     def watch_floor(self, storage: str) -> int:
         """The oldest revision a watch of this kind can still start from."""
-        return max(self.floor(storage), self.shelf(storage).born)
+        return max(self.floor(storage), self.kind_storage(storage).born)
 
-    def put(self, storage: str, obj: Json) -> Record:
+    def put(self, storage: str, obj: Json) -> StoredObject:
         """Commit `obj`, which the store now owns; its resourceVersion is written into it."""
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
-        record = Record(obj, self.revision)
-        shelf, key = self.shelf(storage), key_of_object(obj)
-        previous = shelf.records.get(key)
+        record = StoredObject(obj, self.revision)
+        kind_storage, key = self.kind_storage(storage), key_of_object(obj)
+        previous = kind_storage.records.get(key)
         kind = "MODIFIED" if previous else "ADDED"
-        shelf.commit(key, Change(self.revision, kind, record, previous, self._clock.boottime()))
+        kind_storage.commit(key, Change(self.revision, kind, record, previous, self._clock.boottime()))
         return record
 
-    def remove(self, storage: str, namespace: str, name: str, last: Json | None = None) -> Record:
+    def remove(self, storage: str, namespace: str, name: str, last: Json | None = None) -> StoredObject:
         """Commit a deletion; watchers see `last` (or the stored state) under a new resourceVersion."""
-        shelf, key = self.shelf(storage), key_of(namespace, name)
-        previous = shelf.records[key]
+        kind_storage, key = self.kind_storage(storage), key_of(namespace, name)
+        previous = kind_storage.records[key]
         self.revision += 1
         obj: Json = copied(last if last is not None else previous.obj)
         obj["metadata"]["resourceVersion"] = str(self.revision)
-        record = Record(obj, self.revision)
-        shelf.commit(key, Change(self.revision, "DELETED", record, previous, self._clock.boottime()))
+        record = StoredObject(obj, self.revision)
+        kind_storage.commit(key, Change(self.revision, "DELETED", record, previous, self._clock.boottime()))
         return record
 
-    def snapshot(self) -> Snapshot:
-        return Snapshot(self.revision, {name: dict(shelf.records) for name, shelf in self._shelves.items()})
+    def snapshot(self) -> StorageSnapshot:
+        return StorageSnapshot(
+            self.revision, {name: dict(kind_storage.records) for name, kind_storage in self._kinds.items()}
+        )
 
-    def restore(self, snapshot: Snapshot) -> None:
+    def restore(self, snapshot: StorageSnapshot) -> None:
         """As a restored etcd: what was written since never was, and its revisions are given out again."""
         self.revision = snapshot.revision
         self.compacted = min(self.compacted, snapshot.revision)
         self.era += 1
-        for name, shelf in self._shelves.items():
-            shelf.records = dict(snapshot.records.get(name, {}))
-            shelf.keys = sorted(shelf.records)
-            shelf.changes = [change for change in shelf.changes if change.revision <= snapshot.revision]
-            shelf.dropped = min(shelf.dropped, snapshot.revision)
-            shelf.born = min(shelf.born, snapshot.revision)
+        for name, kind_storage in self._kinds.items():
+            kind_storage.records = dict(snapshot.records.get(name, {}))
+            kind_storage.keys = sorted(kind_storage.records)
+            kind_storage.changes = [change for change in kind_storage.changes if change.revision <= snapshot.revision]
+            kind_storage.dropped = min(kind_storage.dropped, snapshot.revision)
+            kind_storage.born = min(kind_storage.born, snapshot.revision)
         self.ring_all()
 
     def ring_all(self) -> None:
-        for shelf in self._shelves.values():
-            shelf.ring()
+        for kind_storage in self._kinds.values():
+            kind_storage.ring()
 
     def compact(self, revision: int | None = None) -> None:
         """Forget history up to `revision` (default: all of it), as etcd's compaction does."""
         self.compacted = max(self.compacted, min(self.revision, self.revision if revision is None else revision))
-        for shelf in self._shelves.values():
-            shelf.drop(self.compacted)
+        for kind_storage in self._kinds.values():
+            kind_storage.drop(self.compacted)
         self.ring_all()
 
 

@@ -1,4 +1,4 @@
-"""Fields a kind does not have, and values of the wrong type: found, told, dropped."""
+"""Fields a kind does not have, and values of the wrong type: found, reported, dropped."""
 
 import json
 import re
@@ -97,7 +97,7 @@ def _go_word(value: Any) -> str:
             return "object"
 
 
-def tell(texts: list[str], options: WriteOptions, ask: Ask) -> None:
+def report(texts: list[str], options: WriteOptions, ask: Ask) -> None:
     """Warn of what a lenient reader drops; a strict one refuses (Undecodable)."""
     if options.validation == "Strict" and texts:
         raise Undecodable(f"strict decoding error: {', '.join(texts)}")
@@ -105,10 +105,10 @@ def tell(texts: list[str], options: WriteOptions, ask: Ask) -> None:
         ask.warn(text)
 
 
-def tell_unknown_in_patch(served: Served, obj: Json, options: WriteOptions, ask: Ask) -> None:
+def report_unknown_in_patch(served: Served, obj: Json, options: WriteOptions, ask: Ask) -> None:
     """The same for what a patch makes of an object."""
     if options.validation != "Ignore":
-        tell([f'unknown field "{path}"' for path in unknown_fields(served, obj)], options, ask)
+        report([f'unknown field "{path}"' for path in unknown_fields(served, obj)], options, ask)
 
 
 def check_declared(served: Served, config: Json) -> None:

@@ -1,6 +1,6 @@
 """Watches: each is a cursor into the history of one kind, woken by every commit.
 
-A watcher holds no queue of its own. One that falls behind what the history keeps is told so (410 inside the stream),
+A watcher holds no queue of its own. One that falls behind what the history keeps gets an error (410 inside the stream),
 as the real watch cache does.
 """
 
@@ -17,7 +17,7 @@ from tgp.sim.apiserver.options import ListOptions
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.selectors import Predicate
 from tgp.sim.apiserver.status_errors import Failure, expired
-from tgp.sim.apiserver.storage import Change, Record, Shelf, walk
+from tgp.sim.apiserver.storage import Change, KindStorage, StoredObject, walk
 from tgp.sim.apiserver.verbs.read import read_revision, selector_of
 
 BOOKMARK_EVERY = 60.0  # seconds; the real watch cache sends one about every minute
@@ -27,8 +27,8 @@ BATCH_LIMIT = 1_000  # changes encoded per piece: a bound on what is built at on
 
 
 @dataclass(frozen=True, slots=True)
-class Weather:
-    """What faults do to one watch; fair weather by default."""
+class WatchFaults:
+    """What faults do to one watch; none by default."""
 
     lag: float = 0.0  # seconds every change is held back
     coalesce: bool = False  # of several changes to one object waiting together only the last is shown
@@ -36,11 +36,11 @@ class Weather:
     drop: bool = False  # the stream ends after its next piece
 
 
-Forecast = Callable[[], Weather]  # asked at every look, so that faults can be switched while watches run
-ToJson = Callable[[Record], bytes]
+WatchFaultSource = Callable[[], WatchFaults]  # called at every poll, so that faults can be switched while watches run
+ToJson = Callable[[StoredObject], bytes]
 
 
-class Schedule:
+class WatchSchedule:
     """What a stream does by time alone: bookmarks, and its end."""
 
     def __init__(self, now: float, duration: float, *, bookmarks: bool) -> None:
@@ -70,14 +70,16 @@ class Schedule:
 class Watcher:
     """One watch request: what it has shown, and what it shows next."""
 
-    def __init__(self, core: Core, served: Served, namespace: str, options: ListOptions, forecast: Forecast) -> None:
+    def __init__(
+        self, core: Core, served: Served, namespace: str, options: ListOptions, watch_faults: WatchFaultSource
+    ) -> None:
         self._core = core
         self._served = served
         self._namespace = namespace
         self._options = options
-        self._forecast = forecast
+        self._watch_faults = watch_faults
         self._wanted: Predicate | None = selector_of(served, options)
-        self._shelf: Shelf = core.store.shelf(served.storage)
+        self._kind_storage: KindStorage = core.store.kind_storage(served.storage)
         self._to_json: ToJson = lambda record: object_bytes(served, record)
         self._cursor = core.store.revision
         self._era = core.store.era
@@ -120,7 +122,7 @@ class Watcher:
         if refusal is not None:
             yield error_line(refusal)
             return
-        ticket, bell = self._shelf.listen()
+        ticket, bell = self._kind_storage.listen()
         try:
             first = self._first()
             if first:
@@ -128,7 +130,7 @@ class Watcher:
             async for piece in self._follow(bell):
                 yield piece
         finally:
-            self._shelf.leave(ticket)
+            self._kind_storage.leave(ticket)
 
     def _first(self) -> bytes:
         if not self._wants_state():
@@ -142,49 +144,49 @@ class Watcher:
             lines.append(bookmark_line(self._served, self._cursor, initial_events_end=True))
         return b"".join(lines)
 
-    def _state(self) -> Iterator[Record]:
+    def _state(self) -> Iterator[StoredObject]:
         if self._as_of is None:
-            records, keys = self._shelf.records, self._shelf.keys
+            records, keys = self._kind_storage.records, self._kind_storage.keys
         else:
-            records, keys = self._shelf.as_of(self._as_of)
+            records, keys = self._kind_storage.as_of(self._as_of)
         for _, record in walk(records, keys, self._namespace, ""):
             if self._wanted is None or self._wanted(record.obj):
                 yield record
 
     async def _follow(self, bell: asyncio.Event) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        schedule = Schedule(loop.time(), self._duration(), bookmarks=self._options.bookmarks)
+        schedule = WatchSchedule(loop.time(), self._duration(), bookmarks=self._options.bookmarks)
         while True:
             bell.clear()
             if self._era != self._core.store.era:
                 return  # the server was started again
-            weather = self._forecast()
-            if weather.silent:
-                await asyncio.Event().wait()  # nobody sets it: only the client hanging up ends this
+            faults = self._watch_faults()
+            if faults.silent:
+                await asyncio.Event().wait()  # never set: only the client closing the connection ends this
             try:
-                lines = self._due(weather)
+                lines = self._due(faults)
             except Failure as failure:
                 yield error_line(failure)
                 return
             if lines:
                 yield b"".join(lines)
-                if weather.drop:
+                if faults.drop:
                     return
-                if self._shelf.after(self._cursor, 1) and not weather.lag:
+                if self._kind_storage.after(self._cursor, 1) and not faults.lag:
                     continue
             now = loop.time()
             if now >= schedule.ends:
                 return
             if schedule.bookmark_is_due(now):
                 yield bookmark_line(self._served, self._cursor)
-            await self._rest(bell, weather, now, schedule.next_look(now))
+            await self._rest(bell, faults, now, schedule.next_look(now))
 
-    async def _rest(self, bell: asyncio.Event, weather: Weather, now: float, until: float) -> None:
+    async def _rest(self, bell: asyncio.Event, faults: WatchFaults, now: float, until: float) -> None:
         """Sleep until a commit, or the next thing that is due by time."""
-        if weather.lag:
-            held = self._shelf.after(self._cursor, 1)
+        if faults.lag:
+            held = self._kind_storage.after(self._cursor, 1)
             if held:
-                left = held[0].at + weather.lag - self._core.clock.boottime()
+                left = held[0].at + faults.lag - self._core.clock.boottime()
                 if left > 0:
                     until = min(until, now + left)
         try:
@@ -198,21 +200,21 @@ class Watcher:
             return float(self._options.timeout_seconds)
         return MIN_TIMEOUT * (1.0 + self._core.entropy.jitter())
 
-    def _due(self, weather: Weather) -> list[bytes]:
+    def _due(self, faults: WatchFaults) -> list[bytes]:
         """The lines of every change that may be shown now; the cursor moves past them."""
         floor = self._core.store.floor(self._served.storage)
-        if self._core.semantics.is_too_old(self._cursor, floor) and self._shelf.dropped > self._cursor:
+        if self._core.semantics.is_too_old(self._cursor, floor) and self._kind_storage.dropped > self._cursor:
             raise too_old(self._cursor, floor)
-        changes = self._shelf.after(self._cursor, BATCH_LIMIT)
-        if weather.lag:
-            limit = self._core.clock.boottime() - weather.lag
+        changes = self._kind_storage.after(self._cursor, BATCH_LIMIT)
+        if faults.lag:
+            limit = self._core.clock.boottime() - faults.lag
             changes = [change for change in changes if change.at <= limit]
         full = len(changes) == BATCH_LIMIT
         if changes:
             self._cursor = changes[-1].revision
-        if not full and not weather.lag:
+        if not full and not faults.lag:
             self._cursor = max(self._cursor, self._core.store.revision)  # a bookmark may promise this much
-        shown = coalesced(changes) if weather.coalesce else changes
+        shown = coalesced(changes) if faults.coalesce else changes
         return [line for change in shown if (line := self._line(change))]
 
     def _line(self, change: Change) -> bytes:
@@ -232,11 +234,11 @@ class Watcher:
         return event_line(kind, self._to_json(record))
 
 
-def _under_revision(record: Record, revision: int) -> Record:
+def _under_revision(record: StoredObject, revision: int) -> StoredObject:
     """What left a selector is shown as it was when it last belonged, under the revision of its leaving."""
     obj: Json = copied(record.obj)
     obj["metadata"]["resourceVersion"] = str(revision)
-    return Record(obj, revision)
+    return StoredObject(obj, revision)
 
 
 def coalesced(changes: list[Change]) -> list[Change]:

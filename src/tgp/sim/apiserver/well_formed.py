@@ -1,7 +1,7 @@
 """A quick yes to "does this value fit its schema": every field declared, every value of its type.
 
 Nearly every object a server reads is well formed, and it asks at every write. So the answer is worked out with as few
-steps as it takes; whoever hears no walks the schema again to say what is wrong.
+steps as it takes; after a no, the caller walks the schema again to report what is wrong.
 """
 
 from typing import Any
@@ -24,12 +24,12 @@ EXACT_TYPES: dict[str, type] = {"string": str, "integer": int, "number": float, 
 
 
 def is_closed(schema: Json) -> bool:
-    """Has it no room for fields that it does not name?"""
+    """Does it refuse fields that it does not name?"""
     return bool(schema.get("properties")) and not schema.get(PRESERVE) and not schema.get("additionalProperties")
 
 
 def wanted_type(schema: Json) -> str:
-    """The one type its values have; empty: several, or nobody says."""
+    """The one type its values have; empty: several, or not declared."""
     wanted = schema.get("type", "")
     return wanted if wanted in PYTHON_TYPES and not schema.get("oneOf") else ""
 
@@ -42,7 +42,7 @@ def is_of_type(wanted: str, value: Any) -> bool:
     return isinstance(value, PYTHON_TYPES[wanted])
 
 
-class Shape:
+class SchemaShape:
     """One schema, ready to be asked. Its parts are made when the first value has them: schemas may be cyclic."""
 
     __slots__ = ("_closed", "_declared", "_free", "_items", "_items_known", "_parts", "_schema", "_wanted", "exactly")
@@ -55,8 +55,8 @@ class Shape:
         self._closed = is_closed(schema)
         self._declared: Json = schema.get("properties") or {}
         self._free = not self._declared and not isinstance(schema.get("additionalProperties"), dict)
-        self._parts: dict[str, Shape] = {}  # declared fields met so far
-        self._items: Shape | None = None
+        self._parts: dict[str, SchemaShape] = {}  # declared fields met so far
+        self._items: SchemaShape | None = None
         self._items_known = False
 
     def fits(self, value: Any) -> bool:
@@ -78,10 +78,10 @@ class Shape:
                 return False
         return True
 
-    def _part(self, key: str) -> "Shape":
+    def _part(self, key: str) -> "SchemaShape":
         schema = child_schema(self._schema, key)
         shape = ANYTHING if schema is None else shape_of(schema)
-        if key in self._declared:  # a free-form key is somebody's data: remembering those would have no end
+        if key in self._declared:  # a free-form key is user data: caching those would have no bound
             self._parts[key] = shape
         return shape
 
@@ -94,13 +94,13 @@ class Shape:
         return items is None or all(item is not None and items.fits(item) for item in value)
 
 
-ANYTHING = Shape({})
-_SHAPES: dict[int, Shape] = {}  # by the schema's id; a shape holds its schema, so an id is never used twice
+ANYTHING = SchemaShape({})
+_SHAPES: dict[int, SchemaShape] = {}  # by the schema's id; a shape holds its schema, so an id is never used twice
 
 
-def shape_of(schema: Json) -> Shape:
+def shape_of(schema: Json) -> SchemaShape:
     """Only for schemas of built-in kinds, which are shared and live as long as the program."""
     found = _SHAPES.get(id(schema))
     if found is None:
-        found = _SHAPES[id(schema)] = Shape(schema)
+        found = _SHAPES[id(schema)] = SchemaShape(schema)
     return found

@@ -1,1 +1,1 @@
-"""The invariants, as witnesses of a world: each hears what happens, remembers little, and blames."""
+"""The invariants of a simulated world: each checker gets every event, keeps little state, and reports violations."""

@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from tgp.api.resource import CONFIG_MAP, NODE, SECRET
-from tgp.core.model.boot_book import BOOK, Entry, read_line
+from tgp.core.model.join_record import JOIN_RECORDS, JoinRecord, read_line
 from tgp.core.model.signing import APPROVED, KUBELET_SIGNER, TOKEN_GROUP
 from tgp.core.model.token import read_token
 from tgp.sim.apiserver.json_value import Json
+from tgp.sim.checkers.recorded import RecordedRequest, Rented
+from tgp.sim.checkers.recorder import Checker, Recorder
 from tgp.sim.checkers.secrecy import NoCanary
-from tgp.sim.checkers.seen import Claim, Rented
-from tgp.sim.checkers.witness import Checker, Witness
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.mesh.tailnet import AuthKey, Tailnet
 from tgp.sim.router import Exchange
@@ -32,7 +32,7 @@ TOKEN_NOTE = "tgp.io/token"  # noqa: S105 - an annotation: for which machine
 AFTER_JOINING = 60.0  # seconds that a token may outlast the Node it was made for
 AFTER_THE_END = 300.0  # and the attempt: a leader may have died over it
 OUT_OF_THE_MESH = 900.0  # seconds: entries are swept when they are ten minutes old, and a look is once a minute
-UNHEARD = 7200.0  # a key whose maker never heard of it ends by itself: nobody has it
+UNHEARD = 7200.0  # a key whose creator never got the answer expires by itself: no client has it
 JOIN_SECRET = "tgp-join"  # noqa: S105 - the name of a Secret
 AUTHORITY_KEYS = {(name, "key") for name in ("ca", "aggregatorCA", "serviceAccount", "acceptedCAs")}
 ENCRYPTION_KEYS = {"secretboxEncryptionSecret", "aescbcEncryptionSecret"}  # of etcd
@@ -42,11 +42,11 @@ PUBLIC = (
     "endpoint",
     "cluster-name",
     "cluster-id",
-)  # parts of the names of keys there whose values anybody may know
+)  # parts of the names of keys there whose values are not secret
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TokenState:
     """A bootstrap token's Secret as it stands there."""
 
     name: str
@@ -56,14 +56,14 @@ class Standing:
     expires_at: datetime | None  # None: it cannot be read
 
 
-def standing_of(secret: Json) -> Standing | None:
+def standing_of(secret: Json) -> TokenState | None:
     """None: no token of ours."""
     notes = secret["metadata"].get("annotations") or {}
     token = read_token(str(notes.get(TOKEN_NOTE, "")))
     if secret.get("type") != TOKEN_TYPE or token is None:
         return None
     expires = _plain(secret, "expiration")
-    return Standing(
+    return TokenState(
         secret["metadata"]["name"],
         str(token),
         str(notes.get("tgp.io/node", "")),
@@ -77,9 +77,9 @@ class OneToken(Checker):
 
     invariant = "J1"
 
-    def __init__(self, witness: Witness) -> None:
-        super().__init__(witness)
-        self._standing: dict[str, Standing] = {}  # by name
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        self._standing: dict[str, TokenState] = {}  # by name
 
     def confided(self, before: Json | None, after: Json | None) -> None:
         was, made = (standing_of(each) if each is not None else None for each in (before, after))
@@ -88,7 +88,7 @@ class OneToken(Checker):
         if made is None:
             return
         self._standing[made.name] = made
-        now = self.witness.world.clock.now()
+        now = self.recorder.world.clock.now()
         alike = [
             each.name
             for each in self._standing.values()
@@ -96,7 +96,7 @@ class OneToken(Checker):
         ]
         if len(alike) > 1:
             self.blame(f"{', '.join(sorted(alike))} let in machines of one request at once")
-        claim = self.witness.claims.get(made.uid)
+        claim = self.recorder.claims.get(made.uid)
         if was is None and (claim is None or not claim.is_open(made.token)):
             self.blame(f"{made.name} was made for {made.token}, an attempt that is not on paper, or over")
 
@@ -107,11 +107,11 @@ class TokenGoes(Checker):
     invariant = "J2"
 
     def __init__(
-        self, witness: Witness, *, after_joining: float = AFTER_JOINING, after_the_end: float = AFTER_THE_END
+        self, recorder: Recorder, *, after_joining: float = AFTER_JOINING, after_the_end: float = AFTER_THE_END
     ) -> None:
-        super().__init__(witness)
+        super().__init__(recorder)
         self._after_joining, self._after_the_end = after_joining, after_the_end
-        self._standing: dict[str, Standing] = {}  # by launch token
+        self._standing: dict[str, TokenState] = {}  # by launch token
         self._due: dict[str, tuple[float, str]] = {}  # by launch token: until when, and why
 
     def confided(self, before: Json | None, after: Json | None) -> None:
@@ -122,7 +122,7 @@ class TokenGoes(Checker):
             self._standing.pop(was.token, None)
             self._due.pop(was.token, None)
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         claim = after or before
         uid = claim.uid if claim is not None else ""
         for token, made in self._standing.items():
@@ -137,7 +137,7 @@ class TokenGoes(Checker):
             self._set(mark, self._after_joining, f"Node {after['metadata']['name']} had come")
 
     def _set(self, token: str, within: float, why: str) -> None:
-        due = self.witness.now + within
+        due = self.recorder.now + within
         if token not in self._due or due < self._due[token][0]:
             self._due[token] = due, f"{within:.0f} s after {why}"
 
@@ -153,8 +153,8 @@ class OneCertificate(Checker):
 
     invariant = "J3"
 
-    def __init__(self, witness: Witness) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
         self._made_for: dict[str, str] = {}  # by token id: the launch token; the newest there ever was
         self._approved: dict[str, str] = {}  # by launch token: the request's uid
 
@@ -171,7 +171,7 @@ class OneCertificate(Checker):
             return
         token = self._made_for.get(str(spec.get("username", "")).rpartition(":")[2])
         if token is None:
-            self.blame(f"{meta['name']} was approved for {spec.get('username')}, a token of nobody")
+            self.blame(f"{meta['name']} was approved for {spec.get('username')}, a token of no machine")
         elif self._approved.setdefault(token, meta["uid"]) != meta["uid"]:
             self.blame(f"{meta['name']} was approved, the second request that came with the token of {token}")
 
@@ -183,13 +183,13 @@ class OutOfTheMesh(Checker):
 
     def __init__(
         self,
-        witness: Witness,
+        recorder: Recorder,
         tailnet: Tailnet,
         *,
         within: float = OUT_OF_THE_MESH,
         can_be_asked: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(witness)
+        super().__init__(recorder)
         self._tailnet = tailnet
         self._within = within
         self._can_be_asked = can_be_asked
@@ -208,7 +208,7 @@ class OutOfTheMesh(Checker):
         for secret, machine in list(self._given.items()):
             if machine is rented:
                 del self._given[secret]
-                self._due[secret] = self.witness.now + self._within
+                self._due[secret] = self.recorder.now + self._within
 
     def look(self, now: float) -> None:
         self._look_at_new_keys()
@@ -231,7 +231,7 @@ class OutOfTheMesh(Checker):
         self._watched = len(keys)
 
     def _judge(self, key: AuthKey) -> None:
-        """Nobody may ever hear of it: so it has to end by itself."""
+        """The answer may be lost: so the key has to expire by itself."""
         if key.reusable:
             self.blame(f"the key {key.id} lets in more than one machine")
         if (key.expires_at - key.created_at).total_seconds() > UNHEARD:
@@ -243,20 +243,20 @@ class ReadyIsConnected(Checker):
 
     invariant = "J5"
 
-    def __init__(self, witness: Witness, tailnet: Tailnet) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder, tailnet: Tailnet) -> None:
+        super().__init__(recorder)
         self._tailnet = tailnet
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         if after is None or not _is_ready(after) or (before is not None and _is_ready(before)) or after.copied:
             return
-        for rented in self.witness.of_uid(after.uid):
+        for rented in self.recorder.of_uid(after.uid):
             guest = guest_of(rented)
             if guest is None or not guest.auth_key or not after.is_open(rented.text):
                 continue
             key = next(each for each in self._tailnet.keys.values() if each.secret == guest.auth_key)
             seats = [seat for seat in self._tailnet.devices() if seat.key_id == key.id]
-            node = self.witness.world.api.backstage.get(NODE, "", after.node) or {}
+            node = self.recorder.world.api.local_api.get(NODE, "", after.node) or {}
             reached = {row["address"] for row in (node.get("status") or {}).get("addresses", ())}
             if not any(reached & set(seat.addresses) for seat in seats):
                 self.blame(f"{after.name} is called Ready, and {after.node} is not reached in the tailnet")
@@ -265,13 +265,13 @@ class ReadyIsConnected(Checker):
 class OnPaperFirst(Checker):
     """J6: a mesh's key, and a bootstrap token, is made only for a machine that is in the book already.
 
-    Whoever dies over it is followed by somebody who reads the book, and knows under which name to look.
+    After a crash another replica reads the record, and knows under which name to look.
     """
 
     invariant = "J6"
 
-    def __init__(self, witness: Witness, control: str) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder, control: str) -> None:
+        super().__init__(recorder)
         self._control = control  # the endpoint at which keys are made
 
     def changing(self, exchange: Exchange) -> None:
@@ -286,21 +286,21 @@ class OnPaperFirst(Checker):
         if made is not None and not any(entry.token == made.token for entry in self._book()):
             self.blame(f"{made.name} was made for {made.token}, which is not in the book")
 
-    def _book(self) -> list[Entry]:
-        page = self.witness.world.api.backstage.get(CONFIG_MAP, self.witness.namespace, BOOK) or {}
+    def _book(self) -> list[JoinRecord]:
+        page = self.recorder.world.api.local_api.get(CONFIG_MAP, self.recorder.namespace, JOIN_RECORDS) or {}
         entries = (read_line(line) for line in (page.get("data") or {}).values())
         return [entry for entry in entries if entry is not None]
 
 
 class NothingShared(Checker):
-    """J7: no machine is given an authority's key, or a token that is not its own; and hosts that somebody else may own
+    """J7: no machine is given an authority's key, or a token that is not its own; and hosts that a third party may own
     get nothing that other machines have, too.
     """
 
     invariant = "J7"
 
-    def __init__(self, witness: Witness) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
         self._tokens: dict[str, str] = {}  # by the secret part: the launch token it was made for
         self.configs = 0  # that were looked at
 
@@ -319,7 +319,7 @@ class NothingShared(Checker):
                     self.blame(f"a bootstrap token that is not its own is in what {rented} was ordered with")
 
     def _is_untrusted(self, rented: Rented) -> bool:
-        claim = self.witness.claims.get(rented.token.uid) if rented.token is not None else None
+        claim = self.recorder.claims.get(rented.token.uid) if rented.token is not None else None
         row = claim.rows.get(rented.text, {}) if claim is not None else {}
         return bool((row.get("offer") or {}).get("untrusted"))
 
@@ -365,10 +365,10 @@ class JoinSecrets(NoCanary):
     The cluster's join values and every key and token as it is made. Names and tags at a provider are searched, too.
     """
 
-    def __init__(self, witness: Witness, tailnet: Tailnet, canaries: Iterable[str] = ()) -> None:
-        join = witness.world.api.backstage.get(SECRET, witness.namespace, JOIN_SECRET) or {}
+    def __init__(self, recorder: Recorder, tailnet: Tailnet, canaries: Iterable[str] = ()) -> None:
+        join = recorder.world.api.local_api.get(SECRET, recorder.namespace, JOIN_SECRET) or {}
         hidden = [_plain(join, name) for name in join.get("data") or () if not any(part in name for part in PUBLIC)]
-        super().__init__(witness, (*hidden, *canaries))
+        super().__init__(recorder, (*hidden, *canaries))
         self._tailnet = tailnet
         self._watched = 0
 
@@ -397,7 +397,7 @@ class JoinSecrets(NoCanary):
 
 
 def guest_of(rented: Rented) -> TalosGuest | None:
-    """What a machine was told to become; None: nothing."""
+    """The config of a machine; None: it has none."""
     return next((guest for blob in _blobs(rented) if (guest := guest_in(blob)) is not None), None)
 
 
@@ -418,5 +418,5 @@ def _is_approved(asked: Json) -> bool:
     return any(row.get("type") == APPROVED and row.get("status", "True") == "True" for row in rows)
 
 
-def _is_ready(claim: Claim) -> bool:
+def _is_ready(claim: RecordedRequest) -> bool:
     return claim.condition("Ready").get("status") == "True"

@@ -6,8 +6,8 @@ import msgspec
 
 from tgp.api.resource import POD
 from tgp.sim.apiserver.json_value import Json
-from tgp.sim.checkers.seen import Claim
-from tgp.sim.checkers.witness import Checker, Witness
+from tgp.sim.checkers.recorded import RecordedRequest
+from tgp.sim.checkers.recorder import Checker, Recorder
 from tgp.sim.process import Host
 from tgp.sim.router import Exchange
 from tgp.sim.world import KUBERNETES
@@ -24,8 +24,8 @@ class OneLeader(Checker):
 
     invariant = "I19"
 
-    def __init__(self, witness: Witness, term: float = TERM) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder, term: float = TERM) -> None:
+        super().__init__(recorder)
         self._term = term
         self._identities: dict[str, Host] = {}
         self._holder: str | None = None  # None: there was never a Lease
@@ -34,29 +34,29 @@ class OneLeader(Checker):
 
     def changing(self, exchange: Exchange) -> None:
         call, host = exchange.call, exchange.host
-        assert host is not None, "visitors are not told of"
+        assert host is not None, "calls of visitors are not reported"
         if exchange.endpoint.name == KUBERNETES:
             if LEASES in call.path:
                 self._learn(host, call.body)
                 return
             if EVENTS in call.path:
                 return
-        elif not self.witness.pays(exchange.endpoint.name, call.method, call.path):
-            return  # whoever stands by reads the market, too
+        elif not self.recorder.pays(exchange.endpoint.name, call.method, call.path):
+            return  # a standby reads the market, too
         if self._holder is None:
             return  # a world without election
         holder = self._identities.get(self._holder)
         what = f"{host.name}/{host.number} sent {call.method} {exchange.endpoint.name}{call.path}"
         if holder is not host:
-            self.blame(f"{what} while {self._holder or 'nobody'} held the Lease")
-        elif self.witness.now - self._renewed_at > self._term:
-            self.blame(f"{what}, {self.witness.now - self._renewed_at:.1f} s after its last renewal")
+            self.blame(f"{what} while {self._holder or 'no replica'} held the Lease")
+        elif self.recorder.now - self._renewed_at > self._term:
+            self.blame(f"{what}, {self.recorder.now - self._renewed_at:.1f} s after its last renewal")
 
     def leased(self, lease: Json) -> None:
         self.held(str(lease["spec"].get("holderIdentity") or ""))
 
     def held(self, holder: str, host: Host | None = None, renewed_at: float | None = None) -> None:
-        """The Lease was written in this name; `host`: whose name that is, where no call told of it.
+        """The Lease was written in this name; `host`: the process with that name, where no call showed it.
 
         `renewed_at`: when, in loop time; None: now.
         """
@@ -64,7 +64,7 @@ class OneLeader(Checker):
             self._identities[holder] = host
         self.hand_overs += self._holder is not None and holder not in ("", self._holder)
         self._holder = holder
-        self._renewed_at = self.witness.now if renewed_at is None else renewed_at
+        self._renewed_at = self.recorder.now if renewed_at is None else renewed_at
 
     def _learn(self, host: Host, body: bytes) -> None:
         try:
@@ -80,11 +80,11 @@ class TrueTime(Checker):
 
     invariant = "I20"
 
-    def __init__(self, witness: Witness) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
         self._working: dict[str, dict[str, None]] = {}  # by Node: pods that run there and asked for a GPU
         self._worked_until: dict[str, float] = {}
-        for pod in witness.world.api.backstage.objects(POD):
+        for pod in recorder.world.api.local_api.objects(POD):
             self.worked(None, pod)
 
     def worked(self, before: Json | None, after: Json | None) -> None:
@@ -96,9 +96,9 @@ class TrueTime(Checker):
         if after is not None and node and (after.get("status") or {}).get("phase") == "Running":
             self._working.setdefault(node, {})[uid] = None
         elif self._working.get(node, {}).pop(uid, 0) is None:
-            self._worked_until[node] = self.witness.now
+            self._worked_until[node] = self.recorder.now
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         if after is None or after.condition("Terminating").get("status") != "True":
             return
         if before is not None and before.condition("Terminating").get("status") == "True":
@@ -109,26 +109,26 @@ class TrueTime(Checker):
         elif reason == "Idle":
             self._judge_idleness(after)
 
-    def _judge_age(self, claim: Claim) -> None:
+    def _judge_age(self, claim: RecordedRequest) -> None:
         life = claim.seconds("maxLifetime", "ttl", default="24h")
         age = self._age(claim)
         if life is None or age < life - SLACK:
             self.blame(f"{claim.name} ends as Expired after {age:.0f} s of its {life or float('inf'):.0f} s")
 
-    def _age(self, claim: Claim) -> float:
+    def _age(self, claim: RecordedRequest) -> float:
         """From its making, in true time: the API server's clock is the world's."""
         made = datetime.fromisoformat(claim.obj["metadata"]["creationTimestamp"])
-        return (self.witness.world.clock.now() - made).total_seconds()
+        return (self.recorder.world.clock.now() - made).total_seconds()
 
-    def _judge_idleness(self, claim: Claim) -> None:
+    def _judge_idleness(self, claim: RecordedRequest) -> None:
         allowed = claim.seconds("idleTimeout", default="30m")
-        made_at = min((one.made_at for one in self.witness.of_uid(claim.uid)), default=0.0)
+        made_at = min((one.made_at for one in self.recorder.of_uid(claim.uid)), default=0.0)
         if self._working.get(claim.node):
             self.blame(
                 f"{claim.name} ends as Idle while {len(self._working[claim.node])} pods use GPUs on {claim.node}"
             )
             return
-        idle = self.witness.now - max(self._worked_until.get(claim.node, 0.0), made_at)
+        idle = self.recorder.now - max(self._worked_until.get(claim.node, 0.0), made_at)
         if allowed is None or idle < allowed - SLACK:
             self.blame(f"{claim.name} ends as Idle after {idle:.0f} s of its {allowed or float('inf'):.0f} s")
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from tgp.api.problem import Invalid
+from tgp.api.field_error import Invalid
 from tgp.api.quantity import milli
 from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE, NODE
 from tgp.api.values import microusd, usd
@@ -11,15 +11,15 @@ from tgp.core.model.hold import HOLD
 from tgp.core.model.token import read_token
 from tgp.ports.http import Reply, Streaming
 from tgp.sim.apiserver.json_value import Json
-from tgp.sim.checkers.reigns import BRIEF, Reigns, Wait
-from tgp.sim.checkers.seen import Claim, Order, Rented, is_ready
-from tgp.sim.checkers.witness import Checker, Witness
+from tgp.sim.checkers.leader_terms import BRIEF, CountedWait, LeaderTerms
+from tgp.sim.checkers.recorded import RecordedOrder, RecordedRequest, Rented, is_ready
+from tgp.sim.checkers.recorder import Checker, Recorder
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.faults import Fault
 from tgp.sim.router import Exchange
 
-ORPHANED_FOR = 300.0  # seconds that a machine nobody owns may stay, besides its provider's own time to stop it
-SETTLE = 300.0  # seconds for a second machine that nobody ordered to be seen and given back
+ORPHANED_FOR = 300.0  # seconds that an orphaned machine may stay, besides its provider's own time to stop it
+SETTLE = 300.0  # seconds for a second machine that was not ordered to be seen and terminated
 MOST_ORDERS = 5  # of one request; a machine that was lost after it served gives it another one
 BLINK = 5.0  # seconds for which the last look before an order is good
 GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
@@ -29,7 +29,7 @@ GPU, CPU, MEMORY = "nvidia.com/gpu", "cpu", "memory"
 class _Pair:
     older: Rented
     newer: Rented
-    wait: Wait = field(default_factory=Wait)  # while both could have been seen and neither was ending
+    wait: CountedWait = field(default_factory=CountedWait)  # while both could have been seen and neither was ending
 
     @property
     def is_over(self) -> bool:
@@ -44,25 +44,25 @@ class OneMachine(Checker):
     """I1: for one request there is never more than one machine on the bill, not for a second.
 
     Where a provider made two for one order, hid one for longer than it ever does, or denied it while no Node showed
-    it, one of them is given back within the settle window, by leaders who stay.
+    it, one of them is terminated within the settle window, by leaders who stay.
     """
 
     invariant = "I1"
 
-    def __init__(self, witness: Witness, settle: float = SETTLE) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder, settle: float = SETTLE) -> None:
+        super().__init__(recorder)
         self._settle = settle
         self.duplicates = 0
         self._tolerated: list[_Pair] = []
-        self._reigns = Reigns()
-        self._looked_at = witness.now
+        self._terms = LeaderTerms()
+        self._looked_at = recorder.now
 
     def leased(self, lease: Json) -> None:
-        self.look(self.witness.now)  # what has passed until now is the former leader's
-        self._reigns.held(str(lease["spec"].get("holderIdentity") or ""), self.witness.now)
+        self.look(self.recorder.now)  # what has passed until now is the former leader's
+        self._terms.held(str(lease["spec"].get("holderIdentity") or ""), self.recorder.now)
 
     def made(self, rented: Rented) -> None:
-        for other in self.witness.of_uid(rented.token.uid) if rented.token is not None else ():
+        for other in self.recorder.of_uid(rented.token.uid) if rented.token is not None else ():
             if other is rented:
                 continue
             if rented.excused or other.excused or other.denied:
@@ -76,46 +76,46 @@ class OneMachine(Checker):
         for pair in self._tolerated:
             if pair.is_over or pair.is_ending or not self._both_show(pair):
                 continue
-            age = self._reigns.passed(pair.wait, passed)
+            age = self._terms.passed(pair.wait, passed)
             if age > self._settle:
                 self.blame(f"two machines for one request, for {age:.0f} s now: {pair.older} and {pair.newer}")
         if self._tolerated:
             self._tolerated = [pair for pair in self._tolerated if not pair.is_over]
 
     def _both_show(self, pair: _Pair) -> bool:
-        present = self.witness.world.clock.now()
+        present = self.recorder.world.clock.now()
         return all(
-            one.machine.visible_at <= present and self.witness.can_be_listed(one) for one in (pair.older, pair.newer)
+            one.machine.visible_at <= present and self.recorder.can_be_listed(one) for one in (pair.older, pair.newer)
         )
 
 
 @dataclass(slots=True)
 class _Orphan:
     rented: Rented
-    wait: Wait = field(default_factory=Wait)  # while it could have been seen and was not ending
+    wait: CountedWait = field(default_factory=CountedWait)  # while it could have been seen and was not ending
 
 
 class NoOrphan(Checker):
-    """I2: a machine that no request owns by token is given back within 300 s, and the time its provider takes.
+    """I2: a machine that no request owns by token is terminated within 300 s, plus the time its provider takes.
 
     The clock stands while the provider cannot be listed, or hides the machine for longer than it ever does, and begins
-    anew where an end that was asked for is lost on its way or comes to nothing over there. Leaders who are gone within
-    a minute are not counted. `strict`: both are; only for weather that real days have.
+    again where a termination is lost on its way or has no effect at the provider. Leaders who are gone within
+    a minute are not counted. `strict`: both are; only for fault rates of real days.
     """
 
     invariant = "I2"
 
-    def __init__(self, witness: Witness, *, strict: bool = False) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder, *, strict: bool = False) -> None:
+        super().__init__(recorder)
         self._strict = strict
         self.oldest = 0.0  # the greatest age that was ever reached
         self._orphans: dict[int, _Orphan] = {}
-        self._reigns = Reigns(0.0 if strict else BRIEF)
-        self._looked_at = witness.now
+        self._terms = LeaderTerms(0.0 if strict else BRIEF)
+        self._looked_at = recorder.now
 
     def leased(self, lease: Json) -> None:
-        self.look(self.witness.now)  # what has passed until now is the former leader's
-        self._reigns.held(str(lease["spec"].get("holderIdentity") or ""), self.witness.now)
+        self.look(self.recorder.now)  # what has passed until now is the former leader's
+        self._terms.held(str(lease["spec"].get("holderIdentity") or ""), self.recorder.now)
 
     def made(self, rented: Rented) -> None:
         self._consider(rented)
@@ -124,15 +124,15 @@ class NoOrphan(Checker):
         if not rented.alive:
             self._orphans.pop(id(rented), None)
             if rented.token is not None:
-                self._consider_all(rented.token.uid)  # a twin may have become the owned one
+                self._consider_all(rented.token.uid)  # a duplicate may have become the owned one
 
     def unheard(self, rented: Rented) -> None:
-        """Somebody did what there is to do, in time; it has to be done again."""
+        """The operator acted in time; it has to act again."""
         orphan = self._orphans.get(id(rented))
         if orphan is not None and not self._strict:
-            orphan.wait = Wait()
+            orphan.wait = CountedWait()
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         claim = after or before
         assert claim is not None, "a commit is about something"
         self._consider_all(claim.uid)
@@ -141,25 +141,25 @@ class NoOrphan(Checker):
         passed, self._looked_at = now - self._looked_at, now
         for orphan in self._orphans.values():
             rented = orphan.rented
-            if rented.machine.phase is Phase.ENDING or not self.witness.can_be_listed(rented) or self._hidden(rented):
+            if rented.machine.phase is Phase.ENDING or not self.recorder.can_be_listed(rented) or self._hidden(rented):
                 continue
-            age = self._reigns.passed(orphan.wait, passed)
+            age = self._terms.passed(orphan.wait, passed)
             self.oldest = max(self.oldest, age)
             if age > ORPHANED_FOR:
-                self.blame(f"nobody owns {rented}, for {age:.0f} s now")
+                self.blame(f"no request owns {rented}, for {age:.0f} s now")
 
     def _hidden(self, rented: Rented) -> bool:
-        """By its provider, for longer than it ever does: while nobody can see it, nobody is late."""
-        return rented.excused and rented.machine.visible_at > self.witness.world.clock.now()
+        """Hidden by its provider, for longer than it ever does: an invisible machine is not overdue."""
+        return rented.excused and rented.machine.visible_at > self.recorder.world.clock.now()
 
     def _consider_all(self, uid: str) -> None:
-        for rented in self.witness.of_uid(uid):
+        for rented in self.recorder.of_uid(uid):
             self._consider(rented)
 
     def _consider(self, rented: Rented) -> None:
         if not rented.ours:
             return
-        if self.witness.owner(rented) is not None:
+        if self.recorder.owner(rented) is not None:
             self._orphans.pop(id(rented), None)
         elif id(rented) not in self._orphans:
             self._orphans[id(rented)] = _Orphan(rented)
@@ -178,12 +178,12 @@ class WithinLimits(Checker):
 
     invariant = "I3"
 
-    def __init__(self, witness: Witness) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
         self._held: dict[str, dict[str, _Weight]] = {}  # by class, by token
         self._classes: dict[str, str] = {}  # of every attempt there was
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         for token in before.rows if before is not None else ():
             if after is None or not after.is_open(token):
                 self._release(token)
@@ -192,7 +192,7 @@ class WithinLimits(Checker):
             if new:
                 self._judge(after.node_class)
 
-    def _reserve(self, claim: Claim, token: str, row: Json) -> bool:
+    def _reserve(self, claim: RecordedRequest, token: str, row: Json) -> bool:
         """Is it new?"""
         if token in self._classes:
             return False
@@ -202,19 +202,19 @@ class WithinLimits(Checker):
 
     def turned(self, rented: Rented, before: Phase) -> None:  # noqa: ARG002 - whatever it was
         if not rented.alive and rented.token is not None:
-            claim = self.witness.claims.get(rented.token.uid)
+            claim = self.recorder.claims.get(rented.token.uid)
             if claim is None or not claim.is_open(rented.text):
                 self._release(rented.text)
 
     def _release(self, token: str) -> None:
         """Unless its machine is still there: then it counts on, whatever is written."""
         read = read_token(token)
-        machines = self.witness.of_uid(read.uid) if read is not None else ()
+        machines = self.recorder.of_uid(read.uid) if read is not None else ()
         if not any(one.text == token and not one.excused for one in machines):
             self._held.get(self._classes.get(token, ""), {}).pop(token, None)
 
     def _judge(self, name: str) -> None:
-        node_class = self.witness.world.api.backstage.get(GPU_NODE_CLASS, "", name)
+        node_class = self.recorder.world.api.local_api.get(GPU_NODE_CLASS, "", name)
         limits = (node_class or {"spec": {}})["spec"].get("limits") or {}
         held = self._held[name]
         if (most := limits.get("maxNodes")) is not None and len(held) > most:
@@ -238,10 +238,10 @@ def _weight_of(row: Json) -> _Weight:
 
 
 def price_of(row: Json) -> int | None:
-    """What an attempt was ordered at; None: it does not say, or nobody can read it."""
-    told = (row.get("offer") or {}).get("hourlyPrice")
+    """What an attempt was ordered at; None: not recorded, or unreadable."""
+    raw = (row.get("offer") or {}).get("hourlyPrice")
     try:
-        return None if told is None else microusd(str(told), "hourlyPrice")
+        return None if raw is None else microusd(str(raw), "hourlyPrice")
     except Invalid:
         return None
 
@@ -251,8 +251,8 @@ class WithinPrice(Checker):
 
     invariant = "I4"
 
-    def ordered(self, order: Order) -> None:
-        claim = self.witness.claims.get(order.token.uid) if order.token is not None else None
+    def ordered(self, order: RecordedOrder) -> None:
+        claim = self.recorder.claims.get(order.token.uid) if order.token is not None else None
         row = claim.rows.get(str(order.token)) if claim is not None else None
         if claim is None or row is None:
             return  # other invariants speak of those
@@ -278,21 +278,21 @@ class OneOrderPerAttempt(Checker):
 
     invariant = "I6"
 
-    def __init__(self, witness: Witness) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
         self.orders = 0
         self._ordered: dict[str, str] = {}  # token → who ordered it, unless that was refused for certain
 
-    def ordered(self, order: Order) -> None:
+    def ordered(self, order: RecordedOrder) -> None:
         self.orders += 1
         if order.token is None:
-            self.blame(f"{order}: nobody could find what it makes")
+            self.blame(f"{order}: no list could show the machine it creates")
             return
         text = str(order.token)
         if text in self._ordered:
             self.blame(f"{order}, which was ordered before: {self._ordered[text]}")
         self._ordered[text] = str(order)
-        claim = self.witness.claims.get(order.token.uid)
+        claim = self.recorder.claims.get(order.token.uid)
         if claim is None:
             return  # I16's
         if not claim.is_open(text):
@@ -301,16 +301,16 @@ class OneOrderPerAttempt(Checker):
         if earlier:
             self.blame(f"{order} for {claim.name} while {', '.join(earlier)} is not over")
 
-    def answered(self, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> None:
+    def answered(self, order: RecordedOrder, answer: Reply | Streaming | None, exchange: Exchange) -> None:
         """What was refused for certain was never ordered: the same attempt may be tried again."""
-        if order.token is not None and _is_refusal(self.witness, order, answer, exchange):
+        if order.token is not None and _is_refusal(self.recorder, order, answer, exchange):
             self._ordered.pop(str(order.token), None)
 
 
-def _is_refusal(witness: Witness, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> bool:
+def _is_refusal(recorder: Recorder, order: RecordedOrder, answer: Reply | Streaming | None, exchange: Exchange) -> bool:
     """Did the provider say no, and was nothing made? Whether its client heard and understood it is another matter."""
     said_no = answer is not None and 400 <= answer.status < 500 and exchange.fault in (None, Fault.BUSY)
-    made = order.token is not None and any(one.text == str(order.token) for one in witness.of_uid(order.token.uid))
+    made = order.token is not None and any(one.text == str(order.token) for one in recorder.of_uid(order.token.uid))
     return said_no and not made
 
 
@@ -322,18 +322,18 @@ class BoundedOrders(Checker):
 
     invariant = "I7"
 
-    def __init__(self, witness: Witness, most: int = MOST_ORDERS) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder, most: int = MOST_ORDERS) -> None:
+        super().__init__(recorder)
         self._most = most
         self._orders: dict[str, int] = {}
         self._lost: dict[str, dict[str, None]] = {}
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:  # noqa: ARG002 - only what is there now
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:  # noqa: ARG002 - only what is there now
         for token, row in after.rows.items() if after is not None else ():
             if row.get("outcome") == "Lost" and after is not None:
                 self._lost.setdefault(after.uid, {})[token] = None
 
-    def ordered(self, order: Order) -> None:
+    def ordered(self, order: RecordedOrder) -> None:
         if order.token is None:
             return
         uid = order.token.uid
@@ -342,8 +342,8 @@ class BoundedOrders(Checker):
         if self._orders[uid] > allowed:
             self.blame(f"{order}, the {self._orders[uid]}th for that request; {allowed} are enough")
 
-    def answered(self, order: Order, answer: Reply | Streaming | None, exchange: Exchange) -> None:
-        if order.token is not None and _is_refusal(self.witness, order, answer, exchange):
+    def answered(self, order: RecordedOrder, answer: Reply | Streaming | None, exchange: Exchange) -> None:
+        if order.token is not None and _is_refusal(self.recorder, order, answer, exchange):
             self._orders[order.token.uid] -= 1
 
 
@@ -352,27 +352,27 @@ class NothingAfterStop(Checker):
 
     invariant = "I28"
 
-    def __init__(self, witness: Witness) -> None:
-        super().__init__(witness)
-        registry = witness.world.api.core.registry
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        registry = recorder.world.api.core.registry
         self._storages = {registry.of(kind).storage: kind for kind in (NAMESPACE, GPU_NODE_CLASS)}
         self._stopped: dict[str, float] = {}  # what was stopped, and when
-        witness.world.api.core.hooks.append(self._committed)
+        recorder.world.api.core.hooks.append(self._committed)
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         if after is not None and after.deleting:
-            self._stopped.setdefault(after.uid, self.witness.now)
+            self._stopped.setdefault(after.uid, self.recorder.now)
         elif before is not None and after is None:
             self._stopped.pop(before.uid, None)
 
-    def ordered(self, order: Order) -> None:
-        claim = self.witness.claims.get(order.token.uid) if order.token is not None else None
+    def ordered(self, order: RecordedOrder) -> None:
+        claim = self.recorder.claims.get(order.token.uid) if order.token is not None else None
         if claim is None:
             return  # I16's
         for what in (claim.uid, f"class {claim.node_class}", HOLD):
             since = self._stopped.get(what)
-            if since is not None and self.witness.now - since > BLINK:
-                self.blame(f"{order} for {claim.name}, {self.witness.now - since:.1f} s after it was stopped ({what})")
+            if since is not None and self.recorder.now - since > BLINK:
+                self.blame(f"{order} for {claim.name}, {self.recorder.now - since:.1f} s after it was stopped ({what})")
 
     def _committed(self, served: Any, _before: Json | None, after: Json | None) -> None:
         kind = self._storages.get(served.storage)
@@ -381,12 +381,12 @@ class NothingAfterStop(Checker):
         metadata = after["metadata"]
         if kind is GPU_NODE_CLASS:
             stopped, what = bool(after["spec"].get("suspend")), f"class {metadata['name']}"
-        elif metadata["name"] == self.witness.namespace:
+        elif metadata["name"] == self.recorder.namespace:
             stopped, what = HOLD in (metadata.get("annotations") or {}), HOLD
         else:
             return
         if stopped:
-            self._stopped.setdefault(what, self.witness.now)
+            self._stopped.setdefault(what, self.recorder.now)
         else:
             self._stopped.pop(what, None)
 
@@ -404,22 +404,22 @@ class EndsOnlyOurs(Checker):
 class NoEndWithoutReason(Checker):
     """I9: nothing is concluded from missing data.
 
-    A machine that a request owns is ended only once that request says why it is given back; and no attempt is declared
+    A machine that a request owns is terminated only once that request has recorded why; and no attempt is declared
     over while its machine is there to be seen: by its provider, or by its Node.
     """
 
     invariant = "I9"
 
     def ended(self, rented: Rented) -> None:
-        claim = self.witness.owner(rented)
+        claim = self.recorder.owner(rented)
         if claim is not None and not claim.is_ending:
             self.blame(f"{rented} was ended, and {claim.name} does not say why")
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         for token in before.rows if before is not None else ():
             closed = before is not None and before.is_open(token) and after is not None and token in after.rows
             if closed and after is not None and not after.is_open(token):
-                for rented in self.witness.of_uid(after.uid):
+                for rented in self.recorder.of_uid(after.uid):
                     if rented.text != token or rented.excused:
                         continue
                     rented.denied = self._is_denied(rented, after)
@@ -427,7 +427,7 @@ class NoEndWithoutReason(Checker):
                         said = after.rows[token].get("outcome")
                         self.blame(f"{after.name} declares an attempt over ({said}) while {rented} is there")
 
-    def _is_denied(self, rented: Rented, claim: Claim) -> bool:
-        lie = self.witness.providers[rented.provider].fleet.lie
-        node = self.witness.world.api.backstage.get(NODE, "", claim.node)
+    def _is_denied(self, rented: Rented, claim: RecordedRequest) -> bool:
+        lie = self.recorder.providers[rented.provider].fleet.lie
+        node = self.recorder.world.api.local_api.get(NODE, "", claim.node)
         return lie is not None and lie.denies and not is_ready(node)

@@ -6,8 +6,8 @@ from typing import Self
 
 from tgp.api.resource import GPU_REQUEST, NODE
 from tgp.core.model.token import read_token
-from tgp.sim.checkers.seen import Claim, Order, Rented, is_ready
-from tgp.sim.checkers.witness import Checker, Violation, Witness
+from tgp.sim.checkers.recorded import RecordedOrder, RecordedRequest, Rented, is_ready
+from tgp.sim.checkers.recorder import Checker, Recorder, Violation
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.plans import Effect
 from tgp.sim.router import Exchange
@@ -25,24 +25,24 @@ class FinalizerHolds(Checker):
 
     invariant = "I13"
 
-    def ordered(self, order: Order) -> None:
-        claim = self.witness.claims.get(order.token.uid) if order.token is not None else None
+    def ordered(self, order: RecordedOrder) -> None:
+        claim = self.recorder.claims.get(order.token.uid) if order.token is not None else None
         if claim is not None and not (claim.guarded and claim.marked):
             self.blame(f"{order} for {claim.name}, which no finalizer guards yet")
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         if before is None or not before.guarded or (after is not None and after.guarded):
             return
-        if before.uid in self.witness.forced:
+        if before.uid in self.recorder.forced:
             return
-        for rented in self.witness.of_uid(before.uid):
+        for rented in self.recorder.of_uid(before.uid):
             if not (rented.excused or rented.denied or self._is_denied(rented)):
                 self.blame(f"{before.name} was let go while {rented} is there")
 
     def _is_denied(self, rented: Rented) -> bool:
         """Its provider denies it in lists and by id, and no Ready Node shows it; its record may have been wiped."""
-        lie = self.witness.providers[rented.provider].fleet.lie
-        nodes = self.witness.world.api.backstage.objects(NODE)
+        lie = self.recorder.providers[rented.provider].fleet.lie
+        nodes = self.recorder.world.api.local_api.objects(NODE)
         shown = any(
             str(node.get("spec", {}).get("providerID", "")).endswith(f"/{rented.text}") and is_ready(node)
             for node in nodes
@@ -68,23 +68,23 @@ class OwnUid(Checker):
 
     invariant = "I16"
 
-    def ordered(self, order: Order) -> None:
-        if order.token is not None and order.token.uid not in self.witness.claims:
+    def ordered(self, order: RecordedOrder) -> None:
+        if order.token is not None and order.token.uid not in self.recorder.claims:
             self.blame(f"{order}, for a request that does not exist")
 
-    def claimed(self, before: Claim | None, after: Claim | None) -> None:
+    def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         if after is None or not _is_ready(after) or (before is not None and _is_ready(before)):
             return
         if after.copied:
             return  # a restored copy says what its original said
-        node = self.witness.world.api.backstage.get(NODE, "", after.node)
-        told = str(((node or {}).get("spec") or {}).get("providerID") or "")
-        token = read_token(told.rpartition("/")[2]) if told.startswith(PROVIDER_ID) else None
+        node = self.recorder.world.api.local_api.get(NODE, "", after.node)
+        raw = str(((node or {}).get("spec") or {}).get("providerID") or "")
+        token = read_token(raw.rpartition("/")[2]) if raw.startswith(PROVIDER_ID) else None
         if token is not None and token.uid != after.uid:
-            self.blame(f"{after.name} took Node {after.node} for its own, which is {told}")
+            self.blame(f"{after.name} took Node {after.node} for its own, which is {raw}")
 
 
-def _is_ready(claim: Claim) -> bool:
+def _is_ready(claim: RecordedRequest) -> bool:
     return claim.condition("Ready").get("status") == "True"
 
 
@@ -94,12 +94,12 @@ class Quiet:
     with Quiet(world):
         world.run(hours=1)
 
-    Who is given a witness knows which calls at a provider only ask.
+    With a recorder, read-only calls at a provider are known.
     """
 
-    def __init__(self, world: World, witness: Witness | None = None) -> None:
+    def __init__(self, world: World, recorder: Recorder | None = None) -> None:
         self._world = world
-        self._witness = witness
+        self._recorder = recorder
         self._from = 0
 
     def __enter__(self) -> Self:
@@ -114,23 +114,23 @@ class Quiet:
     def _is_loud(self, effect: Effect) -> bool:
         if effect.endpoint == KUBERNETES:
             return "/leases" not in effect.path
-        return self._witness is None or self._witness.pays(effect.endpoint, effect.method, effect.path)
+        return self._recorder is None or self._recorder.pays(effect.endpoint, effect.method, effect.path)
 
 
-def loose_ends(witness: Witness) -> list[str]:
-    """I17, I18: after fair weather every request was attended to and is where it should be. Empty: all is well.
+def loose_ends(recorder: Recorder) -> list[str]:
+    """I17, I18: after a time without faults every request was handled and is in its final state. Empty: none is not.
 
     One that is Ready has its one running machine and its Node; one that is over has none; a machine has an owner;
     a Node of ours has a machine.
     """
-    return [*_loose_claims(witness), *_loose_machines(witness), *_loose_nodes(witness)]
+    return [*_loose_claims(recorder), *_loose_machines(recorder), *_loose_nodes(recorder)]
 
 
-def _loose_claims(witness: Witness) -> Iterator[str]:
-    for claim in witness.claims.values():
-        machines = witness.of_uid(claim.uid)
+def _loose_claims(recorder: Recorder) -> Iterator[str]:
+    for claim in recorder.claims.values():
+        machines = recorder.of_uid(claim.uid)
         if not claim.phase:
-            yield f"I17: nobody has attended to {claim.name}"
+            yield f"I17: no controller handled {claim.name}"
         elif claim.deleting:
             yield f"I18: {claim.name} is still being deleted ({claim.phase})"
         elif claim.phase == "Ready" and [one.machine.phase for one in machines] != [Phase.RUNNING]:
@@ -139,17 +139,17 @@ def _loose_claims(witness: Witness) -> Iterator[str]:
             yield f"I18: {claim.name} is {claim.phase} with {_listed(machines)}"
 
 
-def _loose_machines(witness: Witness) -> Iterator[str]:
-    for rented in witness.everything():
-        if witness.owner(rented) is None:
-            yield f"I18: nobody owns {rented}"
+def _loose_machines(recorder: Recorder) -> Iterator[str]:
+    for rented in recorder.everything():
+        if recorder.owner(rented) is None:
+            yield f"I18: no request owns {rented}"
 
 
-def _loose_nodes(witness: Witness) -> Iterator[str]:
-    for node in witness.world.api.backstage.objects(NODE):
-        told = str(node["spec"].get("providerID") or "")
-        token = read_token(told.rpartition("/")[2]) if told.startswith(PROVIDER_ID) else None
-        if token is not None and not any(one.text == str(token) for one in witness.of_uid(token.uid)):
+def _loose_nodes(recorder: Recorder) -> Iterator[str]:
+    for node in recorder.world.api.local_api.objects(NODE):
+        raw = str(node["spec"].get("providerID") or "")
+        token = read_token(raw.rpartition("/")[2]) if raw.startswith(PROVIDER_ID) else None
+        if token is not None and not any(one.text == str(token) for one in recorder.of_uid(token.uid)):
             yield f"I18: Node {node['metadata']['name']} is left over from {token}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from urllib.parse import quote
 
 from tgp.ports.http import Call
-from tgp.sim.checkers.witness import Checker, Witness
+from tgp.sim.checkers.recorder import Checker, Recorder
 from tgp.sim.process import Host
 from tgp.sim.router import Exchange
 from tgp.sim.world import KUBERNETES
@@ -20,8 +20,8 @@ class NoCanary(Checker):
 
     invariant = "I21"
 
-    def __init__(self, witness: Witness, canaries: Iterable[str]) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder, canaries: Iterable[str]) -> None:
+        super().__init__(recorder)
         self._forms: dict[bytes, str] = {}
         for canary in canaries:
             self.learn(canary)
@@ -44,7 +44,7 @@ class NoCanary(Checker):
             self.search(exchange.call.body, f"what {exchange.who} wrote to {exchange.call.path}")
 
     def search(self, content: bytes, where: str) -> None:
-        """Also for whoever has a page to show: metrics, a dashboard."""
+        """Also for pages that are served: metrics, a dashboard."""
         for form, canary in self._forms.items():
             if form in content:
                 self.blame(f"the secret {canary}… is in {where}")
@@ -84,17 +84,17 @@ class OwnSecretsOnly(Checker):
             named = len(parts) > 5 and parts[5].startswith(TOKEN_SECRET)
             if named or (call.method == "POST" and len(parts) == 5):
                 return
-        if parts[2:4] != ["namespaces", self.witness.namespace]:
+        if parts[2:4] != ["namespaces", self.recorder.namespace]:
             self.blame(f"{host.name}/{host.number} asked for {call.method} {call.path}")
 
 
 class KnownPlaces(Checker):
-    """I23: nothing is ever sent to a place that nobody named."""
+    """I23: nothing is ever sent to an address that is not configured."""
 
     invariant = "I23"
 
-    def __init__(self, witness: Witness, places: Iterable[str]) -> None:
-        super().__init__(witness)
+    def __init__(self, recorder: Recorder, places: Iterable[str]) -> None:
+        super().__init__(recorder)
         self._places = frozenset(places) | {KUBERNETES}
 
     def tried(self, host: Host, endpoint: str, call: Call) -> None:

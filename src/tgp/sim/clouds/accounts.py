@@ -1,4 +1,4 @@
-"""Who rents at a pretend provider, and by which keys."""
+"""Who rents at a simulated provider, and by which keys."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Tenant:
 
 
 @dataclass(slots=True)
-class Accounts:
+class SimulatedAccounts:
     """Keys and whose they are. A key can be revoked, or come to belong to another account."""
 
     _of_key: dict[str, str] = field(default_factory=dict, repr=False)
@@ -28,7 +28,7 @@ class Accounts:
         return tenant
 
     def of(self, key: str) -> Tenant | None:
-        """None: nobody's key."""
+        """None: an unknown key."""
         return self._tenants.get(self._of_key.get(key, ""))
 
     def has_key(self, account: str) -> bool:
@@ -44,11 +44,11 @@ class Accounts:
         self._of_key[key] = account
 
     def other_than(self, account: str) -> Tenant:
-        """Somebody else's account, made where there is none."""
+        """Another tenant's account, created where there is none."""
         for tenant in self._tenants.values():
             if tenant.id != account:
                 return tenant
-        return self.open(Tenant(f"{account}-other", "somebody else"))
+        return self.open(Tenant(f"{account}-other", "another tenant"))
 
     def __iter__(self) -> Iterator[Tenant]:
         return iter(self._tenants.values())

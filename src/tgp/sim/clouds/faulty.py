@@ -1,4 +1,4 @@
-"""A provider that errs, by seed: a decorator around the `Cloud` port, for simulations that need no wire.
+"""A provider that fails, by seed: a decorator around the `Cloud` port, for simulations that need no wire.
 
 Each error keeps the port's promise about what it means. After `CloudBusy` or a refusal nothing happened; after
 `OutcomeUnknown` it may have happened, so it is raised before the provider is asked as well as after it did as asked.
@@ -22,8 +22,8 @@ BUSY_FOR = timedelta(seconds=7)
 class Err(StrEnum):
     BUSY = "busy"  # nothing happened
     CANNOT_TELL = "cannot-tell"  # of a look
-    UNKNOWN_BEFORE = "unknown-before"  # of a change: nothing happened, and nobody can know
-    UNKNOWN_AFTER = "unknown-after"  # of a change: it happened, and nobody can know
+    UNKNOWN_BEFORE = "unknown-before"  # of a change: nothing happened, and the caller cannot know
+    UNKNOWN_AFTER = "unknown-after"  # of a change: it happened, and the caller cannot know
     UNKNOWN_WITH_ID = "unknown-with-id"  # of a launch: it happened, and the error names the machine
     SOLD_OUT = "sold-out"  # of a launch
     EXHAUSTED = "exhausted"  # of a launch

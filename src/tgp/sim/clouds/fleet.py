@@ -1,7 +1,7 @@
 """The fleet engine: stock, prices that move, machines that boot, stop, are lost and cost money, to the second.
 
-It has no tasks of its own. Whoever asks it something first brings it up to date (`advance`), event by event in the
-order of time, so that equal seeds and equal questions give equal answers on any loop. `next_due` tells a driver when
+It has no tasks of its own. Every read first brings it up to date (`advance`), event by event in the
+order of time, so that equal seeds and equal questions give equal answers on any loop. `next_due` returns when
 something would happen by itself.
 """
 
@@ -13,28 +13,28 @@ from random import Random
 from typing import TypeAlias
 
 from tgp.ports.clock import Clock
-from tgp.sim.clouds.accounts import Accounts, Tenant
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.mishaps import Mishap
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.accounts import SimulatedAccounts, Tenant
+from tgp.sim.clouds.cloud_faults import CloudFault
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
+from tgp.sim.clouds.stock import Product
 
 MARKET_STEP = timedelta(minutes=2)  # prices and stock move then
 WANDER = 0.02  # of a price, per step
 PULL = 0.05  # back to where it began, per step
-CHEAPEST, DEAREST = 0.6, 1.8  # times the first price
-TRADE_CHANCE = 0.08  # per shelf and step: another customer comes or goes
+LOWEST, HIGHEST = 0.6, 1.8  # times the first price
+TRADE_CHANCE = 0.08  # per product and step: another customer comes or goes
 TROUBLE_WITHIN = (30.0, 900.0)  # seconds after the start, for what befalls a running machine
 SOLD_TWICE_WITHIN = (20.0, 90.0)
 LONG_LAG = timedelta(minutes=4)
 ENDING_SECONDS = (2.0, 20.0)
-DEARER_BY = 1.5
+OVERBILLED_BY = 1.5
 EVENTS_MAX = 1_000_000  # in one go; more means a clock that jumped by years
 
-Listener: TypeAlias = Callable[[Machine, Phase], None]
+Listener: TypeAlias = Callable[[SimulatedMachine, Phase], None]
 
 
-class Empty(Exception):
-    """Nothing is left on that shelf."""
+class OutOfStock(Exception):
+    """Nothing is left on that product."""
 
 
 class Outbid(Exception):
@@ -54,10 +54,10 @@ class Lie:
     phase: Phase | None = None  # they are said to be in; None: the one they are in
     lists: int | None = None  # so many lists lie, and what is asked by id is true; None: all, until it is taken back
 
-    def of(self, machine: Machine) -> Machine:
-        told = replace(machine, rate_microusd=machine.rate_microusd * self.times, phase=self.phase or machine.phase)
-        told.charge(told.rate_microusd, machine.created_at)
-        return told
+    def of(self, machine: SimulatedMachine) -> SimulatedMachine:
+        shown = replace(machine, rate_microusd=machine.rate_microusd * self.times, phase=self.phase or machine.phase)
+        shown.charge(shown.rate_microusd, machine.created_at)
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +74,19 @@ class Habits:
 
 @dataclass(slots=True)
 class Stand:
-    """A shelf as it is now."""
+    """A product as it is now."""
 
-    shelf: Shelf
+    product: Product
     hourly_microusd: int
     spot_microusd: int | None
     stock: int
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedMachine:
     """What a renter asks for."""
 
-    shelf: str
+    product: str
     name: str
     spot: bool = False
     bid_microusd: int | None = None
@@ -100,18 +100,21 @@ class Fleet:
         self,
         clock: Clock,
         seed: int | str,
-        shelves: Iterable[Shelf],
+        products: Iterable[Product],
         *,
         habits: Habits = Habits(),  # noqa: B008 - frozen
         new_id: Callable[[Random], str] = lambda luck: f"m-{luck.getrandbits(48):012x}",
     ) -> None:
-        self.accounts = Accounts()
+        self.accounts = SimulatedAccounts()
         self.habits = habits
         self.stands = {
-            shelf.id: Stand(shelf, shelf.hourly_microusd, shelf.spot_microusd, shelf.stock) for shelf in shelves
+            product.id: Stand(product, product.hourly_microusd, product.spot_microusd, product.stock)
+            for product in products
         }
-        self.machines: dict[str, Machine] = {}  # every one there ever was, in the order of their making
-        self._living: dict[str, Machine] = {}  # of them those that are not gone: worlds that last have many that are
+        self.machines: dict[str, SimulatedMachine] = {}  # every one there ever was, in the order of their making
+        self._living: dict[
+            str, SimulatedMachine
+        ] = {}  # of them those that are not gone: worlds that last have many that are
         self._paid_microusd: dict[str, int] = {}  # by account: what the gone ones cost
         self._clock = clock
         self._luck = Random(f"{seed}/fleet")
@@ -126,7 +129,7 @@ class Fleet:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def advance(self) -> datetime:
-        """Bring everything up to the present; gives back the present."""
+        """Advance everything to the present; returns the present."""
         now = self._clock.now()
         for _ in range(EVENTS_MAX):
             due = self.next_due()
@@ -149,7 +152,7 @@ class Fleet:
             return self.next_due()  # prices outbid them
         return self._events[0][0] if self._events else None
 
-    def living(self) -> list[Machine]:
+    def living(self) -> list[SimulatedMachine]:
         """All that are not gone, in the order of their making."""
         return list(self._living.values())
 
@@ -166,24 +169,28 @@ class Fleet:
 
     # -- renting -------------------------------------------------------------------------------------------------------
 
-    def rent(self, tenant: Tenant, wanted: Wanted, mishap: Mishap | None = None) -> Machine:
+    def rent(self, tenant: Tenant, wanted: WantedMachine, cloud_fault: CloudFault | None = None) -> SimulatedMachine:
         """One machine, from now on. Raises Empty, Outbid or Broke, and then nothing happened."""
         now = self.advance()
-        stand = self.stands.get(wanted.shelf)
-        if stand is None or mishap is Mishap.SOLD_OUT or (stand.stock <= 0 and mishap is not Mishap.SOLD_TWICE):
-            raise Empty(wanted.shelf)
-        self._check_purse(tenant, mishap, now)
+        stand = self.stands.get(wanted.product)
+        if (
+            stand is None
+            or cloud_fault is CloudFault.SOLD_OUT
+            or (stand.stock <= 0 and cloud_fault is not CloudFault.SOLD_TWICE)
+        ):
+            raise OutOfStock(wanted.product)
+        self._check_balance(tenant, cloud_fault, now)
         price = self._price(stand, wanted)
         machine = self._make(tenant, stand, wanted, price, now)
         stand.stock = max(stand.stock - 1, 0)
-        self._befall(machine, mishap, now)
-        if mishap is Mishap.MADE_TWICE:
+        self._befall(machine, cloud_fault, now)
+        if cloud_fault is CloudFault.MADE_TWICE:
             self._make(tenant, stand, wanted, price, now)
             stand.stock = max(stand.stock - 1, 0)
         return machine
 
-    def _check_purse(self, tenant: Tenant, mishap: Mishap | None, now: datetime) -> None:
-        if mishap is Mishap.BROKE:
+    def _check_balance(self, tenant: Tenant, cloud_fault: CloudFault | None, now: datetime) -> None:
+        if cloud_fault is CloudFault.BROKE:
             raise Broke(tenant.id)
         left = self.balance_microusd(tenant, now)
         if left is not None and left <= 0:
@@ -192,23 +199,23 @@ class Fleet:
         if tenant.most_machines is not None and living >= tenant.most_machines:
             raise Broke(tenant.id)
 
-    def _price(self, stand: Stand, wanted: Wanted) -> int:
+    def _price(self, stand: Stand, wanted: WantedMachine) -> int:
         if not wanted.spot:
             return stand.hourly_microusd
         if stand.spot_microusd is None:
-            raise Empty(wanted.shelf)
+            raise OutOfStock(wanted.product)
         if wanted.bid_microusd is not None and wanted.bid_microusd < stand.spot_microusd:
-            raise Outbid(wanted.shelf)
+            raise Outbid(wanted.product)
         return stand.spot_microusd if wanted.bid_microusd is None else wanted.bid_microusd
 
     def _make(
-        self, tenant: Tenant, stand: Stand, wanted: Wanted, price: int, now: datetime, *, foreign: bool = False
-    ) -> Machine:
+        self, tenant: Tenant, stand: Stand, wanted: WantedMachine, price: int, now: datetime, *, foreign: bool = False
+    ) -> SimulatedMachine:
         number = len(self.machines)
-        machine = Machine(
+        machine = SimulatedMachine(
             self._new_id(self._luck),
             tenant.id,
-            stand.shelf,
+            stand.product,
             wanted.name,
             created_at=now,
             visible_at=now + timedelta(seconds=self._luck.uniform(*self.habits.list_lag)),
@@ -226,47 +233,47 @@ class Fleet:
         self.machines[machine.id] = self._living[machine.id] = machine
         if self.habits.charges_from_creation:
             machine.charge(machine.rate_microusd, now)
-        self._after(now, stand.shelf.boot_seconds * self._luck.uniform(0.7, 1.4), lambda at: self._boot(machine, at))
+        self._after(now, stand.product.boot_seconds * self._luck.uniform(0.7, 1.4), lambda at: self._boot(machine, at))
         self._tell(machine, Phase.GONE)
         return machine
 
-    def _boot(self, machine: Machine, now: datetime) -> None:
+    def _boot(self, machine: SimulatedMachine, now: datetime) -> None:
         if machine.phase is Phase.STARTING and not machine.stuck:
             machine.running_at = now
             machine.charge(machine.rate_microusd, now)
             self._turn(machine, Phase.RUNNING)
 
-    def _befall(self, machine: Machine, mishap: Mishap | None, now: datetime) -> None:
+    def _befall(self, machine: SimulatedMachine, cloud_fault: CloudFault | None, now: datetime) -> None:
         """What will go wrong with this one machine."""
-        boot = machine.shelf.boot_seconds * 1.4
+        boot = machine.product.boot_seconds * 1.4
         trouble = boot + self._luck.uniform(*TROUBLE_WITHIN)
-        match mishap:
-            case Mishap.STUCK:
+        match cloud_fault:
+            case CloudFault.STUCK:
                 machine.stuck = True
-            case Mishap.NO_ADDRESS:
+            case CloudFault.NO_ADDRESS:
                 machine.addressless = True
-            case Mishap.DEARER:
-                machine.rate_microusd = int(machine.rate_microusd * DEARER_BY)
+            case CloudFault.OVERBILLED:
+                machine.rate_microusd = int(machine.rate_microusd * OVERBILLED_BY)
                 if self.habits.charges_from_creation:
                     machine.charge(machine.rate_microusd, now)
-            case Mishap.LIST_LAGS:
+            case CloudFault.LIST_LAGS:
                 machine.visible_at = now + LONG_LAG
-            case Mishap.SOLD_TWICE:
+            case CloudFault.SOLD_TWICE:
                 self._after(now, self._luck.uniform(*SOLD_TWICE_WITHIN), lambda at: self.lose(machine, at))
-            case Mishap.OUTBID:
+            case CloudFault.OUTBID:
                 self._after(now, trouble, lambda at: self.interrupt(machine, at))
-            case Mishap.OFFLINE:
+            case CloudFault.OFFLINE:
                 self._after(now, trouble, lambda at: self.lose(machine, at))
-            case Mishap.PREEMPTED:
+            case CloudFault.PREEMPTED:
                 self._after(now, trouble, lambda at: self._preempt(machine, at))
-            case Mishap.VANISHED:
+            case CloudFault.VANISHED:
                 self._after(now, trouble, lambda at: self._gone(machine, at, "vanished"))
             case _:
                 pass
 
     # -- the life of a machine -----------------------------------------------------------------------------------------
 
-    def interrupt(self, machine: Machine, now: datetime) -> None:
+    def interrupt(self, machine: SimulatedMachine, now: datetime) -> None:
         """Outbid: stopped with its disk on the bill, or gone, as this provider does it."""
         if machine.phase not in (Phase.STARTING, Phase.RUNNING):
             return
@@ -276,77 +283,77 @@ class Fleet:
         else:
             self.stop(machine, now, "outbid")
 
-    def stop(self, machine: Machine, now: datetime, why: str) -> None:
+    def stop(self, machine: SimulatedMachine, now: datetime, why: str) -> None:
         if machine.phase in (Phase.STARTING, Phase.RUNNING):
             machine.why = why
             machine.charge(machine.idle_rate_microusd, now)
             self._turn(machine, Phase.STOPPED)
 
-    def start(self, machine: Machine, now: datetime) -> None:
+    def start(self, machine: SimulatedMachine, now: datetime) -> None:
         if machine.phase is Phase.STOPPED:
             machine.why, machine.interrupted = "", False
             machine.charge(machine.rate_microusd, now)
             self._turn(machine, Phase.STARTING)
-            self._after(now, machine.shelf.boot_seconds, lambda at: self._boot(machine, at))
+            self._after(now, machine.product.boot_seconds, lambda at: self._boot(machine, at))
 
-    def lose(self, machine: Machine, now: datetime) -> None:
-        """Its host is gone; it is listed on, and nobody bills for it."""
+    def lose(self, machine: SimulatedMachine, now: datetime) -> None:
+        """Its host is gone; it stays listed, and is not billed."""
         if machine.phase in (Phase.STARTING, Phase.RUNNING):
             machine.why = "host lost"
             machine.charge(0, now)
             self._turn(machine, Phase.LOST)
 
-    def end(self, machine: Machine, mishap: Mishap | None = None) -> None:
-        """The renter gives it back."""
+    def end(self, machine: SimulatedMachine, cloud_fault: CloudFault | None = None) -> None:
+        """The renter terminates it."""
         now, machine = self.advance(), self.machines[machine.id]  # itself, whatever was said of it
-        if mishap is Mishap.DELETE_IGNORED:
+        if cloud_fault is CloudFault.DELETE_IGNORED:
             return
         if machine.phase not in (Phase.ENDING, Phase.GONE):
             self._turn(machine, Phase.ENDING)
             self._after(now, self._luck.uniform(*self.habits.ending), lambda at: self._gone(machine, at, "deleted"))
 
-    def vanish(self, machine: Machine) -> None:
-        """Gone, and nobody was told."""
+    def vanish(self, machine: SimulatedMachine) -> None:
+        """Gone, without a notice."""
         self._gone(machine, self.advance(), "vanished")
 
-    def _preempt(self, machine: Machine, now: datetime) -> None:
+    def _preempt(self, machine: SimulatedMachine, now: datetime) -> None:
         if machine.phase in (Phase.STARTING, Phase.RUNNING):
             machine.interrupted = True
             self._gone(machine, now, "preempted")
 
-    def revive(self, machine: Machine) -> None:
-        """It runs, whatever became of it: for whoever asks about one machine for ever."""
+    def revive(self, machine: SimulatedMachine) -> None:
+        """It runs, whatever became of it: for clients that read one machine for ever."""
         machine.phase = Phase.RUNNING
         self._living[machine.id] = machine
 
-    def forget(self, machine: Machine) -> None:
+    def forget(self, machine: SimulatedMachine) -> None:
         """As if it had never been."""
         del self.machines[machine.id]
         self._living.pop(machine.id, None)
 
-    def _gone(self, machine: Machine, now: datetime, why: str) -> None:
+    def _gone(self, machine: SimulatedMachine, now: datetime, why: str) -> None:
         if machine.phase is Phase.GONE:
             return
         machine.why, machine.ended_at = why, now
         machine.charge(0, now)
         self._living.pop(machine.id, None)  # it may be forgotten
         self._paid_microusd[machine.account] = self._paid_microusd.get(machine.account, 0) + machine.cost_microusd(now)
-        stand = self.stands.get(machine.shelf.id)
+        stand = self.stands.get(machine.product.id)
         if stand is not None:
             stand.stock += 1
         self._turn(machine, Phase.GONE)
 
-    def _turn(self, machine: Machine, phase: Phase) -> None:
+    def _turn(self, machine: SimulatedMachine, phase: Phase) -> None:
         before, machine.phase = machine.phase, phase
         self._tell(machine, before)
 
-    def _tell(self, machine: Machine, before: Phase) -> None:
+    def _tell(self, machine: SimulatedMachine, before: Phase) -> None:
         for listener in self._listeners:
             listener(machine, before)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    def listed(self, tenant: Tenant) -> list[Machine]:
+    def listed(self, tenant: Tenant) -> list[SimulatedMachine]:
         """What a list of this account shows now, in the order of making: a new machine may be missing."""
         now, lie = self.advance(), self.lie
         found = [
@@ -359,7 +366,7 @@ class Fleet:
             self.lie = lie if lie.lists else None
         return [] if lie.denies else [lie.of(machine) for machine in found]
 
-    def get(self, tenant: Tenant, machine_id: str) -> Machine | None:
+    def get(self, tenant: Tenant, machine_id: str) -> SimulatedMachine | None:
         """One machine by its id; a lag hides it here, too."""
         now = self.advance()
         machine = self.machines.get(machine_id)
@@ -388,7 +395,7 @@ class Fleet:
         stands = list(self.stands.values())
         for _ in range(count):
             stand = self._luck.choice(stands)
-            wanted = Wanted(stand.shelf.id, f"somebody-elses-{len(self.machines)}")
+            wanted = WantedMachine(stand.product.id, f"somebody-elses-{len(self.machines)}")
             machine = self._make(tenant, stand, wanted, stand.hourly_microusd, now, foreign=True)
             machine.visible_at = now
 
@@ -403,24 +410,24 @@ class Fleet:
             self._settle_purse(tenant, now)
 
     def _move(self, stand: Stand) -> None:
-        shelf, luck = stand.shelf, self._market
-        stand.hourly_microusd = _wander(stand.hourly_microusd, shelf.hourly_microusd, luck)
-        if stand.spot_microusd is not None and shelf.spot_microusd is not None:
-            stand.spot_microusd = _wander(stand.spot_microusd, shelf.spot_microusd, luck, 3 * WANDER)
+        product, luck = stand.product, self._market
+        stand.hourly_microusd = _wander(stand.hourly_microusd, product.hourly_microusd, luck)
+        if stand.spot_microusd is not None and product.spot_microusd is not None:
+            stand.spot_microusd = _wander(stand.spot_microusd, product.spot_microusd, luck, 3 * WANDER)
             stand.spot_microusd = min(stand.spot_microusd, stand.hourly_microusd)
         if luck.random() < TRADE_CHANCE:
             change = 1 if stand.stock == 0 else luck.choice((-1, 1))
-            stand.stock = min(max(stand.stock + change, 0), self._most_in_stock(shelf))
+            stand.stock = min(max(stand.stock + change, 0), self._most_in_stock(product))
 
-    def _most_in_stock(self, shelf: Shelf) -> int:
+    def _most_in_stock(self, product: Product) -> int:
         """Twice what there was; of a marketplace's own machine never more than is not rented out by us."""
-        if not shelf.host:
-            return max(2 * shelf.stock, 1)
-        rented = sum(machine.shelf.id == shelf.id for machine in self._living.values())
-        return max(shelf.stock - rented, 0)
+        if not product.host:
+            return max(2 * product.stock, 1)
+        rented = sum(machine.product.id == product.id for machine in self._living.values())
+        return max(product.stock - rented, 0)
 
-    def _settle_bid(self, machine: Machine, now: datetime) -> None:
-        stand = self.stands.get(machine.shelf.id)
+    def _settle_bid(self, machine: SimulatedMachine, now: datetime) -> None:
+        stand = self.stands.get(machine.product.id)
         if not machine.spot or machine.bid_microusd is None or stand is None or stand.spot_microusd is None:
             return
         if machine.bid_microusd < stand.spot_microusd:
@@ -441,11 +448,11 @@ class Fleet:
     def reprice(self, shelf_id: str, hourly_microusd: int, spot_microusd: int | None = None) -> None:
         """From now on the price wanders around this one."""
         stand = self.stands[shelf_id]
-        spot = spot_microusd if spot_microusd is not None else stand.shelf.spot_microusd
-        stand.shelf = replace(stand.shelf, hourly_microusd=hourly_microusd, spot_microusd=spot)
+        spot = spot_microusd if spot_microusd is not None else stand.product.spot_microusd
+        stand.product = replace(stand.product, hourly_microusd=hourly_microusd, spot_microusd=spot)
         stand.hourly_microusd, stand.spot_microusd = hourly_microusd, spot
 
 
 def _wander(price: int, home: int, luck: Random, step: float = WANDER) -> int:
     moved = price * (1 + luck.uniform(-step, step)) + (home - price) * PULL
-    return int(min(max(moved, home * CHEAPEST), home * DEAREST))
+    return int(min(max(moved, home * LOWEST), home * HIGHEST))

@@ -1,11 +1,11 @@
-"""One rented machine of the pretend world, with its bill to the second."""
+"""One rented machine of the simulated world, with its bill to the second."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.stock import Product
 
 HOUR_MICROSECONDS = 3_600_000_000
 
@@ -20,10 +20,10 @@ class Phase(StrEnum):
 
 
 @dataclass(slots=True)
-class Machine:
+class SimulatedMachine:
     id: str
     account: str  # the account that pays
-    shelf: Shelf
+    product: Product
     name: str
     created_at: datetime
     visible_at: datetime  # lists show it from then on
@@ -36,12 +36,12 @@ class Machine:
     detail: dict[str, Any] = field(default_factory=dict)  # what only this provider's wire shows
     foreign: bool = False  # another tenant's, in the same account
     phase: Phase = Phase.STARTING
-    why: str = ""  # of the phase, for people
+    why: str = ""  # of the phase, for users
     interrupted: bool = False
     running_at: datetime | None = None
     ended_at: datetime | None = None
     stuck: bool = False  # never leaves its first phase
-    addressless: bool = False  # runs, and nobody can reach it
+    addressless: bool = False  # runs, and cannot be reached
     public_ip: str = ""
     private_ip: str = ""
     _rate: int = 0

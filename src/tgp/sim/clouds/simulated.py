@@ -1,4 +1,4 @@
-"""The provider of the pretend world: a small JSON API over the fleet engine.
+"""The provider of the simulated world: a small JSON API over the fleet engine.
 
     GET    /v1/offers                      {"offers": [...]}
     GET    /v1/machines?limit=&after=      {"machines": [...], "next": "<id>" or null}
@@ -7,7 +7,7 @@
     DELETE /v1/machines/<id>               202 {"machine": {...}}
     GET    /v1/account                     {"account": {...}}
 
-An error is {"error": {"code", "message"}}. No key: the account "demo", where anybody may try things out.
+An error is {"error": {"code", "message"}}. No key: the account "demo", for trying things out.
 """
 
 from base64 import b64decode
@@ -22,11 +22,11 @@ from tgp.core.model.offer import Trust
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Outbid, Stand, Wanted
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.mishaps import Mishap, Verb
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.fleet import Broke, Fleet, Habits, Outbid, OutOfStock, Stand, WantedMachine
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.clouds.stock import Product
 
 KEY = "simulated-key-of-the-first-account"
 BALANCE_MICROUSD = 50_000 * 1_000_000
@@ -42,7 +42,7 @@ ORDER_FIELDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class MachineModel:
     """One kind of machine, before it stands anywhere."""
 
     type: str
@@ -56,22 +56,22 @@ class Model:
 
 
 MODELS = (
-    Model("t4.1", "T4", 1, 16, 4, 16, 100, 0.24),
-    Model("l4.1", "L4", 1, 24, 8, 32, 200, 0.48),
-    Model("rtx3090.1", "RTX3090", 1, 24, 8, 32, 200, 0.29),
-    Model("rtx4090.1", "RTX4090", 1, 24, 12, 48, 250, 0.44),
-    Model("rtx4090.2", "RTX4090", 2, 24, 24, 96, 500, 0.87),
-    Model("a10.1", "A10", 1, 24, 24, 200, 500, 0.75),
-    Model("a6000.1", "A6000", 1, 48, 14, 100, 400, 0.80),
-    Model("l40s.1", "L40S", 1, 48, 16, 96, 400, 0.99),
-    Model("l40s.4", "L40S", 4, 48, 64, 384, 1_600, 3.92),
-    Model("a100-80.1", "A100-80GB-SXM", 1, 80, 22, 120, 512, 1.59),
-    Model("a100-80.8", "A100-80GB-SXM", 8, 80, 176, 960, 4_096, 12.48),
-    Model("h100.1", "H100-SXM", 1, 80, 26, 225, 1_024, 2.69),
-    Model("h100.8", "H100-SXM", 8, 80, 208, 1_800, 8_192, 20.72),
-    Model("h200.8", "H200-SXM", 8, 141, 208, 2_000, 8_192, 28.40),
+    MachineModel("t4.1", "T4", 1, 16, 4, 16, 100, 0.24),
+    MachineModel("l4.1", "L4", 1, 24, 8, 32, 200, 0.48),
+    MachineModel("rtx3090.1", "RTX3090", 1, 24, 8, 32, 200, 0.29),
+    MachineModel("rtx4090.1", "RTX4090", 1, 24, 12, 48, 250, 0.44),
+    MachineModel("rtx4090.2", "RTX4090", 2, 24, 24, 96, 500, 0.87),
+    MachineModel("a10.1", "A10", 1, 24, 24, 200, 500, 0.75),
+    MachineModel("a6000.1", "A6000", 1, 48, 14, 100, 400, 0.80),
+    MachineModel("l40s.1", "L40S", 1, 48, 16, 96, 400, 0.99),
+    MachineModel("l40s.4", "L40S", 4, 48, 64, 384, 1_600, 3.92),
+    MachineModel("a100-80.1", "A100-80GB-SXM", 1, 80, 22, 120, 512, 1.59),
+    MachineModel("a100-80.8", "A100-80GB-SXM", 8, 80, 176, 960, 4_096, 12.48),
+    MachineModel("h100.1", "H100-SXM", 1, 80, 26, 225, 1_024, 2.69),
+    MachineModel("h100.8", "H100-SXM", 8, 80, 208, 1_800, 8_192, 20.72),
+    MachineModel("h200.8", "H200-SXM", 8, 141, 208, 2_000, 8_192, 28.40),
 )
-PLACES = {  # name → country, state, and how much dearer than the others
+PLACES = {  # name → country, state, and its price factor
     "us-west-1": ("US", "OR", 1.00),
     "us-east-1": ("US", "VA", 1.02),
     "eu-central-1": ("DE", "", 1.09),
@@ -89,22 +89,22 @@ def simulator(clock: Clock, seed: int | str) -> Simulator:
     return SimulatedProvider(clock, seed)
 
 
-def catalogue(seed: int | str) -> list[Shelf]:
+def catalogue(seed: int | str) -> list[Product]:
     """A market drawn by seed; the first model stands everywhere, so that none is empty."""
     luck = Random(f"{seed}/catalogue")
-    shelves = []
+    products = []
     for model in MODELS:
         for place in PLACES:
             if model is MODELS[0] or luck.random() >= SELDOM:
-                shelves.append(_shelf(model, place, luck))
-    return shelves
+                products.append(_product(model, place, luck))
+    return products
 
 
-def _shelf(model: Model, place: str, luck: Random) -> Shelf:
-    country, state, dearer = PLACES[place]
-    price = int(model.dollars * dearer * luck.uniform(0.97, 1.05) * 1_000_000)
+def _product(model: MachineModel, place: str, luck: Random) -> Product:
+    country, state, factor = PLACES[place]
+    price = int(model.dollars * factor * luck.uniform(0.97, 1.05) * 1_000_000)
     spot = int(price * luck.uniform(*SPOT_SHARE)) if luck.random() < 0.7 else None
-    return Shelf(
+    return Product(
         sku=model.type,
         place=place,
         gpu=model.gpu,
@@ -143,37 +143,37 @@ class SimulatedProvider(Simulator):
         self.busy_for = BUSY_FOR
         self._fails_after: str | None = None  # the cursor whose page fails
 
-    def verb_of(self, call: Call) -> Verb:
+    def verb_of(self, call: Call) -> CloudVerb:
         match call.method, call.path.split("/")[2:]:
             case "GET", ["offers"]:
-                return Verb.OFFERS
+                return CloudVerb.OFFERS
             case "GET", ["machines"]:
-                return Verb.LIST
+                return CloudVerb.LIST
             case "POST", ["machines"]:
-                return Verb.LAUNCH
+                return CloudVerb.LAUNCH
             case "GET", ["machines", _]:
-                return Verb.STATUS
+                return CloudVerb.STATUS
             case "DELETE", ["machines", _]:
-                return Verb.TERMINATE
+                return CloudVerb.TERMINATE
             case "GET", ["account"]:
-                return Verb.ACCOUNT
-        return Verb.OTHER
+                return CloudVerb.ACCOUNT
+        return CloudVerb.OTHER
 
     def is_public(self, call: Call) -> bool:
-        return self.verb_of(call) is Verb.OFFERS
+        return self.verb_of(call) is CloudVerb.OFFERS
 
-    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:
-        if verb is Verb.OFFERS:
+    def route(self, call: Call, verb: CloudVerb, tenant: Tenant | None) -> Reply:
+        if verb is CloudVerb.OFFERS:
             return _json(200, {"offers": self._offers()})
         assert tenant is not None, "only offers are public"
         match verb:
-            case Verb.LIST:
+            case CloudVerb.LIST:
                 return self._list(call, tenant)
-            case Verb.LAUNCH:
+            case CloudVerb.LAUNCH:
                 return self._launch(call, tenant)
-            case Verb.STATUS | Verb.TERMINATE:
+            case CloudVerb.STATUS | CloudVerb.TERMINATE:
                 return self._one(call, verb, tenant)
-            case Verb.ACCOUNT:
+            case CloudVerb.ACCOUNT:
                 return _json(200, {"account": self._account(tenant)})
         return _error(404, "no_such_page", f"there is no {call.method} {call.path}")
 
@@ -191,16 +191,16 @@ class SimulatedProvider(Simulator):
     def _launch(self, call: Call, tenant: Tenant) -> Reply:
         try:
             wanted = _wanted(call.body)
-            machine = self.fleet.rent(tenant, wanted, self.mishap)
+            machine = self.fleet.rent(tenant, wanted, self.fault)
         except BadOrder as error:
             return _error(422, "bad_order", str(error))
-        except Empty:
+        except OutOfStock:
             return _error(409, "sold_out", "none of these is left")
         except Outbid:
             return _error(409, "outbid", "the bid is below the price")
         except Broke:
             return _error(402, "no_balance", "the balance does not allow it")
-        if self.mishap is Mishap.ERROR_WITH_ID:
+        if self.fault is CloudFault.ERROR_WITH_ID:
             failed = {"code": "boot_failed", "message": "the machine did not come up"}
             return _json(500, {"error": failed, "machine": {"id": machine.id}})
         return _json(201, {"machine": _row(machine)})
@@ -217,19 +217,19 @@ class SimulatedProvider(Simulator):
         if self._fails_after is not None and after == self._fails_after:
             self._fails_after = None
             return self.failure()
-        rows = [] if self.mishap is Mishap.LIST_NOTHING else self._after(after, tenant)
+        rows = [] if self.fault is CloudFault.LIST_NOTHING else self._after(after, tenant)
         size = int(asked)
-        if self.mishap is Mishap.LIST_PARTIAL:
+        if self.fault is CloudFault.LIST_PARTIAL:
             size = max(1, min(size, len(rows) // 2))
         page = rows[:size]
         following = page[-1].id if len(rows) > size else None
-        if self.mishap is Mishap.LIST_PARTIAL:
+        if self.fault is CloudFault.LIST_PARTIAL:
             if not page:
                 return self.failure()
             following = self._fails_after = page[-1].id
         return _json(200, {"machines": [_row(machine) for machine in page], "next": following})
 
-    def _after(self, cursor: str, tenant: Tenant) -> list[Machine]:
+    def _after(self, cursor: str, tenant: Tenant) -> list[SimulatedMachine]:
         if not cursor:
             return self.fleet.listed(tenant)
         order = list(self.fleet.machines)
@@ -237,24 +237,24 @@ class SimulatedProvider(Simulator):
         later = frozenset(order[begin:])
         return [machine for machine in self.fleet.listed(tenant) if machine.id in later]
 
-    def _one(self, call: Call, verb: Verb, tenant: Tenant) -> Reply:
+    def _one(self, call: Call, verb: CloudVerb, tenant: Tenant) -> Reply:
         machine = self.fleet.get(tenant, call.path.split("/")[3])
-        if machine is None or self.mishap is Mishap.DELETE_UNKNOWN:
+        if machine is None or self.fault is CloudFault.DELETE_UNKNOWN:
             return _error(404, "no_such_machine", "no machine of yours has this id")
-        if verb is Verb.STATUS:
+        if verb is CloudVerb.STATUS:
             return _json(200, {"machine": _row(machine)})
-        self.fleet.end(machine, self.mishap)
+        self.fleet.end(machine, self.fault)
         return _json(202, {"machine": _row(machine)})
 
     def _account(self, tenant: Tenant) -> dict[str, Any]:
         balance = self.fleet.balance_microusd(tenant, self.fleet.advance())
-        told = None if balance is None else balance / 1_000_000
-        return {"id": tenant.id, "name": tenant.name, "balance_usd": told}
+        raw = None if balance is None else balance / 1_000_000
+        return {"id": tenant.id, "name": tenant.name, "balance_usd": raw}
 
     # -- refusals ------------------------------------------------------------------------------------------------------
 
     def stranger(self, call: Call) -> Reply:  # noqa: ARG002 - whatever was asked
-        return _error(401, "bad_key", "nobody has this key")
+        return _error(401, "bad_key", "unknown API key")
 
     def busy(self) -> Reply:
         return _error(429, "slow_down", "too many requests", ("Retry-After", f"{self.busy_for:.0f}"))
@@ -267,26 +267,26 @@ class SimulatedProvider(Simulator):
 
 
 def _offer(stand: Stand, market: str, microusd: int) -> dict[str, Any]:
-    shelf = stand.shelf
+    product = stand.product
     return {
-        "type": shelf.sku,
-        "place": shelf.place,
-        "country": shelf.country,
-        "state": shelf.detail["state"],
+        "type": product.sku,
+        "place": product.place,
+        "country": product.country,
+        "state": product.detail["state"],
         "market": market,
-        "gpu": shelf.gpu,
-        "gpus": shelf.gpu_count,
-        "gpu_memory_gib": shelf.gpu_memory_gib,
-        "vcpus": shelf.vcpus,
-        "memory_gib": shelf.memory_gib,
-        "disk_gib": shelf.disk_gib,
+        "gpu": product.gpu,
+        "gpus": product.gpu_count,
+        "gpu_memory_gib": product.gpu_memory_gib,
+        "vcpus": product.vcpus,
+        "memory_gib": product.memory_gib,
+        "disk_gib": product.disk_gib,
         "usd_per_hour": microusd / 1_000_000,
         "stock": stand.stock,
-        "owner": OWNERS[shelf.trust],
+        "owner": OWNERS[product.trust],
     }
 
 
-def _wanted(content: bytes) -> Wanted:
+def _wanted(content: bytes) -> WantedMachine:
     """The order as the fleet understands it; everything that the page above does not name is refused."""
     try:
         body = msgspec.json.decode(content)
@@ -295,12 +295,12 @@ def _wanted(content: bytes) -> Wanted:
     if not isinstance(body, dict):
         raise BadOrder("an order is an object")
     if unknown := sorted(set(body) - ORDER_FIELDS):
-        raise BadOrder(f"nobody knows the field {unknown[0]}")
+        raise BadOrder(f"unknown field {unknown[0]}")
     market = body.get("market")
     if market not in ("on-demand", "spot"):
         raise BadOrder("market is on-demand or spot")
-    return Wanted(
-        shelf=f"{_text(body, 'type', 64)}@{_text(body, 'place', 64)}",
+    return WantedMachine(
+        product=f"{_text(body, 'type', 64)}@{_text(body, 'place', 64)}",
         name=_text(body, "name", NAME_MAX),
         spot=market == "spot",
         bid_microusd=_bid(body, market),
@@ -318,11 +318,11 @@ def _text(body: dict[str, Any], name: str, longest: int) -> str:
 
 
 def _bid(body: dict[str, Any], market: str) -> int | None:
-    told = body.get("bid_usd_per_hour")
-    if told is None:
+    raw = body.get("bid_usd_per_hour")
+    if raw is None:
         return None
     try:
-        bid = int(float(told) * 1_000_000) if isinstance(told, str) else -1
+        bid = int(float(raw) * 1_000_000) if isinstance(raw, str) else -1
     except ValueError:
         bid = -1
     if market != "spot" or bid <= 0:
@@ -346,7 +346,7 @@ def _user_data(value: Any) -> bytes:
     return data
 
 
-def _row(machine: Machine) -> dict[str, Any]:
+def _row(machine: SimulatedMachine) -> dict[str, Any]:
     reachable = machine.phase is Phase.RUNNING and not machine.addressless
     return {
         "id": machine.id,
@@ -355,8 +355,8 @@ def _row(machine: Machine) -> dict[str, Any]:
         "state": machine.phase.value,
         "reason": machine.why,
         "interrupted": machine.interrupted,
-        "type": machine.shelf.sku,
-        "place": machine.shelf.place,
+        "type": machine.product.sku,
+        "place": machine.product.place,
         "market": "spot" if machine.spot else "on-demand",
         "usd_per_hour": machine.rate_microusd / 1_000_000,
         "created_at": machine.created_at.isoformat(),

@@ -16,16 +16,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.signing import KUBELET_SIGNER
 from tgp.sim.apiserver.authentication import Authentication
 from tgp.sim.apiserver.core import Ask, Core, Write
 from tgp.sim.apiserver.json_value import Json, mapping_at
-from tgp.sim.apiserver.rbac import Attempt, authorize
+from tgp.sim.apiserver.rbac import AccessAttempt, authorize
 from tgp.sim.apiserver.status_errors import Failure
 from tgp.sim.apiserver.verbs.create import create
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import condition
+from tgp.sim.cluster.component_api import condition
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.signer import long_names
 
 AGAIN = 15.0  # seconds: a kubelet that was refused ends, and is started again
@@ -40,8 +40,8 @@ class Asking:
     request: str  # the name of its CertificateSigningRequest: the same for the same key, as kubelets have it
 
 
-class Bootstraps(Controller):
-    """Keys are Node names. `refused` counts the times that somebody's token opened nothing."""
+class Bootstraps(ClusterController):
+    """Keys are Node names. `refused` counts the tokens that were refused."""
 
     name = "kubelet-bootstrap"
     watched = (CERTIFICATE_SIGNING_REQUEST,)
@@ -65,23 +65,23 @@ class Bootstraps(Controller):
         name = f"node-csr-{sha256(f'{disk} {token} {node}'.encode()).hexdigest()[:32]}"
         self._asking[node] = Asking(token, disk, then, name)
         self._nodes[name] = node
-        self.look_at(Key("", node))
+        self.look_at(ObjectKey("", node))
 
     def give_up(self, node: str) -> None:
         asking = self._asking.pop(node, None)
         if asking is not None:
             del self._nodes[asking.request]
-            self.call_off(Key("", node))
+            self.call_off(ObjectKey("", node))
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         node = self._nodes.get(commit.obj["metadata"]["name"])
-        return (Key("", node),) if node is not None else ()
+        return (ObjectKey("", node),) if node is not None else ()
 
-    def reconcile(self, key: Key) -> float | None:
+    def reconcile(self, key: ObjectKey) -> float | None:
         asking = self._asking.get(key.name)
         if asking is None:
             return None
-        request = self.desk.get(CERTIFICATE_SIGNING_REQUEST, "", asking.request)
+        request = self.api.get(CERTIFICATE_SIGNING_REQUEST, "", asking.request)
         if request is None:
             return self._ask(key.name, asking)
         if condition(request, "Denied") is not None or condition(request, "Failed") is not None:
@@ -93,9 +93,9 @@ class Bootstraps(Controller):
         return None
 
     def _ask(self, node: str, asking: Asking) -> float:
-        """As whoever the token makes of it."""
+        """As the user that the token authenticates."""
         user = self._authentication.user_of(asking.token)
-        attempt = Attempt("create", GROUP, REQUESTS)
+        attempt = AccessAttempt("create", GROUP, REQUESTS)
         if user is None or not authorize(self._core, user, attempt).allowed:
             self.refused += 1
             return AGAIN
@@ -108,7 +108,7 @@ class Bootstraps(Controller):
 
 
 def signing_request(node: str, luck: str, groups: tuple[str, ...] = ("system:nodes",), user: str = "") -> bytes:
-    """A kubelet's, PEM; of equal luck the same. `user` and `groups` are for those who want to be somebody else."""
+    """A kubelet's, PEM; of equal luck the same. `user` and `groups` are for tests of impersonation."""
     subject = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
     with long_names():
         subject.append(x509.NameAttribute(NameOID.COMMON_NAME, user or f"system:node:{node}", _validate=False))

@@ -9,20 +9,20 @@ from collections.abc import Iterable
 from contextvars import Context
 from random import Random
 
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.cluster.bootstrap import Bootstraps
-from tgp.sim.cluster.controller import Commit, Controller
+from tgp.sim.cluster.component_api import CORE_EVENT, key_of
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.daemonsets import DaemonSets
 from tgp.sim.cluster.deployments import Deployments
-from tgp.sim.cluster.desk import CORE_EVENT, key_of
 from tgp.sim.cluster.disruption import DisruptionBudgets
 from tgp.sim.cluster.garbage import GarbageCollector
 from tgp.sim.cluster.jobs import Jobs
 from tgp.sim.cluster.kubelet import Kubelets
-from tgp.sim.cluster.machines import Machine, Machines
+from tgp.sim.cluster.machines import Hardware, Machines
 from tgp.sim.cluster.namespaces import Namespaces
 from tgp.sim.cluster.node_lifecycle import NodeLifecycle, PodCollector, TaintEviction
 from tgp.sim.cluster.replicasets import ReplicaSets
@@ -47,7 +47,7 @@ class ControlPlane:
         self.scheduler = Scheduler(core, loop)
         self._core = core
         self._loop = loop
-        self._controllers: tuple[Controller, ...] = (
+        self._controllers: tuple[ClusterController, ...] = (
             self.bootstraps,
             self.machines,
             Signer(core, loop),
@@ -68,7 +68,7 @@ class ControlPlane:
             OldEvents(core, loop),
         )
         self._everything = [one for one in self._controllers if not one.watched]
-        self._by_storage: dict[str, list[Controller]] = {}
+        self._by_storage: dict[str, list[ClusterController]] = {}
         for one in self._controllers:
             for resource in one.watched:
                 self._by_storage.setdefault(core.registry.of(resource).storage, []).append(one)
@@ -77,16 +77,16 @@ class ControlPlane:
 
     # Machines, as clouds and cellars have them.
 
-    def power_on(self, machine: Machine) -> None:
+    def power_on(self, machine: Hardware) -> None:
         """It boots, registers its Node, becomes ready, and runs what is bound to it."""
         self.machines.power_on(machine)
         self._wake_after(machine.registers_after + machine.ready_after, machine)
 
-    def _wake_after(self, seconds: float, machine: Machine) -> None:
+    def _wake_after(self, seconds: float, machine: Hardware) -> None:
         self._loop.call_later(seconds, self.kubelets.wake, machine.name, context=Context())
 
     def power_off(self, name: str) -> None:
-        """It is gone with everything on it. Its Node stays until somebody deletes it."""
+        """It is gone with everything on it. Its Node stays until a client deletes it."""
         self.machines.power_off(name)
         self.kubelets.forget(name)
         self.node_lifecycle.fell_silent(name)
@@ -97,11 +97,11 @@ class ControlPlane:
             one.close()
 
     def _told(self, served: Served, before: Json | None, after: Json | None) -> None:
-        commit = Commit(served, before, after)
+        commit = StoreCommit(served, before, after)
         for one in self._by_storage.get(served.storage, ()):
-            one.told(commit)
+            one.notify(commit)
         for one in self._everything:
-            one.told(commit)
+            one.notify(commit)
 
     def _catch_up(self) -> None:
         """What was there before us is news to us."""
@@ -109,23 +109,23 @@ class ControlPlane:
         for served in self._core.registry:
             if served.storage not in seen:
                 seen.add(served.storage)
-                for record in list(self._core.store.shelf(served.storage).records.values()):
+                for record in list(self._core.store.kind_storage(served.storage).records.values()):
                     self._told(served, None, record.obj)
 
 
-class OldEvents(Controller):
+class OldEvents(ClusterController):
     """Events are for reading now: they go after an hour, as the real server's lease on them runs out."""
 
     name = "event-ttl"
     watched = (CORE_EVENT,)
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         if commit.after is not None:
             self.look_at(key_of(commit.after), EVENTS_KEPT_FOR)
         return ()
 
-    def reconcile(self, key: Key) -> float | None:
-        event = self.desk.get(CORE_EVENT, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        event = self.api.get(CORE_EVENT, *key)
         if event is not None:
-            self.desk.delete(CORE_EVENT, event)
+            self.api.delete(CORE_EVENT, event)
         return None

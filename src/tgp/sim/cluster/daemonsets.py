@@ -6,10 +6,10 @@ from hashlib import blake2b
 import msgspec
 
 from tgp.api.resource import DAEMON_SET, NODE, POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.json_value import Json, copied
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import is_ending, key_of
+from tgp.sim.cluster.component_api import is_ending, key_of
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.placement import SCHEDULING_EFFECTS, selects, untolerated
 from tgp.sim.cluster.pods_of import FINISHED, controlled, create_pod, is_available, is_ready, owner_keys
 
@@ -25,29 +25,29 @@ TOLERATED = (
 HOST_NETWORK_TOLERATED = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
-class DaemonSets(Controller):
+class DaemonSets(ClusterController):
     name = "daemonset-controller"
     watched = (DAEMON_SET, POD, NODE)
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         if commit.served.kind == "DaemonSet":
             return (key_of(commit.obj),)
         if commit.served.kind == "Pod":
             return owner_keys(commit, "DaemonSet")
         if commit.before is not None and commit.after is not None and _shape(commit.before) == _shape(commit.after):
             return ()
-        return [key_of(owner) for owner in self.desk.all(DAEMON_SET)]
+        return [key_of(owner) for owner in self.api.all(DAEMON_SET)]
 
-    def reconcile(self, key: Key) -> float | None:
-        owner = self.desk.get(DAEMON_SET, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        owner = self.api.get(DAEMON_SET, *key)
         if owner is None:
             return None
         spec = _pod_spec(owner)
-        nodes = self.desk.all(NODE)
+        nodes = self.api.all(NODE)
         chosen = [node["metadata"]["name"] for node in nodes if _admits(spec, node, SCHEDULING_EFFECTS)]
         kept = [node["metadata"]["name"] for node in nodes if _admits(spec, node, ("NoExecute",))]
         placed: dict[str, list[Json]] = {}
-        for pod in controlled(self.desk, POD, owner):
+        for pod in controlled(self.api, POD, owner):
             placed.setdefault(_target(pod), []).append(pod)
         if not is_ending(owner):
             self._place(owner, spec, chosen, placed)
@@ -60,10 +60,10 @@ class DaemonSets(Controller):
             pods = placed.get(node, [])
             for pod in pods:
                 if pod.get("status", {}).get("phase") in FINISHED and not is_ending(pod):
-                    self.desk.delete(POD, pod)  # a daemon that ended is replaced
+                    self.api.delete(POD, pod)  # a daemon that ended is replaced
             if not pods:
                 template = {**owner["spec"]["template"], "spec": _pinned(spec, node)}
-                created = create_pod(self.desk, owner, template, {HASH: _hash(owner)})
+                created = create_pod(self.api, owner, template, {HASH: _hash(owner)})
                 placed[node] = [created]
 
     def _remove(self, kept: list[str], placed: dict[str, list[Json]]) -> None:
@@ -72,7 +72,7 @@ class DaemonSets(Controller):
             surplus = pods if node not in kept else sorted(pods, key=_age)[1:]
             for pod in surplus:
                 if not is_ending(pod):
-                    self.desk.delete(POD, pod)
+                    self.api.delete(POD, pod)
 
     def _update(self, owner: Json, chosen: list[str], placed: dict[str, list[Json]]) -> None:
         """Replace pods of an older template, one at a time, while the others serve."""
@@ -83,10 +83,10 @@ class DaemonSets(Controller):
             return
         stale = [pod for pod in pods if not _is_current(pod, owner)]
         if stale:
-            self.desk.delete(POD, min(stale, key=lambda pod: (is_ready(pod), key_of(pod))))
+            self.api.delete(POD, min(stale, key=lambda pod: (is_ready(pod), key_of(pod))))
 
     def _tell(self, owner: Json, chosen: list[str], placed: dict[str, list[Json]]) -> float | None:
-        now = self.desk.now().timestamp()
+        now = self.api.now().timestamp()
         patience = int(owner["spec"].get("minReadySeconds", 0))
         current = [min(placed[node], key=_age) for node in chosen if placed.get(node)]
         available = sum(is_available(pod, patience, now) for pod in current)
@@ -101,7 +101,7 @@ class DaemonSets(Controller):
             "numberUnavailable": len(chosen) - available,
             "observedGeneration": owner["metadata"].get("generation", 1),
         }
-        self.desk.edit_status(DAEMON_SET, *key_of(owner), lambda status: _say(status, counts))
+        self.api.edit_status(DAEMON_SET, *key_of(owner), lambda status: _say(status, counts))
         return float(patience) if ready > available else None
 
 

@@ -6,41 +6,41 @@ from hashlib import blake2b
 import msgspec
 
 from tgp.api.resource import DEPLOYMENT, POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.json_value import Json, copied
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import REPLICA_SET, controller_of, is_ending, key_of, owner_reference, set_condition
+from tgp.sim.cluster.component_api import REPLICA_SET, controller_of, is_ending, key_of, owner_reference, set_condition
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.pods_of import FINISHED, controlled, owner_keys
 
 REVISION = "deployment.kubernetes.io/revision"
 HASH = "pod-template-hash"
 
 
-class Deployments(Controller):
+class Deployments(ClusterController):
     name = "deployment-controller"
     watched = (DEPLOYMENT, REPLICA_SET, POD)
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         if commit.served.kind == "Deployment":
             return (key_of(commit.obj),)
         if commit.served.kind == "ReplicaSet":
             return owner_keys(commit, "Deployment")
         return self._waiting_for(commit.obj) if commit.after is None else ()
 
-    def _waiting_for(self, pod: Json) -> Iterable[Key]:
+    def _waiting_for(self, pod: Json) -> Iterable[ObjectKey]:
         """The deployment that may go on now that this pod is gone."""
         owner = controller_of(pod)
         if owner is None or owner["kind"] != "ReplicaSet":
             return ()
-        one = self.desk.get(REPLICA_SET, pod["metadata"]["namespace"], owner["name"])
+        one = self.api.get(REPLICA_SET, pod["metadata"]["namespace"], owner["name"])
         above = controller_of(one) if one is not None else None
-        return (Key(pod["metadata"]["namespace"], above["name"]),) if above is not None else ()
+        return (ObjectKey(pod["metadata"]["namespace"], above["name"]),) if above is not None else ()
 
-    def reconcile(self, key: Key) -> float | None:
-        owner = self.desk.get(DEPLOYMENT, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        owner = self.api.get(DEPLOYMENT, *key)
         if owner is None or is_ending(owner):
             return None
-        sets = controlled(self.desk, REPLICA_SET, owner)
+        sets = controlled(self.api, REPLICA_SET, owner)
         new = next((one for one in sets if one["metadata"]["labels"].get(HASH) == _hash(owner)), None)
         old = [one for one in sets if one is not new]
         if not owner["spec"].get("paused"):
@@ -60,7 +60,7 @@ class Deployments(Controller):
         selector["matchLabels"] = {**(selector.get("matchLabels") or {}), HASH: digest}
         revision = str(1 + max((_revision(one) for one in old), default=0))
         name, namespace = owner["metadata"]["name"], owner["metadata"]["namespace"]
-        created = self.desk.create(
+        created = self.api.create(
             REPLICA_SET,
             {
                 "metadata": {
@@ -82,7 +82,7 @@ class Deployments(Controller):
         def note(obj: Json) -> None:
             obj["metadata"].setdefault("annotations", {})[REVISION] = revision
 
-        self.desk.edit(DEPLOYMENT, namespace, name, note, "status")  # as the real one does: it moves no generation
+        self.api.edit(DEPLOYMENT, namespace, name, note, "status")  # as the real one does: it moves no generation
         return created
 
     def _roll(self, owner: Json, new: Json, old: list[Json]) -> None:
@@ -107,15 +107,15 @@ class Deployments(Controller):
 
     def _still_runs(self, one: Json) -> bool:
         """A pod that is being ended runs until it has ended."""
-        pods = controlled(self.desk, POD, one)
+        pods = controlled(self.api, POD, one)
         return any(pod.get("status", {}).get("phase") not in FINISHED for pod in pods)
 
     def _scale(self, owner: Json, one: Json, replicas: int) -> None:
         if (before := _replicas(one)) != replicas:
-            self.desk.edit(REPLICA_SET, *key_of(one), lambda obj: obj["spec"].update(replicas=replicas))
+            self.api.edit(REPLICA_SET, *key_of(one), lambda obj: obj["spec"].update(replicas=replicas))
             way, name = "up" if replicas > before else "down", one["metadata"]["name"]
             words = f"Scaled {way} replica set {name} from {before} to {replicas}"
-            self.desk.event(owner, "Normal", "ScalingReplicaSet", words)
+            self.api.event(owner, "Normal", "ScalingReplicaSet", words)
 
     def _tidy(self, owner: Json, old: list[Json]) -> None:
         """Keep so many old versions for an undo, and no more."""
@@ -126,10 +126,10 @@ class Deployments(Controller):
         ]
         keep = int(owner["spec"].get("revisionHistoryLimit", 10))
         for one in idle[: max(len(idle) - keep, 0)]:
-            self.desk.delete(REPLICA_SET, one)
+            self.api.delete(REPLICA_SET, one)
 
     def _tell(self, owner: Json) -> None:
-        sets = controlled(self.desk, REPLICA_SET, owner)
+        sets = controlled(self.api, REPLICA_SET, owner)
         digest = _hash(owner)
         counts = {
             "replicas": _total(sets, "replicas"),
@@ -141,8 +141,8 @@ class Deployments(Controller):
         }
         wanted = int(owner["spec"].get("replicas", 1))
         counts["unavailableReplicas"] = max(wanted - counts["availableReplicas"], 0)
-        now = self.desk.now_text()
-        self.desk.edit_status(DEPLOYMENT, *key_of(owner), lambda status: _say(status, owner, counts, now))
+        now = self.api.now_text()
+        self.api.edit_status(DEPLOYMENT, *key_of(owner), lambda status: _say(status, owner, counts, now))
 
 
 def _say(status: Json, owner: Json, counts: Json, now: str) -> None:

@@ -4,42 +4,42 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from tgp.api.resource import DEPLOYMENT, JOB, POD, POD_DISRUPTION_BUDGET
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.selectors import from_label_selector
-from tgp.sim.cluster.controller import Commit, Controller
+from tgp.sim.cluster.component_api import REPLICA_SET, controller_of, is_ending, key_of, moment, set_condition
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.deployments import scaled
-from tgp.sim.cluster.desk import REPLICA_SET, controller_of, is_ending, key_of, moment, set_condition
 from tgp.sim.cluster.pods_of import FINISHED, is_ready
 
 DISRUPTED_FOR = timedelta(minutes=2)  # how long an eviction that led to no deletion is remembered
 
 
-class DisruptionBudgets(Controller):
+class DisruptionBudgets(ClusterController):
     name = "disruption-controller"
     watched = (POD_DISRUPTION_BUDGET, POD, REPLICA_SET, DEPLOYMENT)
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         if commit.served.resource == POD_DISRUPTION_BUDGET:
             return (key_of(commit.obj),) if commit.after is not None else ()
         namespace = commit.obj["metadata"]["namespace"]
-        budgets = self.desk.all(POD_DISRUPTION_BUDGET, namespace)
+        budgets = self.api.all(POD_DISRUPTION_BUDGET, namespace)
         if commit.served.resource != POD:
             return [key_of(budget) for budget in budgets]
         return [
             key_of(budget) for budget in budgets if _matches(budget, commit.before) or _matches(budget, commit.after)
         ]
 
-    def reconcile(self, key: Key) -> float | None:
-        budget = self.desk.get(POD_DISRUPTION_BUDGET, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        budget = self.api.get(POD_DISRUPTION_BUDGET, *key)
         if budget is None:
             return None
-        pods = [pod for pod in self.desk.all(POD, key.namespace) if _matches(budget, pod) and _counts(pod)]
+        pods = [pod for pod in self.api.all(POD, key.namespace) if _matches(budget, pod) and _counts(pod)]
         remembered = self._disrupted(budget, pods)
         healthy = sum(is_ready(pod) and pod["metadata"]["name"] not in remembered for pod in pods)
         expected, desired = self._wanted(budget, pods)
         allowed = max(healthy - desired, 0) if expected else 0
-        now = self.desk.now_text()
+        now = self.api.now_text()
 
         def edit(status: Json) -> None:
             status.update(
@@ -57,14 +57,14 @@ class DisruptionBudgets(Controller):
             set_condition(status, "DisruptionAllowed", truth, now, reason=reason)
             next(row for row in status["conditions"] if row["type"] == "DisruptionAllowed")["message"] = ""
 
-        self.desk.edit_status(POD_DISRUPTION_BUDGET, *key, edit)
+        self.api.edit_status(POD_DISRUPTION_BUDGET, *key, edit)
         return DISRUPTED_FOR.total_seconds() if remembered else None
 
     def _disrupted(self, budget: Json, pods: list[Json]) -> Json:
         """Evictions under way: pods still here, not yet ending, asked not long ago."""
         said = budget.get("status", {}).get("disruptedPods") or {}
         here = {pod["metadata"]["name"]: pod for pod in pods}
-        horizon = self.desk.now() - DISRUPTED_FOR
+        horizon = self.api.now() - DISRUPTED_FOR
         return {
             name: at for name, at in said.items() if name in here and not is_ending(here[name]) and moment(at) > horizon
         }
@@ -95,9 +95,9 @@ class DisruptionBudgets(Controller):
     def _asked(self, owner: Json, namespace: str, pods: list[Json]) -> int:
         found: Json | None = None
         if owner["kind"] == "ReplicaSet":
-            found = self.desk.get(REPLICA_SET, namespace, owner["name"])
+            found = self.api.get(REPLICA_SET, namespace, owner["name"])
         elif owner["kind"] == "Job":
-            job = self.desk.get(JOB, namespace, owner["name"])
+            job = self.api.get(JOB, namespace, owner["name"])
             return int(job["spec"].get("parallelism", 1)) if job is not None else 0
         if found is None:
             return sum(1 for pod in pods if (controller_of(pod) or {}).get("uid") == owner["uid"])

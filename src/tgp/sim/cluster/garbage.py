@@ -3,18 +3,18 @@
 import asyncio
 from collections.abc import Iterable
 
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.registry import Served
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import is_ending
+from tgp.sim.cluster.component_api import is_ending
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 
 
-class GarbageCollector(Controller):
+class GarbageCollector(ClusterController):
     """Keys are (storage, namespace/name): whatever may have lost an owner, or waits for its dependents."""
 
     name = "generic-garbage-collector"
@@ -22,10 +22,10 @@ class GarbageCollector(Controller):
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(core, loop)
         self._kinds: dict[str, Served] = {}
-        self._dependents: dict[str, dict[Key, None]] = {}  # by the owner's uid
-        self._waiting: dict[str, Key] = {}  # owners held until their dependents are gone, by uid
+        self._dependents: dict[str, dict[ObjectKey, None]] = {}  # by the owner's uid
+        self._waiting: dict[str, ObjectKey] = {}  # owners held until their dependents are gone, by uid
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         served, before, after = commit.served, commit.before, commit.after
         self._kinds[served.storage] = served
         key = _key(served, commit.obj)
@@ -38,7 +38,7 @@ class GarbageCollector(Controller):
         changed = before is None or _owner_uids(before) != _owner_uids(after)
         return (key,) if changed and _owner_uids(after) else ()
 
-    def _index(self, key: Key, before: Json | None, after: Json | None) -> None:
+    def _index(self, key: ObjectKey, before: Json | None, after: Json | None) -> None:
         old = _owner_uids(before) if before is not None else ()
         new = _owner_uids(after) if after is not None else ()
         for uid in old:
@@ -50,7 +50,7 @@ class GarbageCollector(Controller):
         for uid in new:
             self._dependents.setdefault(uid, {})[key] = None
 
-    def reconcile(self, key: Key) -> float | None:
+    def reconcile(self, key: ObjectKey) -> float | None:
         served = self._kinds[key.namespace]
         obj = self._find(key)
         if obj is None:
@@ -65,8 +65,8 @@ class GarbageCollector(Controller):
         self._check_owners(served, obj)
         return None
 
-    def _find(self, key: Key) -> Json | None:
-        record = self.desk.core.store.shelf(key.namespace).records.get(key.name)
+    def _find(self, key: ObjectKey) -> Json | None:
+        record = self.api.core.store.kind_storage(key.namespace).records.get(key.name)
         return record.obj if record else None
 
     def _check_owners(self, served: Served, obj: Json) -> None:
@@ -82,17 +82,17 @@ class GarbageCollector(Controller):
             return
         waited_for = any(owner is not None for _, owner in standing)
         has_dependents = bool(self._dependents.get(obj["metadata"]["uid"]))
-        self.desk.delete(
+        self.api.delete(
             served.resource, obj, propagation="Foreground" if waited_for and has_dependents else "Background"
         )
 
     def _owner(self, reference: Json, dependent: Json) -> Json | None:
         group, _, _ = reference["apiVersion"].rpartition("/")
-        served = self.desk.core.registry.by_kind(group, reference["kind"])
+        served = self.api.core.registry.by_kind(group, reference["kind"])
         if served is None:
             return None
         namespace = dependent["metadata"].get("namespace", "") if served.namespaced else ""
-        record = self.desk.core.store.get(served.storage, namespace, reference["name"])
+        record = self.api.core.store.get(served.storage, namespace, reference["name"])
         if record is None or record.obj["metadata"]["uid"] != reference["uid"]:
             return None
         return record.obj
@@ -106,7 +106,7 @@ class GarbageCollector(Controller):
             else:
                 changed["metadata"].pop("ownerReferences", None)
 
-        self.desk.edit(served.resource, meta.get("namespace", ""), meta["name"], edit)
+        self.api.edit(served.resource, meta.get("namespace", ""), meta["name"], edit)
 
     def _orphan(self, served: Served, obj: Json) -> None:
         uid = obj["metadata"]["uid"]
@@ -118,7 +118,7 @@ class GarbageCollector(Controller):
                 self._keep_owners(self._kinds[key.namespace], dependent, kept)
         self._release(served, obj, ORPHAN)
 
-    def _foreground(self, key: Key, served: Served, obj: Json) -> None:
+    def _foreground(self, key: ObjectKey, served: Served, obj: Json) -> None:
         uid = obj["metadata"]["uid"]
         self._waiting[uid] = key
         blocking = 0
@@ -143,13 +143,13 @@ class GarbageCollector(Controller):
                 name for name in changed["metadata"].get("finalizers", ()) if name != finalizer
             ]
 
-        self.desk.edit(served.resource, meta.get("namespace", ""), meta["name"], edit)
+        self.api.edit(served.resource, meta.get("namespace", ""), meta["name"], edit)
 
 
-def _key(served: Served, obj: Json) -> Key:
+def _key(served: Served, obj: Json) -> ObjectKey:
     meta = obj["metadata"]
     namespace = meta.get("namespace", "")
-    return Key(served.storage, f"{namespace}/{meta['name']}" if namespace else meta["name"])
+    return ObjectKey(served.storage, f"{namespace}/{meta['name']}" if namespace else meta["name"])
 
 
 def _owner_uids(obj: Json) -> tuple[str, ...]:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tgp.api.resource import JOB, POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.json_value import Json, copied
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import is_ending, is_true, key_of, moment, set_condition
+from tgp.sim.cluster.component_api import is_ending, is_true, key_of, moment, set_condition
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.pods_of import controlled, create_pod, is_active, is_ready, owner_keys
 
 TRACKED = "batch.kubernetes.io/job-tracking"
@@ -16,7 +16,7 @@ BACKOFF_FIRST, BACKOFF_LONGEST = 10.0, 600.0  # seconds, doubled with every fail
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JobVerdict:
     """How a job ends."""
 
     kind: str  # Complete or Failed
@@ -25,7 +25,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class JobTally:
     """What has ended so far, each pod once."""
 
     succeeded: int
@@ -33,21 +33,21 @@ class Tally:
     done: set[str]  # indexes that succeeded
 
 
-class Jobs(Controller):
+class Jobs(ClusterController):
     name = "job-controller"
     watched = (JOB, POD)
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         if commit.served.kind == "Job":
             return (key_of(commit.obj),)
         return owner_keys(commit, "Job")
 
-    def reconcile(self, key: Key) -> float | None:
-        job = self.desk.get(JOB, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        job = self.api.get(JOB, *key)
         if job is None:
-            self._let_go([pod for pod in self.desk.all(POD, key.namespace) if _was_of(pod, key.name)])
+            self._let_go([pod for pod in self.api.all(POD, key.namespace) if _was_of(pod, key.name)])
             return None
-        pods = controlled(self.desk, POD, job)
+        pods = controlled(self.api, POD, job)
         if is_ending(job):
             self._let_go(pods)
             return None
@@ -64,7 +64,7 @@ class Jobs(Controller):
     def _progress(self, job: Json, pods: list[Json]) -> float | None:
         status = job.get("status") or {}
         ended = [pod for pod in pods if TRACKED in pod["metadata"].get("finalizers", ()) and not _may_run(pod)]
-        tally = Tally(
+        tally = JobTally(
             succeeded=int(status.get("succeeded", 0)) + sum(_succeeded(pod) for pod in ended),
             failed=int(status.get("failed", 0)) + sum(not _succeeded(pod) for pod in ended),
             done=_done_indexes(status) | {_index(pod) for pod in ended if _succeeded(pod)},
@@ -74,31 +74,33 @@ class Jobs(Controller):
         wait: float | None = None
         if verdict is not None:
             for pod in active:
-                self.desk.delete(POD, pod)
+                self.api.delete(POD, pod)
             active = []
         else:
             wait = self._fill(job, active, tally)
-            active = [pod for pod in controlled(self.desk, POD, job) if _may_run(pod)]
+            active = [pod for pod in controlled(self.api, POD, job) if _may_run(pod)]
         self._tell(job, active, tally, verdict)
         self._let_go(ended)
         return wait
 
-    def _verdict(self, job: Json, tally: Tally, active: list[Json]) -> Verdict | None:
+    def _verdict(self, job: Json, tally: JobTally, active: list[Json]) -> JobVerdict | None:
         spec = job["spec"]
         wanted = spec.get("completions")
         if tally.failed > int(spec.get("backoffLimit", 6)):
             text = "Job has reached the specified backoff limit"
-            return Verdict("Failed", "BackoffLimitExceeded", text)
+            return JobVerdict("Failed", "BackoffLimitExceeded", text)
         left = self._until_deadline(job)
         if left is not None and left <= 0:
-            return Verdict("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+            return JobVerdict("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
         if wanted is None:
             # A work queue: the first success says that the work is done, and the rest may finish.
             complete = tally.succeeded > 0 and not active
         else:
             complete = tally.succeeded >= int(wanted)
         return (
-            Verdict("Complete", "CompletionsReached", "Reached expected number of succeeded pods") if complete else None
+            JobVerdict("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+            if complete
+            else None
         )
 
     def _until_deadline(self, job: Json) -> float | None:
@@ -106,9 +108,9 @@ class Jobs(Controller):
         started = (job.get("status") or {}).get("startTime")
         if deadline is None or started is None:
             return None
-        return float(deadline) - (self.desk.now() - moment(started)).total_seconds()
+        return float(deadline) - (self.api.now() - moment(started)).total_seconds()
 
-    def _fill(self, job: Json, active: list[Json], tally: Tally) -> float | None:
+    def _fill(self, job: Json, active: list[Json], tally: JobTally) -> float | None:
         """Start what is missing, not faster than failures allow; when to look again."""
         spec = job["spec"]
         parallel = int(spec.get("parallelism", 1))
@@ -118,7 +120,7 @@ class Jobs(Controller):
         else:
             room = min(parallel, int(wanted) - tally.succeeded) - len(active)
         for pod in sorted(active, key=key_of)[: max(-room, 0)]:
-            self.desk.delete(POD, pod)
+            self.api.delete(POD, pod)
         pause = self._pause(job, tally.failed) if room > 0 else 0.0
         if room > 0 and not pause:
             taken = tally.done | {_index(pod) for pod in active}
@@ -133,13 +135,13 @@ class Jobs(Controller):
             return 0.0
         ends = [
             moment(_finished_at(pod)).timestamp()
-            for pod in controlled(self.desk, POD, job)
+            for pod in controlled(self.api, POD, job)
             if pod.get("status", {}).get("phase") == "Failed" and _finished_at(pod)
         ]
         if not ends:
             return 0.0
         allowed = max(ends) + min(BACKOFF_FIRST * 2.0 ** (failed - 1), BACKOFF_LONGEST)
-        return max(allowed - self.desk.now().timestamp(), 0.0)
+        return max(allowed - self.api.now().timestamp(), 0.0)
 
     def _start(self, job: Json, taken: set[str]) -> str:
         template: Json = copied(job["spec"]["template"])
@@ -156,14 +158,14 @@ class Jobs(Controller):
             index = next(str(number) for number in range(int(job["spec"]["completions"])) if str(number) not in taken)
             meta.setdefault("annotations", {})[INDEX] = index
             labels[INDEX] = index
-        create_pod(self.desk, job, template, labels)
+        create_pod(self.api, job, template, labels)
         return index
 
     def _suspend(self, job: Json, pods: list[Json]) -> None:
         for pod in pods:
             if _may_run(pod):
-                self.desk.delete(POD, pod)
-        now = self.desk.now_text()
+                self.api.delete(POD, pod)
+        now = self.api.now_text()
 
         def edit(status: Json) -> None:
             status.pop("startTime", None)
@@ -173,13 +175,13 @@ class Jobs(Controller):
                 status, "Suspended", "True", now, reason="JobSuspended", message="Job suspended", lastProbeTime=now
             )
 
-        self.desk.edit_status(JOB, *key_of(job), edit)
+        self.api.edit_status(JOB, *key_of(job), edit)
         self._let_go([pod for pod in pods if not _may_run(pod)])
 
     # What is written down.
 
-    def _tell(self, job: Json, active: list[Json], tally: Tally, verdict: Verdict | None) -> None:
-        now = self.desk.now_text()
+    def _tell(self, job: Json, active: list[Json], tally: JobTally, verdict: JobVerdict | None) -> None:
+        now = self.api.now_text()
         counts = {
             "active": len(active),
             "ready": sum(map(is_ready, active)),
@@ -204,15 +206,15 @@ class Jobs(Controller):
             if verdict is not None:
                 _conclude(status, verdict, now)
 
-        self.desk.edit_status(JOB, *key_of(job), edit)
+        self.api.edit_status(JOB, *key_of(job), edit)
         if verdict is not None:
             kind, reason = ("Normal", "Completed") if verdict.kind == "Complete" else ("Warning", verdict.reason)
-            self.desk.event(job, kind, reason, verdict.message)
+            self.api.event(job, kind, reason, verdict.message)
 
     def _let_go(self, pods: list[Json]) -> None:
         for pod in pods:
             if TRACKED in pod["metadata"].get("finalizers", ()):
-                self.desk.edit(POD, *key_of(pod), _untrack)
+                self.api.edit(POD, *key_of(pod), _untrack)
 
     def _expire(self, job: Json) -> float | None:
         """Delete it once it has been over for long enough."""
@@ -221,14 +223,14 @@ class Jobs(Controller):
             return None
         rows = [row for row in job["status"]["conditions"] if row["type"] in {"Complete", "Failed"}]
         over_since = moment(rows[0]["lastTransitionTime"])
-        left = float(ttl) - (self.desk.now() - over_since).total_seconds()
+        left = float(ttl) - (self.api.now() - over_since).total_seconds()
         if left > 0:
             return left
-        self.desk.delete(JOB, job, propagation="Foreground")
+        self.api.delete(JOB, job, propagation="Foreground")
         return None
 
 
-def _conclude(status: Json, verdict: Verdict, now: str) -> None:
+def _conclude(status: Json, verdict: JobVerdict, now: str) -> None:
     early = "SuccessCriteriaMet" if verdict.kind == "Complete" else "FailureTarget"
     for kind in (early, verdict.kind):
         set_condition(status, kind, "True", now, reason=verdict.reason, message=verdict.message, lastProbeTime=now)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from random import Random
 
 from tgp.api.resource import POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.cluster import pod_status
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import controller_of, is_ending, key_of
+from tgp.sim.cluster.component_api import controller_of, is_ending, key_of
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.machines import Machines
 
 RUN_FOR = "sim.tgp.io/run-for"
@@ -45,14 +45,14 @@ class Run:
     address: str
     starts_at: float
     running: bool = False
-    ends_at: float | None = None  # None: it runs until it is told to stop
-    stops_at: float | None = None  # None: nobody has asked it to
+    ends_at: float | None = None  # None: it runs until it is stopped
+    stops_at: float | None = None  # None: not requested
     restarts: int = 0
     last: Json | None = None
     provides: str = ""  # the devices that it makes known as long as it runs
 
 
-class Kubelets(Controller):
+class Kubelets(ClusterController):
     name = "kubelet"
     watched = (POD,)
 
@@ -69,30 +69,30 @@ class Kubelets(Controller):
         self._jobs_run_for = jobs_run_for  # seconds, of pods of Jobs that do not say; None: until they are stopped
         self._machines = machines
         self._luck = luck
-        self._runs: dict[Key, Run] = {}
+        self._runs: dict[ObjectKey, Run] = {}
         self._pulled: dict[tuple[str, str], None] = {}
         self._addresses = 0
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         before, after, key = commit.before, commit.after, key_of(commit.obj)
         if after is None or _bound(after) != _bound(before) or is_ending(after) != is_ending(before or after):
             return (key,)
         return (key,) if is_ending(after) and _grace(after) != _grace(before) else ()
 
     def forget(self, node: str) -> None:
-        """The machine lost power: what ran on it is no more, and nobody reports it."""
+        """The machine lost power: its pods are gone, and no component reports it."""
         for key, run in list(self._runs.items()):
             if run.node == node:
                 del self._runs[key]
 
     def wake(self, node: str) -> None:
         """The machine is there (again): look at every pod bound to it."""
-        for pod in self.desk.all(POD):
+        for pod in self.api.all(POD):
             if _bound(pod) == node:
                 self.look_at(key_of(pod))
 
-    def reconcile(self, key: Key) -> float | None:
-        pod = self.desk.get(POD, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        pod = self.api.get(POD, *key)
         run = self._runs.get(key)
         if run is not None and (pod is None or pod["metadata"]["uid"] != run.uid):
             self._stopped(key, run)
@@ -109,7 +109,7 @@ class Kubelets(Controller):
 
     # The life of a pod.
 
-    def _admit(self, key: Key, pod: Json) -> float:
+    def _admit(self, key: ObjectKey, pod: Json) -> float:
         node = _bound(pod)
         wait = self._luck.uniform(*self._pull_time(node, pod))
         known = pod.get("status", {}).get("containerStatuses") or ()
@@ -118,8 +118,8 @@ class Kubelets(Controller):
         address = f"10.244.{self._addresses >> 8 & 255}.{self._addresses & 255}"
         run = Run(pod["metadata"]["uid"], node, address, self._loop.time() + wait, restarts=restarts)
         self._runs[key] = run
-        now, host = self.desk.now_text(), self._machines.address(node)
-        self.desk.edit_status(POD, *key, lambda status: pod_status.waiting(status, pod, "ContainerCreating", now, host))
+        now, host = self.api.now_text(), self._machines.address(node)
+        self.api.edit_status(POD, *key, lambda status: pod_status.waiting(status, pod, "ContainerCreating", now, host))
         return wait
 
     def _pull_time(self, node: str, pod: Json) -> tuple[float, float]:
@@ -128,7 +128,7 @@ class Kubelets(Controller):
         self._pulled.update(dict.fromkeys(images))
         return FIRST_PULL if fresh else LATER_PULL
 
-    def _go_on(self, key: Key, pod: Json, run: Run) -> float | None:
+    def _go_on(self, key: ObjectKey, pod: Json, run: Run) -> float | None:
         now = self._loop.time()
         if run.running:
             if run.ends_at is None or run.ends_at > now:
@@ -138,16 +138,16 @@ class Kubelets(Controller):
             return run.starts_at - now
         return self._start(key, pod, run)
 
-    def _start(self, key: Key, pod: Json, run: Run) -> float | None:
+    def _start(self, key: ObjectKey, pod: Json, run: Run) -> float | None:
         run.running = True
-        now = self.desk.now_text()
-        self.desk.edit_status(
+        now = self.api.now_text()
+        self.api.edit_status(
             POD,
             *key,
             lambda status: pod_status.running(status, pod, now, run.address, restarts=run.restarts, last=run.last),
         )
         if not run.restarts:
-            self.desk.event(pod, "Normal", "Started", "Started container " + pod["spec"]["containers"][0]["name"])
+            self.api.event(pod, "Normal", "Started", "Started container " + pod["spec"]["containers"][0]["name"])
         run.provides = _says(pod, PROVIDES)
         if run.provides:
             self._machines.provide(run.node, run.provides)
@@ -159,17 +159,17 @@ class Kubelets(Controller):
 
     def _lasts(self, pod: Json) -> float | None:
         """Seconds that its containers run; None: until they are stopped."""
-        told = _told_length(pod)
+        length = _requested_length(pod)
         owner = controller_of(pod)
-        return self._jobs_run_for if told is None and owner is not None and owner["kind"] == "Job" else told
+        return self._jobs_run_for if length is None and owner is not None and owner["kind"] == "Job" else length
 
-    def _end(self, key: Key, pod: Json, run: Run) -> float | None:
+    def _end(self, key: ObjectKey, pod: Json, run: Run) -> float | None:
         lasts, deadline = self._lasts(pod), pod["spec"].get("activeDeadlineSeconds")
         code = int(_says(pod, EXIT_CODE) or 0)
-        now = self.desk.now_text()
+        now = self.api.now_text()
         if deadline is not None and (lasts is None or deadline < lasts):
             text = "Pod was active on the node longer than the specified deadline"
-            self.desk.edit_status(
+            self.api.edit_status(
                 POD,
                 *key,
                 lambda status: pod_status.ended(status, pod, now, 137, reason="DeadlineExceeded", message=text),
@@ -177,26 +177,26 @@ class Kubelets(Controller):
         elif _restarts(pod, code):
             return self._restart(key, pod, run, code)
         else:
-            self.desk.edit_status(POD, *key, lambda status: pod_status.ended(status, pod, now, code))
+            self.api.edit_status(POD, *key, lambda status: pod_status.ended(status, pod, now, code))
         self._stopped(key, run)
         return None
 
-    def _restart(self, key: Key, pod: Json, run: Run, code: int) -> float:
+    def _restart(self, key: ObjectKey, pod: Json, run: Run, code: int) -> float:
         wait = min(RESTART_FIRST * 2.0**run.restarts, RESTART_LONGEST)
         rows = pod.get("status", {}).get("containerStatuses") or [{}]
-        run.last = pod_status.terminated(rows[0], self.desk.now_text(), code, rows[0].get("containerID", ""))
+        run.last = pod_status.terminated(rows[0], self.api.now_text(), code, rows[0].get("containerID", ""))
         run.restarts += 1
         run.running = False
         run.starts_at = self._loop.time() + wait
-        now, last = self.desk.now_text(), run.last
-        self.desk.edit_status(
+        now, last = self.api.now_text(), run.last
+        self.api.edit_status(
             POD,
             *key,
             lambda status: pod_status.backing_off(status, pod, now, restarts=run.restarts, last=last),
         )
         return wait
 
-    def _stop(self, key: Key, pod: Json, run: Run | None) -> float | None:
+    def _stop(self, key: ObjectKey, pod: Json, run: Run | None) -> float | None:
         """Asked to end: take the time it takes, within its grace, then say how it ended and let go."""
         now = self._loop.time()
         if run is not None and run.running:
@@ -207,16 +207,16 @@ class Kubelets(Controller):
                 return run.stops_at - now
         if pod.get("status", {}).get("phase") not in FINISHED:
             code = int(_says(pod, EXIT_CODE) or 0) if run is not None and run.running else 137
-            text = self.desk.now_text()
-            self.desk.edit_status(POD, *key, lambda status: pod_status.ended(status, pod, text, code))
+            text = self.api.now_text()
+            self.api.edit_status(POD, *key, lambda status: pod_status.ended(status, pod, text, code))
         if run is not None:
             self._stopped(key, run)
-        current = self.desk.get(POD, *key)
+        current = self.api.get(POD, *key)
         if current is not None and _grace(current) > 0:
-            self.desk.delete(POD, current, grace_seconds=0)
+            self.api.delete(POD, current, grace_seconds=0)
         return None
 
-    def _stopped(self, key: Key, run: Run) -> None:
+    def _stopped(self, key: ObjectKey, run: Run) -> None:
         self._runs.pop(key, None)
         if run.provides and self._machines.is_up(run.node):
             self._machines.withdraw(run.node, run.provides)
@@ -234,8 +234,8 @@ def _says(pod: Json, name: str) -> str:
     return str((pod["metadata"].get("annotations") or {}).get(name, ""))
 
 
-def _told_length(pod: Json) -> float | None:
-    """Seconds that its annotation or its programs tell; None: they do not."""
+def _requested_length(pod: Json) -> float | None:
+    """Seconds from its annotation or its commands; None: not given."""
     said = _length(_says(pod, RUN_FOR))
     programs = [(container.get("command") or [""])[0] for container in pod["spec"]["containers"]]
     return SHORT_S if said is None and SHORT.issuperset(programs) else said

@@ -7,12 +7,12 @@ from datetime import datetime
 from random import Random
 
 from tgp.api.resource import LEASE, NODE
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json, copied
 from tgp.sim.cluster.bootstrap import Bootstraps
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import HEARTBEAT, set_condition
+from tgp.sim.cluster.component_api import HEARTBEAT, set_condition
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 
 LEASES = "kube-node-lease"
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -24,7 +24,7 @@ TALOS = "v1.13.0"
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class Hardware:
     """Hardware with a kubelet on it."""
 
     name: str
@@ -39,14 +39,14 @@ class Machine:
     provider_id: str = ""
     address: str = ""  # of its Node; empty: one of the local network
     bootstrap_token: str = field(default="", repr=False)  # its kubelet asks with it; empty: it is let in already
-    kept_on: str = ""  # the disk with its certificate: whoever is switched on with it again need not ask again
+    kept_on: str = ""  # the disk with its certificate: a machine switched on with it again need not request another
     registers_after: float = 15.0  # seconds from power on
     ready_after: float = 10.0  # seconds from its registration
 
 
 @dataclass(slots=True)
 class Powered:
-    machine: Machine
+    machine: Hardware
     address: str
     ready_at: float
     registered: bool = False
@@ -54,7 +54,7 @@ class Powered:
     uid: str = ""
 
 
-class Machines(Controller):
+class Machines(ClusterController):
     """Keys are machine names. The kubelets ask here whether a machine is up."""
 
     name = "kubelet"
@@ -64,26 +64,27 @@ class Machines(Controller):
         super().__init__(core, loop)
         self._luck = luck
         self._bootstraps = bootstraps
-        self.let_in: Callable[[Machine], None] = _nobody  # told of a machine whose kubelet got its certificate
+        # called with a machine whose kubelet got its certificate
+        self.let_in: Callable[[Hardware], None] = _no_listener
         self._up: dict[str, Powered] = {}
         self._number = 0
         self._provided: dict[str, dict[str, None]] = {}
 
     # What the world does.
 
-    def power_on(self, machine: Machine) -> None:
+    def power_on(self, machine: Hardware) -> None:
         assert machine.name not in self._up, f"{machine.name} is on"
         self._number += 1
         address = f"10.{self._number >> 16 & 255}.{self._number >> 8 & 255}.{self._number & 255}"
         self._up[machine.name] = Powered(machine, machine.address or address, 0.0)
-        self.look_at(Key("", machine.name), machine.registers_after)
+        self.look_at(ObjectKey("", machine.name), machine.registers_after)
 
     def power_off(self, name: str) -> None:
-        """It is gone, and nobody tells the cluster; its Node stays until somebody notices."""
+        """It is gone without a notice to the cluster; its Node stays until a controller notices."""
         self._up.pop(name, None)
         self._provided.pop(name, None)
         self._bootstraps.give_up(name)
-        self.call_off(Key("", name))  # were it switched on again, it would register too early
+        self.call_off(ObjectKey("", name))  # were it switched on again, it would register too early
 
     def is_up(self, name: str) -> bool:
         found = self._up.get(name)
@@ -100,15 +101,15 @@ class Machines(Controller):
         provided = self._provided.setdefault(name, {})
         if resource not in provided:
             provided[resource] = None
-            self.look_at(Key("", name))
+            self.look_at(ObjectKey("", name))
 
     def withdraw(self, name: str, resource: str) -> None:
         if self._provided.get(name, {}).pop(resource, 0) is None:
-            self.look_at(Key("", name))
+            self.look_at(ObjectKey("", name))
 
     # What its kubelet does.
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         before = commit.before
         if before is not None and commit.after is None:
             name = before["metadata"]["name"]
@@ -117,11 +118,11 @@ class Machines(Controller):
                 found.registered = False  # a kubelet registers when it starts, and not again
         return ()
 
-    def reconcile(self, key: Key) -> float | None:
+    def reconcile(self, key: ObjectKey) -> float | None:
         found = self._up.get(key.name)
         if found is None:
             return None
-        node = self.desk.get(NODE, "", key.name)
+        node = self.api.get(NODE, "", key.name)
         if not found.uid:
             return self._register(found, node) if self._is_certified(found) else None
         if node is None or node["metadata"]["uid"] != found.uid:
@@ -139,7 +140,7 @@ class Machines(Controller):
         def let_in() -> None:
             if self._up.get(machine.name) is found:
                 found.certified = True
-                self.look_at(Key("", machine.name))
+                self.look_at(ObjectKey("", machine.name))
                 self.let_in(machine)
 
         if not found.certified and machine.bootstrap_token:
@@ -150,7 +151,7 @@ class Machines(Controller):
     def _register(self, found: Powered, node: Json | None) -> float:
         machine = found.machine
         if node is None:
-            node = self.desk.create(NODE, _manifest(machine))
+            node = self.api.create(NODE, _manifest(machine))
         found.uid = node["metadata"]["uid"]
         found.registered = True
         found.ready_at = self._loop.time() + machine.ready_after
@@ -161,40 +162,40 @@ class Machines(Controller):
         """Status, and the not-ready taint that goes with it."""
         name = found.machine.name
         ready = self._loop.time() >= found.ready_at
-        now = self.desk.now_text()
+        now = self.api.now_text()
         provided = self._provided.get(name, {})
-        self.desk.edit_status(NODE, "", name, lambda status: _fill(status, found, provided, ready=ready, now=now))
+        self.api.edit_status(NODE, "", name, lambda status: _fill(status, found, provided, ready=ready, now=now))
         if ready:
-            self.desk.edit(NODE, "", name, _untaint)
+            self.api.edit(NODE, "", name, _untaint)
 
     def _beat(self, found: Powered, node: Json) -> bool:
         """Say "still the same" cheaply; False: it is not the same."""
         expected = copied(node["status"])
-        now = self.desk.now_text()
+        now = self.api.now_text()
         ready = self._loop.time() >= found.ready_at
         _fill(expected, found, self._provided.get(found.machine.name, {}), ready=ready, now=now)
         if not ready or _without_beats(expected) != _without_beats(node["status"]) or _is_marked(node):
             return False
-        self.desk.beat(NODE, node, status=expected)
+        self.api.beat(NODE, node, status=expected)
         return True
 
     def _renew_lease(self, found: Powered) -> None:
-        name, now = found.machine.name, self.desk.now()
+        name, now = found.machine.name, self.api.now()
         text = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        lease = self.desk.get(LEASE, LEASES, name)
+        lease = self.api.get(LEASE, LEASES, name)
         spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": text}
         if lease is None:
             owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": found.uid}
             meta = {"name": name, "namespace": LEASES, "ownerReferences": [owner]}
-            self.desk.create(LEASE, {"metadata": meta, "spec": spec})
+            self.api.create(LEASE, {"metadata": meta, "spec": spec})
             return
         renewed = lease["spec"].get("renewTime", "")
         due = (now.timestamp() - _stamp(renewed)) >= LEASE_EVERY if renewed else True
         if due:
-            self.desk.beat(LEASE, lease, spec={**lease["spec"], **spec})
+            self.api.beat(LEASE, lease, spec={**lease["spec"], **spec})
 
 
-def _nobody(_machine: Machine) -> None:
+def _no_listener(_machine: Hardware) -> None:
     pass
 
 
@@ -211,7 +212,7 @@ def _stamp(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def _manifest(machine: Machine) -> Json:
+def _manifest(machine: Hardware) -> Json:
     labels = {
         "kubernetes.io/hostname": machine.name,
         "kubernetes.io/os": "linux",

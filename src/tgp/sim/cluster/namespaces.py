@@ -3,51 +3,51 @@
 from collections.abc import Iterable
 
 from tgp.api.resource import NAMESPACE, SERVICE_ACCOUNT
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.json_value import Json
 from tgp.sim.apiserver.registry import Served
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import is_ending, set_condition
+from tgp.sim.cluster.component_api import is_ending, set_condition
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 
 
-class Namespaces(Controller):
+class Namespaces(ClusterController):
     name = "namespace-controller"
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         if commit.served.resource == NAMESPACE:
-            return (Key("", commit.obj["metadata"]["name"]),) if commit.after is not None else ()
+            return (ObjectKey("", commit.obj["metadata"]["name"]),) if commit.after is not None else ()
         if commit.after is None and commit.served.namespaced:
-            namespace = self.desk.get(NAMESPACE, "", commit.obj["metadata"]["namespace"])
+            namespace = self.api.get(NAMESPACE, "", commit.obj["metadata"]["namespace"])
             if namespace is not None and (is_ending(namespace) or commit.served.resource == SERVICE_ACCOUNT):
-                return (Key("", namespace["metadata"]["name"]),)
+                return (ObjectKey("", namespace["metadata"]["name"]),)
         return ()
 
-    def reconcile(self, key: Key) -> float | None:
-        namespace = self.desk.get(NAMESPACE, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        namespace = self.api.get(NAMESPACE, *key)
         if namespace is None:
             return None
         if not is_ending(namespace):
             self._give_account(key.name)
             return None
         left = self._empty(key.name)
-        now = self.desk.now_text()
-        self.desk.edit_status(NAMESPACE, "", key.name, lambda status: _tell(status, left, now))
+        now = self.api.now_text()
+        self.api.edit_status(NAMESPACE, "", key.name, lambda status: _tell(status, left, now))
         if not left and namespace.get("spec", {}).get("finalizers"):
-            self.desk.edit(NAMESPACE, "", key.name, lambda obj: obj["spec"].update(finalizers=[]), "finalize")
+            self.api.edit(NAMESPACE, "", key.name, lambda obj: obj["spec"].update(finalizers=[]), "finalize")
         return None
 
     def _give_account(self, namespace: str) -> None:
-        if self.desk.get(SERVICE_ACCOUNT, namespace, "default") is None:
-            self.desk.create(SERVICE_ACCOUNT, {"metadata": {"name": "default", "namespace": namespace}})
+        if self.api.get(SERVICE_ACCOUNT, namespace, "default") is None:
+            self.api.create(SERVICE_ACCOUNT, {"metadata": {"name": "default", "namespace": namespace}})
 
     def _empty(self, namespace: str) -> list[str]:
-        """Ask everything in it to end; what is still there is told by kind."""
+        """Delete everything in it; what remains is reported by kind."""
         left: list[str] = []
         for served in self._kinds():
-            for obj in self.desk.all(served.resource, namespace):
+            for obj in self.api.all(served.resource, namespace):
                 if not is_ending(obj):
-                    self.desk.delete(served.resource, obj)
-            held = self.desk.all(served.resource, namespace)
+                    self.api.delete(served.resource, obj)
+            held = self.api.all(served.resource, namespace)
             if held:
                 left.append(
                     f"{served.plural}{'.' + served.group if served.group else ''} has {len(held)} resource instances"
@@ -57,7 +57,7 @@ class Namespaces(Controller):
     def _kinds(self) -> list[Served]:
         """Each namespaced kind once, whatever versions it is served in."""
         found: dict[str, Served] = {}
-        for served in self.desk.core.registry:
+        for served in self.api.core.registry:
             if served.namespaced and "delete" in served.verbs:
                 found.setdefault(served.storage, served)
         return list(found.values())

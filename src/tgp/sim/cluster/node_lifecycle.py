@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from tgp.api.resource import NODE, POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import condition, is_ending, is_true, key_of, set_condition
+from tgp.sim.cluster.component_api import condition, is_ending, is_true, key_of, set_condition
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.placement import tolerates, untolerated
 
 SILENT_FOR = 50.0  # seconds until a silent node is believed lost (--node-monitor-grace-period since 1.32)
@@ -17,7 +17,7 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 FINISHED = ("Succeeded", "Failed")
 
 
-class NodeLifecycle(Controller):
+class NodeLifecycle(ClusterController):
     """Keys are nodes. Whether a machine is up is asked, not inferred from leases: that is what keeps leases sparse."""
 
     name = "node-controller"
@@ -28,7 +28,7 @@ class NodeLifecycle(Controller):
         self._is_up = is_up
         self._silent_since: dict[str, float] = {}
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         if commit.after is None:
             self._silent_since.pop(commit.obj["metadata"]["name"], None)
         return (key_of(commit.obj),) if commit.before is None else ()
@@ -36,10 +36,10 @@ class NodeLifecycle(Controller):
     def fell_silent(self, name: str) -> None:
         """Its machine lost power just now."""
         self._silent_since.setdefault(name, self._loop.time())
-        self.look_at(Key("", name), SILENT_FOR)
+        self.look_at(ObjectKey("", name), SILENT_FOR)
 
-    def reconcile(self, key: Key) -> float | None:
-        node = self.desk.get(NODE, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        node = self.api.get(NODE, *key)
         if node is None or self._is_up(key.name):
             self._silent_since.pop(key.name, None)
             return None
@@ -51,12 +51,12 @@ class NodeLifecycle(Controller):
         return None
 
     def _mark(self, node: Json) -> None:
-        name, now = node["metadata"]["name"], self.desk.now_text()
-        self.desk.edit_status(NODE, "", name, lambda status: _unknown(status, now))
-        self.desk.edit(NODE, "", name, lambda obj: _taint(obj, now))
-        for pod in self.desk.all(POD):
+        name, now = node["metadata"]["name"], self.api.now_text()
+        self.api.edit_status(NODE, "", name, lambda status: _unknown(status, now))
+        self.api.edit(NODE, "", name, lambda obj: _taint(obj, now))
+        for pod in self.api.all(POD):
             if pod["spec"].get("nodeName") == name and is_true(pod, "Ready"):
-                self.desk.edit_status(POD, *key_of(pod), lambda status: set_condition(status, "Ready", "False", now))
+                self.api.edit_status(POD, *key_of(pod), lambda status: set_condition(status, "Ready", "False", now))
 
 
 def _unknown(status: Json, now: str) -> None:
@@ -73,7 +73,7 @@ def _taint(node: Json, now: str) -> None:
             taints.append({"key": UNREACHABLE, "effect": effect, "timeAdded": now})
 
 
-class TaintEviction(Controller):
+class TaintEviction(ClusterController):
     """Keys are pods: one that does not tolerate a NoExecute taint of its node is deleted, now or in time."""
 
     name = "taint-eviction-controller"
@@ -81,9 +81,9 @@ class TaintEviction(Controller):
 
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(core, loop)
-        self._deadlines: dict[Key, float] = {}
+        self._deadlines: dict[ObjectKey, float] = {}
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         before, after = commit.before, commit.after
         if commit.served.kind == "Pod":
             if after is None:
@@ -94,11 +94,11 @@ class TaintEviction(Controller):
         if after is None or (before is not None and _no_execute(before) == _no_execute(after)):
             return ()
         name = after["metadata"]["name"]
-        return [key_of(pod) for pod in self.desk.all(POD) if pod["spec"].get("nodeName") == name]
+        return [key_of(pod) for pod in self.api.all(POD) if pod["spec"].get("nodeName") == name]
 
-    def reconcile(self, key: Key) -> float | None:
-        pod = self.desk.get(POD, *key)
-        node = self.desk.get(NODE, "", pod["spec"].get("nodeName", "")) if pod is not None else None
+    def reconcile(self, key: ObjectKey) -> float | None:
+        pod = self.api.get(POD, *key)
+        node = self.api.get(NODE, "", pod["spec"].get("nodeName", "")) if pod is not None else None
         if pod is None or node is None or is_ending(pod):
             self._deadlines.pop(key, None)
             return None
@@ -109,8 +109,8 @@ class TaintEviction(Controller):
         deadline = self._deadlines.setdefault(key, self._loop.time() + patience)
         if deadline > self._loop.time():
             return deadline - self._loop.time()
-        self.desk.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
-        self.desk.delete(POD, pod)
+        self.api.event(pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {key}")
+        self.api.delete(POD, pod)
         return None
 
 
@@ -136,35 +136,35 @@ def _patience(pod: Json, taints: list[Json]) -> float | None:
     return min(lengths) if lengths else None
 
 
-class PodCollector(Controller):
-    """Keys are nodes: what was bound to a node that no longer exists has nobody left to end it."""
+class PodCollector(ClusterController):
+    """Keys are nodes: what was bound to a node that no longer exists has no kubelet left to end it."""
 
     name = "pod-garbage-collector"
     watched = (NODE, POD)
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         if commit.served.kind == "Node":
             if commit.after is None:
                 self.look_at(key_of(commit.obj), ORPHAN_AFTER)
             return ()
         name = commit.obj["spec"].get("nodeName")
-        if name and commit.after is not None and commit.before is None and self.desk.get(NODE, "", name) is None:
-            self.look_at(Key("", name), ORPHAN_AFTER)
+        if name and commit.after is not None and commit.before is None and self.api.get(NODE, "", name) is None:
+            self.look_at(ObjectKey("", name), ORPHAN_AFTER)
         return ()
 
-    def reconcile(self, key: Key) -> float | None:
-        if self.desk.get(NODE, *key) is not None:
+    def reconcile(self, key: ObjectKey) -> float | None:
+        if self.api.get(NODE, *key) is not None:
             return None
-        for pod in self.desk.all(POD):
+        for pod in self.api.all(POD):
             if pod["spec"].get("nodeName") == key.name:
                 self._lose(pod)
         return None
 
     def _lose(self, pod: Json) -> None:
-        now = self.desk.now_text()
+        now = self.api.now_text()
         if pod.get("status", {}).get("phase") not in FINISHED:
-            self.desk.edit_status(POD, *key_of(pod), lambda status: _lost(status, now))
-        self.desk.delete(POD, pod, grace_seconds=0)
+            self.api.edit_status(POD, *key_of(pod), lambda status: _lost(status, now))
+        self.api.delete(POD, pod, grace_seconds=0)
 
 
 def _lost(status: Json, now: str) -> None:

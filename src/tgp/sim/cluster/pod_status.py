@@ -4,7 +4,7 @@ from hashlib import blake2b
 from typing import Any
 
 from tgp.sim.apiserver.json_value import Json
-from tgp.sim.cluster.desk import set_condition
+from tgp.sim.cluster.component_api import set_condition
 
 
 def waiting(status: Json, pod: Json, reason: str, now: str, host_ip: str) -> None:

@@ -3,27 +3,27 @@
 from collections.abc import Iterable
 
 from tgp.api.resource import POD, Resource
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.json_value import Json, copied
-from tgp.sim.cluster.controller import Commit
-from tgp.sim.cluster.desk import Desk, controller_of, is_ending, is_true, moment, owner_reference
+from tgp.sim.cluster.component_api import ComponentApi, controller_of, is_ending, is_true, moment, owner_reference
+from tgp.sim.cluster.controller import StoreCommit
 
 FINISHED = ("Succeeded", "Failed")
 
 
-def controlled(desk: Desk, resource: Resource, owner: Json) -> list[Json]:
+def controlled(api: ComponentApi, resource: Resource, owner: Json) -> list[Json]:
     """Objects of `resource` whose controller is this very owner."""
     meta = owner["metadata"]
-    return [obj for obj in desk.all(resource, meta["namespace"]) if _uid(controller_of(obj)) == meta["uid"]]
+    return [obj for obj in api.all(resource, meta["namespace"]) if _uid(controller_of(obj)) == meta["uid"]]
 
 
-def owner_keys(commit: Commit, kind: str) -> Iterable[Key]:
+def owner_keys(commit: StoreCommit, kind: str) -> Iterable[ObjectKey]:
     """The controllers of that kind which a change of a pod (or another dependent) concerns."""
-    seen: dict[Key, None] = {}
+    seen: dict[ObjectKey, None] = {}
     for obj in (commit.before, commit.after):
         owner = controller_of(obj) if obj is not None else None
         if obj is not None and owner is not None and owner["kind"] == kind:
-            seen[Key(obj["metadata"]["namespace"], owner["name"])] = None
+            seen[ObjectKey(obj["metadata"]["namespace"], owner["name"])] = None
     return seen
 
 
@@ -43,7 +43,7 @@ def is_available(pod: Json, min_ready_seconds: int, now: float) -> bool:
     return now - moment(since).timestamp() >= min_ready_seconds
 
 
-def create_pod(desk: Desk, owner: Json, template: Json, labels: Json | None = None, name: str = "") -> Json:
+def create_pod(api: ComponentApi, owner: Json, template: Json, labels: Json | None = None, name: str = "") -> Json:
     meta: Json = copied(template.get("metadata") or {})
     meta["namespace"] = owner["metadata"]["namespace"]
     meta["ownerReferences"] = [owner_reference(owner)]
@@ -54,7 +54,7 @@ def create_pod(desk: Desk, owner: Json, template: Json, labels: Json | None = No
         meta["name"] = name
     else:
         meta["generateName"] = owner["metadata"]["name"] + "-"
-    return desk.create(POD, {"metadata": meta, "spec": copied(template["spec"])})
+    return api.create(POD, {"metadata": meta, "spec": copied(template["spec"])})
 
 
 def _uid(reference: Json | None) -> str:

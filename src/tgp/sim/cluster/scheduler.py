@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tgp.api.resource import NODE, POD
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import condition, is_ending, key_of, set_condition
+from tgp.sim.cluster.component_api import condition, is_ending, key_of, set_condition
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 from tgp.sim.cluster.placement import SCHEDULING_EFFECTS, Amounts, amounts, requests_of, selects, untolerated
 
 FINISHED = ("Succeeded", "Failed")
@@ -18,16 +18,16 @@ UNHELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
-class Scheduler(Controller):
+class Scheduler(ClusterController):
     name = "default-scheduler"
     watched = (POD, NODE)
 
     def __init__(self, core: Core, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(core, loop)
         self._used: dict[str, Amounts] = {}
-        self._waiting: dict[Key, None] = {}
+        self._waiting: dict[ObjectKey, None] = {}
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         before, after = commit.before, commit.after
         if commit.served.kind == "Node":
             return list(self._waiting) if _may_help(before, after) else ()
@@ -38,17 +38,17 @@ class Scheduler(Controller):
             self._waiting.pop(key_of(before), None)
         return list(self._waiting) if freed else ()
 
-    def in_turn(self, keys: list[Key]) -> list[Key]:
+    def in_turn(self, keys: list[ObjectKey]) -> list[ObjectKey]:
         return sorted(keys, key=self._rank)
 
-    def _rank(self, key: Key) -> tuple[int, str, Key]:
-        pod = self.desk.get(POD, *key)
+    def _rank(self, key: ObjectKey) -> tuple[int, str, ObjectKey]:
+        pod = self.api.get(POD, *key)
         if pod is None:
             return (0, "", key)
         return (-(pod["spec"].get("priority") or 0), pod["metadata"]["creationTimestamp"], key)
 
     def _account(self, before: Json | None, after: Json | None) -> bool:
-        """Keep what is in use on each node; True: something was given back."""
+        """Keep what is in use on each node; True: something was freed."""
         old, new = _place(before), _place(after)
         if old == new:
             return False
@@ -63,13 +63,13 @@ class Scheduler(Controller):
         for name, amount in asked.items():
             used[name] = used.get(name, 0) + sign * amount
 
-    def reconcile(self, key: Key) -> float | None:
-        pod = self.desk.get(POD, *key)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        pod = self.api.get(POD, *key)
         if pod is None or not _wants_a_node(pod):
             self._waiting.pop(key, None)
             return None
         asked = requests_of(pod)
-        nodes = list(self.desk.all(NODE))
+        nodes = list(self.api.all(NODE))
         verdicts = [(node, self._objections(pod, asked, node)) for node in nodes]
         fitting = [node for node, (reasons, _) in verdicts if not reasons]
         if fitting:
@@ -114,24 +114,24 @@ class Scheduler(Controller):
 
     def _bind(self, pod: Json, node: Json) -> None:
         name = node["metadata"]["name"]
-        self.desk.bind(pod, name)
+        self.api.bind(pod, name)
         meta = pod["metadata"]
         text = f"Successfully assigned {meta['namespace']}/{meta['name']} to {name}"
-        self.desk.event(pod, "Normal", "Scheduled", text)
+        self.api.event(pod, "Normal", "Scheduled", text)
 
     def _refuse(self, pod: Json, why: str) -> None:
         said = condition(pod, "PodScheduled")
         if said is not None and (said.get("reason"), said.get("message")) == ("Unschedulable", why):
             return
-        now = self.desk.now_text()
-        self.desk.edit_status(
+        now = self.api.now_text()
+        self.api.edit_status(
             POD,
             *key_of(pod),
             lambda status: set_condition(
                 status, "PodScheduled", "False", now, reason="Unschedulable", message=why, lastProbeTime=None
             ),
         )
-        self.desk.event(pod, "Warning", "FailedScheduling", why)
+        self.api.event(pod, "Warning", "FailedScheduling", why)
 
 
 def _wants_a_node(pod: Json) -> bool:
@@ -153,7 +153,7 @@ def _place(pod: Json | None) -> str:
 
 
 def _may_help(before: Json | None, after: Json | None) -> bool:
-    """A heartbeat helps nobody."""
+    """A heartbeat makes no pod schedulable."""
     if before is None or after is None:
         return True
     return any(

@@ -1,6 +1,6 @@
 """The controller manager's part in a join: an approved request of a kubelet gets its certificate.
 
-A real one, so that whoever reads it sees what a cluster gives. Its authority is made of a constant and signs without
+A real certificate, so that readers see what a cluster issues. Its authority is made of a constant and signs without
 luck, so that equal worlds give equal certificates; it opens nothing anywhere.
 """
 
@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.signing import KUBELET_SIGNER
 from tgp.sim.apiserver.json_value import Json, mapping_at
-from tgp.sim.cluster.controller import Commit, Controller
-from tgp.sim.cluster.desk import condition, is_true, key_of
+from tgp.sim.cluster.component_api import condition, is_true, key_of
+from tgp.sim.cluster.controller import ClusterController, StoreCommit
 
 LIFE = timedelta(days=365)  # --cluster-signing-duration
 EARLIER = timedelta(minutes=5)
@@ -30,20 +30,20 @@ AUTHORITY = ed25519.Ed25519PrivateKey.from_private_bytes(sha256(b"the authority 
 ISSUER = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kubernetes")])
 
 
-class Signer(Controller):
+class Signer(ClusterController):
     name = "csrsigning"
     watched = (CERTIFICATE_SIGNING_REQUEST,)
 
-    def concerns(self, commit: Commit) -> Iterable[Key]:
+    def concerns(self, commit: StoreCommit) -> Iterable[ObjectKey]:
         return (key_of(commit.obj),) if commit.after is not None and is_true(commit.after, "Approved") else ()
 
-    def reconcile(self, key: Key) -> float | None:
-        request = self.desk.get(CERTIFICATE_SIGNING_REQUEST, "", key.name)
+    def reconcile(self, key: ObjectKey) -> float | None:
+        request = self.api.get(CERTIFICATE_SIGNING_REQUEST, "", key.name)
         if request is None or request["spec"]["signerName"] != KUBELET_SIGNER or not is_true(request, "Approved"):
             return None
         if mapping_at(request, "status").get("certificate") or condition(request, "Failed") is not None:
             return None
-        self.desk.edit_status(CERTIFICATE_SIGNING_REQUEST, "", key.name, lambda status: self._answer(request, status))
+        self.api.edit_status(CERTIFICATE_SIGNING_REQUEST, "", key.name, lambda status: self._answer(request, status))
         return None
 
     def _answer(self, request: Json, status: Json) -> None:
@@ -58,7 +58,7 @@ class Signer(Controller):
         with long_names():
             subject = asked.subject
         _check(asked, subject, request["spec"]["usages"])
-        now = self.desk.now().replace(microsecond=0)
+        now = self.api.now().replace(microsecond=0)
         serial = int.from_bytes(sha256(request["metadata"]["uid"].encode()).digest()[:16], "big") | 1
         certificate = (
             x509.CertificateBuilder()
@@ -76,14 +76,14 @@ class Signer(Controller):
 
 @contextmanager
 def long_names() -> Iterator[None]:
-    """Node names make common names of more than the 64 bytes that a standard allows: nobody here minds."""
+    """Node names make common names of more than the 64 bytes that a standard allows: accepted here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
 
 
 def _check(asked: x509.CertificateSigningRequest, subject: x509.Name, usages: list[str]) -> None:
-    """What the real signer wants of a kubelet's request, whoever approved it."""
+    """What the real signer wants of a kubelet's request, independent of the approver."""
     groups = [part.value for part in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
     names = [str(part.value) for part in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     if groups != ["system:nodes"] or not names or not names[-1].startswith("system:node:"):

@@ -1,4 +1,4 @@
-"""A pretend Image Factory."""
+"""A simulated Image Factory."""
 
 from tgp.sim.factory.simulator import FactorySimulator, Mood
 

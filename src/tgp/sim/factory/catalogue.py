@@ -1,4 +1,4 @@
-"""What the pretend factory can make: releases of Talos, and the official extensions of each."""
+"""What the simulated factory can make: releases of Talos, and the official extensions of each."""
 
 from tgp.core.model.talos import TalosVersion
 

@@ -36,25 +36,25 @@ class Customization(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=Tr
     disk_image: DiskImage = msgspec.field(default_factory=DiskImage)
 
 
-class Plan(msgspec.Struct, forbid_unknown_fields=True):
+class SchematicPlan(msgspec.Struct, forbid_unknown_fields=True):
     customization: Customization = msgspec.field(default_factory=Customization)
 
 
-def read(body: bytes) -> Plan | str:
+def read(body: bytes) -> SchematicPlan | str:
     """The schematic, or what is wrong with it."""
     try:
-        told = YAML(typ="safe", pure=True).load(body.decode())
-        return msgspec.convert({} if told is None else told, Plan)
+        raw = YAML(typ="safe", pure=True).load(body.decode())
+        return msgspec.convert({} if raw is None else raw, SchematicPlan)
     except (YAMLError, UnicodeDecodeError, msgspec.ValidationError) as error:
         return f"yaml: unmarshal errors: {' '.join(str(error).split())}"
 
 
-def canonical(plan: Plan) -> str:
+def canonical(plan: SchematicPlan) -> str:
     """Four spaces deeper each time, and nothing that was not said: the empty one is `customization: {}`."""
     return _yaml({"customization": _said(msgspec.to_builtins(plan.customization))})
 
 
-def digest(plan: Plan) -> str:
+def digest(plan: SchematicPlan) -> str:
     return sha256(canonical(plan).encode()).hexdigest()
 
 

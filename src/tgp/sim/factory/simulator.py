@@ -1,7 +1,7 @@
 """The Image Factory as its clients see it: schematics, releases, extensions, and images that take a while to build.
 
-A `Handler`, for the pretend network or a loopback port. An image is built when it is first asked for; until it is
-done, whoever asks is answered as a gateway does whose patience ended.
+A `Handler`, for the simulated network or a loopback port. An image is built when it is first asked for; until it is
+done, clients get a gateway timeout.
 """
 
 import re
@@ -37,7 +37,7 @@ class Mood(StrEnum):
     HTML = "html"  # 200 and a page of a proxy
     EMPTY = "empty"  # 200 and nothing
     GARBAGE = "garbage"  # 200 and JSON of another shape
-    HUGE = "huge"  # 200 and more than anybody reads
+    HUGE = "huge"  # 200 and more than a client reads
     PAID = "paid"  # 402
     FORBIDDEN = "forbidden"  # 403
 
@@ -63,7 +63,7 @@ class FactorySimulator:
     moods: list[Mood] = field(default_factory=list)  # of the next answers
     asked: list[str] = field(default_factory=list)
     images: dict[str, bytes] = field(default_factory=dict)  # contents of one's own, by asset
-    _plans: dict[str, schematics.Plan] = field(default_factory=dict)
+    _plans: dict[str, schematics.SchematicPlan] = field(default_factory=dict)
     _done_at: dict[str, datetime] = field(default_factory=dict)
 
     async def handle(self, call: Call) -> Reply:
@@ -101,26 +101,26 @@ class FactorySimulator:
         self._plans[found] = plan
         return _json(201, {"id": found, "schematic": schematics.canonical(plan)})
 
-    def _extensions(self, told: str) -> Reply:
-        version = read_version(told)
+    def _extensions(self, version_text: str) -> Reply:
+        version = read_version(version_text)
         if version is None:
             return _text(500, "error parsing version")
         if version not in self.versions:
-            return _text(404, f"version {told} is not available")
+            return _text(404, f"version {version_text} is not available")
         return _json(200, [_row(name, version) for name in extensions(version)])
 
-    def _image(self, call: Call, schematic: str, told: str, asset: str) -> Reply:
-        plan, version = self._plans.get(schematic), read_version(told)
+    def _image(self, call: Call, schematic: str, version_text: str, asset: str) -> Reply:
+        plan, version = self._plans.get(schematic), read_version(version_text)
         if plan is None:
             return _text(404, f"schematic {schematic} not found")
         if version not in self.versions:
-            return _text(404, f"version {told} is not available")
+            return _text(404, f"version {version_text} is not available")
         if not ASSET.match(asset):
             return _text(400, f'invalid profile path: "{asset}"')
         for name in plan.customization.system_extensions.official_extensions:
             if name not in extensions(version):
-                return _text(400, f'official extension "{name}" is not available for Talos version {told}')
-        where = f"{schematic}/{told}/{asset}"
+                return _text(400, f'official extension "{name}" is not available for Talos version {version_text}')
+        where = f"{schematic}/{version_text}/{asset}"
         now = self.clock.now()
         if now < self._done_at.setdefault(where, now + self.building):
             return ANSWERS[Mood.GATEWAY]

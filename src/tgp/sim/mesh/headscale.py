@@ -1,4 +1,4 @@
-"""A pretend Headscale: 0.29 with its own API v1, or 0.30 with Tailscale's shapes beside it."""
+"""A simulated Headscale: 0.29 with its own API v1, or 0.30 with Tailscale's shapes beside it."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,7 +10,7 @@ import msgspec
 
 from tgp.ports.clock import Clock
 from tgp.ports.http import NO_JSON, Call, Reply
-from tgp.sim.mesh.mishaps import MeshVerb
+from tgp.sim.mesh.mesh_faults import MeshVerb
 from tgp.sim.mesh.server import JSON, RETRY_AFTER
 from tgp.sim.mesh.tailnet import AuthKey, Seat, Tailnet
 from tgp.sim.mesh.v2 import OAuthClient, V2Server, answer, problem
@@ -45,7 +45,7 @@ class HeadscaleSimulator(V2Server):
         return self.minor >= 30 and not self._without_v2
 
     def problem(self, code: int, message: str, doing: str = "") -> Reply:
-        """An error of v1: gRPC's up to 0.29; from 0.30 on a problem document, which tells `doing` and then why."""
+        """An error of v1: gRPC's up to 0.29; from 0.30 on a problem document, which has `doing` and then the cause."""
         return rfc_problem(STATUS[code], doing or message, message) if self.minor >= 30 else grpc_problem(code, message)
 
     def verb_of(self, call: Call) -> MeshVerb:
@@ -183,7 +183,7 @@ class HeadscaleSimulator(V2Server):
         }
 
     def device_row(self, seat: Seat) -> dict[str, Any]:
-        """As its v2 tells it: numbers for ids, a short name, and `lastSeen` only of one that is away."""
+        """As its v2 shows it: numbers for ids, a short name, and `lastSeen` only of one that is away."""
         row = super().device_row(seat)
         row.pop("connectedToControl")
         return row | {"id": seat.id, "nodeId": seat.id, "name": seat.label, "tags": list(seat.tags)}
@@ -207,7 +207,7 @@ def rfc_problem(status: int, detail: str, why: str) -> Reply:
 
 
 def _with_status(reply: Reply) -> Reply:
-    """Its v2 tells errors as Tailscale does, and their status beside."""
+    """Its v2 writes errors as Tailscale does, and their status beside."""
     if reply.ok or reply.header("Content-Type") != JSON[0][1]:
         return reply
     body = msgspec.json.decode(reply.content)

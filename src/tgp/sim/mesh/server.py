@@ -1,6 +1,6 @@
 """What both control servers have in common: what goes wrong, in which order, and then the server's own route.
 
-A server is a `Handler`: mounted on the pretend network or on a loopback port.
+A server is a `Handler`: mounted on the simulated network or on a loopback port.
 """
 
 from abc import ABC, abstractmethod
@@ -9,7 +9,7 @@ from random import Random
 
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, HangUp, Pairs, Reply
-from tgp.sim.mesh.mishaps import MeshMishap, MeshMishaps, MeshVerb
+from tgp.sim.mesh.mesh_faults import MeshFault, MeshFaults, MeshVerb
 from tgp.sim.mesh.tailnet import Tailnet
 
 JSON: Pairs = (("Content-Type", "application/json"),)
@@ -22,7 +22,7 @@ class ControlServer(ABC):
     def __init__(self, clock: Clock, seed: int | str, tailnet: Tailnet) -> None:
         self.clock = clock
         self.tailnet = tailnet
-        self.mishaps = MeshMishaps(Random(f"{seed}/mesh mishaps"))
+        self.faults = MeshFaults(Random(f"{seed}/mesh mishaps"))
         self.calls: dict[MeshVerb, int] = dict.fromkeys(MeshVerb, 0)
 
     async def handle(self, call: Call) -> Reply:
@@ -30,42 +30,42 @@ class ControlServer(ABC):
         verb = self.verb_of(call)
         self.calls[verb] += 1
         self.tailnet.advance()
-        mishap = self.mishaps.draw(verb)
-        early = self._early(call, verb, mishap)
+        mesh_fault = self.faults.draw(verb)
+        early = self._early(call, verb, mesh_fault)
         if early is not None:
             return early
         reply = self.route(call, verb)
-        match mishap:
-            case MeshMishap.HANG_UP_AFTER:
+        match mesh_fault:
+            case MeshFault.HANG_UP_AFTER:
                 raise HangUp
-            case MeshMishap.ERROR_AFTER:
+            case MeshFault.ERROR_AFTER:
                 return self.failure()
-            case MeshMishap.TRUNCATED if reply.ok:
+            case MeshFault.TRUNCATED if reply.ok:
                 return Reply(reply.status, reply.content[: len(reply.content) // 2], reply.headers)
             case _:
                 return reply
 
-    def _early(self, call: Call, verb: MeshVerb, mishap: MeshMishap | None) -> Reply | None:
-        match mishap:
-            case MeshMishap.HANG_UP:
+    def _early(self, call: Call, verb: MeshVerb, mesh_fault: MeshFault | None) -> Reply | None:
+        match mesh_fault:
+            case MeshFault.HANG_UP:
                 raise HangUp
-            case MeshMishap.ERROR:
+            case MeshFault.ERROR:
                 return self.failure()
-            case MeshMishap.BUSY:
+            case MeshFault.BUSY:
                 return self.busy()
-            case MeshMishap.HTML:
+            case MeshFault.HTML:
                 return Reply(200, PAGE, (("Content-Type", "text/html"),))
-            case MeshMishap.LOST_SERVER:
+            case MeshFault.LOST_SERVER:
                 return Reply(404, PAGE, (("Content-Type", "text/html"),))
-            case MeshMishap.EMPTY_BODY:
+            case MeshFault.EMPTY_BODY:
                 return Reply(200, b"", JSON)
-            case MeshMishap.GARBAGE:
+            case MeshFault.GARBAGE:
                 return Reply(200, b'[["unexpected"], null, 7]', JSON)
-            case MeshMishap.HUGE:
+            case MeshFault.HUGE:
                 return Reply(200, b" " * HUGE_BYTES, JSON)
-            case MeshMishap.TOKENS_ENDED:
+            case MeshFault.TOKENS_ENDED:
                 self.end_tokens()
-            case MeshMishap.DELETE_UNKNOWN:
+            case MeshFault.DELETE_UNKNOWN:
                 self.route(call, verb)
                 return self.unknown()
             case _:

@@ -1,6 +1,6 @@
-"""A pretend tailnet: auth keys, devices, and what becomes of them with time. Both control servers stand on it.
+"""A simulated tailnet: auth keys, devices, and what becomes of them with time. Both control servers stand on it.
 
-The machines' side is here too: `join` by an auth key, `leave`, `go_offline`. Nothing happens by a timer: whoever looks
+The machines' side is here too: `join` by an auth key, `leave`, `go_offline`. Nothing happens by a timer: every read
 first makes the time that has passed count.
 """
 
@@ -41,7 +41,7 @@ class AuthKey:
 
 @dataclass(slots=True)
 class Seat:
-    """One device, with what nobody is told."""
+    """One device, with what the API does not show."""
 
     id: str
     number: int
@@ -144,7 +144,7 @@ class Tailnet:
             self.go_offline(device_id)
 
     def go_offline(self, device_id: str) -> None:
-        """It is cut off, or killed: nobody is told, and an ephemeral device lingers."""
+        """It is cut off, or killed, without logging out: an ephemeral device lingers."""
         seat = self.seats.get(device_id)
         if seat is None or not seat.online:
             return
@@ -155,7 +155,7 @@ class Tailnet:
             seat.ends_at = seat.last_seen + least + (most - least) * self._luck.random()
 
     def come_back(self, device_id: str) -> bool:
-        """It is connected again; False: its device was removed, and it must log in anew."""
+        """It is connected again; False: its device was removed, and it must log in again."""
         self.advance()
         seat = self.seats.get(device_id)
         if seat is not None:
@@ -163,7 +163,7 @@ class Tailnet:
         return seat is not None
 
     def add(self, hostname: str, tags: tuple[str, ...] = (), *, foreign: bool = False) -> Device:
-        """Somebody else's device."""
+        """A device of another user."""
         self.advance()
         seat = self._seat(hostname, tags, ephemeral=False, key_id="")
         seat.foreign = foreign

@@ -10,7 +10,7 @@ import msgspec
 
 from tgp.ports.clock import Clock
 from tgp.ports.http import NO_JSON, Call, Pairs, Reply
-from tgp.sim.mesh.mishaps import MeshVerb
+from tgp.sim.mesh.mesh_faults import MeshVerb
 from tgp.sim.mesh.server import JSON, RETRY_AFTER, ControlServer
 from tgp.sim.mesh.tailnet import AuthKey, Seat, Tailnet, node_ids
 
@@ -53,7 +53,7 @@ class V2Server(ControlServer):
 
     @property
     def given_out(self) -> list[str]:
-        """The tokens that are known, for whoever looks for leaks."""
+        """The known tokens, for checks that look for leaks."""
         return list(self._tokens)
 
     def end_tokens(self) -> None:
@@ -105,7 +105,7 @@ class V2Server(ControlServer):
                 return self.unknown()
 
     def visitor(self, call: Call) -> OAuthClient | None:
-        """Whose token it is; None: nobody's, or one that has ended."""
+        """The owner of a token; None: unknown, or expired."""
         scheme, _, secret = call.header("Authorization").partition(" ")
         token = self._tokens.get(secret) if scheme == "Bearer" else None
         return token.client if token is not None and self.clock.now() < token.ends_at else None
@@ -206,7 +206,7 @@ class V2Server(ControlServer):
             "addresses": list(seat.addresses),
             "id": str(seat.number),
             "nodeId": seat.id,
-            "user": "tagged-devices" if seat.tags else "somebody@example.com",
+            "user": "tagged-devices" if seat.tags else "user@example.com",
             "name": self.tailnet.name_of(seat),
             "hostname": seat.hostname,
             "clientVersion": "1.102.3",

@@ -104,7 +104,7 @@ async def an_apply_that_creates_needs_leave_to_create(api: Api) -> None:
 
 
 @case(Area.ACCESS)
-async def access_reviews_answer_for_anybody(api: Api) -> None:
+async def access_reviews_answer_for_any_user(api: Api) -> None:
     rule: Json = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
     await _allow(api, "reviewed", rule)
     asked: Json = {"namespace": api.namespace, "verb": "get", "resource": "configmaps"}
@@ -131,7 +131,7 @@ async def a_malformed_access_review_is_refused(api: Api) -> None:
 
 
 @case(Area.ACCESS)
-async def anybody_may_ask_about_themselves(api: Api) -> None:
+async def any_user_may_review_own_access(api: Api) -> None:
     rule: Json = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
     user = await _allow(api, "curious", rule)
     for verb, allowed in (("get", True), ("update", False)):
@@ -174,7 +174,7 @@ async def a_token_is_for_its_audience(api: Api) -> None:
 
 
 @case(Area.ACCESS)
-async def an_unknown_token_is_nobody(api: Api) -> None:
+async def an_unknown_token_is_unauthenticated(api: Api) -> None:
     review = await api.quiet.create(TOKEN_REVIEW, {"spec": {"token": "made-up"}})
     assert review.status == 201
     assert not review["status.authenticated"]
@@ -224,7 +224,7 @@ async def a_bootstrap_token_is_a_user_of_its_own(api: Api) -> None:
 
 
 @case(Area.ACCESS)
-async def an_expired_bootstrap_token_is_nobody(api: Api) -> None:
+async def an_expired_bootstrap_token_is_unauthenticated(api: Api) -> None:
     body: Json = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -246,7 +246,7 @@ async def an_expired_bootstrap_token_is_nobody(api: Api) -> None:
 
 
 @case(Area.ACCESS)
-async def a_token_of_a_deleted_account_is_nobody(api: Api) -> None:
+async def a_token_of_a_deleted_account_is_unauthenticated(api: Api) -> None:
     await api.quiet.create(SERVICE_ACCOUNT, {"metadata": {"name": "robot"}})
     request: Json = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     minted = await api.quiet.call("POST", api.path(SERVICE_ACCOUNT, "robot", "token"), request)
@@ -261,7 +261,7 @@ async def a_token_of_a_deleted_account_is_nobody(api: Api) -> None:
 
 
 @case(Area.ACCESS)
-async def nobody_gives_away_more_than_they_have(api: Api) -> None:
+async def a_user_cannot_grant_more_than_it_has(api: Api) -> None:
     rule: Json = {"apiGroups": [RBAC], "resources": ["roles"], "verbs": ["create", "get"]}
     user = await _allow(api, "climber", rule)
     wanted: Json = {

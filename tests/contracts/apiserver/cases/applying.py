@@ -236,7 +236,7 @@ async def managed_fields_can_be_wiped(api: Api) -> None:
 
 
 @case(Area.APPLY)
-async def a_field_nobody_declared_cannot_be_applied(api: Api) -> None:
+async def an_undeclared_field_cannot_be_applied(api: Api) -> None:
     odd = widget("one", {"size": 1, "colour": "red"})
     assert (await api.apply(WIDGET, odd, "ann")).status >= 400
     odd_map: Json = {**config_map("one"), "dada": {}}

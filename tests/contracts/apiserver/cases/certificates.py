@@ -94,7 +94,7 @@ async def an_answer_needs_leave_from_the_signer_too(api: Api) -> None:
         },
     ]
     await _grant(api, {"rules": both})
-    somebody = api.acting_as("system:bootstrap:abcdef", TOKEN_GROUP)
+    client = api.acting_as("system:bootstrap:abcdef", TOKEN_GROUP)
     for name, signer, allowed in (
         ("a", SIGNER, True),
         ("b", "kubernetes.io/kube-apiserver-client", False),
@@ -104,13 +104,13 @@ async def an_answer_needs_leave_from_the_signer_too(api: Api) -> None:
         expected: Json = {"resourceVersion": made["metadata.resourceVersion"], "uid": made["metadata.uid"]}
         for verdict in ("Denied",) if name == "c" else ("Approved", "Denied"):
             said: Json = {"metadata": expected, "status": {"conditions": [_condition(verdict)]}}
-            answer = await somebody.patch(REQUEST, _name(api, name), said, "approval")
+            answer = await client.patch(REQUEST, _name(api, name), said, "approval")
             assert answer.status == (403 if not allowed else 200 if verdict == "Approved" or name == "c" else 409)
         standing = (await api.quiet.get(REQUEST, _name(api, name))).body["status"].get("conditions", [])
         failed: Json = {"status": {"conditions": [*standing, _condition("Failed")]}}
-        assert (await somebody.patch(REQUEST, _name(api, name), failed, "status")).status == 403
+        assert (await client.patch(REQUEST, _name(api, name), failed, "status")).status == 403
         seen: Json = {"metadata": {"labels": {"seen": "yes"}}}
-        assert (await somebody.patch(REQUEST, _name(api, name), seen, "status")).status == 200
+        assert (await client.patch(REQUEST, _name(api, name), seen, "status")).status == 200
 
 
 @case(Area.CERTIFICATE)

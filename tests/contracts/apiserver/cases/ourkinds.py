@@ -4,7 +4,7 @@ from tests.contracts.apiserver.api import Api, Json
 from tests.contracts.apiserver.suite import Area, case
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, Resource
 
-ANCESTOR = Resource("budget.zxuhan.dev", "v1alpha1", "gpuworkloadbudgets", "GPUWorkloadBudget", namespaced=True)
+LEGACY = Resource("budget.zxuhan.dev", "v1alpha1", "gpuworkloadbudgets", "GPUWorkloadBudget", namespaced=True)
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 POOL_SPEC: Json = {
     "nodeClassRef": {"kind": "GPUNodeClass", "name": "standard-gpu-class"},
@@ -128,7 +128,7 @@ async def a_malformed_class_is_refused(api: Api) -> None:
 
 @case(Area.OURS)
 async def a_budget_of_an_early_manifest_applies_in_both_groups(api: Api) -> None:
-    for resource in (GPU_WORKLOAD_BUDGET, ANCESTOR):
+    for resource in (GPU_WORKLOAD_BUDGET, LEGACY):
         made = await api.create(resource, _named("team-a", BUDGET_SPEC))
         assert made.status == 201, made.body
         assert made["spec.quota.windowHours"] == 24

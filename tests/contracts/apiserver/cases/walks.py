@@ -1,6 +1,6 @@
 """Random walks: seeded sequences of ordinary writes by several managers, answered alike step by step.
 
-A case written by hand asks what somebody thought of. A walk asks what nobody did: each step is drawn from small pools
+A case written by hand covers known situations. A walk finds the others: each step is drawn from small pools
 of names, fields and managers, so that steps meet. A walk that parts the two servers is a seed, and so a bug report.
 """
 
@@ -66,10 +66,10 @@ class Walk:
     # Steps
 
     async def _create(self, resource: Resource, name: str) -> Answer:
-        return await self._api.create(resource, self._wish(resource, name), **self._options())
+        return await self._api.create(resource, self._query(resource, name), **self._options())
 
     async def _merge(self, resource: Resource, name: str) -> Answer:
-        change = self._wish(resource, name, nulls=True)
+        change = self._query(resource, name, nulls=True)
         change["metadata"].pop("name")
         if self._luck.random() < 0.2 and (old := self._remembered(resource, name)):
             change["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
@@ -79,7 +79,7 @@ class Walk:
         force = {"force": "true"} if self._luck.random() < 0.4 else {}
         manager = self._luck.choice(MANAGERS)
         dry = {"dryRun": "All"} if self._luck.random() < 0.1 else {}
-        return await self._api.apply(resource, self._wish(resource, name), manager, **force, **dry)
+        return await self._api.apply(resource, self._query(resource, name), manager, **force, **dry)
 
     async def _json_patch(self, resource: Resource, name: str) -> Answer:
         label = self._luck.choice(("l1", "l2"))
@@ -101,10 +101,10 @@ class Walk:
         old = self._remembered(resource, name)
         if old is None:
             return await self._api.get(resource, name)
-        wish = self._wish(resource, name)
+        query = self._query(resource, name)
         meta = {key: value for key, value in old["metadata"].items() if key != "labels"}
         return await self._api.update(
-            resource, {**old, **wish, "metadata": {**meta, **wish["metadata"]}}, **self._options()
+            resource, {**old, **query, "metadata": {**meta, **query["metadata"]}}, **self._options()
         )
 
     async def _delete(self, resource: Resource, name: str) -> Answer:
@@ -134,7 +134,7 @@ class Walk:
     def _options(self) -> Json:
         return {"fieldManager": self._luck.choice(MANAGERS)} if self._luck.random() < 0.5 else {}
 
-    def _wish(self, resource: Resource, name: str, *, nulls: bool = False) -> Json:
+    def _query(self, resource: Resource, name: str, *, nulls: bool = False) -> Json:
         meta: Json = {"name": name}
         if labels := self._some({"l1": ("1", "2"), "l2": ("1",)}, nulls=nulls):
             meta["labels"] = labels

@@ -1,4 +1,4 @@
-"""A provider's limits are kept by everybody who uses one account, and nobody stands in line for ever."""
+"""A provider's limits are kept by all users of one account, and no call waits for ever."""
 
 import asyncio
 from contextlib import suppress
@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.clouds.around.scripted import ASKING, ORDER, Counted, Luck, ScriptedCloud, some_facts
-from tgp.adapters.clouds.around import turnstile
-from tgp.adapters.clouds.around.guarded import guarded
-from tgp.adapters.clouds.around.pace import Pace
-from tgp.adapters.clouds.around.paced import Paced
-from tgp.adapters.clouds.around.turnstile import LONGEST_HOLD, Turnstiles
-from tgp.adapters.clouds.around.wrapped import SAFE_VERBS
+from tgp.adapters.clouds.middleware import account_throttle
+from tgp.adapters.clouds.middleware.account_throttle import LONGEST_HOLD, AccountThrottles
+from tgp.adapters.clouds.middleware.decorator import SAFE_VERBS
+from tgp.adapters.clouds.middleware.rate_limited import RateLimited
+from tgp.adapters.clouds.middleware.rate_limiter import RateLimiter
+from tgp.adapters.clouds.middleware.stack import with_middleware
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, OutcomeUnknown, SoldOut
 from tgp.ports.cloud import Rate
 from tgp.sim.loop import run
@@ -41,7 +41,7 @@ async def refusals(*asking) -> list[CloudBusy]:
 def test_calls_are_evenly_spaced_after_the_burst():
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(offers=a_rate(60, 60, burst=3)))
-        paced = Paced(cloud, Turnstiles(), SOURCE)
+        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
         await asyncio.gather(*(paced.offers() for _ in range(6)))
 
         assert cloud.times == [0, 0, 0, 1, 2, 3]
@@ -51,12 +51,12 @@ def test_calls_are_evenly_spaced_after_the_burst():
 
 def test_two_users_of_one_account_share_its_limits_and_two_accounts_do_not():
     async def scenario():
-        facts, turnstiles = some_facts(status=a_rate(1, 2)), Turnstiles()
+        facts, turnstiles = some_facts(status=a_rate(1, 2)), AccountThrottles()
         one, other, stranger = (ScriptedCloud(facts=facts) for _ in range(3))
         await asyncio.gather(
-            Paced(one, turnstiles, SOURCE).status("i-1"),
-            Paced(other, turnstiles, SOURCE).status("i-2"),
-            Paced(stranger, turnstiles, "acme/another").status("i-3"),
+            RateLimited(one, turnstiles, SOURCE).status("i-1"),
+            RateLimited(other, turnstiles, SOURCE).status("i-2"),
+            RateLimited(stranger, turnstiles, "acme/another").status("i-3"),
         )
 
         assert [one.times, other.times, stranger.times] == [[0], [2], [0]]
@@ -67,7 +67,7 @@ def test_two_users_of_one_account_share_its_limits_and_two_accounts_do_not():
 def test_the_limit_of_all_together_counts_every_verb():
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(together=a_rate(1, 1)))
-        paced = Paced(cloud, Turnstiles(), SOURCE)
+        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
         await asyncio.gather(*(ASKING[verb](paced) for verb in (*SAFE_VERBS, "terminate", "launch")))
 
         assert sorted(cloud.times) == [0, 1, 2, 3, 4, 5, 6, 7]
@@ -75,12 +75,12 @@ def test_the_limit_of_all_together_counts_every_verb():
     run(scenario())
 
 
-def test_a_slow_verb_stops_nobody_else():
+def test_a_slow_verb_stops_no_other():
     """Lambda sells once in twelve seconds; its list is not kept waiting by a second buyer."""
 
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 12), together=a_rate(1, 1)))
-        paced = Paced(cloud, Turnstiles(), SOURCE)
+        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
         await asyncio.gather(paced.launch(ORDER), paced.launch(ORDER), paced.owned("tgp-"), paced.owned("tgp-"))
 
         assert [(verb, moment) for verb, _, moment in cloud.calls] == [
@@ -93,14 +93,14 @@ def test_a_slow_verb_stops_nobody_else():
     run(scenario())
 
 
-def test_whoever_would_wait_too_long_is_told_at_once_when_to_come_back_and_sends_nothing():
+def test_a_call_that_would_wait_too_long_is_refused_at_once_and_sends_nothing():
     async def scenario():
         meter = Counted()
         cloud = ScriptedCloud(facts=some_facts(offers=a_rate(1, 20)))
-        paced = Paced(cloud, Turnstiles(seconds(30)), SOURCE, meter)
+        paced = RateLimited(cloud, AccountThrottles(seconds(30)), SOURCE, meter)
         waiting = [asyncio.ensure_future(paced.offers()) for _ in range(2)]
         await asyncio.sleep(1)
-        with pytest.raises(CloudBusy, match="Acme: too many calls are waiting for offers") as caught:
+        with pytest.raises(CloudBusy, match="Acme: too many calls wait for offers") as caught:
             await paced.offers()
 
         assert caught.value.retry_after == seconds(39)
@@ -109,7 +109,7 @@ def test_whoever_would_wait_too_long_is_told_at_once_when_to_come_back_and_sends
         assert cloud.times == [0, 20]
         assert meter.waits == [("offers", 0, True), ("offers", 20, False)]
         await asyncio.sleep(20)
-        await paced.offers()  # a refusal has used up nobody's turn
+        await paced.offers()  # a refusal has used up no slot
         assert cloud.times == [0, 20, 40]
 
     run(scenario())
@@ -118,12 +118,12 @@ def test_whoever_would_wait_too_long_is_told_at_once_when_to_come_back_and_sends
 def test_one_buyer_at_a_time_in_the_order_they_came():
     async def scenario():
         cloud = ScriptedCloud(takes=3.0)
-        turnstiles = Turnstiles()
-        buyers = [Paced(cloud, turnstiles, SOURCE) for _ in range(4)]
+        turnstiles = AccountThrottles()
+        buyers = [RateLimited(cloud, turnstiles, SOURCE) for _ in range(4)]
         await asyncio.gather(*(buyer.launch(ORDER) for buyer in buyers), buyers[0].offers())
 
         assert [moment for verb, _, moment in cloud.calls if verb == "launch"] == [0, 3, 6, 9]
-        assert cloud.at_once == 2  # a buyer, and whoever only looks
+        assert cloud.at_once == 2  # a launch and a read
 
     run(scenario())
 
@@ -132,7 +132,7 @@ def test_one_buyer_at_a_time_in_the_order_they_came():
 def test_a_launch_that_fails_makes_room_for_the_next(error):
     async def scenario():
         cloud = ScriptedCloud(error, takes=3.0)
-        paced = Paced(cloud, Turnstiles(), SOURCE)
+        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
         first, second = await asyncio.gather(paced.launch(ORDER), paced.launch(ORDER), return_exceptions=True)
 
         assert first is error
@@ -141,10 +141,10 @@ def test_a_launch_that_fails_makes_room_for_the_next(error):
     run(scenario())
 
 
-def test_a_buyer_who_goes_away_while_waiting_buys_nothing_and_blocks_nobody():
+def test_a_buyer_who_goes_away_while_waiting_buys_nothing_and_blocks_no_other_call():
     async def scenario():
         cloud = ScriptedCloud(takes=3.0)
-        paced = Paced(cloud, Turnstiles(), SOURCE)
+        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
         first, second, third = (asyncio.ensure_future(paced.launch(ORDER)) for _ in range(3))
         await asyncio.sleep(1)
         second.cancel()
@@ -159,10 +159,10 @@ def test_a_buyer_who_goes_away_while_waiting_buys_nothing_and_blocks_nobody():
 def test_a_buyer_does_not_wait_for_ever_for_one_whose_provider_is_silent():
     async def scenario():
         cloud = ScriptedCloud(takes=500.0)
-        paced = Paced(cloud, Turnstiles(seconds(30)), SOURCE)
+        paced = RateLimited(cloud, AccountThrottles(seconds(30)), SOURCE)
         first = asyncio.ensure_future(paced.launch(ORDER))
         await asyncio.sleep(1)
-        with pytest.raises(CloudBusy, match="another launch is still under way") as caught:
+        with pytest.raises(CloudBusy, match="another launch is still in progress") as caught:
             await paced.launch(ORDER)
 
         assert caught.value.retry_after is not None
@@ -176,7 +176,7 @@ def test_a_buyer_does_not_wait_for_ever_for_one_whose_provider_is_silent():
 def test_the_till_and_the_line_together_keep_a_buyer_no_longer_than_the_bound():
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 40)), takes=25.0)
-        paced = Paced(cloud, Turnstiles(seconds(30)), SOURCE)
+        paced = RateLimited(cloud, AccountThrottles(seconds(30)), SOURCE)
         refused = await refusals(paced.launch(ORDER), paced.launch(ORDER))
 
         assert [error.retry_after for error in refused] == [seconds(15)]
@@ -187,16 +187,16 @@ def test_the_till_and_the_line_together_keep_a_buyer_no_longer_than_the_bound():
 
 
 def test_when_one_is_told_to_slow_down_all_are():
-    """One 429 is enough: whoever comes next waits for the moment the provider named, and other verbs do not."""
+    """One 429 is enough: the next call waits until the time the provider named, and other verbs do not."""
 
     async def scenario():
         cloud = ScriptedCloud(CloudBusy("slow down", seconds(20)))
-        turnstiles = Turnstiles()
+        turnstiles = AccountThrottles()
         with pytest.raises(CloudBusy):
-            await Paced(cloud, turnstiles, SOURCE).offers()
+            await RateLimited(cloud, turnstiles, SOURCE).offers()
         await asyncio.sleep(5)
         await asyncio.gather(
-            Paced(cloud, turnstiles, SOURCE).offers(), Paced(cloud, turnstiles, SOURCE).terminate("i-1")
+            RateLimited(cloud, turnstiles, SOURCE).offers(), RateLimited(cloud, turnstiles, SOURCE).terminate("i-1")
         )
 
         assert cloud.calls[1:] == [("terminate", ("i-1",), 5), ("offers", (), 20)]
@@ -209,7 +209,7 @@ def test_a_pause_longer_than_the_line_is_told_without_asking_and_is_believed_for
 
     async def scenario():
         cloud = ScriptedCloud(CloudBusy("tomorrow", timedelta(days=1)))
-        paced = Paced(cloud, Turnstiles(seconds(30)), SOURCE)
+        paced = RateLimited(cloud, AccountThrottles(seconds(30)), SOURCE)
         for _ in range(2):
             with pytest.raises(CloudBusy):
                 await paced.terminate("i-1")
@@ -222,33 +222,35 @@ def test_a_pause_longer_than_the_line_is_told_without_asking_and_is_believed_for
     run(scenario())
 
 
-def test_a_retry_stands_in_line_like_everybody():
+def test_a_retry_waits_like_a_first_try():
     async def scenario():
         cloud = ScriptedCloud(CloudBusy("later"), facts=some_facts(offers=a_rate(1, 10)))
-        await guarded(cloud, source=SOURCE, turnstiles=Turnstiles(), entropy=Luck()).offers()
+        await with_middleware(cloud, source=SOURCE, throttles=AccountThrottles(), entropy=Luck()).offers()
 
         assert cloud.times == [0, 10]
 
     run(scenario())
 
 
-def test_sources_that_hold_nobody_back_are_forgotten(monkeypatch):
+def test_idle_sources_are_forgotten(monkeypatch):
     """And those that do are kept: forgetting them would forgive their calls."""
-    monkeypatch.setattr(turnstile, "MOST_SOURCES", 3)
+    monkeypatch.setattr(account_throttle, "MOST_SOURCES", 3)
 
     async def scenario():
-        turnstiles = Turnstiles()
+        turnstiles = AccountThrottles()
         cloud = ScriptedCloud(facts=some_facts(offers=a_rate(1, 10)))
         for number in range(3):
-            await Paced(cloud, turnstiles, f"old-{number}").offers()
+            await RateLimited(cloud, turnstiles, f"old-{number}").offers()
         await asyncio.sleep(9)
-        await Paced(cloud, turnstiles, "young").offers()
+        await RateLimited(cloud, turnstiles, "young").offers()
         assert len(turnstiles) == 4
 
         await asyncio.sleep(5)
-        await Paced(cloud, turnstiles, "new").offers()
+        await RateLimited(cloud, turnstiles, "new").offers()
         assert len(turnstiles) == 2
-        await asyncio.gather(Paced(cloud, turnstiles, "young").offers(), Paced(cloud, turnstiles, "old-0").offers())
+        await asyncio.gather(
+            RateLimited(cloud, turnstiles, "young").offers(), RateLimited(cloud, turnstiles, "old-0").offers()
+        )
         assert cloud.times[-2:] == [14, 19]
 
     run(scenario())
@@ -262,8 +264,8 @@ def test_sources_that_hold_nobody_back_are_forgotten(monkeypatch):
 )
 @settings(max_examples=300)
 def test_no_window_ever_holds_more_calls_than_the_rate_allows(calls, per, burst, gaps):
-    """However they come: at most `calls` in any `per`, in the order they came, and nobody waits without need."""
-    pace, now, booked = Pace(a_rate(calls, per, burst)), 0.0, []
+    """However they come: at most `calls` in any `per`, in the order they came, and no call waits without need."""
+    pace, now, booked = RateLimiter(a_rate(calls, per, burst)), 0.0, []
     for gap in gaps:
         now += gap
         moment = pace.book(now)
@@ -275,7 +277,7 @@ def test_no_window_ever_holds_more_calls_than_the_rate_allows(calls, per, burst,
     for number in range(calls, len(moments)):
         assert moments[number] - moments[number - calls] >= per * (1 - 1e-9)
     for number, (asked, moment) in enumerate(booked):
-        if moment > asked:  # somebody before it is the reason, less than a period ago
+        if moment > asked:  # an earlier call is the reason, less than a period ago
             assert moment - moments[number - 1] <= per * (1 + 1e-9)
 
 
@@ -292,10 +294,10 @@ def test_in_any_order_of_arrival_every_call_is_answered_or_refused_within_the_bo
     async def scenario():
         facts = some_facts(launch=a_rate(1, 12), offers=a_rate(2, 10, 2), together=a_rate(1, 1))
         cloud = ScriptedCloud(facts=facts, takes=0.25)
-        turnstiles = Turnstiles(seconds(30))
+        turnstiles = AccountThrottles(seconds(30))
         verbs = ("launch", "offers", "owned", "terminate")
         lengths = await asyncio.gather(
-            *(one(Paced(cloud, turnstiles, SOURCE), verbs[n * seed % 4], (n * seed) % 7) for n in range(count))
+            *(one(RateLimited(cloud, turnstiles, SOURCE), verbs[n * seed % 4], (n * seed) % 7) for n in range(count))
         )
         assert max(lengths) <= 30.25
         assert all(later - earlier >= 1 for earlier, later in zip(cloud.times, cloud.times[1:], strict=False))

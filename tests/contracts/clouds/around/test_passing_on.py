@@ -6,12 +6,12 @@ from random import Random
 import pytest
 
 from tests.contracts.clouds.around.scripted import ANSWERS, ASKING, ORDER, Counted, Luck, ScriptedCloud
-from tgp.adapters.clouds.around.guarded import guarded
-from tgp.adapters.clouds.around.metered import Metered
-from tgp.adapters.clouds.around.paced import Paced
-from tgp.adapters.clouds.around.patient import Patient
-from tgp.adapters.clouds.around.turnstile import Turnstiles
-from tgp.adapters.clouds.around.wrapped import SAFE_VERBS, VERBS, Wrapped
+from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
+from tgp.adapters.clouds.middleware.decorator import SAFE_VERBS, VERBS, CloudDecorator
+from tgp.adapters.clouds.middleware.instrumented import Instrumented
+from tgp.adapters.clouds.middleware.rate_limited import RateLimited
+from tgp.adapters.clouds.middleware.retrying import Retrying
+from tgp.adapters.clouds.middleware.stack import with_middleware
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -27,11 +27,11 @@ from tgp.sim.clouds.faulty import FaultyCloud
 from tgp.sim.loop import run
 
 COATS = {
-    "paced": lambda cloud: Paced(cloud, Turnstiles(), "acme/key"),
-    "patient": lambda cloud: Patient(cloud, Luck()),
-    "metered": lambda cloud: Metered(cloud, Counted()),
+    "paced": lambda cloud: RateLimited(cloud, AccountThrottles(), "acme/key"),
+    "patient": lambda cloud: Retrying(cloud, Luck()),
+    "metered": lambda cloud: Instrumented(cloud, Counted()),
     "faulty": lambda cloud: FaultyCloud(cloud, Random(1)),
-    "guarded": lambda cloud: guarded(cloud, source="acme/key", turnstiles=Turnstiles(), entropy=Luck()),
+    "guarded": lambda cloud: with_middleware(cloud, source="acme/key", throttles=AccountThrottles(), entropy=Luck()),
 }
 ARGUMENTS = {
     "launch": (ORDER,),
@@ -56,7 +56,7 @@ def test_the_verbs_are_the_ports():
 
     assert set(VERBS) == ports == set(ASKING)
     assert set(SAFE_VERBS) == ports - {"launch", "terminate"}
-    assert all(name in vars(Wrapped) for name in (*VERBS, "facts"))
+    assert all(name in vars(CloudDecorator) for name in (*VERBS, "facts"))
 
 
 @pytest.mark.parametrize("coat", COATS)
@@ -92,7 +92,7 @@ def test_an_answer_that_is_an_error_comes_back_as_it_is_and_is_not_asked_for_aga
 @pytest.mark.parametrize("coat", COATS)
 @pytest.mark.parametrize("verb", ["launch", "terminate"])
 def test_what_changes_something_leaves_once_however_busy_the_provider_is(coat, verb):
-    """Whether an order is sent again is decided by whoever wrote it down."""
+    """Whether an order is sent again is decided by the launch protocol, which recorded it."""
 
     async def scenario():
         busy = CloudBusy("slow down")

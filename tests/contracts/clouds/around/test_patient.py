@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.clouds.around.scripted import ANSWERS, ASKING, Luck, ScriptedCloud
-from tgp.adapters.clouds.around.patient import SPREAD, Patience, Patient
-from tgp.adapters.clouds.around.wrapped import SAFE_VERBS
+from tgp.adapters.clouds.middleware.decorator import SAFE_VERBS
+from tgp.adapters.clouds.middleware.retrying import SPREAD, Retrying, RetryPolicy
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy
 from tgp.sim.loop import run
 
@@ -25,7 +25,7 @@ def test_a_look_is_asked_again_until_it_is_answered(verb):
     async def scenario():
         cloud = ScriptedCloud(busy(), busy())
 
-        assert await ASKING[verb](Patient(cloud, Luck(0.0))) is ANSWERS[verb]
+        assert await ASKING[verb](Retrying(cloud, Luck(0.0))) is ANSWERS[verb]
         assert cloud.times == [0.0, 0.5, 1.5]  # half a second of the first step, half of the doubled one
 
     run(scenario())
@@ -37,20 +37,20 @@ def test_after_the_last_try_the_providers_own_words_are_handed_on():
         cloud = ScriptedCloud(*errors)
 
         with pytest.raises(CloudBusy) as caught:
-            await Patient(cloud, Luck()).offers()
+            await Retrying(cloud, Luck()).offers()
 
         assert caught.value is errors[2]
-        assert len(cloud.calls) == Patience().tries == 3
+        assert len(cloud.calls) == RetryPolicy().tries == 3
 
     run(scenario())
 
 
 def test_a_pause_that_the_provider_asks_for_is_kept_and_spread():
-    """Everybody was told the same moment: they do not all come back at it."""
+    """All clients got the same time: they do not all retry at it."""
 
     async def scenario():
         early, late = (ScriptedCloud(busy(10)) for _ in range(2))
-        await asyncio.gather(Patient(early, Luck(0.0)).offers(), Patient(late, Luck(0.999)).offers())
+        await asyncio.gather(Retrying(early, Luck(0.0)).offers(), Retrying(late, Luck(0.999)).offers())
 
         assert early.times == [0.0, 10.0]
         assert late.times[1] == pytest.approx(10 * (1 + SPREAD), rel=0.01)
@@ -65,7 +65,7 @@ def test_a_provider_that_asks_for_a_long_pause_is_left_alone():
         cloud = ScriptedCloud(busy(3600))
 
         with pytest.raises(CloudBusy) as caught:
-            await Patient(cloud, Luck()).offers()
+            await Retrying(cloud, Luck()).offers()
 
         assert caught.value.retry_after == timedelta(hours=1)
         assert cloud.times == [0.0]
@@ -79,19 +79,19 @@ def test_a_busy_answer_followed_by_a_useless_one_ends_the_asking():
         cloud = ScriptedCloud(busy(), CannotTell("HTML"))
 
         with pytest.raises(CannotTell):
-            await Patient(cloud, Luck()).owned("tgp-")
+            await Retrying(cloud, Luck()).owned("tgp-")
 
         assert len(cloud.calls) == 2
 
     run(scenario())
 
 
-def test_whoever_goes_away_during_a_pause_is_not_asked_for():
+def test_a_caller_cancelled_during_a_pause_is_not_retried():
     async def scenario():
         cloud = ScriptedCloud(busy(10))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(5):
-                await Patient(cloud, Luck()).offers()
+                await Retrying(cloud, Luck()).offers()
         await asyncio.sleep(60)
 
         assert len(cloud.calls) == 1
@@ -106,7 +106,7 @@ def test_whoever_goes_away_during_a_pause_is_not_asked_for():
     luck=st.floats(0, 1, exclude_max=True),
 )
 def test_pauses_have_bounds_and_are_never_shorter_than_asked_for(tries, failures, asked_for, luck):
-    patience = Patience(tries, first=S, longest=15 * S)
+    patience = RetryPolicy(tries, first=S, longest=15 * S)
     wanted = None if asked_for is None else timedelta(milliseconds=asked_for)
 
     pause = patience.pause(failures, wanted, luck)

@@ -12,9 +12,9 @@ from tgp.adapters.clouds.gcp import wire
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, OutcomeUnknown
 from tgp.core.model.instance import InstanceState
 from tgp.ports.http import Reply
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.gcp import GcpSimulator
 from tgp.sim.clouds.machine import Phase
-from tgp.sim.clouds.mishaps import Mishap, Verb
 
 MACHINE = f"{ZONE}:{TOKEN}"
 NOTHING: dict[str, Any] = {"warning": {"code": "NO_RESULTS_ON_PAGE"}}
@@ -51,7 +51,7 @@ def test_a_row_is_read_whole():
     assert machine.hourly_microusd is None
 
 
-def test_a_copy_that_somebody_made_of_our_machine_is_not_ours():
+def test_a_users_copy_of_our_machine_is_not_ours():
     """The console copies labels along; the name is another, and names alone say whose a machine is."""
     (machine,), _ = wire.read_instances(a_list(a_row(name="my-experiment")))
 
@@ -150,7 +150,7 @@ def test_a_sold_out_zone_that_accepts_the_order_is_found_out_by_status():
     async def script(stage: Stage, simulator: GcpSimulator) -> None:
         order = await stage.order()
         simulator.late_errors = True
-        simulator.mishaps.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
+        simulator.faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH)
         made = await stage.cloud.launch(order)
 
         on_its_way = await stage.cloud.status(made.id)
@@ -167,7 +167,7 @@ def test_a_machine_that_lists_lag_behind_is_not_called_absent_while_it_is_made()
     async def script(stage: Stage, simulator: GcpSimulator) -> None:
         simulator.operation_takes = timedelta(seconds=600)
         order = await stage.order()
-        simulator.mishaps.aim(Mishap.LIST_LAGS, Verb.LAUNCH)
+        simulator.faults.aim(CloudFault.LIST_LAGS, CloudVerb.LAUNCH)
         made = await stage.cloud.launch(order)
         await stage.settle()
 
@@ -211,11 +211,11 @@ def test_a_404_in_other_words_is_checked_against_the_whole_list(words: str):
 
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
         made = await stage.launched()
-        stage.instead(Verb.STATUS, 404, an_error(404, "notFound", words).content)
+        stage.instead(CloudVerb.STATUS, 404, an_error(404, "notFound", words).content)
         seen = await stage.cloud.status(made.id)
         assert seen is not None
 
-        stage.instead(Verb.TERMINATE, 404, an_error(404, "notFound", words).content, JSON)
+        stage.instead(CloudVerb.TERMINATE, 404, an_error(404, "notFound", words).content, JSON)
         await stage.raises(OutcomeUnknown, stage.cloud.terminate(made.id))
         assert stage.machine().phase is not Phase.ENDING
 
@@ -237,11 +237,11 @@ def test_an_id_that_is_none_is_never_sent(odd: str):
 
 
 def test_another_projects_key_is_refused_for_ours():
-    """Whoever swaps the key under a class cannot make its machines look gone."""
+    """Replacing the key of a class cannot make its machines look gone."""
 
     async def script(stage: Stage, simulator: GcpSimulator) -> None:
         await stage.launched()
-        simulator.mishaps.aim(Mishap.OTHER_ACCOUNT, Verb.LIST)
+        simulator.faults.aim(CloudFault.OTHER_ACCOUNT, CloudVerb.LIST)
 
         await stage.raises(KeyRefused, stage.cloud.find(stage.token()))
         await stage.raises(KeyRefused, stage.cloud.identity())
@@ -254,7 +254,7 @@ def test_an_order_sent_again_makes_no_second_machine():
 
     async def script(stage: Stage, simulator: GcpSimulator) -> None:
         order = await stage.order()
-        simulator.mishaps.aim(Mishap.HANG_UP_AFTER, Verb.LAUNCH)
+        simulator.faults.aim(CloudFault.HANG_UP_AFTER, CloudVerb.LAUNCH)
         await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
         again = await stage.cloud.launch(order)
@@ -290,11 +290,13 @@ def test_the_report_of_a_key_names_rights_and_quotas():
     played(script)
 
 
-@pytest.mark.parametrize("mishap", [Mishap.ERROR, Mishap.HTML, Mishap.EMPTY_BODY, Mishap.GARBAGE, Mishap.HANG_UP])
-def test_rights_that_nobody_tells_are_not_called_missing(mishap: Mishap):
+@pytest.mark.parametrize(
+    "cloud_fault", [CloudFault.ERROR, CloudFault.HTML, CloudFault.EMPTY_BODY, CloudFault.GARBAGE, CloudFault.HANG_UP]
+)
+def test_unreported_permissions_are_not_called_missing(cloud_fault: CloudFault):
     async def script(stage: Stage, simulator: GcpSimulator) -> None:
         await stage.cloud.identity()
-        simulator.mishaps.aim(mishap, Verb.OTHER, times=2)
+        simulator.faults.aim(cloud_fault, CloudVerb.OTHER, times=2)
         report = await stage.cloud.check()
 
         assert report.can_buy
@@ -306,7 +308,9 @@ def test_rights_that_nobody_tells_are_not_called_missing(mishap: Mishap):
 
 def test_a_key_without_the_right_to_order_cannot_buy():
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
-        stage.rewrite(Verb.OTHER, lambda reply: a_reply({}) if b"compute.instances.create" in reply.content else reply)
+        stage.rewrite(
+            CloudVerb.OTHER, lambda reply: a_reply({}) if b"compute.instances.create" in reply.content else reply
+        )
         report = await stage.cloud.check()
 
         assert not report.can_buy

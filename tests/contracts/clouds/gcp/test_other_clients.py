@@ -60,7 +60,7 @@ def test_a_body_that_is_no_json_is_refused_in_the_envelope(visitor: Visitor, pat
     assert envelope(visitor.ask(Call("POST", path, body=body))) == 400
 
 
-def test_parameters_that_nobody_knows_are_ignored(visitor: Visitor):
+def test_unknown_parameters_are_ignored(visitor: Visitor):
     assert visitor.get("aggregated/instances", prettyPrint="false", quotaUser="me", colour="red")["kind"]
 
 

@@ -24,13 +24,13 @@ from tgp.adapters.clouds.gcp import wire
 from tgp.adapters.clouds.gcp.catalogue import catalogue
 from tgp.adapters.clouds.gcp.launching import launch
 from tgp.adapters.clouds.gcp.names import labels
-from tgp.adapters.clouds.gcp.offers import Shop
+from tgp.adapters.clouds.gcp.offers import PriceReader
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, OrderRefused
 from tgp.core.model.instance import InstanceState
 from tgp.ports.http import Reply
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.gcp import GcpSimulator
 from tgp.sim.clouds.machine import Phase
-from tgp.sim.clouds.mishaps import Mishap, Verb
 
 GONE = an_error(404, "notFound", f"The resource 'projects/p/zones/{ZONE}/instances/{TOKEN}' was not found")
 
@@ -50,9 +50,9 @@ def test_a_making_on_the_second_page_is_found_by_status():
     async def script(stage: Stage, simulator: GcpSimulator) -> None:
         simulator.late_errors = True
         order = await stage.order()
-        simulator.mishaps.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
+        simulator.faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH)
         made = await stage.cloud.launch(order)
-        stage.rewrite(Verb.OTHER, _first_page_is_empty())
+        stage.rewrite(CloudVerb.OTHER, _first_page_is_empty())
 
         seen = await stage.cloud.status(made.id)
 
@@ -65,7 +65,7 @@ def test_a_making_on_the_second_page_is_found_by_status():
 def test_operations_without_an_end_do_not_make_a_machine_absent():
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
         await stage.cloud.identity()
-        stage.rewrite(Verb.OTHER, lambda _reply: operations(nextPageToken="abc"))
+        stage.rewrite(CloudVerb.OTHER, lambda _reply: operations(nextPageToken="abc"))
         await stage.raises(CannotTell, stage.cloud.status(f"{ZONE}:{stage.token()}"))
 
     played(script)
@@ -82,7 +82,7 @@ def _first_page_is_empty() -> Callable[[Reply], Reply]:
 
 
 def test_the_making_of_another_machine_is_not_ours():
-    """A server that knows no filter lists everybody's."""
+    """A server that knows no filter lists all machines."""
     other = an_operation(targetLink=f"https://x/projects/p/zones/{ZONE}/instances/somebody-elses")
 
     assert wire.read_making(operations(other), MACHINE) is None
@@ -116,7 +116,7 @@ def test_a_machine_type_may_be_silent_about_what_is_optional():
         "name": "n1-standard-8", "guestCpus": 8, "memoryMb": 30720, "accelerators": None, "architecture": None,
         "deprecated": None, "brandNew": {},
     }  # fmt: skip
-    shop = Shop(catalogue(), {})
+    shop = PriceReader(catalogue(), {})
     shop.take_machine_types([(f"zones/{ZONE}", row)])
     shop.take_accelerators([(f"zones/{ZONE}", {"name": "nvidia-tesla-t4", "maximumCardsPerInstance": None})])
 
@@ -138,7 +138,7 @@ def test_an_end_that_is_refused_is_asked_for_again(answer: Reply):
 
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
         made = await stage.launched()
-        stage.instead(Verb.TERMINATE, answer.status, answer.content, JSON)
+        stage.instead(CloudVerb.TERMINATE, answer.status, answer.content, JSON)
 
         await stage.raises(CloudBusy, stage.cloud.terminate(made.id))
         assert stage.machine().phase is not Phase.ENDING
@@ -149,7 +149,7 @@ def test_an_end_that_is_refused_is_asked_for_again(answer: Reply):
 def test_an_end_without_the_right_to_it_is_still_the_keys_fault():
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
         made = await stage.launched()
-        stage.instead(Verb.TERMINATE, 403, an_error(403, "forbidden").content, JSON)
+        stage.instead(CloudVerb.TERMINATE, 403, an_error(403, "forbidden").content, JSON)
         await stage.raises(KeyRefused, stage.cloud.terminate(made.id))
 
     played(script)
@@ -162,7 +162,7 @@ def test_no_tag_is_lost_for_the_letter_it_begins_with():
 
 
 def test_a_larger_disk_may_not_carry_a_machine_over_the_cap():
-    """The price of an offer holds a disk of 100 GiB; Google bills the rest and tells nobody."""
+    """The price of an offer holds a disk of 100 GiB; Google bills the rest without showing it."""
     order = an_order(disk_gib=2_100)
     assert launch(order, PROJECT, settings()).body
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tgp.adapters.clouds.gcp.catalogue import catalogue, parts_of, sku_of
-from tgp.adapters.clouds.gcp.offers import Shop
+from tgp.adapters.clouds.gcp.offers import PriceReader
 from tgp.core.model import gpus
 from tgp.core.model.offer import Offer, Stock
 
@@ -18,8 +18,10 @@ G2 = {
 N1 = {"guestCpus": 8, "memoryMb": 30720}
 
 
-def shop(**prices: str) -> Shop:
-    return Shop(catalogue(), {name.replace("__", ":").replace("_", "-"): price for name, price in prices.items()})
+def shop(**prices: str) -> PriceReader:
+    return PriceReader(
+        catalogue(), {name.replace("__", ":").replace("_", "-"): price for name, price in prices.items()}
+    )
 
 
 def a_type(name: str = "g2-standard-4", zone: str = "us-central1-a", **changes: Any) -> tuple[str, dict[str, Any]]:
@@ -28,7 +30,7 @@ def a_type(name: str = "g2-standard-4", zone: str = "us-central1-a", **changes: 
     ) | changes
 
 
-def offers(selling: Shop) -> dict[tuple[str, bool], Offer]:
+def offers(selling: PriceReader) -> dict[tuple[str, bool], Offer]:
     return {(offer.sku, offer.spot): offer for offer in selling.listing().offers}
 
 
@@ -150,7 +152,7 @@ def test_a_machine_type_that_makes_no_sense_is_dropped_and_counted(changes: dict
     assert selling.dropped["bad shape"] == 1
 
 
-def test_what_is_no_longer_sold_and_what_nobody_knows_is_counted_apart():
+def test_what_is_no_longer_sold_and_what_is_unknown_is_counted_apart():
     card = [{"guestAcceleratorType": "nvidia-imaginary-9000", "guestAcceleratorCount": 1}]
     selling = shop()
     selling.take_machine_types([a_type(deprecated={"state": "OBSOLETE"}), a_type("g2-standard-8", accelerators=card)])

@@ -5,7 +5,7 @@ import pytest
 from tests.contracts.clouds.gcp.gcp_stage import an_order, settings
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.clouds import gcp
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.client import HttpClient
 from tgp.adapters.http.serve import listen
@@ -36,7 +36,7 @@ async def test_a_dropped_connection_leaves_one_request_and_an_open_outcome(verb:
 
     served = await listen(rude)
     key = Secret(simulator.key_at(served.url))
-    door = Door(dial, clock, SystemEntropy(), SystemResolver(), key, settings(endpoint=served.url))
+    door = AdapterContext(dial, clock, SystemEntropy(), SystemResolver(), key, settings(endpoint=served.url))
     cloud = gcp.build(door)
     try:
         with pytest.raises(OutcomeUnknown):

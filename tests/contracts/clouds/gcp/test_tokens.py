@@ -10,8 +10,8 @@ from tgp.adapters.clouds.gcp.tokens import read_token
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused
 from tgp.core.model.instance import InstanceState
 from tgp.ports.http import Reply
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.gcp import GcpSimulator
-from tgp.sim.clouds.mishaps import Mishap, Verb
 
 
 def fetches(stage: Stage) -> int:
@@ -38,7 +38,7 @@ def test_all_who_ask_at_once_share_one_fetch():
         await asyncio.gather(*(stage.cloud.find(stage.token()) for _ in range(8)))
 
         assert fetches(stage) == 1
-        assert stage.count(Verb.LIST) == 8
+        assert stage.count(CloudVerb.LIST) == 8
 
     played(script)
 
@@ -57,7 +57,7 @@ def test_one_who_gives_up_does_not_take_the_token_from_the_others():
 
 def test_a_failed_fetch_fails_all_who_waited_and_the_next_one_asks_again():
     async def script(stage: Stage, simulator: GcpSimulator) -> None:
-        simulator.mishaps.aim(Mishap.ERROR, Verb.OTHER)
+        simulator.faults.aim(CloudFault.ERROR, CloudVerb.OTHER)
         ended = await asyncio.gather(*(stage.cloud.find(stage.token()) for _ in range(3)), return_exceptions=True)
 
         assert [type(each) for each in ended] == [CloudBusy] * 3
@@ -67,13 +67,15 @@ def test_a_failed_fetch_fails_all_who_waited_and_the_next_one_asks_again():
     played(script)
 
 
-@pytest.mark.parametrize("mishap", [Mishap.HTML, Mishap.EMPTY_BODY, Mishap.GARBAGE, Mishap.ERROR, Mishap.HANG_UP])
-def test_without_a_token_nothing_is_ordered_and_that_is_certain(mishap: Mishap):
+@pytest.mark.parametrize(
+    "cloud_fault", [CloudFault.HTML, CloudFault.EMPTY_BODY, CloudFault.GARBAGE, CloudFault.ERROR, CloudFault.HANG_UP]
+)
+def test_without_a_token_nothing_is_ordered_and_that_is_certain(cloud_fault: CloudFault):
     """A failed fetch is no unknown outcome: the order never left."""
 
     async def script(stage: Stage, simulator: GcpSimulator) -> None:
         order = await stage.order()
-        simulator.mishaps.aim(mishap, Verb.OTHER)
+        simulator.faults.aim(cloud_fault, CloudVerb.OTHER)
         await stage.raises(CloudBusy, stage.cloud_of(stage.key).launch(order))
 
         assert stage.paying_calls == []
@@ -84,7 +86,7 @@ def test_without_a_token_nothing_is_ordered_and_that_is_certain(mishap: Mishap):
 def test_a_look_whose_kept_token_is_no_longer_taken_is_repeated_with_another():
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
         await stage.cloud.find(stage.token())
-        stage.instead(Verb.LIST, 401, b"{}")
+        stage.instead(CloudVerb.LIST, 401, b"{}")
 
         assert await stage.cloud.find(stage.token()) == ()
         assert fetches(stage) == 2
@@ -95,7 +97,7 @@ def test_a_look_whose_kept_token_is_no_longer_taken_is_repeated_with_another():
 def test_an_order_whose_kept_token_is_no_longer_taken_is_not_sent_again_by_itself():
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
         order = await stage.order()
-        stage.instead(Verb.LAUNCH, 401, b"{}")
+        stage.instead(CloudVerb.LAUNCH, 401, b"{}")
         await stage.raises(CloudBusy, stage.cloud.launch(order))
         assert len(stage.paying_calls) == 1
 
@@ -107,7 +109,7 @@ def test_an_order_whose_kept_token_is_no_longer_taken_is_not_sent_again_by_itsel
 
 def test_a_fresh_token_that_is_not_taken_is_the_keys_fault():
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
-        stage.instead(Verb.LIST, 401, b"{}", times=2)
+        stage.instead(CloudVerb.LIST, 401, b"{}", times=2)
 
         await stage.raises(KeyRefused, stage.cloud.find(stage.token()))
 

@@ -49,7 +49,7 @@ def test_the_description_names_the_gpu_and_grace_is_arm(words: str, gpu: str, ar
     ("item", "reason"),
     [
         (a_type("Abacus (9000 GB)"), "unknown GPU"),
-        (a_type("A10 (80 GB PCIe)"), "unknown GPU"),  # the memory belongs to another card: nobody guesses
+        (a_type("A10 (80 GB PCIe)"), "unknown GPU"),  # the memory belongs to another card: not guessed
         (a_type(price_cents_per_hour="75"), ""),  # a number in words is still one
         (a_type(price_cents_per_hour=None), "bad price"),
         (a_type(price_cents_per_hour=-1), "bad price"),
@@ -138,7 +138,7 @@ def test_a_row_that_may_be_ours_and_cannot_be_read_spoils_the_list(row):
         read_machines([a_machine(), row])
 
 
-def test_somebody_elses_row_that_cannot_be_read_spoils_nothing():
+def test_an_unreadable_foreign_row_spoils_nothing():
     assert [each.id for each in read_machines([a_machine(), a_machine(id=None, name="theirs", tags=[])])] == [ID]
 
 

@@ -25,7 +25,7 @@ def body_of(order, ssh_key_name="mine"):
 
 
 def test_the_token_stands_in_the_name_and_in_a_tag_and_the_moment_in_another():
-    """Lambda lists no creation time: without the tag nobody could tell how old an orphan is."""
+    """Lambda lists no creation time: without the tag it would be unknown how old an orphan is."""
     sent = body_of(an_order())
 
     assert sent == {

@@ -80,7 +80,7 @@ async def test_a_slash_at_the_end_changes_nothing(simulator: LambdaSimulator, pa
     assert (slashed.status, slashed.content) == (200, bare.content)
 
 
-async def test_queries_nobody_knows_are_passed_over_and_a_cluster_has_none_of_our_machines(simulator: LambdaSimulator):
+async def test_unknown_queries_are_ignored_and_a_cluster_has_none_of_our_machines(simulator: LambdaSimulator):
     await ask(simulator, "POST", LAUNCH, GOOD)
 
     assert len(data(await send(simulator, "GET", "instances", query=(("sparkle", "1"),)))) == 1

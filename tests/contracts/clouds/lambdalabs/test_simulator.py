@@ -124,7 +124,7 @@ async def test_a_type_costs_the_same_wherever_it_stands(simulator: LambdaSimulat
     watch.present += timedelta(hours=6)
     listed = msgspec.json.decode((await ask(simulator, "GET", "instance-types")).content)["data"]
 
-    prices = {stand.shelf.sku: set() for stand in simulator.fleet.stands.values()}
+    prices = {stand.product.sku: set() for stand in simulator.fleet.stands.values()}
     for stand in simulator.fleet.stands.values():
-        prices[stand.shelf.sku].add(-(-stand.hourly_microusd // 10_000))
+        prices[stand.product.sku].add(-(-stand.hourly_microusd // 10_000))
     assert {name: {listed[name]["instance_type"]["price_cents_per_hour"]} for name in prices} == prices

@@ -45,7 +45,7 @@ def test_an_error_beside_the_data_makes_the_answer_worthless(data: Any):
     assert wire.read_data(reply(200, {"data": data, "error": None, "more": 1}), "owned") == data
 
 
-def test_somebody_elses_odd_tag_hides_nobodys_machine():
+def test_an_odd_foreign_tag_hides_no_machine():
     odd = [{"key": "team", "value": None}, {"key": "cost-centre", "value": 7}, {"key": "zone"}]
     theirs, ours = a_machine(id="ab" * 16, name="theirs", tags=odd), a_machine()
 
@@ -81,7 +81,7 @@ def test_null_is_taken_for_every_field_that_may_be_missing(field: str):
     assert read_machine(a_machine(**{field: None})).state is InstanceState.RUNNING
 
 
-def test_fields_and_words_nobody_knows_are_taken_as_they_are():
+def test_unknown_fields_and_words_are_taken_as_they_are():
     machine = read_machine(a_machine(status="hibernating", is_reserved=True, gpu_health={"xid": [79]}))
 
     assert (machine.state, machine.said, machine.token) == (InstanceState.UNKNOWN, "hibernating", TOKEN)

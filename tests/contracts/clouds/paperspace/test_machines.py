@@ -109,7 +109,7 @@ def test_an_answer_with_an_id_is_a_machine_whatever_else_it_lacks():
     ("event", "why"),
     [
         ({"name": "create", "state": "error", "machineId": "ps1", "error": "out of capacity"}, "out of capacity"),
-        ({"name": "start", "state": "error", "machineId": "ps1", "error": None}, "it failed to start"),
+        ({"name": "start", "state": "error", "machineId": "ps1", "error": None}, "the machine failed to start"),
         ({"name": "create", "state": "done", "machineId": "ps1", "error": None}, ""),
         ({"name": "stop", "state": "error", "machineId": "ps1", "error": "x"}, ""),
         ({"name": "create", "state": "error", "machineId": "ps2", "error": "x"}, ""),
@@ -162,7 +162,7 @@ def test_the_newest_ubuntu_that_fits_is_taken_unless_the_class_chose(machine_typ
         (Reply(200, b""), CannotTell),
     ],
 )
-def test_a_session_of_nobody_is_no_account(answer: Reply, error: type[Exception]):
+def test_a_session_without_a_user_is_no_account(answer: Reply, error: type[Exception]):
     with pytest.raises(error):
         wire.read_session(answer)
 

@@ -10,7 +10,7 @@ from tests.contracts.clouds.providers.paperspace import PROVIDER
 from tests.contracts.clouds.stage import Stage, play
 from tgp.core.model.instance import InstanceState
 from tgp.ports.http import Call, Reply, json_call
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 
 def told(reply: Reply) -> Any:
@@ -28,7 +28,7 @@ async def made(stage: Stage, **changes: Any) -> dict[str, Any]:
     return machine
 
 
-def test_queries_nobody_knows_are_passed_over():
+def test_unknown_queries_are_ignored():
     """`pspace machine get x` repeats the id as a query."""
 
     async def script(stage: Stage) -> None:
@@ -145,7 +145,7 @@ def test_an_error_has_no_field_that_the_vendors_client_does_not_know():
     """`pspace` reads code, message, details and issues, and breaks at any other."""
 
     async def script(stage: Stage) -> None:
-        stage.aim(Mishap.ERROR_WITH_ID, Verb.LAUNCH)
+        stage.aim(CloudFault.ERROR_WITH_ID, CloudVerb.LAUNCH)
         stage.stock_up()
         for body in (GOOD, {}, {**GOOD, "templateId": "none"}):
             error = told(await ask(stage, json_call("POST", "/v1/machines", body)))

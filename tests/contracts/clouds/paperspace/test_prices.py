@@ -1,4 +1,4 @@
-"""The dated table: every entry makes sense, a class's prices win, and a slip of whoever edits it is named."""
+"""The dated table: every entry makes sense, a class's prices win, and a mistake in it is named."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_the_shipped_table_is_dated_and_every_place_in_it_is_known():
 
 def test_more_of_the_same_gpus_cost_no_less():
     """A slip of a digit in one entry shows among its siblings."""
-    by_gpu: dict[str, list[prices.MachineType]] = {}
+    by_gpu: dict[str, list[prices.PaperspaceType]] = {}
     for each in prices.shipped().types:
         by_gpu.setdefault(each.gpu.model, []).append(each)
     for siblings in by_gpu.values():
@@ -79,7 +79,7 @@ def test_prices_of_no_use_are_counted():
     [
         (ENTRY, "dated"),
         (HEAD, "must be a list of entries"),
-        (HEAD + ENTRY + ENTRY, "said twice"),
+        (HEAD + ENTRY + ENTRY, "is a duplicate"),
         (HEAD + ENTRY.replace('"0.76"', '"free"'), "price"),
         (HEAD + ENTRY.replace('"0.76"', "0.76"), "price must be a text"),
         (HEAD + ENTRY.replace('"0.76"', '"0"'), "price"),
@@ -88,11 +88,11 @@ def test_prices_of_no_use_are_counted():
         (HEAD + ENTRY.replace("gpus = 1", "gpus = 0"), "gpus"),
         (HEAD + ENTRY.replace("vcpus = 8", "vcpus = true"), "vcpus"),
         (HEAD + ENTRY.replace("memory_gib = 45", "memory = 45"), "not a field"),
-        (HEAD + ENTRY.replace('["East Coast (NY2)"]', "[]"), "sold nowhere"),
+        (HEAD + ENTRY.replace('["East Coast (NY2)"]', "[]"), "has no region"),
         (HEAD + ENTRY + 'nvlink = "yes"\n', "nvlink"),
         (HEAD + ENTRY + "[extra]\n", "extra"),
     ],
 )
-def test_a_table_nobody_should_decide_by_is_refused_with_the_entry(text: str, complaint: str):
+def test_an_invalid_table_is_refused_with_the_entry(text: str, complaint: str):
     with pytest.raises(BadTable, match=complaint):
         table(text)

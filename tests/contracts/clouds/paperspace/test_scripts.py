@@ -9,21 +9,21 @@ from tests.contracts.clouds.paperspace.answers import REQUEST, TOKEN
 from tests.contracts.clouds.providers.paperspace import PROVIDER
 from tests.contracts.clouds.providers.vultr import PROVIDER as VULTR
 from tests.contracts.clouds.stage import USER_DATA, Stage, play
-from tgp.adapters.clouds.around.guarded import guarded
-from tgp.adapters.clouds.around.turnstile import Turnstiles
+from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
+from tgp.adapters.clouds.middleware.stack import with_middleware
 from tgp.adapters.clouds.paperspace import scripts
 from tgp.core.model.cloud_errors import CloudBusy, OrderRefused, OutcomeUnknown, SoldOut
-from tgp.ports.cloud import Tidies
+from tgp.ports.cloud import HasLeftovers
 from tgp.ports.http import Call, json_call
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.entropy import SeededEntropy
 
 NOW = datetime(2026, 6, 2, 12, tzinfo=UTC)
 OTHER_REQUEST = "f" * 32
 
 
-def a_script(name: str, age: timedelta = timedelta(hours=1), machines: tuple[str, ...] = ()) -> scripts.Script:
-    return scripts.Script("su1", name, machines, NOW - age)
+def a_script(name: str, age: timedelta = timedelta(hours=1), machines: tuple[str, ...] = ()) -> scripts.StartupScript:
+    return scripts.StartupScript("su1", name, machines, NOW - age)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def a_script(name: str, age: timedelta = timedelta(hours=1), machines: tuple[str
         (a_script(f"tgp-0000000bad-{OTHER_REQUEST}-1", machines=("ps1",)), True),  # of the very machine that ends
     ],
 )
-def test_a_script_goes_when_nobody_can_need_it(script: scripts.Script, goes: bool):
+def test_a_script_is_removed_when_unused(script: scripts.StartupScript, goes: bool):
     assert bool(scripts.removable((script,), NOW, token=TOKEN, machine="ps1")) is goes
 
 
@@ -87,7 +87,7 @@ def test_an_order_without_user_data_writes_no_script():
 def test_a_refused_order_leaves_no_script_behind():
     async def script(stage: Stage) -> None:
         order = await stage.order()
-        stage.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
+        stage.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH)
         await stage.raises(SoldOut, stage.cloud.launch(order))
 
         assert names(stage) == []
@@ -98,7 +98,7 @@ def test_a_refused_order_leaves_no_script_behind():
 def test_an_unknown_outcome_keeps_the_script_a_machine_may_boot_by():
     async def script(stage: Stage) -> None:
         order = await stage.order()
-        stage.aim(Mishap.HANG_UP_AFTER, Verb.LAUNCH)
+        stage.aim(CloudFault.HANG_UP_AFTER, CloudVerb.LAUNCH)
         await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
         assert names(stage) == [order.token]
         await stage.settle()
@@ -113,7 +113,7 @@ def test_an_unknown_outcome_keeps_the_script_a_machine_may_boot_by():
 def test_the_next_attempt_that_ends_takes_the_scripts_of_lost_ones_along():
     async def script(stage: Stage) -> None:
         order = await stage.order(stage.token(1, 1))
-        stage.aim(Mishap.ERROR, Verb.LAUNCH)
+        stage.aim(CloudFault.ERROR, CloudVerb.LAUNCH)
         await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
         made = await stage.launched(stage.token(1, 2))
         assert len(names(stage)) == 2
@@ -130,10 +130,10 @@ def test_a_script_of_unknown_outcome_orders_nothing(status: int, content: bytes)
 
     async def script(stage: Stage) -> None:
         order = await stage.order()
-        stage.instead(Verb.OTHER, status, content)
+        stage.instead(CloudVerb.OTHER, status, content)
         await stage.raises(CloudBusy, stage.cloud.launch(order))
 
-        assert stage.count(Verb.LAUNCH) == 0
+        assert stage.count(CloudVerb.LAUNCH) == 0
         assert names(stage) == []
 
     play(PROVIDER, script)
@@ -148,17 +148,17 @@ def test_a_script_whose_answer_was_lost_is_found_by_its_name_and_removed():
 
         body = {"name": order.token, "script": "secret", "isRunOnce": True}
         await written_and_lost(json_call("POST", scripts.SCRIPTS, body))
-        stage.instead(Verb.OTHER, 504, b"")
+        stage.instead(CloudVerb.OTHER, 504, b"")
         await stage.raises(CloudBusy, stage.cloud.launch(order))
 
         assert names(stage) == []
-        assert stage.count(Verb.LAUNCH) == 0
+        assert stage.count(CloudVerb.LAUNCH) == 0
 
     play(PROVIDER, script)
 
 
 async def cut_off_before_the_machine(stage: Stage, token: str) -> None:
-    """The operator's power fails between the two calls of an order: the script is written, nobody orders a machine."""
+    """The operator's power fails between the two calls of an order: the script is written, no machine is ordered."""
     order = await stage.order(token)
     call = scripts.create(order)
     headers = (*call.headers, ("Authorization", f"Bearer {stage.key}"))
@@ -167,13 +167,15 @@ async def cut_off_before_the_machine(stage: Stage, token: str) -> None:
 
 
 def test_what_a_crash_between_script_and_machine_left_is_tidied_up():
-    """Whoever settles that no machine came says so, and its secrets leave the provider."""
+    """When it is settled that no machine was launched, its secrets are removed from the provider."""
 
     async def script(stage: Stage) -> None:
         await cut_off_before_the_machine(stage, stage.token(1, 1))
         assert await stage.cloud.find(stage.token(1, 1)) == ()
-        cloud = guarded(stage.cloud_of(stage.key), source="x", turnstiles=Turnstiles(), entropy=SeededEntropy(1, "x"))
-        assert isinstance(cloud, Tidies)
+        cloud = with_middleware(
+            stage.cloud_of(stage.key), source="x", throttles=AccountThrottles(), entropy=SeededEntropy(1, "x")
+        )
+        assert isinstance(cloud, HasLeftovers)
         await cloud.tidy(stage.token(1, 1))
         await cloud.tidy(stage.token(1, 1))
 
@@ -185,7 +187,7 @@ def test_what_a_crash_between_script_and_machine_left_is_tidied_up():
 def test_tidying_up_after_one_request_touches_no_other():
     async def script(stage: Stage) -> None:
         await stage.launched(stage.token(2, 1))
-        assert isinstance(stage.cloud, Tidies)
+        assert isinstance(stage.cloud, HasLeftovers)
         await stage.cloud.tidy(stage.token(1, 1))
 
         assert names(stage) == [stage.token(2, 1)]
@@ -200,9 +202,9 @@ def test_a_script_that_stays_is_told_of(status: int):
         listed = await stage.simulator.handle(
             Call("GET", scripts.SCRIPTS, headers=(("Authorization", f"Bearer {stage.key}"),))
         )
-        stage.instead(Verb.OTHER, 200, listed.content)
-        stage.instead(Verb.OTHER, status, b"{}")
-        assert isinstance(stage.cloud, Tidies)
+        stage.instead(CloudVerb.OTHER, 200, listed.content)
+        stage.instead(CloudVerb.OTHER, status, b"{}")
+        assert isinstance(stage.cloud, HasLeftovers)
         await stage.raises(CloudBusy, stage.cloud.tidy(stage.token(1, 1)))
 
     play(PROVIDER, script)
@@ -210,8 +212,8 @@ def test_a_script_that_stays_is_told_of(status: int):
 
 def test_providers_without_leftovers_are_asked_nothing():
     async def script(stage: Stage) -> None:
-        cloud = guarded(stage.cloud, source="x", turnstiles=Turnstiles(), entropy=SeededEntropy(1, "x"))
-        assert isinstance(cloud, Tidies)
+        cloud = with_middleware(stage.cloud, source="x", throttles=AccountThrottles(), entropy=SeededEntropy(1, "x"))
+        assert isinstance(cloud, HasLeftovers)
         await cloud.tidy(stage.token(1, 1))
 
         assert stage.calls == []
@@ -224,7 +226,7 @@ def test_user_data_that_is_no_text_is_refused_before_anything_is_sent():
         order = await stage.order(user_data=b"\xff\xfe")
         await stage.raises(OrderRefused, stage.cloud.launch(order))
 
-        assert (stage.count(Verb.LAUNCH), names(stage)) == (0, [])
+        assert (stage.count(CloudVerb.LAUNCH), names(stage)) == (0, [])
 
     play(PROVIDER, script)
 
@@ -232,7 +234,7 @@ def test_user_data_that_is_no_text_is_refused_before_anything_is_sent():
 def test_a_failure_to_tidy_up_does_not_undo_the_end_of_a_machine():
     async def script(stage: Stage) -> None:
         made = await stage.launched()
-        stage.instead(Verb.OTHER, 500, b"{}", times=9)
+        stage.instead(CloudVerb.OTHER, 500, b"{}", times=9)
         await stage.cloud.terminate(made.id)
         await stage.wait_for_endings()
 
@@ -244,10 +246,10 @@ def test_a_failure_to_tidy_up_does_not_undo_the_end_of_a_machine():
 def test_templates_that_cannot_be_read_keep_an_order_from_leaving():
     async def script(stage: Stage) -> None:
         order = await stage.order()
-        stage.instead(Verb.OFFERS, 200, b"<html></html>")
+        stage.instead(CloudVerb.OFFERS, 200, b"<html></html>")
         await stage.raises(CloudBusy, stage.cloud.launch(order))
 
-        assert (stage.count(Verb.LAUNCH), names(stage)) == (0, [])
+        assert (stage.count(CloudVerb.LAUNCH), names(stage)) == (0, [])
 
     play(PROVIDER, script)
 
@@ -256,10 +258,10 @@ def test_a_refused_script_is_told_without_the_providers_words():
     async def script(stage: Stage) -> None:
         order = await stage.order()
         told = b'{"code": "BAD_REQUEST", "message": "script: join-secret-of-the-cluster is not allowed"}'
-        stage.instead(Verb.OTHER, 400, told)
+        stage.instead(CloudVerb.OTHER, 400, told)
         error = await stage.raises(OrderRefused, stage.cloud.launch(order))
 
         assert "join-secret" not in str(error)
-        assert stage.count(Verb.LAUNCH) == 0
+        assert stage.count(CloudVerb.LAUNCH) == 0
 
     play(PROVIDER, script)

@@ -14,7 +14,7 @@ from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy
 from tgp.core.model.instance import InstanceState
 from tgp.ports.http import Call, Reply, json_call
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 GOOD = {"name": "mine", "machineType": "A4000", "templateId": "t0nspur5", "region": PLACE, "diskSize": 100}
 
@@ -64,7 +64,7 @@ def test_a_list_wants_its_query_right(query: Any):
 
 
 def test_the_adapter_asks_for_nothing_that_is_not_documented():
-    """The simulator passes over keys nobody knows, as a server would; a slip of ours would go unseen."""
+    """The simulator ignores unknown keys, as a server would; a slip of ours would go unseen."""
     documented = {
         "/v1/machines": {"after", "limit", "orderBy", "order", "name", "region", "machineType"},
         "/v1/machine-events": {"after", "limit", "orderBy", "order", "machineId"},
@@ -122,7 +122,7 @@ def test_a_list_of_many_pages_is_read_to_its_end():
         await stage.launched()
 
         assert [each.token for each in await stage.cloud.owned(stage.prefix)] == [stage.token()]
-        assert stage.count(Verb.LIST) == 3
+        assert stage.count(CloudVerb.LIST) == 3
 
     play(PROVIDER, script)
 
@@ -131,7 +131,7 @@ def test_pages_without_end_are_unknown():
     async def script(stage: Stage) -> None:
         await stage.launched()
         page = {"items": [{"id": "ps1", "name": "x"}], "hasMore": True, "nextPage": "again"}
-        stage.instead(Verb.LIST, 200, msgspec.json.encode(page), times=3)
+        stage.instead(CloudVerb.LIST, 200, msgspec.json.encode(page), times=3)
 
         await stage.raises(CannotTell, stage.cloud.owned(stage.prefix))
 
@@ -151,11 +151,11 @@ def test_a_name_that_only_contains_the_token_is_not_found_by_it():
 
 
 def test_a_late_lack_of_capacity_is_read_from_the_events():
-    """The machine is just off; whoever waits for it would wait for ever."""
+    """The machine is just off; a caller would wait for ever."""
 
     async def script(stage: Stage) -> None:
         order = await stage.order()
-        stage.aim(Mishap.SOLD_TWICE, Verb.LAUNCH)
+        stage.aim(CloudFault.SOLD_TWICE, CloudVerb.LAUNCH)
         made = await stage.cloud.launch(order)
         await asyncio.sleep(120)
         seen = await stage.cloud.status(made.id)
@@ -183,7 +183,7 @@ def test_events_that_cannot_be_read_hide_no_machine():
     async def script(stage: Stage) -> None:
         made = await stage.running()
         await ask(stage, Call("PATCH", f"/v1/machines/{made.id}/stop"))
-        stage.instead(Verb.OTHER, 500, b"{}")
+        stage.instead(CloudVerb.OTHER, 500, b"{}")
         seen = await stage.cloud.status(made.id)
 
         assert seen is not None
@@ -210,7 +210,7 @@ def test_a_machine_that_must_be_off_first_is_stopped_and_then_ended():
 def test_the_account_is_the_team_and_another_team_is_another_account():
     async def script(stage: Stage) -> None:
         before = await stage.cloud.identity()
-        stage.aim(Mishap.OTHER_ACCOUNT, Verb.LIST)
+        stage.aim(CloudFault.OTHER_ACCOUNT, CloudVerb.LIST)
         await stage.cloud.owned(stage.prefix)
 
         assert (await stage.cloud.identity()).id != before.id

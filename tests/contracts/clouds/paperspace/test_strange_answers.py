@@ -16,7 +16,7 @@ from tgp.core.model.instance import InstanceState
 from tgp.core.model.secret import Secret
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_standing_of_an_account_is_told_in_its_own_words(body: Any, obstacle
     assert wire.read_standing(reply(200, body)) == obstacle
 
 
-def test_a_disk_that_nobody_sells_is_refused_by_its_size_and_nothing_is_sent():
+def test_a_disk_that_is_not_sold_is_refused_by_its_size_and_nothing_is_sent():
     """A smaller one than was asked for would be full while people pay for it."""
 
     async def script(stage: Stage) -> None:
@@ -44,7 +44,7 @@ def test_a_disk_that_nobody_sells_is_refused_by_its_size_and_nothing_is_sent():
         error = await stage.raises(OrderRefused, stage.cloud.launch(order))
 
         assert "2000" in str(error)
-        assert stage.count(Verb.LAUNCH) == 0
+        assert stage.count(CloudVerb.LAUNCH) == 0
         assert not stage.simulator.scripts
 
     play(PROVIDER, script)
@@ -113,7 +113,7 @@ def test_our_own_words_in_a_refusal_are_no_machine():
     ],
 )
 def test_the_last_start_tells_whether_a_machine_that_is_off_has_failed(events: list[Any], why: str):
-    """Somebody may have started it again since, and switched it off: then it is stopped, not broken."""
+    """A user may have started and stopped it again since: then it is stopped, not broken."""
     rows = tuple(
         {
             "name": name,
@@ -128,7 +128,7 @@ def test_the_last_start_tells_whether_a_machine_that_is_off_has_failed(events: l
     assert wire.failed_start(rows, "ps1") == why
 
 
-def test_somebody_elses_row_that_cannot_be_read_hides_nobodys_machine():
+def test_an_unreadable_foreign_row_hides_no_machine():
     (ours,) = wire.read_machines([{"id": None, "name": "theirs"}, a_machine()])
 
     assert ours.token == TOKEN
@@ -149,7 +149,7 @@ def test_null_is_taken_for_every_field_but_id_and_name(field: str):
     assert machine.token == TOKEN
 
 
-def test_fields_and_states_nobody_knows_are_taken_as_they_are():
+def test_unknown_fields_and_states_are_taken_as_they_are():
     (machine,) = wire.read_machines([a_machine(state="hibernating", tags=[{"x": 1}], usageRate="0.9512")])
 
     assert (machine.state, machine.said) == (InstanceState.UNKNOWN, "hibernating")
@@ -176,8 +176,8 @@ def test_a_full_last_page_with_an_empty_one_behind_it_is_a_whole_list():
     async def script(stage: Stage) -> None:
         await stage.launched()
         full = {"items": [a_machine(id=f"ps{n:07d}", name=f"x{n}") for n in range(120)], "hasMore": True}
-        stage.instead(Verb.LIST, 200, msgspec.json.encode({**full, "nextPage": "c"}))
-        stage.instead(Verb.LIST, 200, b'{"items": [], "hasMore": false}')
+        stage.instead(CloudVerb.LIST, 200, msgspec.json.encode({**full, "nextPage": "c"}))
+        stage.instead(CloudVerb.LIST, 200, b'{"items": [], "hasMore": false}')
 
         assert await stage.cloud.owned(stage.prefix) == ()
 
@@ -194,11 +194,11 @@ NOT_FOUND = b'{"code": "NOT_FOUND", "message": "Not found"}'
 
 
 def test_a_machine_that_is_not_found_by_its_id_and_listed_is_not_gone():
-    """The body of a 404 is not published, and a path nobody serves has the same: the list decides."""
+    """The body of a 404 is not published, and an unknown path has the same: the list decides."""
 
     async def script(stage: Stage) -> None:
         made = await stage.launched()
-        stage.instead(Verb.STATUS, 404, NOT_FOUND)
+        stage.instead(CloudVerb.STATUS, 404, NOT_FOUND)
         seen = await stage.cloud.status(made.id)
 
         assert seen is not None
@@ -210,8 +210,8 @@ def test_a_machine_that_is_not_found_by_its_id_and_listed_is_not_gone():
 def test_a_server_that_knows_no_path_shows_no_machine_absent():
     async def script(stage: Stage) -> None:
         made = await stage.launched()
-        stage.instead(Verb.STATUS, 404, NOT_FOUND)
-        stage.instead(Verb.LIST, 404, NOT_FOUND)
+        stage.instead(CloudVerb.STATUS, 404, NOT_FOUND)
+        stage.instead(CloudVerb.LIST, 404, NOT_FOUND)
 
         await stage.raises(CannotTell, stage.cloud.status(made.id))
 
@@ -234,7 +234,7 @@ def test_a_machine_is_found_by_its_token_however_the_server_reads_a_filter():
         made = await stage.launched()
         unfiltered = stage.simulator.route
 
-        def route(call: Call, verb: Verb, tenant: Tenant | None) -> Reply:
+        def route(call: Call, verb: CloudVerb, tenant: Tenant | None) -> Reply:
             if call.parameter("name"):
                 return reply(200, {"items": [], "hasMore": False, "nextPage": None})
             return unfiltered(call, verb, tenant)

@@ -8,7 +8,7 @@ from tests.contracts.clouds.stage import Stage
 from tests.contracts.clouds.suite import promise
 from tgp.core.model.cloud_errors import CloudBusy, KeyRefused
 from tgp.core.model.prices import MICRO
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 
 def tells_no_balance(provider: Provider) -> str:
@@ -67,14 +67,14 @@ async def _(stage: Stage) -> None:
 @promise("check: a key that comes to belong to another account is noticed", unfit=names_no_account)
 async def _(stage: Stage) -> None:
     ours = await stage.cloud.identity()
-    stage.aim(Mishap.OTHER_ACCOUNT, stage.provider.account_by)
+    stage.aim(CloudFault.OTHER_ACCOUNT, stage.provider.account_by)
 
     assert (await stage.cloud_of(stage.key).identity()).id != ours.id
 
 
 @promise("check: a revoked key is refused as a key", unfit=keyless)
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.KEY_REVOKED, stage.provider.account_by)
+    stage.aim(CloudFault.KEY_REVOKED, stage.provider.account_by)
 
     await stage.raises(KeyRefused, stage.cloud.check())
 
@@ -108,26 +108,26 @@ async def _(stage: Stage) -> None:
     await stage.cloud.check()
     await stage.cloud.identity()
 
-    assert stage.count(Verb.LAUNCH, Verb.TERMINATE) == 0
+    assert stage.count(CloudVerb.LAUNCH, CloudVerb.TERMINATE) == 0
     assert stage.fleet.machines == {}
 
 
 @promise("check: a page of a proxy says nothing about the key")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.HTML, stage.provider.account_by)
+    stage.aim(CloudFault.HTML, stage.provider.account_by)
 
     await stage.raises(NO_ANSWER, stage.cloud.check())
 
 
 @promise("check: an error says nothing about the key")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.ERROR, stage.provider.account_by)
+    stage.aim(CloudFault.ERROR, stage.provider.account_by)
 
     await stage.raises(NO_ANSWER, stage.cloud.check())
 
 
 @promise("check: too many requests is told as busy")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.BUSY, stage.provider.account_by)
+    stage.aim(CloudFault.BUSY, stage.provider.account_by)
 
     await stage.raises(CloudBusy, stage.cloud.check())

@@ -17,7 +17,7 @@ from tgp.core.model.cloud_errors import (
     OutcomeUnknown,
     SoldOut,
 )
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 PAGE = b"<html><body>Just a moment...</body></html>"
 EVIL = "tgp-0000000bad-00000000000000000000000000000bad-1"
@@ -45,7 +45,7 @@ async def nothing_was_made(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     await stage.cloud.launch(await stage.order())
 
-    assert stage.count(Verb.LAUNCH) == 1
+    assert stage.count(CloudVerb.LAUNCH) == 1
     assert len(stage.machines()) == 1
 
 
@@ -65,8 +65,8 @@ async def _(stage: Stage) -> None:
     made = await stage.cloud.launch(order)
     machine = stage.machine()
 
-    assert machine.shelf.gpu == order.offer.gpu
-    assert machine.shelf.gpu_count == order.offer.gpu_count
+    assert machine.product.gpu == order.offer.gpu
+    assert machine.product.gpu_count == order.offer.gpu_count
     assert (machine.spot, made.spot) == (False, False)
 
 
@@ -98,7 +98,7 @@ async def _(stage: Stage) -> None:
 
 @promise("launch: a class's tags cannot take the ownership away")
 async def _(stage: Stage) -> None:
-    """Tags that spell the adapter's own keys are sent by somebody who wants our sweeper to miss the machine."""
+    """Tags that spell the adapter's own keys are sent by a user who wants our sweeper to miss the machine."""
     await stage.launched(stage.token(1))
     keys = dict.fromkeys((*stage.provider.own_tags, *stage.machine().tags, "name", "Name", "label"))
     made = await stage.launched(stage.token(2), tags=tuple((key, EVIL) for key in keys))
@@ -128,29 +128,29 @@ async def _(stage: Stage) -> None:
 @promise("launch: a lost answer is found again by its token")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.HANG_UP_AFTER, Verb.LAUNCH)
+    stage.aim(CloudFault.HANG_UP_AFTER, CloudVerb.LAUNCH)
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
     await stage.settle()
 
     assert len(await stage.cloud.find(order.token)) == 1
-    assert stage.count(Verb.LAUNCH) == 1
+    assert stage.count(CloudVerb.LAUNCH) == 1
 
 
 @promise("launch: a 5xx after it was made is unknown, and found again by its token")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.ERROR_AFTER, Verb.LAUNCH)
+    stage.aim(CloudFault.ERROR_AFTER, CloudVerb.LAUNCH)
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
     await stage.settle()
 
     assert len(await stage.cloud.find(order.token)) == 1
-    assert stage.count(Verb.LAUNCH) == 1
+    assert stage.count(CloudVerb.LAUNCH) == 1
 
 
 @promise("launch: an error that names an id is a machine")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.ERROR_WITH_ID, Verb.LAUNCH)
+    stage.aim(CloudFault.ERROR_WITH_ID, CloudVerb.LAUNCH)
     error = await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
     await stage.settle()
 
@@ -161,7 +161,7 @@ async def _(stage: Stage) -> None:
 @promise("launch: a 5xx before anything was made is unknown, too")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.ERROR, Verb.LAUNCH)
+    stage.aim(CloudFault.ERROR, CloudVerb.LAUNCH)
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
     await nothing_was_made(stage)
@@ -170,16 +170,16 @@ async def _(stage: Stage) -> None:
 @promise("launch: a connection that drops is unknown, and the order is not sent again")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.HANG_UP, Verb.LAUNCH)
+    stage.aim(CloudFault.HANG_UP, CloudVerb.LAUNCH)
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
-    assert stage.count(Verb.LAUNCH) == 1
+    assert stage.count(CloudVerb.LAUNCH) == 1
 
 
 @promise("launch: a page of a proxy is unknown")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.HTML, Verb.LAUNCH)
+    stage.aim(CloudFault.HTML, CloudVerb.LAUNCH)
 
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
@@ -188,7 +188,7 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     """A 502 or 504 comes from in front of the provider, which may be at work all the same."""
     order = await stage.order()
-    stage.instead(Verb.LAUNCH, 504, PAGE, (("Content-Type", "text/html"),))
+    stage.instead(CloudVerb.LAUNCH, 504, PAGE, (("Content-Type", "text/html"),))
 
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
@@ -196,7 +196,7 @@ async def _(stage: Stage) -> None:
 @promise("launch: an empty body is unknown")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.EMPTY_BODY, Verb.LAUNCH)
+    stage.aim(CloudFault.EMPTY_BODY, CloudVerb.LAUNCH)
 
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
@@ -205,14 +205,14 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     order = await stage.order()
     for status in (200, 201, 202, 204):
-        stage.instead(Verb.LAUNCH, status, b'[["unexpected"], null, 7]')
+        stage.instead(CloudVerb.LAUNCH, status, b'[["unexpected"], null, 7]')
         await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
 
 @promise("launch: an answer beyond any bound is unknown")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.instead(Verb.LAUNCH, 200, BEYOND_ANY_BOUND)
+    stage.instead(CloudVerb.LAUNCH, 200, BEYOND_ANY_BOUND)
 
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
@@ -220,28 +220,28 @@ async def _(stage: Stage) -> None:
 @promise("launch: a redirect is not followed")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.instead(Verb.LAUNCH, 307, b"", (("Location", f"{stage.url}/elsewhere"),))
+    stage.instead(CloudVerb.LAUNCH, 307, b"", (("Location", f"{stage.url}/elsewhere"),))
 
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
-    assert stage.count(Verb.LAUNCH) == 1
+    assert stage.count(CloudVerb.LAUNCH) == 1
     assert stage.machines() == []
 
 
-@promise("launch: a refusal that nobody has listed is unknown")
+@promise("launch: an unlisted refusal is unknown")
 async def _(stage: Stage) -> None:
     """Only what is known to mean no means no; a provider may have said so of a whole status (RunPod's 422)."""
     order = await stage.order()
     for status in (400, 409, 418, 422):
-        stage.instead(Verb.LAUNCH, status, b'{"error": "the moon is in the wrong house"}')
+        stage.instead(CloudVerb.LAUNCH, status, b'{"error": "the moon is in the wrong house"}')
         await stage.raises((OutcomeUnknown, OrderRefused), stage.cloud.launch(order))
-    stage.instead(Verb.LAUNCH, 418, b'{"error": "the moon is in the wrong house"}')
+    stage.instead(CloudVerb.LAUNCH, 418, b'{"error": "the moon is in the wrong house"}')
     await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
 
 @promise("launch: a sold-out offer is told as such, and nothing is made")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.SOLD_OUT, Verb.LAUNCH)
+    stage.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH)
     await stage.raises(SoldOut, stage.cloud.launch(order))
 
     await nothing_was_made(stage)
@@ -257,7 +257,7 @@ async def _(stage: Stage) -> None:
 
 
 def _renamed(offer):
-    """Of the same form, and sold by nobody."""
+    """Of the same form, and not on sale."""
     sku = str(int(offer.sku) + 900_000_000) if offer.sku.isdigit() else f"{offer.sku}-discontinued"
     return type(offer)(**{name: getattr(offer, name) for name in offer.__struct_fields__} | {"sku": sku})
 
@@ -265,7 +265,7 @@ def _renamed(offer):
 @promise("launch: an exhausted account is told as such, and nothing is made")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.BROKE, Verb.LAUNCH)
+    stage.aim(CloudFault.BROKE, CloudVerb.LAUNCH)
     await stage.raises(AccountExhausted, stage.cloud.launch(order))
 
     await nothing_was_made(stage)
@@ -274,7 +274,7 @@ async def _(stage: Stage) -> None:
 @promise("launch: a revoked key is refused as a key, and nothing is made", unfit=keyless)
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.KEY_REVOKED, Verb.LAUNCH)
+    stage.aim(CloudFault.KEY_REVOKED, CloudVerb.LAUNCH)
     await stage.raises(KeyRefused, stage.cloud.launch(order))
 
     assert stage.machines() == []
@@ -283,21 +283,21 @@ async def _(stage: Stage) -> None:
 @promise("launch: too many requests is told as busy, and nothing is made")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.BUSY, Verb.LAUNCH)
+    stage.aim(CloudFault.BUSY, CloudVerb.LAUNCH)
     error = await stage.raises(CloudBusy, stage.cloud.launch(order))
 
     assert error.retry_after is not None
-    assert stage.count(Verb.LAUNCH) == 1
+    assert stage.count(CloudVerb.LAUNCH) == 1
     await nothing_was_made(stage)
 
 
 @promise("launch: too many requests in plain text is told as busy, and nothing is made")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.BUSY_TEXT, Verb.LAUNCH)
+    stage.aim(CloudFault.BUSY_TEXT, CloudVerb.LAUNCH)
     await stage.raises(CloudBusy, stage.cloud.launch(order))
 
-    assert stage.count(Verb.LAUNCH) == 1
+    assert stage.count(CloudVerb.LAUNCH) == 1
     await nothing_was_made(stage)
 
 
@@ -306,7 +306,7 @@ async def _(stage: Stage) -> None:
     order = await stage.order(not_after=stage.clock.boottime() - 1)
     await stage.raises(CloudBusy, stage.cloud.launch(order))
 
-    assert stage.count(Verb.LAUNCH) == 0
+    assert stage.count(CloudVerb.LAUNCH) == 0
 
 
 @promise("launch: the request that pays carries the fence")
@@ -337,8 +337,8 @@ async def _(stage: Stage) -> None:
 
     assert len(before) == 1
     seen = before[0]
-    assert [verb for verb, call in stage.calls[seen:] if call.changes_things] == [Verb.LAUNCH]
-    assert stage.calls[seen][0] is Verb.LAUNCH, "something was asked for between the last look and the order"
+    assert [verb for verb, call in stage.calls[seen:] if call.changes_things] == [CloudVerb.LAUNCH]
+    assert stage.calls[seen][0] is CloudVerb.LAUNCH, "something was asked for between the last look and the order"
     assert [call.not_after for call in stage.paying_calls] == [until]
 
 
@@ -349,7 +349,7 @@ async def _(stage: Stage) -> None:
 
     await stage.raises(NotConfirmed, stage.cloud.launch(await stage.order(confirm=confirm)))
 
-    assert stage.count(Verb.LAUNCH) == 0
+    assert stage.count(CloudVerb.LAUNCH) == 0
     await nothing_was_made(stage)
 
 
@@ -364,7 +364,7 @@ async def _(stage: Stage) -> None:
 @promise("launch: the billed price is read again from the machine", unfit=tells_no_bill)
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.DEARER, Verb.LAUNCH)
+    stage.aim(CloudFault.OVERBILLED, CloudVerb.LAUNCH)
     made = await stage.cloud.launch(order)
     await stage.settle()
     seen = await stage.cloud.status(made.id)
@@ -377,13 +377,13 @@ async def _(stage: Stage) -> None:
 
 @promise("launch: whatever happens, nothing but a typed error escapes")
 async def _(stage: Stage) -> None:
-    """Every mishap that can befall a launch, one after the other, on one adapter."""
-    for number, mishap in enumerate(Mishap):
+    """Every fault that can befall a launch, one after the other, on one adapter."""
+    for number, cloud_fault in enumerate(CloudFault):
         order = await stage.order(stage.token(number))
-        if mishap is Mishap.KEY_REVOKED or not stage.can_befall(mishap, Verb.LAUNCH):
+        if cloud_fault is CloudFault.KEY_REVOKED or not stage.can_befall(cloud_fault, CloudVerb.LAUNCH):
             continue
-        stage.aim(mishap, Verb.LAUNCH)
+        stage.aim(cloud_fault, CloudVerb.LAUNCH)
         with suppress(CloudError):
             await stage.cloud.launch(order)
-        stage.simulator.mishaps.calm()
-    assert stage.count(Verb.LAUNCH) > 10
+        stage.simulator.faults.calm()
+    assert stage.count(CloudVerb.LAUNCH) > 10

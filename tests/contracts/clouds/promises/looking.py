@@ -13,7 +13,7 @@ from tests.contracts.clouds.suite import promise
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.instance import Instance
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 OTHER_CLUSTER = "deadbeef42"
 
@@ -58,7 +58,7 @@ async def _(stage: Stage) -> None:
 @promise("find: two machines under one token are both found", unfit=names_are_unique)
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.MADE_TWICE, Verb.LAUNCH)
+    stage.aim(CloudFault.MADE_TWICE, CloudVerb.LAUNCH)
     await stage.cloud.launch(order)
     await stage.settle()
     found = await stage.cloud.find(order.token)
@@ -70,7 +70,7 @@ async def _(stage: Stage) -> None:
 @promise("find: what the list hides for long is found when the lag is over")
 async def _(stage: Stage) -> None:
     order = await stage.order()
-    stage.aim(Mishap.LIST_LAGS, Verb.LAUNCH)
+    stage.aim(CloudFault.LIST_LAGS, CloudVerb.LAUNCH)
     await stage.cloud.launch(order)
 
     assert await stage.cloud.find(order.token) == ()
@@ -136,7 +136,7 @@ async def _(stage: Stage) -> None:
 @promise("owned: a row that comes twice is one machine, or no answer")
 async def _(stage: Stage) -> None:
     made = await stage.launched()
-    stage.rewrite(Verb.LIST, _rows_twice)
+    stage.rewrite(CloudVerb.LIST, _rows_twice)
     try:
         owned = await stage.cloud.owned(stage.prefix)
     except CannotTell:
@@ -157,10 +157,10 @@ def _doubled(value: Any) -> Any:
     return value
 
 
-@promise("owned: a row whose name cannot be read may be ours, so nobody guesses")
+@promise("owned: a row whose name cannot be read may be ours, so it is an error")
 async def _(stage: Stage) -> None:
     await stage.launched()
-    stage.spoil(Verb.LIST, stage.provider.name_slots, {"unexpected": 7})
+    stage.spoil(CloudVerb.LIST, stage.provider.name_slots, {"unexpected": 7})
 
     await stage.raises(NO_ANSWER, stage.cloud.owned(stage.prefix))
 
@@ -169,7 +169,7 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     await stage.launched()
     for body in (b"{}", b"null", b"[]", b'""', b"0"):
-        stage.instead(Verb.LIST, 200, body)
+        stage.instead(CloudVerb.LIST, 200, body)
         await stage.raises(NO_ANSWER, stage.cloud.owned(stage.prefix))
 
 
@@ -184,7 +184,7 @@ async def _(stage: Stage) -> None:
         first.append(reply)
         return first[0]
 
-    stage.rewrite(Verb.LIST, again)
+    stage.rewrite(CloudVerb.LIST, again)
     await stage.raises(NO_ANSWER, stage.cloud.owned(stage.prefix))
 
 
@@ -195,25 +195,25 @@ def look(stage: Stage, verb: str) -> Awaitable[tuple[Instance, ...]]:
     return stage.cloud.find(stage.token()) if verb == "find" else stage.cloud.owned(stage.prefix)
 
 
-def promise_of_both(sentence: str, mishap: Mishap, kinds: Any, unfit: Any = lambda _provider: "") -> None:
-    """A mishap of lists, promised for `find` and for `owned`: each has its own way to get it wrong."""
+def promise_of_both(sentence: str, cloud_fault: CloudFault, kinds: Any, unfit: Any = lambda _provider: "") -> None:
+    """A fault of lists, promised for `find` and for `owned`: each has its own way to get it wrong."""
     for verb in ("find", "owned"):
 
         async def script(stage: Stage, verb: str = verb) -> None:
             await stage.launched()
-            stage.aim(mishap, Verb.LIST)
+            stage.aim(cloud_fault, CloudVerb.LIST)
             await stage.raises(kinds, look(stage, verb))
 
         promise(f"{verb}: {sentence}", unfit=unfit)(script)
 
 
-promise_of_both("a page of a proxy is unknown, never nothing", Mishap.HTML, NO_ANSWER)
-promise_of_both("an empty body is unknown, never nothing", Mishap.EMPTY_BODY, NO_ANSWER)
-promise_of_both("another shape is unknown, never nothing", Mishap.GARBAGE, NO_ANSWER)
-promise_of_both("a retired list is unknown, never nothing", Mishap.LIST_GONE, NO_ANSWER)
-promise_of_both("half a list is unknown, never the half", Mishap.LIST_PARTIAL, NO_ANSWER, no_pages)
-promise_of_both("an error is unknown, never nothing", Mishap.ERROR, NO_ANSWER)
-promise_of_both("silence is told as busy", Mishap.HANG_UP, CloudBusy)
-promise_of_both("too many requests is told as busy", Mishap.BUSY, CloudBusy)
-promise_of_both("too many requests in plain text is told as busy", Mishap.BUSY_TEXT, CloudBusy)
-promise_of_both("a revoked key is refused as a key, never nothing", Mishap.KEY_REVOKED, KeyRefused, keyless)
+promise_of_both("a page of a proxy is unknown, never nothing", CloudFault.HTML, NO_ANSWER)
+promise_of_both("an empty body is unknown, never nothing", CloudFault.EMPTY_BODY, NO_ANSWER)
+promise_of_both("another shape is unknown, never nothing", CloudFault.GARBAGE, NO_ANSWER)
+promise_of_both("a retired list is unknown, never nothing", CloudFault.LIST_GONE, NO_ANSWER)
+promise_of_both("half a list is unknown, never the half", CloudFault.LIST_PARTIAL, NO_ANSWER, no_pages)
+promise_of_both("an error is unknown, never nothing", CloudFault.ERROR, NO_ANSWER)
+promise_of_both("silence is told as busy", CloudFault.HANG_UP, CloudBusy)
+promise_of_both("too many requests is told as busy", CloudFault.BUSY, CloudBusy)
+promise_of_both("too many requests in plain text is told as busy", CloudFault.BUSY_TEXT, CloudBusy)
+promise_of_both("a revoked key is refused as a key, never nothing", CloudFault.KEY_REVOKED, KeyRefused, keyless)

@@ -8,9 +8,9 @@ from tests.contracts.clouds.suite import promise
 from tgp.core.model import gpus
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.offer import Offer, Stock
-from tgp.core.model.prices import DEAREST_HOURLY
+from tgp.core.model.prices import HIGHEST_HOURLY
 from tgp.ports.cloud import Listing
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 BEYOND_ANY_BOUND = b" " * (50 << 20)
 NO_ANSWER = (CannotTell, CloudBusy)  # both mean: unknown, keep what was known
@@ -41,11 +41,11 @@ def what_is_wrong_with(offer: Offer, provider: Provider) -> str:
     sane = {
         "provider": offer.provider == provider.facts.provider,
         "sku": bool(offer.sku) and bool(offer.place),
-        "gpu": gpus.members(offer.gpu) == (offer.gpu,),
+        "gpu": gpus.family_members(offer.gpu) == (offer.gpu,),
         "gpu_count": 1 <= offer.gpu_count <= 64,
         "gpu_memory_gib": 1 <= offer.gpu_memory_gib <= 4_096,
         "size": min(offer.vcpus, offer.memory_gib, offer.disk_gib) >= 0,
-        "price": isinstance(offer.hourly_microusd, int) and 0 < offer.hourly_microusd <= DEAREST_HOURLY,
+        "price": isinstance(offer.hourly_microusd, int) and 0 < offer.hourly_microusd <= HIGHEST_HOURLY,
         "boot": offer.boot in provider.facts.boot,
         "country": offer.country == "" or (len(offer.country) == 2 and offer.country.isupper()),
         "spot": not offer.spot or provider.facts.sells_spot,
@@ -72,7 +72,7 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     await stage.cloud.offers()
 
-    assert stage.count(Verb.LAUNCH, Verb.TERMINATE) == 0
+    assert stage.count(CloudVerb.LAUNCH, CloudVerb.TERMINATE) == 0
     assert stage.fleet.machines == {}
 
 
@@ -81,7 +81,7 @@ async def _(stage: Stage) -> None:
     before = {offer.key: offer.hourly_microusd for offer in (await stage.cloud.offers()).offers}
     for stand in stage.fleet.selling():
         spot = stand.spot_microusd * 2 if stand.spot_microusd is not None else None
-        stage.fleet.reprice(stand.shelf.id, stand.hourly_microusd * 2, spot)
+        stage.fleet.reprice(stand.product.id, stand.hourly_microusd * 2, spot)
     after = {offer.key: offer.hourly_microusd for offer in (await stage.cloud.offers()).offers}
 
     assert before.keys() & after.keys()
@@ -90,9 +90,9 @@ async def _(stage: Stage) -> None:
 
 @promise("offers: what is sold out is not offered as if it could be had")
 async def _(stage: Stage) -> None:
-    """Whoever is not told what is left must not say that some is."""
+    """An unknown stock must not be shown as in stock."""
     for stand in stage.fleet.selling():
-        stage.fleet.restock(stand.shelf.id, 0)
+        stage.fleet.restock(stand.product.id, 0)
 
     offers = (await stage.cloud.offers()).offers
 
@@ -108,7 +108,7 @@ async def _(stage: Stage) -> None:
 
 async def with_prices(stage: Stage, price: object) -> Listing | None:
     """What is listed when every price is that; None: the whole answer was refused."""
-    stage.spoil(Verb.OFFERS, stage.provider.price_slots, price)
+    stage.spoil(CloudVerb.OFFERS, stage.provider.price_slots, price)
     try:
         return await stage.cloud.offers()
     except CannotTell:
@@ -150,9 +150,9 @@ async def _(stage: Stage) -> None:
     await nothing_at_this_price(stage, None)
 
 
-@promise("offers: a GPU that nobody knows is dropped and counted")
+@promise("offers: an unknown GPU is dropped and counted")
 async def _(stage: Stage) -> None:
-    stage.spoil(Verb.OFFERS, stage.provider.gpu_slots, "Quantum Abacus 9000")
+    stage.spoil(CloudVerb.OFFERS, stage.provider.gpu_slots, "Quantum Abacus 9000")
 
     listing = await stage.cloud.offers()
 
@@ -162,63 +162,63 @@ async def _(stage: Stage) -> None:
 
 @promise("offers: a page of a proxy is unknown, not an empty market")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.HTML, Verb.OFFERS)
+    stage.aim(CloudFault.HTML, CloudVerb.OFFERS)
 
     await stage.raises(NO_ANSWER, stage.cloud.offers())
 
 
 @promise("offers: an empty body is unknown, not an empty market")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.EMPTY_BODY, Verb.OFFERS)
+    stage.aim(CloudFault.EMPTY_BODY, CloudVerb.OFFERS)
 
     await stage.raises(NO_ANSWER, stage.cloud.offers())
 
 
 @promise("offers: another shape is unknown, not an empty market")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.GARBAGE, Verb.OFFERS)
+    stage.aim(CloudFault.GARBAGE, CloudVerb.OFFERS)
 
     await stage.raises(NO_ANSWER, stage.cloud.offers())
 
 
 @promise("offers: a retired endpoint is unknown, not an empty market")
 async def _(stage: Stage) -> None:
-    stage.instead(Verb.OFFERS, 410, b'{"error": "gone"}')
+    stage.instead(CloudVerb.OFFERS, 410, b'{"error": "gone"}')
 
     await stage.raises(NO_ANSWER, stage.cloud.offers())
 
 
 @promise("offers: an error is unknown, not an empty market")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.ERROR, Verb.OFFERS)
+    stage.aim(CloudFault.ERROR, CloudVerb.OFFERS)
 
     await stage.raises(NO_ANSWER, stage.cloud.offers())
 
 
 @promise("offers: half an answer is unknown")
 async def _(stage: Stage) -> None:
-    stage.instead(Verb.OFFERS, 200, b'{"offers": [{"id": 1, "gpu_name": "RTX')
+    stage.instead(CloudVerb.OFFERS, 200, b'{"offers": [{"id": 1, "gpu_name": "RTX')
 
     await stage.raises(NO_ANSWER, stage.cloud.offers())
 
 
 @promise("offers: a body beyond any bound is not read")
 async def _(stage: Stage) -> None:
-    stage.instead(Verb.OFFERS, 200, BEYOND_ANY_BOUND)
+    stage.instead(CloudVerb.OFFERS, 200, BEYOND_ANY_BOUND)
 
     await stage.raises(NO_ANSWER, stage.cloud.offers())
 
 
 @promise("offers: silence is told as busy")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.HANG_UP, Verb.OFFERS)
+    stage.aim(CloudFault.HANG_UP, CloudVerb.OFFERS)
 
     await stage.raises(CloudBusy, stage.cloud.offers())
 
 
 @promise("offers: too many requests is told as busy, with the wait that was asked for")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.BUSY, Verb.OFFERS)
+    stage.aim(CloudFault.BUSY, CloudVerb.OFFERS)
 
     error = await stage.raises(CloudBusy, stage.cloud.offers())
 
@@ -227,18 +227,18 @@ async def _(stage: Stage) -> None:
 
 @promise("offers: too many requests in plain text is told as busy")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.BUSY_TEXT, Verb.OFFERS)
+    stage.aim(CloudFault.BUSY_TEXT, CloudVerb.OFFERS)
 
     await stage.raises(CloudBusy, stage.cloud.offers())
 
 
 def public_or_keyless(provider: Provider) -> str:
-    return keyless(provider) or ("anybody may read its offers" if provider.facts.public_offers else "")
+    return keyless(provider) or ("its offers are public" if provider.facts.public_offers else "")
 
 
 @promise("offers: a revoked key is refused as a key", unfit=public_or_keyless)
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.KEY_REVOKED, Verb.OFFERS)
+    stage.aim(CloudFault.KEY_REVOKED, CloudVerb.OFFERS)
 
     await stage.raises(KeyRefused, stage.cloud.offers())
 

@@ -15,7 +15,7 @@ from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.stage import JSON, Stage
 from tests.contracts.clouds.suite import promise
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 ROWS = 2  # of a page of machines here
 MACHINES = 5  # three pages
@@ -69,7 +69,7 @@ def names_on(stage: Stage) -> list[set[str]]:
         pages.append({container[key] for container, key in slots})
         return reply
 
-    stage.rewrite(Verb.LIST, note)
+    stage.rewrite(CloudVerb.LIST, note)
     return pages
 
 
@@ -118,13 +118,13 @@ for each in VERBS:
     async def _(stage: Stage, verb: str = each) -> None:
         await some_pages(stage)
         for failure in FAILURES:
-            stage.rewrite(Verb.LIST, only(stage, 2, lambda _reply, failure=failure: failure))
+            stage.rewrite(CloudVerb.LIST, only(stage, 2, lambda _reply, failure=failure: failure))
             await stage.raises(NO_ANSWER, look(stage, verb))
 
     @promise(f"pages: {each}: a page that lies about being the last is unknown", unfit=no_total)
     async def _(stage: Stage, verb: str = each) -> None:
         await some_pages(stage)
-        stage.rewrite(Verb.LIST, only(stage, 2, last(stage.provider)))
+        stage.rewrite(CloudVerb.LIST, only(stage, 2, last(stage.provider)))
 
         await stage.raises(NO_ANSWER, look(stage, verb))
 
@@ -133,7 +133,7 @@ for each in VERBS:
         """As a provider's did, overnight and without another version: its old readers saw the first page alone."""
         await stage.launched()
         for more in MORE:
-            stage.rewrite(Verb.LIST, only(stage, 1, lambda reply, more=more: _with(reply, more)))
+            stage.rewrite(CloudVerb.LIST, only(stage, 1, lambda reply, more=more: _with(reply, more)))
             await stage.raises(NO_ANSWER, look(stage, verb))
 
 
@@ -144,16 +144,16 @@ def _with(reply: Reply, more: dict[str, object]) -> Reply:
 @promise("pages: offers: what stands on the last of many pages is offered", unfit=offers_on_one_page)
 async def _(stage: Stage) -> None:
     whole = await stage.cloud.offers()
-    asked = stage.count(Verb.OFFERS)
-    stage.page_by(stage.provider.offer_rows, Verb.OFFERS)
+    asked = stage.count(CloudVerb.OFFERS)
+    stage.page_by(stage.provider.offer_rows, CloudVerb.OFFERS)
 
     assert await stage.cloud.offers() == whole
-    assert stage.count(Verb.OFFERS) - asked > asked, "there were no further pages"
+    assert stage.count(CloudVerb.OFFERS) - asked > asked, "there were no further pages"
 
 
 @promise("pages: offers: a second page that fails is unknown, never the first page", unfit=offers_on_one_page)
 async def _(stage: Stage) -> None:
-    stage.page_by(stage.provider.offer_rows, Verb.OFFERS)
+    stage.page_by(stage.provider.offer_rows, CloudVerb.OFFERS)
     for failure in FAILURES:
-        stage.rewrite(Verb.OFFERS, only(stage, 2, lambda _reply, failure=failure: failure))
+        stage.rewrite(CloudVerb.OFFERS, only(stage, 2, lambda _reply, failure=failure: failure))
         await stage.raises(NO_ANSWER, stage.cloud.offers())

@@ -1,4 +1,4 @@
-"""Keys and join secrets: sent to whom they belong, and shown to nobody."""
+"""Keys and join secrets: sent to whom they belong, and never shown."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,23 +16,23 @@ from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.offer import BootMode
 from tgp.ports.cloud import Container, LaunchOrder
 from tgp.ports.http import Call, Reply
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 FAULTS = (
-    Mishap.HANG_UP,
-    Mishap.ERROR,
-    Mishap.BUSY,
-    Mishap.BUSY_TEXT,
-    Mishap.HTML,
-    Mishap.EMPTY_BODY,
-    Mishap.GARBAGE,
-    Mishap.LIST_GONE,
-    Mishap.LIST_PARTIAL,
-    Mishap.HANG_UP_AFTER,
-    Mishap.ERROR_AFTER,
-    Mishap.ERROR_WITH_ID,
-    Mishap.SOLD_OUT,
-    Mishap.BROKE,
+    CloudFault.HANG_UP,
+    CloudFault.ERROR,
+    CloudFault.BUSY,
+    CloudFault.BUSY_TEXT,
+    CloudFault.HTML,
+    CloudFault.EMPTY_BODY,
+    CloudFault.GARBAGE,
+    CloudFault.LIST_GONE,
+    CloudFault.LIST_PARTIAL,
+    CloudFault.HANG_UP_AFTER,
+    CloudFault.ERROR_AFTER,
+    CloudFault.ERROR_WITH_ID,
+    CloudFault.SOLD_OUT,
+    CloudFault.BROKE,
 )
 CAUSES_SHOWN = 8
 JOIN_SECRET = "join-secret-of-the-cluster"
@@ -52,7 +52,7 @@ async def _(stage: Stage) -> None:
 
 @promise("secrets: the key is in no address", unfit=keyless)
 async def _(stage: Stage) -> None:
-    """Addresses end up in the logs of everybody on the way."""
+    """Addresses end up in the logs of every proxy."""
     await walk(stage)
 
     assert [call.path for _, call in stage.calls if leaks(stage, call.path + repr(call.query))] == []
@@ -87,7 +87,7 @@ async def _(stage: Stage) -> None:
 
 @promise("secrets: errors name the provider")
 async def _(stage: Stage) -> None:
-    """Whoever reads a condition must know who said so."""
+    """A condition must name its source."""
     texts = [text async for text in errors_of_everything(stage)]
     names = (stage.cloud.facts.title.lower(), stage.cloud.facts.provider)
 
@@ -96,11 +96,17 @@ async def _(stage: Stage) -> None:
 
 # -- what a provider quotes back ---------------------------------------------------------------------------------------
 
-REFUSALS = (Mishap.SOLD_OUT, Mishap.BROKE, Mishap.LIST_GONE, Mishap.ERROR, Mishap.KEY_REVOKED)  # the last one stays
+REFUSALS = (
+    CloudFault.SOLD_OUT,
+    CloudFault.BROKE,
+    CloudFault.LIST_GONE,
+    CloudFault.ERROR,
+    CloudFault.KEY_REVOKED,
+)  # the last one stays
 STATUSES = (0, 400, 401, 402, 403, 404, 409, 412, 422)  # of a refusal that quotes; 0: as it came
 VARIABLE = ("HF_TOKEN", "hf_of-somebody-who-pays")
 BEARER = "Bearer "
-WITH_AN_ORDER = (Verb.OTHER, Verb.LAUNCH)  # some are told the user data in a call of its own before
+WITH_AN_ORDER = (CloudVerb.OTHER, CloudVerb.LAUNCH)  # some are told the user data in a call of its own before
 
 
 def no_containers(provider: Provider) -> str:
@@ -133,13 +139,13 @@ async def _(stage: Stage) -> None:
     made = await stage.launched(stage.token(7))
     order = await stage.order()
     parrot = Parrot(credentials_of)
-    for verb in Verb:
+    for verb in CloudVerb:
         stage.retell(verb, lambda reply: parrot.quoting(reply, stage.calls[-1][1]))
     texts = []
-    for mishap, parrot.status in product(REFUSALS, STATUSES):
+    for cloud_fault, parrot.status in product(REFUSALS, STATUSES):
         for ask in verbs(stage, order, made.id):
-            stage.simulator.mishaps.calm()
-            stage.simulator.mishaps.chances[mishap] = 1.0
+            stage.simulator.faults.calm()
+            stage.simulator.faults.chances[cloud_fault] = 1.0
             texts += await told_by_asking(ask)
 
     assert len(texts) > len(REFUSALS) * len(STATUSES)
@@ -154,10 +160,10 @@ async def orders_refused_with(stage: Stage, order: LaunchOrder, secret: str, sen
         stage.rewrite(verb, lambda reply: parrot.quoting(reply, stage.calls[-1][1]))
         stage.retell(verb, lambda reply: parrot.quoting(reply, stage.calls[-1][1]))
     texts = []
-    for mishap, parrot.status, verb in product(REFUSALS, STATUSES, WITH_AN_ORDER):
-        if stage.can_befall(mishap, verb):
-            stage.simulator.mishaps.calm()
-            stage.aim(mishap, verb)
+    for cloud_fault, parrot.status, verb in product(REFUSALS, STATUSES, WITH_AN_ORDER):
+        if stage.can_befall(cloud_fault, verb):
+            stage.simulator.faults.calm()
+            stage.aim(cloud_fault, verb)
             texts += await told_by_asking(lambda: stage.cloud.launch(order))
     assert len(texts) > len(STATUSES) * 3
     assert parrot.quoted
@@ -233,15 +239,15 @@ async def errors_of_everything(stage: Stage) -> AsyncIterator[str]:
     """The texts of every error, with their causes, that any verb raises under any of the faults."""
     made = await stage.launched(stage.token(7))
     order = await stage.order()
-    for mishap in FAULTS:
+    for cloud_fault in FAULTS:
         for verb in verbs(stage, order, made.id):
-            stage.simulator.mishaps.calm()
-            stage.simulator.mishaps.chances[mishap] = 1.0
+            stage.simulator.faults.calm()
+            stage.simulator.faults.chances[cloud_fault] = 1.0
             try:
                 await verb()
             except CloudError as error:
                 yield told_by(error)
-    stage.simulator.mishaps.calm()
+    stage.simulator.faults.calm()
 
 
 def told_by(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from tests.contracts.clouds.stage import Stage
 from tests.contracts.clouds.suite import promise
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
 from tgp.core.model.instance import Instance, InstanceState
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 HOSTILE_IDS = ("../account", "a/b", "..", "", "a?b=c", "a#b", "a\r\nHost: evil", "x" * 300, "%2e%2e%2fa")
 CREATED_TAG = "tgp-created"  # where an adapter keeps the moment that the provider does not tell
@@ -41,7 +41,7 @@ async def _(stage: Stage) -> None:
 
 @promise("status: a stuck machine stays starting")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.STUCK, Verb.LAUNCH)
+    stage.aim(CloudFault.STUCK, CloudVerb.LAUNCH)
     made = await stage.running()
 
     assert (await seen(stage, made.id)).state is InstanceState.STARTING
@@ -85,7 +85,7 @@ async def _(stage: Stage) -> None:
 
 @promise("status: a machine that vanished is absent")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.VANISHED, Verb.LAUNCH)
+    stage.aim(CloudFault.VANISHED, CloudVerb.LAUNCH)
     made = await stage.launched()
     await asyncio.sleep(TROUBLE_IS_OVER)
 
@@ -104,7 +104,7 @@ async def _(stage: Stage) -> None:
     assert await stage.cloud.status(made.id) is None
 
 
-@promise("status: words that nobody knows are unknown, not gone")
+@promise("status: unknown states are unknown, not gone")
 async def _(stage: Stage) -> None:
     made = await stage.running()
     stage.spoil(stage.provider.status_by, stage.provider.state_slots, "transmogrifying")
@@ -122,7 +122,7 @@ async def _(stage: Stage) -> None:
 
 @promise("status: a machine without an address is shown all the same")
 async def _(stage: Stage) -> None:
-    stage.aim(Mishap.NO_ADDRESS, Verb.LAUNCH)
+    stage.aim(CloudFault.NO_ADDRESS, CloudVerb.LAUNCH)
     made = await stage.running()
 
     assert (await seen(stage, made.id)).public_ip == ""
@@ -164,14 +164,14 @@ async def _(stage: Stage) -> None:
 @promise("status: a page of a proxy is unknown, never absent")
 async def _(stage: Stage) -> None:
     made = await stage.launched()
-    stage.aim(Mishap.HTML, stage.provider.status_by)
+    stage.aim(CloudFault.HTML, stage.provider.status_by)
 
     await stage.raises(NO_ANSWER, stage.cloud.status(made.id))
 
 
 @promise("status: a 404 page of a proxy is unknown, never absent")
 async def _(stage: Stage) -> None:
-    """The provider says in its own words that a machine is no more; a page in HTML says that somebody else answered."""
+    """The provider says in its own words that a machine is no more; a page in HTML says that a proxy answered."""
     made = await stage.launched()
     page = b"<html><body>404 page not found</body></html>"
     stage.instead(stage.provider.status_by, 404, page, (("Content-Type", "text/html"),))
@@ -185,7 +185,7 @@ async def _(stage: Stage) -> None:
 @promise("status: an empty body is unknown, never absent")
 async def _(stage: Stage) -> None:
     made = await stage.launched()
-    stage.aim(Mishap.EMPTY_BODY, stage.provider.status_by)
+    stage.aim(CloudFault.EMPTY_BODY, stage.provider.status_by)
 
     await stage.raises(NO_ANSWER, stage.cloud.status(made.id))
 
@@ -193,7 +193,7 @@ async def _(stage: Stage) -> None:
 @promise("status: another shape is unknown, never absent")
 async def _(stage: Stage) -> None:
     made = await stage.launched()
-    stage.aim(Mishap.GARBAGE, stage.provider.status_by)
+    stage.aim(CloudFault.GARBAGE, stage.provider.status_by)
 
     await stage.raises(NO_ANSWER, stage.cloud.status(made.id))
 
@@ -201,7 +201,7 @@ async def _(stage: Stage) -> None:
 @promise("status: an error is unknown, never absent")
 async def _(stage: Stage) -> None:
     made = await stage.launched()
-    stage.aim(Mishap.ERROR, stage.provider.status_by)
+    stage.aim(CloudFault.ERROR, stage.provider.status_by)
 
     await stage.raises(NO_ANSWER, stage.cloud.status(made.id))
 
@@ -209,7 +209,7 @@ async def _(stage: Stage) -> None:
 @promise("status: silence is told as busy")
 async def _(stage: Stage) -> None:
     made = await stage.launched()
-    stage.aim(Mishap.HANG_UP, stage.provider.status_by)
+    stage.aim(CloudFault.HANG_UP, stage.provider.status_by)
 
     await stage.raises(CloudBusy, stage.cloud.status(made.id))
 
@@ -217,7 +217,7 @@ async def _(stage: Stage) -> None:
 @promise("status: too many requests is told as busy")
 async def _(stage: Stage) -> None:
     made = await stage.launched()
-    stage.aim(Mishap.BUSY, stage.provider.status_by)
+    stage.aim(CloudFault.BUSY, stage.provider.status_by)
 
     await stage.raises(CloudBusy, stage.cloud.status(made.id))
 
@@ -225,6 +225,6 @@ async def _(stage: Stage) -> None:
 @promise("status: a revoked key is refused as a key, never absent", unfit=keyless)
 async def _(stage: Stage) -> None:
     made = await stage.launched()
-    stage.aim(Mishap.KEY_REVOKED, stage.provider.status_by)
+    stage.aim(CloudFault.KEY_REVOKED, stage.provider.status_by)
 
     await stage.raises(KeyRefused, stage.cloud.status(made.id))

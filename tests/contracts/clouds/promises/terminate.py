@@ -9,7 +9,7 @@ from tests.contracts.clouds.stage import Stage
 from tests.contracts.clouds.suite import promise
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OutcomeUnknown
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 NOT_A_SUCCESS = (OutcomeUnknown, CloudBusy, CannotTell)
 
@@ -82,17 +82,17 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     """A 404 to the request is a success; only absence proves the end."""
     made = await stage.running()
-    stage.aim(Mishap.DELETE_UNKNOWN, Verb.TERMINATE)
+    stage.aim(CloudFault.DELETE_UNKNOWN, CloudVerb.TERMINATE)
     await stage.cloud.terminate(made.id)
 
     assert await stage.cloud.status(made.id) is not None
-    assert stage.simulator.mishaps.seen[Mishap.DELETE_UNKNOWN] == 1
+    assert stage.simulator.faults.seen[CloudFault.DELETE_UNKNOWN] == 1
 
 
 @promise("terminate: an end that was ignored leaves the machine listed")
 async def _(stage: Stage) -> None:
     made = await stage.running()
-    stage.aim(Mishap.DELETE_IGNORED, Verb.TERMINATE)
+    stage.aim(CloudFault.DELETE_IGNORED, CloudVerb.TERMINATE)
     await stage.cloud.terminate(made.id)
     await stage.wait_for_endings()
 
@@ -103,7 +103,7 @@ async def _(stage: Stage) -> None:
 @promise("terminate: a lost answer is unknown, and the end may have come")
 async def _(stage: Stage) -> None:
     made = await stage.running()
-    stage.aim(Mishap.HANG_UP_AFTER, Verb.TERMINATE)
+    stage.aim(CloudFault.HANG_UP_AFTER, CloudVerb.TERMINATE)
     await stage.raises((OutcomeUnknown, CloudBusy), stage.cloud.terminate(made.id))
     await stage.wait_for_endings()
 
@@ -113,7 +113,7 @@ async def _(stage: Stage) -> None:
 @promise("terminate: an error is not a success")
 async def _(stage: Stage) -> None:
     made = await stage.running()
-    stage.aim(Mishap.ERROR, Verb.TERMINATE)
+    stage.aim(CloudFault.ERROR, CloudVerb.TERMINATE)
     await stage.raises(NOT_A_SUCCESS, stage.cloud.terminate(made.id))
 
     assert await stage.cloud.status(made.id) is not None
@@ -122,7 +122,7 @@ async def _(stage: Stage) -> None:
 @promise("terminate: a page of a proxy is not a success")
 async def _(stage: Stage) -> None:
     made = await stage.running()
-    stage.aim(Mishap.HTML, Verb.TERMINATE)
+    stage.aim(CloudFault.HTML, CloudVerb.TERMINATE)
     await stage.raises(NOT_A_SUCCESS, stage.cloud.terminate(made.id))
 
     assert await stage.cloud.status(made.id) is not None
@@ -132,7 +132,7 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     made = await stage.running()
     page = b"<html><body>404 page not found</body></html>"
-    stage.instead(Verb.TERMINATE, 404, page, (("Content-Type", "text/html"),))
+    stage.instead(CloudVerb.TERMINATE, 404, page, (("Content-Type", "text/html"),))
 
     await stage.raises(NOT_A_SUCCESS, stage.cloud.terminate(made.id))
 
@@ -142,7 +142,7 @@ async def _(stage: Stage) -> None:
     """`OrderRefused` and its like say that nothing was made and not to repeat it: a machine would cost on for ever."""
     made = await stage.running()
     for status in (400, 402, 405, 409, 412, 422):
-        stage.instead(Verb.TERMINATE, status, stage.provider.own_words(status))
+        stage.instead(CloudVerb.TERMINATE, status, stage.provider.own_words(status))
         await stage.raises(NOT_A_SUCCESS, stage.cloud.terminate(made.id))
 
     assert await stage.cloud.status(made.id) is not None
@@ -153,21 +153,21 @@ async def _(stage: Stage) -> None:
     """Whatever the provider has to say against an order, said in answer to an end."""
     made = await stage.running()
     refusals: list[Reply] = []
-    stage.retell(Verb.LAUNCH, lambda reply: refusals.append(reply) or reply)
-    for mishap in (Mishap.SOLD_OUT, Mishap.BROKE):
-        stage.aim(mishap, Verb.LAUNCH)
+    stage.retell(CloudVerb.LAUNCH, lambda reply: refusals.append(reply) or reply)
+    for cloud_fault in (CloudFault.SOLD_OUT, CloudFault.BROKE):
+        stage.aim(cloud_fault, CloudVerb.LAUNCH)
         with suppress(CloudError):
             await stage.cloud.launch(await stage.order(stage.token(2)))
     assert refusals
     for reply in refusals:
-        stage.instead(Verb.TERMINATE, reply.status, reply.content, reply.headers)
+        stage.instead(CloudVerb.TERMINATE, reply.status, reply.content, reply.headers)
         await stage.raises((*NOT_A_SUCCESS, KeyRefused), stage.cloud.terminate(made.id))
 
 
 @promise("terminate: too many requests is told as busy")
 async def _(stage: Stage) -> None:
     made = await stage.running()
-    stage.aim(Mishap.BUSY, Verb.TERMINATE)
+    stage.aim(CloudFault.BUSY, CloudVerb.TERMINATE)
     error = await stage.raises(CloudBusy, stage.cloud.terminate(made.id))
 
     assert error.retry_after is not None
@@ -177,7 +177,7 @@ async def _(stage: Stage) -> None:
 @promise("terminate: a revoked key is refused as a key", unfit=keyless)
 async def _(stage: Stage) -> None:
     made = await stage.running()
-    stage.aim(Mishap.KEY_REVOKED, Verb.TERMINATE)
+    stage.aim(CloudFault.KEY_REVOKED, CloudVerb.TERMINATE)
     await stage.raises(KeyRefused, stage.cloud.terminate(made.id))
 
     assert len(stage.machines()) == 1
@@ -202,4 +202,4 @@ async def _(stage: Stage) -> None:
     await stage.wait_for_endings()
 
     assert len(stage.machines()) == 1
-    assert stage.count(Verb.TERMINATE) == 0
+    assert stage.count(CloudVerb.TERMINATE) == 0

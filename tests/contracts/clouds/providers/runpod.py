@@ -9,7 +9,7 @@ from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds.runpod import FACTS, build
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Container, LaunchOrder
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.runpod import simulator
 from tgp.sim.clouds.runpod.server import RunPodSimulator
 
@@ -46,7 +46,7 @@ PROVIDER = Provider(
     complete=_complete,
     names_account=False,
     tells_balance=False,
-    account_by=Verb.LIST,  # v2 has no endpoint that names an account
+    account_by=CloudVerb.LIST,  # v2 has no endpoint that names an account
     page_rows=PAGE_ROWS,
     page_parameter="limit",
     end_page=lambda page: page.update(pagination={"nextCursor": None, "hasNextPage": False}),

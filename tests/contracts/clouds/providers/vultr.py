@@ -6,7 +6,7 @@ from typing import Any
 from tests.contracts.clouds.provider import Provider
 from tgp.adapters.clouds.vultr import FACTS, build
 from tgp.adapters.clouds.vultr.paging import PER_PAGE
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.vultr import simulator
 
 
@@ -41,7 +41,7 @@ PROVIDER = Provider(
     count_page=lambda page: page["meta"].update(
         total=sum(len(rows) for rows in page.values() if isinstance(rows, list))
     ),
-    askings={Verb.OFFERS: 2},  # shared plans and dedicated ones
+    askings={CloudVerb.OFFERS: 2},  # shared plans and dedicated ones
     own_tags=("tgp-token",),
     token_fields=2,  # label and tag
     price_slots=lambda answer: _plans(answer, "hourly_cost"),

@@ -10,33 +10,33 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tests.contracts.clouds.provider import Provider
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.webhook import FACTS, build
+from tgp.core.classes.power_hosts import HostRules
 from tgp.core.model.secret import Secret
-from tgp.core.rules.power_hosts import HostRules
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud
 from tgp.ports.http import Call
-from tgp.sim.clouds.mishaps import Verb
-from tgp.sim.clouds.webhook import HEADERS_REF, SIGNING_REF, BoxRoom, settings_at
-from tgp.sim.clouds.webhook.boxes import BOXES
-from tgp.sim.clouds.webhook.room import room_of
+from tgp.sim.clouds.cloud_faults import CloudVerb
+from tgp.sim.clouds.webhook import HEADERS_REF, SIGNING_REF, WebhookReceiver, settings_at
+from tgp.sim.clouds.webhook.machines import MACHINES
+from tgp.sim.clouds.webhook.receiver import receiver_of
 from tgp.sim.resolver import TableResolver
 
 ADDRESS = ip_address("10.77.0.2")
 SIGNING = "whsec_c2lnbmVkLWluLXRoZS1jZWxsYXItMDEyMzQ1Njc4OQ=="
 ROOMS: WeakKeyDictionary[Clock, "LockedRoom"] = WeakKeyDictionary()
-VERB_OF = {"offers": Verb.OFFERS, "find": Verb.LIST, "owned": Verb.LIST, "check": Verb.ACCOUNT}
+VERB_OF = {"offers": CloudVerb.OFFERS, "find": CloudVerb.LIST, "owned": CloudVerb.LIST, "check": CloudVerb.ACCOUNT}
 
 
-class LockedRoom(BoxRoom):
+class LockedRoom(WebhookReceiver):
     """Every call needs the key and a signature. What a status is asked for is what the suite may aim at."""
 
-    purpose = Verb.STATUS
+    purpose = CloudVerb.STATUS
 
-    def verb_of(self, call: Call) -> Verb:
+    def verb_of(self, call: Call) -> CloudVerb:
         verb = super().verb_of(call)
-        return self.purpose if verb is Verb.STATUS else verb
+        return self.purpose if verb is CloudVerb.STATUS else verb
 
 
 class Announcing:
@@ -56,20 +56,20 @@ class Announcing:
             try:
                 return await ask(*arguments)
             finally:
-                self._room.purpose = Verb.STATUS
+                self._room.purpose = CloudVerb.STATUS
 
         return announced
 
 
 def _simulator(clock: Clock, seed: int | str) -> LockedRoom:
-    room = room_of(LockedRoom, clock, seed)
+    room = receiver_of(LockedRoom, clock, seed)
     room.locked = True
     room.signing_secret = SIGNING
     ROOMS[clock] = room
     return room
 
 
-def _build(door: Door) -> Cloud:
+def _build(door: AdapterContext) -> Cloud:
     """The key is a header that the receiver asks for; a class has it in a Secret."""
     secrets = {(SIGNING_REF.name, SIGNING_REF.key): Secret(SIGNING)}
     if door.key is not None:
@@ -101,10 +101,10 @@ PROVIDER = Provider(
     tells_balance=False,
     unpaged="it has no lists: each machine is asked for itself",
     token_fields=2,  # the body, and the id by which a receiver does a thing once
-    askings={Verb.OFFERS: BOXES, Verb.ACCOUNT: BOXES},  # each machine is asked for itself
+    askings={CloudVerb.OFFERS: MACHINES, CloudVerb.ACCOUNT: MACHINES},  # each machine is asked for itself
     exempt={
         "offers: a table of prices says its date": "its prices stand in the class, which has no date",
-        "offers: a GPU that nobody knows is dropped and counted": "its GPUs are named by the class or by the Node",
+        "offers: an unknown GPU is dropped and counted": "its GPUs are named by the class or by the Node",
         "check: another account has another name": NO_ACCOUNT,
         "check: a key that comes to belong to another account is noticed": NO_ACCOUNT,
         "find: under another account the machine is not shown, and the identity differs": NO_ACCOUNT,

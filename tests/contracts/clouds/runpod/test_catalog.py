@@ -16,7 +16,7 @@ def listing(*cards: Any, cloud: str = "SECURE", count: int = 1) -> Listing:
 
 
 def test_a_pod_costs_its_gpus_times_the_price_of_one():
-    """The catalogue quotes one GPU; whoever forgets to multiply buys eight for the price of one."""
+    """The catalogue quotes one GPU; an adapter that forgets to multiply buys eight for the price of one."""
     (offer,) = listing(a_card(), count=4).offers
 
     assert (offer.gpu_count, offer.hourly_microusd) == (4, 4 * 690_000)
@@ -116,7 +116,7 @@ def test_a_catalogue_of_another_shape_is_unknown():
 
 
 @pytest.mark.parametrize("sku", ["", "::", "RTX 4090", "x:2:SPOT", ":2:SECURE", "x:two:SECURE", "x:²:SECURE"])
-def test_an_offer_of_somebody_else_is_not_ordered(sku: str):
+def test_an_offer_of_another_provider_is_not_ordered(sku: str):
     with pytest.raises(OrderRefused):
         catalog.parts_of(sku)
 

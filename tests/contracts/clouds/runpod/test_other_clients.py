@@ -88,7 +88,7 @@ def test_another_method_is_405_and_names_those_that_are_taken(method: str, path:
 
 
 @pytest.mark.parametrize("path", ["/v2/catalog/toasters", "/v2/pods/x/y", "/v2", "/", "/v1/pods", "/v2/catalog"])
-def test_a_path_that_nobody_knows_is_404(path: str):
+def test_an_unknown_path_is_404(path: str):
     async def script(stage: Stage) -> None:
         assert (await get(stage, path)).status == 404
 

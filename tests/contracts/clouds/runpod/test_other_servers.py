@@ -6,7 +6,7 @@ import pytest
 
 from tests.contracts.clouds.runpod.answers import CARD, TOKEN, a_card, a_pod, an_order, problem, reply
 from tgp.adapters.clouds.runpod import catalog, wire
-from tgp.adapters.clouds.runpod.paging import Pages
+from tgp.adapters.clouds.runpod.paging import PodPages
 from tgp.core.model.cloud_errors import CannotTell, KeyRefused, OrderRefused, OutcomeUnknown, SoldOut
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import Offer, Stock
@@ -27,7 +27,7 @@ def listed(*rows: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("centres", [[], None], ids=["no centres", "null"])
 def test_a_card_with_an_empty_list_of_centres_still_shows_its_price(centres):
-    """The schema leaves the list out where there is none; whoever sends an empty one means the same."""
+    """The schema leaves the list out where there is none; an empty one means the same."""
     (offer,) = offered(a_card(availability="NONE", dataCenters=centres))
 
     assert (offer.place, offer.stock) == ("anywhere", Stock.NONE)
@@ -41,7 +41,7 @@ def test_a_card_sold_in_larger_numbers_than_we_ask_for_is_sold_in_smaller_ones_t
 
 
 @pytest.mark.parametrize("level", ["SOME", "", 7, None, ["HIGH"]], ids=repr)
-def test_a_level_of_availability_nobody_knows_is_unknown(level):
+def test_an_unlisted_level_of_availability_is_unknown(level):
     (offer,) = offered(a_card(dataCenters=[{"id": "EU-RO-1", "availability": level}]))
 
     assert offer.stock is Stock.UNKNOWN
@@ -81,7 +81,7 @@ def test_null_for_what_is_optional_spoils_no_pod(name):
     assert (pod.id, pod.token) == ("7h9k2m4n6p", TOKEN)
 
 
-def test_a_status_nobody_knows_is_unknown_and_ours():
+def test_an_unlisted_status_is_unknown_and_ours():
     (pod,) = listed(a_pod(status="MIGRATING", futureField={"deep": [1]}))
 
     assert (pod.state, pod.said) == (InstanceState.UNKNOWN, "MIGRATING")
@@ -174,7 +174,7 @@ def test_a_400_that_names_a_broken_rule_is_told_to_the_owner(detail):
 
 
 def test_what_the_schema_has_against_an_order_is_passed_on():
-    """`Request validation failed.` helps nobody; the list beside it does."""
+    """`Request validation failed.` does not help; the list beside it does."""
     answer = problem(
         422,
         "Request validation failed.",
@@ -182,7 +182,7 @@ def test_what_the_schema_has_against_an_order_is_passed_on():
             "$.disk: expected integer >= 1",
             "$.env: hf_very_secret is no text",
             7,
-            {"location": "body.disk", "message": "as nobody words it any more"},
+            {"location": "body.disk", "message": "in an old format"},
         ],
     )
     order = an_order(container=Container("ubuntu", env=(("HF_TOKEN", "hf_very_secret"),)))
@@ -199,7 +199,7 @@ def test_a_403_that_may_be_the_keys_fault_says_so():
     with pytest.raises(SoldOut, match="key"):
         wire.read_launch(problem(403, "access denied"), an_order())
     with pytest.raises(KeyRefused):
-        Pages().take(problem(403, "access denied"))
+        PodPages().take(problem(403, "access denied"))
 
 
 def test_a_bill_above_the_quote_is_seen_by_the_caller():

@@ -9,7 +9,7 @@ from tests.contracts.clouds.providers.runpod import PAGE_ROWS, PROVIDER
 from tests.contracts.clouds.runpod.answers import a_pod, reply
 from tests.contracts.clouds.runpod.test_simulator import ask
 from tests.contracts.clouds.stage import Stage, play
-from tgp.adapters.clouds.runpod.paging import MOST_PAGES, PER_PAGE, Pages
+from tgp.adapters.clouds.runpod.paging import MOST_PAGES, PER_PAGE, PodPages
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.ports.http import Call
 
@@ -24,7 +24,7 @@ def page(pagination: Any, *rows: Any) -> Any:
 
 
 def test_every_page_is_asked_for_by_the_cursor_of_the_one_before():
-    pages = Pages()
+    pages = PodPages()
 
     assert pages.call().query == (("limit", str(PER_PAGE)),)
     assert pages.take(page({"nextCursor": "c2", "hasNextPage": True}, a_pod(id="b")))
@@ -54,20 +54,20 @@ def test_every_page_is_asked_for_by_the_cursor_of_the_one_before():
 )
 def test_a_page_that_does_not_say_whether_the_list_goes_on_proves_nothing(pagination: Any):
     with pytest.raises(CannotTell):
-        Pages().take(page(pagination, a_pod()))
+        PodPages().take(page(pagination, a_pod()))
 
 
 def test_a_list_in_a_circle_is_not_walked_twice():
-    pages = Pages()
+    pages = PodPages()
     for cursor in ("c2", "c3"):
         pages.take(page({"nextCursor": cursor, "hasNextPage": True}))
 
-    with pytest.raises(CannotTell, match="circle"):
+    with pytest.raises(CannotTell, match="same page cursor twice"):
         pages.take(page({"nextCursor": "c2", "hasNextPage": True}))
 
 
 def test_a_list_without_end_ends_in_an_error():
-    pages = Pages()
+    pages = PodPages()
     for number in range(1, MOST_PAGES):
         pages.take(page({"nextCursor": f"c{number}", "hasNextPage": True}))
 
@@ -77,7 +77,7 @@ def test_a_list_without_end_ends_in_an_error():
 
 def test_a_page_with_more_rows_than_were_asked_for_is_not_believed():
     with pytest.raises(CannotTell):
-        Pages().take(page(END, *[None] * (PER_PAGE + 1)))
+        PodPages().take(page(END, *[None] * (PER_PAGE + 1)))
 
 
 # -- the simulator -----------------------------------------------------------------------------------------------------

@@ -54,11 +54,11 @@ def test_every_state_is_still_ours(status: Any, state: InstanceState):
 
 
 def test_running_without_a_runtime_is_progress_and_not_running():
-    """The classic dead pod: billed, and nobody can use it. Its start must run into its deadline."""
+    """The classic dead pod: billed, and not usable yet. Its start must run into its deadline."""
     pod = read(runtime=None)
 
     assert pod.state is InstanceState.STARTING
-    assert pod.progress == pod.said == "RUNNING, and its container is not up"
+    assert pod.progress == pod.said == "RUNNING, but its container is not up"
 
 
 def test_a_stopped_pod_does_not_claim_to_be_free():
@@ -78,11 +78,11 @@ def test_a_cost_that_is_none_is_not_told(cost: Any):
     assert read(cost=cost).hourly_microusd is None
 
 
-def test_a_pod_that_somebody_renamed_is_found_by_its_environment():
+def test_a_renamed_pod_is_found_by_its_environment():
     assert read(name="my favourite pod").token == TOKEN
 
 
-def test_a_pod_of_somebody_else_keeps_its_own_name():
+def test_a_foreign_pod_keeps_its_own_name():
     assert read(name="comfyui", env={}).token == "comfyui"
     assert read(name="comfyui", env=None).token == "comfyui"
 

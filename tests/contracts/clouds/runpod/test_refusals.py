@@ -6,7 +6,7 @@ import pytest
 
 from tests.contracts.clouds.runpod.answers import an_order, problem, reply
 from tgp.adapters.clouds.runpod import problems, wire
-from tgp.adapters.clouds.runpod.paging import Pages
+from tgp.adapters.clouds.runpod.paging import PodPages
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -65,7 +65,7 @@ def test_an_answer_to_an_order_means_one_thing(answer: Reply, meaning: type[Clou
     ids=["id", "podId", "pod", "instance"],
 )
 def test_an_error_that_names_a_pod_is_a_pod(status: int, more: dict):
-    """Whatever the status says: somebody pays for that pod."""
+    """Whatever the status says: that pod is billed."""
     with pytest.raises(OutcomeUnknown) as caught:
         wire.read_launch(problem(status, NO_MORE, **more), an_order())
 
@@ -131,7 +131,7 @@ def test_how_long_to_wait_is_read_from_either_header(headers, seconds):
 )
 def test_a_list_that_is_none_is_never_an_empty_one(answer: Reply, meaning: type[CloudError]):
     with pytest.raises(CloudError) as caught:
-        Pages().take(answer)
+        PodPages().take(answer)
 
     assert type(caught.value) is meaning
 

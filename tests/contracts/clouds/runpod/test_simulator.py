@@ -127,18 +127,18 @@ def test_a_pod_of_four_takes_four_gpus_costs_four_times_and_gives_four_back():
     async def script(stage: Stage) -> None:
         offers = [each for each in (await stage.cloud.offers()).offers if each.gpu_count == 4 and each.stock < 3]
         offer = min(offers, key=lambda each: each.key)
-        shelf = f"SECURE {offer.sku.rsplit(':', 2)[0]}@{offer.place}"
-        before = stage.fleet.stands[shelf].stock
+        product = f"SECURE {offer.sku.rsplit(':', 2)[0]}@{offer.place}"
+        before = stage.fleet.stands[product].stock
         order = replace(await stage.order(), offer=offer)
         made = await stage.cloud.launch(order)
 
-        assert stage.fleet.stands[shelf].stock == before - 4
+        assert stage.fleet.stands[product].stock == before - 4
         assert made.hourly_microusd == offer.hourly_microusd == stage.machine().charged_microusd
         await stage.settle()
         await stage.cloud.terminate(made.id)
         await stage.wait_for_endings()
         assert stage.machines() == []
-        assert stage.fleet.stands[shelf].stock == before
+        assert stage.fleet.stands[product].stock == before
 
     play(PROVIDER, script)
 
@@ -165,7 +165,7 @@ def test_a_community_pod_can_be_bought():
     play(community, script)
 
 
-def test_whoever_asks_too_often_is_slowed_down_once_it_is_switched_on():
+def test_too_many_calls_are_rate_limited_once_it_is_switched_on():
     async def script(stage: Stage) -> None:
         stage.simulator.calls_a_minute = 3
         for _ in range(3):

@@ -1,4 +1,6 @@
-"""On real sockets: a server that reads an order and drops the line has seen it once, and nobody knows the outcome."""
+"""On real sockets: a server that reads an order and drops the connection has seen it once, and the outcome is
+unknown.
+"""
 
 import pytest
 

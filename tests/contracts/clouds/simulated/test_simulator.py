@@ -8,7 +8,7 @@ import pytest
 from tests.contracts.clouds.providers.simulated import PROVIDER
 from tests.contracts.clouds.stage import Stage, play
 from tgp.ports.http import Call, Reply
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.simulated import KEY, MODELS, PLACES, catalogue
 
 AUTHORIZED = (("Authorization", f"Bearer {KEY}"),)
@@ -88,33 +88,36 @@ def test_another_page_is_not_found() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_every_market_has_something_for_everybody(seed: int) -> None:
-    shelves = catalogue(seed)
+def test_every_market_has_something_of_everything(seed: int) -> None:
+    products = catalogue(seed)
 
-    assert {shelf.place for shelf in shelves} == set(PLACES)
-    assert len({shelf.gpu for shelf in shelves}) >= 8
-    assert any(shelf.spot_microusd is not None for shelf in shelves)
-    assert any(shelf.stock == 0 for shelf in shelves)
-    assert len({shelf.id for shelf in shelves}) == len(shelves) > len(MODELS)
+    assert {product.place for product in products} == set(PLACES)
+    assert len({product.gpu for product in products}) >= 8
+    assert any(product.spot_microusd is not None for product in products)
+    assert any(product.stock == 0 for product in products)
+    assert len({product.id for product in products}) == len(products) > len(MODELS)
 
 
-def test_every_mishap_that_can_befall_a_call_is_answered() -> None:
+def test_every_fault_that_can_befall_a_call_is_answered() -> None:
     """None of the menu makes the simulator itself fall over."""
 
     async def script(stage: Stage) -> None:
         made = await stage.running()
         paths = {
-            Verb.OFFERS: Call("GET", "/v1/offers"),
-            Verb.LIST: Call("GET", "/v1/machines"),
-            Verb.STATUS: Call("GET", f"/v1/machines/{made.id}"),
-            Verb.TERMINATE: Call("DELETE", f"/v1/machines/{made.id}"),
-            Verb.ACCOUNT: Call("GET", "/v1/account"),
+            CloudVerb.OFFERS: Call("GET", "/v1/offers"),
+            CloudVerb.LIST: Call("GET", "/v1/machines"),
+            CloudVerb.STATUS: Call("GET", f"/v1/machines/{made.id}"),
+            CloudVerb.TERMINATE: Call("DELETE", f"/v1/machines/{made.id}"),
+            CloudVerb.ACCOUNT: Call("GET", "/v1/account"),
         }
         for verb, call in paths.items():
-            for mishap in Mishap:
-                if stage.can_befall(mishap, verb) and mishap not in (Mishap.HANG_UP, Mishap.HANG_UP_AFTER):
-                    stage.aim(mishap, verb)
+            for cloud_fault in CloudFault:
+                if stage.can_befall(cloud_fault, verb) and cloud_fault not in (
+                    CloudFault.HANG_UP,
+                    CloudFault.HANG_UP_AFTER,
+                ):
+                    stage.aim(cloud_fault, verb)
                     assert (await stage.simulator.handle(call)).status >= 200
-        assert stage.simulator.mishaps.aimed == []
+        assert stage.simulator.faults.aimed == []
 
     play(PROVIDER, script)

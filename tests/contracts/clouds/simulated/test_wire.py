@@ -1,4 +1,4 @@
-"""The reference adapter's reading, tried with a line of JSON each: what the shared suite cannot ask of everybody."""
+"""The reference adapter's reading, tried with a line of JSON each: what the shared suite cannot test for all."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ def test_a_renamed_machine_is_known_by_its_tag() -> None:
     assert machine.token == TOKEN
 
 
-def test_somebody_elses_machine_has_its_own_name() -> None:
+def test_a_foreign_machine_has_its_own_name() -> None:
     (machine,) = listed(a_row(name="prod-7", tags={}))
 
     assert machine.token == "prod-7"
@@ -156,7 +156,7 @@ def test_an_unheard_of_state_is_unknown(state: Any) -> None:
 
 @pytest.mark.parametrize("status", [201, 200, 409, 422, 429, 500])
 def test_an_answer_that_names_a_machine_is_never_a_refusal(status: int) -> None:
-    """Were it one, the machine would be on the bill and on nobody's list."""
+    """Were it one, the machine would be billed and on no list."""
     body = {"error": {"code": "sold_out", "message": "none left"}, "machine": {"id": "sim-9"}}
     with pytest.raises(OutcomeUnknown) as caught:
         wire.read_launch(a_reply(status, body), ORDER)

@@ -16,7 +16,7 @@ from tgp.core.model.instance import InstanceState
 from tgp.core.model.prices import MICRO
 from tgp.ports.cloud import Container
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 
 def on_stage(script):
@@ -37,7 +37,7 @@ async def test_a_market_larger_than_one_answer_is_read_to_its_end(stage: Stage):
     in_pages = await stage.cloud.offers()
 
     assert in_pages == whole
-    assert stage.count(Verb.OFFERS) == 2, "one search tells both prices"
+    assert stage.count(CloudVerb.OFFERS) == 2, "one search tells both prices"
 
 
 @on_stage
@@ -46,7 +46,7 @@ async def test_a_market_beyond_the_bound_is_no_listing(stage: Stage):
     stage.simulator.most_asks = 5
 
     await stage.raises(CannotTell, stage.cloud.offers())
-    assert stage.count(Verb.OFFERS) == 4
+    assert stage.count(CloudVerb.OFFERS) == 4
 
 
 @on_stage
@@ -80,7 +80,7 @@ async def test_a_bid_for_an_ask_of_an_older_listing_looks_it_up_first(stage: Sta
     stage.calls.clear()
     await fresh.launch(order)
 
-    assert [verb for verb, _ in stage.calls] == [Verb.OFFERS, Verb.LAUNCH]
+    assert [verb for verb, _ in stage.calls] == [CloudVerb.OFFERS, CloudVerb.LAUNCH]
     assert stage.machine().rate_microusd <= order.bid_microusd
 
 
@@ -107,7 +107,7 @@ async def test_a_bid_below_the_market_makes_nothing(stage: Stage):
 async def test_an_outbid_machine_is_stopped_interrupted_and_still_ours(stage: Stage):
     made = await stage.running(spot=True)
     machine = stage.machine()
-    stage.fleet.reprice(machine.shelf.id, machine.rate_microusd * 8, machine.rate_microusd * 6)
+    stage.fleet.reprice(machine.product.id, machine.rate_microusd * 8, machine.rate_microusd * 6)
     await asyncio.sleep(300)
     (seen,) = await stage.cloud.find(stage.token())
 
@@ -145,20 +145,20 @@ async def test_lists_and_searches_keep_within_vasts_limits(stage: Stage):
     stage.simulator.pace.on = True
 
     assert await stage.cloud.owned("somebody-elses-") != ()
-    assert stage.count(Verb.LIST) == 3
+    assert stage.count(CloudVerb.LIST) == 3
     await stage.cloud.offers()
 
 
 @on_stage
 async def test_a_list_that_never_ends_is_given_up(stage: Stage):
-    stage.instead(Verb.LIST, 200, b'{"instances": [], "next_token": "x"}')
+    stage.instead(CloudVerb.LIST, 200, b'{"instances": [], "next_token": "x"}')
     await stage.raises(CannotTell, stage.cloud.owned("tgp-"))
     for number in range(LIST_PAGES):
         body = {"instances": [a_machine(id=number + 1)], "next_token": f"t{number}"}
-        stage.instead(Verb.LIST, 200, msgspec.json.encode(body))
+        stage.instead(CloudVerb.LIST, 200, msgspec.json.encode(body))
     stage.calls.clear()
     await stage.raises(CannotTell, stage.cloud.owned("tgp-"))
-    assert stage.count(Verb.LIST) == LIST_PAGES
+    assert stage.count(CloudVerb.LIST) == LIST_PAGES
 
 
 @on_stage
@@ -168,14 +168,14 @@ async def test_fewer_machines_than_the_account_has_are_no_list(stage: Stage):
     def hide(reply: Reply) -> Reply:
         return replace(reply, content=msgspec.json.encode({**msgspec.json.decode(reply.content), "instances": []}))
 
-    stage.rewrite(Verb.LIST, hide)
+    stage.rewrite(CloudVerb.LIST, hide)
 
     await stage.raises(CannotTell, stage.cloud.find(stage.token()))
 
 
 @on_stage
 async def test_a_check_names_the_right_that_is_missing(stage: Stage):
-    stage.instead(Verb.LIST, 403, b'{"success": false, "error": "permission", "msg": "instance_read is missing"}')
+    stage.instead(CloudVerb.LIST, 403, b'{"success": false, "error": "permission", "msg": "instance_read is missing"}')
     report = await stage.cloud.check()
     held = {right.name: right.held for right in report.rights}
 
@@ -209,7 +209,7 @@ async def test_without_a_key_nothing_but_the_market_is_asked(stage: Stage):
 @on_stage
 async def test_a_refusal_that_quotes_the_key_is_told_without_it(stage: Stage):
     text = msgspec.json.encode({"error": "auth_error", "msg": f"Invalid user key {stage.key}"})
-    stage.instead(Verb.ACCOUNT, 401, text)
+    stage.instead(CloudVerb.ACCOUNT, 401, text)
     error = await stage.raises(KeyRefused, stage.cloud.identity())
 
     assert stage.key not in str(error)
@@ -221,7 +221,7 @@ async def test_the_search_quota_of_the_day_is_busy_until_midnight(stage: Stage):
     await stage.cloud.offers()
     error = await stage.raises(QuotaExhausted, stage.cloud.offers())
 
-    assert "search quota of the day is used up until" in str(error)
+    assert "daily search quota is used up until" in str(error)
     assert error.retry_after.total_seconds() > 60
 
 
@@ -229,7 +229,7 @@ async def test_the_search_quota_of_the_day_is_busy_until_midnight(stage: Stage):
 def test_a_failure_after_the_order_is_unknown(status):
     async def script(stage: Stage) -> None:
         order = await stage.order()
-        stage.instead(Verb.LAUNCH, status, b"upstream")
+        stage.instead(CloudVerb.LAUNCH, status, b"upstream")
         await stage.raises(OutcomeUnknown, stage.cloud.launch(order))
 
     play(PROVIDER, script)

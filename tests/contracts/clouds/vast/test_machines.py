@@ -208,6 +208,6 @@ def test_an_account_tells_its_credit_or_nothing(body, balance):
 
 
 @pytest.mark.parametrize("body", [{}, {"id": None}, {"id": "x/y"}, [], {"success": False, "id": 7}])
-def test_an_account_without_a_number_is_nobodys(body):
+def test_an_account_without_a_number_is_refused(body):
     with pytest.raises(CannotTell):
         wire.read_account(reply(body), NOW)

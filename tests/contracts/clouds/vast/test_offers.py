@@ -15,7 +15,7 @@ from tgp.core.model.offer import BootMode, Offer, Stock, Trust
 PLAIN = ProviderSettings()
 
 
-def listed(*asks: object, settings: ProviderSettings = PLAIN) -> wire_offers.Market:
+def listed(*asks: object, settings: ProviderSettings = PLAIN) -> wire_offers.OfferMarket:
     return wire_offers.read_market(asks, settings, NOW)
 
 
@@ -243,7 +243,7 @@ def test_a_class_can_ask_for_every_host():
     assert asked["id"] == {"gt": 77}
 
 
-def page(*numbers: int, truncated: bool = False) -> wire_offers.Page:
+def page(*numbers: int, truncated: bool = False) -> wire_offers.OfferPage:
     rows = [an_ask(id=number) for number in numbers]
     return wire_offers.read_page(reply({"offers": rows, "truncated": truncated}), 10, NOW)
 

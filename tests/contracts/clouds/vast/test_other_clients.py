@@ -42,7 +42,7 @@ async def test_slashes_at_the_end_and_letters_of_headers_make_no_difference(desk
         assert (await bare(desk, "GET", path, key=desk.vast.key)).status == 200
 
 
-async def test_parameters_nobody_knows_are_left_alone(desk):
+async def test_unknown_parameters_are_left_alone(desk):
     reply = await desk.send("GET", "/api/v1/instances/", query=(("owner", "me"), ("colour", "green")))
 
     assert reply.status == 200
@@ -210,7 +210,7 @@ async def test_a_list_that_makes_no_sense_is_refused_in_the_envelope(desk, query
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "0", "-1", "%2e%2e", "1e3"])
-async def test_numbers_that_are_none_are_nobodys_machines(desk, number):
+async def test_numbers_that_are_none_are_no_machines(desk, number):
     for method, path in (("PUT", f"/api/v0/asks/{number}/"), ("DELETE", f"/api/v0/instances/{number}/")):
         reply = await desk.send(method, path, GOOD if method == "PUT" else {})
         assert reply.status in (400, 404)
@@ -226,7 +226,7 @@ async def test_a_list_whose_last_page_is_full_ends_there(desk):
 
 
 def other(desk: Desk) -> str:
-    return next(s.shelf.sku for s in desk.vast.fleet.selling() if s.stock and s.shelf.sku != desk.ask)
+    return next(s.product.sku for s in desk.vast.fleet.selling() if s.stock and s.product.sku != desk.ask)
 
 
 async def test_fields_of_older_clients_that_say_nothing_are_left_alone(desk):

@@ -13,7 +13,7 @@ from tgp.adapters.clouds.vast import wire, wire_launch, wire_offers
 from tgp.core.model.cloud_errors import CannotTell, KeyRefused, OrderRefused, OutcomeUnknown
 from tgp.ports.cloud import Container
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 
 def on_stage(script):
@@ -29,7 +29,7 @@ def on_stage(script):
 def lists(stage: Stage, *pages: Reply) -> None:
     """The list answers so, in turn."""
     for page in pages:
-        stage.instead(Verb.LIST, page.status, page.content)
+        stage.instead(CloudVerb.LIST, page.status, page.content)
 
 
 # -- the list ----------------------------------------------------------------------------------------------------------
@@ -46,7 +46,7 @@ async def test_a_machine_listed_twice_does_not_stand_for_one_that_is_missing(sta
     lists(stage, a_page([first, again], "on", 3), a_page([again], None, 3))
 
     failure = await stage.raises(CannotTell, stage.cloud.owned("tgp-"))
-    assert "2 machines of 3" in str(failure)
+    assert "2 of 3 machines" in str(failure)
 
 
 @on_stage
@@ -190,7 +190,7 @@ def test_a_page_that_speaks_of_sessions_says_nothing_about_the_key(kind):
 
 
 def test_a_gateways_not_found_is_no_end():
-    """Some gateways answer in plain text, in Vast's very words; nobody looked for the machine."""
+    """Some gateways answer in plain text, in Vast's very words; the machine was not looked up."""
     answer = Reply(404, b"The page could not be found\n\nNOT_FOUND\n", (("Content-Type", "text/plain"),))
 
     with pytest.raises(OutcomeUnknown):

@@ -7,10 +7,10 @@ import pytest
 from tests.contracts.clouds.providers.vast import PROVIDER
 from tests.contracts.clouds.sockets import Served, served
 from tests.contracts.clouds.stage import an_order, cheapest
-from tgp.adapters.clouds.sending import redirected
+from tgp.adapters.clouds.sender import redirected
 from tgp.core.model.cloud_errors import CannotTell, CloudError
 from tgp.ports.http import Call, Reply
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 BASE = "https://api.test/v2"
 SLASH, PLAIN = "/api/v0/users/current/", "/api/v0/users/current"
@@ -75,7 +75,7 @@ async def test_an_order_that_is_redirected_is_not_sent_again(status: int):
         with pytest.raises(CloudError):
             await one.cloud.launch(replace(order, user_data=b""))
         assert [method for method, _ in moved.asked] == ["PUT"]
-        assert one.requests.count(Verb.LAUNCH) == 1
+        assert one.requests.count(CloudVerb.LAUNCH) == 1
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class Desk:
     def __init__(self) -> None:
         self.watch = Watch()
         self.vast = VastSimulator(self.watch, 7)
-        self.ask = next(stand.shelf.sku for stand in self.vast.fleet.selling() if stand.stock)
+        self.ask = next(stand.product.sku for stand in self.vast.fleet.selling() if stand.stock)
 
     async def send(self, method: str, path: str, body: Any = None, key: str = "", query: tuple = ()) -> Reply:
         headers = (("Authorization", f"Bearer {key or self.vast.key}"),)
@@ -91,10 +91,10 @@ async def test_an_order_that_makes_no_sense_is_refused_and_nothing_is_made(desk,
 async def test_a_virtual_machine_needs_a_host_that_runs_them_and_a_key_in_the_account(desk):
     stands = [stand for stand in desk.vast.fleet.selling() if stand.stock]
     vm = {"image": "docker.io/vastai/kvm:x", "vm": True}
-    desk.ask = next(stand.shelf.sku for stand in stands if not stand.shelf.detail["vms_enabled"])
+    desk.ask = next(stand.product.sku for stand in stands if not stand.product.detail["vms_enabled"])
     assert said(await desk.rent(**vm))["error"] == "invalid_args"
 
-    desk.ask = next(stand.shelf.sku for stand in stands if stand.shelf.detail["vms_enabled"])
+    desk.ask = next(stand.product.sku for stand in stands if stand.product.detail["vms_enabled"])
     desk.vast.ssh_keys = False
     assert said(await desk.rent(**vm))["error"] == "no_ssh_key_for_vm"
 
@@ -121,12 +121,12 @@ async def test_a_low_bid_that_may_not_wait_makes_nothing(desk):
 async def test_the_disk_costs_from_the_beginning_and_the_gpus_from_when_it_runs(desk):
     await desk.rent(disk=100)
     (machine,) = desk.vast.fleet.machines.values()
-    disk = machine.shelf.detail["storage_cost"] * 100 / 720 * 1_000_000
+    disk = machine.product.detail["storage_cost"] * 100 / 720 * 1_000_000
 
     assert machine.charged_microusd == pytest.approx(disk, abs=1)
-    desk.skip(machine.shelf.boot_seconds * 1.5)
+    desk.skip(machine.product.boot_seconds * 1.5)
     desk.vast.fleet.advance()
-    assert machine.charged_microusd == machine.rate_microusd > machine.shelf.hourly_microusd * 0.9
+    assert machine.charged_microusd == machine.rate_microusd > machine.product.hourly_microusd * 0.9
 
 
 async def test_an_ask_is_sold_once(desk):

@@ -5,7 +5,7 @@ import pytest
 from tests.contracts.clouds.vast.answers import an_order
 from tests.contracts.http.rude import Line, client_of, rude_server
 from tgp.adapters.clock import SystemClock
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.vast import build
 from tgp.adapters.entropy import SystemEntropy
 from tgp.core.model.cloud_errors import OutcomeUnknown
@@ -15,7 +15,7 @@ from tgp.sim.resolver import TableResolver
 
 def cloud_over(http):
     clock = SystemClock()
-    return build(Door(lambda _url, **_: http, clock, SystemEntropy(), TableResolver(), key=Secret("a-key")))
+    return build(AdapterContext(lambda _url, **_: http, clock, SystemEntropy(), TableResolver(), key=Secret("a-key")))
 
 
 async def reads_and_drops(line: Line) -> None:

@@ -15,7 +15,7 @@ from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.offer import BootMode, Stock
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 
 
 def test_an_offer_per_location_says_what_vultr_says():
@@ -60,7 +60,7 @@ def test_the_memory_of_a_plan_counts_its_cards(gpu_type: str, vram: int, count: 
     ("change", "reason"),
     [
         ({"gpu_type": "NVIDIA_L40S", "gpu_vram_gb": 24}, "fractional GPU"),
-        ({"type": "vdm"}, "place told to a key only"),
+        ({"type": "vdm"}, "place shown to a key only"),
         ({"type": "vdm", "id": "vcg-abacus-2c-8g-16vram"}, "unknown GPU"),
         ({"type": "vdm", "id": "vdm-by-another-rule"}, "unknown GPU"),
         ({"type": "vdm", "id": "vcg-mi325x-252c-2872g-1536vram"}, "unknown GPU"),
@@ -139,7 +139,7 @@ def dedicated(plan: str) -> dict:
     return {name: value for name, value in row.items() if not name.startswith("gpu_")}
 
 
-def test_dedicated_plans_are_listed_for_whoever_has_a_key():
+def test_dedicated_plans_are_listed_with_a_key():
     """A refused key, or none, leaves them out and says so: the shared plans are public."""
 
     async def script(stage: Stage) -> None:
@@ -147,9 +147,9 @@ def test_dedicated_plans_are_listed_for_whoever_has_a_key():
 
         whole = {offer.gpu_count for offer in mine.offers if offer.gpu in ("H100-SXM", "B200")}
         assert whole == {8}
-        assert "place told to a key only" not in mine.dropped
-        plans = {stand.shelf.sku: stand.shelf.detail["type"] for stand in stage.fleet.stands.values()}
-        assert strangers.dropped["place told to a key only"] == list(plans.values()).count("vdm")
+        assert "place shown to a key only" not in mine.dropped
+        plans = {stand.product.sku: stand.product.detail["type"] for stand in stage.fleet.stands.values()}
+        assert strangers.dropped["place shown to a key only"] == list(plans.values()).count("vdm")
         assert (await stage.cloud_of(None).offers()).dropped == strangers.dropped
         assert strangers.offers
 
@@ -160,8 +160,8 @@ def test_a_region_that_does_not_answer_spoils_the_listing():
     """What it has is unknown, and that is not nothing."""
 
     async def script(stage: Stage) -> None:
-        stage.instead(Verb.OTHER, 200, page("regions", [{"id": "ewr", "country": "US"}]).content)
-        stage.instead(Verb.OTHER, 500)
+        stage.instead(CloudVerb.OTHER, 200, page("regions", [{"id": "ewr", "country": "US"}]).content)
+        stage.instead(CloudVerb.OTHER, 500)
         with pytest.raises(CloudBusy):
             await stage.cloud.offers()
 
@@ -255,7 +255,7 @@ def test_a_list_that_does_not_prove_itself_whole_proves_nothing(answer: Reply):
 def test_a_cursor_that_leads_back_ends_in_an_error():
     pages = wire.machines()
     pages.take(page("instances", [1], following="abc"), "owned")
-    with pytest.raises(CannotTell, match="no end"):
+    with pytest.raises(CannotTell, match="repeats a cursor"):
         pages.take(page("instances", [1], following="abc"), "owned")
 
 
@@ -280,13 +280,13 @@ def test_a_404_is_believed_only_with_the_list_beside_it():
 
     async def script(stage: Stage) -> None:
         made = await stage.launched()
-        stage.instead(Verb.STATUS, 404, b'{"error": "Not found.", "status": 404}')
+        stage.instead(CloudVerb.STATUS, 404, b'{"error": "Not found.", "status": 404}')
 
         seen = await stage.cloud.status(made.id)
 
         assert seen is not None
         assert seen.id == made.id
-        stage.instead(Verb.STATUS, 404, b"<html>")
+        stage.instead(CloudVerb.STATUS, 404, b"<html>")
         await stage.raises(CannotTell, stage.cloud.status(made.id))
 
     play(PROVIDER, script)

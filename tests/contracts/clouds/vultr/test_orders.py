@@ -19,7 +19,7 @@ from tgp.core.model.cloud_errors import (
 )
 from tgp.core.model.secret import Secret
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.vultr import SNAPSHOT_ID, TALOS_ID
 
 
@@ -78,21 +78,23 @@ def test_without_a_talos_image_nothing_is_sent_and_the_setting_is_named():
         error = await stage.raises(OrderRefused, stage.cloud.launch(order))
 
         assert "snapshotId" in str(error)
-        assert stage.count(Verb.LAUNCH) == 0
+        assert stage.count(CloudVerb.LAUNCH) == 0
 
     play(PROVIDER, script)
 
 
-@pytest.mark.parametrize("mishap", [Mishap.HTML, Mishap.EMPTY_BODY, Mishap.GARBAGE, Mishap.ERROR, Mishap.HANG_UP])
-def test_an_image_that_cannot_be_looked_up_is_busy_and_nothing_is_sent(mishap: Mishap):
+@pytest.mark.parametrize(
+    "cloud_fault", [CloudFault.HTML, CloudFault.EMPTY_BODY, CloudFault.GARBAGE, CloudFault.ERROR, CloudFault.HANG_UP]
+)
+def test_an_image_that_cannot_be_looked_up_is_busy_and_nothing_is_sent(cloud_fault: CloudFault):
     """Before the order left, nothing is unknown about it."""
 
     async def script(stage: Stage) -> None:
         order = await stage.order()
-        stage.aim(mishap, Verb.OTHER)
+        stage.aim(cloud_fault, CloudVerb.OTHER)
 
         await stage.raises(CloudBusy, stage.cloud.launch(order))
-        assert stage.count(Verb.LAUNCH) == 0
+        assert stage.count(CloudVerb.LAUNCH) == 0
 
     play(PROVIDER, script)
 

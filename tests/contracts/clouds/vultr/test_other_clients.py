@@ -130,7 +130,7 @@ async def test_a_body_that_is_no_json_is_refused_in_the_envelope(simulator: Vult
     assert envelope(await simulator.handle(Call("POST", "/v2/instances", headers=headers, body=body))) == (400, 400)
 
 
-async def test_parameters_that_nobody_knows_are_ignored(simulator: VultrSimulator):
+async def test_unknown_parameters_are_ignored(simulator: VultrSimulator):
     query = (("show_pending_charges", "true"), ("colour", "red"), ("per_page", "500"))
 
     assert (await ask(simulator, "GET", "instances", query=query)).status == 200

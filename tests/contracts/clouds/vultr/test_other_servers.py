@@ -23,7 +23,7 @@ def test_a_row_that_is_listed_twice_does_not_stand_in_for_one_that_is_missing():
     pages = wire.machines()
     pages.take(page("instances", [a_machine()], total=2, following="abc"), "owned")
 
-    with pytest.raises(CannotTell, match="a part is missing"):
+    with pytest.raises(CannotTell, match="the list is incomplete"):
         pages.take(page("instances", [a_machine()], total=2), "owned")
 
 
@@ -44,7 +44,7 @@ def test_a_last_page_that_is_exactly_full_ends_the_list():
 
 
 @pytest.mark.parametrize("tags", [["tgp-a-demo", TOKEN], [TOKEN, "tgp-a-demo"], ["tgp-a-demo", "team:ml", TOKEN]])
-def test_a_tag_that_somebody_added_and_looks_like_ours_does_not_hide_a_machine(tags: list[str]):
+def test_a_tag_that_a_user_added_and_looks_like_ours_does_not_hide_a_machine(tags: list[str]):
     """Hidden, the order would be taken for lost, and sent again."""
     assert read_machine(a_machine(tags=tags)).token == TOKEN
     assert read_machine(a_machine(tags=tags, label="")).token == TOKEN

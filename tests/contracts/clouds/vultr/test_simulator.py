@@ -87,7 +87,7 @@ async def test_only_the_catalogue_is_public(simulator: VultrSimulator):
     "query",
     [(("per_page", "0"),), (("per_page", "501"),), (("per_page", "x"),), (("cursor", "?"),), (("cursor", "bmV4dA=="),)],
 )
-async def test_pages_that_nobody_can_want_are_refused(simulator: VultrSimulator, query: Pairs):
+async def test_impossible_pages_are_refused(simulator: VultrSimulator, query: Pairs):
     assert (await ask(simulator, "GET", "instances", query=query)).status == 400
 
 

@@ -23,8 +23,8 @@ from tgp.core.model.cloud_errors import (
 from tgp.core.model.image_mark import ImageMark, read_mark
 from tgp.core.model.talos import TalosVersion
 from tgp.ports.http import Reply
-from tgp.ports.images import Shelved
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.ports.images import StoredImage
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.vultr import SNAPSHOT_ID
 
 URL = "https://factory.test/image/0123/v1.13.0/vultr-amd64.raw"
@@ -87,11 +87,12 @@ def test_a_machine_cannot_be_ordered_from_an_image_that_is_still_fetched():
 
 
 @pytest.mark.parametrize(
-    "mishap", [Mishap.HANG_UP, Mishap.ERROR, Mishap.BUSY, Mishap.HTML, Mishap.EMPTY_BODY, Mishap.GARBAGE]
+    "fault",
+    [CloudFault.HANG_UP, CloudFault.ERROR, CloudFault.BUSY, CloudFault.HTML, CloudFault.EMPTY_BODY, CloudFault.GARBAGE],
 )
-def test_a_list_that_failed_is_never_an_empty_one(mishap: Mishap):
+def test_a_list_that_failed_is_never_an_empty_one(fault: CloudFault):
     async def script(stage: Stage, shelf: VultrShelf) -> None:
-        stage.aim(mishap, Verb.OTHER)
+        stage.aim(fault, CloudVerb.OTHER)
         with pytest.raises((CloudBusy, CannotTell)):
             await shelf.list()
 
@@ -101,8 +102,8 @@ def test_a_list_that_failed_is_never_an_empty_one(mishap: Mishap):
 def test_half_a_list_is_none():
     async def script(stage: Stage, shelf: VultrShelf) -> None:
         answer = page("snapshots", [a_snapshot()], total=2)
-        stage.instead(Verb.OTHER, 200, answer.content)
-        with pytest.raises(CannotTell, match="a part is missing"):
+        stage.instead(CloudVerb.OTHER, 200, answer.content)
+        with pytest.raises(CannotTell, match="the list is incomplete"):
             await shelf.list()
 
     on_a_shelf(script)
@@ -118,8 +119,8 @@ def test_rows_are_read_as_they_are():
     rows = [a_snapshot(), a_snapshot(id="b", status="complete", description=None), a_snapshot(id="c", status="deleted")]
 
     assert read_snapshots(rows) == (
-        Shelved("b", "", ready=True, made_at=datetime(2026, 11, 15, 12, 30, 5, tzinfo=UTC)),
-        Shelved(ID, str(MARK), ready=False, made_at=datetime(2026, 11, 15, 12, 30, 5, tzinfo=UTC)),
+        StoredImage("b", "", ready=True, made_at=datetime(2026, 11, 15, 12, 30, 5, tzinfo=UTC)),
+        StoredImage(ID, str(MARK), ready=False, made_at=datetime(2026, 11, 15, 12, 30, 5, tzinfo=UTC)),
     )
 
 
@@ -163,7 +164,7 @@ def test_gone_is_gone(answer: Reply):
 
 def test_no_error_shows_the_key():
     async def script(stage: Stage, shelf: VultrShelf) -> None:
-        stage.instead(Verb.OTHER, 400, refused(400, f"Invalid token {stage.key}").content)
+        stage.instead(CloudVerb.OTHER, 400, refused(400, f"Invalid token {stage.key}").content)
         with pytest.raises(OrderRefused) as caught:
             await shelf.make(str(MARK), URL)
         assert stage.key not in str(caught.value)

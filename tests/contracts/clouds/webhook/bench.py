@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.webhook.client import WebhookCloud
 from tgp.api.common import SecretKeyRef
 from tgp.api.nodeclass import ProviderSettings
-from tgp.api.power import PowerMachine
+from tgp.api.owned_machine import PowerMachine
+from tgp.core.classes.power_hosts import STRICT, HostRules
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.secret import Secret
-from tgp.core.rules.power_hosts import STRICT, HostRules
 from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Reply, Stream
 from tgp.sim.entropy import SeededEntropy
@@ -77,7 +77,7 @@ class Bench:
     clock: HandClock = field(default_factory=HandClock)
     dialled: list[tuple[str, str]] = field(default_factory=list)  # base URL, address
     calls: list[tuple[str, Call]] = field(default_factory=list)
-    dead: tuple[str, ...] = ()  # addresses at which nobody answers
+    dead: tuple[str, ...] = ()  # addresses without an answer
 
     def dial(self, base_url: str, *, address: str = "") -> Http:
         self.dialled.append((base_url, address))
@@ -85,7 +85,7 @@ class Bench:
 
     def cloud(self, *machines: PowerMachine, **settings: Any) -> WebhookCloud:
         return WebhookCloud(
-            Door(
+            AdapterContext(
                 dial=self.dial,
                 clock=self.clock,
                 entropy=SeededEntropy(1, "bench"),

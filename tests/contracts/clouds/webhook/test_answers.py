@@ -129,7 +129,7 @@ async def test_an_error_that_says_the_machine_is_on_names_it(status: int, body: 
     assert error.value.instance_id == instance()
 
 
-async def test_an_error_about_somebody_elses_machine_does_not():
+async def test_an_error_about_another_machine_does_not():
     with pytest.raises(OrderRefused):
         await Bench({"on": said(400, state="on", token=OTHER_TOKEN)}).cloud().launch(an_order())
 
@@ -138,10 +138,10 @@ CONFLICTS = {
     "it is on for this order: the first answer was lost": ({"state": "on", "token": TOKEN}, None),
     "it is starting, and does not tell for whom": ({"state": "starting"}, None),
     "it is on for another order": ({"state": "on", "token": OTHER_TOKEN}, SoldOut),
-    "it is on for nobody of ours": ({"state": "on", "token": ""}, SoldOut),
+    "it is on without an order of ours": ({"state": "on", "token": ""}, SoldOut),
     "it is off": ({"state": "off", "token": ""}, OutcomeUnknown),
     "it is stopping": ({"state": "stopping"}, OutcomeUnknown),
-    "its words are nobody's": ({"state": "fault"}, OutcomeUnknown),
+    "its state is unknown": ({"state": "fault"}, OutcomeUnknown),
     "its answer has another shape": ({"power": 1}, OutcomeUnknown),
 }
 

@@ -108,7 +108,7 @@ async def test_the_query_of_an_endpoint_is_sent():
 async def test_a_secret_that_is_missing_is_named_and_nothing_leaves():
     for ref, field in ((HEADERS, "headers_secret_ref"), (SIGNING, "signing_secret_ref")):
         bench = Bench(YES)
-        with pytest.raises(KeyRefused, match=f"Secret power has nothing under {ref.key}"):
+        with pytest.raises(KeyRefused, match=f"Secret power has no value in key {ref.key}"):
             await bench.cloud(a_machine(**{field: ref})).launch(an_order())
         assert bench.calls == []
 

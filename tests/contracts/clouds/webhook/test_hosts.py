@@ -7,15 +7,15 @@ import pytest
 from tests.contracts.clouds.webhook.bench import TOKEN, Bench, a_machine, an_order, instance, said
 from tests.contracts.http.rude import Line as RudeLine
 from tests.contracts.http.rude import rude_server
-from tests.core.rules.hostile_urls import API_SERVER, HOSTILE, NAMES
+from tests.core.classes.hostile_urls import API_SERVER, HOSTILE, NAMES
 from tgp.adapters.clock import SystemClock
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.webhook import build
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.client import HttpClient
 from tgp.api.nodeclass import ProviderSettings
+from tgp.core.classes.power_hosts import HostRules
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OrderRefused, OutcomeUnknown
-from tgp.core.rules.power_hosts import HostRules
 from tgp.sim.resolver import TableResolver
 
 METADATA = ip_address("169.254.169.254")
@@ -136,7 +136,7 @@ async def sends_elsewhere(line: RudeLine) -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "GET"])
 @pytest.mark.parametrize("manners", [drops, sends_elsewhere], ids=["drops", "redirects"])
 async def test_on_a_real_socket_a_switching_call_is_sent_once(method: str, manners):
-    """Read, then dropped or redirected: one request seen, and the outcome is unknown. A name nobody resolves is used:
+    """Read, then dropped or redirected: one request seen, and the outcome is unknown. An unresolvable name is used:
     only the judged address can have been called."""
     clients: list[HttpClient] = []
 
@@ -147,7 +147,7 @@ async def test_on_a_real_socket_a_switching_call_is_sent_once(method: str, manne
     async with rude_server(manners) as rude:
         url = rude.url.replace("localhost", "power.invalid") + "/box-1/on"
         machine = a_machine(scale_up_endpoint=url, status_endpoint=None, method=method)
-        door = Door(
+        door = AdapterContext(
             dial=dial,
             clock=SystemClock(),
             entropy=SystemEntropy(),

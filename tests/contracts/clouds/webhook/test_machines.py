@@ -78,7 +78,7 @@ async def test_an_offer_is_what_the_class_says():
 
 
 @pytest.mark.parametrize("gpu_type", [None, "Quantum Abacus 9000"])
-async def test_a_gpu_that_nobody_knows_is_unknown_until_the_node_tells(gpu_type: str | None):
+async def test_an_unknown_gpu_is_unknown_until_the_node_tells(gpu_type: str | None):
     (offer,) = (await Bench({"status": OFF}).cloud(a_machine(gpu_type=gpu_type)).offers()).offers
 
     assert (offer.gpu, offer.gpu_memory_gib) == ("unknown", 0)
@@ -110,10 +110,10 @@ async def test_a_machine_that_cannot_be_asked_is_listed_as_unknown():
 @pytest.mark.parametrize("bad", [said(500), said(401), said(404), Reply(200, b"<html>"), Reply(200)])
 async def test_one_that_does_not_answer_spoils_no_list_and_all_of_them_do(bad: Reply):
     one = Bench({"status": by_machine(box_1=bad, box_2=OFF)}).cloud(a_machine(), a_machine("box-2"))
-    everyone = Bench({"status": bad}).cloud(a_machine(), a_machine("box-2"))
+    every = Bench({"status": bad}).cloud(a_machine(), a_machine("box-2"))
 
     assert [offer.stock for offer in (await one.offers()).offers] == [Stock.UNKNOWN, Stock.CONFIRMED]
-    for asking in (everyone.offers(), everyone.check()):
+    for asking in (every.offers(), every.check()):
         with pytest.raises((CloudBusy, KeyRefused, CannotTell)):
             await asking
 
@@ -165,7 +165,7 @@ async def test_a_machine_that_the_class_no_longer_names_is_not_absent():
 
     with pytest.raises(CannotTell):
         await cloud.status(instance("box-9"))
-    with pytest.raises(CloudBusy, match="switch it off by hand"):
+    with pytest.raises(CloudBusy, match="power it off by hand"):
         await cloud.terminate(instance("box-9"))
     with pytest.raises(OrderRefused):
         await cloud.launch(an_order("box-9"))
@@ -298,8 +298,8 @@ async def test_a_check_switches_nothing_and_says_what_it_found():
     assert held["switch box-1"] is held["switch box-3"] is None
     assert (held["switch box-2"], held["ask box-1"], held["ask box-2"]) == (False, True, False)
     assert report.can_buy
-    assert "no GPU is known as RTX 490" in notes
-    assert "box-1: no price is given" in notes
+    assert "unknown GPU model RTX 490" in notes
+    assert "box-1: no price is set" in notes
     assert "box-3: its signing secret is shorter" in notes
 
 
@@ -309,7 +309,7 @@ async def test_a_class_whose_machines_cannot_be_switched_cannot_buy():
     assert not report.can_buy
 
 
-async def test_the_account_is_the_same_whoever_signs():
+async def test_the_account_is_the_same_for_every_secret():
     assert (await Bench().cloud().identity()).id == "webhook:owned"
 
 

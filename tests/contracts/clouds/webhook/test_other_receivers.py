@@ -1,4 +1,4 @@
-"""Receivers that other people wrote: nulls beside what they say, a yes that is about somebody else, odd headers."""
+"""Third-party receivers: nulls beside what they say, a 2xx that is about another order, odd headers."""
 
 from typing import Any
 
@@ -52,17 +52,17 @@ def test_a_status_is_read_whatever_it_is_called(headers: Pairs):
 
 @pytest.mark.parametrize("state", ["on", "starting"])
 @pytest.mark.parametrize("status", [200, 202])
-async def test_a_yes_that_is_about_somebody_else_is_no_machine_of_ours(status: int, state: str):
+async def test_a_success_that_is_about_another_order_is_no_machine_of_ours(status: int, state: str):
     """It says for whom the machine is on, and it is not for us: what was asked for did not happen."""
     bench = Bench({"on": said(status, state=state, token=OTHER_TOKEN)})
 
-    with pytest.raises(SoldOut, match="somebody else"):
+    with pytest.raises(SoldOut, match="another order"):
         await bench.cloud().launch(an_order())
     assert bench.paths == ["POST /box-1/on"]
 
 
 @pytest.mark.parametrize("token", ["", None, TOKEN])
-async def test_a_yes_that_is_ours_or_nobodys_is_ours(token: str | None):
+async def test_a_success_that_is_ours_or_without_a_token_is_ours(token: str | None):
     bench = Bench({"on": said(200, state="on", token=token)})
 
     assert (await bench.cloud().launch(an_order())).id == instance()

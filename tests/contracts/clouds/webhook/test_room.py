@@ -11,14 +11,14 @@ from tests.contracts.clouds.webhook.bench import OTHER_TOKEN, TOKEN, HandClock
 from tgp.core.model.secret import Secret
 from tgp.core.model.signature import keys_of
 from tgp.ports.http import Call
-from tgp.sim.clouds.mishaps import Mishap, Verb
-from tgp.sim.clouds.webhook import BoxRoom, settings_at, simulator
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.webhook import WebhookReceiver, settings_at, simulator
 
 
 class Cellar:
     def __init__(self, *, locked: bool = False) -> None:
         self.clock = HandClock()
-        self.room: BoxRoom = simulator(self.clock, 1)
+        self.room: WebhookReceiver = simulator(self.clock, 1)
         self.room.locked = locked
 
     def press(self, button: str = "on", token: str = TOKEN, message_id: str = "", **changes: Any) -> Call:
@@ -94,7 +94,7 @@ async def test_an_old_power_on_played_again_after_the_end_does_nothing():
     assert cellar.room.refused == ["the timestamp is too old"]
 
 
-async def test_a_box_that_is_on_for_somebody_else():
+async def test_a_box_that_is_on_for_another_order():
     cellar = Cellar()
     await cellar.says(cellar.press("on"))
 
@@ -110,14 +110,14 @@ async def test_a_box_that_is_on_for_somebody_else():
         ({"body": b"{}"}, 401),
     ],
 )
-async def test_locked_it_believes_nobody_without_key_and_signature(change: dict[str, Any], status: int):
+async def test_locked_it_refuses_calls_without_key_and_signature(change: dict[str, Any], status: int):
     cellar = Cellar(locked=True)
 
     assert (await cellar.says(replace(cellar.press("on"), **change)))[0] == status
     assert cellar.made == 0
 
 
-async def test_open_it_believes_whoever_stands_in_the_cellar_but_no_wrong_signature():
+async def test_open_it_accepts_unsigned_calls_but_no_wrong_signature():
     cellar = Cellar()
     call = cellar.press("on")
     plain = replace(call, headers=(("webhook-id", "1"),))
@@ -163,7 +163,7 @@ async def test_what_is_not_there(method: str, path: str, status: int):
 
 async def test_a_status_lags_behind_if_it_is_told_to():
     cellar = Cellar()
-    cellar.room.mishaps.aim(Mishap.LIST_LAGS, Verb.LAUNCH)
+    cellar.room.faults.aim(CloudFault.LIST_LAGS, CloudVerb.LAUNCH)
     await cellar.says(cellar.press("on"))
     cellar.clock.seconds += 60
     early = await cellar.state()

@@ -1,4 +1,4 @@
-"""`apply` of both kinds, `diff`, `replace`, and what the server says about fields nobody knows."""
+"""`apply` of both kinds, `diff`, `replace`, and what the server says about unknown fields."""
 
 from tests.contracts.kubectl.script import Script, run
 

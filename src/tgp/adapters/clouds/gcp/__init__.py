@@ -1,6 +1,6 @@
 """Google Cloud: machines with GPUs that boot a Talos image natively, on demand and spot."""
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.gcp.client import GcpCloud
 from tgp.adapters.clouds.gcp.facts import FACTS
 from tgp.ports.cloud import Cloud
@@ -8,5 +8,5 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: Door) -> Cloud:
+def build(door: AdapterContext) -> Cloud:
     return GcpCloud(door)

@@ -1,6 +1,6 @@
-"""A service account's key: the JSON file that Google's console hands out, parsed or refused.
+"""A service account's key: the JSON file from Google's console, parsed or refused.
 
-What is wrong is said by the name of the field. Nothing of its content is ever quoted.
+Errors name the field. Its content is never quoted.
 """
 
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class ServiceAccount:
 
 @lru_cache(maxsize=KEYS_KEPT)  # checking an RSA key takes 0.1 s, and the loop waits for it
 def _parsed(pem: str) -> "RSAPrivateKey":
-    # Late: only whoever buys here loads the library.
+    # Imported late: only users of Google Cloud load the library.
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -78,9 +78,9 @@ def _fields(told: str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(told)
     except (*NO_JSON, UnicodeError):
-        raise KeyRefused(f"the key for {FACTS.title} is no JSON: it must be a whole service account key file") from None
+        raise KeyRefused(f"the key for {FACTS.title} is not JSON: use the whole service account key file") from None
     if not isinstance(value, dict):
-        raise KeyRefused(f"the key for {FACTS.title} is no JSON object: it must be a whole service account key file")
+        raise KeyRefused(f"the key for {FACTS.title} is not a JSON object: use the whole service account key file")
     return value
 
 
@@ -89,7 +89,7 @@ def _text(fields: dict[str, Any], name: str) -> str:
     if value is None:
         raise _refused(name, "is missing")
     if not isinstance(value, str) or not value or len(value) > FIELD_LONGEST:
-        raise _refused(name, "is not a text")
+        raise _refused(name, "is not a string")
     return value
 
 
@@ -105,7 +105,7 @@ def _token_uri(told: str, endpoint: str) -> str:
 
 
 def _split(url: str) -> SplitResult | None:
-    """None: it is no URL with a host."""
+    """None: not a URL with a host."""
     if not url.isascii() or not url.isprintable() or " " in url:
         return None
     try:
@@ -124,7 +124,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _same_origin(parts: SplitResult, endpoint: str) -> bool:
-    """An endpoint over http is the owner's own choice; a token of theirs may go the same way."""
+    """An http endpoint is the administrator's choice; the token request may use it too."""
     other = _split(endpoint) if endpoint else None
     return other is not None and (other.scheme, other.netloc) == (parts.scheme, parts.netloc)
 

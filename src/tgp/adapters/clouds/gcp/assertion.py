@@ -8,7 +8,7 @@ import msgspec
 
 from tgp.adapters.clouds.gcp.account import ServiceAccount
 
-SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the account may do is for its roles to say
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # the account's roles limit this
 LIFETIME = timedelta(hours=1)  # the longest that is accepted
 
 

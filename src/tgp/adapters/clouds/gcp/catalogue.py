@@ -1,7 +1,7 @@
 """The dated table of prices beside this file, read and checked once.
 
 It says which machine types are for sale with which GPUs, and what they cost where. A class's `prices` win over it. A
-machine without a price is not offered: nobody guesses what another region would cost.
+machine without a price is not offered: prices are never guessed from another region.
 """
 
 import re
@@ -41,7 +41,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class GcpCatalogue:
     priced_on: str
     families: Mapping[str, Family]
     gpus: Mapping[str, ByRegion]
@@ -54,7 +54,7 @@ class Catalogue:
         return self.families.get(machine_type.rpartition("-")[0])
 
     def price(self, machine_type: str, vcpus: int, gpu: str, count: int, region: str, *, spot: bool) -> Decimal | None:
-        """Dollars an hour of the whole machine with its boot disk; None: the table does not know."""
+        """Dollars an hour of the whole machine with its boot disk; None: not in the table."""
         family, gpus = self.family_of(machine_type), self.gpus.get(gpu, {})
         if family is None or region not in family.prices or region not in gpus:
             return None
@@ -71,7 +71,7 @@ class Catalogue:
 
 
 @cache
-def catalogue() -> Catalogue:
+def catalogue() -> GcpCatalogue:
     return read(tomllib.loads(TABLE.read_text()))
 
 
@@ -86,11 +86,11 @@ def parts_of(sku: str) -> tuple[str, str, int]:
     return (found[1], found[3], int(found[2])) if found else (sku, "", 0)
 
 
-def read(table: Mapping[str, Any]) -> Catalogue:
-    """Raises where the table makes no sense: it is ours, so that is a bug."""
+def read(table: Mapping[str, Any]) -> GcpCatalogue:
+    """Raises if the table is invalid: it is ours, so that is a bug."""
     extras = table["extras"]
     size = int(extras["boot_disk_size_gib"])
-    return Catalogue(
+    return GcpCatalogue(
         priced_on=date.fromisoformat(table["priced_on"]).isoformat(),
         families={name: _family(name, entry) for name, entry in table["family"].items()},
         gpus={name: _regions(entry["regions"]) for name, entry in table["gpu"].items()},
@@ -121,5 +121,5 @@ def _regions(entry: Mapping[str, Any]) -> ByRegion:
     prices: dict[str, tuple[Decimal, Decimal]] = {}
     for region, (on_demand, spot) in entry.items():
         prices[region] = (Decimal(on_demand), Decimal(spot))
-        assert Decimal(0) < prices[region][1] <= prices[region][0], f"the price in {region} makes no sense"
+        assert Decimal(0) < prices[region][1] <= prices[region][0], f"the price in {region} is invalid"
     return prices

@@ -1,11 +1,10 @@
-"""The only sender to Google Cloud: prepare, send, read. Every call carries an access token that is still good."""
+"""The only sender to Google Cloud: prepare, send, read. Every call has a valid access token."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NoReturn
 
-from tgp.adapters.clouds.door import Door
-from tgp.adapters.clouds.ending import not_ended
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.gcp import launching, rights, wire
 from tgp.adapters.clouds.gcp.account import ServiceAccount, read_key
 from tgp.adapters.clouds.gcp.catalogue import catalogue
@@ -19,9 +18,10 @@ from tgp.adapters.clouds.gcp.errors import (
 )
 from tgp.adapters.clouds.gcp.facts import FACTS
 from tgp.adapters.clouds.gcp.names import parted
-from tgp.adapters.clouds.gcp.offers import Shop
-from tgp.adapters.clouds.gcp.tokens import Tokens
-from tgp.adapters.clouds.sending import LOOK_BYTES, OFFERS_BYTES, Sender
+from tgp.adapters.clouds.gcp.offers import PriceReader
+from tgp.adapters.clouds.gcp.tokens import GcpTokens
+from tgp.adapters.clouds.sender import LOOK_BYTES, OFFERS_BYTES, Sender
+from tgp.adapters.clouds.termination_errors import not_ended
 from tgp.core.model.cloud_errors import (
     CannotTell,
     CloudBusy,
@@ -33,18 +33,18 @@ from tgp.core.model.secret import Secret
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Call, Reply
 
-MAX_PAGES = 40  # of 500 rows; an account with more is not one that we could look after
-SHORTEST_TOKEN = 16  # characters: Google's have a hundred and more, and a shorter one would be found in any answer
+MAX_PAGES = 40  # of 500 rows; the most that is read
+SHORTEST_TOKEN = 16  # characters: Google's have a hundred and more, and a shorter one would match any answer
 WHO = FACTS.title
 
 
 class GcpCloud:
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: AdapterContext) -> None:
         self._door = door
         self._settings = door.settings
         self._compute = Sender(door.dial(door.endpoint(FACTS)), WHO)
         self._manager = Sender(door.dial(door.settings.endpoint or rights.RESOURCE_MANAGER), WHO)
-        self._opened: tuple[ServiceAccount, Tokens] | None = None
+        self._opened: tuple[ServiceAccount, GcpTokens] | None = None
 
     @property
     def facts(self) -> CloudFacts:
@@ -53,7 +53,7 @@ class GcpCloud:
     # -- selling and buying --------------------------------------------------------------------------------------------
 
     async def offers(self) -> Listing:
-        shop = Shop(catalogue(), self._settings.prices)
+        shop = PriceReader(catalogue(), self._settings.prices)
         for kind, take in (("machineTypes", shop.take_machine_types), ("acceleratorTypes", shop.take_accelerators)):
             for page in await self._pages(kind):
                 take(page.rows)
@@ -72,7 +72,7 @@ class GcpCloud:
         return tuple(machine for machine in await self._all() if machine.token.startswith(prefix))
 
     async def status(self, instance_id: str) -> Instance | None:
-        """A machine that is not shown is looked for among those being made, before it is called absent."""
+        """A machine that is not listed is searched among running inserts before it counts as absent."""
         reply = await self._look(wire.instance(self._project, instance_id))
         if refusal_of(reply).reason == "notFound" and not is_gone(reply, parted(instance_id)[1]):
             return await self._among_all(instance_id)
@@ -82,7 +82,7 @@ class GcpCloud:
         return await self._being_made(instance_id)
 
     async def _being_made(self, instance_id: str) -> Instance | None:
-        """None: it is not, on any page of what was done there."""
+        """None: not on any page of the operations."""
         after = ""
         for _ in range(MAX_PAGES):
             reply = await self._look(wire.operations(self._project, instance_id, after))
@@ -92,7 +92,7 @@ class GcpCloud:
         raise CannotTell(f"{WHO} lists a machine's operations on more than {MAX_PAGES} pages")
 
     async def _among_all(self, instance_id: str) -> Instance | None:
-        """Google's own 404, worded as we have not seen it, proves nothing; a complete list does."""
+        """An unknown form of Google's 404 proves nothing; a complete list does."""
         return next((machine for machine in await self._all() if machine.id == instance_id), None)
 
     async def _all(self) -> list[Instance]:
@@ -107,13 +107,13 @@ class GcpCloud:
                 return [found[each] for each in sorted(found)]
         raise CannotTell(f"{WHO} lists machines on more than {MAX_PAGES} pages")
 
-    async def _pages(self, kind: str) -> list[wire.Page]:
+    async def _pages(self, kind: str) -> list[wire.GcpPage]:
         ask: Callable[[str, str], Call] = {
             "machineTypes": wire.machine_types,
             "acceleratorTypes": wire.accelerator_types,
         }[kind]
         envelope = f"compute#{kind.removesuffix('s')}AggregatedList"
-        pages: list[wire.Page] = []
+        pages: list[wire.GcpPage] = []
         after = ""
         for _ in range(MAX_PAGES):
             pages.append(wire.read_page(await self._look(ask(self._project, after), OFFERS_BYTES), kind, envelope))
@@ -133,16 +133,18 @@ class GcpCloud:
             return
         is_missing = refusal_of(reply).reason == "notFound"
         known = (
-            error_of_operation(body, "the end of a machine") if reply.ok else error_for(reply, "the end of a machine")
+            error_of_operation(body, "the termination of a machine")
+            if reply.ok
+            else error_for(reply, "the termination of a machine")
         )
         if known is not None and not is_missing:
             raise not_ended(known)
-        raise OutcomeUnknown(f"{WHO} answered the end of a machine with {reply.status}", instance_id)
+        raise OutcomeUnknown(f"{WHO} answered the termination of a machine with {reply.status}", instance_id)
 
     # -- the account ---------------------------------------------------------------------------------------------------
 
     async def identity(self) -> Account:
-        """The project, once the provider has shown it to this key."""
+        """The project, once Google showed it to this key."""
         return rights.read_project(await self._look(rights.project(self._project)), self._project)[0]
 
     async def check(self) -> KeyReport:
@@ -160,7 +162,7 @@ class GcpCloud:
         )
 
     async def _courtesy(self, call: Call, sender: Sender) -> Reply | None:
-        """What would be nice to know of a key; None: it could not be asked, which is not the key's fault."""
+        """Optional facts about a key; None: the call failed, which does not mean a bad key."""
         try:
             return await self._look(call, sender=sender)
         except CloudBusy:
@@ -172,16 +174,16 @@ class GcpCloud:
     def _project(self) -> str:
         return self._open()[0].project
 
-    def _open(self) -> tuple[ServiceAccount, Tokens]:
-        """The key is read when it is first needed: a bad one is an answer to a question, not a failure to start."""
+    def _open(self) -> tuple[ServiceAccount, GcpTokens]:
+        """The key is parsed on first use: a bad key fails a call, not the start."""
         if self._opened is None:
             settings, door = self._settings, self._door
             account = read_key(door.key, project=settings.project or "", endpoint=settings.endpoint or "")
-            self._opened = account, Tokens(account, door.dial, door.clock)
+            self._opened = account, GcpTokens(account, door.dial, door.clock)
         return self._opened
 
     async def _look(self, call: Call, max_bytes: int = LOOK_BYTES, sender: Sender | None = None) -> Reply:
-        """A look may be repeated: once, where a kept token was not accepted."""
+        """A read is repeated once if a cached token was refused."""
         tokens = self._open()[1]
         token, fresh = await tokens.current()
         reply = await (sender or self._compute).look(_keyed(call, token), max_bytes=max_bytes)
@@ -201,7 +203,7 @@ class GcpCloud:
         try:
             token, fresh = await tokens.current()
         except CannotTell as error:
-            raise CloudBusy(f"{error}; nothing was asked for without one") from error
+            raise CloudBusy(f"{error}; nothing was sent without one") from error
         if order is not None:
             call = replace(call, not_after=(await confirmed(order)).not_after)
         reply = await self._compute.change(_keyed(call, token))
@@ -209,8 +211,8 @@ class GcpCloud:
             await self._renew_or_refuse(tokens, token, fresh=fresh)
         return _discreet(reply, token)
 
-    async def _renew_or_refuse(self, tokens: Tokens, token: Secret, *, fresh: bool) -> NoReturn:
-        """A token was not accepted, so nothing was done. Is it the token that is too old, or the key?"""
+    async def _renew_or_refuse(self, tokens: GcpTokens, token: Secret, *, fresh: bool) -> NoReturn:
+        """A token was refused, so nothing was done. Finds out whether the token expired or the key is bad."""
         tokens.forget(token)
         if fresh:
             raise self._not_accepted(token)
@@ -218,11 +220,11 @@ class GcpCloud:
             await tokens.current()
         except CannotTell as error:
             raise CloudBusy(str(error)) from error
-        raise CloudBusy(f"{WHO} no longer took an access token, and gave another: ask again")
+        raise CloudBusy(f"{WHO} refused an access token and issued a new one; retrying")
 
     def _not_accepted(self, token: Secret) -> KeyRefused:
         self._open()[1].forget(token)
-        return KeyRefused(f"{WHO} does not accept the access token of this service account")
+        return KeyRefused(f"{WHO} refused the access token of this service account")
 
 
 def _keyed(call: Call, token: Secret) -> Call:
@@ -230,7 +232,7 @@ def _keyed(call: Call, token: Secret) -> Call:
 
 
 def _discreet(reply: Reply, token: Secret) -> Reply:
-    """An answer that repeats the token it was sent would carry it into conditions: what reads it knows no token."""
+    """An answer that repeats the token it was sent would carry it into conditions: so it is removed here."""
     if len(token.reveal()) < SHORTEST_TOKEN:
         return reply
     return replace(reply, content=reply.content.replace(token.reveal().encode(), b"***"))

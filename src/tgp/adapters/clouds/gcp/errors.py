@@ -1,7 +1,7 @@
 """What Google's errors mean for us: of an answer's envelope, and of an operation that failed.
 
 An error is `{"error": {"code", "message", "status", "errors": [{"reason", "message"}]}}`; a failed operation has
-`{"error": {"errors": [{"code", "message"}]}}`. Only what stands in the tables here is known to mean that nothing was
+`{"error": {"errors": [{"code", "message"}]}}`. Only the entries of the tables here are known to mean that nothing was
 made; everything else leaves the outcome open.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.adapters.clouds.discreet import Confidence, quoted
 from tgp.adapters.clouds.gcp.facts import FACTS
+from tgp.adapters.clouds.redact import Confidence, quoted
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -21,7 +21,7 @@ from tgp.core.model.cloud_errors import (
     OrderRefused,
     SoldOut,
 )
-from tgp.ports.http import Reply, Unreadable
+from tgp.ports.http import Reply, UnreadableReply
 
 WHO = FACTS.title
 ERRORS_READ = 16  # of one answer
@@ -59,7 +59,7 @@ BY_OPERATION: Mapping[str, type[CloudError]] = {
     "INVALID_PARAMETER": OrderRefused,
     "RESOURCE_NOT_FOUND": OrderRefused,
     "CONDITION_NOT_MET": OrderRefused,
-    "UNSUPPORTED_OPERATION": SoldOut,  # seen where a spot machine was taken back while it was made
+    "UNSUPPORTED_OPERATION": SoldOut,  # seen when a spot machine was preempted while being created
     "PERMISSIONS_ERROR": KeyRefused,
 }
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
@@ -67,48 +67,48 @@ _HARMLESS = re.compile(r"[\w./:*-]{0,160}\Z", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """An error as Google words it; empty where the answer has no such envelope."""
+class GcpRefusal:
+    """An error in Google's format; empty if the answer has another format."""
 
     reason: str = ""  # of an answer: notFound; of an operation: QUOTA_EXCEEDED
     message: str = ""
 
     def words(self, *confidences: Confidence) -> str:
-        """For people. What it quotes from our request may be a secret: only plain names are shown, and none of ours."""
+        """For messages. It may quote secrets from our request: only plain names are shown."""
         plain = _QUOTED.sub(lambda found: found[0] if _HARMLESS.match(found[0][1:-1]) else "'…'", self.message)
         return f"{self.reason}: {quoted(plain, *confidences)}" if plain else self.reason or "no reason given"
 
 
 def whatever_came(reply: Reply) -> dict[str, Any]:
-    """The body where it is a JSON object, else an empty one: for answers that may be a proxy's."""
+    """The body where it is a JSON object, else an empty one: for answers that a proxy may have written."""
     try:
         body = reply.json()
-    except Unreadable:
+    except UnreadableReply:
         return {}
     return body if isinstance(body, dict) else {}
 
 
-def refusal_of(reply: Reply) -> Refusal:
+def refusal_of(reply: Reply) -> GcpRefusal:
     error = whatever_came(reply).get("error")
     if not isinstance(error, dict) or error.get("code") != reply.status:
-        return Refusal()
+        return GcpRefusal()
     rows = error.get("errors")
     first = next((row for row in rows[:ERRORS_READ] if isinstance(row, dict)), {}) if isinstance(rows, list) else {}
-    return Refusal(_word(first.get("reason") or error.get("status")), _sentence(error.get("message")))
+    return GcpRefusal(_word(first.get("reason") or error.get("status")), _sentence(error.get("message")))
 
 
-def failures_of(operation: Mapping[str, Any]) -> tuple[Refusal, ...]:
+def failures_of(operation: Mapping[str, Any]) -> tuple[GcpRefusal, ...]:
     """Why an operation failed; empty: it did not. Its error is there as soon as it has failed."""
     error = operation.get("error")
     if error is None:
         return ()
     rows = error.get("errors") if isinstance(error, dict) else None
     found = [row for row in rows[:ERRORS_READ] if isinstance(row, dict)] if isinstance(rows, list) else []
-    return tuple(Refusal(_word(row.get("code")), _sentence(row.get("message"))) for row in found) or (Refusal(),)
+    return tuple(GcpRefusal(_word(row.get("code")), _sentence(row.get("message"))) for row in found) or (GcpRefusal(),)
 
 
 def error_for(reply: Reply, what: str, *confidences: Confidence) -> CloudError | None:
-    """What an answer that is no success is known to mean; None: nothing is known. 401 is the token holder's to read."""
+    """The error of a known answer; None: unknown. 401 is handled by the caller."""
     found = refusal_of(reply)
     kind = BY_REASON.get((reply.status, found.reason))
     if kind is None and reply.status == 429:
@@ -119,22 +119,22 @@ def error_for(reply: Reply, what: str, *confidences: Confidence) -> CloudError |
 
 
 def error_of_operation(operation: Mapping[str, Any], what: str, *confidences: Confidence) -> CloudError | None:
-    """What a failed operation is known to mean; None: nothing is known, or one of several errors is not."""
+    """The error of a known failed operation; None: unknown, or one of several errors is."""
     found = failures_of(operation)
     kinds = [BY_OPERATION.get(each.reason) for each in found]
     if not found or any(kind is None for kind in kinds):
         return None
-    text = f"{WHO} could not do {what}: {found[0].words(*confidences)}"
+    text = f"{WHO} failed {what}: {found[0].words(*confidences)}"
     if any(QUOTA_OF_ALL in each.message for each in found):
         text += f" ({QUOTA_OF_ALL}: the quota of the whole project)"
     return _made(kinds[0], text, None)
 
 
 def unreadable_look(reply: Reply, what: str) -> CloudError:
-    """For a look that failed: whatever it was, it proves nothing."""
+    """For a failed read: it proves nothing."""
     known = error_for(reply, what)
     if isinstance(known, AccountExhausted) and refusal_of(reply).reason == "quotaExceeded":
-        return CloudBusy(str(known), reply.retry_after)  # the quota of questions: no machine was asked for
+        return CloudBusy(str(known), reply.retry_after)  # the API rate quota: no machine was ordered
     if known is not None and not isinstance(known, OrderRefused):
         return known
     if reply.status >= 500:
@@ -143,7 +143,7 @@ def unreadable_look(reply: Reply, what: str) -> CloudError:
 
 
 def is_gone(reply: Reply, name: str) -> bool:
-    """Does a 404 say that this very machine is not there? A project or zone that is not found proves nothing."""
+    """True: the 404 is about this very machine. A project or zone that is not found proves nothing."""
     found = refusal_of(reply)
     return reply.status == 404 and found.reason == "notFound" and f"/instances/{name}'" in found.message
 

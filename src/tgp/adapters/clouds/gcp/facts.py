@@ -1,4 +1,4 @@
-"""What is known of Google Cloud beforehand. The README beside this file says where each fact is from."""
+"""Facts about Google Cloud. The README beside this file has the sources."""
 
 from datetime import timedelta
 

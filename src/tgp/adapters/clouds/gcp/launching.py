@@ -8,7 +8,7 @@ from tgp.adapters.clouds.gcp.errors import WHO, error_for, error_of_operation, f
 from tgp.adapters.clouds.gcp.facts import FACTS
 from tgp.adapters.clouds.gcp.names import instance_id, labels, orderable, request_id
 from tgp.adapters.clouds.gcp.wire import root
-from tgp.adapters.clouds.reading import shown
+from tgp.adapters.clouds.parse import shown
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
@@ -23,7 +23,7 @@ _UNDER_WAY = frozenset({"PENDING", "RUNNING", "DONE"})
 
 
 def launch(order: LaunchOrder, project: str, settings: ProviderSettings) -> Call:
-    """One request, with an id made of the token: sent again it makes no second machine."""
+    """One request, with an id made from the token: sent again it makes no second machine."""
     _check_disk(order)
     zone, name = orderable(order.offer.place, "the zone"), orderable(order.token, "the token")
     return json_call(
@@ -56,7 +56,7 @@ def _boot_disk(order: LaunchOrder, project: str, settings: ProviderSettings, zon
     size = order.disk_gib or catalogue().boot_disk_gib
     return {
         "boot": True,
-        "autoDelete": True,  # a disk that outlives its machine is on nobody's list and on somebody's bill
+        "autoDelete": True,  # a disk that outlives its machine would be billed unnoticed
         "initializeParams": {
             "sourceImage": _image(order.image or settings.image or "", project),
             "diskSizeGb": str(size),
@@ -66,7 +66,7 @@ def _boot_disk(order: LaunchOrder, project: str, settings: ProviderSettings, zon
 
 
 def _check_disk(order: LaunchOrder) -> None:
-    """An offer's price holds the usual disk. What a larger one costs Google tells nobody, so the cap is kept here."""
+    """An offer's price includes the usual disk. Google's API has no disk prices, so the price cap is checked here."""
     table = catalogue()
     more = order.disk_gib - table.boot_disk_gib
     if more <= 0:
@@ -74,17 +74,16 @@ def _check_disk(order: LaunchOrder) -> None:
     extra = hourly_microusd(table.boot_disk / table.boot_disk_gib * more)
     if order.offer.hourly_microusd + extra > order.max_hourly_microusd:
         raise OrderRefused(
-            f"a boot disk of {order.disk_gib} GiB makes {order.offer.sku} at {WHO} ${extra / MICRO:.3f} an hour dearer "
-            "than it is offered, which is more than the order may cost"
+            f"a boot disk of {order.disk_gib} GiB makes {order.offer.sku} at {WHO} "
+            f"${extra / MICRO:.3f} per hour more expensive "
+            "than offered, which is above the price limit of the order"
         )
 
 
 def _image(told: str, project: str) -> str:
     """A bare name is an image of our own project; anything with a slash is taken as it is."""
     if not told:
-        raise OrderRefused(
-            f"{WHO} boots no machine without an image: upload a Talos image and name it in settings.image of the class"
-        )
+        raise OrderRefused(f"{WHO} needs an image: upload a Talos image and set settings.image of the class")
     path = told.removeprefix("https://www.googleapis.com/compute/v1/").removeprefix(f"{FACTS.endpoint}/compute/v1/")
     if not _PATH.match(path):
         raise OrderRefused(f"settings.image {shown(told)} is not the name of an image at {WHO}")
@@ -92,7 +91,9 @@ def _image(told: str, project: str) -> str:
 
 
 def _network(settings: ProviderSettings, zone: str) -> dict[str, Any]:
-    """A bare name is a network of the project; a path may name a subnetwork. Talos needs a way out to find its mesh."""
+    """A bare name is a network of the project; a path may name a subnetwork. Talos needs internet access to
+    reach its mesh.
+    """
     told = settings.network or "default"
     if not _PATH.match(told):
         raise OrderRefused(f"settings.network {shown(told)} is not the name of a network at {WHO}")
@@ -112,15 +113,17 @@ def _metadata(order: LaunchOrder) -> list[dict[str, str]]:
     if not order.user_data:
         return []
     if len(order.user_data) > FACTS.user_data_bytes:
-        raise OrderRefused(f"the machine config has {len(order.user_data)} bytes; {WHO} takes {FACTS.user_data_bytes}")
+        raise OrderRefused(
+            f"the machine config has {len(order.user_data)} bytes; {WHO} accepts {FACTS.user_data_bytes}"
+        )
     try:
         return [{"key": "user-data", "value": order.user_data.decode()}]
     except UnicodeDecodeError:
-        raise OrderRefused(f"the machine config is no text, and {WHO} takes nothing else") from None
+        raise OrderRefused(f"the machine config is not text, and {WHO} accepts only text") from None
 
 
 def _scheduling(order: LaunchOrder) -> dict[str, Any]:
-    """Nothing restarts by itself, and whatever ends is deleted: a stopped machine would go on costing."""
+    """No automatic restart, and a stopped machine is deleted: it would still be billed."""
     said: dict[str, Any] = {
         "provisioningModel": "SPOT" if order.offer.spot else "STANDARD",
         "onHostMaintenance": "TERMINATE",  # machines with GPUs cannot be moved
@@ -145,7 +148,7 @@ def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
         return _read_operation(body, order, what, machine)
     named = machine if _names_it(reply, order.token) else ""
     if reply.status == 409 and refusal_of(reply).reason == "alreadyExists":
-        # Names are unique and our tokens are used once: what exists is what an earlier order of ours made.
+        # Names are unique and our tokens are used once: an existing one was made by an earlier order of ours.
         raise OutcomeUnknown(f"{WHO} has a machine of this name already", machine)
     known = error_for(reply, what, order.user_data) if not reply.ok else None
     if known is not None and not named:
@@ -154,7 +157,7 @@ def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
 
 
 def _read_operation(operation: dict[str, Any], order: LaunchOrder, what: str, machine: str) -> Instance:
-    """An operation under way, or done: the machine is on its way. It may still fail; `status` notices that."""
+    """An operation in progress, or done: the machine is being created. It may still fail; `status` notices that."""
     status = str(operation.get("status"))
     failures = failures_of(operation)
     if failures:
@@ -162,7 +165,7 @@ def _read_operation(operation: dict[str, Any], order: LaunchOrder, what: str, ma
         if known is not None:
             raise known
         reason = failures[0].reason or "no reason given"
-        raise OutcomeUnknown(f"{WHO} says that {what} failed, and not that nothing was made: {reason}", machine)
+        raise OutcomeUnknown(f"{WHO} reports that {what} failed, but not that nothing was launched: {reason}", machine)
     if status not in _UNDER_WAY or not _is_for(operation, order):
         raise OutcomeUnknown(f"{WHO} answered {what} with an operation that is not about it", machine)
     return Instance(

@@ -5,15 +5,16 @@ from collections.abc import Iterable
 from uuid import UUID, uuid5
 
 from tgp.adapters.clouds.gcp.facts import FACTS
-from tgp.adapters.clouds.reading import Odd, shown
+from tgp.adapters.clouds.parse import ParseError, shown
 from tgp.core.model.cloud_errors import CannotTell, OrderRefused
 
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?\Z")  # RFC 1035, as the API asks of names and zones
 LABELS_MAX = 64  # per machine
 LABEL_LONGEST = 63  # characters, of keys and of values
-TOKEN_LABEL = "tgp-token"  # noqa: S105 - for people who filter by labels; machines are found again by name
-LETTERS = "tag-"  # before a key that has none to begin with
-ORDERS = UUID("6f1a7a3c-52a0-5d0e-9b0e-2f5c7c1f4a11")  # the namespace of our request ids; changing it forgets them all
+TOKEN_LABEL = "tgp-token"  # noqa: S105 - for users who filter by labels; machines are found again by name
+LETTERS = "tag-"  # prefix for a key that does not begin with a letter
+# the namespace of our request ids; changing it invalidates all of them
+ORDERS = UUID("6f1a7a3c-52a0-5d0e-9b0e-2f5c7c1f4a11")
 _UNFIT = re.compile(r"[^a-z0-9_-]")
 
 
@@ -22,7 +23,7 @@ def instance_id(zone: str, name: str) -> str:
 
 
 def parted(machine: str) -> tuple[str, str]:
-    """Zone and name of an id of ours. Nothing that is no such id ever gets into a path."""
+    """Zone and name of an id of ours. Other text never gets into a path."""
     zone, colon, name = machine.partition(":")
     if not colon or not NAME.match(zone) or not NAME.match(name):
         raise CannotTell(f"{FACTS.title} has no such machine: {shown(machine)}")
@@ -38,14 +39,14 @@ def orderable(name: str, what: str) -> str:
 def named(value: object, what: str) -> str:
     """A name as the API writes it."""
     if not isinstance(value, str) or not NAME.match(value):
-        raise Odd(f"{what} is no name: {shown(value)}")
+        raise ParseError(f"{what} is not a name: {shown(value)}")
     return value
 
 
 def last_of(link: object, what: str) -> str:
     """The name at the end of a link such as https://…/zones/us-central1-a."""
     if not isinstance(link, str) or len(link) > 1024:
-        raise Odd(f"{what} is no link")
+        raise ParseError(f"{what} is not a link")
     return named(link.rpartition("/")[2], what)
 
 
@@ -55,12 +56,12 @@ def region_of_zone(zone: str) -> str:
 
 
 def request_id(token: str) -> str:
-    """The same for the same order, for ever: repeating it makes no second machine."""
+    """Always the same for the same order: repeating it makes no second machine."""
     return str(uuid5(ORDERS, token))
 
 
 def labels(tags: Iterable[tuple[str, str]], token: str) -> dict[str, str]:
-    """A class's tags as labels, and ours after them. A key begins with a letter: one that does not gets some."""
+    """A class's tags as labels, and ours after them. A key must begin with a letter: others get a prefix."""
     made: dict[str, str] = {}
     for key, value in tags:
         if len(made) < LABELS_MAX - 1:

@@ -1,4 +1,4 @@
-"""What is for sale: machine types and GPUs where the API says they are, priced by the table or by the class."""
+"""Offers: machine types and GPUs of each zone as listed by the API, priced by the table or by the class."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from tgp.adapters.clouds.gcp.catalogue import SPOT_SUFFIX, Catalogue, sku_of
+from tgp.adapters.clouds.gcp.catalogue import SPOT_SUFFIX, GcpCatalogue, sku_of
 from tgp.adapters.clouds.gcp.facts import FACTS
 from tgp.adapters.clouds.gcp.names import named, region_of_zone
-from tgp.adapters.clouds.reading import Odd, text, whole
+from tgp.adapters.clouds.parse import ParseError, text, whole
 from tgp.core.model import gpus, regions
 from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.prices import NotAPrice, hourly_microusd
@@ -21,7 +21,7 @@ UNSELLABLE = frozenset({"OBSOLETE", "DELETED"})
 
 
 @dataclass(frozen=True, slots=True)
-class MachineType:
+class GcpMachineType:
     name: str
     zone: str
     vcpus: int
@@ -32,22 +32,22 @@ class MachineType:
 
 
 @dataclass(frozen=True, slots=True)
-class Ware:
+class PricedType:
     """A machine type with its GPUs, in one zone."""
 
-    machine: MachineType
+    machine: GcpMachineType
     gpu: str
     count: int
     sku: str
 
 
 @dataclass(slots=True)
-class Shop:
+class PriceReader:
     """Gathers rows of both lists; `listing` makes offers of them."""
 
-    catalogue: Catalogue
+    catalogue: GcpCatalogue
     prices: Mapping[str, str]  # the class's own
-    machines: list[MachineType] = field(default_factory=list)
+    machines: list[GcpMachineType] = field(default_factory=list)
     cards: dict[tuple[str, str], int] = field(default_factory=dict)  # (zone, GPU) → most per machine
     dropped: Counter[str] = field(default_factory=Counter)
 
@@ -55,7 +55,7 @@ class Shop:
         for scope, row in rows:
             try:
                 machine = _machine_type(scope, row)
-            except Odd:
+            except ParseError:
                 self.dropped["bad shape"] += 1
             else:
                 if machine is None:
@@ -70,7 +70,7 @@ class Shop:
                     self.cards[_zone(scope), named(row.get("name"), "name")] = whole(
                         row, "maximumCardsPerInstance", least=1, most=64, default=1
                     )
-            except Odd:
+            except ParseError:
                 self.dropped["bad shape"] += 1
 
     def listing(self) -> Listing:
@@ -82,17 +82,17 @@ class Shop:
                     kept.setdefault(offer.key, offer)
         return Listing(tuple(kept[key] for key in sorted(kept)), dict(self.dropped))
 
-    def _wares(self) -> Iterator[Ware]:
+    def _wares(self) -> Iterator[PricedType]:
         for machine in self.machines:
             if machine.gpu:
-                yield Ware(machine, machine.gpu, machine.gpu_count, machine.name)
+                yield PricedType(machine, machine.gpu, machine.gpu_count, machine.name)
                 continue
             for each in self.catalogue.attachments:
                 if each.machine_type == machine.name and self.cards.get((machine.zone, each.gpu), 0) >= each.count:
                     sku = sku_of(machine.name, each.gpu, each.count, attached=True)
-                    yield Ware(machine, each.gpu, each.count, sku)
+                    yield PricedType(machine, each.gpu, each.count, sku)
 
-    def _offer(self, ware: Ware, *, spot: bool) -> Offer | None:
+    def _offer(self, ware: PricedType, *, spot: bool) -> Offer | None:
         family = self.catalogue.family_of(ware.machine.name)
         if not spot and family is not None and ware.machine.name in family.spot_only:
             return None  # not sold so: nothing is missing
@@ -127,16 +127,16 @@ class Shop:
             hourly_microusd=price,
             priced_on="" if self._own_price(ware, spot=spot) is not None else self.catalogue.priced_on,
             on_demand_microusd=beside,
-            stock=Stock.UNKNOWN,  # that a zone has a type says nothing of how many are left
+            stock=Stock.UNKNOWN,  # a listed type says nothing about free capacity
             boot=FACTS.boot[0],
-            type_name=ware.sku.replace("+", "."),  # fit for a label
+            type_name=ware.sku.replace("+", "."),  # valid in a label
         )
 
-    def _own_price(self, ware: Ware, *, spot: bool) -> str | None:
+    def _own_price(self, ware: PricedType, *, spot: bool) -> str | None:
         """The class's; None: it has none."""
         return self.prices.get(ware.sku + SPOT_SUFFIX if spot else ware.sku)
 
-    def _price(self, ware: Ware, *, spot: bool) -> int | None:
+    def _price(self, ware: PricedType, *, spot: bool) -> int | None:
         own = self._own_price(ware, spot=spot)
         told: str | Decimal | None = own
         if own is None:
@@ -146,17 +146,17 @@ class Shop:
         return None if told is None else hourly_microusd(told)
 
 
-def _machine_type(scope: str, row: Any) -> MachineType | None:
-    """None: it is on the list, and no longer for sale."""
+def _machine_type(scope: str, row: Any) -> GcpMachineType | None:
+    """None: listed, but no longer for sale."""
     if not isinstance(row, dict):
-        raise Odd("a machine type is no object")
+        raise ParseError("a machine type is not an object")
     if _is_unsellable(row):
         return None
     gpu, count = _built_in(row)
     architecture = text(row, "architecture", default="")
     if architecture not in ARCHITECTURES:
-        raise Odd("architecture is none we know")
-    return MachineType(
+        raise ParseError("architecture is unknown")
+    return GcpMachineType(
         named(row.get("name"), "name"),
         _zone(scope),
         whole(row, "guestCpus", least=1, most=4_096),
@@ -170,7 +170,7 @@ def _machine_type(scope: str, row: Any) -> MachineType | None:
 def _built_in(row: dict[str, Any]) -> tuple[str, int]:
     rows = [] if row.get("accelerators") is None else row["accelerators"]
     if not isinstance(rows, list) or len(rows) > 1 or not all(isinstance(each, dict) for each in rows):
-        raise Odd("accelerators are no list of one")
+        raise ParseError("accelerators is not a list with one entry")
     if not rows:
         return "", 0
     gpu = named(rows[0].get("guestAcceleratorType"), "guestAcceleratorType")
@@ -185,5 +185,5 @@ def _is_unsellable(row: dict[str, Any]) -> bool:
 def _zone(scope: str) -> str:
     kind, _, zone = scope.partition("/")
     if kind != "zones":
-        raise Odd("a scope is no zone")
+        raise ParseError("a scope is not a zone")
     return named(zone, "zone")

@@ -5,10 +5,10 @@ from typing import Any
 
 from tgp.adapters.clouds.gcp.errors import QUOTA_OF_ALL, WHO, unreadable_look, whatever_came
 from tgp.adapters.clouds.gcp.wire import root
-from tgp.adapters.clouds.reading import mapping_of, shown
+from tgp.adapters.clouds.parse import mapping_of, shown
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.ports.cloud import Account, Right
-from tgp.ports.http import Call, Reply, Unreadable, json_call
+from tgp.ports.http import Call, Reply, UnreadableReply, json_call
 
 RESOURCE_MANAGER = "https://cloudresourcemanager.googleapis.com"
 QUOTAS_READ = 1_000  # of one answer
@@ -73,7 +73,7 @@ def _held(reply: Reply | None) -> list[Any] | None:
         return None
     try:
         body = reply.json()
-    except Unreadable:
+    except UnreadableReply:
         return None
     held = body.get("permissions", []) if isinstance(body, dict) else None
     return held if isinstance(held, list) else None

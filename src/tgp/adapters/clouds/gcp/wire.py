@@ -1,6 +1,6 @@
 """Calls to the Compute API, and its lists and machines read. No I/O.
 
-Every list here is an aggregated one, over all zones: it counts only if every zone answered. Only the fields that are
+Every list here is an aggregated one, over all zones: it is used only if every zone answered. Only the fields that are
 read are asked for, since a machine's own answer repeats its user data.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from tgp.adapters.clouds.gcp.catalogue import catalogue, sku_of
 from tgp.adapters.clouds.gcp.errors import WHO, failures_of, is_gone, unreadable_look
 from tgp.adapters.clouds.gcp.names import instance_id, last_of, named, parted
-from tgp.adapters.clouds.reading import Odd, address, mapping_of, moment, shown
+from tgp.adapters.clouds.parse import ParseError, address, mapping_of, moment, shown
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.http import Call, Reply
@@ -21,7 +21,7 @@ PAGE_ROWS = 500  # the most the API gives at once
 OPERATIONS_ROWS = 20  # of one machine: it is made once
 SCOPES_MAX = 1_000  # zones and regions in one answer; there are some 170
 LABELS_READ = 128
-NOTHING_HERE = "NO_RESULTS_ON_PAGE"  # the one warning that means: none
+NOTHING_HERE = "NO_RESULTS_ON_PAGE"  # the only warning that means: none
 
 MACHINE_FIELDS = (
     "id,name,zone,status,statusMessage,creationTimestamp,machineType,labels,"
@@ -37,18 +37,18 @@ STATES = {
     "STAGING": InstanceState.STARTING,
     "RUNNING": InstanceState.RUNNING,
     "PENDING_STOP": InstanceState.ENDING,
-    "STOPPING": InstanceState.ENDING,  # on the way to deleted, and to stopped too: the next look tells
+    "STOPPING": InstanceState.ENDING,  # before deleted, and before stopped too: the next read shows which
     "DEPROVISIONING": InstanceState.ENDING,
     "SUSPENDING": InstanceState.STOPPED,
     "SUSPENDED": InstanceState.STOPPED,
     "STOPPED": InstanceState.STOPPED,
-    "TERMINATED": InstanceState.STOPPED,  # Google's word for stopped: its disk is still billed
+    "TERMINATED": InstanceState.STOPPED,  # Google's name for stopped: its disk is still billed
     "REPAIRING": InstanceState.BROKEN,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class GcpPage:
     """Rows of one page by the scope they were found in, such as `zones/us-central1-a`."""
 
     rows: tuple[tuple[str, Any], ...]
@@ -75,12 +75,12 @@ def instance(project: str, machine: str) -> Call:
 
 
 def terminate(project: str, machine: str) -> Call:
-    """Without a request id: a second end of a machine that did not end must not be taken for the first one again."""
+    """Without a request id: a repeated termination must not be deduplicated."""
     return Call("DELETE", _path_of(project, machine))
 
 
 def operations(project: str, machine: str, page: str = "") -> Call:
-    """Everything that was done to one machine lately, its making too."""
+    """Recent operations on one machine, including its creation."""
     zone, name = parted(machine)
     query = (
         ("filter", f'targetLink eq ".*/instances/{name}"'),
@@ -115,14 +115,14 @@ def _aggregated(project: str, kind: str, fields: str, page: str, wanted: str = "
 # -- lists -------------------------------------------------------------------------------------------------------------
 
 
-def read_page(reply: Reply, kind: str, envelope: str) -> Page:
-    """One page of an aggregated list. A zone that did not answer makes the whole of it prove nothing."""
+def read_page(reply: Reply, kind: str, envelope: str) -> GcpPage:
+    """One page of an aggregated list. If one zone did not answer, the whole list proves nothing."""
     what = f"the list of {kind}"
     if reply.status != 200:
         raise unreadable_look(reply, what)
     body = mapping_of(reply, WHO)
     if body.get("kind") != envelope:
-        raise CannotTell(f"{WHO} answered {what} with something else")
+        raise CannotTell(f"{WHO} answered {what} with an unexpected body")
     _check_whole(body, what)
     scopes = body.get("items")
     if not isinstance(scopes, dict) or not 0 < len(scopes) <= SCOPES_MAX:
@@ -130,7 +130,7 @@ def read_page(reply: Reply, kind: str, envelope: str) -> Page:
     rows = tuple((scope, row) for scope, found in scopes.items() for row in _rows(scope, found, kind, what))
     if len(rows) > PAGE_ROWS:
         raise CannotTell(f"{WHO} put {len(rows)} rows on a page of {PAGE_ROWS}")
-    return Page(rows, _next(body, what))
+    return GcpPage(rows, _next(body, what))
 
 
 def _check_whole(body: Mapping[str, Any], what: str) -> None:
@@ -138,7 +138,7 @@ def _check_whole(body: Mapping[str, Any], what: str) -> None:
         raise CannotTell(f"{WHO} could not reach every zone for {what}")
     warning = body.get("warning")
     if warning is not None and not _means_nothing(warning):
-        raise CannotTell(f"{WHO} gave only a part of {what}")
+        raise CannotTell(f"{WHO} returned only a part of {what}")
 
 
 def _rows(scope: str, found: Any, kind: str, what: str) -> Iterator[Any]:
@@ -147,7 +147,7 @@ def _rows(scope: str, found: Any, kind: str, what: str) -> Iterator[Any]:
         raise CannotTell(f"{WHO} answered {what} with a zone that cannot be read")
     warning, rows = found.get("warning"), found.get(kind)
     if warning is not None and not _means_nothing(warning):
-        raise CannotTell(f"{WHO} gave only a part of {what} in {shown(scope)}")
+        raise CannotTell(f"{WHO} returned only a part of {what} in {shown(scope)}")
     if rows is None and warning is not None:
         return
     if not isinstance(rows, list):
@@ -164,7 +164,7 @@ def _next(body: Mapping[str, Any], what: str) -> str:
     if token is None:
         return ""
     if not isinstance(token, str) or len(token) > 4096:
-        raise CannotTell(f"{WHO} does not say how {what} goes on")
+        raise CannotTell(f"{WHO} sent an invalid page token for {what}")
     return token
 
 
@@ -172,31 +172,31 @@ def _next(body: Mapping[str, Any], what: str) -> str:
 
 
 def read_instances(reply: Reply) -> tuple[list[Instance], str]:
-    """One page of machines, and where the next begins. A row that cannot be read may be ours: no guess."""
+    """One page of machines, and where the next begins. An unreadable row may be ours: an error."""
     page = read_page(reply, "instances", "compute#instanceAggregatedList")
     try:
         return [_instance(row) for _, row in page.rows], page.next
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"{WHO} lists a machine that cannot be read: {error}") from error
 
 
 def read_instance(reply: Reply, machine: str) -> Instance | None:
-    """None: this very machine is not there."""
+    """None: this very machine does not exist."""
     if is_gone(reply, parted(machine)[1]):
         return None
     if reply.status != 200:
         raise unreadable_look(reply, "a machine")
     try:
         found = _instance(mapping_of(reply, WHO))
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"{WHO} shows a machine that cannot be read: {error}") from error
     if found.id != machine:
-        raise CannotTell(f"{WHO} was asked for {machine} and shows {found.id}")
+        raise CannotTell(f"{WHO} was asked for {machine} and returned {found.id}")
     return found
 
 
 def read_making(reply: Reply, machine: str) -> Instance | None:
-    """A machine that is being made and not shown yet; None: on this page none is, or its making failed."""
+    """A machine being created and not listed yet; None: none on this page, or its creation failed."""
     if reply.status != 200:
         raise unreadable_look(reply, "a machine's operations")
     body = mapping_of(reply, WHO)
@@ -221,14 +221,14 @@ def _makes(operation: dict[str, Any], zone: str, name: str) -> bool:
 
 
 def goes_on(reply: Reply) -> str:
-    """Where a machine's operations go on; empty: this was the last page. Google filters pages after it cut them."""
+    """The next page of a machine's operations; empty: the last page. Google filters after paging."""
     return _next(mapping_of(reply, WHO), "a machine's operations")
 
 
 def _instance(row: Any) -> Instance:
-    """Strict about whose it is, lenient about the rest: a machine with an odd address is still on the bill."""
+    """Strict about the owner, lenient about the rest: a machine with an invalid address is still billed."""
     if not isinstance(row, dict):
-        raise Odd("a machine is no object")
+        raise ParseError("a machine is not an object")
     name, zone = named(row.get("name"), "name"), last_of(row.get("zone"), "zone")
     tags = _labels(row)
     said = row.get("status")
@@ -256,12 +256,12 @@ def _instance(row: Any) -> Instance:
 def _created(row: dict[str, Any]) -> datetime | None:
     try:
         return moment(row.get("creationTimestamp"), "creationTimestamp")
-    except Odd:
+    except ParseError:
         return None
 
 
 def _labels(row: dict[str, Any]) -> dict[str, str]:
-    """For people; whose machine it is does not depend on them."""
+    """For display; ownership does not depend on them."""
     labels = row.get("labels")
     if not isinstance(labels, dict) or len(labels) > LABELS_READ:
         return {}
@@ -274,7 +274,7 @@ def _is_spot(row: dict[str, Any]) -> bool:
 
 
 def _sku(row: dict[str, Any]) -> str:
-    """As it was ordered; empty where it cannot be read."""
+    """As ordered; empty if unreadable."""
     try:
         machine_type = last_of(row.get("machineType"), "machineType")
         attached = row.get("guestAccelerators")
@@ -285,7 +285,7 @@ def _sku(row: dict[str, Any]) -> str:
         gpu = last_of(first.get("acceleratorType"), "acceleratorType")
         count = first.get("acceleratorCount")
         return sku_of(machine_type, gpu, count if isinstance(count, int) else 0, attached=True)
-    except Odd:
+    except ParseError:
         return ""
 
 

@@ -1,6 +1,6 @@
 """Lambda Labs (Lambda Cloud API 1.8): whole machines in its own data centres, on demand, under Lambda's own Linux."""
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.lambdalabs.client import LambdaCloud
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
 from tgp.ports.cloud import Cloud
@@ -8,5 +8,5 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: Door) -> Cloud:
+def build(door: AdapterContext) -> Cloud:
     return LambdaCloud(door)

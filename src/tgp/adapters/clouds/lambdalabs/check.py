@@ -1,9 +1,9 @@
-"""What can be learned of a key at Lambda without spending: it opens the account, and the SSH key is there."""
+"""What a key at Lambda may do, without spending: whether it works, and whether the SSH key exists."""
 
 from typing import Any
 
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
-from tgp.adapters.clouds.reading import shown
+from tgp.adapters.clouds.parse import shown
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.ports.cloud import Account, KeyReport, Right
 
@@ -14,7 +14,7 @@ SET_IT = f"set settings.sshKeyName of the provider {FACTS.provider} in a class"
 
 
 def report(ssh_keys: Any, wanted: str | None, account: Account) -> KeyReport:
-    """From the answer to `GET /ssh-keys`: one call says whether the key is good and whether a launch could be."""
+    """From the answer to `GET /ssh-keys`: one call shows whether the key works and whether a launch is possible."""
     if not isinstance(ssh_keys, list) or len(ssh_keys) > MOST_KEYS:
         raise CannotTell(f"{FACTS.title} answered without a list of SSH keys")
     names = [row["name"] for row in ssh_keys if isinstance(row, dict) and isinstance(row.get("name"), str)]
@@ -23,7 +23,7 @@ def report(ssh_keys: Any, wanted: str | None, account: Account) -> KeyReport:
         account,
         rights=(
             Right("see machines", True),
-            Right("launch and terminate", None, "keys of Lambda are not limited to single actions"),
+            Right("launch and terminate", None, "API keys of Lambda have no per-action permissions"),
             login,
         ),
         notes=(login.note,) if login.note else (),
@@ -31,7 +31,7 @@ def report(ssh_keys: Any, wanted: str | None, account: Account) -> KeyReport:
 
 
 def _login(names: list[str], wanted: str | None) -> Right:
-    """Without an SSH key of the account Lambda starts nothing. Not held: no order could be a good one."""
+    """Without an SSH key of the account Lambda launches nothing. Not held: every order would fail."""
     if wanted is not None and wanted in names:
         return Right(LOGIN, True)
     if wanted is not None:

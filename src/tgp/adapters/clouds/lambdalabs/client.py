@@ -1,24 +1,24 @@
-"""The only sender to Lambda. What it asks and how it reads the answers stand in `wire` and beside it."""
+"""The only sender to Lambda. `wire` and the modules beside it have the calls and answers."""
 
 from datetime import datetime
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.lambdalabs import wire
 from tgp.adapters.clouds.lambdalabs.check import report
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
 from tgp.adapters.clouds.lambdalabs.listing import read_types
 from tgp.adapters.clouds.lambdalabs.machines import read_machines
-from tgp.adapters.clouds.reading import ID
-from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.adapters.clouds.parse import ID
+from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 
 
 class LambdaCloud:
-    """Each verb is one call: Lambda takes one a second."""
+    """Each verb is one call: Lambda allows one per second."""
 
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: AdapterContext) -> None:
         self._sender = Sender(door.http(FACTS), FACTS.title)
         self._clock = door.clock
         self._ssh_key_name = door.settings.ssh_key_name
@@ -57,7 +57,7 @@ class LambdaCloud:
         return report(keys, self._ssh_key_name, self._account)
 
     async def identity(self) -> Account:
-        """Lambda names no account, so the key stands for it."""
+        """Lambda has no account id, so the key's fingerprint is used."""
         return self._account
 
     async def _machines(self, verb: str) -> tuple[Instance, ...]:
@@ -68,6 +68,6 @@ class LambdaCloud:
 
 
 def _check_id(instance_id: str) -> None:
-    """What is no id is not asked about: a machine cannot be called so."""
+    """Text that is not an id is not sent."""
     if not ID.match(instance_id):
-        raise CannotTell(f"{FACTS.title} has no ids such as {instance_id[:64]!r}")
+        raise CannotTell(f"{FACTS.title} cannot have an id such as {instance_id[:64]!r}")

@@ -1,4 +1,4 @@
-"""What is known of Lambda Labs before it is asked anything. Sources and dates: README.md."""
+"""Facts about Lambda Labs. Sources and dates: README.md."""
 
 from datetime import timedelta
 
@@ -10,9 +10,9 @@ FACTS = CloudFacts(
     title="Lambda Labs",
     boot=(BootMode.TAKEOVER,),
     endpoint="https://cloud.lambda.ai/api/v1",
-    listing_lag=timedelta(seconds=60),  # nothing is published; a launch lists at once as far as anybody has told
+    listing_lag=timedelta(seconds=60),  # not published; launches are listed at once as far as known
     key_variable="LAMBDA_LABS_API_KEY",
-    tells_creation=False,  # so the moment goes into a tag
+    tells_creation=False,  # so the creation time goes into a tag
     billing_step=timedelta(minutes=1),
     user_data_bytes=1_000_000,
     rates={

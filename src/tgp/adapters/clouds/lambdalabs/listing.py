@@ -1,7 +1,7 @@
-"""Reads what Lambda sells: `GET /instance-types`, a map from the name of a type to what it is and where it can be had.
+"""Parses Lambda's offers: `GET /instance-types`, a map from the name of a type to its description and regions.
 
-Prices are cents for the whole machine, equal everywhere. The memory of a GPU stands in its description alone:
-"A100 (40 GB SXM4)". A type without a region is sold out, and nothing tells where it would stand: counted, not offered.
+Prices are cents for the whole machine, equal everywhere. The memory of a GPU is only in its description:
+"A100 (40 GB SXM4)". A type without a region is sold out everywhere: counted, not offered.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
-from tgp.adapters.clouds.reading import LONGEST_ID, Odd, text, whole
+from tgp.adapters.clouds.parse import LONGEST_ID, ParseError, text, whole
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.gpus import Gpu, find
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
@@ -26,12 +26,12 @@ COUNT = re.compile(r"\A\d{1,2}x ")  # "8x A100 (80 GB SXM4)": the description of
 MEMORY = re.compile(r"\((\d{1,4}(?:\.\d{1,2})?)\s?GB\b")
 
 
-class Dropped(Exception):
-    """This row is left out; the text is the reason it is counted under."""
+class DroppedRow(Exception):
+    """A dropped row; the text is the reason it is counted under."""
 
 
 def read_types(data: Any) -> Listing:
-    """The whole listing; `CannotTell` where it is no map of types. One bad row spoils no list."""
+    """The whole listing; `CannotTell` if it is not a map of types. One bad row does not fail the list."""
     if not isinstance(data, dict):
         raise CannotTell(f"{FACTS.title} answered instance-types without a map of types")
     if len(data) > MOST_TYPES:
@@ -41,11 +41,11 @@ def read_types(data: Any) -> Listing:
     for name in sorted(data):
         try:
             offers += _offers(data[name])
-        except Dropped as reason:
+        except DroppedRow as reason:
             dropped[str(reason)] += 1
         except NotAPrice:
             dropped["bad price"] += 1
-        except Odd:
+        except ParseError:
             dropped["bad shape"] += 1
     return Listing(tuple(offers), dict(dropped))
 
@@ -55,12 +55,12 @@ def _offers(item: Any) -> list[Offer]:
     specs = _object(kind, "specs")
     count = whole(specs, "gpus", most=MOST_GPUS)
     if count == 0:
-        raise Dropped("no GPU")
+        raise DroppedRow("no GPU")
     gpu = _gpu(kind)
     price = hourly_microusd(kind.get("price_cents_per_hour"), per_dollar=CENTS)
     places = _places(item)
     if not places:
-        raise Dropped("sold out")
+        raise DroppedRow("sold out")
     return [_offer(kind, specs, gpu, price, place) for place in places]
 
 
@@ -86,7 +86,7 @@ def _offer(kind: dict[str, Any], specs: dict[str, Any], gpu: Gpu, price: int, pl
 
 
 def _gpu(kind: dict[str, Any]) -> Gpu:
-    """By the whole description, else by its words before the bracket; the memory in the bracket must fit either.
+    """By the whole description, else by the text before the bracket; the memory in the bracket must match.
 
     Where nothing describes the GPU, the description of the machine does: it is the same with a count before it.
     """
@@ -99,33 +99,33 @@ def _gpu(kind: dict[str, Any]) -> Gpu:
         words, provider=FACTS.provider, memory_gib=memory
     )
     if found is None:
-        raise Dropped("unknown GPU")
+        raise DroppedRow("unknown GPU")
     return found
 
 
 def _places(item: dict[str, Any]) -> list[str]:
     rows = item.get("regions_with_capacity_available")
     if not isinstance(rows, list) or len(rows) > MOST_REGIONS:
-        raise Odd("regions_with_capacity_available is no list of regions")
+        raise ParseError("regions_with_capacity_available is not a list of regions")
     places = {_place(row) for row in rows}
     return sorted(places)
 
 
 def _place(row: Any) -> str:
     if not isinstance(row, dict) or not (name := text(row, "name", longest=LONGEST_ID)):
-        raise Odd("a region has no name")
+        raise ParseError("a region has no name")
     return name
 
 
 def _name(kind: dict[str, Any]) -> str:
     name = text(kind, "name", longest=LONGEST_ID)
     if not name:
-        raise Odd("name is empty")
+        raise ParseError("name is empty")
     return name
 
 
 def _object(row: Any, name: str) -> dict[str, Any]:
     value = row.get(name) if isinstance(row, dict) else None
     if not isinstance(value, dict):
-        raise Odd(f"{name} is no object")
+        raise ParseError(f"{name} is not an object")
     return value

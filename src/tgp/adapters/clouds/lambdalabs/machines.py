@@ -1,6 +1,6 @@
-"""Reads Lambda's machines. A row that may be ours and cannot be read makes the whole list worthless: `CannotTell`.
+"""Parses Lambda's machines. An unreadable row that may be ours makes the whole list unusable: `CannotTell`.
 
-Whose a machine is stands in its tag and in its name; the tag counts, since people rename machines.
+The owner of a machine is in its tag and in its name; the tag wins, since users rename machines.
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
-from tgp.adapters.clouds.owning import Owned, read_owned
-from tgp.adapters.clouds.reading import Odd, address, moment, shown
+from tgp.adapters.clouds.ownership import Owned, read_owned
+from tgp.adapters.clouds.parse import ParseError, address, moment, shown
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.prices import NotAPrice, hourly_microusd
@@ -20,20 +20,20 @@ TOKEN_TAG = "tgp-token"  # noqa: S105 - the key of a tag
 CREATED_TAG = "tgp-created"
 MOST_MACHINES = 10_000  # of one account
 CENTS = 100
-TERMINATED = "terminated"  # over: Lambda has no stopped machines, and this one costs nothing any more
+TERMINATED = "terminated"  # gone: Lambda has no stopped machines, and this one is no longer billed
 STATES: Mapping[str, InstanceState] = MappingProxyType(
     {
         "booting": InstanceState.STARTING,
         "active": InstanceState.RUNNING,
         "unhealthy": InstanceState.BROKEN,
-        "preempted": InstanceState.BROKEN,  # nobody says what it means; lost, until it is given back
+        "preempted": InstanceState.BROKEN,  # not documented; treated as lost, until it is terminated
         "terminating": InstanceState.ENDING,
     }
 )
 
 
 def read_machines(data: Any) -> tuple[Instance, ...]:
-    """Every machine of the account that may cost money, by id."""
+    """Every machine of the account that may be billed, by id."""
     if not isinstance(data, list):
         raise CannotTell(f"{FACTS.title} answered without a list of machines")
     if len(data) > MOST_MACHINES:
@@ -43,7 +43,7 @@ def read_machines(data: Any) -> tuple[Instance, ...]:
 
 
 def read_machine(row: Any) -> Instance | None:
-    """None: it is over, or it is surely somebody else's and cannot be read."""
+    """None: terminated, or unreadable and certainly not ours."""
     owned = read_owned(row, FACTS.title, _tags, _token)
     return None if owned is None or owned.row.get("status") == TERMINATED else _machine(owned)
 
@@ -75,7 +75,7 @@ def _token(row: dict[str, Any], tags: dict[str, str]) -> str:
     if name is None:
         name = ""
     if not isinstance(name, str):
-        raise Odd(f"name is {type(name).__name__}, not a text")
+        raise ParseError(f"name is {type(name).__name__}, not a string")
     tagged = tags.get(TOKEN_TAG, "")
     return tagged if tagged.startswith(TOKEN_PREFIX) else name
 
@@ -85,15 +85,15 @@ def _tags(row: dict[str, Any]) -> dict[str, str]:
     if rows is None:
         return {}
     if not isinstance(rows, list):
-        raise Odd(f"tags is {type(rows).__name__}, not a list")
+        raise ParseError(f"tags is {type(rows).__name__}, not a list")
     tags: dict[str, str] = {}
     for each in rows:
         if not isinstance(each, dict) or not isinstance(key := each.get("key"), str):
-            raise Odd("a tag has no key")
+            raise ParseError("a tag has no key")
         if isinstance(value := each.get("value"), str):
             tags[key] = value
-        elif key == TOKEN_TAG:  # the others say nothing about whose it is
-            raise Odd("the tag of its owner has no value")
+        elif key == TOKEN_TAG:  # other tags say nothing about the owner
+            raise ParseError("the tag of its owner has no value")
     return tags
 
 

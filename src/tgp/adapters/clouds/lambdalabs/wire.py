@@ -5,16 +5,16 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.ending import not_ended
 from tgp.adapters.clouds.lambdalabs.errors import NO_SUCH_OBJECT, answered, code_of, look_failed, refusal
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
 from tgp.adapters.clouds.lambdalabs.machines import CREATED_TAG, TOKEN_TAG, read_machine
-from tgp.adapters.clouds.reading import Odd, identifier, mapping_of, on_one_page
+from tgp.adapters.clouds.parse import ParseError, identifier, mapping_of, on_one_page
+from tgp.adapters.clouds.redact import Confidence
+from tgp.adapters.clouds.termination_errors import not_ended
 from tgp.core.model.cloud_errors import CannotTell, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import LaunchOrder
-from tgp.ports.http import Call, Reply, Unreadable, json_call
+from tgp.ports.http import Call, Reply, UnreadableReply, json_call
 
 TITLE = FACTS.title
 TYPES = Call("GET", "/instance-types")
@@ -35,19 +35,19 @@ def machine(instance_id: str) -> Call:
 
 
 def terminate(instance_id: str) -> Call:
-    """One id a call: whether one bad id voids a whole batch is not known."""
+    """One id a call: it is unknown whether one bad id fails a whole batch."""
     return json_call("POST", "/instance-operations/terminate", {"instance_ids": [instance_id]})
 
 
 def launch(order: LaunchOrder, ssh_key_name: str | None, now: datetime) -> Call:
-    """The one request that pays. Raises OrderRefused for what is known to be refused: nothing is sent."""
+    """The one request that pays. Raises OrderRefused for orders that would be refused: nothing is sent."""
     if not ssh_key_name:
         raise OrderRefused(
-            f"{TITLE} starts no machine without an SSH key: set settings.sshKeyName of the provider "
+            f"{TITLE} requires an SSH key: set settings.sshKeyName of the provider "
             f"{FACTS.provider} to the name of a key in the account"
         )
     if len(order.token) > NAME_CHARACTERS:
-        raise OrderRefused(f"{TITLE} takes names of at most {NAME_CHARACTERS} characters, the token has more")
+        raise OrderRefused(f"{TITLE} accepts names of at most {NAME_CHARACTERS} characters, the token has more")
     body: dict[str, Any] = {
         "region_name": order.offer.place,
         "instance_type_name": order.offer.sku,
@@ -63,14 +63,14 @@ def launch(order: LaunchOrder, ssh_key_name: str | None, now: datetime) -> Call:
 
 
 def tags_of(order: LaunchOrder, now: datetime) -> list[dict[str, str]]:
-    """The class's, bent to what Lambda takes as a key; then ours, which win."""
+    """The class's tags, with keys made valid for Lambda; then ours, which win."""
     tags = {_tag_key(key): value[:TAG_VALUE_CHARACTERS] for key, value in order.tags}
     tags |= {TOKEN_TAG: order.token, CREATED_TAG: now.isoformat(timespec="seconds")}
     return [{"key": key, "value": value} for key, value in tags.items()]
 
 
 def _tag_key(key: str) -> str:
-    """A lower-case letter, then at least one more sign."""
+    """A lower-case letter, then at least one more character."""
     bent = NOT_IN_TAG_KEYS.sub("-", key.lower())
     if len(bent) < 2 or not bent[0].isalpha():
         bent = f"x-{bent}"
@@ -79,11 +79,11 @@ def _tag_key(key: str) -> str:
 
 def _user_data(order: LaunchOrder) -> str:
     if len(order.user_data) > FACTS.user_data_bytes:
-        raise OrderRefused(f"{TITLE} takes user data of at most {FACTS.user_data_bytes} bytes, the order has more")
+        raise OrderRefused(f"{TITLE} accepts at most {FACTS.user_data_bytes} bytes of user data, the order has more")
     try:
         return order.user_data.decode()
     except UnicodeDecodeError:
-        raise OrderRefused(f"{TITLE} takes user data as text, and the order's is none") from None
+        raise OrderRefused(f"{TITLE} accepts user data as text only, and the order's is not text") from None
 
 
 def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: Confidence) -> Instance:
@@ -106,15 +106,15 @@ def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: C
 
 
 def ids_named(reply: Reply) -> list[str]:
-    """Every machine an answer names, an error's too, wherever in it they stand."""
+    """Every machine anywhere in an answer, also in an error."""
     try:
         return _ids_in(reply.json(), DEEPEST)
-    except Unreadable:
+    except UnreadableReply:
         return []
 
 
 def _ids_in(value: Any, deepest: int, *, of_machines: bool = False) -> list[str]:
-    """`of_machines`: the value stands where machines are described, so that their plain `id` counts."""
+    """`of_machines`: the value is where machines are described, so that their plain `id` counts."""
     if deepest == 0:
         return []
     if isinstance(value, list):
@@ -135,13 +135,13 @@ def _ids(value: Any) -> list[str]:
     for each in value if isinstance(value, list) else [value]:
         try:
             found.append(identifier(each))
-        except Odd:
+        except ParseError:
             continue
     return found
 
 
 def _hints_at_a_machine(reply: Reply, order: LaunchOrder) -> bool:
-    """Does the text of an error hold what could be a machine's id, and is nothing that the order itself said?"""
+    """True: the text of an error has what could be a machine's id and is not part of our order."""
     content = reply.content.lower()
     for ours in (order.token, order.image):
         content = content.replace(ours.lower().encode(), b" ") if ours else content
@@ -149,7 +149,7 @@ def _hints_at_a_machine(reply: Reply, order: LaunchOrder) -> bool:
 
 
 def read_data(reply: Reply, verb: str, *confidences: Confidence) -> Any:
-    """What a look was answered with; without its envelope an answer proves nothing."""
+    """The data of an answer to a read; without its envelope an answer proves nothing."""
     if reply.status != 200:
         raise look_failed(reply, verb, *confidences)
     body = mapping_of(reply, TITLE)
@@ -162,7 +162,7 @@ def read_data(reply: Reply, verb: str, *confidences: Confidence) -> Any:
 
 
 def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Instance | None:
-    """None only where Lambda says by its code that there is no such machine, or that it is over."""
+    """None only if Lambda's code says that there is no such machine, or that it is terminated."""
     if reply.status == 404 and code_of(reply) == NO_SUCH_OBJECT:
         return None
     row = read_data(reply, "status", *confidences)
@@ -172,7 +172,7 @@ def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Ins
 
 
 def read_terminate(reply: Reply, instance_id: str, *confidences: Confidence) -> None:
-    """Returns where Lambda takes the end upon itself, or has no such machine."""
+    """Returns if Lambda accepted the termination, or has no such machine."""
     if reply.status == 404 and code_of(reply) == NO_SUCH_OBJECT:
         return
     if not reply.ok:
@@ -182,7 +182,7 @@ def read_terminate(reply: Reply, instance_id: str, *confidences: Confidence) -> 
     try:
         body = reply.json()
         ending = [row.get("id") for row in body["data"]["terminated_instances"]]
-    except (Unreadable, KeyError, TypeError, AttributeError):
+    except (UnreadableReply, KeyError, TypeError, AttributeError):
         ending = []
     if instance_id not in ending:
-        raise OutcomeUnknown(f"{TITLE} answered terminate without saying that {instance_id[:64]} ends")
+        raise OutcomeUnknown(f"{TITLE} answered terminate without confirming that {instance_id[:64]} terminates")

@@ -6,7 +6,7 @@ from typing import Any
 from tgp.adapters.clouds.paperspace import paging, problems, scripts, templates, wire
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.paperspace.prices import overridden, shipped
-from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
@@ -20,7 +20,7 @@ from tgp.ports.http import Call, Http
 class PaperspaceCloud:
     def __init__(self, http: Http, clock: Clock, settings: ProviderSettings, key: Secret | None = None) -> None:
         self._sender = Sender(http, FACTS.title)
-        self._key = key  # `http` sends it; here it is only kept out of errors
+        self._key = key  # `http` sends it; here it is only removed from errors
         self._clock = clock
         self._template = settings.template_id or ""
         self._table = overridden(shipped(), settings.prices)
@@ -39,7 +39,7 @@ class PaperspaceCloud:
             if templates.best_for(machine.name, listed, self._template):
                 found += wire.offers_of(machine)
             else:
-                dropped["no template fits"] = dropped.get("no template fits", 0) + len(machine.places)
+                dropped["no matching template"] = dropped.get("no matching template", 0) + len(machine.places)
         return Listing(tuple(found), dropped)
 
     async def _templates(self) -> tuple[templates.Template, ...]:
@@ -53,20 +53,22 @@ class PaperspaceCloud:
             call = replace(call, not_after=(await confirmed(order)).not_after)
             return wire.read_launch(await self._sender.change(call), order, self._key)
         except OutcomeUnknown:
-            raise  # there may be a machine that needs its script
+            raise  # a machine may exist that needs its script
         except CloudError:
             if order.user_data:
                 await self._tidy_up(token=order.token)
             raise
 
     async def _prepared(self, order: LaunchOrder) -> Call:
-        """The order, with its script written where it has one. Nothing of this pays."""
+        """The order, after writing its script if it has one. None of this pays."""
         machine = next((each for each in self._table.types if each.name == order.offer.sku), None)
         if machine is None:
-            raise OrderRefused(f"Paperspace's table has no machine type {order.offer.sku}: choose again")
+            raise OrderRefused(
+                f"the price table has no Paperspace machine type {order.offer.sku}: select another offer"
+            )
         template = order.image or await self._template_for(machine.name)
         if not template:
-            raise OrderRefused(f"no template of Paperspace's fits {machine.name}: set settings.templateId")
+            raise OrderRefused(f"no Paperspace template supports {machine.name}: set settings.templateId")
         wire.disk_gb(order.disk_gib)  # refused before a script is written
         script = await self._script(order) if order.user_data else ""
         return wire.launch(order, template, script, nvlink=machine.nvlink)
@@ -74,11 +76,11 @@ class PaperspaceCloud:
     async def _template_for(self, machine_type: str) -> str:
         try:
             return templates.best_for(machine_type, await self._templates(), self._template)
-        except CannotTell as error:  # nothing was ordered: that much is known
+        except CannotTell as error:  # certainly nothing was ordered
             raise CloudBusy(f"{error}; no machine was ordered") from error
 
     async def _script(self, order: LaunchOrder) -> str:
-        """The id of the script that was written. Whatever goes wrong, nothing was ordered yet."""
+        """The id of the new script. On any error nothing was ordered yet."""
         try:
             reply = await self._sender.change(scripts.create(order))
         except OutcomeUnknown as error:
@@ -90,14 +92,16 @@ class PaperspaceCloud:
         refusal = problems.after_launch(reply, "a start-up script", self._key, order.user_data)
         if isinstance(refusal, OutcomeUnknown):
             raise CloudBusy(f"Paperspace answered {reply.status} to a start-up script; no machine was ordered")
-        if isinstance(refusal, OrderRefused):  # in our words: theirs may quote the script
-            raise OrderRefused(f"Paperspace refused the start-up script with {reply.status}: perhaps it is too large")
+        if isinstance(refusal, OrderRefused):  # our own text: theirs may quote the script
+            raise OrderRefused(
+                f"Paperspace refused the start-up script with {reply.status}; the script may be too large"
+            )
         raise refusal
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def find(self, token: str) -> tuple[Instance, ...]:
-        """From the whole list: what a filter leaves out nobody could tell from what is gone."""
+        """From the whole list: with a filter, absence would prove nothing."""
         return tuple(each for each in await self._machines() if each.token == token)
 
     async def status(self, instance_id: str) -> Instance | None:
@@ -108,12 +112,12 @@ class PaperspaceCloud:
         return await self._explained(machine) if machine.said == "off" else machine
 
     async def _explained(self, machine: Instance) -> Instance:
-        """A machine that is off may have failed to start: only its events tell."""
+        """A machine that is off may have failed to start: only its events show that."""
         try:
             reply = await self._sender.look(paging.call(wire.EVENTS, (("machineId", machine.id),)))
             why = wire.failed_start(paging.read(reply, wire.EVENTS, self._key).rows, machine.id, self._key)
         except CloudError:
-            return machine  # it is off all the same
+            return machine  # it is off anyway
         return _broken(machine, why) if why else machine
 
     async def owned(self, prefix: str) -> tuple[Instance, ...]:
@@ -133,9 +137,9 @@ class PaperspaceCloud:
             if not page.after:
                 return tuple(rows)
             if page.after == after:
-                raise CannotTell(f"Paperspace sends the same page of GET {path} again and again")
+                raise CannotTell(f"Paperspace returned the same page of GET {path} twice")
             after = page.after
-        raise CannotTell(f"Paperspace's GET {path} has no end within {paging.MOST_PAGES} pages")
+        raise CannotTell(f"Paperspace's GET {path} has more than {paging.MOST_PAGES} pages")
 
     # -- ending --------------------------------------------------------------------------------------------------------
 
@@ -150,11 +154,11 @@ class PaperspaceCloud:
         await self._tidy_up(token=wire.name_in(reply), machine=instance_id)
 
     async def tidy(self, token: str) -> None:
-        """What a run that ended between a script and its machine left behind is found by its name, too."""
+        """Also finds scripts by name that a crash left without a machine."""
         await self._remove_scripts(token=token)
 
     async def _tidy_up(self, *, token: str = "", machine: str = "") -> None:
-        """Remove scripts that are of no use. What fails now is found by its name at the next order or end."""
+        """Remove unused scripts. What fails now is found by its name at the next order or termination."""
         try:
             await self._remove_scripts(token=token, machine=machine)
         except CloudError:
@@ -167,7 +171,7 @@ class PaperspaceCloud:
             reply = await self._sender.change(scripts.delete(script))
             refused = refused if reply.ok or reply.status == 404 else reply.status
         if refused:
-            raise CloudBusy(f"Paperspace answered {refused} to the end of a start-up script")
+            raise CloudBusy(f"Paperspace answered {refused} to the deletion of a start-up script")
 
     # -- the account ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +181,7 @@ class PaperspaceCloud:
         obstacle = wire.read_standing(await self._sender.look(Call("GET", wire.STANDING)), self._key)
         rights = (
             Right("list machines", held=True),
-            Right("create machines", held=None, note="Paperspace tells only when an order is sent"),
+            Right("create machines", held=None, note="Paperspace shows this only when an order is sent"),
         )
         notes = (f"the account cannot launch: {obstacle}",) if obstacle else ()
         return KeyReport(account, rights, can_buy=not obstacle, notes=notes)

@@ -1,4 +1,4 @@
-"""What is known of Paperspace before it is asked anything. The README beside says where each is from."""
+"""Facts about Paperspace. The README beside has the sources."""
 
 from datetime import timedelta
 
@@ -16,5 +16,5 @@ FACTS = CloudFacts(
     tells_prices=False,
     user_data_bytes=64 << 10,  # the size of a start-up script is not published; a larger one would be refused
     notes=("not confirmed by any source: spelling of regions, deleting a running machine, size of start-up scripts",),
-    rates={"": Rate(60, timedelta(minutes=1), burst=10)},  # not published; ours, so that 429 stays rare
+    rates={"": Rate(60, timedelta(minutes=1), burst=10)},  # not published; our choice, so that 429 stays rare
 )

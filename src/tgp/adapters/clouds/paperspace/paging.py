@@ -1,22 +1,22 @@
-"""Lists come in pages: `{items, hasMore, nextPage}`. A list is all its pages, or nobody can tell."""
+"""Lists come in pages: `{items, hasMore, nextPage}`. A list is all its pages, or an error."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.adapters.clouds.discreet import Confidence
 from tgp.adapters.clouds.paperspace import problems
 from tgp.adapters.clouds.paperspace.facts import FACTS
-from tgp.adapters.clouds.reading import mapping_of, rows_of
+from tgp.adapters.clouds.parse import mapping_of, rows_of
+from tgp.adapters.clouds.redact import Confidence
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.ports.http import Call, Pairs, Reply
 
-PAGE_ROWS = 120  # the most the API allows
+PAGE_ROWS = 120  # the most per page
 MOST_PAGES = 100
 LONGEST_CURSOR = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PaperspacePage:
     rows: tuple[Any, ...]
     after: str  # the cursor of the next page; empty: this was the last
 
@@ -26,7 +26,7 @@ def call(path: str, query: Pairs = (), after: str = "") -> Call:
     return Call("GET", path, query=(*query, ("limit", str(PAGE_ROWS)), *cursor))
 
 
-def read(reply: Reply, path: str, *confidences: Confidence) -> Page:
+def read(reply: Reply, path: str, *confidences: Confidence) -> PaperspacePage:
     if reply.status != 200:
         raise problems.after_look(reply, f"GET {path}", *confidences)
     body = mapping_of(reply, FACTS.title)
@@ -34,7 +34,7 @@ def read(reply: Reply, path: str, *confidences: Confidence) -> Page:
     if not isinstance(more, bool):
         raise CannotTell(f"Paperspace does not say whether GET {path} has more pages")
     if not more:
-        return Page(tuple(rows), "")
+        return PaperspacePage(tuple(rows), "")
     if not isinstance(cursor, str) or not 0 < len(cursor) <= LONGEST_CURSOR or not rows:
-        raise CannotTell(f"Paperspace says that GET {path} has more pages, and not where")
-    return Page(tuple(rows), cursor)
+        raise CannotTell(f"Paperspace says that GET {path} has more pages, but sent no cursor")
+    return PaperspacePage(tuple(rows), cursor)

@@ -1,6 +1,6 @@
-"""The dated table of machine types: what each is, where it is sold, and what an hour costs.
+"""The dated table of machine types: their hardware, regions and hourly prices.
 
-Paperspace's API tells none of it. The file is checked when it is read: whoever edits it finds the line.
+Paperspace's API has none of it. The file is checked when it is read: errors name the entry.
 """
 
 from collections.abc import Mapping
@@ -21,22 +21,22 @@ MOST_MEMORY_GIB = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class MachineType:
-    name: str  # as it is ordered
+class PaperspaceType:
+    name: str  # as used in orders
     gpu: Gpu
     gpus: int
     vcpus: int
     memory_gib: int
     hourly_microusd: int
-    places: tuple[str, ...]  # as they are ordered
+    places: tuple[str, ...]  # as used in orders
     nvlink: bool  # must be asked for
-    priced_on: str = ""  # the day of the table; empty: the price is the class's own
+    priced_on: str = ""  # the day of the table; empty: the price is from the class
 
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    types: tuple[MachineType, ...]
-    dropped: Mapping[str, int]  # why → how many of a class's own prices are of no use
+    types: tuple[PaperspaceType, ...]
+    dropped: Mapping[str, int]  # why → how many of a class's prices were ignored
 
 
 @cache
@@ -45,20 +45,20 @@ def shipped() -> PriceTable:
 
 
 def read(table: Table) -> PriceTable:
-    """The machine types a data file describes; `BadTable` names the entry that makes no sense."""
+    """The machine types a data file describes; `BadTable` names the invalid entry."""
     table.only("machine")
-    types: dict[str, MachineType] = {}
+    types: dict[str, PaperspaceType] = {}
     for row in table.rows("machine"):
         machine = _type(table, row)
         if machine.name in types:
-            raise table.bad(f"machine {machine.name}", "is said twice")
+            raise table.bad(f"machine {machine.name}", "is a duplicate")
         types[machine.name] = machine
     dated = table.dated.isoformat()
     return PriceTable(tuple(replace(machine, priced_on=dated) for machine in types.values()), {})
 
 
 def overridden(table: PriceTable, prices: Mapping[str, str]) -> PriceTable:
-    """The same table with a class's own prices; one for a type nobody knows, or that is none, is counted."""
+    """The same table with a class's own prices; unknown types and invalid prices are counted."""
     own: dict[str, int] = {}
     dropped: dict[str, int] = {}
     known = {machine.name for machine in table.types}
@@ -79,7 +79,7 @@ def overridden(table: PriceTable, prices: Mapping[str, str]) -> PriceTable:
     return PriceTable(types, dropped)
 
 
-def _type(table: Table, row: Mapping[str, Any]) -> MachineType:
+def _type(table: Table, row: Mapping[str, Any]) -> PaperspaceType:
     name = table.text(row, "type", "machine")
     entry = f"machine {name}"
     table.expect(row, FIELDS, entry)
@@ -88,11 +88,11 @@ def _type(table: Table, row: Mapping[str, Any]) -> MachineType:
         raise table.bad(entry, "gpu must be one of our models")
     places = table.texts(row, "places", entry)
     if not places:
-        raise table.bad(entry, "is sold nowhere")
+        raise table.bad(entry, "has no region")
     nvlink = row.get("nvlink", False)
     if not isinstance(nvlink, bool):
         raise table.bad(entry, "nvlink must be true or false")
-    return MachineType(
+    return PaperspaceType(
         name,
         gpu,
         _number(table, row, "gpus", MOST_GPUS, entry),

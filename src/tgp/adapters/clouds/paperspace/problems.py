@@ -1,7 +1,7 @@
-"""What Paperspace's refusals mean. They are `{code, message}` with a code that belongs to the status.
+"""Maps Paperspace's refusals. They are `{code, message}` with a code that belongs to the status.
 
 A refusal is definite only where it is on the list below, has its code, and names no machine. Everything else that
-follows an order is an unknown outcome: a conflict too, for it may be the machine of this very order.
+follows an order is an unknown outcome: a conflict too, as it may be about the machine of this very order.
 """
 
 import re
@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.adapters.clouds import answering
-from tgp.adapters.clouds.discreet import Confidence, quoted
+from tgp.adapters.clouds import unclear_answers
 from tgp.adapters.clouds.paperspace.facts import FACTS
-from tgp.adapters.clouds.reading import first_id, whatever_came
+from tgp.adapters.clouds.parse import first_id, whatever_came
+from tgp.adapters.clouds.redact import Confidence, quoted
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CloudBusy,
@@ -37,7 +37,7 @@ CODES = {
     429: "TOO_MANY_REQUESTS",
     500: "INTERNAL_SERVER_ERROR",
 }
-# The bodies of a machine's refusals are not published; these parts of texts, lower case, were seen or mean the same.
+# The bodies of a machine's refusals are not published; these parts of texts, lower case, were observed or are similar.
 NO_CAPACITY = ("out of capacity", "no capacity", "insufficient capacity", "not enough capacity", "out of stock")
 NO_MONEY = ("quota", "limit reached", "limit exceeded", "billing", "payment", "account standing", "credit")
 MACHINE_PLACES = ("data", "machine", "machines", "details")  # a plain `id` there is a machine's; an event's is not
@@ -46,12 +46,12 @@ MACHINE_IN_WORDS = re.compile(r"(?<![a-z0-9])ps(?=[a-z]*[0-9])[a-z0-9]{6,14}(?![
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class PaperspaceProblem:
     code: str
     message: str
 
     def words(self, *confidences: Confidence) -> str:
-        """For people. It may quote what it refuses: nothing that was told in confidence is repeated."""
+        """For messages. It may quote what it refuses: our secrets are removed."""
         return quoted(self.message, *confidences) or self.code
 
     def tells(self, *parts: str) -> bool:
@@ -59,45 +59,45 @@ class Problem:
         return any(part in text for part in parts)
 
 
-def problem_of(reply: Reply) -> Problem | None:
-    """None: it is not in Paperspace's envelope, or its code belongs to another status."""
+def problem_of(reply: Reply) -> PaperspaceProblem | None:
+    """None: not in Paperspace's envelope, or its code belongs to another status."""
     body, code = whatever_came(reply), CODES.get(reply.status)
     if code is None or not isinstance(body, dict) or body.get("code") != code:
         return None
     message = body.get("message")
-    return Problem(code, message) if isinstance(message, str) else None
+    return PaperspaceProblem(code, message) if isinstance(message, str) else None
 
 
 def named_machine(reply: Reply) -> str:
-    """An id in the answer that could be a machine's, wherever it stands and however it is meant; empty: none."""
+    """An id anywhere in the answer that could be a machine's; empty: none."""
     return _named_in(whatever_came(reply), DEEPEST, describes=True)
 
 
 def speaks_of_a_machine(reply: Reply, *ours: str) -> bool:
-    """Do the words of an answer hold what could be a machine's id, and is nothing that the order said itself?"""
+    """True: the text of an answer has what could be a machine's id and is not part of our order."""
     if named_machine(reply):
-        return False  # more than words
+        return False  # more than a text
     text = reply.content.decode(errors="replace").casefold()
     return any(found not in ours for found in MACHINE_IN_WORDS.findall(text))
 
 
 def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
-    """What to raise for an answer to an order that is no success."""
+    """The error for an error answer to an order."""
     if machine := named_machine(reply):
         return OutcomeUnknown(f"Paperspace answered an order for {what} with {reply.status} and {machine}", machine)
     if reply.status == 429:
         return busy(reply)
     problem = problem_of(reply)
     if problem is None:
-        return OutcomeUnknown(f"Paperspace answered an order for {what} with {reply.status}, not in its own words")
+        return OutcomeUnknown(f"Paperspace answered an order for {what} with {reply.status}, not in its error format")
     words = problem.words(*confidences)
     match reply.status:
         case 400 | 403 | 412 if problem.tells(*NO_CAPACITY):
             return SoldOut(f"Paperspace has no {what} left: {words}")
         case 400 | 403 | 412 if problem.tells(*NO_MONEY):
-            return AccountExhausted(f"Paperspace wants the account in order first: {words}")
+            return AccountExhausted(f"Paperspace requires changes to the account first: {words}")
         case 401 | 403:
-            return KeyRefused(f"Paperspace does not accept the key for an order: {words}")
+            return KeyRefused(f"Paperspace refused the API key for an order: {words}")
         case 400 | 404 | 405 | 412 | 413:
             return OrderRefused(f"Paperspace refused an order for {what}: {words}")
         case status:
@@ -107,13 +107,13 @@ def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudErro
 def after_terminate(reply: Reply, machine: str, *confidences: Confidence) -> CloudError:
     if reply.status == 429:
         return busy(reply)
-    return answering.after_end(reply, FACTS.title, f"machine {machine}", _words(reply, *confidences), (400, 405))
+    return unclear_answers.after_end(reply, FACTS.title, f"machine {machine}", _words(reply, *confidences), (400, 405))
 
 
 def after_look(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
     if reply.status == 429:
         return busy(reply)
-    return answering.after_look(reply, FACTS.title, what, _words(reply, *confidences), busy=(408,))
+    return unclear_answers.after_look(reply, FACTS.title, what, _words(reply, *confidences), busy=(408,))
 
 
 def _words(reply: Reply, *confidences: Confidence) -> str | None:
@@ -122,11 +122,11 @@ def _words(reply: Reply, *confidences: Confidence) -> str | None:
 
 
 def busy(reply: Reply) -> CloudBusy:
-    return CloudBusy("Paperspace asks us to slow down", reply.retry_after)
+    return CloudBusy("Paperspace limits the rate of calls", reply.retry_after)
 
 
 def _named_in(value: Any, deepest: int, *, describes: bool) -> str:
-    """`describes`: the value stands where machines are described, so that its plain `id` counts."""
+    """`describes`: the value is where machines are described, so that its plain `id` counts."""
     if deepest == 0 or not isinstance(value, dict | list):
         return ""
     if isinstance(value, list):

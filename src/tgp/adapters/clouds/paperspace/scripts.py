@@ -1,6 +1,6 @@
-"""Start-up scripts: the only way to hand a machine user data. They are objects of their own and hold join secrets.
+"""Start-up scripts: the only way to give a machine user data. They are separate objects and hold join secrets.
 
-A script is named by its machine's token and ends with it. What a lost answer left behind is found by its name: scripts
+A script is named by its machine's token and deleted with it. Leftovers of lost answers are found by name: scripts
 of earlier attempts of the same request, and any of our cluster that is a day old (a script runs once, at first boot).
 """
 
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tgp.adapters.clouds.paperspace.facts import FACTS
-from tgp.adapters.clouds.reading import Odd, identifier, moment, whatever_came
+from tgp.adapters.clouds.parse import ParseError, identifier, moment, whatever_came
 from tgp.core.model.cloud_errors import OrderRefused
 from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
@@ -21,7 +21,7 @@ TOKEN = re.compile(r"(tgp-[0-9a-f]{10}-)([0-9a-f]{32})-([0-9]{1,9})\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class StartupScript:
     id: str
     name: str
     machines: tuple[str, ...]  # that it is assigned to
@@ -29,26 +29,26 @@ class Script:
 
 
 def create(order: LaunchOrder) -> Call:
-    """OrderRefused for what is known to be refused: nothing is sent."""
+    """OrderRefused for orders that would be refused: nothing is sent."""
     if len(order.user_data) > FACTS.user_data_bytes:
-        raise OrderRefused(f"Paperspace takes user data of at most {FACTS.user_data_bytes} bytes, the order has more")
+        raise OrderRefused(f"Paperspace accepts at most {FACTS.user_data_bytes} bytes of user data, the order has more")
     try:
         script = order.user_data.decode()
     except UnicodeDecodeError:
-        raise OrderRefused("Paperspace takes user data as a script: it must be text") from None
+        raise OrderRefused("Paperspace runs user data as a script: it must be text") from None
     body = {"name": order.token, "script": script, "isRunOnce": True}
     return json_call("POST", SCRIPTS, body, not_after=order.not_after)
 
 
 def read_create(reply: Reply) -> str:
-    """The script's id; empty: none can be told, and one may be there."""
+    """The script's id; empty: unknown, and one may exist."""
     body = whatever_came(reply)
     if not reply.ok or not isinstance(body, dict):
         return ""
     inner = body.get("data")
     try:
         return identifier((inner if isinstance(inner, dict) else body).get("id"))
-    except Odd:
+    except ParseError:
         return ""
 
 
@@ -56,8 +56,8 @@ def delete(script_id: str) -> Call:
     return Call("DELETE", f"{SCRIPTS}/{script_id}")
 
 
-def read(rows: tuple[Any, ...]) -> tuple[Script, ...]:
-    """Those that can be read; the others are not ours to touch, and the deleted are gone."""
+def read(rows: tuple[Any, ...]) -> tuple[StartupScript, ...]:
+    """The readable ones; others are not ours, and deleted ones are skipped."""
     found = []
     for row in rows:
         if not isinstance(row, dict) or not isinstance(row.get("name"), str) or row.get("dtDeleted") is not None:
@@ -65,36 +65,38 @@ def read(rows: tuple[Any, ...]) -> tuple[Script, ...]:
         machines = row.get("assignedMachineIds")
         try:
             found.append(
-                Script(
+                StartupScript(
                     identifier(row.get("id")),
                     row["name"],
                     tuple(each for each in machines if isinstance(each, str)) if isinstance(machines, list) else (),
                     moment(row.get("dtCreated"), "dtCreated"),
                 )
             )
-        except Odd:
+        except ParseError:
             continue
     return tuple(found)
 
 
-def removable(scripts: tuple[Script, ...], now: datetime, *, token: str = "", machine: str = "") -> tuple[str, ...]:
-    """Ids of the scripts that have no use any more, once the machine of `token` (or that id) is not wanted.
+def removable(
+    scripts: tuple[StartupScript, ...], now: datetime, *, token: str = "", machine: str = ""
+) -> tuple[str, ...]:
+    """Ids of the scripts that are unused once the machine of `token` (or that id) is gone.
 
-    Without a token only what was assigned to the machine: nobody else's cluster is known by a machine's id alone.
+    Without a token only what was assigned to the machine: its cluster is unknown.
     """
     ours = TOKEN.match(token)
     return tuple(each.id for each in scripts if _spent(each, ours, now) or (machine and _assigned(each, machine)))
 
 
-def _assigned(script: Script, machine: str) -> bool:
+def _assigned(script: StartupScript, machine: str) -> bool:
     return machine in script.machines and TOKEN.match(script.name) is not None
 
 
-def _spent(script: Script, ours: re.Match[str] | None, now: datetime) -> bool:
+def _spent(script: StartupScript, ours: re.Match[str] | None, now: datetime) -> bool:
     its = TOKEN.match(script.name)
-    if ours is None or its is None or its[1] != ours[1]:  # another cluster's, or nobody's
+    if ours is None or its is None or its[1] != ours[1]:  # of another cluster, or not ours
         return False
     same_request = its[2] == ours[2]
-    if same_request and int(its[3]) <= int(ours[3]):  # an attempt begins only when all before it are settled
+    if same_request and int(its[3]) <= int(ours[3]):  # an attempt starts only when all earlier ones are over
         return True
     return script.created_at is not None and now - script.created_at > KEPT_FOR

@@ -1,10 +1,10 @@
-"""Templates: what a machine boots from, and which machine types they fit. That is compatibility, not stock."""
+"""Templates: what a machine boots from, and which machine types they support. This is compatibility, not stock."""
 
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.adapters.clouds.reading import Odd, identifier
+from tgp.adapters.clouds.parse import ParseError, identifier
 
 TEMPLATES = "/v1/os-templates"
 VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
@@ -14,7 +14,7 @@ VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
 class Template:
     id: str
     title: str
-    types: frozenset[str]  # only asked, never iterated
+    types: frozenset[str]  # only looked up, never iterated
 
     @property
     def version(self) -> tuple[int, int]:
@@ -27,14 +27,14 @@ class Template:
 
 
 def read(rows: tuple[Any, ...]) -> tuple[Template, ...]:
-    """Those that can be read: one that cannot is none a machine could be started from."""
+    """The readable ones: a machine cannot be started from an unreadable one."""
     return tuple(template for row in rows if (template := _template(row)) is not None)
 
 
 def best_for(machine_type: str, templates: tuple[Template, ...], chosen: str) -> str:
-    """The template to start a machine of that type from; empty: none fits.
+    """The template to start a machine of that type from; empty: none matches.
 
-    The class's own choice wins. It may be a custom template, which no list tells the compatibility of. Otherwise the
+    The class's own choice wins. It may be a custom template, whose compatibility is not listed. Otherwise the
     newest Ubuntu: a takeover needs a Linux with a shell.
     """
     if chosen:
@@ -52,5 +52,5 @@ def _template(row: Any) -> Template | None:
     names = frozenset(name for each in fitting if isinstance(name := each.get("machineTypeLabel"), str))
     try:
         return Template(identifier(row.get("id")), " ".join(words)[:256], names)
-    except Odd:
+    except ParseError:
         return None

@@ -7,12 +7,11 @@ its events, often late.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tgp.adapters.clouds.discreet import Confidence, quoted
 from tgp.adapters.clouds.paperspace import problems
 from tgp.adapters.clouds.paperspace.facts import FACTS
-from tgp.adapters.clouds.paperspace.prices import MachineType
-from tgp.adapters.clouds.reading import (
-    Odd,
+from tgp.adapters.clouds.paperspace.prices import PaperspaceType
+from tgp.adapters.clouds.parse import (
+    ParseError,
     address,
     answer_of,
     identifier,
@@ -22,6 +21,7 @@ from tgp.adapters.clouds.reading import (
     text,
     whatever_came,
 )
+from tgp.adapters.clouds.redact import Confidence, quoted
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import BootMode, Offer, Stock
@@ -41,7 +41,7 @@ STARTS = ("create", "start", "restart")  # events that should leave a machine ru
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 STATES = {
-    "off": InstanceState.STOPPED,  # its disk and a static address are billed on
+    "off": InstanceState.STOPPED,  # its disk and a static address are still billed
     "stopping": InstanceState.STOPPED,
     "starting": InstanceState.STARTING,
     "restarting": InstanceState.STARTING,
@@ -55,8 +55,8 @@ STATES = {
 # -- selling -----------------------------------------------------------------------------------------------------------
 
 
-def offers_of(machine: MachineType) -> list[Offer]:
-    """One per place. Nobody tells what is in stock."""
+def offers_of(machine: PaperspaceType) -> list[Offer]:
+    """One per region. The stock is unknown."""
     return [
         Offer(
             provider=FACTS.provider,
@@ -92,8 +92,8 @@ def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> C
         "diskSize": disk_gb(order.disk_gib),
         "publicIpType": "dynamic",
         "startOnCreate": True,
-        "emailPassword": False,  # else a password is mailed to the account's owner
-        "autoShutdownEnabled": False,  # a machine that switches itself off costs on and works for nobody
+        "emailPassword": False,  # otherwise a password is mailed to the account's owner
+        "autoShutdownEnabled": False,  # a machine that stops itself is still billed and unusable
         "autoSnapshotEnabled": False,
         "restorePointEnabled": False,
         "takeInitialSnapshot": False,
@@ -106,16 +106,16 @@ def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> C
 
 
 def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:
-    """The machine, wherever the answer names one in good faith; what else it may mean is said by the error."""
+    """The machine of a valid answer; otherwise the matching error."""
     if not reply.ok:
         if problems.speaks_of_a_machine(reply, order.image):
-            raise OutcomeUnknown(f"Paperspace answered an order with {reply.status} and speaks of a machine")
+            raise OutcomeUnknown(f"Paperspace answered an order with {reply.status} and mentions a machine")
         raise problems.after_launch(reply, order.offer.instance_type, *confidences, order.user_data)
     body = whatever_came(reply)
     row = body.get("data") if isinstance(body, dict) else None
     try:
         return _instance(row)
-    except Odd:
+    except ParseError:
         machine = problems.named_machine(reply)
     if not machine:
         raise OutcomeUnknown(f"Paperspace answered an order for {order.offer.instance_type} without a machine")
@@ -124,31 +124,31 @@ def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> I
 
 
 def disk_gb(wanted_gib: int) -> int:
-    """The smallest that can be ordered and is large enough; OrderRefused where there is none."""
+    """The smallest available size that is large enough; OrderRefused if there is none."""
     for size in DISKS_GB:
         if size >= wanted_gib:
             return size
-    raise OrderRefused(f"Paperspace has disks of at most {DISKS_GB[-1]} GB, the order wants {wanted_gib}")
+    raise OrderRefused(f"Paperspace has disks of at most {DISKS_GB[-1]} GB, the order needs {wanted_gib}")
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
 def read_machines(rows: list[Any]) -> tuple[Instance, ...]:
-    """Every machine of all pages, by id. Where a row cannot be read and may be ours, nobody can tell."""
+    """Every machine of all pages, by id. An unreadable row that may be ours is an error."""
     machines = {machine.id: machine for row in rows if (machine := _listed(row)) is not None}
     return tuple(machines[machine] for machine in sorted(machines))
 
 
 def _listed(row: Any) -> Instance | None:
-    """None: it cannot be read, and is surely somebody else's."""
+    """None: unreadable, and certainly not ours."""
     try:
         return _instance(row)
-    except Odd as error:
+    except ParseError as error:
         name = row.get("name") if isinstance(row, dict) else None
         if isinstance(name, str) and name and not name.startswith(TOKEN_PREFIX):
             return None
-        raise CannotTell(f"Paperspace lists a machine that cannot be read, and it may be ours: {error}") from error
+        raise CannotTell(f"Paperspace lists a machine that cannot be parsed and may belong to tgp: {error}") from error
 
 
 def get_machine(machine_id: str) -> Call:
@@ -156,34 +156,34 @@ def get_machine(machine_id: str) -> Call:
 
 
 def read_machine(reply: Reply, machine_id: str, *confidences: Confidence) -> Instance | None:
-    """None: not found by its id, which the list must confirm: nobody has published the body of this 404."""
+    """None: not found by its id, which the list must confirm: the body of this 404 is not documented."""
     if reply.status == 404 and problems.problem_of(reply):
         return None
     if reply.status != 200:
         raise problems.after_look(reply, f"GET {MACHINES}/{machine_id}", *confidences)
     try:
         machine = _instance(mapping_of(reply, FACTS.title))
-    except Odd as error:
-        raise CannotTell(f"Paperspace shows machine {machine_id} in a way that cannot be read: {error}") from error
+    except ParseError as error:
+        raise CannotTell(f"Paperspace shows machine {machine_id} in an unknown format: {error}") from error
     if machine.id != machine_id:
-        raise CannotTell(f"Paperspace was asked for machine {machine_id} and showed another")
+        raise CannotTell(f"Paperspace was asked for machine {machine_id} and returned another")
     return machine
 
 
 def failed_start(rows: tuple[Any, ...], machine_id: str, *confidences: Confidence) -> str:
-    """What a machine's events say against its last start; empty: nothing. Lack of capacity is told here, late."""
+    """The failure of a machine's last start from its events; empty: none. Missing capacity shows here, late."""
     starts = [row for row in rows if isinstance(row, dict) and row.get("name") in STARTS]
     its = [row for row in starts if row.get("machineId") in (None, machine_id)]
     last: dict[str, Any] = max(its, key=_moment_of, default={})  # of equals the first: lists begin with the newest
     if last.get("state") != "error":
         return ""
-    return quoted(last["error"], *confidences) if isinstance(last.get("error"), str) else "it failed to start"
+    return quoted(last["error"], *confidences) if isinstance(last.get("error"), str) else "the machine failed to start"
 
 
 def _moment_of(event: dict[str, Any]) -> datetime:
     try:
         return moment(event.get("dtCreated"), "dtCreated") or LONG_AGO
-    except Odd:
+    except ParseError:
         return LONG_AGO
 
 
@@ -195,7 +195,7 @@ def terminate(machine_id: str) -> Call:
 
 
 def must_stop_first(reply: Reply) -> bool:
-    """Documented for people: a machine is powered off before it is deleted. Whether the API insists is not known."""
+    """Documented for the console: a machine is stopped before it is deleted. Whether the API requires it is unknown."""
     return reply.status in (409, 412)
 
 
@@ -204,11 +204,11 @@ def stop(machine_id: str) -> Call:
 
 
 def stopping(machine_id: str) -> CloudBusy:
-    return CloudBusy(f"Paperspace stops machine {machine_id} first: ask for its end again", STOPPING_PAUSE)
+    return CloudBusy(f"Paperspace stops machine {machine_id} before its deletion; retrying", STOPPING_PAUSE)
 
 
 def read_terminate(reply: Reply, machine_id: str, *confidences: Confidence) -> CloudError | None:
-    """None: it was asked for, or is gone already."""
+    """None: accepted, or already gone."""
     if reply.status == 404 and problems.problem_of(reply):
         return None
     if reply.status == 200 and problems.named_machine(reply) == machine_id:
@@ -217,7 +217,7 @@ def read_terminate(reply: Reply, machine_id: str, *confidences: Confidence) -> C
 
 
 def name_in(reply: Reply) -> str:
-    """The name of the machine an answer shows, which is its token; empty: it shows none."""
+    """The name of the machine in an answer, which is its token; empty: none."""
     body = whatever_came(reply)
     row = body.get("data") if isinstance(body, dict) else None
     name = row.get("name") if isinstance(row, dict) else None
@@ -227,7 +227,7 @@ def name_in(reply: Reply) -> str:
 def _in_path(machine_id: str) -> str:
     try:
         return identifier(machine_id)
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"Paperspace has no such machine: {error}") from error
 
 
@@ -235,23 +235,23 @@ def _in_path(machine_id: str) -> str:
 
 
 def read_session(reply: Reply, *confidences: Confidence) -> Account:
-    """Whose key it is: the team that pays."""
+    """The account of a key: the team that pays."""
     if reply.status != 200:
         raise problems.after_look(reply, f"GET {SESSION}", *confidences)
     body = answer_of(reply, FACTS.title)
-    if body is None:  # documented: nobody is logged in
-        raise KeyRefused("Paperspace knows nobody by this key")
+    if body is None:  # documented: not logged in
+        raise KeyRefused("Paperspace does not know this API key")
     team = body.get("team") if isinstance(body, dict) else None
     if not isinstance(team, dict):
-        raise CannotTell("Paperspace does not say whose key it is")
+        raise CannotTell("Paperspace did not return the account of the API key")
     try:
         return Account(f"team:{identifier(team.get('id'))}", shown(text(team, "handle", default="")))
-    except Odd as error:
-        raise CannotTell(f"Paperspace does not say whose key it is: {error}") from error
+    except ParseError as error:
+        raise CannotTell(f"Paperspace did not return the account of the API key: {error}") from error
 
 
 def read_standing(reply: Reply, *confidences: Confidence) -> str:
-    """What keeps the account from launching, in the vendor's words; empty: nothing, or it does not tell."""
+    """Why the account cannot launch, in the vendor's words; empty: it can, or unknown."""
     body = whatever_came(reply)
     if reply.status != 200 or not isinstance(body, dict) or body.get(GOOD_STANDING) is not False:
         return ""
@@ -265,11 +265,11 @@ def read_standing(reply: Reply, *confidences: Confidence) -> str:
 
 def _instance(row: Any) -> Instance:
     if not isinstance(row, dict):
-        raise Odd("a machine is no object")
+        raise ParseError("a machine is not an object")
     machine, name, told = identifier(row.get("id")), text(row, "name", longest=4096), row.get("state")
     state = STATES.get(told, InstanceState.UNKNOWN) if isinstance(told, str) else InstanceState.UNKNOWN
     said = shown(told) if isinstance(told, str) else ""
-    if row.get("dtDeleted") is not None:  # gone is what is no longer listed
+    if row.get("dtDeleted") is not None:  # gone = no longer listed
         state, said = InstanceState.ENDING, "deleted"
     return Instance(
         id=machine,
@@ -292,7 +292,7 @@ def _short(row: dict[str, Any], name: str) -> str:
 
 
 def _usage_rate(row: dict[str, Any], state: InstanceState) -> int | None:
-    """Dollars an hour while it runs; what a machine that is off costs is told as a storage rate of unknown unit."""
+    """Dollars an hour while it runs; the cost of a stopped machine comes as a storage rate of unknown unit."""
     if state is InstanceState.STOPPED:
         return None
     try:

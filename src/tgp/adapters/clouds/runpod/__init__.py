@@ -1,6 +1,6 @@
-"""RunPod: containers on rented GPUs, by its REST API v2. The README says what it relies on."""
+"""RunPod: containers on rented GPUs, by its REST API v2. The README lists the facts it relies on."""
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.runpod.client import RunPodCloud
 from tgp.adapters.clouds.runpod.facts import FACTS
 from tgp.ports.cloud import Cloud
@@ -8,5 +8,5 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: Door) -> Cloud:
+def build(door: AdapterContext) -> Cloud:
     return RunPodCloud(door.http(FACTS), door.account, door.settings.cloud, door.key)

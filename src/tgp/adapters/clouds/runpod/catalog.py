@@ -1,7 +1,8 @@
-"""The catalogue: which GPUs RunPod sells, where, and how sure that is. Asked once per cloud and number of GPUs.
+"""The catalogue: which GPUs RunPod sells, where, and how likely they are available. One call per cloud and number of
+GPUs.
 
-Prices are for one GPU of one cloud; a pod costs that times its GPUs, everywhere alike. What stands in the catalogue is
-a hint and no reservation, says the vendor.
+Prices are for one GPU of one cloud; a pod costs that times its GPUs, the same everywhere. The vendor calls the
+catalogue a hint, not a reservation.
 """
 
 import re
@@ -9,33 +10,33 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.reading import Odd, mapping_of, rows_of, text, whole
+from tgp.adapters.clouds.parse import ParseError, mapping_of, rows_of, text, whole
+from tgp.adapters.clouds.redact import Confidence
 from tgp.adapters.clouds.runpod import problems
 from tgp.adapters.clouds.runpod.facts import FACTS, MIN_CUDA
 from tgp.core.model.cloud_errors import CannotTell, OrderRefused
 from tgp.core.model.gpus import Gpu, find
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
-from tgp.core.model.prices import DEAREST_HOURLY, NotAPrice, hourly_microusd
+from tgp.core.model.prices import HIGHEST_HOURLY, NotAPrice, hourly_microusd
 from tgp.core.model.regions import country_of, region_of
 from tgp.ports.cloud import Listing
 from tgp.ports.http import Call, Reply
 
 PATH = "/v2/catalog/gpus"
-ANYWHERE = "anywhere"  # no data centre was named: community hosts have none, and so has what is sold out everywhere
+ANYWHERE = "anywhere"  # no data centre was named: community hosts have none, nor have GPUs that are sold out everywhere
 MOST_GPUS = 16  # of one pod; the largest machines there have ten
-ABSURD_COUNT = 1_000  # GPUs of one pod, as a row may tell; beyond it lies an error
+ABSURD_COUNT = 1_000  # GPUs of one pod in a row; more is an error
 MOST_TYPES = 1_000  # rows of a catalogue; there are about fifty
 MOST_PLACES = 500  # data centres of one GPU; there are about thirty
 DATA_CENTRE = re.compile(r"[A-Z0-9][A-Z0-9-]{0,31}\Z")
 CUDA = re.compile(r"\d{1,4}\.\d{1,4}\Z", re.ASCII)
 STOCKS = {"NONE": Stock.NONE, "LOW": Stock.LIKELY, "MEDIUM": Stock.LIKELY, "HIGH": Stock.CONFIRMED}
 STANDS = {"SECURE": "secure", "COMMUNITY": "community"}  # cloud → its field in a row
-TRUST = {"SECURE": Trust.DATACENTER, "COMMUNITY": Trust.ANY}  # nobody publishes how community hosts are checked
+TRUST = {"SECURE": Trust.DATACENTER, "COMMUNITY": Trust.ANY}  # RunPod does not publish how community hosts are verified
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CatalogPage:
     """One answer: the catalogue of one cloud for pods of one size."""
 
     cloud: str
@@ -44,12 +45,12 @@ class Page:
 
     @property
     def most_gpus(self) -> int:
-        """The largest pod of this cloud; larger ones need not be asked for."""
+        """The largest pod of this cloud; larger ones need no call."""
         return max((_most(row, self.cloud) for row in self.rows), default=0)
 
 
 class _LeftOut(Exception):
-    """One offer that is not shown; the text is the reason it is counted under."""
+    """A dropped offer; the text is the reason it is counted under."""
 
 
 def call(cloud: str, count: int) -> Call:
@@ -57,17 +58,17 @@ def call(cloud: str, count: int) -> Call:
     return Call("GET", PATH, query=query)
 
 
-def read(reply: Reply, cloud: str, count: int, *confidences: Confidence) -> Page:
+def read(reply: Reply, cloud: str, count: int, *confidences: Confidence) -> CatalogPage:
     if reply.status != 200:
         raise problems.after_look(reply, f"GET {PATH}", *confidences)
     rows = rows_of(mapping_of(reply, FACTS.title), "gpus", FACTS.title)
     if len(rows) > MOST_TYPES:
-        raise CannotTell(f"RunPod lists {len(rows)} GPU types, more than anybody sells")
-    return Page(cloud, count, tuple(rows))
+        raise CannotTell(f"RunPod lists {len(rows)} GPU types, which cannot be right")
+    return CatalogPage(cloud, count, tuple(rows))
 
 
-def listing(pages: list[Page]) -> Listing:
-    """All pages as one market; what makes no sense is left out and counted."""
+def listing(pages: list[CatalogPage]) -> Listing:
+    """All pages as one market; invalid rows are dropped and counted."""
     offers: dict[str, Offer] = {}
     dropped: Counter[str] = Counter()
     for page in pages:
@@ -87,7 +88,7 @@ def parts_of(sku: str) -> tuple[str, int, str]:
     """GPU id, number of GPUs and cloud, as this adapter wrote them into an offer."""
     gpu_id, count, cloud = ("", "", *sku.rsplit(":", 2))[-3:]
     if not gpu_id or not count.isascii() or not count.isdigit() or cloud not in STANDS:
-        raise OrderRefused("the offer is none of RunPod's: choose again")
+        raise OrderRefused("the offer is not one of RunPod's: select another offer")
     return gpu_id, int(count), cloud
 
 
@@ -98,16 +99,16 @@ def _most(row: Any, cloud: str) -> int:
             if isinstance(row, dict)
             else 0
         )
-    except Odd:
+    except ParseError:
         return 0
 
 
-def _offers(row: Any, page: Page, dropped: Counter[str]) -> list[Offer]:
+def _offers(row: Any, page: CatalogPage, dropped: Counter[str]) -> list[Offer]:
     if isinstance(row, dict) and row.get(STANDS[page.cloud]) is False:
         return []  # this cloud does not sell it
     try:
         return _sold(row, page, dropped)
-    except Odd:
+    except ParseError:
         dropped["bad shape"] += 1
     except NotAPrice:
         dropped["bad price"] += 1
@@ -116,15 +117,15 @@ def _offers(row: Any, page: Page, dropped: Counter[str]) -> list[Offer]:
     return []
 
 
-def _sold(row: Any, page: Page, dropped: Counter[str]) -> list[Offer]:
+def _sold(row: Any, page: CatalogPage, dropped: Counter[str]) -> list[Offer]:
     if not isinstance(row, dict):
-        raise Odd("a GPU type is no object")
+        raise ParseError("a GPU type is not an object")
     if page.count > whole(_inner(row, "maxCount"), STANDS[page.cloud], most=ABSURD_COUNT):
         return []
     gpu_id, gpu = text(row, "id", longest=128), _gpu(row)
     price = hourly_microusd(_inner(row, "price").get(STANDS[page.cloud])) * page.count
-    if price > DEAREST_HOURLY:
-        raise NotAPrice(f"{page.count} of them cost more than any machine")
+    if price > HIGHEST_HOURLY:
+        raise NotAPrice(f"{page.count} of them have an impossible price")
     return [
         Offer(
             provider=FACTS.provider,
@@ -157,14 +158,14 @@ def _gpu(row: dict[str, Any]) -> Gpu:
 
 
 def _places(row: dict[str, Any], dropped: Counter[str]) -> list[tuple[str, Stock]]:
-    """Where it stands, and how sure that is; at least one, so that people see the price of what is sold out."""
+    """Its places and stock; at least one, so that users see the price of sold-out types."""
     if not _has_cuda(row):
         return [(ANYWHERE, Stock.NONE)]
     centres = row.get("dataCenters")
     if centres is None or centres == []:
         return [(ANYWHERE, _stock(row))]
     if not isinstance(centres, list) or len(centres) > MOST_PLACES:
-        raise Odd("dataCenters is no list")
+        raise ParseError("dataCenters is not a list")
     places = []
     for centre in centres:
         if isinstance(centre, dict) and isinstance(name := centre.get("id"), str) and DATA_CENTRE.match(name):
@@ -175,7 +176,7 @@ def _places(row: dict[str, Any], dropped: Counter[str]) -> list[tuple[str, Stock
 
 
 def _has_cuda(row: dict[str, Any]) -> bool:
-    """Could an order be placed that asks for MIN_CUDA? Yes where nothing is told, as of cards of another maker."""
+    """True: an order with MIN_CUDA is possible. Also if unknown, as for GPUs of other vendors."""
     versions = row.get("cudaVersions")
     told = [each for each in versions if isinstance(each, dict)] if isinstance(versions, list) else []
     return not told or any(each.get("available") and _at_least(each.get("version"), MIN_CUDA) for each in told)
@@ -197,5 +198,5 @@ def _stock(row: dict[str, Any]) -> Stock:
 def _inner(row: dict[str, Any], name: str) -> dict[str, Any]:
     value = row.get(name)
     if not isinstance(value, dict):
-        raise Odd(f"{name} is no object")
+        raise ParseError(f"{name} is not an object")
     return value

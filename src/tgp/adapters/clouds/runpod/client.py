@@ -2,22 +2,22 @@
 
 from tgp.adapters.clouds.runpod import catalog, wire
 from tgp.adapters.clouds.runpod.facts import FACTS
-from tgp.adapters.clouds.runpod.paging import Pages
-from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.adapters.clouds.runpod.paging import PodPages
+from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.core.model.instance import Instance
 from tgp.core.model.secret import Secret
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Http
 
-SECURE = ("SECURE",)  # where the class does not say, or says what an older version cannot know
+SECURE = ("SECURE",)  # if the class sets none, or one unknown to this version
 CLOUDS = {"SECURE": SECURE, "COMMUNITY": ("COMMUNITY",), "ALL": ("SECURE", "COMMUNITY")}
 
 
 class RunPodCloud:
     def __init__(self, http: Http, account: Account, cloud: str | None = None, key: Secret | None = None) -> None:
         self._sender = Sender(http, FACTS.title)
-        self._key = key  # `http` sends it; here it is only kept out of errors
-        self._account = account  # v2 names no account: a fingerprint of the key
+        self._key = key  # `http` sends it; here it is only removed from errors
+        self._account = account  # v2 has no account id: a fingerprint of the key
         self._clouds = CLOUDS.get(cloud or "", SECURE)
 
     @property
@@ -25,7 +25,7 @@ class RunPodCloud:
         return FACTS
 
     async def offers(self) -> Listing:
-        pages: list[catalog.Page] = []
+        pages: list[catalog.CatalogPage] = []
         for cloud in self._clouds:
             first = await self._page(cloud, 1)
             pages.append(first)
@@ -33,7 +33,7 @@ class RunPodCloud:
                 pages.append(await self._page(cloud, count))
         return catalog.listing(pages)
 
-    async def _page(self, cloud: str, count: int) -> catalog.Page:
+    async def _page(self, cloud: str, count: int) -> catalog.CatalogPage:
         reply = await self._sender.look(catalog.call(cloud, count), max_bytes=OFFERS_BYTES)
         return catalog.read(reply, cloud, count, self._key)
 
@@ -57,7 +57,7 @@ class RunPodCloud:
 
     async def _pods(self) -> tuple[Instance, ...]:
         """Every pod of the account, by id: all pages, or an error."""
-        pages = Pages()
+        pages = PodPages()
         while pages.take(await self._sender.look(pages.call(), max_bytes=OFFERS_BYTES), self._key):
             pass  # `take` keeps within MOST_PAGES
         return wire.read_pods(pages.rows)
@@ -66,10 +66,10 @@ class RunPodCloud:
         await self._pods()
         rights = (
             Right("list pods", held=True),
-            Right("create pods", held=None, note="RunPod tells only when an order is sent"),
-            Right("terminate pods", held=None, note="RunPod tells only when a pod is ended"),
+            Right("create pods", held=None, note="RunPod shows this only when an order is sent"),
+            Right("terminate pods", held=None, note="RunPod shows this only when a pod is terminated"),
         )
-        note = "RunPod's API tells no balance: an hour of the machine must be on the account before it starts"
+        note = "RunPod's API shows no balance: the account must cover one hour of the machine before it starts"
         return KeyReport(self._account, rights, notes=(note,))
 
     async def identity(self) -> Account:

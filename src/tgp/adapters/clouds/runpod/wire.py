@@ -1,7 +1,7 @@
 """Pods on the wire: orders out, instances in. Nothing is sent from here.
 
-The token is the pod's name, which nothing keeps unique and no list filters by, and stands in the environment too:
-people rename pods.
+The token is the pod's name, which nothing keeps unique and no list filters by, and also a variable of its environment:
+users rename pods.
 """
 
 from datetime import datetime
@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.reading import Odd, address, identifier, mapping_of, moment, shown, text, whole
+from tgp.adapters.clouds.parse import ParseError, address, identifier, mapping_of, moment, shown, text, whole
+from tgp.adapters.clouds.redact import Confidence
 from tgp.adapters.clouds.runpod import problems
 from tgp.adapters.clouds.runpod.catalog import ANYWHERE, parts_of, sku_of
 from tgp.adapters.clouds.runpod.facts import FACTS, MIN_CUDA
@@ -24,9 +24,9 @@ from tgp.ports.http import NO_JSON, Call, Reply, json_call
 
 TOKEN_VARIABLE = "TGP_TOKEN"  # noqa: S105 - the name of a variable
 TAGS_VARIABLE = "TGP_TAGS"
-MOST_SHARE = 65_536  # vCPUs, or GiB, of one pod; beyond it lies an error
+MOST_SHARE = 65_536  # vCPUs, or GiB, of one pod; more is an error
 NVIDIA = "nvidia.com/gpu"
-DISK_GB = 50  # of a pod nobody chose a disk for: the documentation's own example
+DISK_GB = 50  # the default: as in the documentation's example
 
 STATES = {
     "PROVISIONING": InstanceState.STARTING,
@@ -34,7 +34,7 @@ STATES = {
     "RUNNING": InstanceState.RUNNING,
     "EXITED": InstanceState.STOPPED,  # its disk is kept and billed
     "ERROR": InstanceState.BROKEN,
-    "TERMINATED": InstanceState.ENDING,  # gone is what is no longer listed
+    "TERMINATED": InstanceState.ENDING,  # gone = no longer listed
 }
 
 
@@ -42,12 +42,12 @@ STATES = {
 
 
 def launch(order: LaunchOrder) -> Call:
-    """The order; `OrderRefused` for what RunPod cannot be asked for."""
+    """The order; `OrderRefused` for what RunPod does not support."""
     gpu_id, count, cloud = parts_of(order.offer.sku)
     if order.container is None or not order.container.image:
-        raise OrderRefused("RunPod starts containers: the order names none")
+        raise OrderRefused("RunPod starts containers: the order has none")
     if order.user_data:
-        raise OrderRefused("RunPod starts containers: they take no user data")
+        raise OrderRefused("RunPod starts containers: they accept no user data")
     body: dict[str, Any] = {
         "name": order.token,
         "image": order.container.image,
@@ -64,7 +64,7 @@ def launch(order: LaunchOrder) -> Call:
 
 
 def _gpu(order: LaunchOrder, gpu_id: str, count: int) -> dict[str, Any]:
-    """The card, and what the host must have of everything else: filters of where it is placed, for each GPU."""
+    """The GPU, and minimums of the host per GPU, used as placement filters."""
     wanted = {
         "minVcpuCountPerGpu": -(-order.min_vcpus // count),
         "minRamPerGpu": -(-order.min_memory_gib // count),
@@ -74,7 +74,7 @@ def _gpu(order: LaunchOrder, gpu_id: str, count: int) -> dict[str, Any]:
 
 
 def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:
-    """The pod, wherever the answer names one in good faith; what else it may mean is said by the error."""
+    """The pod of a valid answer; otherwise the matching error."""
     if not reply.ok:
         raise problems.after_launch(reply, order.offer.instance_type, *confidences, *_variables(order))
     pod, row = problems.made_pod(reply)
@@ -82,7 +82,7 @@ def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> I
         raise OutcomeUnknown(f"RunPod answered an order for {order.offer.instance_type} without a pod")
     try:
         return _instance(row)
-    except Odd:  # an answer with an id is a pod, whatever else it says
+    except ParseError:  # an answer with an id is a pod, whatever else it says
         return Instance(pod, order.token, InstanceState.STARTING, sku=order.offer.sku, place=order.offer.place)
 
 
@@ -96,7 +96,7 @@ def _environment(order: LaunchOrder, container: Container) -> dict[str, str]:
 
 
 def _variables(order: LaunchOrder) -> tuple[bytes, ...]:
-    """People keep their secrets in them."""
+    """Users keep secrets in them."""
     return tuple(value.encode() for _, value in order.container.env) if order.container else ()
 
 
@@ -104,10 +104,10 @@ def _variables(order: LaunchOrder) -> tuple[bytes, ...]:
 
 
 def read_pods(rows: list[Any]) -> tuple[Instance, ...]:
-    """Every pod of a complete list, by id. A row that cannot be read may be ours: then nobody can tell."""
+    """Every pod of a complete list, by id. An unreadable row may be ours: an error."""
     try:
         pods = {pod.id: pod for pod in map(_instance, rows)}
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"RunPod lists a pod that cannot be read: {error}") from error
     return tuple(pods[pod] for pod in sorted(pods))
 
@@ -123,10 +123,10 @@ def read_pod(reply: Reply, pod_id: str, *confidences: Confidence) -> Instance | 
         raise problems.after_look(reply, f"GET {PODS}/{pod_id}", *confidences)
     try:
         pod = _instance(mapping_of(reply, FACTS.title))
-    except Odd as error:
-        raise CannotTell(f"RunPod shows pod {pod_id} in a way that cannot be read: {error}") from error
+    except ParseError as error:
+        raise CannotTell(f"RunPod shows pod {pod_id} in an unknown format: {error}") from error
     if pod.id != pod_id:
-        raise CannotTell(f"RunPod was asked for pod {pod_id} and showed another")
+        raise CannotTell(f"RunPod was asked for pod {pod_id} and returned another")
     return pod
 
 
@@ -138,7 +138,7 @@ def terminate(pod_id: str) -> Call:
 
 
 def read_terminate(reply: Reply, pod_id: str, *confidences: Confidence) -> CloudError | None:
-    """None: it was asked for, or is gone already."""
+    """None: accepted, or already gone."""
     if reply.status == 204 or problems.says_gone(reply):
         return None
     return problems.after_terminate(reply, pod_id, *confidences)
@@ -147,7 +147,7 @@ def read_terminate(reply: Reply, pod_id: str, *confidences: Confidence) -> Cloud
 def _in_path(pod_id: str) -> str:
     try:
         return identifier(pod_id)
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"RunPod has no such pod: {error}") from error
 
 
@@ -156,14 +156,14 @@ def _in_path(pod_id: str) -> str:
 
 def _instance(row: Any) -> Instance:
     if not isinstance(row, dict):
-        raise Odd("a pod is no object")
+        raise ParseError("a pod is not an object")
     pod, name, status = identifier(row.get("id")), text(row, "name", longest=4096), row.get("status")
     variables = row["env"] if isinstance(row.get("env"), dict) else {}
     runtime = row["runtime"] if isinstance(row.get("runtime"), dict) and row["runtime"] else None
     state = STATES.get(status, InstanceState.UNKNOWN) if isinstance(status, str) else InstanceState.UNKNOWN
     said = shown(status) if isinstance(status, str) else ""
     if state is InstanceState.RUNNING and runtime is None:
-        state, said = InstanceState.STARTING, "RUNNING, and its container is not up"  # billed, and nobody can use it
+        state, said = InstanceState.STARTING, "RUNNING, but its container is not up"  # billed, and not usable yet
     return Instance(
         id=pod,
         token=_token(name, variables),
@@ -183,10 +183,10 @@ def _instance(row: Any) -> Instance:
 
 
 def _created_at(row: dict[str, Any]) -> datetime | None:
-    """A moment in no known form is none: it says nothing about whose pod this is."""
+    """A time in an unknown format is ignored: ownership does not depend on it."""
     try:
         return moment(row.get("createdAt"), "createdAt")
-    except Odd:
+    except ParseError:
         return None
 
 
@@ -205,10 +205,10 @@ def _sku(row: dict[str, Any]) -> str:
 
 
 def _share(row: dict[str, Any], name: str) -> int:
-    """What the whole pod has of it, rounded down; 0: not told."""
+    """The total of the pod, rounded down; 0: unknown."""
     try:
         return whole(row["gpu"], name, least=1, most=MOST_SHARE) if isinstance(row.get("gpu"), dict) else 0
-    except Odd:
+    except ParseError:
         return 0
 
 
@@ -218,7 +218,7 @@ def _place(row: dict[str, Any]) -> str:
 
 
 def _cost(row: dict[str, Any]) -> int | None:
-    """What it costs now. Zero of a stopped pod leaves its disk out, so it is no price."""
+    """What it costs now. Zero for a stopped pod omits its disk, so it is not a price."""
     try:
         return hourly_microusd(row.get("cost"))
     except NotAPrice:

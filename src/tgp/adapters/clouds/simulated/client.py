@@ -1,6 +1,6 @@
 """The only sender to this provider: prepare, send, read."""
 
-from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.adapters.clouds.simulated import wire
 from tgp.adapters.clouds.simulated.facts import FACTS
 from tgp.core.model.cloud_errors import CannotTell
@@ -8,7 +8,7 @@ from tgp.core.model.instance import Instance
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Http
 
-MAX_PAGES = 200  # of 100 machines; an account with more is not one that we could look after
+MAX_PAGES = 200  # of 100 machines; the most that is read
 
 
 class SimulatedCloud:
@@ -53,6 +53,6 @@ class SimulatedCloud:
             if not after:
                 return [found[each] for each in sorted(found)]
             if after in cursors:
-                raise CannotTell(f"{FACTS.title} lists machines in a circle")
+                raise CannotTell(f"{FACTS.title} returned the same page token twice in its list of machines")
             cursors.append(after)
         raise CannotTell(f"{FACTS.title} lists machines on more than {MAX_PAGES} pages")

@@ -1,4 +1,4 @@
-"""What is known of the provider beforehand. The README beside this file says where each fact is from."""
+"""Facts about the provider. The README beside this file has the sources."""
 
 from datetime import timedelta
 

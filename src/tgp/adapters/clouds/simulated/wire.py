@@ -9,9 +9,8 @@ from collections import Counter
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.ending import ABOUT_ORDERS, not_ended
-from tgp.adapters.clouds.reading import (
-    Odd,
+from tgp.adapters.clouds.parse import (
+    ParseError,
     address,
     identifier,
     mapping_of,
@@ -22,6 +21,7 @@ from tgp.adapters.clouds.reading import (
     whole,
 )
 from tgp.adapters.clouds.simulated.facts import FACTS
+from tgp.adapters.clouds.termination_errors import ABOUT_ORDERS, not_ended
 from tgp.core.model import gpus, regions
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
@@ -37,11 +37,11 @@ from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer, Stock, Trust
 from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
 from tgp.ports.cloud import TOKEN_PREFIX, Account, KeyReport, LaunchOrder, Listing, Right
-from tgp.ports.http import Call, Reply, Unreadable, json_call
+from tgp.ports.http import Call, Reply, UnreadableReply, json_call
 
 WHO = FACTS.title
 TOKEN_TAG = "tgp-token"  # noqa: S105 - the second place a machine is found again by; the first is its name
-PAGE_ROWS = 100  # the provider gives no more at once
+PAGE_ROWS = 100  # the most per page
 MAX_OFFERS = 5_000
 CODE = re.compile(r"[a-z_]{1,40}\Z")
 OWNERS = {"provider": Trust.DATACENTER, "checked": Trust.VERIFIED, "anybody": Trust.ANY}
@@ -56,7 +56,7 @@ STATES = {
 }
 REFUSALS: dict[tuple[int, str], type[CloudError]] = {
     (409, "sold_out"): SoldOut,
-    (409, "outbid"): SoldOut,  # the price moved above our bid: to us this offer is empty
+    (409, "outbid"): SoldOut,  # the price moved above our bid: sold out for us
     (402, "no_balance"): AccountExhausted,
     (403, "quota_reached"): AccountExhausted,
     (401, "bad_key"): KeyRefused,
@@ -82,7 +82,7 @@ def read_offers(reply: Reply) -> Listing:
             offer = _offer(row)
         except NotAPrice:
             dropped["bad price"] += 1
-        except Odd:
+        except ParseError:
             dropped["bad shape"] += 1
         else:
             if offer is None:
@@ -93,9 +93,9 @@ def read_offers(reply: Reply) -> Listing:
 
 
 def _offer(row: Any) -> Offer | None:
-    """None: a GPU that nobody knows."""
+    """None: an unknown GPU."""
     if not isinstance(row, dict):
-        raise Odd("an offer is no object")
+        raise ParseError("an offer is not an object")
     memory = whole(row, "gpu_memory_gib", least=1, most=4_096)
     gpu = gpus.find(text(row, "gpu"), provider=FACTS.provider, memory_gib=memory)
     if gpu is None:
@@ -129,22 +129,22 @@ def _offer(row: Any) -> Offer | None:
 def _country(row: dict[str, Any]) -> str:
     told = text(row, "country", default="")
     if told and not (len(told) == 2 and told.isascii() and told.isalpha()):
-        raise Odd(f"country is {shown(told)}")
+        raise ParseError(f"country is {shown(told)}")
     return told.upper()
 
 
 def _trust(row: dict[str, Any]) -> Trust:
-    """Who owns the machine: the provider, unless it says otherwise."""
+    """The owner of the machine: the provider, unless the row says otherwise."""
     told = text(row, "owner", default="provider")
     if told not in OWNERS:
-        raise Odd(f"owner is {shown(told)}")
+        raise ParseError(f"owner is {shown(told)}")
     return OWNERS[told]
 
 
 def _is_spot(row: dict[str, Any]) -> bool:
     market = text(row, "market")
     if market not in ("spot", "on-demand"):
-        raise Odd(f"market is {shown(market)}")
+        raise ParseError(f"market is {shown(market)}")
     return market == "spot"
 
 
@@ -176,8 +176,8 @@ def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
     if reply.status == 201 and made:
         try:
             return _instance(body["machine"])
-        except Odd as error:
-            raise OutcomeUnknown(f"{WHO} made a machine that cannot be read: {error}", made) from error
+        except ParseError as error:
+            raise OutcomeUnknown(f"{WHO} launched a machine that cannot be parsed: {error}", made) from error
     if not made:
         _raise_refusal(reply, body, f"the order of {order.offer.sku} in {order.offer.place}")
     raise OutcomeUnknown(f"{WHO} answered an order with {reply.status}: {_code(body) or 'no code'}", made)
@@ -188,7 +188,7 @@ def _named_machine(body: dict[str, Any]) -> str:
     machine = body.get("machine")
     try:
         return identifier(machine.get("id")) if isinstance(machine, dict) else ""
-    except Odd:
+    except ParseError:
         return ""
 
 
@@ -201,17 +201,17 @@ def machines(after: str = "") -> Call:
 
 
 def read_machines(reply: Reply) -> tuple[list[Instance], str]:
-    """One page, and where the next begins; empty: there is none. A row that cannot be read may be ours: no guess."""
+    """One page, and where the next begins; empty: there is none. An unreadable row may be ours: an error."""
     body = _good(reply, "the list of machines")
     if "next" not in body:
-        raise CannotTell(f"{WHO} does not say whether its list of machines goes on")
+        raise CannotTell(f"{WHO} does not say whether its list of machines has more pages")
     rows = rows_of(body, "machines", WHO)
     if len(rows) > PAGE_ROWS:
         raise CannotTell(f"{WHO} put {len(rows)} machines on a page of {PAGE_ROWS}")
     try:
         after = "" if body["next"] is None else identifier(body["next"], "next")
         return [_instance(row) for row in rows], after
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"{WHO} lists a machine that cannot be read: {error}") from error
 
 
@@ -225,17 +225,17 @@ def read_machine(reply: Reply, instance_id: str) -> Instance | None:
     body = _good(reply, "a machine")
     try:
         found = _instance(body.get("machine"))
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"{WHO} shows a machine that cannot be read: {error}") from error
     if found.id != instance_id:
-        raise CannotTell(f"{WHO} was asked for {instance_id} and shows {found.id}")
+        raise CannotTell(f"{WHO} was asked for {instance_id} and returned {found.id}")
     return found
 
 
 def _instance(row: Any) -> Instance:
-    """Strict about whose it is, lenient about the rest: a machine with an odd price is still on the bill."""
+    """Strict about the owner, lenient about the rest: a machine with an invalid price is still billed."""
     if not isinstance(row, dict):
-        raise Odd("a machine is no object")
+        raise ParseError("a machine is not an object")
     said = row.get("state")
     reason = shown(row.get("reason") or "")
     state = STATES.get(said, InstanceState.UNKNOWN) if isinstance(said, str) else InstanceState.UNKNOWN
@@ -258,7 +258,7 @@ def _instance(row: Any) -> Instance:
 
 
 def _token(row: dict[str, Any]) -> str:
-    """By its name, or by the tag where somebody renamed it."""
+    """By its name, or by the tag if a user renamed it."""
     name = text(row, "name", longest=256)
     return name if name.startswith(TOKEN_PREFIX) else _tags(row).get(TOKEN_TAG, name)
 
@@ -266,7 +266,7 @@ def _token(row: dict[str, Any]) -> str:
 def _tags(row: dict[str, Any]) -> dict[str, str]:
     tags = row.get("tags")
     if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
-        raise Odd("tags are no object of texts")  # the token may be among them
+        raise ParseError("tags is not an object of strings")  # the token may be among them
     return tags
 
 
@@ -289,10 +289,10 @@ def read_terminate(reply: Reply) -> None:
     if (reply.status == 202 and _named_machine(body)) or (reply.status == 404 and _code(body) == "no_such_machine"):
         return
     try:
-        _raise_refusal(reply, body, "the end of a machine")
+        _raise_refusal(reply, body, "the termination of a machine")
     except ABOUT_ORDERS as error:
         raise not_ended(error) from error
-    raise OutcomeUnknown(f"{WHO} answered the end of a machine with {reply.status}")
+    raise OutcomeUnknown(f"{WHO} answered the termination of a machine with {reply.status}")
 
 
 # -- the account -------------------------------------------------------------------------------------------------------
@@ -309,8 +309,8 @@ def read_account(reply: Reply) -> KeyReport:
         raise CannotTell(f"{WHO} answered without an account")
     try:
         who = Account(identifier(row.get("id"), "account id"), shown(text(row, "name", default="")))
-    except Odd as error:
-        raise CannotTell(f"{WHO} names an account that cannot be read: {error}") from error
+    except ParseError as error:
+        raise CannotTell(f"{WHO} returned an account that cannot be parsed: {error}") from error
     balance = _balance(row.get("balance_usd"))
     empty = balance is not None and balance <= 0
     return KeyReport(
@@ -323,11 +323,11 @@ def read_account(reply: Reply) -> KeyReport:
 
 
 def _balance(told: Any) -> int | None:
-    """Dollars, below zero too; None: not told."""
+    """Dollars, may be negative; None: unknown."""
     if told is None:
         return None
     if isinstance(told, bool) or not isinstance(told, int | float) or not abs(told) < RICHEST:
-        raise CannotTell(f"{WHO} tells a balance that is none: {shown(told)}")
+        raise CannotTell(f"{WHO} returned an invalid balance: {shown(told)}")
     return int(told * MICRO)
 
 
@@ -346,19 +346,19 @@ def _good(reply: Reply, what: str) -> dict[str, Any]:
 
 
 def _raise_refusal(reply: Reply, body: dict[str, Any], what: str) -> None:
-    """Raise what the answer is known to mean, if it is known to mean something."""
+    """Raise the error of a known answer."""
     if reply.status == 429:
-        raise CloudBusy(f"{WHO} asks us to slow down ({what})", reply.retry_after)
+        raise CloudBusy(f"{WHO} limits the rate of calls ({what})", reply.retry_after)
     kind = REFUSALS.get((reply.status, _code(body)))
     if kind is not None:
         raise kind(f"{WHO} refused {what}: {_code(body)}")
 
 
 def _whatever_came(reply: Reply) -> dict[str, Any]:
-    """The body where it is a JSON object, else an empty one: for answers that may be a proxy's."""
+    """The body where it is a JSON object, else an empty one: for answers that a proxy may have written."""
     try:
         body = reply.json()
-    except Unreadable:
+    except UnreadableReply:
         return {}
     return body if isinstance(body, dict) else {}
 
@@ -373,7 +373,7 @@ def _code(body: dict[str, Any]) -> str:
 def _path_of(instance_id: str) -> str:
     try:
         return f"/v1/machines/{quote(identifier(instance_id), safe='')}"
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"{WHO} has no such machine: {error}") from error
 
 

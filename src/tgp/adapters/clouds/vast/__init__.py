@@ -1,6 +1,6 @@
-"""Vast.ai: a marketplace of other people's machines, on demand and by bids."""
+"""Vast.ai: a marketplace of third-party machines, on demand and by bids."""
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.vast.client import VastCloud
 from tgp.adapters.clouds.vast.facts import FACTS
 from tgp.ports.cloud import Cloud
@@ -8,5 +8,5 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: Door) -> Cloud:
+def build(door: AdapterContext) -> Cloud:
     return VastCloud(door)

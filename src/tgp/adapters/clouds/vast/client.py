@@ -6,9 +6,9 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from tgp.adapters.clouds.door import Door
-from tgp.adapters.clouds.reading import Odd
-from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.adapters.clouds.context import AdapterContext
+from tgp.adapters.clouds.parse import ParseError
+from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.adapters.clouds.vast import wire, wire_launch, wire_offers
 from tgp.adapters.clouds.vast.facts import FACTS, TITLE
 from tgp.core.model.cloud_errors import CannotTell, KeyRefused, OrderRefused, SoldOut
@@ -19,11 +19,11 @@ from tgp.ports.http import Call, Reply
 
 SEARCH_PAGES = 4  # 10,000 asks, some three times the whole market of 2026
 LIST_PAGES = 80  # 2,000 machines in one account
-LIST_PAUSE = timedelta(seconds=1.1)  # the list may be asked once a second
+LIST_PAUSE = timedelta(seconds=1.1)  # the list may be read once a second
 
 
 class VastCloud:
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: AdapterContext) -> None:
         self._sender = Sender(door.http(FACTS), TITLE, door.endpoint(FACTS))
         self._key = door.key
         self._settings = door.settings
@@ -53,7 +53,7 @@ class VastCloud:
             if page.beyond is None:
                 return tuple(rows)
             after = page.beyond
-        raise CannotTell(f"{TITLE} sells more than {len(rows)} asks, more than we read: set minReliability")
+        raise CannotTell(f"{TITLE} lists more than {len(rows)} offers, the most that tgp reads: set minReliability")
 
     # -- buying --------------------------------------------------------------------------------------------------------
 
@@ -72,30 +72,30 @@ class VastCloud:
         return int(min(whole, order.max_hourly_microusd) - disk)
 
     async def _keep_within_the_cap(self, order: LaunchOrder) -> None:
-        """The price holds the disk it was listed with; what a larger one adds is reckoned before anything is bought."""
+        """The price includes the listed disk; the cost of a larger one is computed before anything is bought."""
         more = wire_launch.disk_gib(order) - order.offer.disk_gib
         if more <= 0:
             return
         hourly = order.offer.hourly_microusd + await self._storage_of(wire_launch.ask_of(order)) * more * MICRO
         if hourly > order.max_hourly_microusd:
             raise OrderRefused(
-                f"{TITLE} asks ${hourly / MICRO:.4f} an hour for {order.offer.sku} with a disk of "
-                f"{wire_launch.disk_gib(order)} GB, more than the order may cost"
+                f"{TITLE} charges ${hourly / MICRO:.4f}/h for {order.offer.sku} with a disk of "
+                f"{wire_launch.disk_gib(order)} GB, above the price limit of the order"
             )
 
     async def _storage_of(self, ask: str) -> Decimal:
-        """From the last listing; an ask that was not in it is looked up, which buys nothing."""
+        """From the last listing; an offer that was not in it is looked up, which is free."""
         known = self._storage.get(ask)
         if known is not None:
             return known
         reply = await self._look(wire_offers.search_one(ask))
         rows = wire_offers.read_page(reply, 0, self._clock.now(), self._key).rows
         if not rows:
-            raise SoldOut(f"{TITLE} has ask {ask} no more")
+            raise SoldOut(f"{TITLE} offer {ask} no longer exists")
         try:
             return wire_offers.storage_of(rows[0])
-        except (Odd, NotAPrice) as error:
-            raise CannotTell(f"{TITLE} does not say what the disk of ask {ask} costs: {error}") from error
+        except (ParseError, NotAPrice) as error:
+            raise CannotTell(f"{TITLE} did not return the disk price of offer {ask}: {error}") from error
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
@@ -110,9 +110,9 @@ class VastCloud:
         return wire.read_status(reply, instance_id, self._clock.now(), self._key)
 
     async def _machines(self) -> list[Instance]:
-        """Everything in the account, by id, from a list that is whole.
+        """Everything in the account, by id, from a complete list.
 
-        Unfiltered also for one token: that a filter finds nothing would prove less than that the list lacks it.
+        Unfiltered also for one token: an empty filtered list would prove less than absence from the whole list.
         """
         machines: dict[str, Instance] = {}
         strange = 0
@@ -123,15 +123,15 @@ class VastCloud:
             page = wire.read_page(await self._look(wire.list_page(after)), self._clock.now(), self._key)
             machines.update((machine.id, machine) for machine in page.machines)
             strange += page.strange
-            rows = len(machines) + strange  # a machine that is listed twice does not stand for one that is missing
+            rows = len(machines) + strange  # a machine that is listed twice does not count twice
             if not page.next_token:
                 if page.total is not None and rows < page.total:
-                    raise CannotTell(f"{TITLE} listed {rows} machines of {page.total}")
+                    raise CannotTell(f"{TITLE} listed only {rows} of {page.total} machines")
                 return sorted(machines.values(), key=lambda machine: int(machine.id))
             if not (page.machines or page.strange) or page.next_token == after:
-                raise CannotTell(f"{TITLE} goes on with a list that does not go on")
+                raise CannotTell(f"{TITLE} returned a page token but no new rows")
             after = page.next_token
-        raise CannotTell(f"{TITLE} lists more than {len(machines) + strange} machines, more than we read")
+        raise CannotTell(f"{TITLE} lists more than {len(machines) + strange} machines, the most that tgp reads")
 
     # -- ending --------------------------------------------------------------------------------------------------------
 
@@ -143,20 +143,20 @@ class VastCloud:
     # -- checking ------------------------------------------------------------------------------------------------------
 
     async def check(self) -> KeyReport:
-        purse = await self._purse()
+        balance = await self._balance()
         rights = (
             Right("user_read", held=True, note="account and balance"),
             await self._try("instance_read", "listing machines", self._list_a_little),
             await self._try("misc", "searching offers", self._search_a_little),
-            Right("instance_write", held=None, note="renting and destroying: cannot be tried without spending"),
+            Right("instance_write", held=None, note="launch and terminate: cannot be tested without spending"),
         )
-        empty = purse.balance_microusd is not None and purse.balance_microusd <= 0
+        empty = balance.balance_microusd is not None and balance.balance_microusd <= 0
         return KeyReport(
-            purse.account,
+            balance.account,
             rights,
-            balance_microusd=purse.balance_microusd,
+            balance_microusd=balance.balance_microusd,
             can_buy=not empty and all(right.held is not False for right in rights),
-            notes=("the credit is used up: Vast.ai stops every machine of the account",) if empty else (),
+            notes=("the credit is used up: Vast.ai stops all machines of the account",) if empty else (),
         )
 
     async def _try(self, name: str, what: str, look: Callable[[], Awaitable[None]]) -> Right:
@@ -173,9 +173,9 @@ class VastCloud:
         wire_offers.read_page(await self._look(wire_offers.search_little()), 0, self._clock.now(), self._key)
 
     async def identity(self) -> Account:
-        return (await self._purse()).account
+        return (await self._balance()).account
 
-    async def _purse(self) -> wire.Purse:
+    async def _balance(self) -> wire.AccountBalance:
         self._need_a_key()
         reply = await self._sender.look(wire.account(), follow=True)
         return wire.read_account(reply, self._clock.now(), self._key)
@@ -186,4 +186,4 @@ class VastCloud:
 
     def _need_a_key(self) -> None:
         if self._key is None:
-            raise KeyRefused(f"{TITLE} needs a key for this: set {FACTS.key_variable}")
+            raise KeyRefused(f"{TITLE} needs an API key for this: set {FACTS.key_variable}")

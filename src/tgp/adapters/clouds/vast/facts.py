@@ -1,4 +1,4 @@
-"""What is known of Vast.ai before it is asked anything. The README says where each is from."""
+"""Facts about Vast.ai. The README has the sources."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from tgp.ports.cloud import CloudFacts, Rate
 
 PROVIDER = "vast"
 TITLE = "Vast.ai"
-LISTING_LAG = timedelta(seconds=60)  # nobody publishes one; SkyPilot waits for fresh instances to appear; rounded up
+LISTING_LAG = timedelta(seconds=60)  # not published; SkyPilot waits for new instances to appear; rounded up
 USER_DATA_CHARACTERS = 4096  # of `onstart` and `args` together
 
 # The documentation gives a least interval per endpoint, in seconds presumably; a refused create costs a pause of 12.
@@ -32,7 +32,7 @@ FACTS = CloudFacts(
     public_offers=True,
     sells_spot=True,
     user_data_bytes=USER_DATA_CHARACTERS,
-    idle_refresh_every=timedelta(minutes=20),  # there is a quota of searches a day, and nobody says how many
+    idle_refresh_every=timedelta(minutes=20),  # there is a daily quota of searches, of unpublished size
     rates=RATES,
     judged_by="vastai 1.9.1",
 )

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.reading import Odd, address, answer_of, identifier, mapping_of, moment, rows_of, shown
+from tgp.adapters.clouds.parse import ParseError, address, answer_of, identifier, mapping_of, moment, rows_of, shown
+from tgp.adapters.clouds.redact import Confidence
 from tgp.adapters.clouds.vast.facts import TITLE
 from tgp.adapters.clouds.vast.refusals import busy, give_up_looking, key_refused, object_of, refusal_of, succeeded
 from tgp.core.model.cloud_errors import CannotTell, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
-from tgp.core.model.prices import DEAREST_HOURLY, MICRO, NotAPrice, hourly_microusd
+from tgp.core.model.prices import HIGHEST_HOURLY, MICRO, NotAPrice, hourly_microusd
 from tgp.ports.cloud import TOKEN_PREFIX, Account
 from tgp.ports.http import Call, Reply, json_call
 
-PAGE_ROWS = 25  # the most the list gives at once
+PAGE_ROWS = 25  # the most per page
 LONGEST_TOKEN = 4096  # of a page, an opaque text
-GONE = ("no_such_instance", "not_found")  # how a delete says that there is nothing left to delete
+GONE = ("no_such_instance", "not_found")  # how a delete says that the machine is already gone
 FAILED_START = "oci runtime"  # in the status text of a container that was made and will never start
 
 STATES = {
@@ -39,11 +39,11 @@ STATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class InstancePage:
     machines: tuple[Instance, ...]
-    strange: int  # others' that cannot be read: they count, too
+    strange: int  # foreign, unreadable ones: they count, too
     next_token: str  # empty: this was the last
-    total: int | None  # that the account has, as it says; None: it does not
+    total: int | None  # total of the account as reported; None: not reported
 
 
 def list_page(after: str) -> Call:
@@ -52,14 +52,14 @@ def list_page(after: str) -> Call:
     return Call("GET", "/api/v1/instances/", query=(*query, ("after_token", after)) if after else query)
 
 
-def read_page(reply: Reply, now: datetime, *confidences: Confidence) -> Page:
+def read_page(reply: Reply, now: datetime, *confidences: Confidence) -> InstancePage:
     if reply.status != 200:
         give_up_looking(reply, "listing machines", now, *confidences)
     body = mapping_of(reply, TITLE)
     if not succeeded(body):
         raise CannotTell(f"{TITLE} listed nothing: {refusal_of(reply, *confidences).said}")
     machines = [_listed(row) for row in rows_of(body, "instances", TITLE)]
-    return Page(
+    return InstancePage(
         tuple(machine for machine in machines if machine is not None),
         machines.count(None),
         _next_token(body),
@@ -72,30 +72,30 @@ def _next_token(body: dict[str, Any]) -> str:
     if token is None or token == "":
         return ""
     if not isinstance(token, str) or len(token) > LONGEST_TOKEN:
-        raise CannotTell(f"{TITLE} listed machines and went on in a way nobody knows")
+        raise CannotTell(f"{TITLE} sent a page token in an unknown format")
     return token
 
 
 def _total(body: dict[str, Any]) -> int | None:
-    """What the list is counted by: not told is one thing, told in a way that cannot be counted by another."""
+    """The reported total: missing is None, unreadable is an error."""
     total = body.get("total_instances")
     if total is None:
         return None
     try:
         return int(identifier(total, "total_instances"))
-    except ValueError as error:  # an Odd, or no number
-        raise CannotTell(f"{TITLE} listed machines and counted them in a way nobody knows") from error
+    except ValueError as error:  # a ParseError, or not a number
+        raise CannotTell(f"{TITLE} sent a total of machines in an unknown format") from error
 
 
 def _listed(row: Any) -> Instance | None:
-    """One row of the list; None: certainly somebody else's, and unreadable."""
+    """One row of the list; None: unreadable, and certainly not ours."""
     try:
         return machine(row)
-    except Odd as error:
+    except ParseError as error:
         label = row.get("label") if isinstance(row, dict) else None
         if isinstance(label, str) and label and not label.startswith(TOKEN_PREFIX):
             return None
-        raise CannotTell(f"{TITLE} listed a machine that cannot be read and may be ours: {error}") from error
+        raise CannotTell(f"{TITLE} listed a machine that cannot be parsed and may belong to tgp: {error}") from error
 
 
 # -- one machine -------------------------------------------------------------------------------------------------------
@@ -106,28 +106,28 @@ def status(instance_id: str) -> Call:
 
 
 def read_status(reply: Reply, instance_id: str, now: datetime, *confidences: Confidence) -> Instance | None:
-    """None only where Vast says so itself: `instances` is there, and null."""
+    """None only if Vast says so itself: `instances` is present, and null."""
     if reply.status != 200:
         give_up_looking(reply, f"looking at {instance_id}", now, *confidences)
     body = mapping_of(reply, TITLE)
     if "instances" not in body or not succeeded(body):
-        raise CannotTell(f"{TITLE} said nothing about {instance_id}: {refusal_of(reply, *confidences).said}")
+        raise CannotTell(f"{TITLE} returned nothing about {instance_id}: {refusal_of(reply, *confidences).said}")
     row = body["instances"]
     if row is None:
         return None
     try:
         found = machine(row)
-    except Odd as error:
-        raise CannotTell(f"{TITLE} described {instance_id} in a way nobody knows: {error}") from error
+    except ParseError as error:
+        raise CannotTell(f"{TITLE} described {instance_id} in an unknown format: {error}") from error
     if found.id != instance_id:
         raise CannotTell(f"{TITLE} was asked for {instance_id} and answered with {found.id}")
     return found
 
 
 def machine(row: Any) -> Instance:
-    """One machine of the account. Only its id and its label must make sense; `Odd` otherwise."""
+    """One machine of the account. Only its id and its label must be valid; `ParseError` otherwise."""
     if not isinstance(row, dict):
-        raise Odd(f"a machine is {type(row).__name__}, not an object")
+        raise ParseError(f"a machine is {type(row).__name__}, not an object")
     state, interrupted = _state(row)
     spot = row.get("is_bid") is True
     return Instance(
@@ -147,10 +147,10 @@ def machine(row: Any) -> Instance:
 
 
 def contract_id(value: Any) -> str:
-    """The number of a contract: what a machine is called."""
+    """The number of a contract: the machine's id."""
     text = identifier(value)
     if not text.isdigit() or not int(text):
-        raise Odd(f"id is no number: {shown(value)}")
+        raise ParseError(f"id is not a number: {shown(value)}")
     return str(int(text))
 
 
@@ -159,15 +159,15 @@ def _label(row: dict[str, Any]) -> str:
     if label is None:
         return ""
     if not isinstance(label, str):
-        raise Odd(f"label is {type(label).__name__}, not a text")
+        raise ParseError(f"label is {type(label).__name__}, not a string")
     return label.strip()
 
 
 def _state(row: dict[str, Any]) -> tuple[InstanceState, bool]:
-    """What it does, and whether it was stopped although nobody asked.
+    """Its state, and whether it was stopped without a request of ours.
 
-    We never ask for a stop. So a contract that is, shall be and will be stopped was outbid, if it was a bid, or the
-    account ran dry.
+    We never stop machines. So a contract whose current, intended and next state is stopped was outbid, if it was a bid,
+    or the account's credit is used up.
     """
     contract = tuple(row.get(name) for name in ("cur_state", "intended_status", "next_state"))
     if contract == ("stopped", "stopped", "stopped"):
@@ -215,7 +215,7 @@ def terminate(instance_id: str) -> Call:
 
 
 def read_terminate(reply: Reply, instance_id: str, now: datetime, *confidences: Confidence) -> None:
-    """Returns where Vast took the order, or has nothing under that id."""
+    """Returns if Vast accepted the termination, or has no such machine."""
     refusal = refusal_of(reply, *confidences)
     doing = f"destroying {instance_id}"
     if reply.status == 200 and object_of(reply).get("success") is True:
@@ -232,15 +232,15 @@ def read_terminate(reply: Reply, instance_id: str, now: datetime, *confidences: 
 def _path(instance_id: str) -> str:
     try:
         return f"/api/v0/instances/{contract_id(instance_id)}/"
-    except Odd as error:
-        raise CannotTell(f"{TITLE} has no machine of that name: {error}") from error
+    except ParseError as error:
+        raise CannotTell(f"{TITLE} has no such machine: {error}") from error
 
 
 # -- the account -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Purse:
+class AccountBalance:
     account: Account
     balance_microusd: int | None  # None: not told
 
@@ -250,7 +250,7 @@ def account() -> Call:
     return Call("GET", "/api/v0/users/current/")
 
 
-def read_account(reply: Reply, now: datetime, *confidences: Confidence) -> Purse:
+def read_account(reply: Reply, now: datetime, *confidences: Confidence) -> AccountBalance:
     if reply.status != 200:
         give_up_looking(reply, "reading the account", now, *confidences)
     body = answer_of(reply, TITLE)
@@ -258,14 +258,14 @@ def read_account(reply: Reply, now: datetime, *confidences: Confidence) -> Purse
         raise CannotTell(f"{TITLE} did not describe the account: {refusal_of(reply, *confidences).said}")
     try:
         number = contract_id(body.get("id"))
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"{TITLE} did not name the account: {error}") from error
-    return Purse(Account(number, _words(body.get("username"))), _balance(body.get("credit")))
+    return AccountBalance(Account(number, _words(body.get("username"))), _balance(body.get("credit")))
 
 
 def _balance(told: Any) -> int | None:
-    """Prepaid dollars, below zero where more was used; None where it is no sensible number."""
+    """Prepaid dollars, negative if overdrawn; None: not a valid number."""
     if isinstance(told, bool) or not isinstance(told, int | float):
         return None
-    bound = DEAREST_HOURLY / MICRO * 1_000_000  # a thousand million dollars: beyond it lies an error
+    bound = HIGHEST_HOURLY / MICRO * 1_000_000  # a billion dollars: more is an error
     return int(told * MICRO) if -bound < told < bound else None

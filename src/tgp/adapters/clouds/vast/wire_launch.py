@@ -1,17 +1,17 @@
 """One order at Vast.ai, and what its answer means. No I/O.
 
-The create is a PUT on an ask. There is no key that makes it repeatable, and an error may come with the number of a
-machine that was made nevertheless (`new_contract`): such an answer is never a refusal.
+The create is a PUT on an ask. There is no idempotency key, and an error may come with the number of a
+machine that was launched nevertheless (`new_contract`): such an answer is never a refusal.
 """
 
 import re
 from datetime import datetime
 from typing import Any
 
-from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.reading import Odd
+from tgp.adapters.clouds.parse import ParseError
+from tgp.adapters.clouds.redact import Confidence
 from tgp.adapters.clouds.vast.facts import TITLE, USER_DATA_CHARACTERS
-from tgp.adapters.clouds.vast.refusals import Refusal, answer_in, busy, key_refused, refusal_of
+from tgp.adapters.clouds.vast.refusals import VastRefusal, answer_in, busy, key_refused, refusal_of
 from tgp.adapters.clouds.vast.wire import contract_id
 from tgp.adapters.clouds.vast.wire_offers import DISK_GIB, VM_SUFFIX
 from tgp.core.model.cloud_errors import AccountExhausted, CloudError, OrderRefused, OutcomeUnknown, SoldOut
@@ -20,15 +20,15 @@ from tgp.core.model.prices import MICRO
 from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
 
-VM_IMAGE = "docker.io/vastai/kvm:@vastai-automatic-tag"  # VMs boot images of this repository and no other
+VM_IMAGE = "docker.io/vastai/kvm:@vastai-automatic-tag"  # VMs boot only images of this repository
 VM_REPOSITORY = "docker.io/vastai/kvm"
 LEAST_DISK_GIB = 8
 LOWEST_BID, HIGHEST_BID = 1_000, 128 * MICRO  # micro-dollars; what `price` may be
 LONGEST_ENV, LONGEST_ENV_ENTRY = 32_768, 256  # characters
-MACHINE_FIELDS = ("new_contract", "instance_id", "contract_id")  # whatever names a machine in an answer
-NAME_DEPTH, NAME_ROWS = 3, 100  # objects within objects, and rows of a list, that are searched for such a name
+MACHINE_FIELDS = ("new_contract", "instance_id", "contract_id")  # fields that may name a machine in an answer
+NAME_DEPTH, NAME_ROWS = 3, 100  # nesting depth and list rows that are searched for it
 
-# What means that nothing was made: the status together with the code, and no id in the body.
+# Answers that mean that nothing was launched: status and code, and no id in the body.
 NO_SUCH_ASK = "no_such_ask"
 OUTBID = "invalid_price"
 OUR_MISTAKES = ("invalid_args", "no_ssh_key_for_vm")
@@ -40,8 +40,8 @@ def ask_of(order: LaunchOrder) -> str:
     number = order.offer.sku.removesuffix(VM_SUFFIX)
     try:
         return contract_id(number)
-    except Odd as error:
-        raise OrderRefused(f"{TITLE} sells no {order.offer.sku}: it is no number of an ask") from error
+    except ParseError as error:
+        raise OrderRefused(f"{TITLE} has no offer {order.offer.sku}: an offer id is a number") from error
 
 
 def disk_gib(order: LaunchOrder) -> int:
@@ -54,13 +54,13 @@ def launch(order: LaunchOrder, price_microusd: int | None) -> Call:
         "client_id": "me",
         "label": order.token,
         "disk": disk_gib(order),
-        "cancel_unavail": True,  # else a bid that cannot start leaves a stopped machine that costs
+        "cancel_unavail": True,  # otherwise a bid that cannot start leaves a stopped machine that is billed
         "target_state": "running",
         **(_vm(order) if order.offer.sku.endswith(VM_SUFFIX) else _container(order)),
     }
     if price_microusd is not None:
         if not LOWEST_BID <= price_microusd <= HIGHEST_BID:
-            raise OrderRefused(f"{TITLE} takes bids from $0.001 to $128 an hour, not {price_microusd / MICRO:.6f}")
+            raise OrderRefused(f"{TITLE} accepts bids from $0.001 to $128 per hour, not {price_microusd / MICRO:.6f}")
         body["price"] = price_microusd / MICRO
     return json_call("PUT", f"/api/v0/asks/{ask_of(order)}/", body, not_after=order.not_after)
 
@@ -69,14 +69,14 @@ def _container(order: LaunchOrder) -> dict[str, Any]:
     container = order.container
     image = container.image if container is not None else order.image
     if not image:
-        raise OrderRefused(f"{TITLE} starts container images, and the order names none")
+        raise OrderRefused(f"{TITLE} needs a container image, and the order has none")
     start = _start(order)
     entrypoint, *given = container.entrypoint if container is not None and container.entrypoint else ("",)
     args = [*given, *(container.command if container is not None else ())]
     if start and (entrypoint or args):
-        raise OrderRefused(f"{TITLE} starts a container by its command or by user data, not by both")
+        raise OrderRefused(f"{TITLE} accepts either a command or user data for a container, not both")
     if len(entrypoint) + sum(map(len, args)) > USER_DATA_CHARACTERS:
-        raise OrderRefused(f"{TITLE} takes commands up to {USER_DATA_CHARACTERS} characters")
+        raise OrderRefused(f"{TITLE} accepts commands of up to {USER_DATA_CHARACTERS} characters")
     body: dict[str, Any] = {"image": image, "env": _env(order)}
     if start:
         return {**body, "runtype": "ssh", "onstart": start}
@@ -90,7 +90,7 @@ def _vm(order: LaunchOrder) -> dict[str, Any]:
     if image and re.split("[:@]", image)[0] != VM_REPOSITORY:
         raise OrderRefused(f"{TITLE} boots virtual machines from images of {VM_REPOSITORY} only")
     if order.container is not None and (order.container.entrypoint or order.container.command):
-        raise OrderRefused(f"{TITLE} boots a virtual machine's own system: it takes user data, and no command")
+        raise OrderRefused(f"{TITLE} boots a virtual machine from an image: user data is possible, a command is not")
     body: dict[str, Any] = {"image": image or VM_IMAGE, "env": _env(order), "runtype": "ssh", "vm": True}
     if start := _start(order):
         body["onstart"] = start
@@ -101,9 +101,11 @@ def _start(order: LaunchOrder) -> str:
     try:
         start = order.user_data.decode()
     except UnicodeDecodeError:
-        raise OrderRefused(f"{TITLE} takes user data as text only") from None
+        raise OrderRefused(f"{TITLE} accepts user data as text only") from None
     if len(start) > USER_DATA_CHARACTERS:
-        raise OrderRefused(f"{TITLE} takes user data up to {USER_DATA_CHARACTERS} characters; this has {len(start)}")
+        raise OrderRefused(
+            f"{TITLE} accepts user data of up to {USER_DATA_CHARACTERS} characters; this has {len(start)}"
+        )
     return start
 
 
@@ -112,7 +114,8 @@ def _env(order: LaunchOrder) -> dict[str, str]:
     lengths = [len(name) + len(value) for name, value in env.items()]
     if sum(lengths) > LONGEST_ENV or any(length > LONGEST_ENV_ENTRY for length in lengths):
         raise OrderRefused(
-            f"{TITLE} takes environments up to {LONGEST_ENV} characters, and up to {LONGEST_ENV_ENTRY} for each entry"
+            f"{TITLE} accepts environments of up to {LONGEST_ENV} characters, "
+            f"and up to {LONGEST_ENV_ENTRY} for each entry"
         )
     return env
 
@@ -134,13 +137,13 @@ def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: C
             spot=order.offer.spot,
         )
     if named:
-        which = made or "in a way nobody knows"
+        which = made or "in an unknown format"
         raise OutcomeUnknown(f"{TITLE} answered {reply.status} ({refusal.said}) and named machine {which}", made)
     raise _meaning(reply, refusal, order, now)
 
 
 def _machine_named(value: Any, depth: int = NAME_DEPTH) -> tuple[str, bool]:
-    """The number of a machine, wherever in an answer it stands, and whether one is named at all, legibly or not."""
+    """The number of a machine anywhere in an answer, and whether one is named at all, readable or not."""
     if isinstance(value, list):
         inner = value[:NAME_ROWS]
     elif isinstance(value, dict):
@@ -148,7 +151,7 @@ def _machine_named(value: Any, depth: int = NAME_DEPTH) -> tuple[str, bool]:
         for told in named:
             try:
                 return contract_id(told), True
-            except Odd:
+            except ParseError:
                 continue
         if named:
             return "", True
@@ -159,9 +162,9 @@ def _machine_named(value: Any, depth: int = NAME_DEPTH) -> tuple[str, bool]:
     return next((each for each in found if each[1]), ("", False))
 
 
-def _meaning(reply: Reply, refusal: Refusal, order: LaunchOrder, now: datetime) -> CloudError:
-    """An answer that names no machine. Only what is known to mean no is a refusal."""
-    doing = f"renting ask {order.offer.sku}"
+def _meaning(reply: Reply, refusal: VastRefusal, order: LaunchOrder, now: datetime) -> CloudError:
+    """An answer without a machine. Only known refusals count as a refusal."""
+    doing = f"launching offer {order.offer.sku}"
     status = reply.status
     if status == 429:
         return busy(reply, refusal, doing, now)
@@ -170,13 +173,13 @@ def _meaning(reply: Reply, refusal: Refusal, order: LaunchOrder, now: datetime) 
     if refusal.bad_key:
         return key_refused(refusal, doing)
     if status in (404, 410) and refusal.names(NO_SUCH_ASK):
-        return SoldOut(f"{TITLE} has ask {order.offer.sku} no more")
+        return SoldOut(f"{TITLE} offer {order.offer.sku} no longer exists")
     if status in (400, 402, 403) and refusal.names(*NO_MONEY):
-        return AccountExhausted(f"{TITLE} has no credit left for {order.offer.sku} ({refusal.said}): add some")
+        return AccountExhausted(f"{TITLE} has no credit left for {order.offer.sku} ({refusal.said}): add credit")
     if status == 400 and refusal.code == OUTBID:
-        return SoldOut(f"{TITLE} does not take our bid for {order.offer.sku} any more ({refusal.said})")
+        return SoldOut(f"{TITLE} no longer accepts our bid for {order.offer.sku} ({refusal.said})")
     if status in (400, 403) and refusal.code in OUR_MISTAKES:
-        return OrderRefused(f"{TITLE} refuses the order ({doing}: {refusal.said})")
+        return OrderRefused(f"{TITLE} refused the order ({doing}: {refusal.said})")
     if status == 403:
         return key_refused(refusal, doing)
     return OutcomeUnknown(f"{TITLE} answered {status} ({doing}: {refusal.said})")

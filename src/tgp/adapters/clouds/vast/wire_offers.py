@@ -1,9 +1,9 @@
 """The market of Vast.ai: searches, and asks as offers. No I/O.
 
-One ask is one machine, or a part of one, of some host. A search on demand tells both prices of each: the fixed one, and
-the lowest bid that would win (`min_bid`). So one search is the market; Vast counts searches by the day. Prices are told
-for the disk that is named in the search (`allocated_storage`), so that is the disk we order. Where the host allows it,
-the same ask is also sold as a virtual machine: a second offer.
+One ask is one machine, or a part of one, of some host. A search on demand returns both prices of each: the fixed one,
+and the lowest winning bid (`min_bid`). So one search is enough; Vast has a daily search quota. Prices are for the disk
+given in the search (`allocated_storage`), so that is the disk we order. Where the host allows it, the same ask is also
+sold as a virtual machine: a second offer.
 
 A search has no pages. Ours are made by the ask's own number: ascending, each page beyond the last number seen.
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.reading import Odd, mapping_of, moment, rows_of, shown, text, whole
+from tgp.adapters.clouds.parse import ParseError, mapping_of, moment, rows_of, shown, text, whole
+from tgp.adapters.clouds.redact import Confidence
 from tgp.adapters.clouds.vast.facts import PROVIDER, TITLE
 from tgp.adapters.clouds.vast.refusals import give_up_looking, refusal_of, succeeded
 from tgp.adapters.clouds.vast.wire import contract_id
@@ -26,36 +26,36 @@ from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.gpus import find
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
-from tgp.core.model.prices import DEAREST_HOURLY, NotAPrice, hourly_microusd
+from tgp.core.model.prices import HIGHEST_HOURLY, NotAPrice, hourly_microusd
 from tgp.core.model.regions import country_of, region_of
 from tgp.ports.cloud import Listing
 from tgp.ports.http import Call, Reply, json_call
 
 ON_DEMAND = "on-demand"
 PAGE_ROWS = 2500  # asks; at 3 KB each a page is half of what is read at most
-DISK_GIB = 64  # an image with CUDA in it, and room to work
+DISK_GIB = 64  # an image with CUDA, and free space
 MONTH_HOURS = 720  # storage is priced per GB and month of 30 days
 MOST_GPUS = 64  # in one machine
-LARGEST = 1 << 40  # gigabytes, cores or a share: beyond it lies an error
-DATACENTER = 1  # hosting_type of certified data centres; 0 is everybody else
+LARGEST = 1 << 40  # gigabytes, cores or a share: more is an error
+DATACENTER = 1  # hosting_type of certified data centres; 0: all others
 VM_SUFFIX = ":vm"  # of the sku: the same ask, as a virtual machine
 LONGEST_PLACE = 128
-NEWEST_CUDA = 100  # beyond it lies an error
-UNTOLD_PLACE = "unknown"  # some hosts do not say where they are
+NEWEST_CUDA = 100  # more is an error
+UNTOLD_PLACE = "unknown"  # some hosts have no location
 ARCHITECTURES = ("amd64", "arm64")
 FINEST = Decimal("1e-9")  # dollars; sums of finer ones are too long for a price
-ABSURD_STORAGE = Decimal(1000)  # dollars per GB and month; beyond it lies an error
+ABSURD_STORAGE = Decimal(1000)  # dollars per GB and month; more is an error
 
 
 class _Dropped(Exception):
-    """This ask is no offer; the text is the short reason it is counted under."""
+    """This ask is dropped; the text is the reason it is counted under."""
 
 
 # -- searching ---------------------------------------------------------------------------------------------------------
 
 
 def search(after: int, settings: ProviderSettings) -> Call:
-    """All asks with numbers beyond `after` that settings let through, up to a page."""
+    """One page of asks with numbers above `after` that match the settings."""
     filters: dict[str, Any] = {
         "rentable": {"eq": True},
         "external": {"eq": False},
@@ -76,7 +76,7 @@ def search_one(ask: str) -> Call:
 
 
 def search_little() -> Call:
-    """The smallest search there is: shows whether a key may search."""
+    """The smallest search: shows whether a key may search."""
     return _search({"rentable": {"eq": True}}, 1)
 
 
@@ -86,36 +86,38 @@ def _search(filters: dict[str, Any], limit: int) -> Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class OfferPage:
     rows: tuple[Any, ...]
     beyond: int | None  # where the next page begins; None: this was the last
 
 
-def read_page(reply: Reply, after: int, now: datetime, *confidences: Confidence) -> Page:
+def read_page(reply: Reply, after: int, now: datetime, *confidences: Confidence) -> OfferPage:
     if reply.status != 200:
         give_up_looking(reply, "searching offers", now, *confidences)
     body = mapping_of(reply, TITLE)
     if not succeeded(body):
-        raise CannotTell(f"{TITLE} searched nothing: {refusal_of(reply, *confidences).said}")
+        raise CannotTell(f"{TITLE} failed the search: {refusal_of(reply, *confidences).said}")
     rows = rows_of(body, "offers", TITLE)
     if len(rows) < PAGE_ROWS and body.get("truncated") is not True:
-        return Page(tuple(rows), None)
-    return Page(tuple(rows), _last_number(rows, after))
+        return OfferPage(tuple(rows), None)
+    return OfferPage(tuple(rows), _last_number(rows, after))
 
 
 def _last_number(rows: list[Any], after: int) -> int:
-    """Of rows that ascend from beyond `after`: otherwise the next page would leave asks out, or never end."""
+    """Of rows that ascend from beyond `after`: otherwise the next page would omit asks, or paging would never end."""
     last = after
     for row in rows:
         try:
             number = int(contract_id(row.get("id") if isinstance(row, dict) else None))
-        except Odd as error:
-            raise CannotTell(f"{TITLE} sells more than fits one answer, and an ask has no number: {error}") from error
+        except ParseError as error:
+            raise CannotTell(
+                f"{TITLE} has more than one page of offers, and an offer without a number: {error}"
+            ) from error
         if number <= last:
-            raise CannotTell(f"{TITLE} sells more than fits one answer, and does not sort it by number")
+            raise CannotTell(f"{TITLE} has more than one page of offers, and does not sort them by number")
         last = number
     if last == after:
-        raise CannotTell(f"{TITLE} says that it sells more, and shows nothing of it")
+        raise CannotTell(f"{TITLE} announced more offers, but returned none")
     return last
 
 
@@ -123,13 +125,13 @@ def _last_number(rows: list[Any], after: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Market:
+class OfferMarket:
     listing: Listing
     storage: Mapping[str, Decimal]  # of each ask: dollars per GB and hour
 
 
-def read_market(rows: tuple[Any, ...], settings: ProviderSettings, now: datetime) -> Market:
-    """Every ask on demand, and by bids where it tells the lowest. What makes no sense is left out and counted."""
+def read_market(rows: tuple[Any, ...], settings: ProviderSettings, now: datetime) -> OfferMarket:
+    """Every ask on demand, and by bids where it tells the lowest. Invalid rows are dropped and counted."""
     dropped: Counter[str] = Counter()
     offers: dict[str, Offer] = {}
     storage: dict[str, Decimal] = {}
@@ -145,13 +147,13 @@ def read_market(rows: tuple[Any, ...], settings: ProviderSettings, now: datetime
             dropped[str(why)] += 1
         except NotAPrice:
             dropped["bad price"] += 1
-        except Odd:
+        except ParseError:
             dropped["bad shape"] += 1
-    return Market(Listing(tuple(offers.values()), dict(dropped)), storage)
+    return OfferMarket(Listing(tuple(offers.values()), dict(dropped)), storage)
 
 
 def storage_of(row: Any) -> Decimal:
-    """Dollars for a GB and an hour; raises Odd or NotAPrice."""
+    """Dollars for a GB and an hour; raises ParseError or NotAPrice."""
     told = row.get("storage_cost") if isinstance(row, dict) else None
     if isinstance(told, bool) or not isinstance(told, int | float):
         raise NotAPrice("storage_cost is not a number")
@@ -177,7 +179,7 @@ class _Ask:
         self.storage = storage_of(row)
 
     def _refuse(self, settings: ProviderSettings) -> None:
-        """What the search should have left out, checked again: a filter that is ignored costs money."""
+        """The filters of the search, checked again: an ignored filter costs money."""
         row = self._row
         if row.get("rentable") is False or row.get("rented") is True:
             raise _Dropped("not rentable")
@@ -198,7 +200,7 @@ class _Ask:
         return container, self._offer(VM_SUFFIX)
 
     def bids(self) -> tuple[Offer, ...]:
-        """Each with the price of the same machine on demand beside it; none where it takes no bids."""
+        """Each with the price of the same machine on demand beside it; none if it accepts no bids."""
         if self._row.get("min_bid") is None:
             return ()
         lowest = self._lowest_bid()
@@ -242,7 +244,7 @@ class _Ask:
         )
 
     def _cuda(self) -> str:
-        """12.8 is told as a number."""
+        """12.8 comes as a number."""
         told = _number(self._row, "cuda_max_good", default=0.0)
         return f"{told:.1f}" if 0 < told < NEWEST_CUDA else ""
 
@@ -253,7 +255,7 @@ class _Ask:
         return whole(self._row, "num_gpus", least=1, most=MOST_GPUS)
 
     def _hourly(self) -> int:
-        """With the disk; the higher of what Vast adds up and what we do: never below the bill."""
+        """With the disk; the higher of Vast's sum and ours: never below the bill."""
         disk = self.storage * DISK_GIB
         told = hourly_microusd(self._row.get("dph_total"))
         if self._row.get("dph_base") is None:
@@ -262,11 +264,11 @@ class _Ask:
 
     def _lowest_bid(self) -> int:
         """With the disk."""
-        hourly_microusd(self._row.get("min_bid"))  # a bid of nothing is no price, whatever the disk costs
+        hourly_microusd(self._row.get("min_bid"))  # a bid of zero is not a price, whatever the disk costs
         return hourly_microusd(_decimal(self._row["min_bid"]) + self.storage * DISK_GIB)
 
     def _memory_gib(self) -> int:
-        """The renter's share of the machine's memory, as of its cores; 0 where that is not told."""
+        """The renter's share of the machine's memory, as of its cores; 0: unknown."""
         row = self._row
         megabytes = whole(row, "cpu_ram", most=1 << 30, default=0)
         cores = _number(row, "cpu_cores", default=0.0)
@@ -278,7 +280,7 @@ class _Ask:
     def _arch(self) -> str:
         arch = text(self._row, "cpu_arch", default="amd64")
         if arch not in ARCHITECTURES:
-            raise Odd("cpu_arch is none we know")
+            raise ParseError("cpu_arch is unknown")
         return arch
 
     def _trust(self) -> Trust:
@@ -293,7 +295,7 @@ class _Ask:
         if ends is None:
             seconds = self._row.get("duration")
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds < 1e9:
-                return None  # not told, or more than thirty years
+                return None  # unknown, or more than thirty years
             ends = self._now + timedelta(seconds=max(seconds, 0.0))
         if ends <= self._now:
             raise _Dropped("not rentable")
@@ -301,26 +303,26 @@ class _Ask:
 
 
 def _number(row: Mapping[str, Any], *names: str, default: float | None = None) -> float:
-    """The first that is told, as a number that a machine can have."""
+    """The first one that is set, as a plausible number."""
     for name in names:
         value = row.get(name)
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Odd(f"{name} is {type(value).__name__}, not a number")
-        if not abs(value) <= LARGEST:  # NaN, too; and compared before it is made a float, which not every whole fits
-            raise Odd(f"{name} is more than any machine has")
+            raise ParseError(f"{name} is {type(value).__name__}, not a number")
+        if not abs(value) <= LARGEST:  # NaN, too; and compared before the conversion to float, which may overflow
+            raise ParseError(f"{name} is too large for a machine")
         return float(value)
     if default is None:
-        raise Odd(f"{names[0]} is not told")
+        raise ParseError(f"{names[0]} is missing")
     return default
 
 
 def _decimal(told: Any) -> Decimal:
-    """A price that is not whole yet: zero and more; the sum is judged when it is added up."""
+    """A part of a price: zero or more; the sum is checked later."""
     if isinstance(told, bool) or not isinstance(told, int | float):
         raise NotAPrice("a price is not a number")
     value = Decimal(str(told))
     if not value.is_finite() or value < 0:
         raise NotAPrice("a price is not a number")
-    return min(value, Decimal(DEAREST_HOURLY)).quantize(FINEST)
+    return min(value, Decimal(HIGHEST_HOURLY)).quantize(FINEST)

@@ -1,6 +1,6 @@
 """Vultr (API v2): Cloud GPU plans (`vcg`), on demand, booted from a Talos image with user data."""
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.vultr.client import VultrCloud
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.ports.cloud import Cloud
@@ -8,5 +8,5 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: Door) -> Cloud:
+def build(door: AdapterContext) -> Cloud:
     return VultrCloud(door)

@@ -1,10 +1,10 @@
-"""What can be learned of a key at Vultr without spending: `GET /account` tells its rights and what is owed."""
+"""What a key at Vultr may do, without spending: `GET /account` shows its permissions and the debt."""
 
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
 from typing import Any
 
-from tgp.adapters.clouds.reading import shown
+from tgp.adapters.clouds.parse import shown
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.prices import MICRO
@@ -25,24 +25,24 @@ def account_of(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(account: dict[str, Any]) -> Account:
-    """Vultr shows no number of the account, so a digest of its name and mail address stands for it.
+    """Vultr shows no account id, so a digest of its name and mail address is used.
 
-    A new key of the same user is the same account, a key of anybody else is another.
+    A new key of the same user is the same account, a key of another user is another.
     """
     name, email = account.get("name"), account.get("email")
     if not isinstance(name, str) or not isinstance(email, str) or not email:
-        raise CannotTell(f"{FACTS.title} does not say whose account it is")
+        raise CannotTell(f"{FACTS.title} did not return the name of the account")
     digest = sha256(f"tgp vultr account\n{name}\n{email}".encode()).hexdigest()[:DIGITS]
     return Account(f"account:{digest}", shown(name))
 
 
 def report(account: dict[str, Any], *, image: str) -> KeyReport:
-    """`image`: how a Talos image will come there; empty: one is there already."""
+    """`image`: how a Talos image gets there; empty: one exists already."""
     told = account.get("acls")
     rights = [right for right in told if isinstance(right, str)] if isinstance(told, list) else None
     launches = _right("launch", LAUNCHES, rights)
     credit = _credit(account)
-    owed = (f"${-credit / MICRO:.2f} are owed; Vultr bills after use",) if credit is not None and credit < 0 else ()
+    owed = (f"${-credit / MICRO:.2f} is owed; Vultr bills after use",) if credit is not None and credit < 0 else ()
     return KeyReport(
         identity(account),
         rights=(
@@ -58,13 +58,13 @@ def report(account: dict[str, Any], *, image: str) -> KeyReport:
 
 def _right(name: str, any_of: tuple[str, ...], rights: list[str] | None) -> Right:
     if rights is None:
-        return Right(name, None, "Vultr did not list the rights of this key")
+        return Right(name, None, "Vultr did not list the permissions of this key")
     held = any(right in rights for right in any_of)
-    return Right(name, held, "" if held else f"the key's user lacks {' or '.join(any_of)}")
+    return Right(name, held, "" if held else f"the key's user is missing the permission {' or '.join(any_of)}")
 
 
 def _credit(account: dict[str, Any]) -> int | None:
-    """What is left to spend in micro-dollars, less than zero where something is owed; None: not told.
+    """What is left to spend in micro-dollars, negative if something is owed; None: unknown.
 
     Vultr counts the other way round: a balance of -50 is a credit of 50.
     """

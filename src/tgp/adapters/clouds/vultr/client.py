@@ -1,25 +1,25 @@
-"""The only sender to Vultr. What it asks and how it reads the answers stand in `wire` and beside it."""
+"""The only sender to Vultr. `wire` and the modules beside it have the calls and answers."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from tgp.adapters.clouds.door import Door
-from tgp.adapters.clouds.reading import ID, mapping_of
-from tgp.adapters.clouds.sending import OFFERS_BYTES, Sender
+from tgp.adapters.clouds.context import AdapterContext
+from tgp.adapters.clouds.parse import ID, mapping_of
+from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.adapters.clouds.vultr import wire
 from tgp.adapters.clouds.vultr.check import account_of, identity, report
 from tgp.adapters.clouds.vultr.errors import TROUBLE_PAUSE, look_failed
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.listing import DEDICATED, SHARED, read_available, read_plans, read_regions
 from tgp.adapters.clouds.vultr.machines import read_machines
-from tgp.adapters.clouds.vultr.paging import MOST_PAGES, Pages
+from tgp.adapters.clouds.vultr.paging import MOST_PAGES, VultrPages
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.instance import Instance
 from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
 
 
 class VultrCloud:
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: AdapterContext) -> None:
         self._sender = Sender(door.http(FACTS), FACTS.title)
         self._snapshot_id = door.settings.snapshot_id or ""
         self._key = door.key
@@ -35,7 +35,9 @@ class VultrCloud:
         return read_plans([*shared, *dedicated], regions, available)
 
     async def _available(self, regions: Iterable[str]) -> dict[str, frozenset[str]] | None:
-        """Region → dedicated plans to be had there; None: the key may not ask, and the rest is listed without it."""
+        """Region → dedicated plans available there; None: the key may not read this, and the rest is listed
+        without it.
+        """
         found = {}
         for region in regions:
             reply = await self._sender.look(wire.available(region))
@@ -62,7 +64,7 @@ class VultrCloud:
         found = wire.read_status(await self._sender.look(wire.machine(instance_id)), instance_id, self._key)
         if found is not None:
             return found
-        # A 404 says as well that a gateway knows no such path. The list proves it.
+        # A 404 may also come from a gateway. The list proves it.
         return next((each for each in await self._machines("status") if each.id == instance_id), None)
 
     async def terminate(self, instance_id: str) -> None:
@@ -80,7 +82,7 @@ class VultrCloud:
         return identity(await self._account("identity"))
 
     async def _talos(self) -> int:
-        """The id of Vultr's Talos image. That it cannot be looked up makes nothing, and is told so."""
+        """The id of Vultr's Talos image. If the lookup fails, nothing was ordered, and the error says so."""
         try:
             found = wire.talos_system(await self._all(wire.systems(), "launch"))
         except CannotTell as error:
@@ -92,7 +94,7 @@ class VultrCloud:
     async def _machines(self, verb: str) -> tuple[Instance, ...]:
         return read_machines(await self._all(wire.machines(), verb))
 
-    async def _all(self, pages: Pages, verb: str) -> list[Any]:
+    async def _all(self, pages: VultrPages, verb: str) -> list[Any]:
         for _ in range(MOST_PAGES):
             if not pages.take(await self._sender.look(pages.call(), max_bytes=OFFERS_BYTES), verb, self._key):
                 break
@@ -108,4 +110,4 @@ class VultrCloud:
 def _check_id(instance_id: str) -> None:
     """Before it goes into a path."""
     if not ID.match(instance_id):
-        raise CannotTell(f"{FACTS.title} has no ids such as {instance_id[:64]!r}")
+        raise CannotTell(f"{FACTS.title} cannot have an id such as {instance_id[:64]!r}")

@@ -1,10 +1,10 @@
-"""What Vultr's errors mean. They have no codes, only `{"error": "text", "status": n}`: a status of the list and this
-very envelope make a definite refusal, and words in the text tell which. Whatever lacks the envelope proves nothing.
+"""Maps Vultr's errors. They have no codes, only `{"error": "text", "status": n}`: a listed status and this
+very envelope make a definite refusal, and the text says which. An answer without the envelope proves nothing.
 """
 
 from datetime import timedelta
 
-from tgp.adapters.clouds.discreet import Confidence, quoted
+from tgp.adapters.clouds.redact import Confidence, quoted
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
@@ -15,14 +15,15 @@ from tgp.core.model.cloud_errors import (
     OrderRefused,
     SoldOut,
 )
-from tgp.ports.http import Reply, Unreadable
+from tgp.ports.http import Reply, UnreadableReply
 
 TITLE = FACTS.title
 TROUBLE_PAUSE = timedelta(seconds=10)
 BAD_REQUEST, STRANGER, FORBIDDEN, MISSING, BUSY = 400, 401, 403, 404, 429
-MALFORMED = frozenset({BAD_REQUEST, MISSING})  # documented: the request was not understood, or names what is not there
+# documented: the request is malformed, or refers to something that does not exist
+MALFORMED = frozenset({BAD_REQUEST, MISSING})
 
-# Words of refusals; none is documented, so what matches nothing is an order that is wrong.
+# Texts of refusals; none is documented, so any other text counts as an invalid order.
 EMPTY = ("not available", "unavailable", "out of stock", "sold out", "no capacity", "insufficient capacity")
 SPENT = (
     "insufficient funds",
@@ -36,10 +37,10 @@ SPENT = (
 
 
 def said_in(reply: Reply) -> str | None:
-    """The text of an error in Vultr's envelope; None: it is not in it."""
+    """The text of an error in Vultr's envelope; None: another format."""
     try:
         body = reply.json()
-    except Unreadable:
+    except UnreadableReply:
         return None
     if not isinstance(body, dict) or body.get("status") != reply.status:
         return None
@@ -48,7 +49,7 @@ def said_in(reply: Reply) -> str | None:
 
 
 def refusal(reply: Reply, verb: str, *confidences: Confidence) -> CloudError | None:
-    """The definite refusal a change was met with; None: the answer proves nothing about what happened."""
+    """The definite refusal of a change; None: the outcome is unknown."""
     if reply.status == BUSY:
         return _slow_down(reply, verb)
     text = said_in(reply)
@@ -61,32 +62,32 @@ def refusal(reply: Reply, verb: str, *confidences: Confidence) -> CloudError | N
         return None
     lower = text.lower()
     if any(word in lower for word in SPENT):
-        return AccountExhausted(f"{TITLE} refused {verb}, the account may not have more: {words}")
+        return AccountExhausted(f"{TITLE} refused {verb}, the account's limit is reached: {words}")
     if any(word in lower for word in EMPTY):
-        return SoldOut(f"{TITLE} refused {verb}, none is left there: {words}")
+        return SoldOut(f"{TITLE} refused {verb}, sold out: {words}")
     return OrderRefused(f"{TITLE} refused {verb}: {words}")
 
 
 def look_failed(reply: Reply, verb: str, *confidences: Confidence) -> CloudError:
-    """What a failed look means. That nothing is there is never among it."""
+    """The error of a failed read. Never means "absent"."""
     text = said_in(reply)
     if text is not None and reply.status in (STRANGER, FORBIDDEN):
         return _key_refused(reply, verb, quoted(text, *confidences))
     if reply.status == BUSY:
         return _slow_down(reply, verb)
     if reply.status >= 500:
-        return CloudBusy(f"{TITLE} has trouble of its own ({verb}): {reply.status}", TROUBLE_PAUSE)
-    return CannotTell(f"{TITLE} answered {reply.status} to {verb}, which proves nothing")
+        return CloudBusy(f"{TITLE} failed ({verb}): {reply.status}", TROUBLE_PAUSE)
+    return CannotTell(f"{TITLE} answered {reply.status} to {verb}")
 
 
 def _key_refused(reply: Reply, verb: str, words: str) -> KeyRefused:
     advice = (
-        "the key is not valid, or not from this address (Vultr lists the addresses a key may come from)"
+        "the API key is invalid, or this address is not in the key's access control list at Vultr"
         if reply.status == STRANGER
-        else "the key's user lacks the right"
+        else "the key's user does not have the permission"
     )
     return KeyRefused(f"{TITLE} refused {verb}: {advice} ({words})")
 
 
 def _slow_down(reply: Reply, verb: str) -> CloudBusy:
-    return CloudBusy(f"{TITLE} asks us to slow down ({verb})", reply.retry_after)
+    return CloudBusy(f"{TITLE} limits the rate of calls ({verb})", reply.retry_after)

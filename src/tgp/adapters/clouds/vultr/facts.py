@@ -1,4 +1,4 @@
-"""What is known of Vultr before it is asked anything. Sources and dates: README.md."""
+"""Facts about Vultr. Sources and dates: README.md."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ FACTS = CloudFacts(
     title="Vultr",
     boot=(BootMode.NATIVE,),
     endpoint="https://api.vultr.com/v2",
-    listing_lag=timedelta(seconds=60),  # nothing is published; a launch lists at once as far as anybody has told
+    listing_lag=timedelta(seconds=60),  # not published; launches are listed at once as far as known
     key_variable="VULTR_API_KEY",
     public_offers=True,
     tells_billed_price=False,

@@ -1,8 +1,8 @@
-"""Reads what Vultr sells: Cloud GPU plans, shared (`type=vcg`) and dedicated (`type=vdm`), where each is to be had.
+"""Parses Vultr's offers: Cloud GPU plans, shared (`type=vcg`) and dedicated (`type=vdm`), with their regions.
 
-A shared plan tells the memory of all its GPUs together; divided by what one card has it is their number. A dedicated
-one tells nothing of its GPUs but in its id (`vcg-h100-216c-1914gb-640vram`), and its locations only to a key, region
-by region. A plan without a location is sold out, and nothing tells where it would stand.
+A shared plan has the memory of all its GPUs together; divided by that of one card it is their number. A dedicated
+one shows its GPUs only in its id (`vcg-h100-216c-1914gb-640vram`), and its locations only with a key, region
+by region. A plan without a location is sold out everywhere.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tgp.adapters.clouds.reading import Odd, identifier, rows_of, text, whole
+from tgp.adapters.clouds.parse import ParseError, identifier, rows_of, text, whole
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.gpus import Gpu, find
@@ -25,17 +25,17 @@ MOST_GPUS = 64
 MB_A_GIB = 1024
 SHARED, DEDICATED = "vcg", "vdm"  # types of plans
 PLAN_ID = re.compile(r"vcg-([a-z0-9]+)-\d+c-\d+gb?-(\d+)vram\Z")
-IN_DOUBT = frozenset({"vcg-mi325x-252c-2872g-1536vram"})  # its id says six cards, Vultr's documents say eight
-VIRTUAL = frozenset({"A16", "A40", "A100-80GB-PCIE"})  # shared out as vGPU; L40S and newer are whole cards
-NO_DRIVER = "Vultr shares this GPU out as vGPU, which Talos's NVIDIA drivers cannot drive"
+IN_DOUBT = frozenset({"vcg-mi325x-252c-2872g-1536vram"})  # its id means six cards, Vultr's documentation says eight
+VIRTUAL = frozenset({"A16", "A40", "A100-80GB-PCIE"})  # sold as vGPU; L40S and newer are whole cards
+NO_DRIVER = "Vultr sells this GPU as vGPU, which Talos's NVIDIA drivers do not support"
 
 
-class Dropped(Exception):
-    """This plan is left out; the text is the reason it is counted under."""
+class DroppedPlan(Exception):
+    """A dropped plan; the text is the reason it is counted under."""
 
 
 def read_regions(rows: list[Any]) -> dict[str, str]:
-    """Location → ISO code of its country. What cannot be read is left out: an offer there tells no country."""
+    """Location → ISO code of its country. Unreadable rows are dropped: offers there have no country."""
     return {
         row["id"]: row["country"]
         for row in rows
@@ -47,24 +47,24 @@ def read_available(body: dict[str, Any]) -> frozenset[str]:
     """Ids of plans that one region has."""
     rows = rows_of(body, "available_plans", FACTS.title)
     if not all(isinstance(row, str) for row in rows):
-        raise CannotTell(f"{FACTS.title} answered with available plans that are no texts")
+        raise CannotTell(f"{FACTS.title} returned available plans that are not strings")
     return frozenset(rows)
 
 
 def read_plans(
     rows: list[Any], countries: Mapping[str, str], available: Mapping[str, frozenset[str]] | None = None
 ) -> Listing:
-    """`available`: region → ids of dedicated plans to be had there; None: no key asked, so no region tells."""
+    """`available`: region → ids of dedicated plans available there; None: without a key no region shows them."""
     offers: dict[str, Offer] = {}
     dropped: Counter[str] = Counter()
     for row in rows:
         try:
             offers |= {offer.key: offer for offer in _offers(row, countries, available)}
-        except Dropped as reason:
+        except DroppedPlan as reason:
             dropped[str(reason)] += 1
         except NotAPrice:
             dropped["bad price"] += 1
-        except Odd:
+        except ParseError:
             dropped["bad shape"] += 1
     return Listing(tuple(offers[key] for key in sorted(offers)), dict(dropped))
 
@@ -81,17 +81,17 @@ class Cards:
 
 def _offers(row: Any, countries: Mapping[str, str], available: Mapping[str, frozenset[str]] | None) -> list[Offer]:
     if not isinstance(row, dict):
-        raise Odd("a plan is no object")
+        raise ParseError("a plan is not an object")
     dedicated = row.get("type") == DEDICATED
     cards = _whole_cards(*_named_in_id(row)) if dedicated else _shared_cards(row)
     price = hourly_microusd(row.get("hourly_cost"))
     if row.get("deploy_ondemand") is False:
-        raise Dropped("not rentable")
+        raise DroppedPlan("not rentable")
     if dedicated and available is None:
-        raise Dropped("place told to a key only")
+        raise DroppedPlan("place shown to a key only")
     places = _available_at(row, available or {}) if dedicated else _places(row)
     if not places:
-        raise Dropped("sold out")
+        raise DroppedPlan("sold out")
     return [_offer(row, cards, price, place=place, country=countries.get(place, "")) for place in places]
 
 
@@ -109,7 +109,7 @@ def _offer(row: dict[str, Any], cards: Cards, price: int, *, place: str, country
         memory_gib=whole(row, "ram", most=1 << 30) // MB_A_GIB,
         disk_gib=whole(row, "disk", most=1 << 24) * whole(row, "disk_count", least=1, most=64, default=1),
         hourly_microusd=price,
-        stock=Stock.LIKELY,  # "where this plan is valid for use", which has meant where there are some
+        stock=Stock.LIKELY,  # "where this plan is valid for use", which has meant in stock
         trust=Trust.DATACENTER,
         boot=BootMode.NATIVE,
         no_driver=cards.no_driver,
@@ -117,16 +117,16 @@ def _offer(row: dict[str, Any], cards: Cards, price: int, *, place: str, country
 
 
 def _named_in_id(row: dict[str, Any]) -> tuple[str, int]:
-    """The GPU and the memory of all of them, as a dedicated plan's id has them."""
+    """The GPU and the total memory, from a dedicated plan's id."""
     plan = identifier(row.get("id"))
     found = PLAN_ID.match(plan)
     if found is None or plan in IN_DOUBT:
-        raise Dropped("unknown GPU")
+        raise DroppedPlan("unknown GPU")
     return found[1], int(found[2])
 
 
 def _shared_cards(row: dict[str, Any]) -> Cards:
-    """Of models that are shared out as vGPU any memory will do: a part of one is one GPU to whoever rents it."""
+    """For models sold as vGPU any memory is valid: a part of a card counts as one GPU."""
     name, told = text(row, "gpu_type"), whole(row, "gpu_vram_gb", most=MOST_GPUS * 1024)
     gpu = _gpu(name)
     if gpu.model not in VIRTUAL:
@@ -137,28 +137,28 @@ def _shared_cards(row: dict[str, Any]) -> Cards:
 
 
 def _whole_cards(name: str, told: int) -> Cards:
-    """As many as their memory together is."""
+    """The number of GPUs by their total memory."""
     gpu = _gpu(name)
-    counts = (told // gpu.memory_gib, -(-told // gpu.memory_gib))  # a card may be said to have a little more, or less
+    counts = (told // gpu.memory_gib, -(-told // gpu.memory_gib))  # a card may be listed with a little more, or less
     count = next((each for each in counts if each and gpu.has_memory(told / each)), 0)
     if not count:
-        raise Dropped("fractional GPU")
+        raise DroppedPlan("fractional GPU")
     if count > MOST_GPUS:
-        raise Odd(f"a memory of {told} GB makes {count} cards")
+        raise ParseError(f"a memory of {told} GB makes {count} cards")
     return Cards(gpu.model, count, gpu.memory_gib)
 
 
 def _gpu(name: str) -> Gpu:
     found = find(name, provider=FACTS.provider)
     if found is None:
-        raise Dropped("unknown GPU")
+        raise DroppedPlan("unknown GPU")
     return found
 
 
 def _places(row: dict[str, Any]) -> list[str]:
     rows = row.get("locations")
     if not isinstance(rows, list) or len(rows) > MOST_LOCATIONS:
-        raise Odd("locations is no list")
+        raise ParseError("locations is not a list")
     return sorted({identifier(each, "location") for each in rows if each != ""})  # empty strings have been seen
 
 

@@ -1,7 +1,7 @@
-"""Reads Vultr's machines. A row that may be ours and cannot be read makes the whole list worthless: `CannotTell`.
+"""Parses Vultr's machines. An unreadable row that may be ours makes the whole list unusable: `CannotTell`.
 
-Whose a machine is stands in a tag and in its label; the tag counts, since people relabel machines. They add tags, too:
-one of theirs that merely begins like ours hides nothing.
+The owner of a machine is in a tag and in its label; the tag wins, since users relabel machines. They add tags, too:
+a user's tag that begins like ours is ignored.
 """
 
 import re
@@ -10,8 +10,8 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from tgp.adapters.clouds.owning import Owned, read_owned
-from tgp.adapters.clouds.reading import Odd, address, moment, shown
+from tgp.adapters.clouds.ownership import Owned, read_owned
+from tgp.adapters.clouds.parse import ParseError, address, moment, shown
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import TOKEN_PREFIX
@@ -30,8 +30,8 @@ STATES: Mapping[str, InstanceState] = MappingProxyType(
 NOT_UP_YET = frozenset({"none", "locked", "installingbooting"})  # server_status of an active machine that still boots
 BEING_WRITTEN = frozenset(
     {"locked", "installingbooting"}
-)  # its disk is: it may be dark meanwhile, nobody switched it off
-HALTED = "stopped"  # power_status of an active machine somebody switched off: billed on
+)  # the disk is being changed: the machine may be off meanwhile
+HALTED = "stopped"  # power_status of an active machine that a user stopped: still billed
 
 
 def read_machines(rows: list[Any]) -> tuple[Instance, ...]:
@@ -41,7 +41,7 @@ def read_machines(rows: list[Any]) -> tuple[Instance, ...]:
 
 
 def read_machine(row: Any) -> Instance | None:
-    """None: it is surely somebody else's, and cannot be read."""
+    """None: unreadable, and certainly not ours."""
     owned = read_owned(row, FACTS.title, _tags, _token)
     return None if owned is None else _machine(owned)
 
@@ -78,7 +78,7 @@ def _state(row: dict[str, Any]) -> InstanceState:
 def _created(row: dict[str, Any]) -> datetime | None:
     try:
         return moment(row.get("date_created"), "date_created")
-    except Odd:
+    except ParseError:
         return None
 
 
@@ -87,7 +87,7 @@ def _token(row: dict[str, Any], tags: list[str]) -> str:
     if label is None:
         label = ""
     if not isinstance(label, str):
-        raise Odd(f"label is {type(label).__name__}, not a text")
+        raise ParseError(f"label is {type(label).__name__}, not a string")
     like_ours = [tag for tag in tags if tag.startswith(TOKEN_PREFIX)]
     if label in like_ours:
         return label
@@ -99,7 +99,7 @@ def _tags(row: dict[str, Any]) -> list[str]:
     if tags is None:
         return []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise Odd("tags is no list of words")
+        raise ParseError("tags is not a list of strings")
     return tags
 
 

@@ -1,19 +1,19 @@
-"""Vultr's shelf of images: snapshots made from the address of a raw disk. Implements `ImageShelf`."""
+"""Vultr's image store: snapshots imported from the URL of a raw disk. Implements `ImageStore`."""
 
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.ending import not_ended
-from tgp.adapters.clouds.reading import ID, Odd, identifier, moment
-from tgp.adapters.clouds.sending import Sender
+from tgp.adapters.clouds.parse import ID, ParseError, identifier, moment
+from tgp.adapters.clouds.redact import Confidence
+from tgp.adapters.clouds.sender import Sender
+from tgp.adapters.clouds.termination_errors import not_ended
 from tgp.adapters.clouds.vultr.errors import MISSING, refusal, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
-from tgp.adapters.clouds.vultr.paging import MOST_PAGES, Pages
+from tgp.adapters.clouds.vultr.paging import MOST_PAGES, VultrPages
 from tgp.core.model.cloud_errors import CannotTell, OutcomeUnknown
 from tgp.core.model.secret import Secret
-from tgp.ports.http import Call, Http, Reply, Unreadable, json_call
-from tgp.ports.images import Shelved
+from tgp.ports.http import Call, Http, Reply, UnreadableReply, json_call
+from tgp.ports.images import StoredImage
 
 READY, GONE = "complete", "deleted"
 
@@ -21,52 +21,52 @@ READY, GONE = "complete", "deleted"
 class VultrShelf:
     def __init__(self, http: Http, key: Secret | None = None) -> None:
         self._sender = Sender(http, FACTS.title)
-        self._key = key  # `http` sends it; here it is only kept out of errors
+        self._key = key  # `http` sends it; here it is only removed from errors
 
     @property
     def title(self) -> str:
         return FACTS.title
 
-    async def list(self) -> tuple[Shelved, ...]:
-        pages = Pages("/snapshots", "snapshots")
+    async def list(self) -> tuple[StoredImage, ...]:
+        pages = VultrPages("/snapshots", "snapshots")
         for _ in range(MOST_PAGES):
             if not pages.take(await self._sender.look(pages.call()), "list snapshots", self._key):
                 break
         return read_snapshots(pages.rows)
 
-    async def make(self, mark: str, url: str) -> Shelved:
+    async def make(self, mark: str, url: str) -> StoredImage:
         body = {"url": url, "description": mark}
         reply = await self._sender.change(json_call("POST", "/snapshots/create-from-url", body))
         return read_made(reply, self._key)
 
     async def remove(self, image_id: str) -> None:
         if not ID.match(image_id):
-            raise CannotTell(f"{FACTS.title} has no ids such as {image_id[:64]!r}")
+            raise CannotTell(f"{FACTS.title} cannot have an id such as {image_id[:64]!r}")
         reply = await self._sender.change(Call("DELETE", f"/snapshots/{quote(image_id, safe='')}"))
         read_removed(reply, self._key)
 
 
-def read_snapshots(rows: list[Any]) -> tuple[Shelved, ...]:
-    """By id. A row without one makes the list worthless: it could be the image that is looked for."""
+def read_snapshots(rows: list[Any]) -> tuple[StoredImage, ...]:
+    """By id. A row without one makes the list unusable: it could be the wanted image."""
     found = {image.id: image for row in rows if (image := _snapshot(row)) is not None}
     return tuple(found[each] for each in sorted(found))
 
 
-def _snapshot(row: Any) -> Shelved | None:
-    """None: it is listed as gone."""
+def _snapshot(row: Any) -> StoredImage | None:
+    """None: listed as deleted."""
     if not isinstance(row, dict):
-        raise CannotTell(f"{FACTS.title} lists a snapshot that is none")
+        raise CannotTell(f"{FACTS.title} lists a snapshot that is not an object")
     mark, status = row.get("description"), row.get("status")
     try:
         image_id, made_at = identifier(row.get("id")), moment(row.get("date_created"), "date_created")
-    except Odd as error:
+    except ParseError as error:
         raise CannotTell(f"{FACTS.title} lists a snapshot that cannot be read: {error}") from error
     if status == GONE:
         return None
-    return Shelved(image_id, mark if isinstance(mark, str) else "", status == READY, made_at)
+    return StoredImage(image_id, mark if isinstance(mark, str) else "", status == READY, made_at)
 
 
-def read_made(reply: Reply, *confidences: Confidence) -> Shelved:
+def read_made(reply: Reply, *confidences: Confidence) -> StoredImage:
     row = _made(reply)
     if row is not None:
         try:
@@ -81,10 +81,10 @@ def read_made(reply: Reply, *confidences: Confidence) -> Shelved:
 
 
 def _made(reply: Reply) -> Any:
-    """What an answer says was made, an error's too; None: nothing."""
+    """The snapshot that an answer names, also in an error; None: none."""
     try:
         body = reply.json()
-    except Unreadable:
+    except UnreadableReply:
         return None
     return body.get("snapshot") if isinstance(body, dict) else None
 
@@ -92,7 +92,7 @@ def _made(reply: Reply) -> Any:
 def read_removed(reply: Reply, *confidences: Confidence) -> None:
     if reply.status == 204 or (reply.status == MISSING and said_in(reply) is not None):
         return
-    refused = refusal(reply, "the end of a snapshot", *confidences)
+    refused = refusal(reply, "the deletion of a snapshot", *confidences)
     if refused is None:
-        raise OutcomeUnknown(f"{FACTS.title} answered the end of a snapshot with {reply.status}")
+        raise OutcomeUnknown(f"{FACTS.title} answered the deletion of a snapshot with {reply.status}")
     raise not_ended(refused)

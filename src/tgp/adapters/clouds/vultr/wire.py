@@ -5,51 +5,52 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.discreet import Confidence
-from tgp.adapters.clouds.ending import not_ended
-from tgp.adapters.clouds.reading import Odd, identifier, mapping_of
+from tgp.adapters.clouds.parse import ParseError, identifier, mapping_of
+from tgp.adapters.clouds.redact import Confidence
+from tgp.adapters.clouds.termination_errors import not_ended
 from tgp.adapters.clouds.vultr.errors import MISSING, look_failed, refusal, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.listing import DEDICATED
 from tgp.adapters.clouds.vultr.machines import TAG_SEPARATOR, read_machine
-from tgp.adapters.clouds.vultr.paging import Pages
+from tgp.adapters.clouds.vultr.paging import VultrPages
 from tgp.core.model.cloud_errors import CannotTell, CloudError, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import TOKEN_PREFIX, LaunchOrder
-from tgp.ports.http import Call, Reply, Unreadable, json_call
+from tgp.ports.http import Call, Reply, UnreadableReply, json_call
 
 TITLE = FACTS.title
 ACCOUNT = Call("GET", "/account")
-LONGEST_TAG = 128  # not documented; names and labels of others stay below it
+LONGEST_TAG = 128  # not documented; usual names and labels are shorter
 LIKE_A_MACHINE = re.compile(rb"(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])")  # ids are UUIDs
 TALOS = "talos"
 FETCHED = (
-    "a snapshot of Talos with the NVIDIA extensions is made from the image factory's disk image, once, when the first "
-    "machine is wanted; settings.snapshotId names one of your own instead"
+    "a snapshot of Talos with the NVIDIA extensions is imported from the image "
+    "factory's disk image, once, when the first "
+    "machine is needed; set settings.snapshotId to use your own instead"
 )
 DEEPEST = 8  # levels of an answer that are searched for ids
 
 
-def plans(kind: str) -> Pages:
-    return Pages("/plans", "plans", (("type", kind),))
+def plans(kind: str) -> VultrPages:
+    return VultrPages("/plans", "plans", (("type", kind),))
 
 
 def available(region: str) -> Call:
-    """What dedicated plans a region has; without a key it tells of none."""
+    """The dedicated plans of a region; empty without a key."""
     return Call("GET", f"/regions/{quote(region, safe='')}/availability", query=(("type", DEDICATED),))
 
 
-def regions() -> Pages:
-    return Pages("/regions", "regions")
+def regions() -> VultrPages:
+    return VultrPages("/regions", "regions")
 
 
-def systems() -> Pages:
-    return Pages("/os", "os")
+def systems() -> VultrPages:
+    return VultrPages("/os", "os")
 
 
-def machines() -> Pages:
-    """All of the account: a filter on the label would hide a machine somebody relabelled."""
-    return Pages("/instances", "instances")
+def machines() -> VultrPages:
+    """All of the account: a filter on the label would hide a relabelled machine."""
+    return VultrPages("/instances", "instances")
 
 
 def machine(instance_id: str) -> Call:
@@ -61,7 +62,7 @@ def terminate(instance_id: str) -> Call:
 
 
 def talos_system(rows: list[Any]) -> int | None:
-    """The id of Vultr's own Talos image, the newest where it has several; None: it has none."""
+    """The id of Vultr's own Talos image, the newest if there are several; None: none."""
     found = [row["id"] for row in rows if _is_talos(row)]
     return max(found, default=None)
 
@@ -83,14 +84,14 @@ def launch(order: LaunchOrder, *, snapshot_id: str = "", os_id: int | None = Non
     """The one request that pays. It boots the snapshot where there is one, else the system."""
     assert bool(snapshot_id) != (os_id is not None), "one image, and only one"
     if len(order.user_data) > FACTS.user_data_bytes:
-        raise OrderRefused(f"{TITLE} is sent user data of at most {FACTS.user_data_bytes} bytes, the order has more")
+        raise OrderRefused(f"{TITLE} accepts at most {FACTS.user_data_bytes} bytes of user data, the order has more")
     body: dict[str, Any] = {
         "region": order.offer.place,
         "plan": order.offer.sku,
         "label": order.token,
         "tags": tags_of(order),
-        "activation_email": False,  # nobody wants a mail per node
-        "backups": "disabled",  # they would cost a fifth more
+        "activation_email": False,  # no mail per node
+        "backups": "disabled",  # they would add 20% to the price
     }
     body |= {"snapshot_id": snapshot_id} if snapshot_id else {"os_id": os_id}
     if order.user_data:
@@ -99,7 +100,7 @@ def launch(order: LaunchOrder, *, snapshot_id: str = "", os_id: int | None = Non
 
 
 def tags_of(order: LaunchOrder) -> list[str]:
-    """The class's as `key:value`, but for any that looks like a token; then the token."""
+    """The class's as `key:value`, except any that looks like a token; then the token."""
     tags = [f"{key}{TAG_SEPARATOR}{value}"[:LONGEST_TAG] for key, value in order.tags]
     return [*dict.fromkeys(tag for tag in tags if not tag.startswith(TOKEN_PREFIX)), order.token]
 
@@ -124,10 +125,10 @@ def read_launch(reply: Reply, order: LaunchOrder, snapshot_id: str, *confidences
 
 
 def machine_named(reply: Reply) -> str:
-    """The id of the machine an answer names, an error's too; empty: none."""
+    """The id of the machine in an answer, also in an error; empty: none."""
     try:
         return _named_in(reply.json(), DEEPEST)
-    except Unreadable:
+    except UnreadableReply:
         return ""
 
 
@@ -138,13 +139,13 @@ def _named_in(value: Any, deepest: int) -> str:
     for told in (value.get("instance_id"), instance.get("id") if isinstance(instance, dict) else None):
         try:
             return identifier(told)
-        except Odd:
+        except ParseError:
             continue
     return next((found for each in value.values() if (found := _named_in(each, deepest - 1))), "")
 
 
 def _hints_at_a_machine(reply: Reply, *ours: str) -> bool:
-    """Does the text of an error hold what could be a machine's id, and is nothing that the order itself said?"""
+    """True: the text of an error has what could be a machine's id and is not part of our order."""
     content = reply.content.lower()
     for each in ours:
         content = content.replace(each.lower().encode(), b" ") if each else content
@@ -154,13 +155,13 @@ def _hints_at_a_machine(reply: Reply, *ours: str) -> bool:
 def _has_id(reply: Reply) -> bool:
     try:
         body = reply.json()
-    except Unreadable:
+    except UnreadableReply:
         return False
     return isinstance(body, dict) and bool(body.get("id"))
 
 
 def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Instance | None:
-    """None: Vultr says that there is no such machine. Its 404 has no code, so whoever asked looks at the list, too."""
+    """None: Vultr says that there is no such machine. Its 404 has no code, so the caller checks the list, too."""
     if reply.status == MISSING and said_in(reply) is not None:
         return None
     if reply.status != 200:
@@ -172,7 +173,7 @@ def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Ins
 
 
 def read_terminate(reply: Reply, *confidences: Confidence) -> None:
-    """Returns where Vultr takes the end upon itself, or has no such machine."""
+    """Returns if Vultr accepted the termination, or has no such machine."""
     if reply.status == 204 or (reply.status == MISSING and said_in(reply) is not None):
         return
     raise _not_terminated(reply, *confidences)

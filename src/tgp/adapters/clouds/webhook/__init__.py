@@ -1,6 +1,6 @@
-"""Machines you own, switched on and off by HTTP calls."""
+"""Machines you own, powered on and off by HTTP calls."""
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.webhook.client import WebhookCloud
 from tgp.adapters.clouds.webhook.facts import FACTS
 from tgp.ports.cloud import Cloud
@@ -8,5 +8,5 @@ from tgp.ports.cloud import Cloud
 __all__ = ["FACTS", "build"]
 
 
-def build(door: Door) -> Cloud:
+def build(door: AdapterContext) -> Cloud:
     return WebhookCloud(door)

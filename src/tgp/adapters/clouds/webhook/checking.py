@@ -1,11 +1,11 @@
-"""What a check of owned machines found, for people. Pure."""
+"""The result of a check of owned machines, for display. Pure."""
 
 from dataclasses import dataclass
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.webhook.facts import ACCOUNT
 from tgp.adapters.clouds.webhook.power import Power, Reading
-from tgp.api.power import PowerMachine
+from tgp.api.owned_machine import PowerMachine
 from tgp.core.model import gpus
 from tgp.core.model.cloud_errors import CloudError, KeyRefused
 from tgp.core.model.signature import LEAST_KEY_BYTES, NotASecret, keys_of
@@ -13,50 +13,50 @@ from tgp.ports.cloud import KeyReport, Right
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class ReceiverCheck:
     machine: PowerMachine
-    obstacle: str  # why a switching call would not leave; empty: it would
-    seen: Reading | CloudError | None  # None: it has no status endpoint
+    obstacle: str  # why a power call would not be sent; empty: it would
+    seen: Reading | CloudError | None  # None: no status endpoint
 
 
-def report(visits: list[Visit], door: Door) -> KeyReport:
+def report(visits: list[ReceiverCheck], door: AdapterContext) -> KeyReport:
     rights = tuple(right for visit in visits for right in (_switching(visit), _asking(visit)))
     notes = tuple(note for visit in visits for note in _notes(visit.machine, door))
     nothing = () if visits else ("the class names no machine: settings.machines is empty",)
     return KeyReport(ACCOUNT, rights, can_buy=any(not visit.obstacle for visit in visits), notes=(*nothing, *notes))
 
 
-def _switching(visit: Visit) -> Right:
+def _switching(visit: ReceiverCheck) -> Right:
     name = f"switch {visit.machine.name}"
     if visit.obstacle:
         return Right(name, held=False, note=visit.obstacle)
-    return Right(name, held=None, note="not tried: it would switch the machine")
+    return Right(name, held=None, note="not tested: it would change the machine's power")
 
 
-def _asking(visit: Visit) -> Right:
+def _asking(visit: ReceiverCheck) -> Right:
     name = f"ask {visit.machine.name}"
     match visit.seen:
         case None:
-            return Right(name, held=None, note="no statusEndpoint: its Node tells whether it is on")
+            return Right(name, held=None, note="no statusEndpoint: its Node shows whether it is on")
         case KeyRefused() as error:
             return Right(name, held=False, note=str(error))
         case CloudError() as error:
             return Right(name, held=None, note=str(error))
         case Reading(power=Power.UNKNOWN, said=said):
-            return Right(name, held=True, note=f"it says {said!r}, which nobody here understands")
+            return Right(name, held=True, note=f"the status is {said!r}, which tgp does not know")
         case Reading(power=power):
-            return Right(name, held=True, note=f"it is {power}")
+            return Right(name, held=True, note=f"the machine is {power}")
 
 
-def _notes(machine: PowerMachine, door: Door) -> list[str]:
+def _notes(machine: PowerMachine, door: AdapterContext) -> list[str]:
     notes: list[str] = []
     if machine.gpu_type and gpus.find(machine.gpu_type, provider="webhook") is None:
         nearest = ", ".join(gpus.nearest(machine.gpu_type)) or "nothing"
-        notes.append(f"{machine.name}: no GPU is known as {machine.gpu_type}; near it: {nearest}")
+        notes.append(f"{machine.name}: unknown GPU model {machine.gpu_type}; nearest: {nearest}")
     if machine.price_per_hour is None and (machine.watts is None or not door.settings.electricity_price_per_kwh):
-        notes.append(f"{machine.name}: no price is given, so the smallest machine that suffices goes first")
+        notes.append(f"{machine.name}: no price is set, so the smallest sufficient machine is used first")
     if machine.headers_secret_ref is not None and _is_plain(machine):
-        notes.append(f"{machine.name}: its headers travel unencrypted, by http")
+        notes.append(f"{machine.name}: its headers are sent unencrypted, by http")
     if machine.signing_secret_ref is not None and _is_weak(machine, door):
         notes.append(f"{machine.name}: its signing secret is shorter than {LEAST_KEY_BYTES} bytes")
     return notes
@@ -67,7 +67,7 @@ def _is_plain(machine: PowerMachine) -> bool:
     return any(url.lower().startswith("http://") for url in urls)
 
 
-def _is_weak(machine: PowerMachine, door: Door) -> bool:
+def _is_weak(machine: PowerMachine, door: AdapterContext) -> bool:
     ref = machine.signing_secret_ref
     secret = door.secrets.get((ref.name, ref.key)) if ref is not None else None
     if not secret:
@@ -75,4 +75,4 @@ def _is_weak(machine: PowerMachine, door: Door) -> bool:
     try:
         return keys_of(secret).weakest_bits < LEAST_KEY_BYTES * 8
     except NotASecret:
-        return False  # said where it hinders
+        return False  # reported where it matters

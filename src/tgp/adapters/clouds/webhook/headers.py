@@ -1,4 +1,4 @@
-"""Headers from a Secret: lines of `Name: value`. What frames a request or names its sender is not theirs to set."""
+"""Headers from a Secret: lines of `Name: value`. Headers that frame or sign a request are refused."""
 
 import re
 
@@ -33,7 +33,7 @@ _SIGNED = "webhook-"
 
 
 class NotHeaders(ValueError):
-    """The text names the line and perhaps the header, never a value."""
+    """The text has the line and perhaps the header name, never a value."""
 
 
 def headers_of(secret: Secret) -> Pairs:
@@ -47,7 +47,7 @@ def headers_of(secret: Secret) -> Pairs:
             continue
         name, value = _header(line, number)
         if name.lower() in found:
-            raise NotHeaders(f"names {name} twice")
+            raise NotHeaders(f"has {name} twice")
         found[name.lower()] = (name, value)
     return tuple(found.values())
 
@@ -59,7 +59,7 @@ def _header(line: str, number: int) -> tuple[str, str]:
         raise NotHeaders(f"line {number} is not `Name: value` in ASCII")
     plain = name.lower()
     if plain in _FRAMING:
-        raise NotHeaders(f"{name} is not to be set: it belongs to the connection")
+        raise NotHeaders(f"{name} cannot be set: it belongs to the connection")
     if plain.startswith(_SIGNED):
-        raise NotHeaders(f"{name} is not to be set: it belongs to the signature")
+        raise NotHeaders(f"{name} cannot be set: it belongs to the signature")
     return name, value

@@ -1,6 +1,6 @@
-"""Owned machines as offers: what one is and what an hour of it costs, from the class's own words.
+"""Owned machines as offers: hardware and hourly price, from the class's settings.
 
-Where no price can be known the order of the ancestor holds, the smallest machine that suffices first: each GPU then
+Without a price the smallest sufficient machine is used first: each GPU then
 costs one micro-dollar an hour. That is below every real price, and puts four GPUs before eight.
 """
 
@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 
 from tgp.adapters.clouds.webhook.power import Power, Reading
 from tgp.api.nodeclass import ProviderSettings
-from tgp.api.power import PowerMachine
+from tgp.api.owned_machine import PowerMachine
 from tgp.api.quantity import milli, whole
 from tgp.core.model import gpus
 from tgp.core.model.offer import BootMode, Offer, Stock, Trust
@@ -22,14 +22,14 @@ GIB = 1 << 30
 STOCK: Mapping[Power, Stock] = {
     Power.OFF: Stock.CONFIRMED,
     Power.UNKNOWN: Stock.UNKNOWN,
-    Power.STARTING: Stock.NONE,  # a machine that is on is not for sale: it is there
+    Power.STARTING: Stock.NONE,  # a machine that is on is not for sale
     Power.ON: Stock.NONE,
     Power.STOPPING: Stock.NONE,
 }
 
 
 def offer_of(machine: PowerMachine, settings: ProviderSettings, seen: Reading | None) -> Offer:
-    """`seen` is what its status told; None: it was not told. Raises NotAPrice or NotAQuantity."""
+    """`seen` is its last status; None: unknown. Raises NotAPrice or NotAQuantity."""
     gpu = gpus.find(machine.gpu_type, provider="webhook") if machine.gpu_type else None
     stock = STOCK[seen.power] if seen is not None else Stock.UNKNOWN
     return Offer(
@@ -52,7 +52,7 @@ def offer_of(machine: PowerMachine, settings: ProviderSettings, seen: Reading | 
 
 
 def price_of(machine: PowerMachine, settings: ProviderSettings) -> int:
-    """The price the class gives, else its electricity, else next to nothing per GPU. Raises NotAPrice."""
+    """The price in the class, else its electricity, else a micro-dollar per GPU. Raises NotAPrice."""
     least = UNPRICED_GPU_MICROUSD * machine.gpu_count
     if machine.price_per_hour is not None:
         return _dollars(_decimal(machine.price_per_hour), least)
@@ -65,9 +65,9 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text[:LONGEST_TEXT])
     except InvalidOperation:
-        raise NotAPrice("it is not a number of dollars") from None
+        raise NotAPrice("the price is not a number of dollars") from None
 
 
 def _dollars(amount: Decimal, least: int) -> int:
-    """Nothing at all is next to nothing: offers have a price, and the order by size holds among free machines."""
+    """Zero becomes a micro-dollar: offers must have a price, and free machines are ordered by size."""
     return least if amount == 0 else hourly_microusd(amount)

@@ -1,8 +1,8 @@
-"""What a status endpoint says: is the machine on, and for whom?
+"""Parses the answer of a status endpoint: power state and order.
 
 Understood are `{"state": "on"}` with on, off, starting or stopping, `{"on": true}`, a bare word or boolean, and
 `{"PowerState": "On"}` of Redfish (DMTF, ComputerSystem). `"token"` beside it names the order the machine was switched
-on for. Words nobody knows are *unknown*; an answer of another shape proves nothing at all.
+on for. Other words are *unknown*; an answer in another format proves nothing.
 """
 
 import re
@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from tgp.adapters.clouds.reading import ID, shown
+from tgp.adapters.clouds.parse import ID, shown
 from tgp.core.model.instance import InstanceState
 from tgp.ports.http import Reply
 
 LONGEST_WORD = 64  # characters of a bare answer; more is a page
 LONGEST_TOKEN = 64  # ours have 52; with the longest name of a machine it is still an id
-_PLAIN = re.compile(rb"[A-Za-z][A-Za-z _-]*\Z")  # half an object and a page are no words
+_PLAIN = re.compile(rb"[A-Za-z][A-Za-z _-]*\Z")  # neither half an object nor an HTML page
 
 
 class Power(StrEnum):
@@ -49,14 +49,14 @@ STATES: Mapping[Power, InstanceState] = {
 
 
 class NotAStatus(ValueError):
-    """A whole answer came, and it says nothing about a machine."""
+    """A whole answer that is not a machine's status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     power: Power
-    said: str = ""  # in the endpoint's words
-    token: str | None = None  # empty: nobody's; None: it does not tell
+    said: str = ""  # as sent by the endpoint
+    token: str | None = None  # empty: no order; None: not reported
 
 
 def read_status(reply: Reply) -> Reading:
@@ -66,7 +66,7 @@ def read_status(reply: Reply) -> Reading:
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _bare(_word(reply))
     except RecursionError:  # brackets in brackets in brackets
-        raise NotAStatus("it is nested too deeply") from None
+        raise NotAStatus("the answer is nested too deeply") from None
     if isinstance(body, dict):
         return _object(body)
     return _bare(body)
@@ -75,10 +75,10 @@ def read_status(reply: Reply) -> Reading:
 def _object(body: dict[str, Any]) -> Reading:
     told = [body[name] for name in ("state", "PowerState", "on") if body.get(name) is not None]
     if not told:
-        raise NotAStatus("it has no `state`")
+        raise NotAStatus("the answer has no `state`")
     readings = [_bare(value) for value in told]
     powers = dict.fromkeys(reading.power for reading in readings)
-    power = readings[0].power if len(powers) == 1 else Power.UNKNOWN  # it contradicts itself
+    power = readings[0].power if len(powers) == 1 else Power.UNKNOWN  # contradictory
     return Reading(power, readings[0].said, _token(body))
 
 
@@ -86,7 +86,7 @@ def _bare(value: Any) -> Reading:
     if isinstance(value, bool):
         return Reading(Power.ON if value else Power.OFF, "on" if value else "off")
     if not isinstance(value, str) or not 0 < len(value.strip()) <= LONGEST_WORD:
-        raise NotAStatus("it is neither a word nor an object with a `state`")
+        raise NotAStatus("the answer is neither a word nor an object with a `state`")
     word = value.strip()
     return Reading(WORDS.get(word.lower(), Power.UNKNOWN), shown(word))
 
@@ -98,7 +98,7 @@ def _token(body: dict[str, Any]) -> str | None:
     if token is None or token == "":
         return ""
     if not isinstance(token, str) or len(token) > LONGEST_TOKEN or not ID.match(token):
-        raise NotAStatus("its `token` is not readable")
+        raise NotAStatus("the `token` is not a string")
     return token
 
 

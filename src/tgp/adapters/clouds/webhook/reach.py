@@ -1,33 +1,33 @@
-"""The way to an endpoint that the class names: judged, resolved, judged again, and then only to the addresses judged.
+"""Connects to an endpoint of the class: host checked, resolved, addresses checked, then only these are called.
 
-A name that points elsewhere a moment later changes nothing: the connection is made to the address, not to the name.
+A later DNS change has no effect: the connection is made to the address, not to the name.
 """
 
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-from tgp.adapters.clouds.door import Door
+from tgp.adapters.clouds.context import AdapterContext
+from tgp.core.classes import power_hosts
+from tgp.core.classes.power_hosts import PowerTarget
 from tgp.core.model.cloud_errors import CloudBusy
-from tgp.core.rules import power_hosts
-from tgp.core.rules.power_hosts import Target
 from tgp.ports.http import Call, Http, NeverLeft, Reply, Stream
 from tgp.ports.resolver import UnknownHost
 
 ADDRESSES_TRIED = 4  # of one name: two of each kind
-UNKNOWN_HOST_PAUSE = timedelta(seconds=30)  # resolvers remember a missing name for about so long
+UNKNOWN_HOST_PAUSE = timedelta(seconds=30)  # resolvers cache a missing name for about this long
 
 
-class Reach:
-    def __init__(self, door: Door) -> None:
+class EndpointGuard:
+    def __init__(self, door: AdapterContext) -> None:
         self._door = door
 
     def refuse_unfit(self, *urls: str) -> None:
-        """Raises HostRefused for what can be told without asking for a name."""
+        """Raises HostRefused for what is known without DNS."""
         for url in urls:
             power_hosts.read(url, self._door.hosts)
 
-    async def open(self, url: str, who: str) -> tuple[Http, Target]:
-        """Raises HostRefused for a place that is never called, CloudBusy where the name has no address just now."""
+    async def open(self, url: str, who: str) -> tuple[Http, PowerTarget]:
+        """Raises HostRefused for an address that is never called, CloudBusy if the name has no address now."""
         target = power_hosts.read(url, self._door.hosts)
         if target.literal is not None:
             return self._door.dial(target.origin, address=str(target.literal)), target
@@ -41,7 +41,7 @@ class Reach:
 
 
 class InTurn:
-    """Several addresses of one host. The next is tried only where nothing left for the one before."""
+    """Several addresses of one host. The next is tried only if nothing was sent to the one before."""
 
     def __init__(self, ways: tuple[Http, ...]) -> None:
         assert ways

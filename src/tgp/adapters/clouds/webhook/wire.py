@@ -1,7 +1,7 @@
-"""Calls that switch and ask, and what their answers mean. No I/O.
+"""Power and status calls, and their answers. No I/O.
 
-A call that switches carries `webhook-id`, by which a receiver does a thing once, and `webhook-timestamp`; signed where
-the class names a secret. Its status is the whole answer: nothing of a body is ever shown to anybody.
+A power call carries `webhook-id`, by which a receiver deduplicates, and `webhook-timestamp`; signed where
+the class names a secret. Its status is the whole answer: the body is never shown.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,8 @@ import msgspec
 
 from tgp.adapters.clouds.webhook.offering import PLACE
 from tgp.adapters.clouds.webhook.power import STATES, NotAStatus, Power, Reading, read_status
-from tgp.api.power import PowerMachine
+from tgp.api.owned_machine import PowerMachine
+from tgp.core.classes.power_hosts import PowerTarget
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -24,24 +25,23 @@ from tgp.core.model.cloud_errors import (
 )
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.signature import ID, TIMESTAMP, SigningKeys
-from tgp.core.rules.power_hosts import Target
 from tgp.ports.http import Call, Pairs, Reply
 
 STATUS_BYTES = 64 << 10
 LOOK_TIMEOUT = timedelta(seconds=10)
 BUSY_PAUSE = timedelta(seconds=10)
-# Answers that mean no. Anything else that is not 2xx is unknown: 408 and 499 tell of half a request, a redirect is
-# what a form answers after it did what was asked, and 5xx may come from in front of a machine that is starting.
+# Answers that mean no. Any other non-2xx is unknown: 408 and 499 mean half a request, a redirect is
+# what a form answers after success, and 5xx may come from a proxy in front of a starting machine.
 REFUSALS = frozenset((400, 404, 405, 406, 410, 411, 412, 413, 414, 415, 422, 428, 431, 501))
 
 
-class Verb(StrEnum):
+class PowerVerb(StrEnum):
     ON = "machine.power_on"
     OFF = "machine.power_off"
 
 
-class Conflict(Exception):
-    """409: it is so already, or somebody else is at it. `told` is what the answer says of the machine, if anything."""
+class ReceiverConflict(Exception):
+    """409: already done, or another client is at it. `told` is the machine's status in the answer, if any."""
 
     def __init__(self, told: Reading | None) -> None:
         super().__init__()
@@ -50,9 +50,9 @@ class Conflict(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One thing to be done once."""
+    """One action to be done once."""
 
-    verb: Verb
+    verb: PowerVerb
     token: str
     id: str
     at: datetime
@@ -64,8 +64,8 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Papers:
-    """What a machine's receiver wants to see."""
+class MessageParts:
+    """The headers that a machine's receiver expects."""
 
     headers: Pairs = field(default=(), repr=False)
     keys: SigningKeys | None = None
@@ -85,7 +85,7 @@ def instance_id(name: str, token: str) -> str:
 
 
 def parted(instance: str) -> tuple[str, str]:
-    """Machine and token; the token is empty where somebody asks by the machine's name alone."""
+    """Machine and token; the token is empty if only the machine's name is given."""
     name, _, token = instance.partition(":")
     return name, token
 
@@ -93,26 +93,28 @@ def parted(instance: str) -> tuple[str, str]:
 # -- calls -------------------------------------------------------------------------------------------------------------
 
 
-def switch_on(machine: PowerMachine, target: Target, token: str, at: datetime, papers: Papers) -> Call:
-    return _switch(machine, target, Message(Verb.ON, token, token, at), papers)
+def switch_on(machine: PowerMachine, target: PowerTarget, token: str, at: datetime, parts: MessageParts) -> Call:
+    return _switch(machine, target, Message(PowerVerb.ON, token, token, at), parts)
 
 
-def switch_off(machine: PowerMachine, target: Target, token: str, at: datetime, papers: Papers) -> Call:
-    """Each asking is a message of its own: a receiver that remembers ids must not ignore the second."""
+def switch_off(machine: PowerMachine, target: PowerTarget, token: str, at: datetime, parts: MessageParts) -> Call:
+    """Each call is a message of its own: a receiver that remembers ids must not ignore the second."""
     whose = token or machine.name.replace(".", "-")
-    return _switch(machine, target, Message(Verb.OFF, token, f"{whose}-off-{int(at.timestamp() * 1000)}", at), papers)
+    return _switch(
+        machine, target, Message(PowerVerb.OFF, token, f"{whose}-off-{int(at.timestamp() * 1000)}", at), parts
+    )
 
 
-def _switch(machine: PowerMachine, target: Target, message: Message, papers: Papers) -> Call:
+def _switch(machine: PowerMachine, target: PowerTarget, message: Message, parts: MessageParts) -> Call:
     body = b"" if machine.method == "GET" else message.body(machine.name)
     kind: Pairs = (("Content-Type", "application/json"),) if body else ()
-    headers = (*kind, *papers.on(message.id, message.at, body))
+    headers = (*kind, *parts.on(message.id, message.at, body))
     return Call(machine.method, target.path, query=target.query, headers=headers, body=body)
 
 
-def ask(machine: PowerMachine, target: Target, at: datetime, papers: Papers) -> Call:
+def ask(machine: PowerMachine, target: PowerTarget, at: datetime, parts: MessageParts) -> Call:
     message_id = f"status-{machine.name.replace('.', '-')}-{int(at.timestamp() * 1000)}"
-    headers = (("Accept", "application/json, text/plain;q=0.5"), *papers.on(message_id, at, b""))
+    headers = (("Accept", "application/json, text/plain;q=0.5"), *parts.on(message_id, at, b""))
     return Call("GET", target.path, query=target.query, headers=headers, timeout=LOOK_TIMEOUT)
 
 
@@ -123,60 +125,62 @@ def read_switched_on(reply: Reply, who: str, name: str, token: str) -> Instance:
     told = _told(reply)
     named = told is not None and told.power in (Power.ON, Power.STARTING) and told.token in (None, "", token)
     if not reply.ok and reply.status != 409 and named:
-        why = f"{who} answered {reply.status}, and that the machine is on its way"
+        why = f"{who} answered {reply.status}, and that the machine is starting"
         raise OutcomeUnknown(why, instance_id(name, token))
     _refuse(reply, who, told)
     if told is not None and told.power in (Power.ON, Power.STARTING) and not named:
-        raise SoldOut(f"{who} answered {reply.status}: {name} is on for somebody else")
-    return instance_of(name, token, Reading(Power.STARTING, "switched on"))
+        raise SoldOut(f"{who} answered {reply.status}: {name} is on for another order")
+    return instance_of(name, token, Reading(Power.STARTING, "powered on"))
 
 
 def read_switched_off(reply: Reply, who: str) -> None:
     told = _told(reply)
     if 400 <= reply.status < 500 and told is not None and told.power is Power.OFF:
-        return  # it is off already, says the refusal
+        return  # already off, by the refusal
     _refuse(reply, who, told)
 
 
 def _refuse(reply: Reply, who: str, told: Reading | None) -> None:
-    """Returns for an answer that means yes."""
+    """Returns for a success."""
     match reply.status:
         case status if reply.ok and not _is_page(reply):
             return
         case status if reply.ok:
-            raise OutcomeUnknown(f"{who} answered {status} with a page, which a proxy in front of it may have written")
+            raise OutcomeUnknown(
+                f"{who} answered {status} with an HTML page, which a proxy in front of it may have written"
+            )
         case 401 | 403 as status:
             raise KeyRefused(f"{who} answered {status}: check headersSecretRef and signingSecretRef")
         case 402:
-            raise AccountExhausted(f"{who} answered 402: it has no power to spare for another machine")
+            raise AccountExhausted(f"{who} answered 402: no power is left for another machine")
         case 409:
-            raise Conflict(told)
+            raise ReceiverConflict(told)
         case 423 | 429 as status:
-            raise CloudBusy(f"{who} answered {status}: later", reply.retry_after or BUSY_PAUSE)
+            raise CloudBusy(f"{who} answered {status}; retrying", reply.retry_after or BUSY_PAUSE)
         case status if status in REFUSALS:
-            raise OrderRefused(f"{who} answered {status}: check the address and what the receiver there expects")
+            raise OrderRefused(f"{who} answered {status}: check the URL and what its receiver expects")
         case status if 300 <= status < 400:
-            raise OutcomeUnknown(f"{who} answered {status}: redirects are not followed, write the final address")
+            raise OutcomeUnknown(f"{who} answered {status}: redirects are not followed, set the final URL")
         case status:
             raise OutcomeUnknown(f"{who} answered {status}")
 
 
 def read_reading(reply: Reply, who: str) -> Reading:
-    """What a status endpoint says. Raises KeyRefused, CloudBusy or CannotTell."""
+    """The answer of a status endpoint. Raises KeyRefused, CloudBusy or CannotTell."""
     match reply.status:
         case status if reply.ok:
             try:
                 return read_status(reply)
             except NotAStatus as error:
-                raise CannotTell(f"{who} answered {status}, and it is no status: {error}") from error
+                raise CannotTell(f"{who} answered {status}, but not with a status: {error}") from error
         case 401 | 403 as status:
             raise KeyRefused(f"{who} answered {status}: check headersSecretRef and signingSecretRef")
         case 429 as status:
-            raise CloudBusy(f"{who} answered {status}: later", reply.retry_after or BUSY_PAUSE)
+            raise CloudBusy(f"{who} answered {status}; retrying", reply.retry_after or BUSY_PAUSE)
         case status if status >= 500:
             raise CloudBusy(f"{who} answered {status}", reply.retry_after or BUSY_PAUSE)
         case status if 300 <= status < 400:
-            raise CannotTell(f"{who} answered {status}: redirects are not followed, write the final address")
+            raise CannotTell(f"{who} answered {status}: redirects are not followed, set the final URL")
         case status:
             raise CannotTell(f"{who} answered {status}")
 
@@ -195,7 +199,7 @@ def instance_of(name: str, token: str, seen: Reading) -> Instance:
 
 
 def _told(reply: Reply) -> Reading | None:
-    """What an answer to a switch says of the machine besides; None: nothing."""
+    """The machine's status in an answer to a power call; None: none."""
     try:
         return read_status(reply)
     except NotAStatus:
@@ -203,5 +207,5 @@ def _told(reply: Reply) -> Reading | None:
 
 
 def _is_page(reply: Reply) -> bool:
-    """By its first signs: small receivers call every text `text/html`."""
+    """By its first characters: small receivers label every text `text/html`."""
     return reply.content[:256].lstrip().lower().startswith((b"<!doctype", b"<html", b"<head", b"<?xml"))

@@ -1,13 +1,13 @@
-"""Events, as somebody reads them: what happened to which object, when last, how often."""
+"""Events as read: what happened to which object, when last, how often."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
-from tgp.adapters.kube.records.meta import MetaWire, Plates, Salvage
+from tgp.adapters.kube.records.meta import MetaWire, ObjectMetaReader, PartialObject
 from tgp.core.model.event import Event
-from tgp.core.model.key import Key
+from tgp.core.model.object_key import ObjectKey
 
 
 class _AboutWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -22,7 +22,7 @@ class _SeriesWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class EventWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The core group's form, which carries what either API wrote."""
+    """The core group's form, which has what either API wrote."""
 
     metadata: MetaWire
     involved_object: _AboutWire = _AboutWire()
@@ -40,16 +40,16 @@ class EventReader:
     wire = EventWire
 
     def __init__(self) -> None:
-        self._plates = Plates()
+        self._plates = ObjectMetaReader()
         self.pools = self._plates.pools()
 
-    def read(self, wire: EventWire, known: Mapping[Key, Event]) -> Event:
+    def read(self, wire: EventWire, known: Mapping[ObjectKey, Event]) -> Event:
         series, about = wire.series or _SeriesWire(), wire.involved_object
         moments = (series.last_observed_time, wire.last_timestamp, wire.event_time, wire.first_timestamp)
         return Event(
             **self._plates.fields(wire.metadata, known),
             kind=about.kind,
-            about=Key(about.namespace, about.name),
+            about=ObjectKey(about.namespace, about.name),
             warning=wire.type == "Warning",
             reason=wire.reason,
             message=wire.message,
@@ -57,5 +57,5 @@ class EventReader:
             last_at=next((moment for moment in moments if moment is not None), None),
         )
 
-    def bare(self, found: Salvage, known: Mapping[Key, Event]) -> Event:
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, Event]) -> Event:
         return Event(**self._plates.bare(found, known))

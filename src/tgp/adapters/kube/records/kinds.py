@@ -24,11 +24,11 @@ from tgp.api.resource import (
     POD_DISRUPTION_BUDGET,
     Resource,
 )
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.signing import KUBELET_SIGNER, SigningRequest
-from tgp.core.model.typed import Typed
-from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
+from tgp.core.model.workload import DaemonSet, Metadata, Namespace, PodDisruptionBudget
 
 T = TypeVar("T")
 
@@ -53,25 +53,25 @@ def daemon_sets() -> Projection[DaemonSet]:
     return Projection(DAEMON_SET, reader, pools=reader.pools)
 
 
-def disruption_budgets() -> Projection[DisruptionBudget]:
+def disruption_budgets() -> Projection[PodDisruptionBudget]:
     reader = DisruptionBudgetReader()
     return Projection(POD_DISRUPTION_BUDGET, reader, pools=reader.pools)
 
 
 def signing_requests() -> Projection[SigningRequest]:
-    """Those to the one signer that we speak to."""
+    """Those for the signer we handle."""
     reader = SigningReader()
     selector = f"spec.signerName={KUBELET_SIGNER}"
     return Projection(CERTIFICATE_SIGNING_REQUEST, reader, pools=reader.pools, field_selector=selector)
 
 
 def metadata_of(resource: Resource) -> Projection[Metadata]:
-    """Any kind by its name plates alone: Secrets, whose contents must not lie around in memory."""
+    """Any kind by its metadata alone: Secrets, whose contents must not stay in memory."""
     reader = MetadataReader()
     return Projection(resource, reader, pools=reader.pools, accept=METADATA_ONLY, accept_list=METADATA_LIST_ONLY)
 
 
-def typed(resource: Resource, kind: type[T]) -> Projection[Typed[T]]:
+def typed(resource: Resource, kind: type[T]) -> Projection[KubeObject[T]]:
     """One of our own kinds, as its typed value."""
     reader = TypedReader(kind)
     return Projection(resource, reader, pools=reader.pools)

@@ -1,4 +1,4 @@
-"""The name plate that every object has, as it is on the wire, and the parts of it worth sharing."""
+"""The metadata of every object, as it is on the wire, and the parts of it worth sharing."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -7,23 +7,23 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from tgp.adapters.kube.sharing import Pool
-from tgp.core.model.key import Key
+from tgp.adapters.kube.interning import InternPool
 from tgp.core.model.labels import NO_LABELS
-from tgp.core.model.pod import Owner
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import OwnerRef
 from tgp.core.model.record import pack_uid
 
 T = TypeVar("T")
 
-# What decoding raises for bytes that are not what they should be: no JSON, not of the type, no UTF-8, nested too deep.
+# What decoding raises for invalid bytes: not JSON, not of the type, not UTF-8, nested too deep.
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 ABSENT = msgspec.Raw(b"")  # the default of a sub-document; compared by identity
 
 MAX_VERSION_DIGITS = 20  # an unsigned 64-bit number
 
-# Annotations somebody here reads. All others (checksums, network addresses, last-applied copies) differ from pod to
-# pod, weigh more than the rest of the record together, and are dropped.
+# Annotations that this code reads. All others (checksums, network addresses, last-applied copies) differ from pod to
+# pod, are larger than the rest of the record, and are dropped.
 KEPT_ANNOTATIONS = (
     "tgp.io/",
     "budget.zxuhan.dev/",
@@ -50,7 +50,7 @@ class MetaWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class BareMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The least that says which object it is; whatever else is in there may be malformed."""
+    """The minimum that identifies an object; the rest may be malformed."""
 
     name: str = ""
     namespace: str = ""
@@ -63,55 +63,61 @@ class BareMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     finalizers: msgspec.Raw = ABSENT
 
 
-class PlateWire(msgspec.Struct, frozen=True, gc=False):
-    """Any object, of which only the name plate is read."""
+class MetadataWire(msgspec.Struct, frozen=True, gc=False):
+    """Any object, of which only the metadata is read."""
 
     metadata: BareMeta
 
 
-class Salvage(NamedTuple):
-    """An object that could not be read as a whole: what is sure of it, and why."""
+class PartialObject(NamedTuple):
+    """An object that could not be read as a whole: what is certain of it, and why."""
 
     meta: BareMeta
     document: bytes
     why: str
 
 
-class NoPlate(ValueError):
-    """Not even the name plate can be read: there is no telling which object this is."""
+class NoMetadata(ValueError):
+    """Not even the metadata can be read: the object cannot be identified."""
 
 
-class Plates:
-    """Turns wire metadata into record fields; the values it gives out are shared."""
+class ObjectMetaReader:
+    """Turns wire metadata into record fields; the values it returns are shared."""
 
     def __init__(self) -> None:
-        self.names: Pool[str, str] = Pool(str)  # namespaces, nodes, schedulers: few, and repeated in every record
-        self.labels: Pool[bytes, Mapping[str, str]] = Pool(msgspec.json.Decoder(dict[str, str]).decode)
-        self.owners: Pool[bytes, tuple[Owner, ...]] = Pool(msgspec.json.Decoder(tuple[Owner, ...]).decode)
-        self.texts: Pool[bytes, tuple[str, ...]] = Pool(msgspec.json.Decoder(tuple[str, ...]).decode)
-        self._annotations: Pool[bytes, Mapping[str, str]] = Pool(msgspec.json.Decoder(dict[str, str]).decode)
+        self.names: InternPool[str, str] = InternPool(
+            str
+        )  # namespaces, nodes, schedulers: few, and repeated in every record
+        self.labels: InternPool[bytes, Mapping[str, str]] = InternPool(msgspec.json.Decoder(dict[str, str]).decode)
+        self.owners: InternPool[bytes, tuple[OwnerRef, ...]] = InternPool(
+            msgspec.json.Decoder(tuple[OwnerRef, ...]).decode
+        )
+        self.texts: InternPool[bytes, tuple[str, ...]] = InternPool(msgspec.json.Decoder(tuple[str, ...]).decode)
+        self._annotations: InternPool[bytes, Mapping[str, str]] = InternPool(
+            msgspec.json.Decoder(dict[str, str]).decode
+        )
 
-    def pools(self) -> tuple[Pool[Any, Any], ...]:
+    def pools(self) -> tuple[InternPool[Any, Any], ...]:
         return (self.names, self.labels, self.owners, self.texts, self._annotations)
 
     def annotations(self, came: bytes) -> Mapping[str, str]:
-        """Those somebody reads. Shared by what is kept, not by what came: the rest is different for every pod."""
+        """Those that are read. Shared by the kept part: the rest is different for every pod."""
         if _ANY_KEPT(came) is None:
             return NO_LABELS
         every = msgspec.json.decode(came, type=dict[str, str])
         kept = {name: value for name, value in every.items() if name.startswith(KEPT_ANNOTATIONS)}
         return self._annotations.share(msgspec.json.encode(kept, order="deterministic")) if kept else NO_LABELS
 
-    def key(self, meta: MetaWire | BareMeta, known: Mapping[Key, Any]) -> Key:
-        """The object's key: the very one a store holds already, if it holds it."""
+    def key(self, meta: MetaWire | BareMeta, known: Mapping[ObjectKey, Any]) -> ObjectKey:
+        """The object's key: the same object that a store already holds, if any."""
         if not meta.name:
-            raise NoPlate("an object without a name")
+            raise NoMetadata("an object without a name")
         # As Key(…) does, without the call of its __new__ in Python: there is one per event.
-        key = tuple.__new__(Key, (self.names.share(meta.namespace), meta.name))
+        key = tuple.__new__(ObjectKey, (self.names.share(meta.namespace), meta.name))
         held = known.get(key)
         return key if held is None else held.key
 
-    def fields(self, meta: MetaWire, known: Mapping[Key, Any]) -> dict[str, Any]:
+    def fields(self, meta: MetaWire, known: Mapping[ObjectKey, Any]) -> dict[str, Any]:
         """All of it as keyword arguments of a record; for kinds that are few."""
         return {
             "key": self.key(meta, known),
@@ -124,8 +130,8 @@ class Plates:
             "finalizers": given(meta.finalizers, self.texts, ()),
         }
 
-    def bare(self, found: Salvage, known: Mapping[Key, Any]) -> dict[str, Any]:
-        """What can be had of an object that is malformed somewhere, perhaps in its metadata."""
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, Any]) -> dict[str, Any]:
+        """What can be read of an object that is malformed, perhaps in its metadata."""
         meta = found.meta
         return {
             "key": self.key(meta, known),
@@ -154,7 +160,7 @@ def _or(otherwise: T, read: Callable[[bytes], T], raw: msgspec.Raw) -> T:
         return otherwise
 
 
-def given(raw: msgspec.Raw, pool: Pool[bytes, Any], otherwise: Any) -> Any:
+def given(raw: msgspec.Raw, pool: InternPool[bytes, Any], otherwise: Any) -> Any:
     """The shared value of a sub-document, or what its absence means."""
     if raw is ABSENT:
         return otherwise
@@ -164,5 +170,5 @@ def given(raw: msgspec.Raw, pool: Pool[bytes, Any], otherwise: Any) -> Any:
 
 def version(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MAX_VERSION_DIGITS):
-        raise NoPlate(f"resourceVersion {text[:32]!r} is not a number")
+        raise NoMetadata(f"resourceVersion {text[:32]!r} is not a number")
     return int(text)

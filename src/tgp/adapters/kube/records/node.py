@@ -5,11 +5,11 @@ from datetime import datetime
 
 import msgspec
 
-from tgp.adapters.kube.records.meta import MetaWire, Plates, Salvage
+from tgp.adapters.kube.records.meta import MetaWire, ObjectMetaReader, PartialObject
 from tgp.api.quantity import Written
-from tgp.core.model.amounts import read_amounts
-from tgp.core.model.key import Key
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.resources import read_resources
 from tgp.core.model.taints import Taint
 
 
@@ -55,10 +55,10 @@ class NodeReader:
     wire = NodeWire
 
     def __init__(self) -> None:
-        self._plates = Plates()
+        self._plates = ObjectMetaReader()
         self.pools = self._plates.pools()
 
-    def read(self, wire: NodeWire, known: Mapping[Key, Node]) -> Node:
+    def read(self, wire: NodeWire, known: Mapping[ObjectKey, Node]) -> Node:
         spec, status = wire.spec, wire.status
         ready = next(
             (condition for condition in status.conditions or () if condition.type == "Ready"), _ConditionWire()
@@ -68,8 +68,8 @@ class NodeReader:
             provider_id=spec.provider_id,
             cordoned=spec.unschedulable,
             taints=spec.taints or (),
-            capacity=read_amounts(status.capacity or {}),
-            allocatable=read_amounts(status.allocatable or {}),
+            capacity=read_resources(status.capacity or {}),
+            allocatable=read_resources(status.allocatable or {}),
             ready={"True": True, "False": False}.get(ready.status),
             ready_since=ready.last_transition_time,
             ready_reason=ready.reason or "",
@@ -79,5 +79,5 @@ class NodeReader:
             architecture=status.node_info.architecture,
         )
 
-    def bare(self, found: Salvage, known: Mapping[Key, Node]) -> Node:
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, Node]) -> Node:
         return Node(**self._plates.bare(found, known))

@@ -1,14 +1,14 @@
-"""Pods: the kind there are a hundred thousand of, so the one whose reading is written for speed."""
+"""Pods: there may be a hundred thousand, so this parser is written for speed."""
 
 from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
 
-from tgp.adapters.kube.records.meta import ABSENT, MetaWire, Plates, Salvage, given, version
+from tgp.adapters.kube.records.meta import ABSENT, MetaWire, ObjectMetaReader, PartialObject, given, version
 from tgp.adapters.kube.records.podspec import Specs, SpecWire
-from tgp.core.model.key import Key
 from tgp.core.model.labels import NO_LABELS
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import ANYWHERE
 from tgp.core.model.pod import FAILED, PENDING, RUNNING, SUCCEEDED, UNKNOWN, Pod
 from tgp.core.model.record import pack_uid
@@ -56,11 +56,11 @@ class PodReader:
     wire = PodWire
 
     def __init__(self) -> None:
-        self.plates = Plates()
+        self.plates = ObjectMetaReader()
         self.specs = Specs(self.plates)
         self.pools = self.specs.pools()
 
-    def read(self, wire: PodWire, known: Mapping[Key, Pod]) -> Pod:
+    def read(self, wire: PodWire, known: Mapping[ObjectKey, Pod]) -> Pod:
         meta, spec, status = wire.metadata, wire.spec, wire.status
         plates, specs = self.plates, self.specs
         phase = _PHASES.get(status.phase, UNKNOWN)
@@ -74,7 +74,7 @@ class PodReader:
             resource_version=version(meta.resource_version),
             created_at=meta.creation_timestamp,
             deletion_requested_at=meta.deletion_timestamp,
-            # Absence is looked at here, not in a call: most of these are absent in most pods, a million times a day.
+            # Absence is checked inline, not in a call: most of these are absent in most pods, a million times a day.
             labels=NO_LABELS if meta.labels is ABSENT else given(meta.labels, plates.labels, NO_LABELS),
             annotations=NO_LABELS if meta.annotations is ABSENT else plates.annotations(bytes(meta.annotations)),
             finalizers=() if meta.finalizers is ABSENT else given(meta.finalizers, plates.texts, ()),
@@ -99,12 +99,12 @@ class PodReader:
             ended_at=_ended_at(status) if phase in _FINISHED else None,
         )
 
-    def bare(self, found: Salvage, known: Mapping[Key, Pod]) -> Pod:
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, Pod]) -> Pod:
         return Pod(**self.plates.bare(found, known))
 
 
 def _started_at(statuses: list[_ContainerStatusWire]) -> datetime | None:
-    """The earliest start that the statuses still tell of: a restarted container remembers one life before this."""
+    """The earliest start in the statuses: a restarted container shows one earlier run."""
     earliest: datetime | None = None
     for status in statuses:
         for state in (status.state, status.last_state):
@@ -118,7 +118,7 @@ def _started_at(statuses: list[_ContainerStatusWire]) -> datetime | None:
 
 
 def _ended_at(status: _StatusWire) -> datetime | None:
-    """The last end of a container; where none was told (a pod evicted early), when it stopped being ready."""
+    """The last end of a container; without one (a pod evicted early), when it stopped being ready."""
     ends = [
         container.state.terminated.finished_at
         for container in status.container_statuses or ()

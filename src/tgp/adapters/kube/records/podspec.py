@@ -1,16 +1,16 @@
-"""What a pod template says about where its pods may go and what they take: read from its sub-documents, and shared."""
+"""Scheduling constraints and requests of a pod template: read from its sub-documents, and shared."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
 
-from tgp.adapters.kube.records.meta import ABSENT, Plates, given
-from tgp.adapters.kube.sharing import Pool
+from tgp.adapters.kube.interning import InternPool
+from tgp.adapters.kube.records.meta import ABSENT, ObjectMetaReader, given
 from tgp.api.quantity import Written
-from tgp.core.model.amounts import CPU, MEMORY, NOTHING, Amounts, read_amounts
-from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, Requirement, Selector, selector
+from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, LabelRequirement, Selector, selector
 from tgp.core.model.placement import ANYWHERE, Affinity, NodeTerm, PodTerm
+from tgp.core.model.resources import CPU, MEMORY, NOTHING, Resources, read_resources
 from tgp.core.model.taints import Toleration
 
 Documents: TypeAlias = tuple[bytes, ...]
@@ -55,15 +55,15 @@ class _GateWire(msgspec.Struct, frozen=True, gc=False):
 
 class SelectorWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     match_labels: dict[str, str] | None = None
-    match_expressions: tuple[Requirement, ...] | None = None
+    match_expressions: tuple[LabelRequirement, ...] | None = None
 
     def selector(self) -> Selector:
         return selector(self.match_labels or NO_LABELS, self.match_expressions or ())
 
 
 class _NodeTermWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    match_expressions: tuple[Requirement, ...] | None = None
-    match_fields: tuple[Requirement, ...] | None = None
+    match_expressions: tuple[LabelRequirement, ...] | None = None
+    match_fields: tuple[LabelRequirement, ...] | None = None
 
 
 class _RequiredWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -96,21 +96,21 @@ class _AffinityWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class Specs:
     """The shared parts of pod specs."""
 
-    def __init__(self, plates: Plates) -> None:
+    def __init__(self, plates: ObjectMetaReader) -> None:
         self._plates = plates
-        self.tolerations: Pool[bytes, tuple[Toleration, ...]] = Pool(_TOLERATIONS.decode)
-        self.affinities: Pool[bytes, Affinity] = Pool(_affinity)
-        self.spreads: Pool[bytes, tuple[str, ...]] = Pool(_spread_keys)
-        self.gates: Pool[bytes, tuple[str, ...]] = Pool(_gate_names)
-        self._plain: Pool[Documents, Amounts] = Pool(_sum)
-        self._layered: Pool[Everything, Amounts] = Pool(_layered)
+        self.tolerations: InternPool[bytes, tuple[Toleration, ...]] = InternPool(_TOLERATIONS.decode)
+        self.affinities: InternPool[bytes, Affinity] = InternPool(_affinity)
+        self.spreads: InternPool[bytes, tuple[str, ...]] = InternPool(_spread_keys)
+        self.gates: InternPool[bytes, tuple[str, ...]] = InternPool(_gate_names)
+        self._plain: InternPool[Documents, Resources] = InternPool(_sum)
+        self._layered: InternPool[Everything, Resources] = InternPool(_layered)
 
-    def pools(self) -> tuple[Pool[Any, Any], ...]:
+    def pools(self) -> tuple[InternPool[Any, Any], ...]:
         own = (self.tolerations, self.affinities, self.spreads, self.gates, self._plain, self._layered)
         return (*self._plates.pools(), *own)
 
-    def requests(self, spec: SpecWire) -> Amounts:
-        """What the scheduler will set aside for it.
+    def requests(self, spec: SpecWire) -> Resources:
+        """What the scheduler reserves for it.
 
         Looked up by the resources of its containers alone: their images and environments, which are long and may
         differ from pod to pod, are no part of the key.
@@ -130,7 +130,7 @@ class Specs:
         )
 
     def placement(self, spec: SpecWire) -> dict[str, Any]:
-        """Where it may go and what it takes, as keyword arguments of a record."""
+        """Its scheduling constraints and requests, as keyword arguments of a record."""
         return {
             "requests": self.requests(spec),
             "node_selector": given(spec.node_selector, self._plates.labels, NO_LABELS),
@@ -139,14 +139,14 @@ class Specs:
         }
 
 
-def _sum(containers: Documents) -> Amounts:
+def _sum(containers: Documents) -> Resources:
     total = NOTHING
     for document in containers:
         total += _container_requests(document)
     return total
 
 
-def _layered(parts: Everything) -> Amounts:
+def _layered(parts: Everything) -> Resources:
     """The scheduler's rule: init containers run one after another, beside the sidecars started before them.
 
     A pod-level request replaces the sum for the resources it names; overhead comes on top.
@@ -163,27 +163,27 @@ def _layered(parts: Everything) -> Amounts:
             highest = highest.at_least(sidecars + wants)
     total = (running + sidecars).at_least(highest)
     total = _overridden(total, _requests(whole_pod))
-    return total + (read_amounts(_AMOUNTS.decode(overhead) or {}) if overhead else NOTHING)
+    return total + (read_resources(_AMOUNTS.decode(overhead) or {}) if overhead else NOTHING)
 
 
-def _container_requests(document: bytes) -> Amounts:
-    return read_amounts(_requests(document))
+def _container_requests(document: bytes) -> Resources:
+    return read_resources(_requests(document))
 
 
 def _requests(document: bytes) -> Mapping[str, Written]:
-    """Requests, with limits standing in where no request is given (as the API server's defaulting does)."""
+    """Requests, with limits as the default where no request is set (as the API server's defaulting does)."""
     if document in (b"", b"null"):
         return {}
     resources = _RESOURCES.decode(document)
     return {**(resources.limits or {}), **(resources.requests or {})}
 
 
-def _overridden(total: Amounts, whole_pod: Mapping[str, Written]) -> Amounts:
+def _overridden(total: Resources, whole_pod: Mapping[str, Written]) -> Resources:
     if not whole_pod:
         return total
-    named = read_amounts(whole_pod)
+    named = read_resources(whole_pod)
     kept = [(name, amount) for name, amount in total.others if name not in whole_pod]
-    return Amounts(
+    return Resources(
         named.cpu_milli if CPU in whole_pod else total.cpu_milli,
         named.memory_bytes if MEMORY in whole_pod else total.memory_bytes,
         tuple(sorted([*kept, *named.others])),

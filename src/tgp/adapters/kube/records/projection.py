@@ -1,8 +1,8 @@
-"""One kind's way from bytes to records: a line of a watch, a page of a list.
+"""Turns bytes into records of one kind: a line of a watch, a page of a list.
 
-Reading never loses an object over a field: one whose spec or status is malformed is kept by its name plate, with the
-reason in `unreadable`. Only a text without a readable name plate cannot be kept, because nobody can tell which object
-it speaks of; that raises `Unreadable`, and the caller lists again.
+Reading never loses an object over a field: one whose spec or status is malformed is kept by its metadata, with the
+reason in `unreadable`. Only a text without readable metadata cannot be kept, because it is unknown which object
+it is; that raises `UnreadableReply`, and the caller lists again.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,20 +11,20 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from tgp.adapters.kube.errors import Status, status_of
-from tgp.adapters.kube.records.meta import UNDECODABLE, NoPlate, PlateWire, Salvage, version
-from tgp.adapters.kube.sharing import Pool
+from tgp.adapters.kube.interning import InternPool
+from tgp.adapters.kube.records.meta import UNDECODABLE, MetadataWire, NoMetadata, PartialObject, version
 from tgp.api.quantity import NotAQuantity
 from tgp.api.resource import Resource
-from tgp.core.model.key import Key
-from tgp.core.model.record import Record
-from tgp.ports.http import Unreadable
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.record import ObjectRecord
+from tgp.ports.http import UnreadableReply
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=ObjectRecord)
 
 JSON = "application/json"
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
-LOOKS_AT_ONCE = 2000  # per pool: below a millisecond; with one tending per watch, 100,000 values in half an hour
+LOOKS_AT_ONCE = 2000  # per pool: below a millisecond; with one check per watch, 100,000 values in half an hour
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 
@@ -34,10 +34,10 @@ class Reader(Protocol[R]):
 
     wire: Any  # what an object is decoded as: a msgspec type
 
-    def read(self, wire: Any, known: Mapping[Key, R]) -> R: ...
+    def read(self, wire: Any, known: Mapping[ObjectKey, R]) -> R: ...
 
-    def bare(self, found: Salvage, known: Mapping[Key, R]) -> R:
-        """The record of an object that `read` could not make sense of: its name plate, and the reason why."""
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, R]) -> R:
+        """The record of an object that `read` could not decode: its metadata, and the reason."""
         ...
 
 
@@ -46,11 +46,11 @@ class Bookmark(NamedTuple):
     initial_events_end: bool
 
 
-class Page(NamedTuple, Generic[R]):
+class ListPage(NamedTuple, Generic[R]):
     version: int
     following: str  # the continue token; empty: this was the last page
     records: list[R]
-    unreadable: list[str]  # why; items without so much as a name plate
+    unreadable: list[str]  # why; items without readable metadata
 
 
 class Projection(Generic[R]):
@@ -59,17 +59,17 @@ class Projection(Generic[R]):
         resource: Resource,
         reader: Reader[R],
         *,
-        pools: tuple[Pool[Any, Any], ...] = (),  # what its records share
+        pools: tuple[InternPool[Any, Any], ...] = (),  # what its records share
         accept: str = JSON,
         accept_list: str = JSON,
-        field_selector: str = "",  # what is not selected is none of our business, and never crosses the wire
+        field_selector: str = "",  # other objects are not sent by the server
     ) -> None:
         self.resource = resource
         self.field_selector = field_selector
         self.accept = accept
         self.accept_list = accept_list
         self.on_unreadable: Callable[[R, str], None] = _nobody
-        """Told of a record that has become unreadable, with the reason; not again while it stays so."""
+        """Called when a record becomes unreadable, with the reason; not again while it stays so."""
         self._reader = reader
         self._pools = pools
         self._read = reader.read
@@ -77,8 +77,8 @@ class Projection(Generic[R]):
         self._page: Any = msgspec.json.Decoder(_page_of(reader.wire)).decode
         self._item: Any = msgspec.json.Decoder(reader.wire).decode
 
-    def line(self, line: bytes, known: Mapping[Key, R]) -> tuple[str, R | Bookmark | Status]:
-        """What a line of a watch says: (ADDED | MODIFIED | DELETED, record), (BOOKMARK, …) or (ERROR, …)."""
+    def line(self, line: bytes, known: Mapping[ObjectKey, R]) -> tuple[str, R | Bookmark | Status]:
+        """One line of a watch: (ADDED | MODIFIED | DELETED, record), (BOOKMARK, …) or (ERROR, …)."""
         try:
             said = self._line(line)
             verb = said.type
@@ -88,67 +88,67 @@ class Projection(Generic[R]):
             return self._salvaged_line(line, known, str(error))
         return self._salvaged_line(line, known, f"an event of type {verb[:32]!r}")
 
-    def page(self, body: bytes, known: Mapping[Key, R]) -> Page[R]:
+    def page(self, body: bytes, known: Mapping[ObjectKey, R]) -> ListPage[R]:
         try:
             page = self._page(body)
             records = [self._read(item, known) for item in page.items or ()]
-            return Page(version(page.metadata.resource_version), page.metadata.following, records, [])
+            return ListPage(version(page.metadata.resource_version), page.metadata.following, records, [])
         except _MALFORMED:
             return self._salvaged_page(body, known)
 
     def tend(self) -> None:
-        """Let go of some of what no record shares any more. To be called now and then, also when nothing changes."""
+        """Drop some of the unused shared values. Call it now and then, also when nothing changes."""
         for pool in self._pools:
             pool.tend(LOOKS_AT_ONCE)
 
-    def _salvaged_page(self, body: bytes, known: Mapping[Key, R]) -> Page[R]:
-        """The same, item by item, so that one bad item costs itself only."""
+    def _salvaged_page(self, body: bytes, known: Mapping[ObjectKey, R]) -> ListPage[R]:
+        """The same, item by item, so that one bad item affects only itself."""
         try:
             page = _ANY_PAGE.decode(body)
             listed = version(page.metadata.resource_version)
-        except (*UNDECODABLE, NoPlate) as error:
-            raise Unreadable(f"{len(body)} bytes are no list of {self.resource.plural}: {error}") from error
+        except (*UNDECODABLE, NoMetadata) as error:
+            raise UnreadableReply(f"{len(body)} bytes are not a list of {self.resource.plural}: {error}") from error
         records: list[R] = []
         unreadable: list[str] = []
         for item in page.items or ():
             try:
                 records.append(self._item_record(item, known))
-            except Unreadable as error:
+            except UnreadableReply as error:
                 unreadable.append(str(error))
-        return Page(listed, page.metadata.following, records, unreadable)
+        return ListPage(listed, page.metadata.following, records, unreadable)
 
-    def _item_record(self, item: msgspec.Raw, known: Mapping[Key, R]) -> R:
+    def _item_record(self, item: msgspec.Raw, known: Mapping[ObjectKey, R]) -> R:
         try:
             return self._read(self._item(item), known)
         except _MALFORMED as error:
             return self._salvaged(bytes(item), known, str(error))
 
-    def _salvaged_line(self, line: bytes, known: Mapping[Key, R], why: str) -> tuple[str, R | Bookmark | Status]:
+    def _salvaged_line(self, line: bytes, known: Mapping[ObjectKey, R], why: str) -> tuple[str, R | Bookmark | Status]:
         try:
             said = _ANY_LINE.decode(line)
         except UNDECODABLE as error:
-            raise Unreadable(f"a watch line without a type and an object: {error}") from error
+            raise UnreadableReply(f"a watch line without a type and an object: {error}") from error
         if said.type == ERROR:
             return ERROR, _status(bytes(said.object))
         document = bytes(said.object)
         if said.type == BOOKMARK:
             return BOOKMARK, _bookmark(document)
         if said.type not in _OBJECTS:
-            raise Unreadable(why)
+            raise UnreadableReply(why)
         return said.type, self._salvaged(document, known, why)
 
-    def _salvaged(self, document: bytes, known: Mapping[Key, R], why: str) -> R:
+    def _salvaged(self, document: bytes, known: Mapping[ObjectKey, R], why: str) -> R:
         try:
-            record = self._reader.bare(Salvage(_PLATE.decode(document).metadata, document, why), known)
-        except (*UNDECODABLE, NoPlate) as error:
-            raise Unreadable(f"an object without a readable name plate: {error}") from error
+            record = self._reader.bare(PartialObject(_PLATE.decode(document).metadata, document, why), known)
+        except (*UNDECODABLE, NoMetadata) as error:
+            raise UnreadableReply(f"an object without readable metadata: {error}") from error
         held = known.get(record.key)
         if held is None or held.uid != record.uid or getattr(held, "unreadable", "") != why:
             self.on_unreadable(record, why)
         return record
 
 
-def _nobody(record: Record, why: str) -> None:
+def _nobody(record: ObjectRecord, why: str) -> None:
     pass
 
 
@@ -165,8 +165,8 @@ def _bookmark(document: bytes) -> Bookmark:
         meta = _PLATE.decode(document).metadata
         said = _ANNOTATIONS.decode(bytes(meta.annotations) or b"null") or {}
         return Bookmark(version(meta.resource_version), said.get(INITIAL_EVENTS_END) == "true")
-    except (*UNDECODABLE, NoPlate) as error:
-        raise Unreadable(f"a bookmark without a version: {error}") from error
+    except (*UNDECODABLE, NoMetadata) as error:
+        raise UnreadableReply(f"a bookmark without a version: {error}") from error
 
 
 def _line_of(wire: Any) -> Any:
@@ -174,7 +174,7 @@ def _line_of(wire: Any) -> Any:
 
 
 def _page_of(wire: Any) -> Any:
-    return msgspec.defstruct("Page", [("metadata", _ListMeta), ("items", list[wire] | None)])
+    return msgspec.defstruct("ListPage", [("metadata", _ListMeta), ("items", list[wire] | None)])
 
 
 class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -193,8 +193,8 @@ class _AnyLine(msgspec.Struct, frozen=True):
 
 
 _OBJECTS = (MODIFIED, ADDED, DELETED)
-_MALFORMED = (*UNDECODABLE, NoPlate, NotAQuantity)
+_MALFORMED = (*UNDECODABLE, NoMetadata, NotAQuantity)
 _ANY_PAGE: msgspec.json.Decoder[_AnyPage] = msgspec.json.Decoder(_AnyPage)
 _ANNOTATIONS: msgspec.json.Decoder[dict[str, str] | None] = msgspec.json.Decoder(dict[str, str] | None)
-_PLATE: msgspec.json.Decoder[PlateWire] = msgspec.json.Decoder(PlateWire)
+_PLATE: msgspec.json.Decoder[MetadataWire] = msgspec.json.Decoder(MetadataWire)
 _ANY_LINE: msgspec.json.Decoder[_AnyLine] = msgspec.json.Decoder(_AnyLine)

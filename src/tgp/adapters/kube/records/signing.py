@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tgp.adapters.kube.records.meta import MetaWire, Plates, Salvage
-from tgp.core.model.key import Key
-from tgp.core.model.signing import APPROVED, DENIED, FAILED, Answer, SigningRequest
+from tgp.adapters.kube.records.meta import MetaWire, ObjectMetaReader, PartialObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.signing import APPROVED, DENIED, FAILED, CsrAnswer, SigningRequest
 
 _FINAL = (DENIED, FAILED, APPROVED)  # a request that was approved and then failed has failed
 
@@ -38,10 +38,10 @@ class SigningReader:
     wire = SigningWire
 
     def __init__(self) -> None:
-        self._plates = Plates()
+        self._plates = ObjectMetaReader()
         self.pools = self._plates.pools()
 
-    def read(self, wire: SigningWire, known: Mapping[Key, SigningRequest]) -> SigningRequest:
+    def read(self, wire: SigningWire, known: Mapping[ObjectKey, SigningRequest]) -> SigningRequest:
         spec = wire.spec
         return SigningRequest(
             **self._plates.fields(wire.metadata, known),
@@ -53,11 +53,11 @@ class SigningReader:
             answer=_answer(wire.status.conditions or ()),
         )
 
-    def bare(self, found: Salvage, known: Mapping[Key, SigningRequest]) -> SigningRequest:
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, SigningRequest]) -> SigningRequest:
         return SigningRequest(**self._plates.bare(found, known))
 
 
-def _answer(conditions: tuple[_ConditionWire, ...]) -> Answer | None:
-    """Whatever its status: a verdict of `False` is as final to the API server, which lets nobody take it away."""
+def _answer(conditions: tuple[_ConditionWire, ...]) -> CsrAnswer | None:
+    """Whatever its status: to the API server a verdict of `False` is as final, and cannot be removed."""
     said = {condition.type: condition.reason or "" for condition in conditions}
-    return next((Answer(kind, said[kind]) for kind in _FINAL if kind in said), None)
+    return next((CsrAnswer(kind, said[kind]) for kind in _FINAL if kind in said), None)

@@ -5,10 +5,10 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from tgp.adapters.kube.records.meta import ABSENT, UNDECODABLE, MetaWire, Plates, Salvage, given
-from tgp.core.model.key import Key
+from tgp.adapters.kube.records.meta import ABSENT, UNDECODABLE, MetaWire, ObjectMetaReader, PartialObject, given
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.labels import NO_LABELS
-from tgp.core.model.typed import Typed
+from tgp.core.model.object_key import ObjectKey
 
 T = TypeVar("T")
 
@@ -36,18 +36,18 @@ class _SpecWire(msgspec.Struct, frozen=True, gc=False):
 
 
 class TypedReader(Generic[T]):
-    wire = msgspec.Raw  # each object is read twice: for its name plate, and whole
+    wire = msgspec.Raw  # each object is read twice: for its metadata, and whole
 
     def __init__(self, kind: type[T]) -> None:
-        self._plates = Plates()
+        self._plates = ObjectMetaReader()
         self._whole: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self.pools = self._plates.pools()
 
-    def read(self, wire: msgspec.Raw, known: Mapping[Key, Typed[T]]) -> Typed[T]:
+    def read(self, wire: msgspec.Raw, known: Mapping[ObjectKey, KubeObject[T]]) -> KubeObject[T]:
         document = bytes(wire)
         outline = _OUTLINE.decode(document)
         meta = outline.metadata
-        return Typed(
+        return KubeObject(
             **{
                 **self._plates.fields(meta, known),
                 "annotations": given(meta.annotations, self._plates.labels, NO_LABELS),
@@ -58,8 +58,8 @@ class TypedReader(Generic[T]):
             status_document=bytes(outline.status),
         )
 
-    def bare(self, found: Salvage, known: Mapping[Key, Typed[T]]) -> Typed[T]:
-        return Typed(
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, KubeObject[T]]) -> KubeObject[T]:
+        return KubeObject(
             **self._plates.bare(found, known),
             status_document=_status(found.document),
             lifetime_written=_lifetime(found.document),

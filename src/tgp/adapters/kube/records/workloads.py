@@ -5,34 +5,34 @@ from typing import Any
 
 import msgspec
 
-from tgp.adapters.kube.records.meta import ABSENT, MetaWire, Plates, Salvage, given
+from tgp.adapters.kube.records.meta import ABSENT, MetaWire, ObjectMetaReader, PartialObject, given
 from tgp.adapters.kube.records.podspec import SelectorWire, Specs, SpecWire
-from tgp.core.model.key import Key
 from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL
-from tgp.core.model.workload import DaemonSet, DisruptionBudget, Metadata, Namespace
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.workload import DaemonSet, Metadata, Namespace, PodDisruptionBudget
 
-# Asks the API server to send the name plate only: a Secret's data does not even cross the wire.
+# Asks the API server to send the metadata only: a Secret's data is not even sent.
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 METADATA_LIST_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 
-class MetadataWire(msgspec.Struct, frozen=True, gc=False):
+class MetadataOnlyWire(msgspec.Struct, frozen=True, gc=False):
     metadata: MetaWire
 
 
 class MetadataReader:
-    """Secrets and ConfigMaps: that they are there, and when they change. What is inside is read when it is needed."""
+    """Secrets and ConfigMaps: that they exist, and when they change. The content is read when needed."""
 
-    wire = MetadataWire
+    wire = MetadataOnlyWire
 
     def __init__(self) -> None:
-        self._plates = Plates()
+        self._plates = ObjectMetaReader()
         self.pools = self._plates.pools()
 
-    def read(self, wire: MetadataWire, known: Mapping[Key, Metadata]) -> Metadata:
+    def read(self, wire: MetadataOnlyWire, known: Mapping[ObjectKey, Metadata]) -> Metadata:
         return Metadata(**_plate(self._plates, wire.metadata, known))
 
-    def bare(self, found: Salvage, known: Mapping[Key, Metadata]) -> Metadata:
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, Metadata]) -> Metadata:
         return Metadata(**self._plates.bare(found, known))
 
 
@@ -49,14 +49,14 @@ class NamespaceReader:
     wire = NamespaceWire
 
     def __init__(self) -> None:
-        self._plates = Plates()
+        self._plates = ObjectMetaReader()
         self.pools = self._plates.pools()
 
-    def read(self, wire: NamespaceWire, known: Mapping[Key, Namespace]) -> Namespace:
+    def read(self, wire: NamespaceWire, known: Mapping[ObjectKey, Namespace]) -> Namespace:
         terminating = wire.status.phase == "Terminating"
         return Namespace(**_plate(self._plates, wire.metadata, known), terminating=terminating)
 
-    def bare(self, found: Salvage, known: Mapping[Key, Namespace]) -> Namespace:
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, Namespace]) -> Namespace:
         return Namespace(**self._plates.bare(found, known))
 
 
@@ -90,11 +90,11 @@ class DaemonSetReader:
     wire = DaemonSetWire
 
     def __init__(self) -> None:
-        self._plates = Plates()
+        self._plates = ObjectMetaReader()
         self._specs = Specs(self._plates)
         self.pools = self._specs.pools()
 
-    def read(self, wire: DaemonSetWire, known: Mapping[Key, DaemonSet]) -> DaemonSet:
+    def read(self, wire: DaemonSetWire, known: Mapping[ObjectKey, DaemonSet]) -> DaemonSet:
         template = wire.spec.template
         document = bytes(template.spec) or b"{}"
         images = msgspec.json.decode(document, type=_ImagesWire)
@@ -105,7 +105,7 @@ class DaemonSetReader:
             images=tuple(container.image for container in images.containers),
         )
 
-    def bare(self, found: Salvage, known: Mapping[Key, DaemonSet]) -> DaemonSet:
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, DaemonSet]) -> DaemonSet:
         return DaemonSet(**self._plates.bare(found, known))
 
 
@@ -132,21 +132,21 @@ class DisruptionBudgetReader:
     wire = DisruptionBudgetWire
 
     def __init__(self) -> None:
-        self._plates = Plates()
+        self._plates = ObjectMetaReader()
         self.pools = self._plates.pools()
 
-    def read(self, wire: DisruptionBudgetWire, known: Mapping[Key, DisruptionBudget]) -> DisruptionBudget:
+    def read(self, wire: DisruptionBudgetWire, known: Mapping[ObjectKey, PodDisruptionBudget]) -> PodDisruptionBudget:
         chosen = wire.spec.selector
-        return DisruptionBudget(
+        return PodDisruptionBudget(
             **_plate(self._plates, wire.metadata, known),
             selector=NOTHING_AT_ALL if chosen is None else chosen.selector(),
             disruptions_allowed=wire.status.disruptions_allowed,
             current=wire.status.observed_generation >= wire.metadata.generation,
         )
 
-    def bare(self, found: Salvage, known: Mapping[Key, DisruptionBudget]) -> DisruptionBudget:
-        return DisruptionBudget(**self._plates.bare(found, known))
+    def bare(self, found: PartialObject, known: Mapping[ObjectKey, PodDisruptionBudget]) -> PodDisruptionBudget:
+        return PodDisruptionBudget(**self._plates.bare(found, known))
 
 
-def _plate(plates: Plates, meta: MetaWire, known: Mapping[Key, Any]) -> dict[str, Any]:
+def _plate(plates: ObjectMetaReader, meta: MetaWire, known: Mapping[ObjectKey, Any]) -> dict[str, Any]:
     return {**plates.fields(meta, known), "owners": given(meta.owner_references, plates.owners, ())}

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.reading import Odd, identifier, moment, shown, whatever_came
-from tgp.adapters.mesh.answers import mapping_of, rows_of
-from tgp.adapters.mesh.controlled import Minted
+from tgp.adapters.clouds.parse import ParseError, identifier, moment, shown, whatever_came
+from tgp.adapters.mesh.control_server import Minted
 from tgp.adapters.mesh.membership import Member
+from tgp.adapters.mesh.parse import mapping_of, rows_of
 from tgp.adapters.mesh.tailscale.tokens import is_fit
 from tgp.adapters.mesh.tailscale.wire import addresses_of, text_of, texts_of
 from tgp.core.model.mesh import Device
@@ -22,7 +22,7 @@ OLDEST = (0, 28)  # a key with tags needs no user from here on, and can be expir
 
 
 def probe() -> Call:
-    """Known to Headscale from 0.30 on; to an older one it is no page at all."""
+    """Known to Headscale from 0.30 on; older releases answer 404."""
     return Call("GET", "/api/v2/tailnet/-/keys")
 
 
@@ -57,29 +57,29 @@ def delete_node(node_id: str) -> Call:
 
 
 def read_key(reply: Reply, title: str) -> Minted:
-    row = mapping_of(reply, title, "the order of a key").get("preAuthKey")
+    row = mapping_of(reply, title, "the new key").get("preAuthKey")
     key = row.get("key") if isinstance(row, dict) else None
     if not isinstance(row, dict) or not is_fit(key) or "*" in str(key):
-        raise MeshBusy(f"{title} made a key and did not show it")
+        raise MeshBusy(f"{title} made a key without showing it")
     try:
         return Minted(identifier(row.get("id")), Secret(str(key)))
-    except Odd as error:
+    except ParseError as error:
         raise MeshBusy(f"{title} made a key without an id") from error
 
 
 def read_nodes(reply: Reply, title: str) -> tuple[Member, ...]:
-    """All of them. One that cannot be read spoils the list: it could be the one that is looked for."""
+    """All nodes. One unreadable node fails the list: it could be the wanted one."""
     rows = rows_of(mapping_of(reply, title, "the list of nodes"), "nodes", title)
     try:
         return tuple(_member(row) for row in rows)
-    except Odd as error:
-        raise MeshBusy(f"{title} listed a node that cannot be read: {error}") from error
+    except ParseError as error:
+        raise MeshBusy(f"{title} listed a node that cannot be parsed: {error}") from error
 
 
 def _member(row: dict[str, Any]) -> Member:
     hostname = row.get("name")
     if not isinstance(hostname, str):
-        raise Odd(f"name is no text: {shown(hostname)}")
+        raise ParseError(f"name is not a string: {shown(hostname)}")
     key, online = row.get("preAuthKey"), row.get("online")
     device = Device(
         id=identifier(row.get("id")),
@@ -95,7 +95,7 @@ def _member(row: dict[str, Any]) -> Member:
 
 
 def read_version(reply: Reply) -> tuple[int, int] | None:
-    """None: it does not say, or was built by hand."""
+    """None: unknown, or a custom build."""
     body = whatever_came(reply)
     told = body.get("version") if reply.status == 200 and isinstance(body, dict) else None
     found = NUMBER.match(told) if isinstance(told, str) else None

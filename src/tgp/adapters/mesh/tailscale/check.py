@@ -1,8 +1,8 @@
 """What can be learned of credentials without changing anything. Pure."""
 
-from tgp.adapters.mesh.controlled import Findings
-from tgp.adapters.mesh.tailscale.dialect import AUTH_KEYS, DEVICES, Dialect
-from tgp.adapters.mesh.tailscale.tokens import Grant
+from tgp.adapters.mesh.control_server import Findings
+from tgp.adapters.mesh.tailscale.server_flavour import AUTH_KEYS, DEVICES, ServerFlavour
+from tgp.adapters.mesh.tailscale.tokens import TokenScopes
 
 ALL = "all"
 ENOUGH = {  # any of these; `devices` is the older, broader scope that clients may still have
@@ -12,10 +12,10 @@ ENOUGH = {  # any of these; `devices` is the older, broader scope that clients m
 USES = {AUTH_KEYS: "make and revoke auth keys", DEVICES: "see and remove devices"}
 
 
-def judged(grant: Grant, tags: tuple[str, ...], dialect: Dialect) -> Findings:
-    """Scopes are told with a token, and so are the client's tags; which tags those own is not."""
+def judged(grant: TokenScopes, tags: tuple[str, ...], dialect: ServerFlavour) -> Findings:
+    """A token comes with its scopes and the client's tags; which tags those own is unknown."""
     if grant.scopes is None:
-        note = f"{dialect.title} does not tell the scopes of {dialect.credentials}: it was only tried for reading"
+        note = f"{dialect.title} does not show the scopes of {dialect.credentials}: only read access was tested"
         return Findings(notes=(note, *_about_tags(grant, tags, dialect)))
     problems = tuple(
         f"{dialect.credentials} cannot {use}: it needs the scope {scope}, with write, and has "
@@ -26,9 +26,9 @@ def judged(grant: Grant, tags: tuple[str, ...], dialect: Dialect) -> Findings:
     return Findings(problems, _about_tags(grant, tags, dialect))
 
 
-def _about_tags(grant: Grant, tags: tuple[str, ...], dialect: Dialect) -> tuple[str, ...]:
+def _about_tags(grant: TokenScopes, tags: tuple[str, ...], dialect: ServerFlavour) -> tuple[str, ...]:
     if grant.tags is None or grant.tags == set(tags) or not tags or ALL in (grant.scopes or ()):
         return ()
     theirs, ours = ", ".join(sorted(grant.tags)), ", ".join(tags)
-    doubt = f"unless its tags own these, no key will be made ({dialect.tag_advice})"
+    doubt = f"unless its tags own these, {dialect.title} makes no key ({dialect.tag_advice})"
     return (f"{dialect.credentials} has {theirs}, and machines get {ours}: {doubt}",)

@@ -1,22 +1,22 @@
-"""The only sender to Tailscale's API, or to a server that speaks it. What it asks and how it reads stands in `wire`."""
+"""The only sender to Tailscale's API, or to a server that speaks it. `wire` has the calls and their answers."""
 
 from dataclasses import replace
 from datetime import timedelta
 
-from tgp.adapters.mesh.answers import mapping_of, rows_of, words_of
-from tgp.adapters.mesh.controlled import ControlledMesh, Findings, Minted, secret_of
-from tgp.adapters.mesh.line import ANSWER_BYTES, LIST_BYTES, Line
+from tgp.adapters.mesh.control_server import ControlledMesh, Findings, Minted, secret_of
 from tgp.adapters.mesh.membership import Member
+from tgp.adapters.mesh.parse import mapping_of, rows_of, words_of
+from tgp.adapters.mesh.sender import ANSWER_BYTES, LIST_BYTES, MeshSender
 from tgp.adapters.mesh.tailscale import wire
 from tgp.adapters.mesh.tailscale.check import judged
-from tgp.adapters.mesh.tailscale.dialect import TAILSCALE_API, Dialect, tailscale
-from tgp.adapters.mesh.tailscale.errors import Verb, failure
-from tgp.adapters.mesh.tailscale.tokens import Passes, Tokens
+from tgp.adapters.mesh.tailscale.errors import TailscaleVerb, failure
+from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API, ServerFlavour, tailscale
+from tgp.adapters.mesh.tailscale.tokens import OauthTokens, TokenSource
 from tgp.core.model.mesh import MeshSettings, Secrets
 from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Dial, Http, Reply
-from tgp.ports.mesh import MeshBusy, MeshError, MeshRefused, Ticket
+from tgp.ports.http import Call, Http, HttpFactory, Reply
+from tgp.ports.mesh import JoinRequest, MeshBusy, MeshError, MeshRefused
 
 WANTED = "tailscale needs an OAuth client (tailscaleConfig.oauthCredentialsSecretRef), or a fixed auth key"
 
@@ -24,8 +24,8 @@ WANTED = "tailscale needs an OAuth client (tailscaleConfig.oauthCredentialsSecre
 class V2Control:
     """Implements `Control` in Tailscale's API v2."""
 
-    def __init__(self, http: Http, passes: Passes, settings: MeshSettings, dialect: Dialect) -> None:
-        self._line = Line(http, dialect.title)
+    def __init__(self, http: Http, passes: TokenSource, settings: MeshSettings, dialect: ServerFlavour) -> None:
+        self._line = MeshSender(http, dialect.title)
         self._passes = passes
         self._settings = settings
         self._dialect = dialect
@@ -46,20 +46,20 @@ class V2Control:
         if _is_gone(reply):
             return False
         if reply.status != 200:
-            raise self._failure(reply, Verb.KEYS)
+            raise self._failure(reply, TailscaleVerb.KEYS)
         return wire.read_unused(reply, self.title)
 
-    async def mint(self, ticket: Ticket, lasts: timedelta) -> Minted:
+    async def mint(self, join_request: JoinRequest, lasts: timedelta) -> Minted:
         tags = self._settings.tags
-        reply = await self._send(wire.mint(ticket, lasts, ephemeral=self._settings.ephemeral, tags=tags))
+        reply = await self._send(wire.mint(join_request, lasts, ephemeral=self._settings.ephemeral, tags=tags))
         if not reply.ok:
-            raise self._failure(reply, Verb.MINT)
+            raise self._failure(reply, TailscaleVerb.MINT)
         return wire.read_key(reply, self.title)
 
     async def members(self) -> tuple[Member, ...]:
         reply = await self._send(wire.devices(), max_bytes=LIST_BYTES)
         if reply.status != 200:
-            raise self._failure(reply, Verb.LIST)
+            raise self._failure(reply, TailscaleVerb.LIST)
         return wire.read_devices(reply, self.title)
 
     async def delete(self, device_id: str) -> None:
@@ -67,23 +67,26 @@ class V2Control:
         if reply.status == 501 and words_of(reply) is not None:
             raise MeshRefused(
                 f"device {device_id} belongs to another tailnet than {self._dialect.credentials}: were the credentials "
-                "exchanged? Remove the device by hand, or bring the old credentials back"
+                "replaced? Remove the device by hand, or restore the old credentials"
             )
         if not reply.ok and not _is_gone(reply):
-            raise self._failure(reply, Verb.DELETE)
+            raise self._failure(reply, TailscaleVerb.DELETE)
 
     async def revoke(self, key_id: str) -> None:
         reply = await self._send(wire.delete_key(key_id))
         if not reply.ok and not _is_gone(reply):
-            raise self._failure(reply, Verb.REVOKE)
+            raise self._failure(reply, TailscaleVerb.REVOKE)
 
     async def forget(self, key_id: str) -> None:
-        """A revoked key is forgotten by the server itself."""
+        """The server deletes revoked keys itself."""
 
     async def findings(self) -> Findings:
-        """Two harmless looks first: the token may be exchanged by them, and what is told of it with it."""
+        """Two read-only calls first: they may fetch a new token, and with it its scopes."""
         refused: list[str] = []
-        for call, verb, name in ((wire.devices(), Verb.LIST, "devices"), (wire.keys(), Verb.KEYS, "keys")):
+        for call, verb, name in (
+            (wire.devices(), TailscaleVerb.LIST, "devices"),
+            (wire.keys(), TailscaleVerb.KEYS, "keys"),
+        ):
             reply = await self._send(call, max_bytes=LIST_BYTES)
             if reply.status == 200:
                 rows_of(mapping_of(reply, self.title, verb), name, self.title)
@@ -97,7 +100,7 @@ class V2Control:
         return Findings(found.problems or tuple(refused), found.notes)
 
     async def _send(self, call: Call, *, max_bytes: int = ANSWER_BYTES) -> Reply:
-        """With a token; a token that is refused is exchanged once, since it may have been revoked before its time."""
+        """With a token; a refused token is replaced once, since it may have been revoked early."""
         token, is_new = await self._passes.current()
         reply = await self._line.send(keyed(call, token), max_bytes=max_bytes)
         if reply.status == 401 and not is_new:
@@ -106,18 +109,24 @@ class V2Control:
             reply = await self._line.send(keyed(call, token), max_bytes=max_bytes)
         if reply.status == 401 and not self._passes.made_to_last:
             self._passes.forget(token)
-            raise MeshBusy(f"{self.title} does not accept the token that it has just given out")
+            raise MeshBusy(f"{self.title} refused the token that it has just issued")
         return reply
 
-    def _failure(self, reply: Reply, verb: Verb) -> MeshError:
+    def _failure(self, reply: Reply, verb: TailscaleVerb) -> MeshError:
         return failure(reply, verb, self._dialect, self._passes.confidences, self._settings.tags)
 
 
 class TailscaleMesh(ControlledMesh):
-    """Behind the `Mesh` port. Raises MeshRefused where a secret that its settings name is missing."""
+    """Behind the `Mesh` port. Raises MeshRefused if a Secret of its settings is missing."""
 
     def __init__(
-        self, settings: MeshSettings, secrets: Secrets, dial: Dial, clock: Clock, *, base_url: str = TAILSCALE_API
+        self,
+        settings: MeshSettings,
+        secrets: Secrets,
+        dial: HttpFactory,
+        clock: Clock,
+        *,
+        base_url: str = TAILSCALE_API,
     ) -> None:
         fixed_key = secret_of(secrets, settings.auth_key)
         client_id = secret_of(secrets, settings.client_id)
@@ -126,7 +135,7 @@ class TailscaleMesh(ControlledMesh):
         if client_id is not None and client_secret is not None:
             dialect = tailscale(settings)
             http = dial(base_url)
-            control = V2Control(http, Tokens(http, dialect, client_id, client_secret, clock), settings, dialect)
+            control = V2Control(http, OauthTokens(http, dialect, client_id, client_secret, clock), settings, dialect)
         super().__init__(settings, control, fixed_key, clock, wanted=WANTED)
 
 
@@ -135,5 +144,5 @@ def keyed(call: Call, token: Secret) -> Call:
 
 
 def _is_gone(reply: Reply) -> bool:
-    """In its own words: not the page of a proxy that has lost its server."""
+    """In its own error format: not an error page of a proxy."""
     return reply.status == 404 and words_of(reply) is not None

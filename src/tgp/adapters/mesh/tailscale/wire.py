@@ -5,27 +5,27 @@ from math import ceil
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.reading import Odd, address, identifier, moment, shown
-from tgp.adapters.mesh.answers import mapping_of, rows_of
-from tgp.adapters.mesh.controlled import Minted
+from tgp.adapters.clouds.parse import ParseError, address, identifier, moment, shown
+from tgp.adapters.mesh.control_server import Minted
 from tgp.adapters.mesh.membership import Member
+from tgp.adapters.mesh.parse import mapping_of, rows_of
 from tgp.adapters.mesh.tailscale.tokens import is_fit
 from tgp.core.model.mesh import Device
 from tgp.core.model.secret import Secret
 from tgp.ports.http import Call, Reply, json_call
-from tgp.ports.mesh import MeshBusy, Ticket
+from tgp.ports.mesh import JoinRequest, MeshBusy
 
 TAILNET = "/api/v2/tailnet/-"  # the tailnet that the credentials belong to
 DESCRIPTION_LONGEST = 50
-TAIL_KEPT = 12  # characters at the end of a node's name: what makes it its own
+TAIL_KEPT = 12  # characters at the end of a node's name: the unique part
 
 
-def mint(ticket: Ticket, lasts: timedelta, *, ephemeral: bool, tags: tuple[str, ...]) -> Call:
+def mint(join_request: JoinRequest, lasts: timedelta, *, ephemeral: bool, tags: tuple[str, ...]) -> Call:
     create = {"reusable": False, "ephemeral": ephemeral, "preauthorized": True, "tags": list(tags)}
     body = {
         "capabilities": {"devices": {"create": create}},
         "expirySeconds": ceil(lasts.total_seconds()),
-        "description": description(ticket.node_name),
+        "description": description(join_request.node_name),
     }
     return json_call("POST", f"{TAILNET}/keys", body)
 
@@ -39,14 +39,14 @@ def description(name: str) -> str:
 
 
 def read_key(reply: Reply, title: str) -> Minted:
-    body = mapping_of(reply, title, "the order of a key")
+    body = mapping_of(reply, title, "the new key")
     key = body.get("key")
     try:
         key_id = identifier(body.get("id"))
-    except Odd as error:
+    except ParseError as error:
         raise MeshBusy(f"{title} made a key without an id") from error
     if not is_fit(key):
-        raise MeshBusy(f"{title} made a key and did not show it")
+        raise MeshBusy(f"{title} made a key without showing it")
     return Minted(key_id, Secret(str(key)))
 
 
@@ -76,20 +76,20 @@ def delete_key(key_id: str) -> Call:
 
 
 def read_devices(reply: Reply, title: str) -> tuple[Member, ...]:
-    """All of them, without those that others share with this tailnet. One that cannot be read spoils the list: it could
-    be the one that is looked for.
+    """All devices, without those shared from other tailnets. One unreadable device fails the list: it could
+    be the wanted one.
     """
     rows = rows_of(mapping_of(reply, title, "the list of devices"), "devices", title)
     try:
         return tuple(Member(_device(row)) for row in rows if row.get("isExternal") is not True)
-    except Odd as error:
-        raise MeshBusy(f"{title} listed a device that cannot be read: {error}") from error
+    except ParseError as error:
+        raise MeshBusy(f"{title} listed a device that cannot be parsed: {error}") from error
 
 
 def _device(row: dict[str, Any]) -> Device:
     hostname = row.get("hostname")
     if not isinstance(hostname, str):
-        raise Odd(f"hostname is no text: {shown(hostname)}")
+        raise ParseError(f"hostname is not a string: {shown(hostname)}")
     connected = row.get("connectedToControl")
     return Device(
         id=identifier(row.get("nodeId") or row.get("id"), "nodeId"),

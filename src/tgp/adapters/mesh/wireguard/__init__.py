@@ -1,4 +1,4 @@
-"""A plain WireGuard tunnel to one server: deprecated, and still carried."""
+"""A plain WireGuard tunnel to one server: deprecated, and still supported."""
 
 from tgp.adapters.mesh.wireguard.client import WireGuardMesh
 

@@ -1,7 +1,7 @@
-"""The `Mesh` port over a plain WireGuard tunnel. Nobody is asked: who is let in is written down, and a server reads it.
+"""The `Mesh` port over a plain WireGuard tunnel. No API is called: the peers are recorded, and the server reads them.
 
 The record is a Secret in the operator's namespace, changed by compare-and-swap only. It is written before a node has
-its key, so an address is never given twice; a node that asks again keeps its address, and its last key counts.
+its key, so an address is never assigned twice; a repeated call keeps the address, and the last key counts.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Any
 
 from tgp.adapters.mesh.wireguard import record as peers_record
 from tgp.adapters.mesh.wireguard.keys import KeyPair, new_pair
-from tgp.adapters.mesh.wireguard.record import PEERS, PEERS_MAX, Address, Peer, Record
+from tgp.adapters.mesh.wireguard.record import PEERS, PEERS_MAX, Address, Peer, PeerRecord
 from tgp.adapters.mesh.wireguard.tunnel import WHERE, Tunnel, read_tunnel, server_key
 from tgp.api.resource import SECRET
-from tgp.core.model.key import Key
-from tgp.core.model.mesh import Device, MeshReport, MeshSettings, Network, Secrets, Trace, TunnelJoin
-from tgp.core.rules.holds import edited
+from tgp.core.inventory.in_use import edited
+from tgp.core.model.mesh import Device, DeviceRef, MeshReport, MeshSettings, Network, Secrets, TunnelJoin
+from tgp.core.model.object_key import ObjectKey
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import (
     AlreadyExists,
@@ -31,24 +31,24 @@ from tgp.ports.cluster import (
     WriteUnknown,
 )
 from tgp.ports.entropy import Entropy
-from tgp.ports.mesh import Enrolment, MeshBusy, MeshRefused, Ticket
+from tgp.ports.mesh import Enrollment, JoinRequest, MeshBusy, MeshRefused
 
-TRIES = 8  # against others who write the same record
-PAUSE_S = 0.2  # between two tries at most: whoever lost a race steps aside for a moment
+TRIES = 8  # when other clients write the same record
+PAUSE_S = 0.2  # the longest pause between two tries after a conflict
 
-Change = Callable[[Record], Record]
+Change = Callable[[PeerRecord], PeerRecord]
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """The record as it was read, and by what it is recognised when it is written."""
+    """The record as it was read, and its version, for the conditional write."""
 
-    record: Record
+    record: PeerRecord
     metadata: Mapping[str, Any] | None  # None: there is no such Secret yet
 
 
 class WireGuardMesh:
-    has_devices = False  # the record is our own word; only its Node shows that a machine came
+    has_devices = False  # the record is written by us; only its Node shows that a machine joined
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class WireGuardMesh:
         *,
         namespace: str,  # the operator's own
     ) -> None:
-        """Raises MeshRefused where the server's public key, which names its record, cannot be had.
+        """Raises MeshRefused where the server's public key, which names its record, is missing.
 
-        Anything else that is missing hinders `enrol` and is told by `check`: removing must go on without it.
+        Other missing settings fail `enroll` and are reported by `check`: `remove` must work without them.
         """
         assert settings.tunnel is not None, "a WireGuard mesh has a tunnel"
         self.settings = settings
@@ -72,7 +72,7 @@ class WireGuardMesh:
         self._tunnel_settings = settings.tunnel
         self._secrets = secrets
         self._server_key = server_key(settings.tunnel, secrets)
-        self.key = Key(namespace, peers_record.name_of(self._server_key))
+        self.key = ObjectKey(namespace, peers_record.name_of(self._server_key))
         self._one_at_a_time = asyncio.Lock()  # against ourselves; against others there is the version
 
     @property
@@ -82,19 +82,19 @@ class WireGuardMesh:
         except MeshRefused:
             return ()
 
-    async def enrol(self, ticket: Ticket) -> Enrolment:
+    async def enroll(self, join_request: JoinRequest) -> Enrollment:
         tunnel = self._tunnel()
-        if not peers_record.HOSTNAME.match(ticket.hostname):
+        if not peers_record.HOSTNAME.match(join_request.hostname):
             raise MeshRefused("the machine's name is not a host name: letters, digits, '-' and '.' only")
         pair = tunnel.own_key or new_pair(self._entropy)
         now = self._clock.now()
 
-        def let_in(record: Record) -> Record:
-            address = self._address_for(ticket.hostname, pair, tunnel, record)
-            return record.with_peer(ticket.hostname, Peer(pair.public, address, now))
+        def let_in(record: PeerRecord) -> PeerRecord:
+            address = self._address_for(join_request.hostname, pair, tunnel, record)
+            return record.with_peer(join_request.hostname, Peer(pair.public, address, now))
 
         record = await self._change(let_in)
-        address = record.peers[ticket.hostname].address
+        address = record.peers[join_request.hostname].address
         join = TunnelJoin(
             pair.private,
             f"{address}/{tunnel.network.prefixlen}",
@@ -102,9 +102,9 @@ class WireGuardMesh:
             tunnel.server_endpoint,
             tuple(str(each) for each in tunnel.allowed_ips),
         )
-        return Enrolment(join, key_id=pair.public, address=str(address))
+        return Enrollment(join, key_id=pair.public, address=str(address))
 
-    async def find(self, trace: Trace) -> Device | None:
+    async def find(self, trace: DeviceRef) -> Device | None:
         with self._in_our_words():
             seen = await self._look()
         peer = seen.record.peers.get(trace.hostname)
@@ -117,10 +117,10 @@ class WireGuardMesh:
             created_at=peer.enrolled_at,
         )
 
-    async def remove(self, trace: Trace) -> None:
-        """By its key, where that is known: under its name another may be at work by now."""
+    async def remove(self, trace: DeviceRef) -> None:
+        """By its key if known: another machine may have its name by now."""
 
-        def let_go(record: Record) -> Record:
+        def let_go(record: PeerRecord) -> PeerRecord:
             peer = record.peers.get(trace.hostname)
             others = peer is not None and trace.key_id not in ("", peer.public_key)
             return record if others else record.without(trace.hostname)
@@ -128,7 +128,9 @@ class WireGuardMesh:
         await self._change(let_go)
 
     async def check(self) -> MeshReport:
-        """Whether the settings are whole and the record can be read. That it can be written shows the first write."""
+        """Whether the settings are complete and the record is readable. Only the first write shows that it is
+        writable.
+        """
         problems, notes = [], [f"the server's agent reads Secret {self.key}"]
         try:
             tunnel = self._tunnel()
@@ -140,27 +142,28 @@ class WireGuardMesh:
             problems.append(str(error))
         return MeshReport(not problems, tuple(problems), tuple(notes))
 
-    # -- who gets what -------------------------------------------------------------------------------------------------
+    # -- assignment  -------------------------------------------------------------------------------------------------
 
     def _tunnel(self) -> Tunnel:
         return read_tunnel(self._tunnel_settings, self._secrets)
 
-    def _address_for(self, hostname: str, pair: KeyPair, tunnel: Tunnel, record: Record) -> Address:
-        """Its own, if it has one that still fits; the one that the settings give; else the lowest that is free."""
+    def _address_for(self, hostname: str, pair: KeyPair, tunnel: Tunnel, record: PeerRecord) -> Address:
+        """Its own, if it has a valid one; the one in the settings; else the lowest free one."""
         if other := record.holder(hostname, public_key=pair.public):
             raise MeshRefused(
-                f"{WHERE}.privateKey serves one node at a time, and {other} has it: leave it out, and give an "
-                "addressPool, to serve more"
+                f"{WHERE}.privateKey serves one node at a time, and {other} uses it: remove it and set "
+                "addressPool to serve more"
             )
         if tunnel.own_address is not None:
             if tunnel.pool is not None and not peers_record.may_have(tunnel.pool, tunnel.own_address.ip, tunnel.taken):
                 raise MeshRefused(
-                    f"{WHERE}.address {tunnel.own_address.ip} is not a node's to have: it is the server's, somebody "
-                    f"else's, or outside of addressPool {tunnel.pool}"
+                    f"{WHERE}.address {tunnel.own_address.ip} cannot be a node's "
+                    "address: it is the server's, belongs to "
+                    f"another host, or is outside of addressPool {tunnel.pool}"
                 )
             if other := record.holder(hostname, address=tunnel.own_address.ip):
                 raise MeshRefused(
-                    f"{WHERE}.address serves one node at a time, and {other} has it: give an addressPool to serve more"
+                    f"{WHERE}.address serves one node at a time, and {other} uses it: set addressPool to serve more"
                 )
             return tunnel.own_address.ip
         assert tunnel.pool is not None, "an address comes from somewhere"
@@ -168,16 +171,18 @@ class WireGuardMesh:
         if mine is not None and mine.address in tunnel.pool and mine.address not in tunnel.taken:
             return mine.address
         if len(record.peers) >= PEERS_MAX:
-            raise MeshRefused(f"Secret {self.key} holds {PEERS_MAX} nodes, and takes no more: use another server")
+            raise MeshRefused(f"Secret {self.key} holds {PEERS_MAX} nodes, the maximum: use another server")
         free = peers_record.lowest_free(tunnel.pool, record.addresses() | tunnel.taken)
         if free is None:
-            raise MeshRefused(f"{WHERE}.addressPool {tunnel.pool} is full: give a larger network, or free some nodes")
+            raise MeshRefused(
+                f"{WHERE}.addressPool {tunnel.pool} is full: set a larger network, or terminate some nodes"
+            )
         return free
 
     # -- the record ----------------------------------------------------------------------------------------------------
 
-    async def _change(self, change: Change) -> Record:
-        """Compare and swap, tried a few times. What is already so is not written."""
+    async def _change(self, change: Change) -> PeerRecord:
+        """Compare and swap, tried a few times. An unchanged record is not written."""
         with self._in_our_words():
             async with self._one_at_a_time:
                 for _ in range(TRIES):
@@ -188,30 +193,33 @@ class WireGuardMesh:
                     try:
                         await self._write(seen, wanted)
                     except (Conflict, AlreadyExists, NotFound, WriteUnknown):
-                        await asyncio.sleep(self._entropy.jitter() * PAUSE_S)  # what happened, the next look tells
+                        await asyncio.sleep(self._entropy.jitter() * PAUSE_S)  # the next read shows what happened
                     else:
                         return wanted
-        raise MeshBusy(f"Secret {self.key} keeps changing")
+        raise MeshBusy(f"Secret {self.key} was changed by other clients {TRIES} times in a row; retrying")
 
     async def _look(self) -> _Seen:
         try:
             found = await self._cluster.read(SECRET, self.key)
         except NotFound:
-            return _Seen(Record(), None)
+            return _Seen(PeerRecord(), None)
         data = found.get("data") or {}
         if PEERS not in data:
-            return _Seen(Record(), found["metadata"])
+            return _Seen(PeerRecord(), found["metadata"])
         try:
             text = b64decode(data[PEERS], validate=True).decode()
             return _Seen(peers_record.read(text, self._server_key), found["metadata"])
-        except (ValueError, peers_record.Unreadable) as error:
-            why = str(error) if isinstance(error, peers_record.Unreadable) else f"{PEERS} is not text"
+        except (ValueError, peers_record.UnreadableRecord) as error:
+            why = str(error) if isinstance(error, peers_record.UnreadableRecord) else f"{PEERS} is not text"
             raise MeshRefused(
-                f"Secret {self.key} cannot be read: {why}. Restore it; if no node of this server is left, delete it"
+                f"Secret {self.key} cannot be read: {why}. Restore the Secret; if "
+                "no node of this server is left, delete it"
             ) from error
 
-    async def _write(self, seen: _Seen, wanted: Record) -> None:
-        """While it names a node it carries our finalizer: deleted, it would give away addresses that are in use."""
+    async def _write(self, seen: _Seen, wanted: PeerRecord) -> None:
+        """With nodes in it the Secret has our finalizer: without the record, addresses in use would be assigned
+        again.
+        """
         texts = peers_record.texts(wanted, self._server_key)
         data = {name: b64encode(text.encode()).decode() for name, text in texts.items()}
         old = seen.metadata
@@ -222,7 +230,7 @@ class WireGuardMesh:
             await self._cluster.create(SECRET, {"metadata": named | metadata, "type": "Opaque", "data": data})
             return
         if "deletionTimestamp" in old and finalizers is not None and wanted.peers:
-            raise MeshBusy(f"Secret {self.key} is being deleted; it will be made anew")
+            raise MeshBusy(f"Secret {self.key} is being deleted; tgp will create a new one")
         change = {"data": data} | ({"metadata": metadata} if metadata else {})
         version, uid = str(old.get("resourceVersion", "")), str(old.get("uid", ""))
         await self._cluster.patch(SECRET, self.key, change, resource_version=version, uid=uid)
@@ -233,9 +241,9 @@ class WireGuardMesh:
             yield
         except Forbidden as error:
             raise MeshRefused(
-                f"the operator may not keep Secret {self.key}: let its Role get, create and patch Secrets"
+                f"the operator may not write Secret {self.key}: let its Role get, create and patch Secrets"
             ) from error
         except Refused as error:
-            raise MeshRefused(f"the API server refuses Secret {self.key}") from error
+            raise MeshRefused(f"the API server refused Secret {self.key}") from error
         except ClusterError as error:
             raise MeshBusy(f"Secret {self.key} cannot be reached now: {error}") from error

@@ -17,7 +17,7 @@ class KeyPair:
 
 
 def new_pair(entropy: Entropy) -> KeyPair:
-    """With the bits set that X25519 sets anyway, as `wg genkey` has them: tools that look for them find them."""
+    """Clamped as X25519 does anyway and as `wg genkey` prints keys: some tools check for it."""
     luck = bytearray(entropy.token(KEY_BYTES))
     luck[0] &= 0b1111_1000
     luck[31] = luck[31] & 0b0111_1111 | 0b0100_0000
@@ -25,7 +25,7 @@ def new_pair(entropy: Entropy) -> KeyPair:
 
 
 def pair_of(private: Secret) -> KeyPair | None:
-    """None: it is no key."""
+    """None: not a key."""
     raw = key_bytes(private.reveal())
     return _pair(raw) if raw is not None else None
 

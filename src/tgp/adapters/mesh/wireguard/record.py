@@ -1,4 +1,4 @@
-"""Who has which address behind one server: the durable record, and the text its server is told by. No private keys."""
+"""Who has which address behind one server: the durable record, and the config text for the server. No private keys."""
 
 import json
 import re
@@ -16,14 +16,14 @@ CONF = "wg.conf"
 NAME_PREFIX = "tgp-wireguard-"
 DIGEST_DIGITS = 10
 PEERS_MAX = 2_000  # a Secret holds a mebibyte; this many peers are half of it
-HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")  # it stands in a comment of wg.conf
-HEADER = "# The peers of this server, by tgp. Written anew at every change: what is added by hand is lost.\n"
+HOSTNAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\Z")  # it is written into a comment of wg.conf
+HEADER = "# The peers of this server, by tgp. Rewritten at every change: manual additions are lost.\n"
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
 
-class Unreadable(Exception):
-    """Somebody else wrote into it. The text says what is wrong."""
+class UnreadableRecord(Exception):
+    """Another writer changed the record. The text says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Peer:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class PeerRecord:
     peers: Mapping[str, Peer] = field(default_factory=dict)  # by hostname
 
-    def with_peer(self, hostname: str, peer: Peer) -> "Record":
+    def with_peer(self, hostname: str, peer: Peer) -> "PeerRecord":
         return replace(self, peers={**self.peers, hostname: peer})
 
-    def without(self, hostname: str) -> "Record":
+    def without(self, hostname: str) -> "PeerRecord":
         return replace(self, peers={name: peer for name, peer in self.peers.items() if name != hostname})
 
     def holder(self, hostname: str, *, public_key: str = "", address: Address | None = None) -> str:
-        """Another than `hostname` that has this key or this address; empty: nobody."""
+        """Another than `hostname` that has this key or this address; empty: none."""
         for name, peer in sorted(self.peers.items()):
             if name != hostname and (peer.public_key == public_key or peer.address == address):
                 return name
@@ -66,7 +66,7 @@ def lowest_free(pool: IPv4Network | IPv6Network, taken: Iterable[Address]) -> Ad
 
 
 def may_have(pool: IPv4Network | IPv6Network, address: Address, taken: Iterable[Address]) -> bool:
-    """Whether a node may ask for this one: the server would lead to it what is meant for others."""
+    """Whether a node may have this address: traffic for other hosts must not be routed to it."""
     if address.version != pool.version or address not in pool or address in frozenset(taken):
         return False
     first, last = int(pool.network_address) + 2, int(pool.broadcast_address)
@@ -74,17 +74,17 @@ def may_have(pool: IPv4Network | IPv6Network, address: Address, taken: Iterable[
 
 
 def _hosts(pool: IPv4Network | IPv6Network) -> Iterator[Address]:
-    """Without the network's own address, the broadcast, and the first, which is the server's."""
+    """Without the network's own address, the broadcast, and the first, which belongs to the server."""
     first, last = int(pool.network_address) + 2, int(pool.broadcast_address)
     if isinstance(pool, IPv4Network):
         return (IPv4Address(number) for number in range(first, last))
     return (IPv6Address(number) for number in range(first, last + 1))  # IPv6 has no broadcast
 
 
-# -- as it is written down ---------------------------------------------------------------------------------------------
+# -- the stored form ---------------------------------------------------------------------------------------------
 
 
-def texts(record: Record, server_key: str) -> dict[str, str]:
+def texts(record: PeerRecord, server_key: str) -> dict[str, str]:
     """The Secret's values."""
     peers = {
         hostname: {
@@ -98,8 +98,8 @@ def texts(record: Record, server_key: str) -> dict[str, str]:
     return {PEERS: json.dumps(written, indent=1) + "\n", CONF: conf(record)}
 
 
-def conf(record: Record) -> str:
-    """Sections as `wg` reads them, by address: the interface's own is the server's business."""
+def conf(record: PeerRecord) -> str:
+    """Sections as `wg` reads them, by address: without the [Interface] section, which the server has."""
     ordered = sorted(record.peers.items(), key=lambda each: (each[1].address.version, int(each[1].address)))
     return HEADER + "".join(f"\n[Peer]\n# {hostname}\n{_section(peer)}" for hostname, peer in ordered)
 
@@ -108,16 +108,16 @@ def _section(peer: Peer) -> str:
     return f"PublicKey = {peer.public_key}\nAllowedIPs = {peer.address}/{peer.address.max_prefixlen}\n"
 
 
-def read(text: str, server_key: str) -> Record:
-    """What `texts` wrote. Raises Unreadable."""
+def read(text: str, server_key: str) -> PeerRecord:
+    """What `texts` wrote. Raises UnreadableRecord."""
     try:
         written = json.loads(text)
         version, server, peers = written["version"], written["server"], written["peers"]
         if version != 1 or server != server_key:
-            raise Unreadable("it is of another server, or of a newer release")
-        return Record({_hostname(name): _peer(found) for name, found in peers.items()})
+            raise UnreadableRecord("the record belongs to another server, or to a newer release")
+        return PeerRecord({_hostname(name): _peer(found) for name, found in peers.items()})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Unreadable(f"{PEERS} is not as it was written ({type(error).__name__})") from error
+        raise UnreadableRecord(f"{PEERS} was changed by another writer ({type(error).__name__})") from error
 
 
 def _hostname(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A tunnel's settings with the Secrets they point to read: what each node is given besides its key and address."""
+"""A tunnel's settings with their Secrets resolved: what each node gets besides its key and address."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ class Tunnel:
 
     @property
     def taken(self) -> frozenset[Address]:
-        """Addresses of the pool that are said to be somebody's: single hosts behind the tunnel."""
+        """Addresses of the pool that belong to single hosts behind the tunnel."""
         return frozenset(each.network_address for each in self.allowed_ips if each.prefixlen == each.max_prefixlen)
 
     @property
     def network(self) -> Network:
-        """That a node's address is an address of."""
+        """The network of the nodes' addresses."""
         network = self.own_address.network if self.own_address is not None else self.pool
-        assert network is not None, "one of the two is there"
+        assert network is not None, "one of the two is set"
         return network
 
     @property
@@ -59,7 +59,7 @@ def read_tunnel(settings: TunnelSettings, secrets: Secrets) -> Tunnel:
 
 
 def server_key(settings: TunnelSettings, secrets: Secrets) -> str:
-    """The server's public key, by which its record is named. Raises MeshRefused."""
+    """The server's public key, which names its record. Raises MeshRefused."""
     key = _Reader(secrets).text("publicKey", settings.server_key)
     if not key:
         raise MeshRefused(f"{WHERE}.publicKey is missing: the server's public key")
@@ -73,7 +73,7 @@ class _Reader:
         self._secrets = secrets
 
     def text(self, field: str, value: str | Ref | None) -> str:
-        """Empty: nothing is said."""
+        """Empty: not set."""
         return (self._behind(field, value).reveal() if isinstance(value, Ref) else value or "").strip()
 
     def own_key(self, value: Secret | Ref | None) -> KeyPair | None:
@@ -93,7 +93,7 @@ class _Reader:
     def _behind(self, field: str, ref: Ref) -> Secret:
         found = self._secrets.get(ref)
         if found is None:
-            raise MeshRefused(f"{WHERE}.{field}SecretRef points to {ref}, which is not there")
+            raise MeshRefused(f"{WHERE}.{field}SecretRef points to {ref}, which does not exist")
         return found
 
 
@@ -118,7 +118,7 @@ def _endpoint(text: str) -> str:
     if not host or not port.isdecimal() or not 0 < int(port) < 2**16:
         raise MeshRefused(f"{WHERE}.serverEndpoint is not host:port, such as 203.0.113.7:51820")
     if ":" in host and not (host.startswith("[") and _is_address(host[1:-1])):
-        raise MeshRefused(f"{WHERE}.serverEndpoint: an IPv6 address stands in brackets: [2001:db8::7]:51820")
+        raise MeshRefused(f"{WHERE}.serverEndpoint: write an IPv6 address in brackets: [2001:db8::7]:51820")
     return text
 
 
@@ -131,8 +131,8 @@ def _is_address(text: str) -> bool:
 
 
 def _around(network: Network | None) -> tuple[Network, ...]:
-    """Where nothing is said, the tunnel leads to its own network."""
-    assert network is not None, "an address or a pool is there"
+    """By default the tunnel routes its own network."""
+    assert network is not None, "an address or a pool is set"
     if network.prefixlen == network.max_prefixlen:
-        raise MeshRefused(f"{WHERE}.allowedIPs is missing: the networks that are reached through the tunnel")
+        raise MeshRefused(f"{WHERE}.allowedIPs is missing: the networks behind the tunnel")
     return (network,)

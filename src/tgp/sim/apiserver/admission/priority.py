@@ -39,7 +39,7 @@ def _default_class(core: Core) -> Json | None:
     """The lowest of those that call themselves the default; there should be one."""
     marked = [
         record.obj
-        for _, record in core.store.shelf("priorityclasses.scheduling.k8s.io").range("")
+        for _, record in core.store.kind_storage("priorityclasses.scheduling.k8s.io").range("")
         if record.obj.get("globalDefault")
     ]
     return min(marked, key=lambda obj: (obj.get("value", 0), obj["metadata"]["name"]), default=None)

@@ -2,7 +2,7 @@
 
 from tgp.sim.apiserver.core import Write
 from tgp.sim.apiserver.json_value import Json, mapping_at, same
-from tgp.sim.apiserver.rbac import Attempt, authorize
+from tgp.sim.apiserver.rbac import AccessAttempt, authorize
 from tgp.sim.apiserver.status_errors import forbidden
 
 GROUP = "certificates.k8s.io"
@@ -10,7 +10,7 @@ REQUESTS = "certificatesigningrequests"
 
 
 def check_signer_allows(write: Write, obj: Json, old: Json) -> None:
-    """By the name that the stored object has: nobody gets round it by sending another."""
+    """By the name that the stored object has: sending another name does not help."""
     if (write.served.group, write.served.plural) != (GROUP, REQUESTS):
         return
     before, after = mapping_at(old, "status"), mapping_at(obj, "status")
@@ -24,7 +24,7 @@ def _check(write: Write, old: Json, verb: str) -> None:
     signer = str(mapping_at(old, "spec").get("signerName", ""))
     domain = signer.partition("/")[0]
     for name in (signer, f"{domain}/*"):
-        if authorize(write.core, write.ask.user, Attempt(verb, GROUP, "signers", "", name)).allowed:
+        if authorize(write.core, write.ask.user, AccessAttempt(verb, GROUP, "signers", "", name)).allowed:
             return
     why = f'user not permitted to {verb} requests with signerName "{signer}"'
     raise forbidden(GROUP, REQUESTS, old["metadata"]["name"], why)

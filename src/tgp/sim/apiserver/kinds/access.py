@@ -1,10 +1,10 @@
-"""Roles and bindings: checked for form, and that nobody grants what they do not hold."""
+"""Roles and bindings: checked for form, and that no user grants rights they do not hold."""
 
 from tgp.sim.apiserver.core import Write
 from tgp.sim.apiserver.json_value import Json, list_at, mapping_at, same
 from tgp.sim.apiserver.kinds.strategy import Strategy
 from tgp.sim.apiserver.problems import invalid_value, not_supported, required
-from tgp.sim.apiserver.rbac import Attempt, missing_rules
+from tgp.sim.apiserver.rbac import AccessAttempt, missing_rules
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.status_errors import Cause, forbidden
 
@@ -84,20 +84,20 @@ class BindingStrategy(Strategy):
 
 
 def _check_holds(write: Write, obj: Json, rules: list[Json]) -> None:
-    """Nobody writes a role that grants more than they hold, unless they may `escalate` it."""
+    """A user cannot write a role that grants more than they hold, unless they may `escalate` it."""
     name, namespace = obj["metadata"].get("name", ""), obj["metadata"].get("namespace", "")
-    attempt = Attempt("escalate", RBAC_GROUP, write.served.plural, "", name, namespace)
+    attempt = AccessAttempt("escalate", RBAC_GROUP, write.served.plural, "", name, namespace)
     _refuse_if_lacking(write, name, missing_rules(write.core, write.ask.user, rules, attempt))
 
 
 def _check_may_bind(write: Write, obj: Json) -> None:
-    """Nobody binds a role that grants more than they hold, unless they may `bind` it."""
+    """A user cannot bind a role that grants more than they hold, unless they may `bind` it."""
     reference = mapping_at(obj, "roleRef")
     namespace, role = obj["metadata"].get("namespace", ""), str(reference.get("name", ""))
     plural = "clusterroles" if reference.get("kind") == "ClusterRole" else "roles"
     found = write.core.store.get(f"{plural}.{RBAC_GROUP}", namespace if plural == "roles" else "", role)
     rules = list_at(found.obj, "rules") if found else []
-    attempt = Attempt("bind", RBAC_GROUP, plural, "", role, namespace)
+    attempt = AccessAttempt("bind", RBAC_GROUP, plural, "", role, namespace)
     name = obj["metadata"].get("name", "")
     _refuse_if_lacking(write, name, missing_rules(write.core, write.ask.user, rules, attempt))
 

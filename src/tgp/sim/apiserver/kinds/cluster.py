@@ -68,7 +68,7 @@ class NodeStrategy(Strategy):
             status["allocatable"] = dict(status["capacity"])
 
     def prepare_create(self, write: Write, obj: Json) -> None:
-        """Whoever registers a node may state its status at once; nothing runs there before it is Ready."""
+        """A client that registers a node may set its status at once; nothing runs there before it is Ready."""
         spec = obj.setdefault("spec", {})
         taints = list(spec.get("taints") or [])
         if not any(taint.get("key") == NOT_READY and taint.get("effect") == "NoSchedule" for taint in taints):
@@ -166,7 +166,7 @@ class LeaseStrategy(Strategy):
 
 
 class EventStrategy(Strategy):
-    """Stored as core/v1, whichever door they came through."""
+    """Stored as core/v1, for every endpoint."""
 
     def default(self, served: Served, obj: Json) -> None:
         if isinstance(obj.get("eventTime"), str):

@@ -31,7 +31,7 @@ def judged(write: Write, obj: Json, old: Json | None) -> list[Cause]:
     schema = write.served.schema
     if schema is None:
         return []
-    problems = validation.validate(schema, obj, old, write.core.twins)
+    problems = validation.validate(schema, obj, old, write.core.python_checks)
     found = [Cause(problem.reason.value, problem.body, problem.path or NOWHERE) for problem in problems]
     if not obj["metadata"].get("name") and any(True for _ in validation.rules_in(schema)):
         found = [cause for cause, problem in zip(found, problems, strict=True) if not problem.rule]
@@ -41,6 +41,6 @@ def judged(write: Write, obj: Json, old: Json | None) -> list[Cause]:
 
 
 def _seen_from_status(cause: Cause) -> Cause:
-    """Through the status door the schema's words name fields from there."""
+    """Through the status subresource the schema's messages name fields relative to it."""
     inner = cause.field.removeprefix("status.")
     return replace(cause, message=cause.message.replace(f"{cause.field} in body", f"{inner} in body"))

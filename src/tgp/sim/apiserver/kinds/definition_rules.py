@@ -118,7 +118,7 @@ def name_conflict(core: Core, obj: Json) -> tuple[str, str]:
     group, own = obj["spec"].get("group"), obj["metadata"].get("name")
     others = [
         mapping_at(record.obj, "status", "acceptedNames")
-        for _, record in core.store.shelf(STORAGE).range("")
+        for _, record in core.store.kind_storage(STORAGE).range("")
         if record.obj["spec"]["group"] == group and record.obj["metadata"]["name"] != own
     ]
     resources = {name for names in others for name in _resource_names(names)}

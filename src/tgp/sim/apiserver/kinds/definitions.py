@@ -4,9 +4,9 @@ from tgp.api import validation
 from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION, Resource
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json, copied, list_at, same
-from tgp.sim.apiserver.registry import Served, Subresource, Traits
+from tgp.sim.apiserver.registry import KindTraits, Served, Subresource
 from tgp.sim.apiserver.status_errors import Failure
-from tgp.sim.apiserver.storage import Record
+from tgp.sim.apiserver.storage import StoredObject
 
 STATUS_VERBS = ("get", "patch", "update")
 CUSTOM_VERBS = (
@@ -36,7 +36,7 @@ def follow_definitions(core: Core) -> None:
         if obj is not None and is_established(obj):
             for row in served_versions(obj):
                 core.registry.add(row)
-                core.store.shelf(row.storage)  # its watch history begins here
+                core.store.kind_storage(row.storage)  # its watch history begins here
             _reread(core, obj)
 
     core.hooks.append(after)
@@ -52,17 +52,21 @@ def _reread(core: Core, crd: Json) -> None:
     stored = next((row for row in served_versions(crd) if row.schema is not None), None)
     if stored is None or stored.schema is None:
         return
-    records = core.store.shelf(stored.storage).records
+    records = core.store.kind_storage(stored.storage).records
     for key, record in list(records.items()):
         shown = validation.default(stored.schema, validation.prune(stored.schema, record.obj))
         if not same(shown, record.obj):
-            records[key] = Record(dict(shown), record.revision)
+            records[key] = StoredObject(dict(shown), record.revision)
 
 
 def _finish_cleanup(core: Core, served: Served) -> None:
     """The last object of a definition that waits for its end lets it go."""
     found = core.store.get(STORAGE, "", f"{served.plural}.{served.group}")
-    if found is None or "deletionTimestamp" not in found.obj["metadata"] or core.store.shelf(served.storage).records:
+    if (
+        found is None
+        or "deletionTimestamp" not in found.obj["metadata"]
+        or core.store.kind_storage(served.storage).records
+    ):
         return
     definitions = core.registry.of(CUSTOM_RESOURCE_DEFINITION)
     obj: Json = copied(found.obj)
@@ -105,7 +109,7 @@ def _served(crd: Json, spec: Json, names: Json, version: Json) -> Served:
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         storage=f"{names['plural']}.{spec['group']}",
-        traits=Traits(
+        traits=KindTraits(
             counts_generations=True,
             unconditional_update=False,
             split_status="status" in (version.get("subresources") or {}),

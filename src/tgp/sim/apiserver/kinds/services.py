@@ -57,7 +57,7 @@ def _allocate(write: Write, obj: Json) -> None:
     spec = obj["spec"]
     if spec.get("type") == "ExternalName":
         return
-    others = [record.obj for record in write.core.store.shelf(write.served.storage).records.values()]
+    others = [record.obj for record in write.core.store.kind_storage(write.served.storage).records.values()]
     if not spec.get("clusterIP"):
         taken = {at(other, "spec", "clusterIP") for other in others}
         spec["clusterIP"] = _first_free((str(SERVICE_RANGE + n) for n in ADDRESSES), taken, "service addresses")

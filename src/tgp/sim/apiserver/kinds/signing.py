@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: who asked is written by the server; approval and signing have doors of their own."""
+"""CertificateSigningRequests: the server writes the requester; approval and signing are subresources."""
 
 import base64
 import binascii

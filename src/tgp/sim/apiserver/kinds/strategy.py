@@ -16,7 +16,7 @@ class Strategy:
             obj.pop("status", None)
 
     def prepare_update(self, write: Write, obj: Json, old: Json) -> None:
-        """The same for an update, through the main resource or one of its doors."""
+        """The same for an update, through the main resource or a subresource."""
 
     def problems(self, write: Write, obj: Json) -> list[Cause]:
         """What is wrong with a new object."""

@@ -1,4 +1,4 @@
-"""Server-side apply: one manager's wishes laid over the object, with a refusal where another manager's would change."""
+"""Server-side apply: one manager's fields merged into the object; a conflict where another manager's would change."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from tgp.sim.apiserver.field_manager import (
-    Claim,
+    ManagedFields,
     Manager,
     ignored_for,
     read_claims,
@@ -24,14 +24,14 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class ApplyConflict:
     manager: Manager
     path: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Who applies, through which door and when."""
+    """Which client applies, through which endpoint and when."""
 
     served: Served
     name: str
@@ -44,7 +44,7 @@ class Application:
         return Manager(self.name, "Apply", self.served.api_version, self.subresource)
 
     def onto(self, live: Json | None, config: Json) -> Json:
-        """The object after `config` was applied to `live`; raises the 409 of the fields somebody else owns.
+        """The object after `config` was applied to `live`; raises the 409 of the fields that another manager owns.
 
         `live` None: the object is created by this apply.
         """
@@ -53,38 +53,40 @@ class Application:
         schema = schema_of(self.served)
         base = _bare(live) if live is not None else {"apiVersion": config.get("apiVersion"), "kind": config.get("kind")}
         claims = _claims_before(self.served, live, self.now)
-        wishes = fields_of(schema, config)
+        queries = fields_of(schema, config)
         last = next((claim for claim in claims if claim.manager.identity == self.manager.identity), None)
         others = [claim for claim in claims if claim is not last]
         result: Json = merged(schema, copied(base), config)
         compared = result  # an emptied container counts as empty among owners, whatever it is stored as
         if last is not None:
-            owned = with_named_parents(wishes.union(*(claim.fields for claim in others)))
+            owned = with_named_parents(queries.union(*(claim.fields for claim in others)))
             gone = with_named_parents(last.fields) - owned
             compared = pruned(schema, result, gone)
             result = pruned(schema, result, gone, nulls=True) if self.served.custom else compared
         ignored = ignored_for(self.served, self.subresource)
         change = differ(schema, base, compared, builtin=not self.served.custom).without(ignored)
         others = self._settled(others, change.added | change.modified, base)
-        mine = frozenset(ignored.strip(wishes))
+        mine = frozenset(ignored.strip(queries))
         time = self.now
         if live is not None and same(base, result):  # it took no value: no time either
             time = last.time if last is not None else ""
         left = [claim.losing(change.removed) for claim in others]
-        write_claims(result, [*left, Claim(self.manager, mine, time)])
+        write_claims(result, [*left, ManagedFields(self.manager, mine, time)])
         return result
 
-    def _settled(self, others: list[Claim], won: set[Path], base: Json) -> list[Claim]:
+    def _settled(self, others: list[ManagedFields], won: set[Path], base: Json) -> list[ManagedFields]:
         """The others' claims without what is won from them; a refusal where it may not be won."""
-        found = [Conflict(claim.manager, path) for claim in others for path in sorted(claim.fields & won, key=walk_key)]
+        found = [
+            ApplyConflict(claim.manager, path) for claim in others for path in sorted(claim.fields & won, key=walk_key)
+        ]
         if not self.force:
             found = [conflict for conflict in found if not self._is_own_past(conflict, base)]
             if found:
                 raise conflict_failure(found)
         return [claim.losing(won) for claim in others]
 
-    def _is_own_past(self, conflict: Conflict, base: Json) -> bool:
-        """Kubectl moving from client-side apply: fields its own last configuration set are not somebody else's."""
+    def _is_own_past(self, conflict: ApplyConflict, base: Json) -> bool:
+        """Kubectl moving from client-side apply: fields its own last configuration set are not another manager's."""
         if self.name != "kubectl":
             return False
         text = ((base.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
@@ -102,8 +104,8 @@ def _bare(live: Json) -> Json:
     return {**live, "metadata": meta}
 
 
-def _claims_before(served: Served, live: Json | None, now: str) -> list[Claim]:
-    """An object nobody has claimed yet belongs, as it stands, to whoever made it before the first apply."""
+def _claims_before(served: Served, live: Json | None, now: str) -> list[ManagedFields]:
+    """An object without managers belongs, in its present state, to its writers before the first apply."""
     if live is None:
         return []
     claims = read_claims(live)
@@ -112,10 +114,10 @@ def _claims_before(served: Served, live: Json | None, now: str) -> list[Claim]:
     nothing = {"apiVersion": live.get("apiVersion"), "kind": live.get("kind")}
     grown = differ(schema_of(served), nothing, _bare(live), builtin=not served.custom)
     fields = ignored_for(served, "").strip(grown.added)
-    return [Claim(Manager(BEFORE_FIRST_APPLY, "Update", served.api_version), frozenset(fields), now)]
+    return [ManagedFields(Manager(BEFORE_FIRST_APPLY, "Update", served.api_version), frozenset(fields), now)]
 
 
-def conflict_failure(conflicts: list[Conflict]) -> Failure:
+def conflict_failure(conflicts: list[ApplyConflict]) -> Failure:
     ordered = sorted(conflicts, key=lambda c: (c.manager.shown(), walk_key(c.path)))
     causes = [
         Cause("FieldManagerConflict", f"conflict with {conflict.manager.shown()}", shown_path(conflict.path))

@@ -31,8 +31,8 @@ from tgp.sim.apiserver.status_errors import (
     unsupported_patch_type,
 )
 from tgp.sim.apiserver.undecodable import Undecodable
-from tgp.sim.apiserver.unknown_fields import check_declared, check_types, tell_unknown_in_patch
-from tgp.sim.apiserver.verbs.create import Outcome, decoded
+from tgp.sim.apiserver.unknown_fields import check_declared, check_types, report_unknown_in_patch
+from tgp.sim.apiserver.verbs.create import CreateOutcome, decoded
 from tgp.sim.apiserver.verbs.update import change, narrow
 
 JSON_PATCH = "application/json-patch+json"
@@ -51,7 +51,7 @@ def patch_kind(served: Served, call: Call) -> str:
     return kind
 
 
-def patch(write: Write, kind: str, body: bytes) -> Outcome:
+def patch(write: Write, kind: str, body: bytes) -> CreateOutcome:
     """PATCH as it came."""
     if kind == APPLY_PATCH:
         return apply(write, decode_text(body, yaml=True))
@@ -105,18 +105,18 @@ def _json_patch(shown: Json, operations: object) -> Json:
     return result
 
 
-def patch_with(write: Write, patched: Patch) -> Outcome:
+def patch_with(write: Write, patched: Patch) -> CreateOutcome:
     """Patch the stored object with a function of what it is now."""
     served = write.served
     existing = write.existing()
     if existing is None:
         raise not_found(served.group, served.plural, write.name)
     sent = patched(served.shown(existing.obj))
-    told, claims = _claims_apart(sent, existing.obj)
+    manifest, claims = _claims_apart(sent, existing.obj)
 
     def make(live: Json | None) -> Json:
         assert live is not None, "looked up a moment ago, and nothing runs in between"
-        obj = decoded(served, told)
+        obj = decoded(served, manifest)
         if claims is not None:
             metadata(obj)["managedFields"] = claims
         obj = narrow(write, live, obj)
@@ -124,9 +124,9 @@ def patch_with(write: Write, patched: Patch) -> Outcome:
         return obj
 
     try:
-        tell_unknown_in_patch(served, told, write.options, write.ask)
-        check_type(served, told)
-        _check_same_object(told, write.namespace, write.name)
+        report_unknown_in_patch(served, manifest, write.options, write.ask)
+        check_type(served, manifest)
+        _check_same_object(manifest, write.namespace, write.name)
         return change(write, make)
     except Undecodable as error:
         raise invalid("", "", "", [invalid_value("patch", shown(sent), error.why)]) from None
@@ -154,7 +154,7 @@ def _check_same_object(sent: Json, namespace: str, name: str) -> None:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def apply(write: Write, config: Json) -> Outcome:
+def apply(write: Write, config: Json) -> CreateOutcome:
     """Server-side apply; creates the object if it is not there (but not through a subresource)."""
     served, options = write.served, write.options
     _check_config(served, config, write.namespace, write.name)
@@ -183,7 +183,7 @@ def apply(write: Write, config: Json) -> Outcome:
 
 
 def _check_status_stays(write: Write, result: Json) -> None:
-    """Whoever lets go of all they had put into status leaves a null there, and a null is no status."""
+    """A manager that gives up all its status fields leaves a null there, and a null is no status."""
     served = write.served
     if write.subresource != "status" or not served.custom or result.get("status", {}) is not None:
         return

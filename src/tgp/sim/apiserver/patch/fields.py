@@ -81,7 +81,7 @@ def _members(tree: Json, prefix: Path) -> Iterator[Path]:
 
 
 def with_named_parents(fields: Iterable[Path]) -> Fields:
-    """The members, and every named field that leads to one: whoever owns a part holds the whole in place."""
+    """The members, and every named field that leads to one: the owner of a part keeps the whole in place."""
     found: Fields = set()
     for path in fields:
         found.add(path)

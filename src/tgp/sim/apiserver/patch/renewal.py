@@ -1,4 +1,4 @@
-"""The short way for the commonest write of all: whoever holds a Lease says that it still does.
+"""A fast path for the most frequent write: the holder of a Lease renews it.
 
 A leader does so every two seconds, all day: without it that would be half of what a simulation computes. Whatever is
 not exactly that, a refusal above all, goes the long way; what comes of both ways is the same, which a test compares.
@@ -10,14 +10,14 @@ from datetime import datetime
 from tgp.sim.apiserver.core import Write
 from tgp.sim.apiserver.field_manager import UNKNOWN
 from tgp.sim.apiserver.json_value import Json
-from tgp.sim.apiserver.verbs.create import Outcome
+from tgp.sim.apiserver.verbs.create import CreateOutcome
 
 STORAGE = "leases.coordination.k8s.io"
 _MICRO_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 CONDITIONS = frozenset({"resourceVersion", "uid"})  # what a writer may say it saw
 
 
-def renewal(write: Write, sent: Json) -> Outcome | None:
+def renewal(write: Write, sent: Json) -> CreateOutcome | None:
     """None: it is something else."""
     existing = write.existing()
     if existing is None or write.subresource or write.options.dry_run:
@@ -27,7 +27,7 @@ def renewal(write: Write, sent: Json) -> Outcome | None:
     if renewed is None or entry is None:
         return None
     meta = {**old["metadata"], "managedFields": [{**entry, "time": write.core.now_text()}]}
-    return Outcome(write.core.commit(write.served, {**old, "metadata": meta, "spec": renewed}))
+    return CreateOutcome(write.core.commit(write.served, {**old, "metadata": meta, "spec": renewed}))
 
 
 def _renewed(old: Json, sent: Json) -> Json | None:

@@ -17,7 +17,7 @@ from tgp.sim.apiserver.registry import Served
 
 MISSING = object()
 KEY_DEFAULTS = {"protocol": "TCP"}  # the one list key with a default that API schemas leave to code
-# Go structs that are written even when empty: a new object has them already, so nobody adds them
+# Go structs that are written even when empty: a new object has them already, so no manager adds them
 ALWAYS_THERE = frozenset({"metadata", "spec", "status", "template", "strategy", "updateStrategy", "containers"})
 
 
@@ -129,7 +129,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Fields nobody owns: exact paths, and whole branches."""
+    """Fields without an owner: exact paths, and whole branches."""
 
     exact: frozenset[Path]
     branches: tuple[Path, ...] = ()

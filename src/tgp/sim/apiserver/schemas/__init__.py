@@ -2,7 +2,7 @@
 
 The field lists are those of Kubernetes 1.36 and complete, so a field that is not in them is an unknown field on a real
 API server too: it may be warned about, refused under `fieldValidation=Strict`, and dropped. A test compares every type
-with what a real API server publishes. Documentation is ours and covers the fields people ask about.
+with what a real API server publishes. Documentation is ours and covers the fields users ask about.
 
 `schema_for` gives one kind with its references followed, for walking along with an object. The schemas are shared and
 some are cyclic (a CRD's schema describes schemas): read them, never change or print them whole.

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from tgp.sim.apiserver.schemas import definition_name
 from tgp.sim.apiserver.schemas.language import META
-from tgp.sim.apiserver.schemas.layout import Field, fields_of, target_of
+from tgp.sim.apiserver.schemas.layout import LayoutField, fields_of, target_of
 from tgp.sim.apiserver.schemas.quantity import canonical_quantity
 
 QUANTITIES_KEPT = 4096  # different amounts; a cluster has a few dozen
@@ -32,7 +32,7 @@ _ZERO_VALUES: Mapping[str, Any] = {
 
 
 def canonical(group: str, version: str, kind: str, obj: Mapping[str, Any]) -> dict[str, Any]:
-    """A new object; a kind nobody describes is copied at its top level only."""
+    """A new object; a kind without a description is copied at its top level only."""
     name = definition_name(group, version, kind)
     if name is None:
         return dict(obj)
@@ -71,7 +71,7 @@ def _plan(name: str) -> _Plan:
     return _Plan(known, tuple((field.name, _zero_of(field)) for field in fields if field.always))
 
 
-def _zero_of(field: Field) -> Callable[[], Any]:
+def _zero_of(field: LayoutField) -> Callable[[], Any]:
     target = field.target
     if target and not field.pointer:
         return _zero(target)

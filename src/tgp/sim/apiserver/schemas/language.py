@@ -95,7 +95,7 @@ class Library:
         for name, schema in self.definitions.items():
             for target in references(schema):
                 if target not in self.definitions:
-                    raise BadDescription(f"{name} speaks of {target}, which nobody describes")
+                    raise BadDescription(f"{name} refers to {target}, which has no description")
 
     def _add(self, package: "_Package", paragraph: list[str]) -> None:
         head, _, doc = paragraph[0].partition(" -- ")

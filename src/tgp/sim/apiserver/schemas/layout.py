@@ -1,6 +1,6 @@
 """How Kubernetes' own structs hold each type: field numbers, which fields are pointers, which are always written.
 
-OpenAPI does not tell; it decides what a protobuf body means and what an object looks like once a server has read and
+OpenAPI does not say; it decides what a protobuf body means and what an object looks like once a server has read and
 written it. The facts stand in `wire.txt`.
 """
 
@@ -15,7 +15,7 @@ from tgp.sim.apiserver.schemas.language import REF, BadDescription
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class LayoutField:
     name: str  # empty: an inlined type, whose fields are this one's
     pointer: bool  # absent and zero differ
     always: bool  # written whatever its value
@@ -33,7 +33,7 @@ def target_of(schema: Mapping[str, Any]) -> str:
 
 
 @cache
-def numbered() -> dict[str, dict[int, Field]]:
+def numbered() -> dict[str, dict[int, LayoutField]]:
     """Full name → number → field."""
     order = _order((resources.files("tgp.sim.apiserver.schemas") / "wire.txt").read_text("utf-8"))
     owners = {inner: outer for outer, words in order.items() for inner in _inlined(outer, words)}
@@ -41,13 +41,13 @@ def numbered() -> dict[str, dict[int, Field]]:
 
 
 @cache
-def fields_of(name: str) -> tuple[Field, ...] | None:
+def fields_of(name: str) -> tuple[LayoutField, ...] | None:
     """The fields of a type in order, those of inlined types among them; None: the type has no known structure."""
     own = numbered().get(name)
     return None if own is None else tuple(_flat(own.values()))
 
 
-def _flat(fields: "Iterator[Field] | Any") -> Iterator[Field]:
+def _flat(fields: "Iterator[LayoutField] | Any") -> Iterator[LayoutField]:
     for field in fields:
         if field.name:
             yield field
@@ -70,8 +70,8 @@ def _inlined(outer: str, words: list[str]) -> list[str]:
     return [_qualified(word[1:], outer.rpartition(".")[0]) for word in words if word.startswith("=")]
 
 
-def _numbered(name: str, words: list[str], owners: Mapping[str, str]) -> dict[int, Field]:
-    fields: dict[int, Field] = {}
+def _numbered(name: str, words: list[str], owners: Mapping[str, str]) -> dict[int, LayoutField]:
+    fields: dict[int, LayoutField] = {}
     number = 1
     for word in words:
         if word.isdigit():
@@ -82,12 +82,12 @@ def _numbered(name: str, words: list[str], owners: Mapping[str, str]) -> dict[in
     return fields
 
 
-def _field(name: str, word: str, owners: Mapping[str, str]) -> Field:
+def _field(name: str, word: str, owners: Mapping[str, str]) -> LayoutField:
     if word.startswith("="):
         target = _qualified(word[1:], name.rpartition(".")[0])
-        return Field("", pointer=False, always=False, schema={"$ref": REF + target})
+        return LayoutField("", pointer=False, always=False, schema={"$ref": REF + target})
     plain = word.rstrip("?!")
-    return Field(plain, "?" in word, "!" in word, _property(name, plain, owners))
+    return LayoutField(plain, "?" in word, "!" in word, _property(name, plain, owners))
 
 
 def _qualified(word: str, package: str) -> str:
@@ -103,4 +103,4 @@ def _property(name: str, field: str, owners: Mapping[str, str]) -> Mapping[str, 
         return found
     if name in owners:
         return _property(owners[name], field, owners)
-    raise BadDescription(f"nobody describes {field!r} of {name}")
+    raise BadDescription(f"{field!r} of {name} has no description")

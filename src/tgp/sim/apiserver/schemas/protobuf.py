@@ -1,7 +1,7 @@
 """Built-in objects in the protobuf form that typed Go clients, kubectl's among them, send their bodies in.
 
-Only reading is needed: whoever sends protobuf accepts JSON in answer. The types are those of the descriptions beside
-this file; the order of their fields, which is all that protobuf adds, is in `wire.txt`.
+Only reading is needed: a client that sends protobuf accepts JSON in answer. The types are those of the descriptions
+beside this file; the order of their fields, which is all that protobuf adds, is in `wire.txt`.
 """
 
 import base64
@@ -45,7 +45,7 @@ def decode(body: bytes) -> Json:
 
 
 def in_json(call: Call) -> Call:
-    """The same request with a JSON body, if it came with a protobuf one. Raises Failure for one nobody can read."""
+    """The same request with a JSON body, if it came with a protobuf one. Raises Failure for an unreadable one."""
     if not call.body or call.header("Content-Type").partition(";")[0].strip().lower() != MEDIA_TYPE:
         return call
     try:

@@ -12,7 +12,7 @@ import msgspec
 
 from tgp.sim.apiserver.tables.autoscalers import AUTOSCALERS
 from tgp.sim.apiserver.tables.cluster import CLUSTER
-from tgp.sim.apiserver.tables.column import Cells, Column, Printer
+from tgp.sim.apiserver.tables.column import Cells, Printer, TableColumnSpec
 from tgp.sim.apiserver.tables.jsonpath import Path, parse
 from tgp.sim.apiserver.tables.networking import NETWORKING
 from tgp.sim.apiserver.tables.storage import STORAGE
@@ -70,16 +70,16 @@ def _generic(obj: Mapping[str, Any], now: datetime) -> list[Any]:
     return [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")]
 
 
-_GENERIC = Printer((Column("Name", format="name"), Column("Created At", "date")), _generic)
+_GENERIC = Printer((TableColumnSpec("Name", format="name"), TableColumnSpec("Created At", "date")), _generic)
 
 
 def _custom(definitions: Sequence[Mapping[str, Any]]) -> Printer:
-    columns = [Column("Name", format="name")]
+    columns = [TableColumnSpec("Name", format="name")]
     paths: list[tuple[str, Path]] = []
     for entry in definitions:
         described = entry.get("description") or f"Read from {entry['jsonPath']}."
         columns.append(
-            Column(entry["name"], entry["type"], entry.get("priority", 0), entry.get("format", ""), described)
+            TableColumnSpec(entry["name"], entry["type"], entry.get("priority", 0), entry.get("format", ""), described)
         )
         paths.append((entry["type"], parse(entry["jsonPath"])))
     return Printer(tuple(columns), _custom_cells(paths))

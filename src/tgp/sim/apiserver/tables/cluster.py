@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from tgp.sim.apiserver.tables.column import Column, Printer, columns
+from tgp.sim.apiserver.tables.column import Printer, TableColumnSpec, columns
 from tgp.sim.apiserver.tables.pods import pod_cells
 from tgp.sim.apiserver.tables.text import NONE, UNKNOWN, age, at, born, count, human_duration, name
 
@@ -161,7 +161,7 @@ def _api_service(obj: Mapping[str, Any], now: datetime) -> list[Any]:
 _EVENT_COLUMNS = (
     *columns("Last Seen|Type|Reason|Object"),
     *columns("", "Subobject|Source"),
-    Column("Message"),
+    TableColumnSpec("Message"),
     *columns("", "First Seen|Count|Name"),
 )
 _BINDING_COLUMNS = columns("Name|Role|Age", "Users|Groups|ServiceAccounts")

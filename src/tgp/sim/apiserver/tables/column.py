@@ -9,7 +9,7 @@ Cells: TypeAlias = Callable[[Mapping[str, Any], datetime], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumnSpec:
     name: str
     type: str = "string"
     priority: int = 0  # 0: always shown; more: only with `-o wide`
@@ -28,17 +28,17 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumnSpec, ...]
     cells: Cells
 
 
-def columns(shown: str, wide: str = "") -> tuple[Column, ...]:
+def columns(shown: str, wide: str = "") -> tuple[TableColumnSpec, ...]:
     """Columns from their titles, separated by `|`; `:i` and `:b` mark integers and booleans. `Name` names the row."""
     titles = [(title, 0) for title in shown.split("|")] + [(title, 1) for title in wide.split("|")]
     return tuple(_column(title, priority) for title, priority in titles if title)
 
 
-def _column(title: str, priority: int) -> Column:
+def _column(title: str, priority: int) -> TableColumnSpec:
     name, _, mark = title.partition(":")
     kind = {"": "string", "i": "integer", "b": "boolean"}[mark]
-    return Column(name, kind, priority, "name" if name == "Name" else "")
+    return TableColumnSpec(name, kind, priority, "name" if name == "Name" else "")

@@ -1,4 +1,4 @@
-"""A pod's row: the one-word story that `kubectl get pods` tells about its containers."""
+"""A pod's row: the one-word status that `kubectl get pods` shows of its containers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

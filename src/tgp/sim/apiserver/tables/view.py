@@ -1,4 +1,4 @@
-"""A client's wish for tables, read off its Accept header, and the bytes that fulfil it."""
+"""A client's request for tables, read from its Accept header, and the bytes that answer it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

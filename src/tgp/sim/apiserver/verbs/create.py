@@ -19,7 +19,7 @@ from tgp.sim.apiserver.metadata_rules import (
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.schemas.canonical import canonical
 from tgp.sim.apiserver.status_errors import already_exists, invalid, plain_500
-from tgp.sim.apiserver.storage import Record
+from tgp.sim.apiserver.storage import StoredObject
 from tgp.sim.apiserver.undecodable import Undecodable
 from tgp.sim.apiserver.unknown_fields import without_unknown
 
@@ -27,13 +27,13 @@ NAME_ATTEMPTS = 8  # as many as the real server tries when a generated name is t
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    record: Record
+class CreateOutcome:
+    record: StoredObject
     created: bool = False
     deleted: bool = False
 
 
-def create(write: Write, sent: Json) -> Outcome:
+def create(write: Write, sent: Json) -> CreateOutcome:
     """Create `sent`, which stays untouched, in the namespace of the write."""
     if (sent.get("metadata") or {}).get("resourceVersion") not in {None, "", "0"}:
         raise plain_500("resourceVersion should not be set on objects to be created")
@@ -75,7 +75,7 @@ def stored_api_version(served: Served) -> str:
     return "v1" if served.storage == "events" else served.api_version
 
 
-def insert(write: Write, obj: Json) -> Outcome:
+def insert(write: Write, obj: Json) -> CreateOutcome:
     """The second half, shared with apply and PUT-that-creates: `obj` is ours to change."""
     core, served = write.core, write.served
     strategy = strategy_for(served)
@@ -102,12 +102,12 @@ def insert(write: Write, obj: Json) -> Outcome:
         raise already_exists(served.group, served.plural, meta["name"], going=going)
     obj = in_stored_form(served, obj)
     if write.options.dry_run:
-        return Outcome(Record(obj, 0), created=True)
-    return Outcome(core.commit(served, obj), created=True)
+        return CreateOutcome(StoredObject(obj, 0), created=True)
+    return CreateOutcome(core.commit(served, obj), created=True)
 
 
 def error_group(served: Served) -> str:
-    """Events are refused under the name of their old kind, whichever door they came through."""
+    """Events are refused under the name of their old kind, for every endpoint."""
     return "" if served.storage == "events" else served.group
 
 

@@ -11,12 +11,12 @@ from tgp.sim.apiserver.options import DeleteOptions
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.semantics import Grace, finalizers_for_deletion
 from tgp.sim.apiserver.status_errors import not_found
-from tgp.sim.apiserver.storage import Record
+from tgp.sim.apiserver.storage import StoredObject
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    record: Record  # the last state, or the state in which it waits for its end
+    record: StoredObject  # the last state, or the state in which it waits for its end
     gone: bool
     status_only: bool  # answer with a Status rather than the object
 
@@ -42,7 +42,7 @@ def delete(core: Core, served: Served, namespace: str, name: str, options: Delet
     if core.semantics.is_unchanged(existing.obj, obj):
         return Removal(existing, gone=False, status_only=False)
     if options.dry_run:
-        return Removal(Record(obj, existing.revision), gone=False, status_only=False)
+        return Removal(StoredObject(obj, existing.revision), gone=False, status_only=False)
     return Removal(core.commit(served, obj), gone=False, status_only=False)
 
 
@@ -96,22 +96,22 @@ def _is_definition(served: Served) -> bool:
     return served.kind == "CustomResourceDefinition" and not served.custom
 
 
-def _empty_definition(core: Core, served: Served, existing: Record) -> Record:
+def _empty_definition(core: Core, served: Served, existing: StoredObject) -> StoredObject:
     """Delete every object of the kind; while some stay, a finalizer of ours keeps the definition."""
     spec = existing.obj["spec"]
     plural, group = spec["names"]["plural"], spec["group"]
     kind = next((row for row in core.registry if row.group == group and row.plural == plural), None)
-    shelf = core.store.shelf(f"{plural}.{group}")
-    if kind is None or not shelf.records:
+    kind_storage = core.store.kind_storage(f"{plural}.{group}")
+    if kind is None or not kind_storage.records:
         return existing
     if CLEANUP not in existing.obj["metadata"].get("finalizers", []):
         obj: Json = copied(existing.obj)
         obj["metadata"].setdefault("finalizers", []).append(CLEANUP)
         existing = core.commit(served, obj)
-    for _, record in list(shelf.range("")):
+    for _, record in list(kind_storage.range("")):
         meta = record.obj["metadata"]
         delete(core, kind, meta.get("namespace", ""), meta["name"], DeleteOptions())
-    if not shelf.records:
+    if not kind_storage.records:
         obj = copied(existing.obj)
         obj["metadata"]["finalizers"] = [name for name in obj["metadata"]["finalizers"] if name != CLEANUP]
         existing = core.commit(served, obj)
@@ -123,25 +123,25 @@ def _is_namespace(served: Served) -> bool:
 
 
 def _namespace_holds(served: Served, obj: Json) -> bool:
-    """A namespace is always told first; then its contents go, and its finalizer says when they have."""
+    """A namespace is always marked first; then its contents are deleted, and its finalizer says when they are gone."""
     if not _is_namespace(served):
         return False
     return "deletionTimestamp" not in obj["metadata"] or bool(obj.get("spec", {}).get("finalizers"))
 
 
 def _remove_marked(
-    core: Core, served: Served, existing: Record, obj: Json, options: DeleteOptions, *, status_only: bool
+    core: Core, served: Served, existing: StoredObject, obj: Json, options: DeleteOptions, *, status_only: bool
 ) -> Removal:
-    """A graceful kind told to go now is first marked, so that watchers see why, then removed."""
+    """A graceful kind that is deleted at once is first marked, so that watchers see why, then removed."""
     if options.dry_run:
-        return Removal(Record(obj, existing.revision), gone=True, status_only=False)
+        return Removal(StoredObject(obj, existing.revision), gone=True, status_only=False)
     marked = core.commit(served, obj)
     return _remove(core, served, marked.obj, options, status_only=status_only)
 
 
 def _remove(core: Core, served: Served, obj: Json, options: DeleteOptions, *, status_only: bool) -> Removal:
     if options.dry_run:
-        return Removal(Record(obj, int(obj["metadata"]["resourceVersion"])), gone=True, status_only=status_only)
+        return Removal(StoredObject(obj, int(obj["metadata"]["resourceVersion"])), gone=True, status_only=status_only)
     return Removal(core.discard(served, obj), gone=True, status_only=status_only)
 
 

@@ -13,7 +13,7 @@ from tgp.sim.apiserver.options import EXACT, ListOptions
 from tgp.sim.apiserver.registry import Served
 from tgp.sim.apiserver.selectors import Predicate, parse_fields, parse_labels, predicate
 from tgp.sim.apiserver.status_errors import Failure, bad_request, expired, not_found
-from tgp.sim.apiserver.storage import Record, key_of, walk
+from tgp.sim.apiserver.storage import StoredObject, key_of, walk
 
 CONTINUE_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -26,16 +26,16 @@ INCONSISTENT = -1  # the revision in a token that no longer promises one state
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ReadPage:
     """One page of a list, not yet encoded."""
 
-    records: list[Record]
+    records: list[StoredObject]
     revision: int
     continues: str = ""
-    remaining: int | None = None  # None: not told (selectors in use, or nothing remains)
+    remaining: int | None = None  # None: not reported (selectors in use, or nothing remains)
 
 
-def get(core: Core, served: Served, namespace: str, name: str, resource_version: str = "") -> Record:
+def get(core: Core, served: Served, namespace: str, name: str, resource_version: str = "") -> StoredObject:
     if resource_version not in {"", "0"}:
         wait_free_revision(core, read_revision(resource_version))
     found = core.store.get(served.storage, namespace, name)
@@ -44,17 +44,19 @@ def get(core: Core, served: Served, namespace: str, name: str, resource_version:
     return found
 
 
-def list_page(core: Core, served: Served, namespace: str, options: ListOptions, *, as_of: int | None = None) -> Page:
+def list_page(
+    core: Core, served: Served, namespace: str, options: ListOptions, *, as_of: int | None = None
+) -> ReadPage:
     """One page; `as_of` makes the server answer from an older state (a fault)."""
     wanted = selector_of(served, options)
-    shelf = core.store.shelf(served.storage)
+    kind_storage = core.store.kind_storage(served.storage)
     revision, after_key = _start(core, served, options)
     if as_of is not None and not options.continues:
         revision = max(as_of, core.store.floor(served.storage))
     if revision >= core.store.revision:
-        records, keys = shelf.records, shelf.keys
+        records, keys = kind_storage.records, kind_storage.keys
     else:
-        records, keys = shelf.as_of(revision)
+        records, keys = kind_storage.as_of(revision)
     one = _single(served, namespace, options, records)
     rows = one if one is not None else walk(records, keys, namespace, after_key)
     limit = (
@@ -64,8 +66,8 @@ def list_page(core: Core, served: Served, namespace: str, options: ListOptions, 
 
 
 def _single(
-    served: Served, namespace: str, options: ListOptions, records: dict[str, Record]
-) -> Iterator[tuple[str, Record]] | None:
+    served: Served, namespace: str, options: ListOptions, records: dict[str, StoredObject]
+) -> Iterator[tuple[str, StoredObject]] | None:
     """A list of one name is a lookup, not a walk; None when it is not such a list."""
     if options.continues or not options.field_selector or (served.namespaced and not namespace):
         return None
@@ -76,8 +78,8 @@ def _single(
     return iter([(key, records[key])] if key in records else [])
 
 
-def _cut(rows: Iterator[tuple[str, Record]], wanted: Predicate | None, limit: int, revision: int) -> Page:
-    found: list[Record] = []
+def _cut(rows: Iterator[tuple[str, StoredObject]], wanted: Predicate | None, limit: int, revision: int) -> ReadPage:
+    found: list[StoredObject] = []
     for key, record in rows:
         if wanted is not None and not wanted(record.obj):
             continue
@@ -87,11 +89,11 @@ def _cut(rows: Iterator[tuple[str, Record]], wanted: Predicate | None, limit: in
             if rest == 0:
                 break
             remaining = rest if wanted is None else None
-            return Page(found, revision, _token(revision, key), remaining)
-    return Page(found, revision)
+            return ReadPage(found, revision, _token(revision, key), remaining)
+    return ReadPage(found, revision)
 
 
-def _rest(rows: Iterator[tuple[str, Record]], wanted: Predicate | None) -> int:
+def _rest(rows: Iterator[tuple[str, StoredObject]], wanted: Predicate | None) -> int:
     """How many follow; with a selector only whether any key does, as etcd cannot know better."""
     if wanted is None:
         return sum(1 for _ in rows)
@@ -171,7 +173,7 @@ def too_large(asked: int, current: int) -> Failure:
     )
 
 
-def list_metadata(page: Page, *, custom: bool = False) -> Json:
+def list_metadata(page: ReadPage, *, custom: bool = False) -> Json:
     """Lists of custom kinds say `continue` even when nothing follows."""
     meta: Json = {"resourceVersion": str(page.revision)}
     if page.continues or custom:

@@ -8,15 +8,15 @@ from tgp.sim.apiserver.field_manager import forget_new_times, own_after_update
 from tgp.sim.apiserver.json_value import Json, copied
 from tgp.sim.apiserver.kinds.table import strategy_for
 from tgp.sim.apiserver.metadata_rules import mutable_problems, settle_namespace, tidy
-from tgp.sim.apiserver.rbac import Attempt, authorize, refusal
+from tgp.sim.apiserver.rbac import AccessAttempt, authorize, refusal
 from tgp.sim.apiserver.status_errors import bad_request, invalid, not_found
-from tgp.sim.apiserver.storage import Record, key_of
-from tgp.sim.apiserver.verbs.create import Outcome, error_group, insert, read_as
+from tgp.sim.apiserver.storage import StoredObject, key_of
+from tgp.sim.apiserver.verbs.create import CreateOutcome, error_group, insert, read_as
 
 Make = Callable[[Json | None], Json]  # stored object (or None) → the next one, in stored form, ours to change
 
 
-def replace(write: Write, sent: Json) -> Outcome:
+def replace(write: Write, sent: Json) -> CreateOutcome:
     """PUT `sent` over the object of that name."""
     served, meta = write.served, sent.get("metadata") or {}
     if served.namespaced and meta.get("namespace") not in {None, "", write.namespace}:
@@ -41,7 +41,7 @@ def _wrong_name(sent: str, wanted: str) -> str:
 
 
 def narrow(write: Write, live: Json | None, obj: Json) -> Json:
-    """Keep of `obj` what this door lets through, so that nobody owns a field they could not write."""
+    """Keep of `obj` what this endpoint accepts, so that no manager owns a field it could not write."""
     if live is None:
         return obj
     if write.subresource == "status":
@@ -51,7 +51,7 @@ def narrow(write: Write, live: Json | None, obj: Json) -> Json:
     return obj
 
 
-def change(write: Write, make: Make, *, uid: str = "", may_create: bool = False) -> Outcome:
+def change(write: Write, make: Make, *, uid: str = "", may_create: bool = False) -> CreateOutcome:
     """From the stored object to what `make` makes of it, stored too, unless nothing changed."""
     core, served = write.core, write.served
     key = key_of(write.namespace, write.name)
@@ -73,20 +73,20 @@ def change(write: Write, make: Make, *, uid: str = "", may_create: bool = False)
     admit_update(write, obj, old)
     if core.semantics.ends_with_update(served, old, obj):
         if write.options.dry_run:
-            return Outcome(Record(obj, existing.revision), deleted=True)
+            return CreateOutcome(StoredObject(obj, existing.revision), deleted=True)
         core.discard(served, old)  # watchers see it as it was last stored; the caller, as they made it
-        return Outcome(Record(obj, existing.revision), deleted=True)
+        return CreateOutcome(StoredObject(obj, existing.revision), deleted=True)
     if core.semantics.is_unchanged(old, obj):
-        return Outcome(existing)
+        return CreateOutcome(existing)
     if write.options.dry_run:
-        return Outcome(Record(obj, existing.revision))
-    return Outcome(core.commit(served, obj))
+        return CreateOutcome(StoredObject(obj, existing.revision))
+    return CreateOutcome(core.commit(served, obj))
 
 
 def check_may_create(write: Write) -> None:
     """Leave to patch or update is not leave to create."""
     served, user = write.served, write.ask.user
-    attempt = Attempt("create", served.group, served.plural, "", write.name, write.namespace)
+    attempt = AccessAttempt("create", served.group, served.plural, "", write.name, write.namespace)
     if not authorize(write.core, user, attempt).allowed:
         raise refusal(user, attempt)
 
@@ -101,7 +101,7 @@ def finish(write: Write, old: Json, obj: Json) -> None:
     strategy.prepare_update(write, obj, old)
     _carry_system_fields(before, meta)
     generation = before.get("generation")
-    if write.subresource != "binding":  # the scheduler's word is not a change of wishes
+    if write.subresource != "binding":  # a binding does not change the desired state
         generation = core.semantics.generation_after(served, old, obj)
     if generation:
         meta["generation"] = generation

@@ -1,4 +1,4 @@
-"""The pretend Google Cloud."""
+"""The simulated Google Cloud."""
 
 from tgp.sim.clouds.gcp.simulator import GcpSimulator, simulator
 

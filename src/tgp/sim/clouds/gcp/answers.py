@@ -25,7 +25,7 @@ STATUSES = {
 }
 
 
-class Refused(Exception):
+class GcpError(Exception):
     """An answer that is an error."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
@@ -48,12 +48,12 @@ def error(status: int, reason: str, message: str, headers: Pairs = (), **more: A
     return Reply(status, msgspec.json.encode({"error": body | more}), (*JSON, *headers))
 
 
-def not_found(path: str) -> Refused:
-    return Refused(404, "notFound", f"The resource '{path}' was not found")
+def not_found(path: str) -> GcpError:
+    return GcpError(404, "notFound", f"The resource '{path}' was not found")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ListRequest:
     """What a list was asked for."""
 
     most: int
@@ -61,7 +61,7 @@ class Wish:
     keeps: filters.Test
 
     @classmethod
-    def of(cls, call: Call) -> "Wish":
+    def of(cls, call: Call) -> "ListRequest":
         return cls(_most(call.parameter("maxResults")), _begin(call.parameter("pageToken")), _test(call))
 
     def cut(self, rows: Sequence[Any]) -> tuple[Sequence[Any], Mapping[str, str]]:
@@ -72,8 +72,8 @@ class Wish:
 
 def listed(call: Call, kind: str, path: str, rows: Sequence[dict[str, Any]]) -> Reply:
     """A list of one zone, or of the project."""
-    wish = Wish.of(call)
-    page, more = wish.cut([row for row in rows if wish.keeps(row)])
+    query = ListRequest.of(call)
+    page, more = query.cut([row for row in rows if query.keeps(row)])
     body: dict[str, Any] = {"kind": kind, "id": path, "selfLink": f"{ROOT}/{path}", **more}
     return masked(call, body | ({"items": list(page)} if page else {}))
 
@@ -83,9 +83,9 @@ def aggregated(
 ) -> Reply:
     """A list over all zones. Every zone is in it: with its rows on this page, or with the warning that it has none."""
     name = path.rpartition("/")[2]
-    wish = Wish.of(call)
-    every = [(zone, row) for zone in zones for row in rows(zone) if wish.keeps(row)]
-    page, more = wish.cut(every)
+    query = ListRequest.of(call)
+    every = [(zone, row) for zone in zones for row in rows(zone) if query.keeps(row)]
+    page, more = query.cut(every)
     items: dict[str, Any] = {}
     for zone in zones:
         found = [row for where, row in page if where == zone]
@@ -101,7 +101,7 @@ def masked(call: Call, body: Any) -> Reply:
     try:
         return answer(masks.apply(masks.parse(text), body))
     except masks.BadMask as problem:
-        raise Refused(400, "invalidParameter", f"Invalid field selection {problem}") from None
+        raise GcpError(400, "invalidParameter", f"Invalid field selection {problem}") from None
 
 
 def page_token(begin: int) -> str:
@@ -116,13 +116,13 @@ def _nothing_in(scope: str) -> dict[str, Any]:
     }
 
 
-def _most(told: str) -> int:
-    if not told:
+def _most(raw: str) -> int:
+    if not raw:
         return PAGE_MOST
-    if not told.isascii() or not told.isdigit() or len(told) > LONGEST_NUMBER or int(told) > PAGE_MOST:
-        message = f"Invalid value for field 'maxResults': '{told[:64]}'. Must be between 0 and {PAGE_MOST}"
-        raise Refused(400, "invalid", message)
-    return int(told) or PAGE_MOST
+    if not raw.isascii() or not raw.isdigit() or len(raw) > LONGEST_NUMBER or int(raw) > PAGE_MOST:
+        message = f"Invalid value for field 'maxResults': '{raw[:64]}'. Must be between 0 and {PAGE_MOST}"
+        raise GcpError(400, "invalid", message)
+    return int(raw) or PAGE_MOST
 
 
 def _begin(token: str) -> int:
@@ -133,7 +133,7 @@ def _begin(token: str) -> int:
     except ValueError:
         word, number = "", ""
     if word != "begin" or not number.isascii() or not number.isdigit() or len(number) > LONGEST_NUMBER:
-        raise Refused(400, "invalid", f"Invalid value for field 'pageToken': '{token[:64]}'.")
+        raise GcpError(400, "invalid", f"Invalid value for field 'pageToken': '{token[:64]}'.")
     return int(number)
 
 
@@ -144,4 +144,4 @@ def _test(call: Call) -> filters.Test:
     try:
         return filters.parse(text)
     except filters.BadFilter:
-        raise Refused(400, "invalid", "Invalid value for field 'filter': Invalid list filter expression.") from None
+        raise GcpError(400, "invalid", "Invalid value for field 'filter': Invalid list filter expression.") from None

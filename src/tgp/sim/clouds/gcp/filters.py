@@ -1,4 +1,4 @@
-"""The `filter` parameter of Compute's lists, as far as anybody here uses it.
+"""The `filter` parameter of Compute's lists, as far as it is used here.
 
 Two languages that do not mix: `field eq "regular expression"` (or `ne`), and comparisons (`=`, `!=`, `:`) joined by
 AND (which may be left out), OR and NOT, with parentheses: `(labels.team = x) AND ((status = STAGING) OR (name:a*))`.
@@ -89,8 +89,8 @@ def _clause(text: str) -> Test:
     found = _CLAUSE.match(text)
     if found is None:
         raise BadFilter(text)
-    path, told = found["field"].split("."), found["value"]
-    value = told[1:-1] if told[:1] in "\"'" and len(told) > 1 else told
+    path, raw = found["field"].split("."), found["value"]
+    value = raw[1:-1] if raw[:1] in "\"'" and len(raw) > 1 else raw
     if found["word"]:
         pattern = _pattern(value)
         wanted = found["word"] == "eq"

@@ -1,6 +1,6 @@
-"""Service accounts of the pretend Google Cloud: their key files, and the statements they sign.
+"""Service accounts of the simulated Google Cloud: their key files, and the statements they sign.
 
-All of them share one pair of keys, so that equal seeds give equal worlds. It opens nothing but this pretend cloud.
+All of them share one pair of keys, so that equal seeds give equal worlds. It opens nothing but this simulated cloud.
 """
 
 from base64 import urlsafe_b64decode

@@ -46,7 +46,7 @@ def _list(text: str, level: int = 0) -> tuple[Mask, str]:
 
 
 def _path(text: str, mask: Mask, level: int) -> str:
-    """One path into the mask; gives back what follows it."""
+    """One path into the mask; returns what follows it."""
     length = next((place for place, sign in enumerate(text) if not (sign.isalnum() or sign in "*_")), len(text))
     name, text = text[:length], text[length:]
     if not name or level > DEEPEST:

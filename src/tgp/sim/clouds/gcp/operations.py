@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tgp.sim.clouds.gcp.resources import link, moment, number
-from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
 
 KEPT_MOST = 10_000  # the oldest are forgotten; Google forgets after 14 days
 
@@ -19,7 +19,7 @@ class Operation:
     target: str  # the machine's name
     begun_at: datetime
     takes: timedelta
-    machine: Machine | None = None  # None: nothing came of it
+    machine: SimulatedMachine | None = None  # None: nothing came of it
     failure: tuple[str, str] | None = None  # code and message, once it is done
 
     def is_done(self, now: datetime) -> bool:

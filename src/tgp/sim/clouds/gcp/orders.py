@@ -1,4 +1,4 @@
-"""An order for a machine, checked as the documented API checks it: fields nobody knows, wrong types, rules."""
+"""An order for a machine, checked as the documented API checks it: unknown fields, wrong types, rules."""
 
 import re
 from collections.abc import Mapping
@@ -9,9 +9,9 @@ from uuid import UUID
 import msgspec
 
 from tgp.ports.http import NO_JSON, Call
-from tgp.sim.clouds.fleet import Wanted
+from tgp.sim.clouds.fleet import WantedMachine
 from tgp.sim.clouds.gcp import market
-from tgp.sim.clouds.gcp.answers import Refused
+from tgp.sim.clouds.gcp.answers import GcpError
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9_-]{0,63}")
@@ -62,28 +62,28 @@ INSTANCE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class GcpOrder:
     name: str
-    wanted: Wanted
+    wanted: WantedMachine
     max_run_s: int | None
 
 
 def request_id(call: Call) -> str:
     """Empty: none was given."""
-    told = call.parameter("requestId")
-    if not told:
+    raw = call.parameter("requestId")
+    if not raw:
         return ""
     try:
-        value = UUID(told)
+        value = UUID(raw)
     except ValueError:
         value = UUID(int=0)
     if value.int == 0:
-        message = f"Invalid value for field 'requestId': '{told[:64]}'. Must be a valid UUID that is not zero"
-        raise Refused(400, "invalid", message)
+        message = f"Invalid value for field 'requestId': '{raw[:64]}'. Must be a valid UUID that is not zero"
+        raise GcpError(400, "invalid", message)
     return str(value)
 
 
-def order_of(call: Call, project: str, zone: str) -> Order:
+def order_of(call: Call, project: str, zone: str) -> GcpOrder:
     body = _body(call)
     _check(body, INSTANCE, "instance")
     name = body.get("name", "")
@@ -94,8 +94,8 @@ def order_of(call: Call, project: str, zone: str) -> Order:
     labels = _labels(body.get("labels", {}))
     disk_gib = _disk(body)
     if not body.get("networkInterfaces"):
-        raise Refused(400, "required", "Required field 'resource.networkInterfaces' not specified")
-    wanted = Wanted(
+        raise GcpError(400, "required", "Required field 'resource.networkInterfaces' not specified")
+    wanted = WantedMachine(
         f"{_sku(body, kind, zone)}@{zone}",
         name,
         spot=scheduling.get("provisioningModel") == "SPOT",
@@ -103,11 +103,11 @@ def order_of(call: Call, project: str, zone: str) -> Order:
         user_data=_user_data(body),
         detail=(("scheduling", scheduling), ("disk_gib", disk_gib)),
     )
-    return Order(name, wanted, _max_run(scheduling))
+    return GcpOrder(name, wanted, _max_run(scheduling))
 
 
 def new_labels(call: Call) -> dict[str, str]:
-    """Those of a request that sets them anew."""
+    """Those of a request that replaces them."""
     body = _body(call)
     _check(body, {"labels": dict, "labelFingerprint": str}, "instance")
     return _labels(body.get("labels", {}))
@@ -117,9 +117,9 @@ def _body(call: Call) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(call.body)
     except NO_JSON:
-        raise Refused(400, "parseError", "Parse Error") from None
+        raise GcpError(400, "parseError", "Parse Error") from None
     if not isinstance(body, dict):
-        raise Refused(400, "parseError", "Parse Error")
+        raise GcpError(400, "parseError", "Parse Error")
     given: dict[str, Any] = _given(body)
     return given
 
@@ -132,14 +132,14 @@ def _given(value: Any) -> Any:
 
 
 def _check(value: Any, shape: Any, path: str) -> None:
-    """Whether a value has the shape; what nobody knows is refused, not ignored."""
+    """Whether a value has the shape; unknown fields are refused, not ignored."""
     if isinstance(shape, dict):
         if not isinstance(value, dict):
             raise _unreadable(path, value)
         for name, each in value.items():
             if name not in shape:
                 message = f"Invalid JSON payload received. Unknown name \"{name}\" at '{path}': Cannot find field."
-                raise Refused(400, "badRequest", message)
+                raise GcpError(400, "badRequest", message)
             _check(each, shape[name], f"{path}.{name}")
     elif isinstance(shape, list):
         if not isinstance(value, list):
@@ -162,23 +162,23 @@ def _is_a(value: Any, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
-def _kind(body: Mapping[str, Any], project: str, zone: str) -> market.Kind:
-    told = body.get("machineType", "")
-    if not told:
-        raise Refused(400, "required", "Required field 'resource.machineType' not specified")
-    where, _, name = told.rpartition("/machineTypes/")
+def _kind(body: Mapping[str, Any], project: str, zone: str) -> market.GcpMachineKind:
+    raw = body.get("machineType", "")
+    if not raw:
+        raise GcpError(400, "required", "Required field 'resource.machineType' not specified")
+    where, _, name = raw.rpartition("/machineTypes/")
     if where.rpartition("zones/")[2] != zone or not where.endswith(f"zones/{zone}"):
-        raise _invalid("machineType", told, "The URL is malformed or names another zone.")
+        raise _invalid("machineType", raw, "The URL is malformed or names another zone.")
     kind = market.kinds_in(zone).get(name)
     if kind is None:
         message = f"Machine type with name '{name}' does not exist in zone '{zone}'."
-        raise Refused(
-            404, "notFound", f"Invalid value for field 'resource.machineType': '{told}'. {message} ({project})"
+        raise GcpError(
+            404, "notFound", f"Invalid value for field 'resource.machineType': '{raw}'. {message} ({project})"
         )
     return kind
 
 
-def _sku(body: Mapping[str, Any], kind: market.Kind, zone: str) -> str:
+def _sku(body: Mapping[str, Any], kind: market.GcpMachineKind, zone: str) -> str:
     rows = body.get("guestAccelerators", [])
     if not rows:
         return kind.name
@@ -195,12 +195,12 @@ def _sku(body: Mapping[str, Any], kind: market.Kind, zone: str) -> str:
     largest = card.largest.get(count)
     if not kind.name.startswith("n1-") or largest is None or not card.smallest[count] <= kind.vcpus <= largest:
         message = f"[{kind.name}, {gpu}] features are not compatible for creating instance."
-        raise Refused(400, "badRequest", message)
+        raise GcpError(400, "badRequest", message)
     return market.sku(kind.name, gpu, count)
 
 
-def not_there(path: str) -> Refused:
-    return Refused(404, "notFound", f"The resource '{path}' was not found")
+def not_there(path: str) -> GcpError:
+    return GcpError(404, "notFound", f"The resource '{path}' was not found")
 
 
 def _scheduling(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,23 +208,23 @@ def _scheduling(body: Mapping[str, Any]) -> dict[str, Any]:
     said |= body.get("scheduling", {})
     spot = said["provisioningModel"] == "SPOT" or said.get("preemptible") is True
     if said["onHostMaintenance"] != "TERMINATE":
-        raise Refused(400, "badRequest", "Instances with guest accelerators do not support live migration.")
+        raise GcpError(400, "badRequest", "Instances with guest accelerators do not support live migration.")
     if spot and said["automaticRestart"]:
-        raise Refused(400, "badRequest", "Scheduling must have automaticRestart be false when preemptible is true.")
+        raise GcpError(400, "badRequest", "Scheduling must have automaticRestart be false when preemptible is true.")
     timed = "maxRunDuration" in said or "terminationTime" in said
     if "instanceTerminationAction" in said and not spot and not timed:
         message = "Instance termination action needs a Spot VM, a maximum run duration or a termination time."
-        raise Refused(400, "badRequest", message)
+        raise GcpError(400, "badRequest", message)
     if timed and "instanceTerminationAction" not in said:
-        raise Refused(400, "required", "Required field 'resource.scheduling.instanceTerminationAction' not specified")
+        raise GcpError(400, "required", "Required field 'resource.scheduling.instanceTerminationAction' not specified")
     return said
 
 
 def _max_run(scheduling: Mapping[str, Any]) -> int | None:
-    told = scheduling.get("maxRunDuration")
-    if told is None:
+    raw = scheduling.get("maxRunDuration")
+    if raw is None:
         return None
-    seconds = int(told.get("seconds", 0))
+    seconds = int(raw.get("seconds", 0))
     if not 30 <= seconds <= LONGEST_RUN_S:
         raise _invalid("scheduling.maxRunDuration", seconds, "Must be between 30 seconds and 120 days")
     return seconds
@@ -247,13 +247,13 @@ def _labels(labels: dict[str, Any]) -> dict[str, str]:
 def _disk(body: Mapping[str, Any]) -> int:
     boot = [disk for disk in body.get("disks", []) if disk.get("boot")]
     if len(boot) != 1:
-        raise Refused(
+        raise GcpError(
             400, "invalid", "Invalid value for field 'resource.disks': ''. Must specify exactly one boot disk."
         )
     made = boot[0].get("initializeParams", {})
     image = made.get("sourceImage", "")
     if not image and not boot[0].get("source"):
-        raise Refused(400, "required", "Required field 'resource.disks[0].initializeParams.sourceImage' not specified")
+        raise GcpError(400, "required", "Required field 'resource.disks[0].initializeParams.sourceImage' not specified")
     if image and not IMAGE.fullmatch(image.partition("/compute/v1/")[2] or image):
         raise _invalid("disks[0].initializeParams.sourceImage", image, "The URL is malformed.")
     return int(made.get("diskSizeGb", 10))
@@ -270,10 +270,10 @@ def _user_data(body: Mapping[str, Any]) -> bytes:
     return next((item.get("value", "").encode() for item in items if item.get("key") == "user-data"), b"")
 
 
-def _invalid(field: str, value: Any, why: str) -> Refused:
-    return Refused(400, "invalid", f"Invalid value for field 'resource.{field}': '{value}'. {why}")
+def _invalid(field: str, value: Any, why: str) -> GcpError:
+    return GcpError(400, "invalid", f"Invalid value for field 'resource.{field}': '{value}'. {why}")
 
 
-def _unreadable(path: str, value: Any) -> Refused:
+def _unreadable(path: str, value: Any) -> GcpError:
     message = f"Invalid value at '{path}': {type(value).__name__} is not what this field holds"
-    return Refused(400, "badRequest", message)
+    return GcpError(400, "badRequest", message)

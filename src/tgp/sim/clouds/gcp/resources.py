@@ -1,4 +1,4 @@
-"""The resources of the pretend Compute API, in its JSON. 64-bit numbers are texts there."""
+"""The resources of the simulated Compute API, in its JSON. 64-bit numbers are texts there."""
 
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -6,7 +6,7 @@ from typing import Any
 
 from tgp.sim.clouds.gcp import market
 from tgp.sim.clouds.gcp.answers import ROOT
-from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
 
 STATUSES = {
     Phase.RUNNING: "RUNNING",
@@ -61,7 +61,7 @@ def zone(project: str, name: str) -> dict[str, Any]:
     }
 
 
-def machine_type(project: str, zone: str, kind: market.Kind) -> dict[str, Any]:
+def machine_type(project: str, zone: str, kind: market.GcpMachineKind) -> dict[str, Any]:
     row: dict[str, Any] = {
         "kind": "compute#machineType",
         "id": number(f"{zone}/{kind.name}"),
@@ -96,15 +96,15 @@ def accelerator_type(project: str, zone: str, name: str, most: int) -> dict[str,
     }
 
 
-def status_of(machine: Machine, now: datetime) -> str:
+def status_of(machine: SimulatedMachine, now: datetime) -> str:
     if machine.phase is not Phase.STARTING:
         return STATUSES[machine.phase]
     waiting = machine.stuck or now < machine.created_at + STAGED_AFTER
     return "PROVISIONING" if waiting else "STAGING"
 
 
-def instance(project: str, machine: Machine, now: datetime) -> dict[str, Any]:
-    zone, detail = machine.shelf.place, machine.shelf.detail
+def instance(project: str, machine: SimulatedMachine, now: datetime) -> dict[str, Any]:
+    zone, detail = machine.product.place, machine.product.detail
     asked = machine.detail
     row: dict[str, Any] = {
         "kind": "compute#instance",
@@ -138,14 +138,14 @@ def instance(project: str, machine: Machine, now: datetime) -> dict[str, Any]:
     return row
 
 
-def _metadata(machine: Machine) -> dict[str, Any]:
+def _metadata(machine: SimulatedMachine) -> dict[str, Any]:
     row: dict[str, Any] = {"kind": "compute#metadata", "fingerprint": "42WmSpB8rSM="}
     if machine.user_data:
         row["items"] = [{"key": "user-data", "value": machine.user_data.decode()}]
     return row
 
 
-def _network(project: str, machine: Machine) -> dict[str, Any]:
+def _network(project: str, machine: SimulatedMachine) -> dict[str, Any]:
     outside: dict[str, Any] = {"kind": "compute#accessConfig", "type": "ONE_TO_ONE_NAT", "name": "External NAT"}
     if machine.phase is Phase.RUNNING and not machine.addressless:
         outside["natIP"] = machine.public_ip
@@ -160,12 +160,12 @@ def _network(project: str, machine: Machine) -> dict[str, Any]:
     return row
 
 
-def _disk(project: str, machine: Machine) -> dict[str, Any]:
+def _disk(project: str, machine: SimulatedMachine) -> dict[str, Any]:
     return {
         "kind": "compute#attachedDisk",
         "type": "PERSISTENT",
         "mode": "READ_WRITE",
-        "source": link(project, f"zones/{machine.shelf.place}/disks/{machine.name}"),
+        "source": link(project, f"zones/{machine.product.place}/disks/{machine.name}"),
         "deviceName": "persistent-disk-0",
         "index": 0,
         "boot": True,
@@ -174,7 +174,7 @@ def _disk(project: str, machine: Machine) -> dict[str, Any]:
     }
 
 
-def _scheduling(machine: Machine) -> dict[str, Any]:
+def _scheduling(machine: SimulatedMachine) -> dict[str, Any]:
     """Of a machine that another tool made."""
     model = "SPOT" if machine.spot else "STANDARD"
     return {"onHostMaintenance": "TERMINATE", "automaticRestart": False, "provisioningModel": model}

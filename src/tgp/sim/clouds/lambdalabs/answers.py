@@ -8,8 +8,8 @@ import msgspec
 from tgp.ports.http import Pairs, Reply
 from tgp.sim.clouds.fleet import Stand
 from tgp.sim.clouds.lambdalabs.catalogue import MICROUSD_A_CENT, REGIONS, WITHOUT_GPU
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
+from tgp.sim.clouds.stock import Product
 
 JSON: Pairs = (("Content-Type", "application/json"),)
 STATUSES = {
@@ -44,27 +44,27 @@ def types(stands: Iterable[Stand]) -> dict[str, Any]:
     """All types, with the regions that have some left."""
     listed: dict[str, Any] = {}
     for stand in stands:
-        shelf = stand.shelf
-        item = listed.setdefault(shelf.sku, {"instance_type": kind(shelf, stand.hourly_microusd)})
+        product = stand.product
+        item = listed.setdefault(product.sku, {"instance_type": kind(product, stand.hourly_microusd)})
         regions = item.setdefault("regions_with_capacity_available", [])
         if stand.stock > 0:
-            regions.append(region(shelf.place))
+            regions.append(region(product.place))
     listed[str(WITHOUT_GPU["name"])] = {"instance_type": WITHOUT_GPU, "regions_with_capacity_available": []}
     return listed
 
 
-def kind(shelf: Shelf, hourly_microusd: int) -> dict[str, Any]:
-    words = str(shelf.detail["words"])
+def kind(product: Product, hourly_microusd: int) -> dict[str, Any]:
+    words = str(product.detail["words"])
     return {
-        "name": shelf.sku,
-        "description": f"{shelf.gpu_count}x {words}",
+        "name": product.sku,
+        "description": f"{product.gpu_count}x {words}",
         "gpu_description": words,
         "price_cents_per_hour": -(-hourly_microusd // MICROUSD_A_CENT),
         "specs": {
-            "vcpus": shelf.vcpus,
-            "memory_gib": shelf.memory_gib,
-            "storage_gib": shelf.disk_gib,
-            "gpus": shelf.gpu_count,
+            "vcpus": product.vcpus,
+            "memory_gib": product.memory_gib,
+            "storage_gib": product.disk_gib,
+            "gpus": product.gpu_count,
         },
     }
 
@@ -73,14 +73,14 @@ def region(name: str) -> dict[str, str]:
     return {"name": name, "description": REGIONS.get(name, name)}
 
 
-def instance(machine: Machine) -> dict[str, Any]:
+def instance(machine: SimulatedMachine) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": machine.id,
         "status": STATUSES[machine.phase],
         "ssh_key_names": list(machine.detail.get("ssh_key_names", ())),
         "file_system_names": list(machine.detail.get("file_system_names", ())),
-        "region": region(machine.shelf.place),
-        "instance_type": kind(machine.shelf, machine.rate_microusd),
+        "region": region(machine.product.place),
+        "instance_type": kind(machine.product, machine.rate_microusd),
         "actions": actions(machine.phase),
         "firewall_rulesets": [],
     }
@@ -91,7 +91,7 @@ def instance(machine: Machine) -> dict[str, Any]:
     return row | addresses(machine)
 
 
-def addresses(machine: Machine) -> dict[str, str]:
+def addresses(machine: SimulatedMachine) -> dict[str, str]:
     """Nothing while it boots; the private one may be missing for ever."""
     if machine.phase is Phase.STARTING or machine.addressless:
         return {}

@@ -1,10 +1,10 @@
-"""What the pretend Lambda sells: types, prices and regions as they were listed at the end of 2025."""
+"""What the simulated Lambda sells: types, prices and regions as they were listed at the end of 2025."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.stock import Product
 
 REGIONS: Mapping[str, str] = MappingProxyType(
     {
@@ -34,7 +34,7 @@ COUNTRIES: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class LambdaType:
     """One instance type."""
 
     name: str
@@ -50,10 +50,10 @@ class Kind:
     places: tuple[tuple[str, int], ...]  # region and how many there are; 0: sold out
 
 
-def _kind(row: str, *places: tuple[str, int]) -> Kind:
+def _kind(row: str, *places: tuple[str, int]) -> LambdaType:
     name, words, gpu, *numbers = (each.strip() for each in row.split("|"))
     memory, gpus, cents, vcpus, memory_gib, storage_gib, boot_seconds = map(int, numbers)
-    return Kind(name, words, gpu, memory, gpus, cents, vcpus, memory_gib, storage_gib, boot_seconds, places)
+    return LambdaType(name, words, gpu, memory, gpus, cents, vcpus, memory_gib, storage_gib, boot_seconds, places)
 
 
 KINDS = (
@@ -125,14 +125,14 @@ WITHOUT_GPU = {  # listed among the others, as Lambda does
 }
 
 
-def shelves() -> Iterator[Shelf]:
+def products() -> Iterator[Product]:
     for kind in KINDS:
         for place, stock in kind.places:
-            yield _shelf(kind, place, stock)
+            yield _product(kind, place, stock)
 
 
-def _shelf(kind: Kind, place: str, stock: int) -> Shelf:
-    return Shelf(
+def _product(kind: LambdaType, place: str, stock: int) -> Product:
+    return Product(
         sku=kind.name,
         place=place,
         gpu=kind.gpu,

@@ -1,4 +1,4 @@
-"""What the pretend Lambda boots from: its own Linux, for both kinds of processors, in every region."""
+"""What the simulated Lambda boots from: its own Linux, for both kinds of processors, in every region."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -12,11 +12,11 @@ import msgspec
 from tgp.ports.clock import Clock
 from tgp.ports.http import NO_JSON, Call, Pairs, Reply
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Wanted
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.fleet import Broke, Fleet, Habits, OutOfStock, WantedMachine
 from tgp.sim.clouds.lambdalabs import answers, images, orders
-from tgp.sim.clouds.lambdalabs.catalogue import shelves
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.lambdalabs.catalogue import products
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tgp.sim.clouds.simulator import Simulator
 
 BASE = "/api/v1"
@@ -27,16 +27,16 @@ ONE_CALL = timedelta(seconds=1)
 ONE_LAUNCH = timedelta(seconds=12)
 SHOWN_AS_TERMINATED = timedelta(minutes=5)  # one machine by its id, after it is gone; lists leave it out at once
 HABITS = Habits(
-    list_lag=(0.0, 0.0),  # `lai start` lists at once and takes its machine from there, so Lambda shows it; mishaps lag
+    list_lag=(0.0, 0.0),  # `lai start` lists at once and takes its machine from there, so Lambda shows it; faults lag
     charges_from_creation=False,
     idle_share=0.0,
 )
 VERBS = {
-    ("GET", "instance-types"): Verb.OFFERS,
-    ("POST", "instance-operations/launch"): Verb.LAUNCH,
-    ("POST", "instance-operations/terminate"): Verb.TERMINATE,
-    ("GET", "instances"): Verb.LIST,
-    ("GET", "ssh-keys"): Verb.ACCOUNT,
+    ("GET", "instance-types"): CloudVerb.OFFERS,
+    ("POST", "instance-operations/launch"): CloudVerb.LAUNCH,
+    ("POST", "instance-operations/terminate"): CloudVerb.TERMINATE,
+    ("GET", "instances"): CloudVerb.LIST,
+    ("GET", "ssh-keys"): CloudVerb.ACCOUNT,
 }
 METHODS = {  # a star stands for an id
     "instance-types": "GET",
@@ -59,7 +59,7 @@ OPEN_BY_DEFAULT = (
 
 
 @dataclass(slots=True)
-class Limits:
+class LambdaLimits:
     """One call a second, one launch in twelve; counted per key."""
 
     on: bool = False
@@ -81,19 +81,19 @@ class LambdaSimulator(Simulator):
     key = "secret_simulated_0123456789abcdef"
 
     def __init__(self, clock: Clock, seed: int | str, habits: Habits = HABITS) -> None:
-        super().__init__(Fleet(clock, f"{seed}/lambdalabs", shelves(), habits=habits, new_id=new_id), seed)
-        self.limits = Limits()
+        super().__init__(Fleet(clock, f"{seed}/lambdalabs", products(), habits=habits, new_id=new_id), seed)
+        self.limits = LambdaLimits()
         self.ssh_keys: dict[str, dict[str, dict[str, str]]] = {}  # account → name → key
         self._clock = clock
         self._ids = Random(f"{seed}/lambdalabs/ids")
         self.fleet.accounts.open(Tenant("account-1", "simulated"), self.key)
         self._keep_key("account-1", SSH_KEY_NAME, "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample tgp")
 
-    def verb_of(self, call: Call) -> Verb:
+    def verb_of(self, call: Call) -> CloudVerb:
         path = _below(call.path)
         if call.method == "GET" and path.startswith("instances/"):
-            return Verb.STATUS
-        return VERBS.get((call.method, path), Verb.OTHER)
+            return CloudVerb.STATUS
+        return VERBS.get((call.method, path), CloudVerb.OTHER)
 
     def key_of(self, call: Call) -> str:
         """A bearer token, or Basic with the key as the user."""
@@ -105,9 +105,9 @@ class LambdaSimulator(Simulator):
         except (binascii.Error, UnicodeDecodeError):
             return ""
 
-    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:
+    def route(self, call: Call, verb: CloudVerb, tenant: Tenant | None) -> Reply:
         assert tenant is not None, "nothing here is public"
-        wait = self.limits.wait(self.key_of(call), verb is Verb.LAUNCH, self._clock.now())
+        wait = self.limits.wait(self.key_of(call), verb is CloudVerb.LAUNCH, self._clock.now())
         if wait is not None:
             return self._slow_down(wait)
         self._level_prices()
@@ -147,10 +147,10 @@ class LambdaSimulator(Simulator):
     def _list(self, tenant: Tenant, cluster: str) -> Reply:
         """Of a cluster: none, since clusters are not to be had here."""
         rows = [answers.instance(machine) for machine in self.fleet.listed(tenant) if not cluster]
-        if self.mishap is Mishap.LIST_NOTHING:
+        if self.fault is CloudFault.LIST_NOTHING:
             return answers.data([])
         whole = answers.data(rows)
-        if self.mishap is Mishap.LIST_PARTIAL:  # no pages here: the answer itself is cut short
+        if self.fault is CloudFault.LIST_PARTIAL:  # no pages here: the answer itself is cut short
             return Reply(200, whole.content[: len(whole.content) // 2], whole.headers)
         return whole
 
@@ -160,7 +160,7 @@ class LambdaSimulator(Simulator):
             return answers.missing("Specified instance does not exist.")
         return answers.data(answers.instance(machine))
 
-    def _lately_gone(self, tenant: Tenant, machine_id: str) -> Machine | None:
+    def _lately_gone(self, tenant: Tenant, machine_id: str) -> SimulatedMachine | None:
         machine = self.fleet.machines.get(machine_id)
         if machine is None or machine.account != tenant.id or machine.ended_at is None or machine.why == "vanished":
             return None
@@ -172,8 +172,8 @@ class LambdaSimulator(Simulator):
         if words := self._missing(tenant, body):
             return answers.missing(words)
         try:
-            machine = self.fleet.rent(tenant, _wanted(body), self.mishap)
-        except Empty:
+            machine = self.fleet.rent(tenant, _wanted(body), self.fault)
+        except OutOfStock:
             return answers.error(
                 400,
                 "instance-operations/launch/insufficient-capacity",
@@ -184,16 +184,19 @@ class LambdaSimulator(Simulator):
             return answers.error(
                 400, "global/quota-exceeded", "Quota exceeded.", "Contact Support to increase your quota."
             )
-        if self.mishap is Mishap.ERROR_WITH_ID:
+        if self.fault is CloudFault.ERROR_WITH_ID:
             return _error_with(machine)
         return answers.data({"instance_ids": [machine.id]})
 
     def _missing(self, tenant: Tenant, body: dict[str, Any]) -> str:
-        """What a launch names and nobody has; empty: all is there. There are no file systems and no rulesets."""
+        """What a launch names and does not exist; empty: everything exists.
+
+        There are no file systems and no rulesets.
+        """
         (ssh_key,) = body["ssh_key_names"]
         if ssh_key not in self.ssh_keys.get(tenant.id, {}):
             return f"SSH key {ssh_key} does not exist."
-        if body["instance_type_name"] not in {stand.shelf.sku for stand in self.fleet.selling()}:
+        if body["instance_type_name"] not in {stand.product.sku for stand in self.fleet.selling()}:
             return "Instance type does not exist."
         if "image" in body and not images.is_there(body["image"], body["region_name"]):
             return "Image does not exist in this region."
@@ -206,7 +209,7 @@ class LambdaSimulator(Simulator):
         if isinstance(machines, Reply):
             return machines
         for machine in machines:
-            self.fleet.end(machine, self.mishap)
+            self.fleet.end(machine, self.fault)
         rows = [answers.instance(machine) | {"status": "terminating"} for machine in machines]
         return answers.data({"terminated_instances": rows})
 
@@ -216,14 +219,14 @@ class LambdaSimulator(Simulator):
             return machines
         return answers.data({"restarted_instances": [answers.instance(machine) for machine in machines]})
 
-    def _named(self, tenant: Tenant, body: Any) -> "list[Machine] | Reply":
+    def _named(self, tenant: Tenant, body: Any) -> "list[SimulatedMachine] | Reply":
         """The machines of a request, or its refusal: one unknown id refuses all."""
         ids = body.get("instance_ids") if isinstance(body, dict) else None
         if not isinstance(ids, list) or not ids or not all(isinstance(each, str) for each in ids):
             return answers.invalid("instance_ids must be a list of IDs.")
         found = [self.fleet.get(tenant, each) for each in ids]
         machines = [machine for machine in found if machine is not None]
-        if len(machines) < len(ids) or self.mishap is Mishap.DELETE_UNKNOWN:
+        if len(machines) < len(ids) or self.fault is CloudFault.DELETE_UNKNOWN:
             return answers.missing("Specified instance does not exist.")
         return machines
 
@@ -242,7 +245,7 @@ class LambdaSimulator(Simulator):
         self.fleet.advance()
         prices: dict[str, int] = {}
         for stand in self.fleet.stands.values():
-            stand.hourly_microusd = prices.setdefault(stand.shelf.sku, stand.hourly_microusd)
+            stand.hourly_microusd = prices.setdefault(stand.product.sku, stand.hourly_microusd)
 
     # -- SSH keys ------------------------------------------------------------------------------------------------------
 
@@ -266,7 +269,7 @@ class LambdaSimulator(Simulator):
         self.ssh_keys.setdefault(account, {})[name] = key
         return key
 
-    # -- trouble -------------------------------------------------------------------------------------------------------
+    # -- errors --------------------------------------------------------------------------------------------------------
 
     def stranger(self, call: Call) -> Reply:  # noqa: ARG002 - the same for every call
         return answers.error(
@@ -307,7 +310,7 @@ def new_id(luck: Random) -> str:
 def _below(path: str) -> str:
     """The path below `/api/v1`; what lies elsewhere is nothing we know.
 
-    Twice is taken as once: an endpoint is told with its path, and `lai` puts the path behind whatever it is told.
+    A repeated path counts once: an endpoint includes its path, and `lai` appends the path to every endpoint.
     """
     return path.removeprefix(BASE).removeprefix(f"{BASE}/").strip("/") if path.startswith(f"{BASE}/") else "?"
 
@@ -328,8 +331,8 @@ def _json(call: Call) -> Any:
         return None
 
 
-def _wanted(body: dict[str, Any]) -> Wanted:
-    return Wanted(
+def _wanted(body: dict[str, Any]) -> WantedMachine:
+    return WantedMachine(
         f"{body['instance_type_name']}@{body['region_name']}",
         body.get("name", ""),
         tags=tuple((tag["key"], tag["value"]) for tag in body.get("tags", ())),
@@ -343,8 +346,8 @@ def _wanted(body: dict[str, Any]) -> Wanted:
     )
 
 
-def _error_with(machine: Machine) -> Reply:
-    """Trouble upstream, after the machine was made."""
+def _error_with(machine: SimulatedMachine) -> Reply:
+    """An upstream error, after the machine was created."""
     error = {"code": "provider/internal-unavailable", "message": "Provider unavailable", "suggestion": "Try again"}
     body = {"error": error, "data": {"instance_ids": [machine.id]}}
     return Reply(503, msgspec.json.encode(body), answers.JSON)

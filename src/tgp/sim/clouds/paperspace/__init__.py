@@ -1,4 +1,4 @@
-"""A pretend Paperspace, API v1. Not independently judged: no client that can be run here speaks to it."""
+"""A simulated Paperspace, API v1. Not independently judged: no client that can be run here speaks to it."""
 
 from tgp.ports.clock import Clock
 from tgp.sim.clouds.paperspace.server import PaperspaceSimulator

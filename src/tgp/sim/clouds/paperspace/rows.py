@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tgp.sim.clouds.paperspace.market import MICRO, TEMPLATES
 
 GIB = 1 << 30
@@ -14,7 +14,7 @@ OUT_OF_CAPACITY = "We are currently out of capacity for the selected VM type."
 
 
 @dataclass(slots=True)
-class Script:
+class ScriptRow:
     id: str
     account: str
     name: str
@@ -23,30 +23,30 @@ class Script:
     created_at: datetime
 
 
-def state_of(machine: Machine, now: datetime) -> str:
+def state_of(machine: SimulatedMachine, now: datetime) -> str:
     if machine.phase is not Phase.STARTING:
         return STATES[machine.phase]
     passed = (now - machine.created_at).total_seconds()
-    early = machine.stuck or passed < machine.shelf.boot_seconds * PROVISIONING_SHARE
+    early = machine.stuck or passed < machine.product.boot_seconds * PROVISIONING_SHARE
     return "provisioning" if early else "starting"
 
 
-def machine_row(machine: Machine, now: datetime) -> dict[str, Any]:
-    shelf, up = machine.shelf, machine.phase is Phase.RUNNING
+def machine_row(machine: SimulatedMachine, now: datetime) -> dict[str, Any]:
+    product, up = machine.product, machine.phase is Phase.RUNNING
     public = up and not machine.addressless and machine.detail.get("publicIpType") != "none"
     return {
         "id": machine.id,
         "name": machine.name,
         "state": state_of(machine, now),
         "os": "Ubuntu 22.04",
-        "machineType": shelf.sku,
+        "machineType": product.sku,
         "agentType": "LinuxHeadless",
-        "cpus": shelf.vcpus,
-        "ram": shelf.memory_gib * GIB,
+        "cpus": product.vcpus,
+        "ram": product.memory_gib * GIB,
         "storageTotal": machine.detail.get("diskSize", 100) * GIB,
         "storageUsed": 8 * GIB,
-        "accelerators": [{"name": shelf.gpu, "memory": shelf.gpu_memory_gib * GIB, "count": shelf.gpu_count}],
-        "region": shelf.place,
+        "accelerators": [{"name": product.gpu, "memory": product.gpu_memory_gib * GIB, "count": product.gpu_count}],
+        "region": product.place,
         "privateIp": machine.private_ip if up else None,
         "networkId": "nz6h1zc2",
         "publicIp": machine.public_ip if public else None,
@@ -68,7 +68,7 @@ def machine_row(machine: Machine, now: datetime) -> dict[str, Any]:
     }
 
 
-def create_event(machine: Machine) -> dict[str, Any]:
+def create_event(machine: SimulatedMachine) -> dict[str, Any]:
     """How its making went: a host that was not to be had shows here, and nowhere else."""
     lost = machine.phase is Phase.LOST
     state = "error" if lost else "in progress" if machine.phase is Phase.STARTING else "done"
@@ -84,7 +84,7 @@ def create_event(machine: Machine) -> dict[str, Any]:
     }
 
 
-def event_row(machine: Machine, name: str, now: datetime) -> dict[str, Any]:
+def event_row(machine: SimulatedMachine, name: str, now: datetime) -> dict[str, Any]:
     return {
         "id": f"d{machine.id}",
         "name": name,
@@ -112,7 +112,7 @@ def template_rows() -> list[dict[str, Any]]:
     ]
 
 
-def script_row(script: Script, machines: list[str]) -> dict[str, Any]:
+def script_row(script: ScriptRow, machines: list[str]) -> dict[str, Any]:
     return {
         "id": script.id,
         "name": script.name,

@@ -67,7 +67,7 @@ def issues(body: Any, known: dict[str, Check], required: tuple[str, ...]) -> lis
 
 
 def query_issues(query: dict[str, str], order_by: tuple[str, ...]) -> list[str]:
-    """What is wrong with the query of a list. Keys nobody knows are passed over: a document of queries forbids none."""
+    """What is wrong with the query of a list. Unknown keys are ignored: a document of queries forbids none."""
     found = []
     limit = query.get("limit", "10")
     if not (limit.isascii() and limit.isdigit() and len(limit) <= LIMIT_DIGITS and 1 <= int(limit) <= MOST_ROWS):

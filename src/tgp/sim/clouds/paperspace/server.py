@@ -10,11 +10,11 @@ import msgspec
 from tgp.ports.clock import Clock
 from tgp.ports.http import NO_JSON, Call, Pairs, Reply
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Wanted
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.fleet import Broke, Fleet, Habits, OutOfStock, WantedMachine
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tgp.sim.clouds.paperspace import rows, schema
-from tgp.sim.clouds.paperspace.market import TEMPLATES, kind_of, shelves
+from tgp.sim.clouds.paperspace.market import TEMPLATES, kind_of, products
 from tgp.sim.clouds.simulator import Simulator
 
 KEY = "ps5im0secret0key0of0paperspace0abcdef"
@@ -44,32 +44,32 @@ class PaperspaceSimulator(Simulator):
 
     def __init__(self, clock: Clock, seed: int | str) -> None:
         habits = Habits(list_lag=(0.0, 8.0), ending=(5.0, 40.0), idle_share=0.01, moves=False)  # list prices stay
-        fleet = Fleet(clock, f"{seed}/paperspace", shelves(), habits=habits, new_id=_new_id)
+        fleet = Fleet(clock, f"{seed}/paperspace", products(), habits=habits, new_id=_new_id)
         super().__init__(fleet, f"{seed}/paperspace")
         fleet.accounts.open(Tenant("184467", "first-team"), KEY)
-        self.scripts: dict[str, rows.Script] = {}
-        self.deletes_only_off = False  # documented for people; whether the API insists is not known
+        self.scripts: dict[str, rows.ScriptRow] = {}
+        self.deletes_only_off = False  # documented for users; whether the API insists is not known
         self._fails_at = ""  # the cursor of a page that will not come
         self._luck = Random(f"{seed}/paperspace/scripts")
 
     # -- words ---------------------------------------------------------------------------------------------------------
 
-    def verb_of(self, call: Call) -> Verb:
+    def verb_of(self, call: Call) -> CloudVerb:
         match (call.method, *call.path.strip("/").split("/")):
             case ("GET", "v1", "os-templates"):
-                return Verb.OFFERS
+                return CloudVerb.OFFERS
             case ("GET", "v1", "machines"):
-                return Verb.LIST
+                return CloudVerb.LIST
             case ("POST", "v1", "machines"):
-                return Verb.LAUNCH
+                return CloudVerb.LAUNCH
             case ("GET", "v1", "machines", _):
-                return Verb.STATUS
+                return CloudVerb.STATUS
             case ("DELETE", "v1", "machines", _):
-                return Verb.TERMINATE
+                return CloudVerb.TERMINATE
             case ("GET", "v1", "auth" | "billing", *_):
-                return Verb.ACCOUNT
+                return CloudVerb.ACCOUNT
             case _:
-                return Verb.OTHER
+                return CloudVerb.OTHER
 
     def stranger(self, call: Call) -> Reply:
         return _error(401, "Invalid API key" if self.key_of(call) else "No API key was sent")
@@ -85,7 +85,7 @@ class PaperspaceSimulator(Simulator):
 
     # -- routes --------------------------------------------------------------------------------------------------------
 
-    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path tells more
+    def route(self, call: Call, verb: CloudVerb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path says more
         assert tenant is not None, "nothing is public here"
         now = self.fleet.advance()
         match (call.method, *call.path.strip("/").split("/")):
@@ -117,7 +117,7 @@ class PaperspaceSimulator(Simulator):
         if not rest:
             return self._list(call, tenant, now) if method == "GET" else self._create(call, method, tenant, now)
         machine = self.fleet.get(tenant, rest[0])
-        if machine is None or (method == "DELETE" and self.mishap is Mishap.DELETE_UNKNOWN):
+        if machine is None or (method == "DELETE" and self.fault is CloudFault.DELETE_UNKNOWN):
             return _error(404, "Machine not found")
         match (method, *rest[1:]):
             case ("GET",):
@@ -137,10 +137,10 @@ class PaperspaceSimulator(Simulator):
             rows.machine_row(machine, now)
             for machine in self.fleet.listed(tenant)
             if name.casefold() in machine.name.casefold()  # a part of the name is enough: the strictest for a client
-            and place in ("", machine.shelf.place)
-            and kind in ("", machine.shelf.sku)
+            and place in ("", machine.product.place)
+            and kind in ("", machine.product.sku)
         ]
-        if self.mishap is Mishap.LIST_NOTHING:
+        if self.fault is CloudFault.LIST_NOTHING:
             found = []
         return self._page(call, found, ("dtCreated", "name", "state"))
 
@@ -162,11 +162,13 @@ class PaperspaceSimulator(Simulator):
         begin = ids.index(after) + 1 if after else 0
         end = begin + int(query.get("limit", "10"))
         more = end < len(found)
-        if self.mishap is Mishap.LIST_PARTIAL:  # the first page comes, and says that there is a second; that one fails
+        if (
+            self.fault is CloudFault.LIST_PARTIAL
+        ):  # the first page comes, and says that there is a second; that one fails
             end, more = begin + max(len(found) // 2, 1), True
         items = ordered[begin:end]
         cursor = (items[-1]["id"] if items else NOWHERE) if more else None
-        if self.mishap is Mishap.LIST_PARTIAL:
+        if self.fault is CloudFault.LIST_PARTIAL:
             self._fails_at = cursor or ""
         return _json({"items": items, "hasMore": more, "nextPage": cursor})
 
@@ -189,19 +191,19 @@ class PaperspaceSimulator(Simulator):
         if fault := self._fault(body, tenant):
             return fault
         script = self.scripts.get(body.get("startupScriptId", ""))
-        wanted = Wanted(
+        wanted = WantedMachine(
             f"{body['machineType']}@{body['region']}",
             body["name"],
             user_data=script.text.encode() if script else b"",
             detail=tuple(body.items()),
         )
         try:
-            machine = self.fleet.rent(tenant, wanted, self.mishap)
-        except Empty:
+            machine = self.fleet.rent(tenant, wanted, self.fault)
+        except OutOfStock:
             return _error(412, rows.OUT_OF_CAPACITY + TRY_LATER)
         except Broke:
             return _error(403, "Your team has reached its machine quota. Add a payment method to request more.")
-        if self.mishap is Mishap.ERROR_WITH_ID:
+        if self.fault is CloudFault.ERROR_WITH_ID:
             return _error(500, "Internal server error", details={"machineId": machine.id})
         if body.get("startOnCreate") is False:
             self.fleet.stop(machine, now, "ordered off")
@@ -224,14 +226,14 @@ class PaperspaceSimulator(Simulator):
             return _error(404, "Startup script not found")
         return None
 
-    def _delete(self, machine: Machine, now: datetime) -> Reply:
+    def _delete(self, machine: SimulatedMachine, now: datetime) -> Reply:
         if self.deletes_only_off and machine.phase not in (Phase.STOPPED, Phase.LOST, Phase.ENDING):
             return _error(412, "The machine must be off before it can be deleted")
-        self.fleet.end(machine, self.mishap)
+        self.fleet.end(machine, self.fault)
         shown = rows.machine_row(machine, now)
         return _json({"data": shown, "event": rows.event_row(machine, "deactivate", now)})
 
-    def _switch(self, machine: Machine, act: str, now: datetime) -> Reply:
+    def _switch(self, machine: SimulatedMachine, act: str, now: datetime) -> Reply:
         if act == "stop":
             self.fleet.stop(machine, now, "stopped")
         elif act == "start":
@@ -259,7 +261,7 @@ class PaperspaceSimulator(Simulator):
     def _write(self, body: Any, tenant: Tenant, now: datetime) -> Reply:
         if wrong := schema.issues(body, schema.SCRIPT, schema.SCRIPT_REQUIRED):
             return _refused(wrong)
-        made = rows.Script(
+        made = rows.ScriptRow(
             "su" + "".join(self._luck.choice(ID_LETTERS) for _ in range(8)),
             tenant.id,
             body["name"],
@@ -270,7 +272,7 @@ class PaperspaceSimulator(Simulator):
         self.scripts[made.id] = made
         return _json(rows.script_row(made, []))
 
-    def _users_of(self, script: rows.Script) -> list[str]:
+    def _users_of(self, script: rows.ScriptRow) -> list[str]:
         return [machine.id for machine in self.fleet.living() if machine.detail.get("startupScriptId") == script.id]
 
 

@@ -1,4 +1,4 @@
-"""A pretend RunPod, REST v2. It refuses by the published schema; npm's `@runpod/mcp-server` judges it."""
+"""A simulated RunPod, REST v2. It refuses by the published schema; npm's `@runpod/mcp-server` judges it."""
 
 from tgp.ports.clock import Clock
 from tgp.sim.clouds.runpod.server import RunPodSimulator

@@ -44,7 +44,7 @@ def missing() -> Reply:
 
 
 def not_here(parts: list[str]) -> Reply:
-    """To a method that the path does not take, or a path that nobody knows."""
+    """To a method that the path does not accept, or an unknown path."""
     allowed = _methods(parts)
     if not allowed:
         return missing()

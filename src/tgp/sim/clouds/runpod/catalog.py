@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from tgp.core.model.regions import country_of
 from tgp.sim.clouds.fleet import Stand
-from tgp.sim.clouds.runpod.market import CARDS, CENTRES, MICRO, Card
+from tgp.sim.clouds.runpod.market import CARDS, CENTRES, MICRO, RunpodGpu
 
 CUDA = (12, 8)  # of every host with NVIDIA cards
 LEVELS = ("NONE", "LOW", "MEDIUM", "HIGH")
@@ -22,7 +22,7 @@ def gpus(stands: Stands, query: dict[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def shown(card: Card, stands: Stands, query: dict[str, str]) -> dict[str, Any]:
+def shown(card: RunpodGpu, stands: Stands, query: dict[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "id": card.id,
         "name": card.name,
@@ -45,7 +45,7 @@ def price_of(stands: list[Stand]) -> int:
     return max((stand.hourly_microusd for stand in stands), default=0)
 
 
-def _availability(card: Card, stands: Stands, query: dict[str, str]) -> dict[str, Any]:
+def _availability(card: RunpodGpu, stands: Stands, query: dict[str, str]) -> dict[str, Any]:
     cloud, count = query.get("cloud", "SECURE"), int(query.get("count", "1"))
     free = [
         stand
@@ -57,7 +57,7 @@ def _availability(card: Card, stands: Stands, query: dict[str, str]) -> dict[str
     }
     if cloud == "SECURE" and free:  # community hosts stand in countries, not in data centres
         row["dataCenters"] = [
-            {**_named(stand.shelf.place), "availability": level(stand.stock, count)} for stand in free
+            {**_named(stand.product.place), "availability": level(stand.stock, count)} for stand in free
         ]
     if card.maker == "NVIDIA":
         row["cudaVersions"] = [{"version": "12.8", "available": bool(free)}] if _has_cuda(card, query) else []
@@ -69,21 +69,21 @@ def level(stock: int, count: int) -> str:
 
 
 def _in_country(stand: Stand, query: dict[str, str]) -> bool:
-    place = stand.shelf.place
-    country = place if stand.shelf.detail["cloud"] == "COMMUNITY" else country_of("runpod", place)
+    place = stand.product.place
+    country = place if stand.product.detail["cloud"] == "COMMUNITY" else country_of("runpod", place)
     return "countryCodes" not in query or country in query["countryCodes"].split(",")
 
 
-def suits(card: Card, wish: dict[str, Any]) -> bool:
+def suits(card: RunpodGpu, query: dict[str, Any]) -> bool:
     """Have its hosts what an order asks of them for each GPU?"""
-    enough = wish.get("minVcpuCountPerGpu", 0) <= card.vcpus and wish.get("minRamPerGpu", 0) <= card.ram
-    allowed = wish.get("allowedCudaVersions")
+    enough = query.get("minVcpuCountPerGpu", 0) <= card.vcpus and query.get("minRamPerGpu", 0) <= card.ram
+    allowed = query.get("allowedCudaVersions")
     filters = {"cudaVersions": ",".join(allowed)} if allowed else {}
-    filters |= {"minCudaVersion": wish["minCudaVersion"]} if "minCudaVersion" in wish else {}
+    filters |= {"minCudaVersion": query["minCudaVersion"]} if "minCudaVersion" in query else {}
     return enough and _has_cuda(card, filters)
 
 
-def _has_cuda(card: Card, query: dict[str, str]) -> bool:
+def _has_cuda(card: RunpodGpu, query: dict[str, str]) -> bool:
     if "cudaVersions" in query:
         return card.maker == "NVIDIA" and "12.8" in query["cudaVersions"].split(",")
     if "minCudaVersion" in query:
@@ -115,7 +115,7 @@ def _standing_in(centre: str, stands: Stands) -> list[dict[str, str]]:
         {"id": card.id, "name": card.name, "availability": level(stand.stock, 1)}
         for card in CARDS
         for stand in stands(card.id, "SECURE")
-        if stand.shelf.place == centre
+        if stand.product.place == centre
     ]
 
 

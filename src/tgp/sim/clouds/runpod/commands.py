@@ -8,7 +8,7 @@ import msgspec
 from tgp.ports.http import NO_JSON
 
 
-def told(body: dict[str, Any]) -> dict[str, Any]:
+def shown(body: dict[str, Any]) -> dict[str, Any]:
     """All three, as every pod shows them, whichever were sent."""
     entrypoint, cmd = _parts(body.get("args", "")) if "args" in body else ([], [])
     entrypoint, cmd = body.get("entrypoint", entrypoint), body.get("cmd", cmd)

@@ -1,19 +1,19 @@
-"""What the pretend RunPod sells. Prices are examples of its price page in November 2026; they wander from there.
+"""What the simulated RunPod sells. Prices are examples of its price page in November 2026; they wander from there.
 
-A shelf is one GPU type of one cloud in one data centre (a country, in the community cloud), counted in single GPUs: a
+A product is one GPU type of one cloud in one data centre (a country, in the community cloud), counted in single GPUs: a
 pod takes as many as it asks for.
 """
 
 from dataclasses import dataclass
 
 from tgp.core.model.offer import Trust
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.stock import Product
 
 MICRO = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class RunpodGpu:
     """One GPU type, as the catalogue words it."""
 
     id: str
@@ -38,22 +38,22 @@ class Centre:
 
 
 CARDS = (
-    Card("NVIDIA GeForce RTX 3090", "RTX 3090", "AMPERE_24", "RTX3090", 24, 0.46, 0.22, vcpus=8, ram=25),
-    Card("NVIDIA GeForce RTX 4090", "RTX 4090", "ADA_24", "RTX4090", 24, 0.69, 0.34, vcpus=6, ram=41),
-    Card("NVIDIA GeForce RTX 5090", "RTX 5090", "ADA_32_PRO", "RTX5090", 32, 0.99, 0.69, vcpus=12, ram=92),
-    Card("NVIDIA RTX A4000", "RTX A4000", "AMPERE_16", "A4000", 16, 0.25, 0.17, vcpus=4, ram=20),
-    Card("NVIDIA RTX A6000", "RTX A6000", "AMPERE_48", "A6000", 48, 0.49, 0.33, vcpus=9, ram=50),
-    Card("NVIDIA A40", "A40", "AMPERE_48", "A40", 48, 0.44, None, 10, 0, vcpus=9, ram=50),
-    Card("NVIDIA L4", "L4", "ADA_24", "L4", 24, 0.43, None, 8, 0, vcpus=12, ram=50),
-    Card("NVIDIA L40S", "L40S", "ADA_48_PRO", "L40S", 48, 0.99, 0.79, ram=94),
-    Card("NVIDIA A100 80GB PCIe", "A100 PCIe", "AMPERE_80", "A100-80GB-PCIE", 80, 1.79, 1.19, vcpus=8, ram=117),
-    Card("NVIDIA A100-SXM4-80GB", "A100 SXM", "AMPERE_80", "A100-80GB-SXM", 80, 1.79, 1.39, ram=125),
-    Card("NVIDIA H100 PCIe", "H100 PCIe", "ADA_80_PRO", "H100-PCIE", 80, 2.89, 1.99, ram=188),
-    Card("NVIDIA H100 80GB HBM3", "H100 SXM", "ADA_80_PRO", "H100-SXM", 80, 3.99, 2.69, vcpus=20, ram=125),
-    Card("NVIDIA H100 NVL", "H100 NVL", "ADA_80_PRO", "H100-NVL", 94, 3.19, 2.59, ram=94),
-    Card("NVIDIA H200", "H200 SXM", "HOPPER_141", "H200-SXM", 141, 4.39, None, 8, 0, vcpus=24, ram=251),
-    Card("NVIDIA B200", "B200", "BLACKWELL_180", "B200", 180, 5.98, None, 8, 0, vcpus=28, ram=283),
-    Card("AMD Instinct MI300X OAM", "MI300X", None, "MI300X", 192, 2.69, None, 8, 0, "AMD", vcpus=24, ram=283),
+    RunpodGpu("NVIDIA GeForce RTX 3090", "RTX 3090", "AMPERE_24", "RTX3090", 24, 0.46, 0.22, vcpus=8, ram=25),
+    RunpodGpu("NVIDIA GeForce RTX 4090", "RTX 4090", "ADA_24", "RTX4090", 24, 0.69, 0.34, vcpus=6, ram=41),
+    RunpodGpu("NVIDIA GeForce RTX 5090", "RTX 5090", "ADA_32_PRO", "RTX5090", 32, 0.99, 0.69, vcpus=12, ram=92),
+    RunpodGpu("NVIDIA RTX A4000", "RTX A4000", "AMPERE_16", "A4000", 16, 0.25, 0.17, vcpus=4, ram=20),
+    RunpodGpu("NVIDIA RTX A6000", "RTX A6000", "AMPERE_48", "A6000", 48, 0.49, 0.33, vcpus=9, ram=50),
+    RunpodGpu("NVIDIA A40", "A40", "AMPERE_48", "A40", 48, 0.44, None, 10, 0, vcpus=9, ram=50),
+    RunpodGpu("NVIDIA L4", "L4", "ADA_24", "L4", 24, 0.43, None, 8, 0, vcpus=12, ram=50),
+    RunpodGpu("NVIDIA L40S", "L40S", "ADA_48_PRO", "L40S", 48, 0.99, 0.79, ram=94),
+    RunpodGpu("NVIDIA A100 80GB PCIe", "A100 PCIe", "AMPERE_80", "A100-80GB-PCIE", 80, 1.79, 1.19, vcpus=8, ram=117),
+    RunpodGpu("NVIDIA A100-SXM4-80GB", "A100 SXM", "AMPERE_80", "A100-80GB-SXM", 80, 1.79, 1.39, ram=125),
+    RunpodGpu("NVIDIA H100 PCIe", "H100 PCIe", "ADA_80_PRO", "H100-PCIE", 80, 2.89, 1.99, ram=188),
+    RunpodGpu("NVIDIA H100 80GB HBM3", "H100 SXM", "ADA_80_PRO", "H100-SXM", 80, 3.99, 2.69, vcpus=20, ram=125),
+    RunpodGpu("NVIDIA H100 NVL", "H100 NVL", "ADA_80_PRO", "H100-NVL", 94, 3.19, 2.59, ram=94),
+    RunpodGpu("NVIDIA H200", "H200 SXM", "HOPPER_141", "H200-SXM", 141, 4.39, None, 8, 0, vcpus=24, ram=251),
+    RunpodGpu("NVIDIA B200", "B200", "BLACKWELL_180", "B200", 180, 5.98, None, 8, 0, vcpus=28, ram=283),
+    RunpodGpu("AMD Instinct MI300X OAM", "MI300X", None, "MI300X", 192, 2.69, None, 8, 0, "AMD", vcpus=24, ram=283),
 )
 CENTRES = (
     Centre("US-KS-2", "US Kansas 2", "NORTH_AMERICA"),
@@ -72,25 +72,25 @@ BOOT_SECONDS = 75.0
 STOCKS = (12, 3, 0, 24, 1, 7, 40, 2, 0, 16)  # GPUs that are free at first, taken in turn
 
 
-def card_of(gpu_id: str) -> Card | None:
+def card_of(gpu_id: str) -> RunpodGpu | None:
     return next((card for card in CARDS if card.id == gpu_id), None)
 
 
-def shelves() -> tuple[Shelf, ...]:
-    made: list[Shelf] = []
+def products() -> tuple[Product, ...]:
+    made: list[Product] = []
     for number, card in enumerate(CARDS):
         if card.secure is not None:
             for step in range(3):
                 centre = CENTRES[(number + step * 3) % len(CENTRES)]
-                made.append(_shelf(card, "SECURE", centre.id, card.secure, STOCKS[len(made) % len(STOCKS)]))
+                made.append(_product(card, "SECURE", centre.id, card.secure, STOCKS[len(made) % len(STOCKS)]))
         if card.community is not None:
             place = COUNTRIES[number % len(COUNTRIES)]
-            made.append(_shelf(card, "COMMUNITY", place, card.community, STOCKS[len(made) % len(STOCKS)]))
+            made.append(_product(card, "COMMUNITY", place, card.community, STOCKS[len(made) % len(STOCKS)]))
     return tuple(made)
 
 
-def _shelf(card: Card, cloud: str, place: str, dollars: float, stock: int) -> Shelf:
-    return Shelf(
+def _product(card: RunpodGpu, cloud: str, place: str, dollars: float, stock: int) -> Product:
+    return Product(
         sku=f"{cloud} {card.id}",
         place=place,
         gpu=card.model,

@@ -11,18 +11,18 @@ import msgspec
 from tgp.ports.clock import Clock
 from tgp.ports.http import NO_JSON, Call, Reply
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Stand, Wanted
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.fleet import Broke, Fleet, Habits, OutOfStock, Stand, WantedMachine
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tgp.sim.clouds.runpod import answers, catalog, paging, pods, schema
-from tgp.sim.clouds.runpod.market import card_of, shelves
+from tgp.sim.clouds.runpod.market import card_of, products
 from tgp.sim.clouds.simulator import Simulator
 
 KEY = "rpa_SIM5ECRET0K3Y0F0RUNP0D0ABCDEFGH"
 ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 NOTHING_LEFT = "There are no instances currently available with the requested specifications. Please try again later."
 MOST_BYTES = 102_400  # of an order
-MINUTE = 60  # seconds, and calls within them that the headers speak of where nobody is slowed down
+MINUTE = 60  # seconds, and calls within them that the headers report where no limit is set
 
 
 def _new_id(luck: Random) -> str:
@@ -34,39 +34,39 @@ class RunPodSimulator(Simulator):
     key = KEY
 
     def __init__(self, clock: Clock, seed: int | str) -> None:
-        fleet = Fleet(clock, f"{seed}/runpod", shelves(), habits=Habits(list_lag=(0.0, 5.0)), new_id=_new_id)
+        fleet = Fleet(clock, f"{seed}/runpod", products(), habits=Habits(list_lag=(0.0, 5.0)), new_id=_new_id)
         super().__init__(fleet, f"{seed}/runpod")
         fleet.accounts.open(Tenant("user_2sim0first", "the first account"), KEY)
         fleet.listen(self._take_gpus)
-        self.calls_a_minute: int | None = None  # None: nobody is slowed down
+        self.calls_a_minute: int | None = None  # None: no limit
         self.page_rows = paging.MOST_ROWS  # a page may be shorter than it was asked to be
         self._fails_at = ""  # the cursor of a page that will not come
         self._window: tuple[datetime, int] = (clock.now(), 0)
 
     # -- words ---------------------------------------------------------------------------------------------------------
 
-    def verb_of(self, call: Call) -> Verb:
+    def verb_of(self, call: Call) -> CloudVerb:
         match (call.method, *call.path.strip("/").split("/")):
             case ("GET", "v2", "catalog", *_):
-                return Verb.OFFERS
+                return CloudVerb.OFFERS
             case ("GET", "v2", "pods"):
-                return Verb.LIST
+                return CloudVerb.LIST
             case ("POST", "v2", "pods"):
-                return Verb.LAUNCH
+                return CloudVerb.LAUNCH
             case ("GET", "v2", "pods", _):
-                return Verb.STATUS
+                return CloudVerb.STATUS
             case ("DELETE", "v2", "pods", _):
-                return Verb.TERMINATE
+                return CloudVerb.TERMINATE
             case ("POST", "v2", "pods", _, "action"):
-                return Verb.TERMINATE if b"terminate" in call.body else Verb.OTHER
+                return CloudVerb.TERMINATE if b"terminate" in call.body else CloudVerb.OTHER
             case ("GET", "v2", "account", *_):
-                return Verb.ACCOUNT
+                return CloudVerb.ACCOUNT
             case _:
-                return Verb.OTHER
+                return CloudVerb.OTHER
 
     def stranger(self, call: Call) -> Reply:
-        told = "missing bearer token" if not self.key_of(call) else "invalid bearer token"
-        return answers.problem(401, told)
+        raw = "missing bearer token" if not self.key_of(call) else "invalid bearer token"
+        return answers.problem(401, raw)
 
     def busy(self) -> Reply:
         slow = (("Retry-After", "12"), *answers.limits(0, 12))
@@ -80,7 +80,7 @@ class RunPodSimulator(Simulator):
 
     # -- routes --------------------------------------------------------------------------------------------------------
 
-    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path tells more
+    def route(self, call: Call, verb: CloudVerb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path says more
         assert tenant is not None, "nothing is public here"
         now = self.fleet.advance()
         left, seconds = self._left_of_the_minute(now)
@@ -147,27 +147,27 @@ class RunPodSimulator(Simulator):
         return [
             stand
             for stand in self.fleet.stands.values()
-            if stand.shelf.detail["card"] == gpu_id and stand.shelf.detail["cloud"] == cloud
+            if stand.product.detail["card"] == gpu_id and stand.product.detail["cloud"] == cloud
         ]
 
     # -- pods ----------------------------------------------------------------------------------------------------------
 
     def _list(self, call: Call, tenant: Tenant, now: datetime) -> Reply:
         """Newest first, by pages. A failure of the second is announced by the first."""
-        wish = paging.wish_of(call, tenant)
-        if isinstance(wish, str):
-            return answers.invalid([wish])
-        if wish.cursor and wish.cursor == self._fails_at:
+        query = paging.page_request_of(call, tenant)
+        if isinstance(query, str):
+            return answers.invalid([query])
+        if query.cursor and query.cursor == self._fails_at:
             self._fails_at = ""
             return self.failure()
-        machines = [] if self.mishap is Mishap.LIST_NOTHING else self.fleet.listed(tenant)
-        page = paging.cut(machines, replace(wish, rows=min(wish.rows, self.page_rows)), tenant)
-        if self.mishap is Mishap.LIST_PARTIAL:
+        machines = [] if self.fault is CloudFault.LIST_NOTHING else self.fleet.listed(tenant)
+        page = paging.cut(machines, replace(query, rows=min(query.rows, self.page_rows)), tenant)
+        if self.fault is CloudFault.LIST_PARTIAL:
             self._fails_at = page.cursor or paging.cursor_of(tenant, machines[-1] if machines else None)
             page = replace(page, cursor=self._fails_at)
         shown = [pods.shown(machine, now) for machine in page.machines]
-        told = {"nextCursor": page.cursor or None, "hasNextPage": bool(page.cursor)}
-        return answers.json(200, {"pods": shown, "pagination": told})
+        raw = {"nextCursor": page.cursor or None, "hasNextPage": bool(page.cursor)}
+        return answers.json(200, {"pods": shown, "pagination": raw})
 
     def _create(self, call: Call, tenant: Tenant, now: datetime) -> Reply:
         if len(call.body) > MOST_BYTES:
@@ -195,29 +195,29 @@ class RunPodSimulator(Simulator):
             return answers.problem(400, NOTHING_LEFT)
         wanted = body.get("dataCenterIds") or [None]
         stands = [stand for place in wanted for stand in self._stands(gpu.get("id", ""), cloud) if _at(stand, place)]
-        free = [stand for stand in stands if stand.stock >= count or self.mishap is Mishap.SOLD_TWICE]
+        free = [stand for stand in stands if stand.stock >= count or self.fault is CloudFault.SOLD_TWICE]
         if not free:
             return answers.problem(400, NOTHING_LEFT)
         detail = (*body.items(), ("count", count))
-        order = Wanted(free[0].shelf.id, body["name"], detail=detail)
+        order = WantedMachine(free[0].product.id, body["name"], detail=detail)
         try:
-            machine = self.fleet.rent(tenant, order, self.mishap)
-        except Empty:
+            machine = self.fleet.rent(tenant, order, self.fault)
+        except OutOfStock:
             return answers.problem(400, NOTHING_LEFT)
         except Broke:
             return answers.problem(402, "insufficient balance: add funds to deploy this pod")
-        if self.mishap is Mishap.ERROR_WITH_ID:
+        if self.fault is CloudFault.ERROR_WITH_ID:
             return answers.problem(500, "the pod was created, and something went wrong", id=machine.id)
         return answers.json(201, pods.shown(machine, now))
 
-    def _take_gpus(self, machine: Machine, before: Phase) -> None:
-        """A pod of n GPUs takes n from its shelf, costs n times the price, and gives n back."""
+    def _take_gpus(self, machine: SimulatedMachine, before: Phase) -> None:
+        """A pod of n GPUs takes n from its product, costs n times the price, and gives n back."""
         count = machine.detail.get("count", 1)
-        stand = self.fleet.stands[machine.shelf.id]
+        stand = self.fleet.stands[machine.product.id]
         if before is Phase.GONE and machine.phase is Phase.STARTING:
-            machine.shelf = _times(machine, count)
+            machine.product = _times(machine, count)
             machine.rate_microusd = (
-                catalog.price_of(self._stands(machine.shelf.detail["card"], machine.shelf.detail["cloud"])) * count
+                catalog.price_of(self._stands(machine.product.detail["card"], machine.product.detail["cloud"])) * count
             )
             machine.idle_rate_microusd *= count
             machine.charge(machine.rate_microusd, machine.created_at)
@@ -225,13 +225,13 @@ class RunPodSimulator(Simulator):
         elif machine.phase is Phase.GONE:
             stand.stock += count - 1
 
-    def _end(self, machine: Machine | None) -> Reply:
-        if machine is None or self.mishap is Mishap.DELETE_UNKNOWN:
+    def _end(self, machine: SimulatedMachine | None) -> Reply:
+        if machine is None or self.fault is CloudFault.DELETE_UNKNOWN:
             return answers.missing()
-        self.fleet.end(machine, self.mishap)
+        self.fleet.end(machine, self.fault)
         return Reply(204)
 
-    def _act(self, call: Call, machine: Machine | None, now: datetime) -> Reply:
+    def _act(self, call: Call, machine: SimulatedMachine | None, now: datetime) -> Reply:
         try:
             body = msgspec.json.decode(call.body)
         except NO_JSON:
@@ -255,7 +255,7 @@ class RunPodSimulator(Simulator):
                 pass  # a restart changes nothing that is shown
         return answers.json(200, pods.shown(machine, now))
 
-    def _change(self, call: Call, machine: Machine | None, now: datetime) -> Reply:
+    def _change(self, call: Call, machine: SimulatedMachine | None, now: datetime) -> Reply:
         try:
             body = msgspec.json.decode(call.body)
         except NO_JSON:
@@ -272,9 +272,9 @@ class RunPodSimulator(Simulator):
 
 
 def _at(stand: Stand, place: str | None) -> bool:
-    return place is None or stand.shelf.place == place
+    return place is None or stand.product.place == place
 
 
-def _times(machine: Machine, count: int) -> Any:
-    shelf = machine.shelf
-    return replace(shelf, gpu_count=count, vcpus=shelf.vcpus * count, memory_gib=shelf.memory_gib * count)
+def _times(machine: SimulatedMachine, count: int) -> Any:
+    product = machine.product
+    return replace(product, gpu_count=count, vcpus=product.vcpus * count, memory_gib=product.memory_gib * count)

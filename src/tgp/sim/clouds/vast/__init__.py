@@ -1,4 +1,4 @@
-"""A pretend Vast.ai: asks of many hosts, bids, contracts, in the words of its own API."""
+"""A simulated Vast.ai: asks of many hosts, bids, contracts, in the words of its own API."""
 
 from tgp.sim.clouds.vast.server import VastSimulator, simulator
 

@@ -9,7 +9,7 @@ from tgp.ports.http import NO_JSON, Call, Pairs, Reply
 JSON: Pairs = (("Content-Type", "application/json"),)  # and no charset: the vendor's client compares the whole text
 
 
-class Refused(Exception):
+class VastError(Exception):
     """A request that Vast does not take; it knows its own answer."""
 
     def __init__(self, status: int, code: str, message: str, **rest: Any) -> None:
@@ -25,8 +25,8 @@ def too_frequent(threshold: float, *headers: tuple[str, str]) -> Reply:
     return answer({"detail": f"API requests too frequent endpoint threshold={threshold}"}, 429, *headers)
 
 
-def no_such_instance(instance_id: str) -> Refused:
-    return Refused(404, "no_such_instance", f"Instance {instance_id} not found.")
+def no_such_instance(instance_id: str) -> VastError:
+    return VastError(404, "no_such_instance", f"Instance {instance_id} not found.")
 
 
 def object_in(call: Call) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def object_in(call: Call) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(call.body or b"{}")
     except NO_JSON:
-        raise Refused(400, "invalid_args", "the body is no JSON") from None
+        raise VastError(400, "invalid_args", "the body is no JSON") from None
     if not isinstance(body, dict):
-        raise Refused(400, "invalid_args", "the body is no object")
+        raise VastError(400, "invalid_args", "the body is no object")
     return body

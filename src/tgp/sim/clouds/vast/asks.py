@@ -11,7 +11,7 @@ MONTH_HOURS = 720
 
 def storage_hourly(stand: Stand, gigabytes: float) -> float:
     """Dollars."""
-    return float(stand.shelf.detail["storage_cost"]) * gigabytes / MONTH_HOURS
+    return float(stand.product.detail["storage_cost"]) * gigabytes / MONTH_HOURS
 
 
 def verification(trust: Trust) -> str:
@@ -19,7 +19,7 @@ def verification(trust: Trust) -> str:
 
 
 def row(stand: Stand, kind: str, storage: float, now: datetime) -> dict[str, Any]:
-    shelf, detail = stand.shelf, stand.shelf.detail
+    product, detail = stand.product, stand.product.detail
     on_demand = stand.hourly_microusd / 1_000_000
     lowest_bid = (stand.spot_microusd or stand.hourly_microusd) / 1_000_000
     base = lowest_bid if kind == "bid" else on_demand
@@ -27,18 +27,18 @@ def row(stand: Stand, kind: str, storage: float, now: datetime) -> dict[str, Any
     total = base + disk
     seconds = timedelta(days=detail["days_left"]).total_seconds()
     return {
-        "id": int(shelf.sku),
-        "ask_contract_id": int(shelf.sku),
-        "bundle_id": int(shelf.sku) * 7 % 1_000_003,
+        "id": int(product.sku),
+        "ask_contract_id": int(product.sku),
+        "bundle_id": int(product.sku) * 7 % 1_000_003,
         "bundled_results": None,
-        "machine_id": int(shelf.host),
+        "machine_id": int(product.host),
         "host_id": detail["host_id"],
-        "hosting_type": 1 if shelf.trust is Trust.DATACENTER else 0,
+        "hosting_type": 1 if product.trust is Trust.DATACENTER else 0,
         "hostname": None,
-        "num_gpus": shelf.gpu_count,
+        "num_gpus": product.gpu_count,
         "gpu_name": detail["gpu_name"],
         "gpu_ram": detail["gpu_ram"],
-        "gpu_total_ram": detail["gpu_ram"] * shelf.gpu_count,
+        "gpu_total_ram": detail["gpu_ram"] * product.gpu_count,
         "gpu_frac": detail["gpu_frac"],
         "gpu_arch": "nvidia",
         "gpu_lanes": 16,
@@ -55,13 +55,13 @@ def row(stand: Stand, kind: str, storage: float, now: datetime) -> dict[str, Any
         "cpu_cores_effective": detail["cpu_cores_effective"],
         "cpu_ghz": 2.45,
         "cpu_ram": detail["cpu_ram"],
-        "cpu_arch": shelf.arch,
+        "cpu_arch": product.arch,
         "has_avx": 1,
         "mobo_name": "H12SSL-i",
         "os_version": "22.04",
         "pci_gen": 4.0,
         "pcie_bw": 24.6,
-        "disk_space": float(shelf.disk_gib),
+        "disk_space": float(product.disk_gib),
         "disk_bw": 3100.0,
         "disk_name": "nvme",
         "inet_up": detail["inet_up"],
@@ -70,8 +70,8 @@ def row(stand: Stand, kind: str, storage: float, now: datetime) -> dict[str, Any
         "inet_down_cost": 0.002,
         "direct_port_count": detail["ports"],
         "public_ipaddr": "203.0.113.7",
-        "static_ip": shelf.trust is Trust.DATACENTER,
-        "geolocation": shelf.place,
+        "static_ip": product.trust is Trust.DATACENTER,
+        "geolocation": product.place,
         "dph_base": base,
         "dph_total": total,
         "discounted_dph_total": total,
@@ -87,8 +87,8 @@ def row(stand: Stand, kind: str, storage: float, now: datetime) -> dict[str, Any
         "score": detail["dlperf"] / total * detail["reliability"],
         "reliability": detail["reliability"],
         "reliability2": detail["reliability"],
-        "verification": verification(shelf.trust),
-        "vericode": 0 if shelf.trust is Trust.ANY else 1,
+        "verification": verification(product.trust),
+        "vericode": 0 if product.trust is Trust.ANY else 1,
         "rentable": True,
         "rented": False,
         "external": None,
@@ -106,8 +106,8 @@ def row(stand: Stand, kind: str, storage: float, now: datetime) -> dict[str, Any
 
 
 def _seldom_read(stand: Stand, base: float, disk: float, seconds: float) -> dict[str, Any]:
-    """Documented, and of use to few: discounts nobody has, volumes nobody lets, the sums once more."""
-    detail, total = stand.shelf.detail, base + disk
+    """Documented, and of use to few: discounts that are zero, volumes that are not offered, the sums once more."""
+    detail, total = stand.product.detail, base + disk
     hourly = {
         "gpuCostPerHour": base,
         "diskHour": disk,
@@ -116,7 +116,7 @@ def _seldom_read(stand: Stand, base: float, disk: float, seconds: float) -> dict
         "discountedTotalPerHour": total,
     }
     return {
-        "gpu_ids": list(range(stand.shelf.gpu_count)),
+        "gpu_ids": list(range(stand.product.gpu_count)),
         "driver_vers": numbered(detail["driver_version"]),
         "geolocode": 0,
         "internet_up_cost_per_tb": 2.0,
@@ -124,7 +124,7 @@ def _seldom_read(stand: Stand, base: float, disk: float, seconds: float) -> dict
         "dph_total_adj": total,
         "discounted_hourly": 0.0,
         "credit_discount_max": 0.0,
-        "vram_costperhour": base / (detail["gpu_ram"] * stand.shelf.gpu_count),
+        "vram_costperhour": base / (detail["gpu_ram"] * stand.product.gpu_count),
         "platform_fee": 0.0,
         "reliability_mult": 1.0,
         "expected_reliability": detail["reliability"],
@@ -149,5 +149,5 @@ def numbered(version: str) -> int:
 
 def ends_at(stand: Stand) -> datetime:
     """When the host takes the machine back: fixed when the world begins."""
-    ends: datetime = stand.shelf.detail["ends_at"]
+    ends: datetime = stand.product.detail["ends_at"]
     return ends

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from tgp.ports.http import NO_JSON, Call
-from tgp.sim.clouds.machine import Machine, Phase
-from tgp.sim.clouds.vast.answers import Refused
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
+from tgp.sim.clouds.vast.answers import VastError
 from tgp.sim.clouds.vast.asks import verification
 from tgp.sim.clouds.vast.search import COMPARISONS
 
@@ -31,8 +31,8 @@ STORED = frozenset(  # contract columns; the others are computed, and cannot be 
 PROVISIONING_SECONDS = 5.0
 
 
-def row(machine: Machine, now: datetime) -> dict[str, Any]:
-    shelf, detail = machine.shelf, machine.shelf.detail
+def row(machine: SimulatedMachine, now: datetime) -> dict[str, Any]:
+    product, detail = machine.product, machine.product.detail
     actual, intended, current, following = _states(machine, now)
     reachable = machine.phase is Phase.RUNNING and not machine.addressless
     started = machine.created_at.timestamp()
@@ -44,13 +44,13 @@ def row(machine: Machine, now: datetime) -> dict[str, Any]:
         "cur_state": current,
         "next_state": following,
         "status_msg": _message(machine, actual),
-        "machine_id": int(shelf.host),
+        "machine_id": int(product.host),
         "host_id": detail["host_id"],
-        "bundle_id": int(shelf.sku) * 7 % 1_000_003,
-        "num_gpus": shelf.gpu_count,
+        "bundle_id": int(product.sku) * 7 % 1_000_003,
+        "num_gpus": product.gpu_count,
         "gpu_name": detail["gpu_name"],
         "gpu_ram": detail["gpu_ram"],
-        "gpu_totalram": detail["gpu_ram"] * shelf.gpu_count,
+        "gpu_totalram": detail["gpu_ram"] * product.gpu_count,
         "gpu_util": 0.0 if reachable else None,
         "gpu_temp": 41.0 if reachable else None,
         "gpu_arch": "nvidia",
@@ -63,7 +63,7 @@ def row(machine: Machine, now: datetime) -> dict[str, Any]:
         "cpu_cores_effective": detail["cpu_cores_effective"],
         "cpu_ram": detail["cpu_ram"],
         "cpu_util": 0.0,
-        "cpu_arch": shelf.arch,
+        "cpu_arch": product.arch,
         "disk_space": machine.detail.get("disk", 0.0),
         "disk_usage": 1.5 if reachable else -1.0,
         "disk_util": -1.0,
@@ -79,7 +79,7 @@ def row(machine: Machine, now: datetime) -> dict[str, Any]:
         "ports": {"22/tcp": [{"HostIp": "0.0.0.0", "HostPort": "40022"}]} if reachable else {},  # noqa: S104 - docker's
         "direct_port_start": -1,
         "direct_port_end": -1,
-        "geolocation": shelf.place,
+        "geolocation": product.place,
         "image_uuid": machine.detail.get("image", ""),
         "image_args": list(machine.detail.get("args", ())),
         "image_runtype": machine.detail.get("runtype", "ssh"),
@@ -96,7 +96,7 @@ def row(machine: Machine, now: datetime) -> dict[str, Any]:
         "duration": (detail["ends_at"] - now).total_seconds(),
         "uptime_mins": (now - machine.running_at).total_seconds() / 60 if machine.running_at else None,
         "reliability2": detail["reliability"],
-        "verification": verification(shelf.trust),
+        "verification": verification(product.trust),
         "template_id": None,
         "template_hash_id": None,
         "template_name": None,
@@ -108,7 +108,7 @@ def row(machine: Machine, now: datetime) -> dict[str, Any]:
     }
 
 
-def _states(machine: Machine, now: datetime) -> tuple[str | None, str, str, str]:
+def _states(machine: SimulatedMachine, now: datetime) -> tuple[str | None, str, str, str]:
     """Container, what the renter wants, contract, what the contract turns into."""
     match machine.phase:
         case Phase.STARTING:
@@ -124,7 +124,7 @@ def _states(machine: Machine, now: datetime) -> tuple[str | None, str, str, str]
             return "exited", "stopped", "unloaded", "unloaded"
 
 
-def _message(machine: Machine, actual: str | None) -> str | None:
+def _message(machine: SimulatedMachine, actual: str | None) -> str | None:
     image = machine.detail.get("image", "")
     match actual:
         case "running":
@@ -145,7 +145,7 @@ def listing(call: Call, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """One page of `rows`, as the query asks."""
     columns = _parameter(call, "select_cols", list)
     if not all(isinstance(name, str) for name in columns):
-        raise Refused(400, "invalid_args", "select_cols is a list of names")
+        raise VastError(400, "invalid_args", "select_cols is a list of names")
     matching = _filtered(rows, _parameter(call, "select_filters", dict))
     ordered = _ordered(matching, _parameter(call, "order_by", list))
     beyond = _after(ordered, call.parameter("after_token"))
@@ -171,50 +171,50 @@ def _after(rows: list[dict[str, Any]], token: str) -> list[dict[str, Any]]:
     try:
         last = int(msgspec.json.decode(urlsafe_b64decode(token))["values"]["id"])
     except (NotBase64, *NO_JSON, ValueError, KeyError, TypeError, OverflowError):
-        raise Refused(400, "invalid_args", "after_token is none of ours") from None
+        raise VastError(400, "invalid_args", "after_token is none of ours") from None
     for place, each in enumerate(rows):
         if each["id"] == last:
             return rows[place + 1 :]
     return [each for each in rows if each["id"] > last]
 
 
-def _size(told: str) -> int:
-    if not told:
+def _size(raw: str) -> int:
+    if not raw:
         return MOST_ROWS
     try:
-        limit = int(told)
+        limit = int(raw)
     except ValueError:
-        raise Refused(400, "invalid_args", "limit is a number") from None
+        raise VastError(400, "invalid_args", "limit is a number") from None
     return min(limit, MOST_ROWS) if limit > 0 else FEWEST_ROWS
 
 
 def _parameter(call: Call, name: str, kind: type) -> Any:
     """A query parameter that is JSON in text."""
-    told = call.parameter(name)
-    if not told:
+    raw = call.parameter(name)
+    if not raw:
         return kind()
     try:
-        value = msgspec.json.decode(told)
+        value = msgspec.json.decode(raw)
     except NO_JSON:
-        raise Refused(400, "invalid_args", f"{name} is no JSON") from None
+        raise VastError(400, "invalid_args", f"{name} is no JSON") from None
     if not isinstance(value, kind):
-        raise Refused(400, "invalid_args", f"{name} is no {kind.__name__}")
+        raise VastError(400, "invalid_args", f"{name} is no {kind.__name__}")
     return value
 
 
 def _filtered(rows: list[dict[str, Any]], filters: dict[str, Any]) -> list[dict[str, Any]]:
     for column, conditions in filters.items():
         if column not in STORED:
-            raise Refused(400, "invalid_args", f"{column} cannot be filtered by")
+            raise VastError(400, "invalid_args", f"{column} cannot be filtered by")
         if not isinstance(conditions, dict) or not set(conditions) <= set(COMPARISONS):
-            raise Refused(400, "invalid_args", f"{column} wants an object of operators")
+            raise VastError(400, "invalid_args", f"{column} wants an object of operators")
         for comparison, wanted in conditions.items():
             if comparison in ("in", "notin") and not isinstance(wanted, list):
-                raise Refused(400, "invalid_args", f"{column}: {comparison} wants a list")
+                raise VastError(400, "invalid_args", f"{column}: {comparison} wants a list")
             try:
                 rows = [each for each in rows if COMPARISONS[comparison](each[column], wanted)]
             except TypeError:
-                raise Refused(400, "invalid_args", f"{column} cannot be compared with that") from None
+                raise VastError(400, "invalid_args", f"{column} cannot be compared with that") from None
     return rows
 
 
@@ -222,12 +222,12 @@ def _ordered(rows: list[dict[str, Any]], order: list[Any]) -> list[dict[str, Any
     rows = sorted(rows, key=lambda each: each["id"])
     for entry in reversed(order):
         if not isinstance(entry, dict) or not isinstance(entry.get("col"), str):
-            raise Refused(400, "invalid_args", "order_by is a list of objects with col and dir")
+            raise VastError(400, "invalid_args", "order_by is a list of objects with col and dir")
         column = entry["col"]
         if entry.get("dir", "asc") not in ("asc", "desc") or (rows and column not in rows[0]):
-            raise Refused(400, "invalid_args", f"order_by: unknown column {column}, or a direction nobody knows")
+            raise VastError(400, "invalid_args", f"order_by: unknown column {column}, or unknown direction")
         if any(isinstance(each[column], list | dict) for each in rows):
-            raise Refused(400, "invalid_args", f"order_by: {column} has no order")
+            raise VastError(400, "invalid_args", f"order_by: {column} has no order")
         rows = sorted(
             rows,
             key=lambda each: (each[column] is None, "" if each[column] is None else each[column]),

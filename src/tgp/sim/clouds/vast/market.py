@@ -1,10 +1,10 @@
-"""What the hosts of a pretend Vast.ai offer: one shelf per ask, drawn by seed."""
+"""What the hosts of a simulated Vast.ai offer: one product per ask, drawn by seed."""
 
 from dataclasses import dataclass
 from random import Random
 
 from tgp.core.model.offer import Trust
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.stock import Product
 
 FIRST_ASK = 21_000_000
 ASKS_PER_CARD = 9
@@ -17,7 +17,7 @@ DAYS_LEFT = (3.0, 180.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class VastGpu:
     gpu: str  # ours
     name: str  # Vast's
     megabytes: int  # as drivers report it
@@ -28,20 +28,20 @@ class Card:
 
 
 CARDS = (
-    Card("RTX3090", "RTX 3090", 24576, 24, 860, 0.17, (1, 1, 2, 4)),
-    Card("RTX4090", "RTX 4090", 24564, 24, 890, 0.35, (1, 1, 1, 2, 4, 8)),
-    Card("RTX5090", "RTX 5090", 32607, 32, 1200, 0.55, (1, 1, 2, 8)),
-    Card("A5000", "RTX A5000", 24564, 24, 860, 0.21, (1, 2)),
-    Card("A6000", "RTX A6000", 49140, 48, 860, 0.45, (1, 2, 4)),
-    Card("L40S", "L40S", 46068, 48, 890, 0.72, (1, 2, 4)),
-    Card("T4", "Tesla T4", 15360, 16, 750, 0.11, (1,)),
-    Card("V100-16GB", "Tesla V100", 16384, 16, 700, 0.14, (1, 2)),
-    Card("A100-80GB-PCIE", "A100 PCIE", 81920, 80, 800, 0.95, (1, 2)),
-    Card("A100-80GB-SXM", "A100 SXM4", 81920, 80, 800, 1.10, (1, 4, 8)),
-    Card("A100-40GB-SXM", "A100 SXM4", 40960, 40, 800, 0.70, (1, 8)),
-    Card("H100-SXM", "H100 SXM", 81559, 80, 900, 2.15, (1, 2, 8)),
-    Card("H100-NVL", "H100 NVL", 95830, 94, 900, 2.00, (1, 2)),
-    Card("H200-SXM", "H200", 143771, 141, 900, 2.60, (1, 8)),
+    VastGpu("RTX3090", "RTX 3090", 24576, 24, 860, 0.17, (1, 1, 2, 4)),
+    VastGpu("RTX4090", "RTX 4090", 24564, 24, 890, 0.35, (1, 1, 1, 2, 4, 8)),
+    VastGpu("RTX5090", "RTX 5090", 32607, 32, 1200, 0.55, (1, 1, 2, 8)),
+    VastGpu("A5000", "RTX A5000", 24564, 24, 860, 0.21, (1, 2)),
+    VastGpu("A6000", "RTX A6000", 49140, 48, 860, 0.45, (1, 2, 4)),
+    VastGpu("L40S", "L40S", 46068, 48, 890, 0.72, (1, 2, 4)),
+    VastGpu("T4", "Tesla T4", 15360, 16, 750, 0.11, (1,)),
+    VastGpu("V100-16GB", "Tesla V100", 16384, 16, 700, 0.14, (1, 2)),
+    VastGpu("A100-80GB-PCIE", "A100 PCIE", 81920, 80, 800, 0.95, (1, 2)),
+    VastGpu("A100-80GB-SXM", "A100 SXM4", 81920, 80, 800, 1.10, (1, 4, 8)),
+    VastGpu("A100-40GB-SXM", "A100 SXM4", 40960, 40, 800, 0.70, (1, 8)),
+    VastGpu("H100-SXM", "H100 SXM", 81559, 80, 900, 2.15, (1, 2, 8)),
+    VastGpu("H100-NVL", "H100 NVL", 95830, 94, 900, 2.00, (1, 2)),
+    VastGpu("H200-SXM", "H200", 143771, 141, 900, 2.60, (1, 8)),
 )
 PLACES = (  # as hosts are placed: free text that ends in a country
     ("Oregon, US", "US"),
@@ -64,16 +64,16 @@ PLACES = (  # as hosts are placed: free text that ends in a country
 )
 
 
-def catalogue(seed: int | str) -> list[Shelf]:
+def catalogue(seed: int | str) -> list[Product]:
     luck = Random(f"{seed}/catalogue")
     return [
-        _shelf(FIRST_ASK + 37 * (ASKS_PER_CARD * number + turn), card, luck)
+        _product(FIRST_ASK + 37 * (ASKS_PER_CARD * number + turn), card, luck)
         for number, card in enumerate(CARDS)
         for turn in range(ASKS_PER_CARD)
     ]
 
 
-def _shelf(ask: int, card: Card, luck: Random) -> Shelf:
+def _product(ask: int, card: VastGpu, luck: Random) -> Product:
     place, country = luck.choice(PLACES)
     count = luck.choice(card.counts)
     in_host = luck.choice([size for size in (1, 2, 4, 8) if size >= count])
@@ -83,7 +83,7 @@ def _shelf(ask: int, card: Card, luck: Random) -> Shelf:
     cores = luck.choice((16, 24, 32, 48, 64, 96, 128, 256))
     memory = cores * luck.choice((2, 4, 8))
     share = count / in_host
-    return Shelf(
+    return Product(
         sku=str(ask),
         place=place,
         gpu=card.gpu,

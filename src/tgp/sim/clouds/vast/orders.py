@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.sim.clouds.shelf import Shelf
-from tgp.sim.clouds.vast.answers import Refused
+from tgp.sim.clouds.stock import Product
+from tgp.sim.clouds.vast.answers import VastError
 
 TEXTS = ("image", "template_hash_id", "label", "onstart", "args_str", "jupyter_dir", "user", "image_login", "extra")
 SWITCHES = ("cancel_unavail", "vm", "use_jupyter_lab", "python_utf8", "lang_utf8", "force")
@@ -32,7 +32,7 @@ VM_IMAGES = "docker.io/vastai/kvm"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class VastOrder:
     image: str
     label: str
     disk: float
@@ -46,12 +46,12 @@ class Order:
     vm: bool
 
 
-def read(body: dict[str, Any], shelf: Shelf, *, ssh_keys: bool) -> Order:
+def read(body: dict[str, Any], product: Product, *, ssh_keys: bool) -> VastOrder:
     _known_fields(body)
-    order = Order(
+    order = VastOrder(
         image=_text(body, "image"),
         label=_text(body, "label"),
-        disk=_disk(body, shelf),
+        disk=_disk(body, product),
         price_microusd=_price(body),
         cancel_unavail=_cancel_unavail(body),
         target_state=_one_of(body, "target_state", ("running", "stopped"), "running"),
@@ -67,7 +67,7 @@ def read(body: dict[str, Any], shelf: Shelf, *, ssh_keys: bool) -> Order:
         raise _invalid(f"label is longer than {LABEL_MAX}")
     if len(order.onstart) + sum(map(len, order.args)) > START_MAX:
         raise _invalid(f"onstart and args together are longer than {START_MAX}")
-    _check_vm(order, shelf, ssh_keys=ssh_keys)
+    _check_vm(order, product, ssh_keys=ssh_keys)
     return order
 
 
@@ -81,15 +81,15 @@ def _known_fields(body: dict[str, Any]) -> None:
             raise _invalid(f"{name} is true or false")
 
 
-def _check_vm(order: Order, shelf: Shelf, *, ssh_keys: bool) -> None:
+def _check_vm(order: VastOrder, product: Product, *, ssh_keys: bool) -> None:
     if not order.vm and not order.image.startswith(VM_IMAGES):
         return
-    if not shelf.detail["vms_enabled"]:
+    if not product.detail["vms_enabled"]:
         raise _invalid("this machine runs no virtual machines")
     if not order.image.startswith(VM_IMAGES) or "ssh" not in order.runtype:
         raise _invalid(f"virtual machines boot images of {VM_IMAGES}, with ssh")
     if not ssh_keys:
-        raise Refused(400, "no_ssh_key_for_vm", "error 400: add an SSH key to the account before renting a VM")
+        raise VastError(400, "no_ssh_key_for_vm", "error 400: add an SSH key to the account before renting a VM")
 
 
 def _text(body: dict[str, Any], name: str) -> str:
@@ -99,10 +99,10 @@ def _text(body: dict[str, Any], name: str) -> str:
     return value or ""
 
 
-def _disk(body: dict[str, Any], shelf: Shelf) -> float:
+def _disk(body: dict[str, Any], product: Product) -> float:
     disk = body.get("disk", DISK_DEFAULT)
-    if isinstance(disk, bool) or not isinstance(disk, int | float) or not DISK_LEAST <= disk <= shelf.disk_gib:
-        raise _invalid(f"disk is a number of GB from {DISK_LEAST:g} to {shelf.disk_gib}")
+    if isinstance(disk, bool) or not isinstance(disk, int | float) or not DISK_LEAST <= disk <= product.disk_gib:
+        raise _invalid(f"disk is a number of GB from {DISK_LEAST:g} to {product.disk_gib}")
     return float(disk)
 
 
@@ -111,15 +111,15 @@ def _price(body: dict[str, Any]) -> int | None:
     if price is None:
         return None
     if isinstance(price, bool) or not isinstance(price, int | float) or not PRICE_LEAST <= price <= PRICE_MOST:
-        raise Refused(400, "invalid_price", f"price is a number from {PRICE_LEAST} to {PRICE_MOST:g}")
+        raise VastError(400, "invalid_price", f"price is a number from {PRICE_LEAST} to {PRICE_MOST:g}")
     return round(price * 1_000_000)
 
 
 def _cancel_unavail(body: dict[str, Any]) -> bool:
     """False for bids unless asked for: a bid that cannot start then waits, stopped, and its disk costs."""
-    told = body.get("cancel_unavail")
-    if told is not None:
-        return bool(told)
+    raw = body.get("cancel_unavail")
+    if raw is not None:
+        return bool(raw)
     return body.get("price") is None and body.get("target_state", "running") == "running"
 
 
@@ -162,5 +162,5 @@ def _args(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _invalid(why: str) -> Refused:
-    return Refused(400, "invalid_args", f"error 400: Invalid args: {why}")
+def _invalid(why: str) -> VastError:
+    return VastError(400, "invalid_args", f"error 400: Invalid args: {why}")

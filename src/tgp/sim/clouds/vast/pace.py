@@ -5,29 +5,29 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tgp.ports.http import Reply
-from tgp.sim.clouds.mishaps import Verb
+from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.vast.answers import answer, too_frequent
 
 INTERVALS = {  # seconds
-    Verb.LAUNCH: 4.5,
-    Verb.TERMINATE: 3.0,
-    Verb.STATUS: 2.0,
-    Verb.LIST: 1.0,
-    Verb.OTHER: 1.0,
+    CloudVerb.LAUNCH: 4.5,
+    CloudVerb.TERMINATE: 3.0,
+    CloudVerb.STATUS: 2.0,
+    CloudVerb.LIST: 1.0,
+    CloudVerb.OTHER: 1.0,
 }
 SEARCHES, SEARCHES_PER = 10, timedelta(minutes=1)
 
 
 @dataclass(slots=True)
-class Pace:
+class VastRateLimit:
     on: bool = False
-    searches_left: int | None = None  # today; None: as many as anybody likes
-    _last: dict[tuple[str, Verb], datetime] = field(default_factory=dict)
+    searches_left: int | None = None  # today; None: unlimited
+    _last: dict[tuple[str, CloudVerb], datetime] = field(default_factory=dict)
     _searches: deque[datetime] = field(default_factory=lambda: deque(maxlen=SEARCHES))
 
-    def refusal(self, verb: Verb, key: str, now: datetime) -> Reply | None:
+    def refusal(self, verb: CloudVerb, key: str, now: datetime) -> Reply | None:
         """None: go ahead; this call is counted."""
-        if verb is Verb.OFFERS:
+        if verb is CloudVerb.OFFERS:
             return self._searching(now)
         interval = INTERVALS.get(verb)
         if not self.on or interval is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tgp.sim.clouds.fleet import Stand
 from tgp.sim.clouds.vast import asks
-from tgp.sim.clouds.vast.answers import Refused
+from tgp.sim.clouds.vast.answers import VastError
 
 KINDS = ("on-demand", "ondemand", "bid", "reserved")
 CONTROLS = ("type", "order", "limit", "allocated_storage", "disable_bundling", "georegion", "target_reliability")
@@ -84,14 +84,14 @@ COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "in": lambda value, several: value in several,
     "notin": lambda value, several: value not in several,
 }
-NOT_A_FILTER = "rented"  # taken and dropped; whoever asks filters for himself
+NOT_A_FILTER = "rented"  # accepted and ignored; clients filter by themselves
 
 
 def search(body: dict[str, Any], stands: list[Stand], now: datetime, most_rows: int) -> dict[str, Any]:
     """The whole answer."""
     kind = body.get("type", "ondemand")
     if kind not in KINDS:
-        raise Refused(400, "invalid_args", f"type is one of {', '.join(KINDS)}")
+        raise VastError(400, "invalid_args", f"type is one of {', '.join(KINDS)}")
     storage = _number(body.get("allocated_storage", DEFAULT_STORAGE), "allocated_storage", least=0.0)
     rows = [asks.row(stand, kind, storage, now) for stand in stands if stand.stock > 0]
     for name, conditions in body.items():
@@ -111,9 +111,9 @@ def search(body: dict[str, Any], stands: list[Stand], now: datetime, most_rows: 
 
 def _filtered(rows: list[dict[str, Any]], name: str, conditions: Any) -> list[dict[str, Any]]:
     if name not in FILTERS:
-        raise Refused(400, "bad_request", f"unknown filter {name}")
+        raise VastError(400, "bad_request", f"unknown filter {name}")
     if not isinstance(conditions, dict) or not set(conditions) <= set(COMPARISONS):
-        raise Refused(400, "bad_request", f"{name} wants an object of operators: {', '.join(COMPARISONS)}")
+        raise VastError(400, "bad_request", f"{name} wants an object of operators: {', '.join(COMPARISONS)}")
     if name == NOT_A_FILTER:
         return rows
     for comparison, wanted in conditions.items():
@@ -141,7 +141,7 @@ def _value(row: dict[str, Any], name: str, wanted: Any) -> Any:
 def _holds(value: Any, comparison: str, wanted: Any, name: str) -> bool:
     if comparison in ("in", "notin"):
         if not isinstance(wanted, list):
-            raise Refused(400, "bad_request", f"{name}: {comparison} wants a list")
+            raise VastError(400, "bad_request", f"{name}: {comparison} wants a list")
         return COMPARISONS[comparison](value, [_like(value, each, name) for each in wanted])
     if value is None or wanted is None:
         if comparison not in ("eq", "neq"):
@@ -150,13 +150,13 @@ def _holds(value: Any, comparison: str, wanted: Any, name: str) -> bool:
     try:
         return COMPARISONS[comparison](value, _like(value, wanted, name))
     except TypeError:
-        raise Refused(400, "bad_request", f"{name} cannot be compared with that") from None
+        raise VastError(400, "bad_request", f"{name} cannot be compared with that") from None
 
 
 def _nothing_compares(value: Any, name: str) -> bool:
-    """What an ask does not have is neither more nor less; nobody may ask for more than nothing."""
+    """What an ask does not have is neither more nor less; a bound above nothing is refused."""
     if value is not None:
-        raise Refused(400, "bad_request", f"{name} cannot be compared with null")
+        raise VastError(400, "bad_request", f"{name} cannot be compared with null")
     return False
 
 
@@ -169,28 +169,28 @@ def _like(value: Any, wanted: Any, name: str) -> Any:
     return wanted.replace("_", " ") if isinstance(wanted, str) and name == "gpu_name" else wanted
 
 
-def _number(told: Any, name: str, *, least: float = -math.inf) -> float:
-    """Also from text, as clients send it; `nan` and `inf` are texts that Python reads and nobody means."""
+def _number(raw: Any, name: str, *, least: float = -math.inf) -> float:
+    """Also from text, as clients send it; `nan` and `inf` are texts that Python reads and no client means."""
     try:
-        value = math.nan if isinstance(told, bool) else float(told)
+        value = math.nan if isinstance(raw, bool) else float(raw)
     except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value) or value < least:
-        raise Refused(400, "bad_request", f"{name} is no number")
+        raise VastError(400, "bad_request", f"{name} is no number")
     return value
 
 
 def _ordered(rows: list[dict[str, Any]], order: Any) -> list[dict[str, Any]]:
     if not isinstance(order, list):
-        raise Refused(400, "bad_request", "order is a list of [field, direction]")
+        raise VastError(400, "bad_request", "order is a list of [field, direction]")
     for entry in reversed(order):
         if not isinstance(entry, list) or len(entry) != 2 or entry[1] not in ("asc", "desc"):
-            raise Refused(400, "bad_request", "order is a list of [field, direction]")
+            raise VastError(400, "bad_request", "order is a list of [field, direction]")
         field = entry[0]
         if not isinstance(field, str) or (rows and field not in rows[0]):
-            raise Refused(400, "bad_request", "order: unknown field")
+            raise VastError(400, "bad_request", "order: unknown field")
         try:
             rows = sorted(rows, key=lambda row: (row[field] is not None, row[field] or 0), reverse=entry[1] == "desc")
         except TypeError:
-            raise Refused(400, "bad_request", f"order: {field} has no order") from None
+            raise VastError(400, "bad_request", f"order: {field} has no order") from None
     return rows

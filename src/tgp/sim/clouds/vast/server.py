@@ -1,4 +1,4 @@
-"""The pretend Vast.ai behind the `Http` port.
+"""The simulated Vast.ai behind the `Http` port.
 
 POST   /api/v0/bundles/                 {"offers": [...]}                             without a key, too
 PUT    /api/v0/search/asks/             the same, with the search under `q`
@@ -21,16 +21,16 @@ from zlib import crc32
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Outbid, Stand, Wanted
-from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import Mishap, Verb
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.fleet import Broke, Fleet, Habits, Outbid, OutOfStock, Stand, WantedMachine
+from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.clouds.simulator import Simulator
+from tgp.sim.clouds.stock import Product
 from tgp.sim.clouds.vast import contracts, orders
-from tgp.sim.clouds.vast.answers import Refused, answer, no_such_instance, object_in, too_frequent
+from tgp.sim.clouds.vast.answers import VastError, answer, no_such_instance, object_in, too_frequent
 from tgp.sim.clouds.vast.asks import storage_hourly
 from tgp.sim.clouds.vast.market import catalogue
-from tgp.sim.clouds.vast.pace import Pace
+from tgp.sim.clouds.vast.pace import VastRateLimit
 from tgp.sim.clouds.vast.search import search
 
 KEY = "vast-key-of-the-first-account"
@@ -51,43 +51,43 @@ class VastSimulator(Simulator):
     key = KEY
 
     def __init__(self, clock: Clock, seed: int | str) -> None:
-        shelves = [_dated(shelf, clock) for shelf in catalogue(seed)]
+        products = [_dated(product, clock) for product in catalogue(seed)]
         habits = Habits(list_lag=(0.0, 6.0), charges_from_creation=False)
         numbers = count(FIRST_CONTRACT)  # contracts are numbered as they are made
-        fleet = Fleet(clock, seed, shelves, habits=habits, new_id=lambda _: str(next(numbers)))
+        fleet = Fleet(clock, seed, products, habits=habits, new_id=lambda _: str(next(numbers)))
         super().__init__(fleet, seed)
         fleet.accounts.open(Tenant("48211", "renter", BALANCE_MICROUSD), KEY)
-        self.pace = Pace()  # off until somebody turns it on
+        self.pace = VastRateLimit()  # off until a test turns it on
         self.ssh_keys = True  # has the account one? A virtual machine needs it
         self.most_asks = MOST_ASKS
         self._fails_after: str | None = None  # the token of the page that fails
 
     # -- whom to ask ---------------------------------------------------------------------------------------------------
 
-    def verb_of(self, call: Call) -> Verb:
+    def verb_of(self, call: Call) -> CloudVerb:
         match call.method, _parts(call):
             case ("POST", ["v0", "bundles"]) | ("PUT", ["v0", "search", "asks"]):
-                return Verb.OFFERS
+                return CloudVerb.OFFERS
             case "PUT", ["v0", "asks", _]:
-                return Verb.LAUNCH
+                return CloudVerb.LAUNCH
             case "GET", ["v1", "instances"]:
-                return Verb.LIST
+                return CloudVerb.LIST
             case "GET", ["v0", "instances", number] if number.isdigit():
-                return Verb.STATUS
+                return CloudVerb.STATUS
             case "DELETE", ["v0", "instances", *_]:
-                return Verb.TERMINATE
+                return CloudVerb.TERMINATE
             case "GET", ["v0", "users", "current"]:
-                return Verb.ACCOUNT
-        return Verb.OTHER
+                return CloudVerb.ACCOUNT
+        return CloudVerb.OTHER
 
     def is_public(self, call: Call) -> bool:
-        return self.verb_of(call) is Verb.OFFERS or _parts(call)[1:2] == ["gpu_names"]
+        return self.verb_of(call) is CloudVerb.OFFERS or _parts(call)[1:2] == ["gpu_names"]
 
     def key_of(self, call: Call) -> str:
         """The header, or a query parameter: older clients send it so."""
         return super().key_of(call) or call.parameter("api_key")
 
-    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:
+    def route(self, call: Call, verb: CloudVerb, tenant: Tenant | None) -> Reply:
         if tenant is None and self.key_of(call):
             return _bad_key(404)  # as the search's own page documents it
         slow = self.pace.refusal(verb, self.key_of(call), self.fleet.advance())
@@ -95,28 +95,28 @@ class VastSimulator(Simulator):
             return slow
         try:
             return self._route(call, verb, tenant)
-        except Refused as refused:
+        except VastError as refused:
             return refused.reply
 
-    def _route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:
-        if verb is Verb.OFFERS:
+    def _route(self, call: Call, verb: CloudVerb, tenant: Tenant | None) -> Reply:
+        if verb is CloudVerb.OFFERS:
             return self._search(call)
         if _parts(call) == ["v0", "gpu_names", "unique"]:
-            names = sorted({stand.shelf.detail["gpu_name"] for stand in self.fleet.selling()})
+            names = sorted({stand.product.detail["gpu_name"] for stand in self.fleet.selling()})
             return answer({"success": True, "gpu_names": names})
         assert tenant is not None, "all else needs a key"
         match verb:
-            case Verb.LAUNCH:
+            case CloudVerb.LAUNCH:
                 return self._launch(call, tenant)
-            case Verb.LIST:
+            case CloudVerb.LIST:
                 return self._list(call, tenant)
-            case Verb.STATUS:
+            case CloudVerb.STATUS:
                 machine = self.fleet.get(tenant, _parts(call)[2])
                 now = self.fleet.advance()
                 return answer({"instances": contracts.row(machine, now) if machine is not None else None})
-            case Verb.TERMINATE:
+            case CloudVerb.TERMINATE:
                 return self._terminate(call, tenant)
-            case Verb.ACCOUNT:
+            case CloudVerb.ACCOUNT:
                 return answer({**self._account(tenant), "api_key": self.key_of(call)})  # Vast really repeats it
         return self._other(call, tenant)
 
@@ -140,55 +140,55 @@ class VastSimulator(Simulator):
         if _parts(call) == ["v0", "search", "asks"]:
             body = body.get("q", {})
         if not isinstance(body, dict):
-            raise Refused(400, "bad_request", "q is no object")
+            raise VastError(400, "bad_request", "q is no object")
         return answer(search(body, self.fleet.selling(), self.fleet.advance(), self.most_asks))
 
     def _launch(self, call: Call, tenant: Tenant) -> Reply:
         ask = _parts(call)[2]
         stand = self._stand(ask)
-        order = orders.read(object_in(call), stand.shelf, ssh_keys=self.ssh_keys)
+        order = orders.read(object_in(call), stand.product, ssh_keys=self.ssh_keys)
         wanted = _wanted(order, stand)
         before = len(self.fleet.machines)
         try:
-            machine = self.fleet.rent(tenant, wanted, self.mishap)
-        except Empty:
+            machine = self.fleet.rent(tenant, wanted, self.fault)
+        except OutOfStock:
             raise _sold(ask) from None
         except Broke:
-            raise Refused(400, "insufficient_credit", "Insufficient credits: add some to rent") from None
+            raise VastError(400, "insufficient_credit", "Insufficient credits: add some to rent") from None
         except Outbid:
             if order.cancel_unavail:
                 raise _sold(ask) from None
             return self._outbid(tenant, wanted, order)
         self._add_disk(list(self.fleet.machines.values())[before:], order)
-        if self.mishap is Mishap.ERROR_WITH_ID:
-            raise Refused(400, "start_failed", "the instance did not start", new_contract=int(machine.id))
+        if self.fault is CloudFault.ERROR_WITH_ID:
+            raise VastError(400, "start_failed", "the instance did not start", new_contract=int(machine.id))
         return answer({"success": True, "new_contract": int(machine.id)})
 
-    def _outbid(self, tenant: Tenant, wanted: Wanted, order: orders.Order) -> Reply:
+    def _outbid(self, tenant: Tenant, wanted: WantedMachine, order: orders.VastOrder) -> Reply:
         """A bid too low, that may wait: an error, and a stopped machine whose disk costs."""
-        machine = self.fleet.rent(tenant, replace(wanted, bid_microusd=None), self.mishap)
+        machine = self.fleet.rent(tenant, replace(wanted, bid_microusd=None), self.fault)
         machine.bid_microusd = wanted.bid_microusd
         self._add_disk([machine], order)
         self.fleet.interrupt(machine, self.fleet.advance())
-        raise Refused(400, "invalid_price", "the bid is too low to start", new_contract=int(machine.id))
+        raise VastError(400, "invalid_price", "the bid is too low to start", new_contract=int(machine.id))
 
-    def _add_disk(self, made: list[Machine], order: orders.Order) -> None:
+    def _add_disk(self, made: list[SimulatedMachine], order: orders.VastOrder) -> None:
         """The disk costs from the beginning, in every state; the GPUs from when it runs."""
         now = self.fleet.advance()
         for machine in made:
-            disk = round(storage_hourly(self.fleet.stands[machine.shelf.id], order.disk) * 1_000_000)
+            disk = round(storage_hourly(self.fleet.stands[machine.product.id], order.disk) * 1_000_000)
             machine.rate_microusd += disk
             machine.idle_rate_microusd = disk
             machine.charge(disk, now)
 
     def _stand(self, ask: str) -> Stand:
         if not ask.isdigit() or len(ask) > LONGEST_NUMBER:
-            raise Refused(400, "invalid_args", "error 400: Invalid args: 'id' must be a valid offer ID")
+            raise VastError(400, "invalid_args", "error 400: Invalid args: 'id' must be a valid offer ID")
         for stand in self.fleet.selling():
-            if stand.shelf.sku == ask:
+            if stand.product.sku == ask:
                 return stand
         message = f"error 404: no_such_ask Instance type by id {ask} is not available."
-        raise Refused(404, "invalid_args", message, ask_id=int(ask))
+        raise VastError(404, "invalid_args", message, ask_id=int(ask))
 
     # -- contracts -----------------------------------------------------------------------------------------------------
 
@@ -201,9 +201,9 @@ class VastSimulator(Simulator):
         if self._fails_after is not None and token == self._fails_after:
             self._fails_after = None
             return self.failure()
-        rows = [] if self.mishap is Mishap.LIST_NOTHING else self._rows(tenant)
+        rows = [] if self.fault is CloudFault.LIST_NOTHING else self._rows(tenant)
         found = contracts.listing(call, rows)
-        if self.mishap is Mishap.LIST_PARTIAL:
+        if self.fault is CloudFault.LIST_PARTIAL:
             page = found["instances"][: max(1, len(found["instances"]) // 2)]
             if not page:
                 return self.failure()
@@ -211,13 +211,13 @@ class VastSimulator(Simulator):
             found |= {"instances": page, "instances_found": len(page), "next_token": self._fails_after}
         return answer(found)
 
-    def _machine(self, tenant: Tenant, number: str) -> Machine:
+    def _machine(self, tenant: Tenant, number: str) -> SimulatedMachine:
         machine = self.fleet.get(tenant, number)
         if machine is None:
             raise no_such_instance(number)
         return machine
 
-    def _change(self, call: Call, machine: Machine) -> Reply:
+    def _change(self, call: Call, machine: SimulatedMachine) -> Reply:
         body = object_in(call)
         now = self.fleet.advance()
         match body:
@@ -228,13 +228,13 @@ class VastSimulator(Simulator):
             case {"state": "running"}:
                 self.fleet.start(machine, now)
             case _:
-                raise Refused(400, "invalid_args", "label is a text, state is running or stopped")
+                raise VastError(400, "invalid_args", "label is a text, state is running or stopped")
         return answer({"success": True})
 
-    def _change_bid(self, call: Call, machine: Machine) -> Reply:
+    def _change_bid(self, call: Call, machine: SimulatedMachine) -> Reply:
         price = object_in(call).get("price")
-        if not machine.spot or not isinstance(price, int | float) or not 0 < price <= 32 * machine.shelf.gpu_count:
-            raise Refused(400, "invalid_price", "price is a bid of an interruptible machine")
+        if not machine.spot or not isinstance(price, int | float) or not 0 < price <= 32 * machine.product.gpu_count:
+            raise VastError(400, "invalid_price", "price is a bid of an interruptible machine")
         machine.bid_microusd = round(price * 1_000_000)
         machine.rate_microusd = machine.bid_microusd + machine.idle_rate_microusd
         return answer({"success": True})
@@ -244,15 +244,15 @@ class VastSimulator(Simulator):
         if len(parts) == 2:
             numbers = object_in(call).get("instance_ids")
             if not isinstance(numbers, list) or not 1 <= len(numbers) <= BULK_MAX:
-                raise Refused(400, "invalid_args", "instance_ids is a list of numbers")
+                raise VastError(400, "invalid_args", "instance_ids is a list of numbers")
         else:
             numbers = parts[2:]
         for number in numbers:
             if not str(number).isdigit():
-                raise Refused(400, "invalid_args", "invalid instance_id")
-            if self.mishap is Mishap.DELETE_UNKNOWN:
+                raise VastError(400, "invalid_args", "invalid instance_id")
+            if self.fault is CloudFault.DELETE_UNKNOWN:
                 raise no_such_instance(str(number))
-            self.fleet.end(self._machine(tenant, str(number)), self.mishap)
+            self.fleet.end(self._machine(tenant, str(number)), self.fault)
         return answer({"success": True})
 
     def _account(self, tenant: Tenant) -> dict[str, Any]:
@@ -294,19 +294,19 @@ def _bad_key(status: int) -> Reply:
     return answer({"success": False, "error": "auth_error", "msg": "Invalid user key"}, status)
 
 
-def _sold(ask: str) -> Refused:
+def _sold(ask: str) -> VastError:
     message = f"error 410: no_such_ask Instance type {ask} is no longer available."
-    return Refused(410, "no_such_ask", message, ask_id=int(ask))
+    return VastError(410, "no_such_ask", message, ask_id=int(ask))
 
 
-def _dated(shelf: Shelf, clock: Clock) -> Shelf:
-    ends = clock.now().replace(microsecond=0) + timedelta(days=shelf.detail["days_left"])
-    return replace(shelf, detail={**shelf.detail, "ends_at": ends})
+def _dated(product: Product, clock: Clock) -> Product:
+    ends = clock.now().replace(microsecond=0) + timedelta(days=product.detail["days_left"])
+    return replace(product, detail={**product.detail, "ends_at": ends})
 
 
-def _wanted(order: orders.Order, stand: Stand) -> Wanted:
-    return Wanted(
-        stand.shelf.id,
+def _wanted(order: orders.VastOrder, stand: Stand) -> WantedMachine:
+    return WantedMachine(
+        stand.product.id,
         order.label,
         spot=order.price_microusd is not None,
         bid_microusd=order.price_microusd,

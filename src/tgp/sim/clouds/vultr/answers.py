@@ -8,7 +8,7 @@ import msgspec
 
 from tgp.ports.http import Call, Pairs, Reply
 from tgp.sim.clouds.fleet import Stand
-from tgp.sim.clouds.machine import Machine, Phase
+from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tgp.sim.clouds.vultr.catalogue import BLANK_AMONG, DEDICATED, REGIONS, RESERVED_ONLY
 
 JSON: Pairs = (("Content-Type", "application/json"),)
@@ -52,15 +52,15 @@ def leads_nowhere(call: Call) -> bool:
 
 
 def _size(call: Call) -> int | None:
-    told = call.parameter("per_page")
-    if not told:
+    raw = call.parameter("per_page")
+    if not raw:
         return PER_PAGE
-    number = _number(told)
+    number = _number(raw)
     return number if number is not None and 1 <= number <= MOST_PER_PAGE else None
 
 
-def _number(told: str) -> int | None:
-    return int(told) if told.isascii() and told.isdigit() and len(told) <= LONGEST_NUMBER else None
+def _number(raw: str) -> int | None:
+    return int(raw) if raw.isascii() and raw.isdigit() and len(raw) <= LONGEST_NUMBER else None
 
 
 def _cursor(text: str) -> str:
@@ -82,30 +82,30 @@ def plans(stands: Iterable[Stand]) -> list[dict[str, Any]]:
     """A row per plan, with the locations that have some left."""
     listed: dict[str, dict[str, Any]] = {}
     for stand in stands:
-        row = listed.setdefault(stand.shelf.sku, _plan(stand))
+        row = listed.setdefault(stand.product.sku, _plan(stand))
         if stand.stock > 0 and row["type"] != DEDICATED:
-            row["locations"].append(stand.shelf.place)
+            row["locations"].append(stand.product.place)
     if BLANK_AMONG in listed:
         listed[BLANK_AMONG]["locations"].append("")
     return list(listed.values())
 
 
 def _plan(stand: Stand) -> dict[str, Any]:
-    shelf, dollars = stand.shelf, stand.hourly_microusd / 1_000_000
-    named = {name: shelf.detail[name] for name in ("gpu_vram_gb", "gpu_type") if shelf.detail["type"] != DEDICATED}
+    product, dollars = stand.product, stand.hourly_microusd / 1_000_000
+    named = {name: product.detail[name] for name in ("gpu_vram_gb", "gpu_type") if product.detail["type"] != DEDICATED}
     return {
-        "id": shelf.sku,
-        "vcpu_count": shelf.vcpus,
-        "ram": shelf.memory_gib * MB,
-        "disk": shelf.disk_gib,
+        "id": product.sku,
+        "vcpu_count": product.vcpus,
+        "ram": product.memory_gib * MB,
+        "disk": product.disk_gib,
         "disk_count": 1,
         "bandwidth": 10240,
         "monthly_cost": round(dollars * HOURS_A_MONTH),
         "hourly_cost": dollars,
-        "type": shelf.detail["type"],
+        "type": product.detail["type"],
         "locations": [],
         **named,
-        "deploy_ondemand": shelf.sku != RESERVED_ONLY,
+        "deploy_ondemand": product.sku != RESERVED_ONLY,
     }
 
 
@@ -114,7 +114,7 @@ def region(name: str) -> dict[str, Any]:
     return {"id": name, "city": city, "country": country, "continent": continent, "options": ["ddos_protection"]}
 
 
-def instance(machine: Machine) -> dict[str, Any]:
+def instance(machine: SimulatedMachine) -> dict[str, Any]:
     status, power, server = WORDS[machine.phase]
     if machine.why == "no balance":
         status = "suspended"
@@ -123,12 +123,12 @@ def instance(machine: Machine) -> dict[str, Any]:
     return {
         "id": machine.id,
         "os": detail.get("os", ""),
-        "ram": machine.shelf.memory_gib * MB,
-        "disk": machine.shelf.disk_gib,
+        "ram": machine.product.memory_gib * MB,
+        "disk": machine.product.disk_gib,
         "main_ip": machine.public_ip if reached else "0.0.0.0",  # noqa: S104 - what Vultr shows before there is one
-        "vcpu_count": machine.shelf.vcpus,
-        "region": machine.shelf.place,
-        "plan": machine.shelf.sku,
+        "vcpu_count": machine.product.vcpus,
+        "region": machine.product.place,
+        "plan": machine.product.sku,
         "vpc_only": bool(detail.get("vpc_only")),
         "date_created": machine.created_at.replace(microsecond=0).isoformat(),
         "status": status,

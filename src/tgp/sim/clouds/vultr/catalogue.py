@@ -1,10 +1,10 @@
-"""What the pretend Vultr sells: Cloud GPU plans as they have been published, slices of a card among them."""
+"""What the simulated Vultr sells: Cloud GPU plans as they have been published, slices of a card among them."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from tgp.sim.clouds.shelf import Shelf
+from tgp.sim.clouds.stock import Product
 
 MICROUSD_A_CENT = 10_000
 REGIONS: Mapping[str, tuple[str, str, str]] = MappingProxyType(  # id → city, country, continent
@@ -65,11 +65,11 @@ WITHOUT_GPU: Mapping[str, Any] = MappingProxyType(
 )
 
 
-def shelves() -> Iterator[Shelf]:
+def products() -> Iterator[Product]:
     for line in PLANS.strip().splitlines():
         plan, kind, name, model, card, vram, vcpus, ram, disk, cents, places = map(str.strip, line.split("|"))
         for place, _, stock in (each.partition(":") for each in places.split()):
-            yield Shelf(
+            yield Product(
                 sku=plan,
                 place=place,
                 gpu=model,

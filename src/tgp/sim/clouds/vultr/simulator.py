@@ -13,19 +13,19 @@ import msgspec
 from tgp.ports.clock import Clock
 from tgp.ports.http import NO_JSON, Call, Reply
 from tgp.sim.clouds.accounts import Tenant
-from tgp.sim.clouds.fleet import Broke, Empty, Fleet, Habits, Stand, Wanted
-from tgp.sim.clouds.machine import Machine
-from tgp.sim.clouds.mishaps import Mishap, Verb
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.clouds.fleet import Broke, Fleet, Habits, OutOfStock, Stand, WantedMachine
+from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.clouds.simulator import Simulator
 from tgp.sim.clouds.vultr import answers, orders
-from tgp.sim.clouds.vultr.catalogue import DEDICATED, REGIONS, RESERVED_ONLY, WITHOUT_GPU, shelves
+from tgp.sim.clouds.vultr.catalogue import DEDICATED, REGIONS, RESERVED_ONLY, WITHOUT_GPU, products
 
 BASE = "/v2"
 TALOS_ID = 2284
 SNAPSHOT_ID = "5a5cbb71-1c8e-4f0a-9d1b-7a1e05000001"  # of a Talos image, in the first account
 CALLS_A_SECOND = 30
 HABITS = Habits(
-    list_lag=(0.0, 0.0),  # Terraform's provider reads a machine right after it made it; mishaps lag
+    list_lag=(0.0, 0.0),  # Terraform's provider reads a machine right after it made it; faults lag
     ending=(1.0, 6.0),
     idle_share=1.0,  # a halted machine costs as much
 )
@@ -41,7 +41,7 @@ SYSTEMS: dict[int, dict[str, Any]] = {
 }
 ACLS = ["abuse", "alerts", "billing", "firewall", "manage_users", "provisioning", "subscriptions", "subscriptions_view"]
 PUBLIC = frozenset({"plans", "plans-metal", "regions", "os"})
-EMPTY = {  # what clients list beside machines, and nobody has any of here: path → name of the list
+EMPTY = {  # what clients list beside machines, always empty here: path → name of the list
     "bare-metals": "bare_metals",
     "blocks": "blocks",
     "firewalls": "firewall_groups",
@@ -63,8 +63,8 @@ class Imported:
 
 
 @dataclass(slots=True)
-class Limits:
-    """Thirty calls a second, by whoever calls."""
+class VultrLimits:
+    """Thirty calls a second, per client."""
 
     on: bool = False
     _lately: deque[datetime] = field(default_factory=lambda: deque(maxlen=CALLS_A_SECOND))
@@ -81,8 +81,8 @@ class VultrSimulator(Simulator):
     key = "TGPSIMULATEDVULTR0123456789ABCDEFGHIJ"
 
     def __init__(self, clock: Clock, seed: int | str, habits: Habits = HABITS) -> None:
-        super().__init__(Fleet(clock, f"{seed}/vultr", shelves(), habits=habits, new_id=new_id), seed)
-        self.limits = Limits()
+        super().__init__(Fleet(clock, f"{seed}/vultr", products(), habits=habits, new_id=new_id), seed)
+        self.limits = VultrLimits()
         self.systems = dict(SYSTEMS)
         self.snapshots: dict[str, list[str]] = {"account-1": [SNAPSHOT_ID]}
         self.importing = IMPORTING  # that an image takes to be fetched
@@ -91,30 +91,30 @@ class VultrSimulator(Simulator):
         self._clock = clock
         self.fleet.accounts.open(Tenant("account-1", "Simulated"), self.key)
 
-    def verb_of(self, call: Call) -> Verb:
+    def verb_of(self, call: Call) -> CloudVerb:
         match (call.method, _below(call.path).split("/")):
             case ("GET", ["plans"]):
-                return Verb.OFFERS
+                return CloudVerb.OFFERS
             case ("GET", ["instances"]):
-                return Verb.LIST
+                return CloudVerb.LIST
             case ("POST", ["instances"]):
-                return Verb.LAUNCH
+                return CloudVerb.LAUNCH
             case ("GET", ["instances", _]):
-                return Verb.STATUS
+                return CloudVerb.STATUS
             case ("DELETE", ["instances", _]):
-                return Verb.TERMINATE
+                return CloudVerb.TERMINATE
             case ("GET", ["account"]):
-                return Verb.ACCOUNT
+                return CloudVerb.ACCOUNT
             case _:
-                return Verb.OTHER
+                return CloudVerb.OTHER
 
     def is_public(self, call: Call) -> bool:
         parts = _below(call.path).split("/")
         if parts[-1] == "availability" and self.key_of(call):
-            return False  # it tells a customer more than others, so a key is looked at
+            return False  # a customer gets more details, so a key is checked
         return call.method == "GET" and parts[0] in PUBLIC
 
-    def route(self, call: Call, verb: Verb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path says as much
+    def route(self, call: Call, verb: CloudVerb, tenant: Tenant | None) -> Reply:  # noqa: ARG002 - the path says as much
         if self.limits.reached(self._clock.now()):
             return self.busy()
         self._level_prices()
@@ -158,8 +158,8 @@ class VultrSimulator(Simulator):
                 return answers.page(call, "regions", [answers.region(name) for name in REGIONS])
             case ["regions", place, "availability"] if place in REGIONS:
                 stands = self._selling(call.parameter("type") or "all")
-                stands = [each for each in stands if each.shelf.detail["type"] != DEDICATED or tenant is not None]
-                found = [stand.shelf.sku for stand in stands if stand.shelf.place == place and stand.stock > 0]
+                stands = [each for each in stands if each.product.detail["type"] != DEDICATED or tenant is not None]
+                found = [stand.product.sku for stand in stands if stand.product.place == place and stand.stock > 0]
                 return answers.answer(200, {"available_plans": found})
             case ["os"]:
                 return answers.page(call, "os", list(self.systems.values()))
@@ -171,7 +171,7 @@ class VultrSimulator(Simulator):
         return [*rows, dict(WITHOUT_GPU)] if kind in ("all", "vc2") else rows
 
     def _selling(self, kind: str) -> list[Stand]:
-        return [each for each in self.fleet.selling() if kind in ("all", each.shelf.detail["type"])]
+        return [each for each in self.fleet.selling() if kind in ("all", each.product.detail["type"])]
 
     def _account(self, tenant: Tenant) -> Reply:
         now = self.fleet.advance()
@@ -197,28 +197,28 @@ class VultrSimulator(Simulator):
             rows = [row for row in rows if not wanted or row[name] == wanted]
         tag = call.parameter("tag")
         rows = [row for row in rows if not tag or tag in row["tags"]]
-        if self.mishap is Mishap.LIST_NOTHING:
+        if self.fault is CloudFault.LIST_NOTHING:
             rows = []
-        return answers.page(call, "instances", rows, breaks=self.mishap is Mishap.LIST_PARTIAL)
+        return answers.page(call, "instances", rows, breaks=self.fault is CloudFault.LIST_PARTIAL)
 
     def _create(self, tenant: Tenant, body: Any) -> Reply:
         if words := orders.complaint(body) or self._unknown(tenant, body):
             return answers.error(400, words)
         try:
-            machine = self.fleet.rent(tenant, self._wanted(body), self.mishap)
-        except Empty:
+            machine = self.fleet.rent(tenant, self._wanted(body), self.fault)
+        except OutOfStock:
             return answers.error(400, "Plan is not available in the selected region.")
         except Broke:
             return answers.error(400, "You have reached the maximum monthly fee limit for this account.")
         row = answers.instance(machine) | {"default_password": f"v5{machine.id[:8]}!"}
-        if self.mishap is Mishap.ERROR_WITH_ID:
+        if self.fault is CloudFault.ERROR_WITH_ID:
             return answers.answer(500, {"error": "Server add failed.", "status": 500, "instance": {"id": machine.id}})
         return answers.answer(202, {"instance": row})
 
     def _unknown(self, tenant: Tenant, body: dict[str, Any]) -> str:
         """What an order names and is not there; empty: everything is."""
         plan = body["plan"]
-        if plan not in {stand.shelf.sku for stand in self.fleet.selling()} or plan == RESERVED_ONLY:
+        if plan not in {stand.product.sku for stand in self.fleet.selling()} or plan == RESERVED_ONLY:
             return "Invalid plan chosen."
         if "os_id" in body and body["os_id"] not in self.systems:
             return "Invalid OS chosen."
@@ -227,10 +227,10 @@ class VultrSimulator(Simulator):
             return "Invalid snapshot chosen."
         return ""
 
-    def _wanted(self, body: dict[str, Any]) -> Wanted:
+    def _wanted(self, body: dict[str, Any]) -> WantedMachine:
         system = self.systems.get(body.get("os_id", 0), {})
         kept = ("hostname", "os_id", "snapshot_id", "enable_vpc", "vpc_only", "backups", "activation_email")
-        return Wanted(
+        return WantedMachine(
             f"{body['plan']}@{body['region']}",
             body.get("label", ""),
             tags=tuple((tag, "") for tag in (*body.get("tags", ()), *filter(None, (body.get("tag"),)))),
@@ -240,16 +240,16 @@ class VultrSimulator(Simulator):
 
     def _one(self, call: Call, tenant: Tenant, machine_id: str) -> Reply:
         machine = self.fleet.get(tenant, machine_id)
-        if machine is None or self.mishap is Mishap.DELETE_UNKNOWN:
+        if machine is None or self.fault is CloudFault.DELETE_UNKNOWN:
             return answers.error(404, NO_SUCH)
         if call.method == "DELETE":
-            self.fleet.end(machine, self.mishap)
+            self.fleet.end(machine, self.fault)
             return Reply(204)
         if call.method == "PATCH":
             return self._change(machine, orders.given(_json(call)))
         return answers.answer(200, {"instance": answers.instance(machine)})
 
-    def _change(self, machine: Machine, body: Any) -> Reply:
+    def _change(self, machine: SimulatedMachine, body: Any) -> Reply:
         if words := orders.complaint_about_change(body):
             return answers.error(400, words)
         machine.name = body.get("label", machine.name)
@@ -326,9 +326,9 @@ class VultrSimulator(Simulator):
         self.fleet.advance()
         prices: dict[str, int] = {}
         for stand in self.fleet.stands.values():
-            stand.hourly_microusd = prices.setdefault(stand.shelf.sku, stand.hourly_microusd)
+            stand.hourly_microusd = prices.setdefault(stand.product.sku, stand.hourly_microusd)
 
-    # -- trouble -------------------------------------------------------------------------------------------------------
+    # -- errors --------------------------------------------------------------------------------------------------------
 
     def stranger(self, call: Call) -> Reply:  # noqa: ARG002 - the same for every call
         return answers.error(401, "Invalid API token.")

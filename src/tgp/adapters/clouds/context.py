@@ -1,0 +1,41 @@
+"""What an adapter is given when it is built: an HTTP factory, its key, and the class's settings for it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tgp.adapters.clouds.auth_http import KeyedHttp
+from tgp.api.nodeclass import ProviderSettings
+from tgp.core.classes.power_hosts import STRICT, HostRules
+from tgp.core.model.secret import Secret
+from tgp.ports.clock import Clock
+from tgp.ports.cloud import Account, CloudFacts
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Http, HttpFactory
+from tgp.ports.resolver import Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterContext:
+    dial: HttpFactory = field(repr=False)
+    clock: Clock
+    entropy: Entropy
+    resolver: Resolver
+    key: Secret | None = None  # None: only public endpoints can be called
+    settings: ProviderSettings = field(default_factory=ProviderSettings)
+    secrets: Mapping[tuple[str, str], Secret] = field(default_factory=dict)  # (Secret, key) that the settings name
+    hosts: HostRules = STRICT  # which hosts of the settings may be called
+
+    def endpoint(self, facts: CloudFacts) -> str:
+        return self.settings.endpoint or facts.endpoint
+
+    def http(self, facts: CloudFacts) -> Http:
+        """To the provider's API, with the key as a bearer token where there is one."""
+        plain = self.dial(self.endpoint(facts))
+        if self.key is None:
+            return plain
+        return KeyedHttp(plain, (("Authorization", f"Bearer {self.key.reveal()}"),))
+
+    @property
+    def account(self) -> Account:
+        """For providers that name no account: a fingerprint of the key."""
+        return Account(self.key.fingerprint if self.key is not None else "key:none")

@@ -1,0 +1,35 @@
+"""Maps an error answer to an error class, for providers whose refusals have a JSON envelope of their own.
+
+`words` are the provider's, safe to show; None: the answer is not in the provider's envelope, so a proxy may
+have written it.
+"""
+
+from collections.abc import Collection
+
+from tgp.adapters.clouds.termination_errors import NOT_NOW_PAUSE
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OutcomeUnknown
+from tgp.ports.http import Reply
+
+STRANGE = "not in the provider's error format"
+
+
+def after_end(reply: Reply, who: str, what: str, words: str | None, refused: Collection[int]) -> CloudError:
+    """`refused`: the statuses that mean, in the provider's envelope, that nothing was terminated."""
+    match reply.status:
+        case 401 | 403 if words is not None:
+            return KeyRefused(f"{who}'s key may not terminate {what}: {words}")
+        case status if words is not None and status in refused:
+            return CloudBusy(f"{who} refused to terminate {what} for now: {words}", NOT_NOW_PAUSE)
+        case status:
+            return OutcomeUnknown(f"{who} answered the termination of {what} with {status}: {words or STRANGE}")
+
+
+def after_look(reply: Reply, who: str, what: str, words: str | None, busy: Collection[int] = ()) -> CloudError:
+    """Never means "absent". `busy`: temporary statuses besides 5xx."""
+    match reply.status:
+        case 401 | 403 if words is not None:
+            return KeyRefused(f"{who} refused the key for {what}: {words}")
+        case status if status >= 500 or status in busy:
+            return CloudBusy(f"{who} answered {status} to {what}")
+        case status:
+            return CannotTell(f"{who} answered {status} to {what}: {words or STRANGE}")

@@ -1,0 +1,1 @@
+"""The demo world: its API server, machines, scenario and kubeconfig."""

@@ -1,0 +1,91 @@
+"""The real operator in the demo world, restarted when Kubernetes would restart it."""
+
+from collections.abc import Mapping
+
+from tgp.adapters.entropy import SystemEntropy
+from tgp.adapters.telemetry.metrics import Metrics
+from tgp.app.demo.fixtures import ACCOUNT, NAMESPACE
+from tgp.app.deps import Environment
+from tgp.app.operator import Operator
+from tgp.app.settings import Settings
+from tgp.app.view.http_guards import CountingHttp
+from tgp.app.view.price_ticker import market_summary
+from tgp.app.view.stats import reconcile_stats_of
+from tgp.interfaces.terminal.snapshot import MarketSummary
+from tgp.ports.clock import Clock
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Http, HttpFactory
+from tgp.ports.leadership import LeadershipLost
+from tgp.services.demo_http import EmbeddedResolver
+
+RESTARTS = 3  # lost Leases in one run; there is no other replica here, so more of them are a defect
+
+
+def settings_at(speed: float) -> Settings:
+    """The defaults, with a Lease that lasts as long in real time as a real one: there is no other replica."""
+    usual, factor = Settings(), max(speed, 1.0)
+    return Settings(
+        namespace=NAMESPACE,
+        listen="",
+        lease_duration=usual.lease_duration * factor,
+        renew_deadline=usual.renew_deadline * factor,
+        retry_period=usual.retry_period * factor,
+    )
+
+
+class DemoOperator:
+    """A lost Lease ends the operator's process; here the next one starts at once. Other errors are not caught."""
+
+    def __init__(
+        self, http: Http, clock: Clock, settings: Settings, dial: HttpFactory, entropy: Entropy | None = None
+    ) -> None:
+        self.http = CountingHttp(http)
+        self.metrics = Metrics()
+        self.restarts = 0
+        self._settings = settings
+        self._environment = Environment(
+            self.http,
+            clock,
+            entropy or SystemEntropy(),
+            ACCOUNT,
+            NAMESPACE,
+            dial=dial,
+            resolver=EmbeddedResolver(),
+        )
+        self._worker = self._begin()
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Until `stop`. Raises what the operator raised."""
+        while not self._stopping:
+            try:
+                await self._worker.run()
+            except LeadershipLost:
+                self.restarts += 1
+                if self.restarts > RESTARTS:
+                    raise
+                self._worker = self._begin()
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._worker.stop()
+
+    def facts(self) -> Mapping[str, str]:
+        reconciles = reconcile_stats_of(self.metrics)
+        facts = {
+            "operator": "leads" if self._worker.leads else "waits for the Lease",
+            "reconciles": str(reconciles.taken),
+            "writes": str(self.http.writes),
+            "failed": str(reconciles.failed),
+        }
+        return facts | ({"restarts": str(self.restarts)} if self.restarts else {})
+
+    @property
+    def held(self) -> str:
+        return self._worker.held
+
+    def market_summary(self) -> MarketSummary:
+        return market_summary(self._worker.stores.market, self._environment.clock.now())
+
+    def _begin(self) -> Operator:
+        return Operator(self._settings, self._environment, self.metrics)

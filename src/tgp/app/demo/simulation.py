@@ -1,0 +1,104 @@
+"""The demo in virtual time: the same world, operator and view, a day in seconds, and deterministic."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from tgp.app.demo.operator import DemoOperator, settings_at
+from tgp.app.demo.world import EmbeddedWorld
+from tgp.app.view.gatherer import Frame, Gatherer, Sources
+from tgp.app.view.log_capture import LogCapture
+from tgp.app.view.stats import NoJournal
+from tgp.interfaces.terminal.snapshot import Snapshot
+from tgp.ports.http import Call, Http, Reply, Stream
+from tgp.services.demo_http import EmbeddedDial
+from tgp.sim.clouds.http_factory import Dialler
+from tgp.sim.entropy import SeededEntropy
+from tgp.sim.scaled import FACTOR
+from tgp.sim.world import World
+
+ENDPOINT = "http://embedded"
+
+
+class DemoSimulation:
+    """A context manager. Errors of the operator or the world are raised by `run`."""
+
+    def __init__(self, seed: int | str = 1) -> None:
+        self._seed = seed
+        self._sim = World(seed)
+        self.world = self._sim.until(self._created())
+        client = self._sim.visitor(ENDPOINT)
+        account = TokenHttp(self._sim.visitor(ENDPOINT), self.world.operator_token())
+        clock = self._sim.clock
+        dial = EmbeddedDial(Dialler(self._sim.network, clock), ENDPOINT)
+        self.operator = DemoOperator(account, clock, settings_at(FACTOR), dial, self._entropy("operator"))
+        self._gatherer = Gatherer(Sources(client, clock, self._entropy("view"), NoJournal()))
+        self.log_capture = LogCapture(clock, conditions=False)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def _entropy(self, name: str) -> SeededEntropy:
+        return SeededEntropy(self._seed, name)
+
+    async def _created(self) -> EmbeddedWorld:
+        world = EmbeddedWorld(self._sim.clock, self._entropy("apiserver"), seed=self._seed)
+        self._sim.mount(ENDPOINT, world.handle)
+        return world
+
+    def run(self, *, hours: float = 0, minutes: float = 0, with_view: bool = True) -> None:
+        """Let this much time pass, with or without the view. A task that ended early raises here."""
+        with self.log_capture.capturing():
+            self._sim.until(self._pass(timedelta(hours=hours, minutes=minutes), with_view=with_view))
+
+    async def _pass(self, length: timedelta, *, with_view: bool) -> None:
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self.operator.run()), asyncio.create_task(self.world.scenario())]
+        view = [asyncio.create_task(self._gatherer.run())] if with_view else []
+        ended, _ = await asyncio.wait(
+            [*self._tasks, *view], timeout=length.total_seconds(), return_when=asyncio.FIRST_COMPLETED
+        )
+        for task in view:
+            task.cancel()
+        for task in ended:
+            task.result()
+            raise AssertionError(f"{task.get_name()} ended unexpectedly")
+
+    def snapshot(self, title: str, kubectl: str, pace: str = "virtual") -> Snapshot:
+        frame = Frame(
+            title=title,
+            pace=pace,
+            url="",
+            kubectl=kubectl,
+            operator=self.operator.facts(),
+            held=self.operator.held,
+            market=self.operator.market_summary(),
+            log_rows=tuple(self.log_capture.rows),
+            stories=self.world.stories(),
+        )
+        return self._gatherer.snapshot(frame)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.world.close()
+        self._sim.close()
+
+
+class TokenHttp:
+    """Adds a bearer token to every call."""
+
+    def __init__(self, inner: Http, token: str) -> None:
+        self._inner = inner
+        self._header = ("Authorization", f"Bearer {token}")
+
+    def _shown(self, call: Call) -> Call:
+        return replace(call, headers=(*call.headers, self._header))
+
+    async def send(self, call: Call) -> Reply:
+        return await self._inner.send(self._shown(call))
+
+    def stream(self, call: Call, **how: Any) -> AbstractAsyncContextManager[Stream]:
+        return self._inner.stream(self._shown(call), **how)

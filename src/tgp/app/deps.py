@@ -1,0 +1,157 @@
+"""What the operator is given of the world, and how its dependencies are made from that."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from zoneinfo import available_timezones
+
+from tgp.adapters.clouds.registry import AllClouds
+from tgp.adapters.kube.client import KubeCluster
+from tgp.adapters.kube.dry_run import DryRunCluster
+from tgp.adapters.kube.elector import LeaseElector
+from tgp.adapters.kube.elector_rules import LeaseTimes
+from tgp.adapters.kube.event_channel import Caches
+from tgp.adapters.kube.redacting import RedactingCluster
+from tgp.adapters.kube.runtime import TICK
+from tgp.adapters.kube.secret_reader import KubeSecretReader
+from tgp.adapters.kube.server_clock import ServerClock
+from tgp.adapters.kube.watch import USUAL, WatchTimes
+from tgp.adapters.kube.write_tracking import Contradictions, WriteTrackingCluster
+from tgp.adapters.telemetry.market import PrometheusCloudMetrics
+from tgp.adapters.telemetry.metrics import Metrics
+from tgp.adapters.telemetry.redaction import Redactor
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, GPU_WORKLOAD_BUDGET, LEGACY_BUDGET, NODE
+from tgp.api.values import NEVER
+from tgp.app.leader_http import leader_http
+from tgp.app.null_adapters import NoResolver, no_http
+from tgp.app.settings import Settings
+from tgp.controllers.deps import Deps, FeatureSettings, Stores
+from tgp.controllers.requests.leader_guard import LeaderGuard
+from tgp.core.classes.power_hosts import Address, HostRules
+from tgp.core.model.object_key import ObjectKey
+from tgp.ports.boot import Boot
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import Cluster
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Http, HttpFactory
+from tgp.ports.journal import Journal
+from tgp.ports.leadership import Fence, LeadershipLost
+from tgp.ports.resolver import Resolver
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the operator is given of the world."""
+
+    http: Http  # to the API server, authenticated
+    clock: Clock
+    entropy: Entropy
+    host: str  # this machine's name, for the Lease
+    namespace: str  # our own, unless the settings name another
+    dial: HttpFactory = no_http  # to providers
+    boot: Boot | None = None  # how machines boot where they join by themselves; None: as Talos
+    resolver: Resolver = field(default_factory=NoResolver)
+    api_server: tuple[Address, ...] = ()  # its addresses: no webhook may point there
+    redactor: Redactor = field(default_factory=Redactor)  # shared with the log
+    guard: Callable[[Fence], Callable[[], None]] = field(default=lambda _fence: lambda: None)
+    """Starts the watchdog that ends the process when leadership lapses; returns what stops the watchdog."""
+    lost: Callable[[LeadershipLost], None] = field(default=lambda _error: None)
+    """Ends the process at once: another replica may act already, so nothing is cleaned up."""
+    watches: WatchTimes = USUAL
+    tick: float = TICK  # seconds between two looks for reconciles that take too long
+
+
+def make_elector(
+    settings: Settings, environment: Environment, http: Http, clock: Clock, *, namespace: str, identity: str
+) -> LeaseElector:
+    times = LeaseTimes(
+        settings.lease_duration.total_seconds(),
+        settings.renew_deadline.total_seconds(),
+        settings.retry_period.total_seconds(),
+    )
+    return LeaseElector(
+        KubeCluster(http, environment.entropy),
+        clock,
+        environment.entropy,
+        key=ObjectKey(namespace, settings.lease_name),
+        identity=identity,
+        times=times,
+    )
+
+
+def make_cluster(
+    environment: Environment, http: Http, fence: Fence | None, stores: Stores, history: Contradictions, *, observe: bool
+) -> Cluster:
+    """The one writer: fenced, redacted, and remembered by the stores until the watch shows the write."""
+    tracking = WriteTrackingCluster(
+        RedactingCluster(KubeCluster(http, environment.entropy, fence=fence), environment.redactor),
+        {
+            GPU_NODE_CLASS: (stores.classes,),
+            GPU_NODE_POOL: (stores.pools,),
+            GPU_REQUEST: (stores.requests,),
+            NODE: (stores.nodes,),
+            LEGACY_BUDGET: (stores.legacy_budgets,),
+            GPU_WORKLOAD_BUDGET: (stores.budgets,),
+        },
+        history,
+    )
+    if not observe:
+        return tracking
+    # Around the tracking one: a write that was dropped must not be waited for.
+    return DryRunCluster(tracking, {GPU_NODE_CLASS: stores.classes, GPU_NODE_POOL: stores.pools})
+
+
+def make_deps(
+    settings: Settings,
+    environment: Environment,
+    *,
+    namespace: str,
+    identity: str,
+    cluster: Cluster,
+    clock: ServerClock,
+    journal: Journal,
+    metrics: Metrics,
+    fence: Fence | None,
+) -> Deps:
+    http = leader_http(environment.dial, fence)
+    clouds = AllClouds(
+        http,
+        clock,
+        environment.entropy,
+        environment.resolver,
+        PrometheusCloudMetrics(metrics),
+        hosts=HostRules(settings.power_allowed_hosts, environment.api_server),
+    )
+    return Deps(
+        settings=FeatureSettings(
+            namespace,
+            identity,
+            settings.lease_duration,
+            settings.require_allowed_namespaces,
+            settings.require_device_plugin,
+            None if settings.keep_finished is NEVER else settings.keep_finished,
+            settings.observe,
+            settings.networking_backend,
+            settings.talos_version,
+            settings.factory_url,
+            settings.tailscale_url,
+            settings.workers,
+            _time_zones(),
+        ),
+        cluster=cluster,
+        clouds=clouds,
+        secrets=KubeSecretReader(cluster, namespace, environment.redactor.learn),
+        http=http,
+        journal=journal,
+        clock=clock,
+        entropy=environment.entropy,
+        leader=LeaderGuard(fence, observing=settings.observe),
+        caches=Caches(),
+        learn=environment.redactor.learn,
+    )
+
+
+@cache
+def _time_zones() -> frozenset[str]:
+    """Of this machine: reading them means reading a directory tree."""
+    return frozenset(available_timezones())

@@ -1,0 +1,260 @@
+"""Gathers the snapshot: the tgp objects of a cluster, its nodes, pods and Events."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from tgp.adapters.kube.event_channel import CacheFeeder
+from tgp.adapters.kube.events import CORE_EVENT
+from tgp.adapters.kube.list import ListTarget
+from tgp.adapters.kube.records.event import EventReader
+from tgp.adapters.kube.records.kinds import nodes, pods, typed
+from tgp.adapters.kube.records.projection import Projection
+from tgp.adapters.kube.reflector import Reflector, State
+from tgp.adapters.kube.store import Store
+from tgp.api.kinds import OUR_KINDS, Kind
+from tgp.api.resource import GPU_REQUEST, NODE, POD, Resource
+from tgp.app.program import program
+from tgp.app.view.costs import cost_row_of
+from tgp.app.view.object_summary import ObjectObservation, object_row_of
+from tgp.app.view.pod_counts import PodCounts, gpus
+from tgp.core.model.event import Event
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.pod import Pod
+from tgp.interfaces.terminal.snapshot import EventRow, MarketSummary, NodeRow, ObjectRow, Snapshot, StoryLine, label
+from tgp.ports.clock import Clock
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import Http
+from tgp.ports.journal import Journal
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"  # finished pods use nothing
+OURS_ONLY = "involvedObject.apiVersion=tgp.io/v1"  # a large cluster has many Events about other kinds
+SHOWN_EVENTS = 100  # the newest; no screen is longer
+NOTES = (  # labels that describe a machine; the first one present is shown
+    "tgp.io/gpu-type",
+    "nvidia.com/gpu.product",
+    "node.kubernetes.io/instance-type",
+)
+ANSWERED = frozenset({State.FORBIDDEN, State.NOT_SERVED})
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What the gatherer does not know itself."""
+
+    title: str
+    pace: str
+    url: str
+    kubectl: str  # with the flags for this cluster
+    operator: Mapping[str, str]
+    log_rows: Iterable[EventRow] = ()
+    troubles: tuple[str, ...] = ()
+    market: MarketSummary = field(default_factory=MarketSummary)
+    look: str = ""  # the command for another terminal; empty: kubectl get tgp -A
+    stories: tuple[StoryLine, ...] = ()  # scenario steps, newest last
+    held: str = ""  # why purchases are paused; empty: they are not
+    default_hint: str = ""  # if there is no problem; empty: kubectl get tgp
+
+
+@dataclass(frozen=True)
+class Sources:
+    http: Http
+    clock: Clock
+    entropy: Entropy
+    journal: Journal
+
+
+class Gatherer:
+    """Fills its own stores, except for the kinds that `shared` reflectors fill already."""
+
+    def __init__(self, sources: Sources, *, shared: Iterable[CacheFeeder] = (), event_selector: str = "") -> None:
+        self._sources = sources
+        self._pod_counts = PodCounts()
+        self._shared = {reflector.store.resource: reflector for reflector in shared}
+        self._ours = tuple(self._kind(kind) for kind in OUR_KINDS)
+        self._nodes: Reflector[Node] = self._reflector(ListTarget(nodes()), Store(NODE))
+        pod_store: Store[Pod] = Store(POD)
+        pod_store.subscribe(self._pod_counts.changed)
+        self._pods: Reflector[Pod] = self._reflector(ListTarget(pods(), field_selector=UNFINISHED), pod_store)
+        events: Projection[Event] = Projection(CORE_EVENT, EventReader())
+        self._events: Reflector[Event] = self._reflector(
+            ListTarget(events, field_selector=event_selector), Store(CORE_EVENT), streaming=False
+        )
+        self._newest = _Newest(self._events.store)
+
+    def _kind(self, kind: Kind) -> CacheFeeder:
+        found = self._shared.get(kind.resource)
+        if found is not None:
+            return found
+        return self._reflector(ListTarget(typed(kind.resource, kind.type)), Store(kind.resource))
+
+    def _reflector(self, subject: ListTarget[Any], store: Store[Any], *, streaming: bool = True) -> Reflector[Any]:
+        given = self._sources
+        return Reflector(given.http, subject, store, given.entropy, given.journal, streaming=streaming)
+
+    @property
+    def _every(self) -> tuple[CacheFeeder, ...]:
+        return (*self._ours, self._nodes, self._pods, self._events)
+
+    async def run(self) -> None:
+        """Until cancelled. What cannot be read is reported in the snapshot; the rest is shown."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._every:
+                if self._shared.get(reflector.store.resource) is not reflector:
+                    group.create_task(reflector.run(), name=f"view of {reflector.store.resource.plural}")
+
+    @property
+    def reached(self) -> bool:
+        """The API server has answered, even if only with a refusal."""
+        return any(reflector.store.synced or reflector.state in ANSWERED for reflector in self._every)
+
+    def snapshot(self, frame: Frame) -> Snapshot:
+        now = self._sources.clock.now()
+        objects = self._objects(now)
+        paying = [row.cost for row in objects if row.kind == GPU_REQUEST.kind and row.cost is not None]
+        return Snapshot(
+            title=frame.title,
+            now=now,
+            pace=frame.pace,
+            url=frame.url,
+            look=frame.look or f"{frame.kubectl} get tgp -A",
+            operator=frame.operator,
+            objects=objects,
+            machines=self._machines(),
+            pods=self._pod_counts.states(),
+            events=self._event_rows(frame.log_rows),
+            hint=_hint(objects, frame),
+            market=frame.market,
+            troubles=(*frame.troubles, *self.troubles()),
+            objects_known=any(reflector.store.synced for reflector in self._ours),
+            machines_known=self._nodes.store.synced,
+            rented=sum(cost.hourly_microusd > 0 for cost in paying),
+            hourly_microusd=sum(cost.hourly_microusd for cost in paying),
+            held=frame.held,
+            stories=frame.stories,
+        )
+
+    def troubles(self) -> tuple[str, ...]:
+        """What cannot be read, with the command that changes that."""
+        missing = [one.store.resource.kind for one in self._ours if one.state == State.NOT_SERVED]
+        said = [f"not installed: {', '.join(missing)}. To install: {program()} crds apply"] if missing else []
+        forbidden = [one.store.resource for one in self._every if one.state == State.FORBIDDEN]
+        if forbidden:
+            said.append(f"you may not read: {', '.join(resource.plural for resource in forbidden)}")
+        known = {State.NOT_SERVED, State.FORBIDDEN}
+        others = [one for one in self._every if one.why and one.state not in known]
+        if others:  # most likely one cause, so it is reported once
+            rest = ", ".join(one.store.resource.plural for one in others[1:])
+            said.append(
+                f"{others[0].store.resource.plural}: {others[0].why}" + (f"; the same for {rest}" if rest else "")
+            )
+        return tuple(said)
+
+    def _objects(self, now: datetime) -> tuple[ObjectRow, ...]:
+        found = []
+        for reflector in self._ours:
+            resource = reflector.store.resource
+            for record in reflector.store.values():
+                found.append(replace(object_row_of(_observation(resource, record), now), cost=cost_row_of(record, now)))
+        return tuple(sorted(found, key=_problems_first))
+
+    def _machines(self) -> tuple[NodeRow, ...]:
+        pod_counts = self._pod_counts
+        found = [
+            NodeRow(
+                name=node.name,
+                ready=node.ready is True,
+                gpus=gpus(node.allocatable),
+                gpus_used=pod_counts.gpus_used_on(node.name),
+                pods=pod_counts.pods_on(node.name),
+                note=_note(node),
+            )
+            for node in self._nodes.store.values()
+        ]
+        return tuple(sorted(found, key=lambda machine: (machine.ready, -machine.gpus, machine.name)))
+
+    def _event_rows(self, log_rows: Iterable[EventRow]) -> tuple[EventRow, ...]:
+        both = [*self._newest.rows(), *log_rows]
+        both.sort(key=lambda one: (one.at, one.about, one.reason))
+        return tuple(both[-SHOWN_EVENTS:])
+
+
+class _Newest:
+    """The newest Events of a store, computed again only when the store has changed."""
+
+    def __init__(self, store: Store[Event]) -> None:
+        self._store = store
+        self._stale = True
+        self._held: list[EventRow] = []
+        store.subscribe(self._changed)
+
+    def _changed(self, _old: Event | None, _new: Event | None) -> None:
+        self._stale = True
+
+    def rows(self) -> list[EventRow]:
+        if self._stale:
+            self._held = newest(self._store.values())
+            self._stale = False
+        return self._held
+
+
+def newest(events: Iterable[Event]) -> list[EventRow]:
+    """The Events to show, oldest first. Of pods only warnings, each once."""
+    found: dict[tuple[object, ...], tuple[datetime, Event]] = {}
+    for event in sorted(events, key=lambda one: (one.at or _LONG_AGO, one.key)):
+        if event.kind == "Pod":
+            if not event.warning:
+                continue
+            mark: tuple[object, ...] = (event.about, event.reason)
+        else:
+            mark = (event.key,)
+        found.pop(mark, None)
+        found[mark] = (event.at or _LONG_AGO, event)
+    return [_event_row(at, event) for at, event in list(found.values())[-SHOWN_EVENTS:]]
+
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+def _event_row(at: datetime, event: Event) -> EventRow:
+    text = event.message.partition(". ")[0] if event.kind == "Pod" else event.message
+    return EventRow(at, event.warning, label(event.kind, str(event.about)), event.reason, text, event.times)
+
+
+def _observation(resource: Resource, record: KubeObject[Any]) -> ObjectObservation:
+    return ObjectObservation(resource, record.key, record.created_at, record.deleting, record.status_document)
+
+
+_KIND_ORDER = {kind.resource.kind: place for place, kind in enumerate(OUR_KINDS)}
+_GOOD_ORDER = {False: 0, None: 1, True: 2}
+
+
+def _problems_first(row: ObjectRow) -> tuple[int, int, int, str]:
+    """Then requests; finished objects are last."""
+    good = len(_GOOD_ORDER) if row.over and row.good else _GOOD_ORDER[row.good]
+    return good, row.kind != GPU_REQUEST.kind, _KIND_ORDER[row.kind], row.name
+
+
+def _note(node: Node) -> str:
+    words = [node.labels[name] for name in NOTES if node.labels.get(name)][:1]
+    if provider := node.labels.get("tgp.io/provider"):
+        words.append(f"rented from {provider}")
+    if CONTROL_PLANE in node.labels:
+        words.insert(0, "control plane")
+    if node.cordoned:
+        words.append("cordoned")
+    return ", ".join(words)
+
+
+def _hint(objects: tuple[ObjectRow, ...], frame: Frame) -> str:
+    """The command that explains the first problem; else one that lists all objects."""
+    for row in objects:
+        if row.good is False:
+            namespace, _, name = row.name.rpartition("/")
+            where = f" -n {namespace}" if namespace else ""
+            return f"{frame.kubectl} describe {row.kind.lower()} {name}{where}"
+    return frame.default_hint or f"{frame.kubectl} get tgp -A -o wide"

@@ -1,0 +1,109 @@
+"""One object's conditions in a line: the state, whether it is good, and the most important reason."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from tgp.api.resource import Resource
+from tgp.core.model.object_key import ObjectKey
+from tgp.interfaces.terminal.snapshot import ObjectRow
+
+IN_THE_WAY = ("Unsatisfiable", "Restored", "Degraded", "QuotaExceeded")  # a problem when True, whatever Ready is
+ENDED_BADLY = frozenset({"Failed"})
+OVER = frozenset({"Finished", "Failed"})
+WAITING = frozenset({"Pending"})  # for an offer: neither good nor bad, and without cost
+STUCK_AFTER = timedelta(minutes=10)  # a request that has waited this long needs attention
+# A market change does not resolve these: the user has to change something.
+NEEDS_USER = frozenset(
+    {
+        "DevicePluginMissing",
+        "InvalidSpec",
+        "NamespaceNotAllowed",
+        "NodeClassNotFound",
+        "NotInClass",
+        "SeveralDefaultClasses",
+        "SpotNotAllowed",
+    }
+)
+
+
+class _Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    conditions: tuple[_Condition, ...] | None = None
+    phase: str | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectObservation:
+    """One object as the API server returned it."""
+
+    resource: Resource
+    key: ObjectKey
+    created_at: datetime | None
+    deleting: bool
+    status_document: bytes
+
+
+def object_row_of(observation: ObjectObservation, now: datetime) -> ObjectRow:
+    """Total: an unreadable status counts as empty."""
+    status = _read(observation.status_document)
+    conditions = {row.type: row for row in status.conditions or ()}
+    state, good, row = _assess(status, conditions)
+    since = (row.last_transition_time if row is not None else None) or observation.created_at or now
+    if state in WAITING and (now - since > STUCK_AFTER or (row is not None and row.reason in NEEDS_USER)):
+        good = False
+    if observation.deleting:
+        state = "Deleting"
+    return ObjectRow(
+        kind=observation.resource.kind,
+        name=str(observation.key),
+        state=state,
+        good=good,
+        reason=row.reason if row is not None else "",
+        message=(row.message if row is not None else status.message) or _without_status(state),
+        since=since,
+        over=status.phase in OVER,
+    )
+
+
+def _assess(status: _Status, conditions: dict[str, _Condition]) -> tuple[str, bool | None, _Condition | None]:
+    ready = conditions.get("Ready")
+    for name in IN_THE_WAY:
+        row = conditions.get(name)
+        if row is not None and row.status == "True" and (ready is None or ready.status == "True"):
+            return name, False, row
+    if status.phase:
+        return status.phase, None if status.phase in WAITING else status.phase not in ENDED_BADLY, ready
+    if ready is None:
+        return "", None, None
+    match ready.status:
+        case "True":
+            observing = conditions.get("Observing")
+            return ("Observing" if observing is not None and observing.status == "True" else "Ready"), True, ready
+        case "False":
+            return "NotReady", False, ready
+        case _:
+            return "Unknown", None, ready
+
+
+def _without_status(state: str) -> str:
+    return "" if state else "no status yet"
+
+
+def _read(document: bytes) -> _Status:
+    try:
+        return _STATUS.decode(document or b"{}") or _Status()
+    except msgspec.DecodeError:
+        return _Status()
+
+
+_STATUS: msgspec.json.Decoder[_Status | None] = msgspec.json.Decoder(_Status | None)

@@ -1,0 +1,134 @@
+"""What every feature is built from: `Deps`, the ports and settings, and `Stores`, the caches and channels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tgp.adapters.kube.event_channel import Caches, EventChannel, LocalCache
+from tgp.adapters.kube.index import by_namespace
+from tgp.adapters.kube.secret_reader import KubeSecretReader
+from tgp.adapters.kube.store import Store
+from tgp.api.budget import GPUWorkloadBudget, LegacyBudget
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import GPURequest
+from tgp.api.resource import (
+    CERTIFICATE_SIGNING_REQUEST,
+    DAEMON_SET,
+    GPU_NODE_CLASS,
+    GPU_NODE_POOL,
+    GPU_REQUEST,
+    GPU_WORKLOAD_BUDGET,
+    LEGACY_BUDGET,
+    NAMESPACE,
+    NODE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    Resource,
+)
+from tgp.controllers.classes.implicit_class import AllClasses
+from tgp.controllers.market.reconciler import MarketState
+from tgp.controllers.pools.reconciler import BY_CLASS, by_class
+from tgp.controllers.requests.indexes import INDEXES, PODS_BY_NODE, by_node_name
+from tgp.controllers.requests.leader_guard import LeaderGuard
+from tgp.core.model.identity import cluster_id
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.model.secret import Secret
+from tgp.core.model.signing import SigningRequest
+from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
+from tgp.ports.clock import Clock
+from tgp.ports.clouds import Clouds
+from tgp.ports.cluster import Cluster
+from tgp.ports.entropy import Entropy
+from tgp.ports.http import HttpFactory
+from tgp.ports.journal import Journal
+
+IMPLICIT_CLASS = Resource("tgp.io", "v1", "implicitclasses", "ImplicitClass", namespaced=False)  # never written
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSettings:
+    """The operator's settings as far as controllers read them."""
+
+    namespace: str  # the operator's own
+    identity: str  # of this process, where there is no Lease
+    lease_duration: timedelta
+    allowed_namespaces_required: bool = False
+    device_plugin_required: bool = True
+    keep_finished: timedelta | None = timedelta(days=7)
+    observing: bool = False
+    default_backend: str = ""  # the operator's own mesh; empty: it names none
+    talos_version: str = ""
+    factory_url: str = ""
+    tailscale_url: str = ""
+    workers: int = 4
+    time_zones: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Deps:
+    """One for the whole operator."""
+
+    settings: FeatureSettings
+    cluster: Cluster
+    clouds: Clouds
+    secrets: KubeSecretReader
+    http: HttpFactory  # to the mesh and the image factory
+    journal: Journal
+    clock: Clock
+    entropy: Entropy
+    leader: LeaderGuard
+    caches: Caches
+    learn: Callable[[Secret], None] = lambda _secret: None  # what must never be logged
+
+
+class Stores:
+    """The caches, each filled by one watch, and the channels by which one controller wakes another."""
+
+    def __init__(self) -> None:
+        self.classes: Store[KubeObject[GPUNodeClass]] = Store(GPU_NODE_CLASS)
+        self.pools: Store[KubeObject[GPUNodePool]] = Store(
+            GPU_NODE_POOL, {BY_CLASS: by_class, "namespace": by_namespace}
+        )
+        self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)
+        self.nodes: Store[Node] = Store(NODE)
+        self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: by_node_name})
+        self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
+        self.disruption_budgets: Store[PodDisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
+        self.namespaces: Store[Namespace] = Store(NAMESPACE)
+        self.signing_requests: Store[SigningRequest] = Store(CERTIFICATE_SIGNING_REQUEST)
+        self.budgets: Store[KubeObject[GPUWorkloadBudget]] = Store(GPU_WORKLOAD_BUDGET)
+        self.legacy_budgets: Store[KubeObject[LegacyBudget]] = Store(LEGACY_BUDGET)
+
+        self.market = MarketState()
+        # The class that the operator makes from the keys it finds; it is not written to the API server.
+        self.implicit_class: LocalCache[KubeObject[GPUNodeClass]] = LocalCache(IMPLICIT_CLASS)
+        self.all_classes = AllClasses(self.classes, self.implicit_class.store)
+
+        self.sources = EventChannel("sources")  # whose offers changed
+        self.accesses = EventChannel("accesses")  # of whose machines something new was seen
+        self.polls = EventChannel("polls")  # accesses that a controller wants listed now
+        self.accounts = EventChannel("accounts")  # that were read, written or forgotten
+        self.in_mesh = EventChannel("in-mesh")  # requests of whose machine something new was seen in its mesh
+        self.sweeps = EventChannel("sweeps")  # what is done again and again, without an object of its own
+
+    def channels(self) -> tuple[LocalCache[Any], ...]:
+        return (
+            self.implicit_class,
+            self.sources,
+            self.accesses,
+            self.polls,
+            self.accounts,
+            self.in_mesh,
+            self.sweeps,
+        )
+
+    def cluster_id(self) -> str:
+        """Empty: not known yet."""
+        home = self.namespaces.get(ObjectKey("", "kube-system"))
+        return cluster_id(uid_text(home.uid)) if home is not None and home.uid else ""

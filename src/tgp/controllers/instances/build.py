@@ -1,0 +1,183 @@
+"""Machines at the providers: listed, counted against limits, held in use, and terminated where no request owns them."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from tgp.adapters.kube.controller import Controller, WatchSource
+from tgp.api.request import Attempt
+from tgp.controllers.deps import Deps, Stores
+from tgp.controllers.instances.accounts import REVIEW, AccountTable
+from tgp.controllers.instances.cache import InstanceCache
+from tgp.controllers.instances.consistency import Consistency
+from tgp.controllers.instances.evidence import ServerEvidence
+from tgp.controllers.instances.in_use import ClassInUse, SecretInUse
+from tgp.controllers.instances.leftover_nodes import LeftoverNodes
+from tgp.controllers.instances.poller import InstancePoller
+from tgp.controllers.market.credentials import secrets_of
+from tgp.controllers.requests.ledger import Ledger, VanishedRequests
+from tgp.core.classes.default_class import IMPLICIT
+from tgp.core.inventory.limits import Reservation
+from tgp.core.market.sources import sources_of
+from tgp.core.model.account_access import accesses_of
+from tgp.core.model.cloud_errors import KeyRefused
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.provider_trust import trusted_at
+from tgp.core.model.token import read_token
+from tgp.core.model.workload import Metadata
+
+POLLED_AT_ONCE = 16
+
+
+class Instances:
+    """What other features ask about machines at the providers."""
+
+    def __init__(self, deps: Deps, stores: Stores) -> None:
+        self._stores = stores
+        self._home = ObjectKey("", deps.settings.namespace)
+        self.cache = InstanceCache(deps.clock.boottime, stores.polls.send)
+        self.accounts = AccountTable(
+            stores.requests,
+            deps.cluster,
+            deps.clock,
+            deps.journal,
+            namespace=deps.settings.namespace,
+            changed=lambda account: stores.accounts.send(account.id),
+        )
+        self.consistency = Consistency(
+            self.cache,
+            requests=stores.requests,
+            accounts=self.accounts,
+            nodes=stores.nodes,
+            clock=deps.clock,
+            trusted_at=self._trusted_at,
+        )
+        evidence = ServerEvidence(deps.cluster, deps.caches, stores.requests)
+        self.poller = InstancePoller(
+            self.cache,
+            consistency=self.consistency,
+            classes=stores.all_classes,
+            requests=stores.requests,
+            accounts=self.accounts,
+            clouds=deps.clouds,
+            secret_reader=deps.secrets,
+            gate=deps.leader,
+            clock=deps.clock,
+            entropy=deps.entropy,
+            journal=deps.journal,
+            cluster=stores.cluster_id,
+            refresh=evidence.refresh,
+            announce=stores.accesses.send,
+            there=evidence.exists,
+            server=evidence.server,
+        )
+        self._vanished = VanishedRequests(self.cache, self.accounts, deps.clock)
+        stores.requests.subscribe(self._vanished.notice)
+        self.ledger = Ledger(stores.requests, self._without_a_request, now=deps.clock.now)
+        stores.requests.subscribe(self.ledger.notice)
+        self.class_in_use = ClassInUse(stores.classes, stores.requests, deps.cluster, deps.clock)
+        self.secret_in_use = SecretInUse(
+            stores.requests, self.accounts, deps.cluster, deps.clock, namespace=deps.settings.namespace
+        )
+
+    async def hold(self, node_class: str, attempt: Attempt) -> None:
+        """Keep the class and its Secrets while the machine needs them. Raises KeyRefused: nothing is bought without."""
+        why = await self.class_in_use.ensure(node_class) if node_class != IMPLICIT else None
+        account = self.accounts.of(attempt)
+        for secret in sorted(secrets_of(account.access.source)) if account is not None else ():
+            why = why or await self.secret_in_use.ensure(secret)
+        if why is not None:
+            raise KeyRefused(why)
+
+    def _without_a_request(self, node_class: str) -> Iterable[Reservation]:
+        """Machines that no request owns count against every class that buys where they are."""
+        vanished = {each.uid: each for each in self._vanished.of(node_class)}
+        yield from vanished.values()
+        if not self.poller.any_unrecorded:
+            return
+        record = self._stores.all_classes.get(ObjectKey("", node_class))
+        if record is None or record.object is None:
+            return
+        for source in sources_of(record.object).values():
+            for access in accesses_of(source):
+                for orphan in self.poller.orphans_of(access.name):
+                    token = read_token(orphan.instance.token)
+                    if token is None or token.uid not in vanished:
+                        yield Reservation(orphan.instance.id, orphan.instance.hourly_microusd or 0)
+                for machine in self.poller.unrecorded_at(access.name):
+                    token = read_token(machine.token)
+                    if token is not None and token.uid not in vanished:  # by uid: its record counts instead, once it is
+                        yield Reservation(token.uid, machine.hourly_microusd or 0)
+
+    def _trusted_at(self, provider: str) -> datetime | None:
+        home = self._stores.namespaces.get(self._home)
+        return trusted_at(home.annotations, provider) if home is not None else None
+
+
+def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
+    leftover_nodes = LeftoverNodes(
+        nodes=stores.nodes,
+        requests=stores.requests,
+        classes=stores.all_classes,
+        instance_cache=instances.cache,
+        accounts=instances.accounts,
+        cluster_id=stores.cluster_id,
+        cluster=deps.cluster,
+        clock=deps.clock,
+    )
+    accounts, poller = instances.accounts, instances.poller
+    class_in_use, secret_in_use = instances.class_in_use, instances.secret_in_use
+    stores.accounts.send(REVIEW)
+
+    def start_over() -> None:
+        accounts.start_over()
+        stores.accounts.send(REVIEW)
+
+    return [
+        Controller("accounts", accounts, sources=(WatchSource(stores.accounts.store, _review),), start_over=start_over),
+        Controller(
+            "instances",
+            poller,
+            sources=(
+                WatchSource(stores.classes, poller.of_class),
+                WatchSource(stores.implicit_class.store, poller.of_class),
+                WatchSource(stores.requests, poller.of_request),
+                WatchSource(stores.accounts.store, poller.of_account),
+                WatchSource(deps.secrets.changes.store, poller.of_secret),
+                WatchSource(stores.polls.store),
+            ),
+            also_reads=(stores.namespaces,),
+            workers=POLLED_AT_ONCE,
+            start_over=poller.start_over,
+        ),
+        Controller(
+            "leftover-nodes",
+            leftover_nodes,
+            sources=(
+                WatchSource(stores.nodes, leftover_nodes.of_node),
+                WatchSource(stores.requests, leftover_nodes.of_request),
+            ),
+            also_reads=(stores.classes, stores.namespaces),
+        ),
+        Controller(
+            "classes-in-use",
+            class_in_use,
+            sources=(WatchSource(stores.requests, class_in_use.of_request), WatchSource(stores.classes)),
+            writes=(stores.classes,),
+        ),
+        Controller(
+            "secrets-in-use",
+            secret_in_use,
+            sources=(
+                WatchSource(stores.requests, secret_in_use.of_request),
+                WatchSource(stores.accounts.store, secret_in_use.of_account),
+                WatchSource(deps.secrets.changes.store),
+            ),
+        ),
+    ]
+
+
+def _review(old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:
+    """Once, at the start: from then on the reconciler itself returns when to look again."""
+    changed = new or old
+    assert changed is not None, "a change has a before or an after"
+    return (REVIEW,) if changed.key == REVIEW else ()

@@ -1,0 +1,40 @@
+"""What the orphan collector asks the API server itself, because a cache may be behind or empty."""
+
+from tgp.adapters.kube.event_channel import Caches
+from tgp.adapters.kube.store import Store
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_REQUEST, NAMESPACE
+from tgp.core.inventory.orphan_evidence import ServerState
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.token import plain_uid
+from tgp.ports.cluster import Cluster, ClusterError, NotFound
+
+
+class ServerEvidence:
+    def __init__(self, cluster: Cluster, caches: Caches, requests: Store[KubeObject[GPURequest]]) -> None:
+        self._cluster = cluster
+        self._caches = caches
+        self._requests = requests
+
+    async def refresh(self) -> None:
+        """Return when the cache shows a list of requests that was begun after this call."""
+        await self._caches.list_again(self._requests)
+
+    async def exists(self, key: ObjectKey, uid: str) -> bool:
+        """Whether a request of this name and uid exists. Without an answer from the API server it may exist."""
+        try:
+            found = await self._cluster.read(GPU_REQUEST, key)
+        except NotFound:
+            return False
+        except ClusterError:
+            return True
+        return plain_uid(str(found["metadata"]["uid"])) == uid
+
+    async def server(self) -> ServerState | None:
+        """Right after `refresh`: the revision is that of the fresh list. None: the API server did not answer."""
+        try:
+            home = await self._cluster.read(NAMESPACE, ObjectKey("", "kube-system"))
+        except ClusterError:
+            return None
+        return ServerState(str(home["metadata"]["uid"]), self._requests.version)

@@ -1,0 +1,66 @@
+"""Records what a machine cost, before its request may be deleted.
+
+An entry is written once: a repeated reconcile finds it and does nothing. Pages (ConfigMaps) are filled one after the
+other; a page that is full, immutable or being deleted is skipped. What other clients wrote into a page stays.
+"""
+
+import asyncio
+from typing import Any
+
+from tgp.api.resource import CONFIG_MAP
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.spend import SPEND_LABEL, SpendEntry, has_room, line_of, own_page_name, page_name, read_line
+from tgp.ports.cluster import Cluster, NotFound, Refused
+
+MOST_PAGES = 256  # a month: some 90,000 machines; each further one gets its own page
+
+
+class SpendLog:
+    """After any ClusterError the same call may be repeated."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+        self._one_at_a_time = asyncio.Lock()  # or concurrent reconciles would conflict with each other
+        self._open = ("", 1)  # the month last written to, and the first of its pages that had room
+
+    async def enter(self, entry: SpendEntry) -> None:
+        """Returns once the API server holds a line for this machine, ours or one that a user corrected."""
+        async with self._one_at_a_time:
+            month, first = self._open
+            for number in range(first if month == entry.month else 1, MOST_PAGES + 1):
+                if await self._entered(page_name(entry.month, number), entry):
+                    self._open = (entry.month, number)
+                    return
+            self._open = (entry.month, MOST_PAGES + 1)
+            if not await self._entered(own_page_name(entry), entry):
+                raise Refused(
+                    f"ConfigMap {own_page_name(entry)} accepts no entry; the cost of the machine is not recorded"
+                )
+
+    async def _entered(self, name: str, entry: SpendEntry) -> bool:
+        """False: there is no room on this page."""
+        key = ObjectKey(self._namespace, name)
+        try:
+            page = await self._cluster.read(CONFIG_MAP, key)
+        except NotFound:
+            await self._cluster.create(CONFIG_MAP, self._page(name, entry))
+            return True
+        data = page.get("data") or {}
+        if read_line(entry.key, data.get(entry.key)) is not None:
+            return True
+        metadata = page["metadata"]
+        if page.get("immutable") or "deletionTimestamp" in metadata or not has_room(data, entry):
+            return False
+        change = {"metadata": {"labels": {SPEND_LABEL: entry.month}}, "data": {entry.key: line_of(entry)}}
+        version = str(metadata["resourceVersion"])
+        try:
+            await self._cluster.patch(CONFIG_MAP, key, change, resource_version=version, uid=str(metadata["uid"]))
+        except Refused:  # larger than computed, or a policy
+            return False
+        return True
+
+    def _page(self, name: str, entry: SpendEntry) -> dict[str, Any]:
+        labels = {SPEND_LABEL: entry.month, "app.kubernetes.io/managed-by": "tgp-operator"}
+        metadata = {"namespace": self._namespace, "name": name, "labels": labels}
+        return {"metadata": metadata, "data": {entry.key: line_of(entry)}}

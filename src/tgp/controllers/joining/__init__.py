@@ -1,0 +1,1 @@
+"""How a rented machine becomes a Node of the cluster: what it gets, and what is removed after it has joined."""

@@ -1,0 +1,158 @@
+"""GPURequests: reserve, launch, terminate. What wakes a request is listed at the end."""
+
+from tgp.adapters.kube.controller import Controller, WatchSource
+from tgp.api.resource import GPU_REQUEST
+from tgp.controllers.deps import Deps, Stores
+from tgp.controllers.instances.build import Instances
+from tgp.controllers.instances.spend_log import SpendLog
+from tgp.controllers.requests.event_mapping import RequestEventMapping
+from tgp.controllers.requests.failure_cooldowns import FailureCooldowns
+from tgp.controllers.requests.fresh_read_check import FreshReadCheck
+from tgp.controllers.requests.launch import Launcher
+from tgp.controllers.requests.machine_gateway import MachineGateway
+from tgp.controllers.requests.observe import MeshStatusOf, RequestObserver, Views
+from tgp.controllers.requests.readopt import Readopter
+from tgp.controllers.requests.reconciler import RequestReconciler
+from tgp.controllers.requests.reserve import Reserver
+from tgp.controllers.requests.status import RequestStatusWriter
+from tgp.controllers.requests.terminate import Terminator
+from tgp.controllers.requests.termination_check import TerminationCheck
+from tgp.controllers.status_writer import StatusWriter
+from tgp.core.model.mesh import NO_MESH_NEEDED, MeshStatus
+from tgp.core.model.node import Node
+from tgp.core.requests.events import NOT_REPORTED
+from tgp.core.requests.status import OWNED
+from tgp.ports.boot import Boot
+
+FEWEST_WORKERS = 16  # a reconcile may wait half a minute for a provider's answer
+
+
+def no_mesh(_token: str, _node: Node | None) -> MeshStatus:
+    """Where machines join by themselves."""
+    return NO_MESH_NEEDED
+
+
+def build(
+    deps: Deps, stores: Stores, instances: Instances, boot: Boot, mesh_status: MeshStatusOf = no_mesh
+) -> list[Controller]:
+    views = Views(
+        stores.requests,
+        stores.all_classes,
+        stores.pools,
+        stores.nodes,
+        stores.pods,
+        stores.daemon_sets,
+        stores.disruption_budgets,
+        stores.namespaces,
+    )
+    observer = RequestObserver(
+        views,
+        deps.settings,
+        market=stores.market,
+        instance_cache=instances.cache,
+        accounts=instances.accounts,
+        ledger=instances.ledger,
+        consistency=instances.consistency,
+        clouds=deps.clouds,
+        gate=deps.leader,
+        clock=deps.clock,
+        stand=mesh_status,
+        refuses=boot.refuses,
+    )
+    reconciler = _reconciler(deps, stores, instances, boot, observer)
+    wakes = RequestEventMapping(stores.requests, instances.cache, instances.accounts)
+    return [
+        Controller(
+            "requests",
+            reconciler,
+            sources=(
+                WatchSource(stores.requests),
+                WatchSource(stores.requests, wakes.after_a_release),
+                WatchSource(stores.nodes, wakes.of_node),
+                WatchSource(stores.pods, wakes.of_pod),
+                WatchSource(stores.classes, wakes.of_class),
+                WatchSource(stores.implicit_class.store, wakes.of_class),
+                WatchSource(stores.accesses.store, wakes.of_access),
+                WatchSource(stores.accounts.store, wakes.of_account),
+                WatchSource(stores.in_mesh.store),
+                WatchSource(stores.sources.store, wakes.waiting_requests),
+                WatchSource(stores.daemon_sets, wakes.waiting_requests),
+                WatchSource(stores.namespaces, wakes.waiting_requests),
+            ),
+            also_reads=(stores.pools, stores.disruption_budgets),
+            writes=(stores.requests,),
+            workers=max(deps.settings.workers, FEWEST_WORKERS),
+            start_over=reconciler.start_over,
+        )
+    ]
+
+
+def _reconciler(
+    deps: Deps, stores: Stores, instances: Instances, boot: Boot, observer: RequestObserver
+) -> RequestReconciler:
+    views, cache, accounts, home = observer.views, instances.cache, instances.accounts, deps.settings.namespace
+    cooldowns = FailureCooldowns(stores.market, accounts)
+    conditions = StatusWriter(
+        GPU_REQUEST, OWNED, deps.cluster, deps.journal, deps.clock, reported_elsewhere=NOT_REPORTED
+    )
+    status = RequestStatusWriter(conditions, cooldowns, deps.journal, deps.clock)
+    gateway = MachineGateway(deps.clouds, accounts, deps.secrets, deps.leader, boot)
+
+    async def list_pods() -> None:
+        await deps.caches.list_again(stores.pods)
+
+    return RequestReconciler(
+        views,
+        observer,
+        reserver=Reserver(
+            observer,
+            cluster_id=stores.cluster_id,
+            instance_cache=cache,
+            accounts=accounts,
+            ledger=instances.ledger,
+            request_status=status,
+            journal=deps.journal,
+            clock=deps.clock,
+        ),
+        launcher=Launcher(
+            views.requests,
+            observer,
+            gateway=gateway,
+            hold=instances.hold,
+            fresh_read_check=FreshReadCheck(views, deps.cluster, home=home),
+            cluster=deps.cluster,
+            instance_cache=cache,
+            accounts=accounts,
+            failure_cooldowns=cooldowns,
+            request_status=status,
+            journal=deps.journal,
+            clock=deps.clock,
+        ),
+        readopter=Readopter(
+            observer,
+            access=instances.poller.access,
+            accounts=accounts,
+            instance_cache=cache,
+            request_status=status,
+            journal=deps.journal,
+            clock=deps.clock,
+        ),
+        terminator=Terminator(
+            views.nodes,
+            deps.cluster,
+            termination_check=TerminationCheck(observer, views.nodes, deps.cluster, list_pods),
+            gateway=gateway,
+            spend_log=SpendLog(deps.cluster, home),
+            instance_cache=cache,
+            accounts=accounts,
+            failure_cooldowns=cooldowns,
+            request_status=status,
+            journal=deps.journal,
+        ),
+        request_status=status,
+        cluster=deps.cluster,
+        instance_cache=cache,
+        accounts=accounts,
+        ledger=instances.ledger,
+        clock=deps.clock,
+    )

@@ -1,0 +1,52 @@
+"""Indexes of requests: by class, Node, uid, account, and those that wait."""
+
+from tgp.api.request import GPURequest
+from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.costs import class_of
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.pod import Pod
+from tgp.core.model.token import plain_uid
+
+BY_NODE_CLASS = "nodeClass"
+BY_NODE = "node"
+BY_UID = "uid"
+BY_ACCOUNT = "account"
+WAITING = "waiting"
+YES = "yes"
+PODS_BY_NODE = "node"
+
+
+def by_node_class(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """The class it was reserved by; without a reservation the class it names."""
+    name = class_of(record)
+    return (name,) if name else ()
+
+
+def by_node(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    name = record.object.status.node_name if record.object is not None else None
+    return (name,) if name else ()
+
+
+def by_uid(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """As in tokens."""
+    return (plain_uid(record.uid_text),)
+
+
+def by_account(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """The id of the account where its machine is, or may be, by its own record."""
+    attempt = open_attempt(attempts_of(record))
+    return (attempt.account,) if attempt is not None and attempt.account and not copied(record) else ()
+
+
+def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """It has no machine and may get one: market changes concern it."""
+    if record.object is None or record.object.status.phase in ("Finished", "Failed"):
+        return ()
+    return (YES,) if open_attempt(attempts_of(record)) is None else ()
+
+
+INDEXES = {BY_NODE_CLASS: by_node_class, BY_NODE: by_node, BY_UID: by_uid, BY_ACCOUNT: by_account, WAITING: waiting}
+
+
+def by_node_name(pod: Pod) -> tuple[str, ...]:
+    return (pod.node,) if pod.node else ()

@@ -1,0 +1,62 @@
+"""What this process knows of a request beyond its record. All of it may be lost: then it is found out again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tgp.api.request import Attempt
+from tgp.controllers.requests.node_patch_cache import NodePatchCache
+
+MOST = 20_000  # requests remembered; the least recently used is forgotten first
+
+
+@dataclass(slots=True)
+class RequestMemo:
+    since: float  # Clock.boottime: when this process first looked at the request
+    blank: bool = False  # we added the finalizer, and nothing was ever ordered
+    empty: bool = False  # its status was empty at the last reconcile, although something may have been bought
+    wiped: bool = False  # its status was found empty, and this process did not add the finalizer
+    reserved: Attempt | None = None  # the attempt that this process wrote last, as it wrote it
+    machine_ids: set[str] = field(default_factory=set)  # that the provider named in answers to our orders
+    sent: set[str] = field(default_factory=set)  # tokens whose order was sent, or may have been
+    told: dict[str, Attempt] = field(default_factory=dict)  # by token: what a provider named, until the status shows it
+    refused_for: tuple[object, ...] | None = (
+        None  # the inputs with which an order could not be prepared; None: it could
+    )
+    busy: int = 0  # times the provider asked for a pause before the order
+    order_not_before: datetime | None = None
+    asked: int = 0  # times the termination was requested
+    ask_again_at: datetime | None = None
+    end_accepted: bool = False  # the provider listed the machine and accepted its termination
+    trouble: str = ""  # the last error of a termination request
+    told_failing: bool = False
+    progress: str | None = None  # the provider's own text; None: not read yet
+    told_at: float = 0.0  # when the status was last written
+    unsure_of: int | None = None  # a write conditional on this version got no answer
+    unsure_since: float = 0.0
+    node_patches: NodePatchCache | None = None  # None: it has no machine
+
+
+class RequestMemos:
+    def __init__(self, boottime: Callable[[], float]) -> None:
+        self._boottime = boottime
+        self._by_uid: dict[str, RequestMemo] = {}
+
+    def of(self, uid: str) -> RequestMemo:
+        found = self._by_uid.pop(uid, None) or RequestMemo(self._boottime())
+        self._by_uid[uid] = found
+        while len(self._by_uid) > MOST:
+            del self._by_uid[next(iter(self._by_uid))]
+        return found
+
+    def start_over(self) -> None:
+        """What is remembered of the records is invalid; which orders were sent is still true."""
+        for memory in self._by_uid.values():
+            memory.since = self._boottime()
+            memory.blank = False
+            memory.reserved = None  # a reservation found in a status is checked, and never ordered
+            memory.unsure_of = None
+            memory.node_patches = None
+
+    def forget(self, uid: str) -> None:
+        self._by_uid.pop(uid, None)

@@ -1,0 +1,206 @@
+"""Conditions of a GPUNodeClass: do its references exist, does it contradict itself, could it buy?"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.field_error import FieldError
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.core.classes.semantic_validation import class_problems, deprecated_in, unknown_time_zones
+from tgp.core.joining.mesh.selection import backend_of
+from tgp.core.model.class_secrets import KEY_IS_A_FILE, WantedKey, how_to_supply, wanted_by
+from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.labels import LabelRequirement, selector
+
+OWNED = frozenset(
+    {
+        "Ready",
+        "CanBuy",
+        "CredentialsValid",
+        "OffersFresh",
+        "SpotUnavailable",
+        "TemplateConverted",
+        "TemplateUnchecked",
+        "DeprecatedFields",
+        "LimitReached",
+        "AccountChanged",
+        "BootProven",
+        "ImagePreparing",
+        "SweepHalted",
+        "OrphanTerminationFailing",
+    }
+)
+SHOWN_GAPS = 6  # in one condition
+SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """One thing that keeps a class from buying: a condition's reason and message, and the command that fixes it."""
+
+    reason: str
+    message: str
+    command: str = ""  # empty: the message says what to do
+
+    def __str__(self) -> str:
+        return f"{self.message}. Try: {self.command}" if self.command else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class ClassObservation:
+    """The input of the class's conditions."""
+
+    node_class: GPUNodeClass
+    secrets: Mapping[str, frozenset[str]]  # the operator's namespace: Secret → its keys; those that are there
+    namespace: str  # the operator's own
+    default_backend: str  # empty: the operator has none
+    time_zones: frozenset[str]  # the IANA names this system has; empty: they are unknown
+    forbidden: frozenset[str] = frozenset()  # Secrets that the operator's role does not let it read
+
+
+def judge_class(observation: ClassObservation) -> tuple[ConditionUpdate, ...]:
+    node_class = observation.node_class
+    wanted = wanted_by(node_class, backend_of(node_class, observation.default_backend))
+    missing = _missing(wanted, observation)
+    updates = [_ready(observation, wanted, missing), _credentials(wanted, missing, observation)]
+    if deprecated := deprecated_in(node_class):
+        updates.append(ConditionUpdate("DeprecatedFields", True, "DeprecatedFields", "; ".join(deprecated)))
+    return tuple(updates)
+
+
+def could_ask(observation: ClassObservation) -> bool:
+    """Do the keys of all its providers exist, so that the providers' answers are complete?"""
+    wanted = wanted_by(observation.node_class, backend_of(observation.node_class, observation.default_backend))
+    return all(want.found_in(observation.secrets) for want in wanted if want.provider)
+
+
+def not_ready(gaps: Sequence[Gap]) -> ConditionUpdate:
+    """All gaps in one condition, under the reason of the first."""
+    if len(gaps) == 1:
+        return ConditionUpdate("Ready", False, gaps[0].reason, str(gaps[0]))
+    listed_ = "; ".join(f"({number}) {gap}" for number, gap in enumerate(gaps[:SHOWN_GAPS], 1))
+    rest = f"; and {len(gaps) - SHOWN_GAPS} more: tgp check lists all" if gaps[SHOWN_GAPS:] else ""
+    return ConditionUpdate("Ready", False, gaps[0].reason, f"{len(gaps)} things are missing: {listed_}{rest}")
+
+
+def gaps_of(observation: ClassObservation) -> tuple[Gap, ...]:
+    """Everything about the class itself that keeps it from buying, in the order in which to fix it."""
+    wanted = wanted_by(observation.node_class, backend_of(observation.node_class, observation.default_backend))
+    return tuple(_gaps(observation, wanted, _missing(wanted, observation)))
+
+
+def missing_keys(observation: ClassObservation) -> tuple[Gap, ...]:
+    """API keys that are missing, one gap for each Secret; a class buys where it has one."""
+    wanted = wanted_by(observation.node_class, backend_of(observation.node_class, observation.default_backend))
+    keys = [want for want in _missing(wanted, observation) if want.provider]
+    return tuple(_supplies("CredentialsMissing", keys, observation))
+
+
+def _missing(wanted: Iterable[WantedKey], observation: ClassObservation) -> tuple[WantedKey, ...]:
+    return tuple(want for want in wanted if not want.found_in(observation.secrets))
+
+
+def _gaps(
+    observation: ClassObservation, wanted: tuple[WantedKey, ...], missing: tuple[WantedKey, ...]
+) -> Iterator[Gap]:
+    node_class = observation.node_class
+    for want in wanted:
+        if want.namespace not in ("", observation.namespace):
+            yield Gap(
+                "ForeignNamespace",
+                f"{want.path}.namespace is {want.namespace}, but Secrets are only read from {observation.namespace}: "
+                "remove the field, or move the Secret",
+            )
+    problems = class_problems(node_class)
+    if observation.time_zones:
+        problems += unknown_time_zones(node_class, observation.time_zones)
+    if problems:
+        yield Gap("InvalidSpec", listed(problems))
+    if not backend_of(node_class, observation.default_backend):
+        yield Gap(
+            "NoNetworking",
+            "spec.networking.backend is not set, no mesh is configured and the operator has no default: "
+            "choose tailscale, headscale, wireguard, kubespan or none",
+        )
+    enabled = [provider.name for provider in node_class.spec.providers if provider.enabled]
+    buyers = [name for name in enabled if canonical_provider(name) in PROVIDERS]
+    if enabled and not buyers:  # the schema knows them: it is newer than we are
+        yield Gap("UnknownProvider", f"this version does not support {', '.join(enabled)}: upgrade the operator")
+    without_key = {want.provider for want in missing if want.provider}
+    if buyers and all(name in without_key for name in buyers):
+        yield from _supplies("CredentialsMissing", [want for want in missing if want.provider], observation)
+    yield from _supplies("SecretMissing", [want for want in missing if not want.provider], observation)
+
+
+def _ready(
+    observation: ClassObservation, wanted: tuple[WantedKey, ...], missing: tuple[WantedKey, ...]
+) -> ConditionUpdate:
+    node_class = observation.node_class
+    if gaps := tuple(_gaps(observation, wanted, missing)):
+        return not_ready(gaps)
+    if node_class.spec.suspend:
+        return ConditionUpdate(
+            "Ready",
+            True,
+            "Suspended",
+            "spec.suspend is set: no machine is launched; machines are still terminated when due",
+        )
+    without_key = {want.provider for want in missing if want.provider}
+    enabled = (each.name for each in node_class.spec.providers if each.enabled)
+    able = ", ".join(name for name in enabled if canonical_provider(name) in PROVIDERS and name not in without_key)
+    return ConditionUpdate("Ready", True, "Valid", f"all references of the class exist; providers: {able}")
+
+
+def _credentials(
+    wanted: tuple[WantedKey, ...], missing: tuple[WantedKey, ...], observation: ClassObservation
+) -> ConditionUpdate:
+    keys = tuple(want for want in wanted if want.provider)
+    if missing_api_keys := tuple(want for want in missing if want.provider):
+        message = "; ".join(map(str, _supplies("CredentialsMissing", missing_api_keys, observation)))
+        return ConditionUpdate("CredentialsValid", False, "CredentialsMissing", message)
+    if not keys:
+        return ConditionUpdate("CredentialsValid", True, "NoneNeeded", "no provider of the class needs an API key")
+    found = ", ".join(want.provider for want in keys)
+    return ConditionUpdate(
+        "CredentialsValid", None, "NotTried", f"API key found for {found}; not checked with the provider yet"
+    )
+
+
+def _supplies(reason: str, missing: Iterable[WantedKey], observation: ClassObservation) -> Iterator[Gap]:
+    """Secret by Secret: which keys are missing, which fields refer to them, and the command that adds them."""
+    by_secret: dict[tuple[str, bool], dict[str, WantedKey]] = {}
+    for want in missing:
+        from_file = canonical_provider(want.provider) in KEY_IS_A_FILE
+        by_secret.setdefault((want.secret, from_file), {}).setdefault(want.key, want)
+    for (secret, from_file), wants in by_secret.items():
+        paths = ", ".join(dict.fromkeys(want.path for want in wants.values()))
+        if secret in observation.forbidden:
+            yield Gap(
+                reason,
+                f"{paths}: the operator may not read Secret {secret} in namespace {observation.namespace}: "
+                "add get on that Secret to the operator's Role",
+            )
+            continue
+        there, keys = secret in observation.secrets, ", ".join(wants)
+        gap = f"Secret {secret} has no key {keys}" if there else f"Secret {secret} does not exist"
+        command = how_to_supply(observation.namespace, secret, *wants, there=there, from_file=from_file)
+        yield Gap(reason, f"{paths}: {gap} in namespace {observation.namespace}", command)
+
+
+def listed(problems: list[FieldError]) -> str:
+    """The first few, and how many more."""
+    shown = "; ".join(str(problem) for problem in problems[:SHOWN_PROBLEMS])
+    rest = len(problems) - SHOWN_PROBLEMS
+    return shown + (f"; and {rest} more" if rest > 0 else "")
+
+
+def namespace_allowed(node_class: GPUNodeClass, labels: Mapping[str, str], *, required: bool) -> bool:
+    """Does the class serve a namespace with these labels?
+
+    `required`: a class without allowedNamespaces serves no namespace.
+    """
+    allowed = node_class.spec.allowed_namespaces
+    if allowed is None:
+        return not required
+    expressions = (LabelRequirement(row.key, row.operator, row.values) for row in allowed.match_expressions)
+    return selector(allowed.match_labels, expressions).selects(labels)

@@ -1,0 +1,1 @@
+"""Which mesh a machine joins, and whether it has joined."""

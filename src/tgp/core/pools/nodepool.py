@@ -1,0 +1,146 @@
+"""Conditions of a GPUNodePool: does its class exist and allow it, and could any machine satisfy it?"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tgp.api.common import canonical_provider
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.values import microusd
+from tgp.core.classes.can_buy import CANNOT_BUY
+from tgp.core.classes.nodeclass import listed, namespace_allowed
+from tgp.core.classes.semantic_validation import pool_problems, unknown_time_zones
+from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.gpus import family_members, known
+from tgp.core.model.labels import LabelRequirement
+from tgp.core.pools.requirements import Allowed, Malformed, together
+
+OWNED = frozenset({"Ready", "Unsatisfiable", "Observing"})
+CAPACITY_TYPES = ("on-demand", "spot")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolObservation:
+    """The input of the pool's conditions."""
+
+    pool: GPUNodePool
+    node_class: GPUNodeClass | None  # None: the class does not exist
+    class_unreadable: bool  # the class exists, and this version cannot read it
+    class_ready: ConditionUpdate | None  # None: not checked yet
+    namespace_labels: Mapping[str, str] | None  # None: its Namespace is not in the cache yet, so no class allows it
+    allowed_namespaces_required: bool  # a class without allowedNamespaces serves no namespace
+    observing: bool  # the operator runs with --observe
+    time_zones: frozenset[str]  # the IANA names this system has; empty: they are unknown
+
+
+def judge_pool(observation: PoolObservation) -> tuple[ConditionUpdate, ...]:
+    reasons = tuple(_unsatisfiable(observation))
+    updates = [_ready(observation)]
+    if reasons:
+        updates.append(ConditionUpdate("Unsatisfiable", True, "NoSuchMachine", "; ".join(reasons)))
+    if observation.observing or observation.pool.spec.mode == "Observe":
+        updates.append(
+            ConditionUpdate("Observing", True, "Observing", "the pool plans and reports, and launches nothing")
+        )
+    return tuple(updates)
+
+
+def _ready(observation: PoolObservation) -> ConditionUpdate:
+    pool, node_class = observation.pool, observation.node_class
+    name = pool.spec.node_class_ref.name
+    problems = pool_problems(pool)
+    if observation.time_zones:
+        problems += unknown_time_zones(pool, observation.time_zones)
+    if problems:
+        return _not_ready("InvalidSpec", listed(problems))
+    if observation.class_unreadable:
+        return _not_ready(
+            "NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator"
+        )
+    if node_class is None:
+        return _not_ready(
+            "NodeClassNotFound",
+            f"spec.nodeClassRef.name: GPUNodeClass {name!r} does not exist; see kubectl get gpunodeclasses",
+        )
+    if observation.namespace_labels is None:
+        return _not_ready("NamespaceNotSeen", "the pool's Namespace is not in the cache yet: no class allows it")
+    if not namespace_allowed(
+        node_class, observation.namespace_labels, required=observation.allowed_namespaces_required
+    ):
+        return _not_ready(
+            "NamespaceNotAllowed",
+            f"GPUNodeClass {name} does not allow this namespace: ask its administrator about spec.allowedNamespaces",
+        )
+    if observation.class_ready is None:
+        return ConditionUpdate("Ready", None, "NodeClassNotJudged", f"GPUNodeClass {name} was not checked yet")
+    if observation.class_ready.status is False and observation.class_ready.reason == CANNOT_BUY:
+        return _not_ready("NodeClassCannotBuy", f"GPUNodeClass {name}: {observation.class_ready.message}")
+    if observation.class_ready.status is not True:
+        why = (
+            f"GPUNodeClass {name} is not ready ({observation.class_ready.reason}): kubectl describe gpunodeclass {name}"
+        )
+        return _not_ready("NodeClassNotReady", why)
+    if observation.class_ready.reason == "Suspended":
+        return ConditionUpdate(
+            "Ready", True, "NodeClassSuspended", f"GPUNodeClass {name} is suspended: no machine is launched"
+        )
+    return ConditionUpdate("Ready", True, "Valid", f"GPUNodeClass {name} is ready")
+
+
+def _unsatisfiable(observation: PoolObservation) -> Iterator[str]:
+    """Why no machine could ever serve this pool, as far as pool and class alone show."""
+    pool = observation.pool
+    rows = pool.spec.template.spec.requirements
+    try:
+        allowed = together(LabelRequirement(row.key, row.operator, row.values) for row in rows)
+    except Malformed:
+        return  # the CRD refuses it; an object older than that rule is reported by Ready
+    for key, values in allowed.items():
+        if not values.possible():
+            yield f"the requirements on {key} contradict each other"
+    if observation.node_class is not None:
+        yield from _outside_class(allowed, observation.node_class)
+        yield from _too_cheap(pool, observation.node_class)
+
+
+def _outside_class(allowed: Mapping[str, Allowed], node_class: GPUNodeClass) -> Iterator[str]:
+    """A pool can only narrow its class: what it requests beyond that is never launched."""
+    wants = node_class.spec.instance_requirements
+    providers = tuple(canonical_provider(row.name) for row in node_class.spec.providers if row.enabled)
+    for key, offered in (
+        ("tgp.io/provider", providers),
+        ("tgp.io/gpu-type", _models(wants.gpu_types)),
+        ("tgp.io/region", wants.regions),
+        ("topology.kubernetes.io/region", wants.regions),
+        ("tgp.io/capacity-type", CAPACITY_TYPES if wants.spot_allowed else CAPACITY_TYPES[:1]),
+        ("tgp.io/spot", ("false", "true") if wants.spot_allowed else ("false",)),
+    ):
+        if key in allowed and offered and not any(_admits(key, allowed[key])(value) for value in offered):
+            yield f"{key}: the class has only {', '.join(offered[:5])}"
+    memory = allowed.get("tgp.io/gpu-memory")
+    if memory is not None and memory.below is not None and memory.below <= (wants.min_gpu_memory_gib or 0):
+        yield f"tgp.io/gpu-memory: the class wants at least {wants.min_gpu_memory_gib} GiB"
+
+
+def _admits(key: str, allowed: Allowed) -> Callable[[str], bool]:
+    """GPU models go by any of their names, and a family stands for its members."""
+    if key != "tgp.io/gpu-type" or allowed.chosen is None:
+        return allowed.admits
+    models = frozenset(_models(tuple(sorted(allowed.chosen))))
+    return lambda model: model in models and model not in allowed.excluded
+
+
+def _models(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Every model that some of these names mean; an unknown one stands for itself."""
+    return tuple(dict.fromkeys(model for name in names for model in (family_members(name) if known(name) else (name,))))
+
+
+def _too_cheap(pool: GPUNodePool, node_class: GPUNodeClass) -> Iterator[str]:
+    ceiling = pool.spec.max_hourly_price
+    owned = any(row.enabled and row.name == "webhook" for row in node_class.spec.providers)
+    if ceiling is not None and microusd(ceiling, "spec.maxHourlyPrice") == 0 and not owned:
+        yield "spec.maxHourlyPrice is 0, and every machine of the class costs more"
+
+
+def _not_ready(reason: str, message: str) -> ConditionUpdate:
+    return ConditionUpdate("Ready", False, reason, message)

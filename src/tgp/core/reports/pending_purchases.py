@@ -1,0 +1,98 @@
+"""Which requests would buy once nothing stops them, and which of them are created again when deleted.
+
+Pools are not among them: their requests do not exist yet.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tgp.api.request import GPURequest
+from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.cluster_inventory import ClusterInventory
+from tgp.core.model.costs import class_of
+from tgp.core.model.gitops import gitops_tool_of
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.reports.machine_costs import ENDED, lives, waits
+
+PAUSED = frozenset({"PurchasesPaused", "Suspended"})
+# Reasons to wait that `tgp release` does not remove, and that do not pass by themselves.
+NOT_RELEASABLE = frozenset(
+    {
+        "InvalidSpec",
+        "NodeClassNotFound",
+        "SeveralDefaultClasses",
+        "NodeClassUnreadable",
+        "NamespaceNotAllowed",
+        "NotInClass",
+        "SpotNotAllowed",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPurchase:
+    about: str  # request/team/train
+    why: str
+    at_once: bool  # as soon as it may, rather than after an event
+    keeper: str = ""  # the GitOps tool that creates it again when it is deleted; empty: none is known
+    node_class: str = ""  # empty: the default one
+
+
+def pending_purchases(inventory: ClusterInventory) -> tuple[PendingPurchase, ...]:
+    """Requests that would buy if nothing stopped them: those that would buy at once come first."""
+    return tuple(sorted(_requests(inventory), key=lambda purchase: (not purchase.at_once, purchase.about)))
+
+
+def written_again(inventory: ClusterInventory) -> tuple[PendingPurchase, ...]:
+    """Requests that a GitOps tool creates again, and that buy again, although all requests are deleted."""
+    kept = [
+        PendingPurchase(f"request/{record.key}", f"is managed by {keeper}", at_once=True, keeper=keeper)
+        for record in inventory.requests
+        if lives(record) and (keeper := gitops_tool_of(record.labels, record.annotations))
+    ]
+    return tuple(sorted(kept, key=lambda purchase: purchase.about))
+
+
+def unsuspended(
+    inventory: ClusterInventory, found: tuple[PendingPurchase, ...], but: str = ""
+) -> tuple[PendingPurchase, ...]:
+    """Those whose class does not stop them; `but` counts as released."""
+    stopped = {
+        record.key.name
+        for record in inventory.classes
+        if record.object is not None and record.object.spec.suspend and record.key.name != but
+    }
+    return tuple(purchase for purchase in found if purchase.node_class not in stopped)
+
+
+def _requests(inventory: ClusterInventory) -> Iterator[PendingPurchase]:
+    for record in inventory.requests:
+        if record.object is None:
+            continue
+        why = _why(record)
+        if why:
+            yield PendingPurchase(
+                f"request/{record.key}",
+                why,
+                waits(record) and _reason(record) not in NOT_RELEASABLE,
+                gitops_tool_of(record.labels, record.annotations),
+                class_of(record),
+            )
+
+
+def _why(record: KubeObject[GPURequest]) -> str:
+    assert record.object is not None, "only readable requests are judged"
+    if waits(record):
+        reason = _reason(record)
+        return "waits for a machine" + (f" ({reason})" if reason not in {"", *PAUSED} else "")
+    if record.deleting or copied(record) or record.object.status.phase in ENDED:
+        return ""
+    onward = record.object.spec.restart_policy == "OnLoss" and open_attempt(attempts_of(record)) is not None
+    return "launches another machine when its machine is lost (restartPolicy OnLoss)" if onward else ""
+
+
+def _reason(record: KubeObject[GPURequest]) -> str:
+    """Why it waits; empty: no condition says so yet."""
+    assert record.object is not None, "only readable requests are judged"
+    conditions = record.object.status.conditions
+    return next((each.reason for each in conditions if each.type == "Launched" and each.status != "True"), "")

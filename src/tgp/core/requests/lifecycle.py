@@ -1,0 +1,679 @@
+"""From a request to a machine and back: what to do next about one GPURequest, and nothing else.
+
+Three questions, asked in this order, protect the money. May a machine exist that we do not know of? Then look, and buy
+nothing. Is a known machine no longer wanted? Then terminate it, and count it as gone only when it is no longer listed.
+Only then: what would be bought?
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import takewhile
+
+from tgp.api.request import Attempt, GPURequest
+from tgp.api.values import NEVER, span
+from tgp.core.joining.mesh.status import LEASE_STALE
+from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.costs import most_believed, read_amount, reserved_of
+from tgp.core.model.gitops import gitops_tool_of
+from tgp.core.model.instance import InstanceState
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.money import about
+from tgp.core.model.node import Node
+from tgp.core.model.offer import BootMode
+from tgp.core.model.presence import Absent, AccountProblem, Claims, Found, Unknown
+from tgp.core.model.token import MOST_ATTEMPTS
+from tgp.core.requests.observation import RequestObservation, StartupTimeouts, Unrecorded
+from tgp.core.requests.purchase import Purchase, life_of, most_to_pay, price_cap
+from tgp.core.requests.steps import (
+    LOST,
+    UNUSABLE,
+    AbandonAttempt,
+    AddFinalizer,
+    Adopt,
+    CloseAttempt,
+    Complete,
+    DeleteRequest,
+    DrainNode,
+    Launch,
+    PatchNode,
+    Readopt,
+    RemoveFinalizer,
+    RemoveNode,
+    Reserve,
+    StartTermination,
+    Step,
+    Terminate,
+    TerminationReason,
+    Wait,
+)
+
+LOST_BY_REPORT = LOST | {
+    TerminationReason.BROKEN
+}  # reasons that follow from what is reported or seen of a machine; no user asked for them
+LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
+FAILURES_MAX = 5  # launches without a machine, or with an unusable one
+LOSSES_MAX = 16  # machines lost in use, where each is replaced
+NODE_LOST_AFTER = timedelta(minutes=10)  # after this long a Node that is NotReady or missing is lost
+MESH_LOST_AFTER = timedelta(hours=1)  # a ready Node that the mesh does not know: it may be at work
+SILENT_AT_MOST = timedelta(hours=2)  # of Nodes that are silent together; after that one machine at a time is terminated
+CONFIRMED_AFTER = timedelta(seconds=30)  # between two lists that both report a machine as stopped or more expensive
+SEVERAL = 2  # machines of one account reported so at once: then the account is more likely wrong …
+DOUBTED_FOR = timedelta(minutes=10)  # … and machines that never joined are terminated for it after this long,
+BELIEVED_AFTER = timedelta(hours=1)  # those that serve after this long, one at a time
+COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists declare gone
+WARNED_AT = 0.8  # of the life
+FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
+NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
+REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
+LONGEST_REFUSED = timedelta(hours=12)  # … at most: a template that is left broken for a year uses few attempts
+LOOK_AGAIN = timedelta(seconds=15)
+PROGRESS_STEP = timedelta(minutes=1)  # progress is written to the status at most this often
+NO_MACHINE = frozenset(
+    {"SoldOut", "Refused", "KeyRefused", "QuotaOrBalanceExhausted", "Busy", "NotOrdered", "NotCreated"}
+)
+COUNTED = frozenset(
+    {"Refused", "NotCreated", "Failed"}
+)  # as failed launches; the other outcomes are not the launch's fault
+PAUSED_AFTER = COUNTED | {"Busy", "SoldOut", "NotOrdered"}  # the other outcomes put a provider into cooldown
+LET_GO = (
+    "Request had ended (or its finalizer was removed) and its status was erased. It will not buy again; "
+    "delete and recreate it."
+)
+
+
+def next_step(observation: RequestObservation) -> Step:
+    """Take the request one step towards its spec, or one step towards gone."""
+    step, until = _next_step(observation), counted_until(observation)
+    if isinstance(step, Wait) and until is not None:
+        return replace(step, until=min(step.until or until, until))
+    return step
+
+
+def _next_step(observation: RequestObservation) -> Step:
+    deleting, attempt = observation.record.deleting, observation.attempt
+    if observation.restored:
+        return (
+            RemoveFinalizer()
+            if deleting
+            else Wait("Restored", "GPURequest is a restored copy; delete it and create a new one.")
+        )
+    if not observation.enrolled and not deleting:
+        return _first(observation)
+    if not observation.enrolled and attempt is None:
+        return Wait("Gone", "Request is being deleted; nothing was bought.")
+    if attempt is None:
+        return _without_machine(observation)
+    if attempt.outcome != LAUNCHED:
+        return _in_doubt(observation, attempt)
+    if observation.holds("Terminating"):
+        return _terminate(observation, attempt)
+    if observation.unmarked and not deleting:
+        return AddFinalizer()  # or a backup of it would be a request that buys
+    if (reason := _reason_to_terminate(observation, attempt)) is not None:
+        return reason
+    return _maintain(observation, attempt)
+
+
+def _first(observation: RequestObservation) -> Step:
+    """The request is new, or our finalizer was removed: without it nothing is ever bought or forgotten."""
+    if observation.holds("Ended") and observation.attempt is None:
+        return _kept(observation)
+    if observation.let_go:
+        return Complete("Finished", "RecordLost", LET_GO)
+    return AddFinalizer()
+
+
+# -- no known machine ------------------------------------------------------------------------------------------------
+
+
+def _without_machine(observation: RequestObservation) -> Step:
+    if observation.unrecorded is not None:
+        return _readopt(observation, observation.unrecorded)
+    if observation.strays:
+        return Wait(
+            "UnclaimedInstance",
+            f"Waiting for the termination of {observation.strays[0]} ({_count(observation.strays)} without a record).",
+            _soon(observation),
+        )
+    if not observation.settled and observation.waited:
+        return Wait("Waiting", "Listing the machines of all providers once more before continuing.", _soon(observation))
+    if not observation.settled and not observation.blank:
+        why = "Checking all providers for machines of this request before continuing."
+        return Wait("LaunchOutcomePending", why, _soon(observation))
+    if observation.record.deleting:
+        return RemoveFinalizer()
+    if observation.holds("Ended"):
+        return RemoveFinalizer()  # nothing is left to guard: its deletion need not wait for us
+    if (finish := _no_more(observation)) is not None:
+        return finish
+    if observation.stopped is not None:
+        return Wait(observation.stopped.reason, observation.stopped.message)
+    pause = _pause_until(observation)
+    if pause is not None and observation.now < pause:
+        last = observation.attempts[-1]
+        return Wait("BackingOff", f"Attempt {last.number} failed: {last.message or last.outcome}", pause)
+    if isinstance(observation.choice, Purchase):
+        return Reserve(observation.choice, _next_number(observation))
+    again = observation.choice.look_again
+    return Wait(
+        observation.choice.reason, observation.choice.message, observation.now + again if again is not None else None
+    )
+
+
+def _readopt(observation: RequestObservation, found: Unrecorded) -> Step:
+    """Whatever its spec says now: a machine that is no longer wanted is terminated later, by the ordinary rules."""
+    if found.settled:
+        return Readopt(found.attempt, found.instance, found.access)
+    where = f"Machine {found.instance.id} at {_where(found.attempt)}"
+    why = f"{where} is not in the status. Listing all providers once more before adopting the machine again."
+    return Wait("LaunchOutcomePending", why, _soon(observation))
+
+
+def _no_more(observation: RequestObservation) -> Complete | None:
+    """Another attempt would be one too many."""
+    failures = [attempt for attempt in observation.attempts if attempt.outcome in COUNTED]
+    if len(failures) >= FAILURES_MAX:
+        last = failures[-1].message or failures[-1].outcome
+        return Complete("Failed", "TooManyFailures", f"{len(failures)} launches failed. Last error: {last}")
+    if _next_number(observation) > MOST_ATTEMPTS:
+        return Complete(
+            "Failed", "TooManyAttempts", f"No machine after {MOST_ATTEMPTS} attempts; delete and recreate the request."
+        )
+    losses = [attempt for attempt in observation.attempts if attempt.outcome == "Lost"]
+    if len(losses) >= LOSSES_MAX:
+        return Complete("Failed", "TooManyLosses", f"{len(losses)} machines were lost, one after the other.")
+    expires = expires_at(observation)
+    if losses and expires is not None and observation.now >= expires:
+        return Complete(
+            "Finished", "Expired", "Lifetime (spec.maxLifetime) ended before a lost machine could be replaced."
+        )
+    return None
+
+
+def _pause_until(observation: RequestObservation) -> datetime | None:
+    failed = [attempt for attempt in observation.attempts if attempt.outcome in PAUSED_AFTER]
+    if not failed or failed[-1] is not observation.attempts[-1] or failed[-1].ended_at is None:
+        return None
+    if observation.mended:
+        return failed[-1].ended_at + FIRST_PAUSE
+    doubled = FIRST_PAUSE * (1 << min(len([each for each in failed if each.outcome != "SoldOut"]), 8))
+    refused = min(_refused_for(observation.attempts) / REFUSED_SHARE, LONGEST_REFUSED)
+    return failed[-1].ended_at + max(min(doubled, LONGEST_PAUSE), refused)
+
+
+def _refused_for(attempts: tuple[Attempt, ...]) -> timedelta:
+    """How long attempts have been abandoned before the order, in a row, as far as recorded; 0: the last was not."""
+    row = tuple(takewhile(lambda each: each.outcome == NOT_ORDERED, reversed(attempts)))
+    if not row or row[0].ended_at is None or row[-1].reserved_at is None:
+        return timedelta(0)
+    return row[0].ended_at - row[-1].reserved_at
+
+
+def _next_number(observation: RequestObservation) -> int:
+    known = max([observation.highest, *(attempt.number for attempt in observation.attempts)])
+    if observation.wiped and not known and observation.record.created_at is not None:
+        # No running process may have seen its machines: start beyond every number used since its creation.
+        known = max(known, min((observation.now - observation.record.created_at) // FIRST_PAUSE, MOST_ATTEMPTS // 2))
+    return 1 + known
+
+
+def _kept(observation: RequestObservation) -> Step:
+    ended = observation.holds("Ended")
+    assert ended is not None, "only what has ended is kept"
+    since = ended.last_transition_time
+    if (
+        observation.keep_finished is None
+        or since is None
+        or gitops_tool_of(observation.record.labels, observation.record.annotations)
+    ):
+        return Wait(ended.reason, ended.message)  # the GitOps tool would create it again, and it would buy
+    until = since + observation.keep_finished
+    return DeleteRequest() if observation.now >= until else Wait(ended.reason, ended.message, until)
+
+
+# -- reserved, outcome not known yet -----------------------------------------------------------------------------------
+
+
+def _in_doubt(observation: RequestObservation, attempt: Attempt) -> Step:
+    """We may have bought a machine that the provider does not list yet. Buying again would pay twice; forgetting it
+    would leave an orphan on the bill. So: neither, until it is found, or absent for longer than any order can be late.
+    """
+    presence = observation.presence
+    if isinstance(presence, Found):
+        return Adopt(attempt, presence.instance)
+    if observation.may_order:
+        return _order_or_not(observation, attempt)
+    window = max(observation.settle_window, BELIEVED_AFTER) if observation.distrusted else observation.settle_window
+    if isinstance(presence, Absent) and presence.shown(window):
+        if attempt.instance_id and not observation.asked_to_end:
+            # An error named a machine: terminate it, whatever lists show.
+            return Terminate(attempt, attempt.instance_id)
+        return AbandonAttempt(
+            attempt, "NotCreated", attempt.message or "Outcome of the order was unknown; no machine was created"
+        )
+    return Wait("LaunchOutcomePending", _pending_message(observation, attempt), _soon(observation))
+
+
+def _order_or_not(observation: RequestObservation, attempt: Attempt) -> Step:
+    if observation.record.deleting:
+        return AbandonAttempt(attempt, "NotOrdered", "Request was deleted before the order was sent")
+    if observation.stopped is not None:
+        return AbandonAttempt(attempt, "NotOrdered", observation.stopped.message)
+    cap, reserved = price_cap(observation.spec), reserved_of(attempt)
+    if cap is not None and reserved > cap:
+        return AbandonAttempt(
+            attempt, NOT_ORDERED, f"spec.maxHourlyPrice is now {about(cap)}/h, below the reserved {about(reserved)}/h"
+        )
+    if observation.order_not_before is not None and observation.now < observation.order_not_before:
+        return Wait(
+            "ProviderBusy", f"{_where(attempt)} asked for a pause before the order.", observation.order_not_before
+        )
+    return Launch(attempt)
+
+
+def _pending_message(observation: RequestObservation, attempt: Attempt) -> str:
+    where = attempt.offer.provider if attempt.offer is not None else "the provider"
+    if isinstance(observation.presence, Unknown):
+        return f"Cannot check whether attempt {attempt.number} created a machine at {where}: {observation.presence.why}"
+    if observation.distrusted:
+        return f"Unknown whether attempt {attempt.number} created a machine at {where}: {observation.distrusted}"
+    seconds = int(observation.settle_window.total_seconds())
+    return f"Checking for at least {seconds} s whether attempt {attempt.number} created a machine at {where}."
+
+
+# -- a machine ---------------------------------------------------------------------------------------------------------
+
+
+def _reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    if observation.record.deleting:
+        return StartTermination(TerminationReason.DELETED, "Request was deleted")
+    return (
+        _failed_machine(observation, attempt)
+        or _price_exceeded(observation, attempt)
+        or _expired(observation)
+        or (_unused(observation, attempt) if observation.status.ready_at is not None else _late(observation, attempt))
+    )
+
+
+def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    presence = observation.presence
+    lost = TerminationReason.LOST if observation.status.ready_at is not None else TerminationReason.BROKEN
+    if isinstance(presence, Absent) and presence.shown(observation.listing_lag) and not serving(observation):
+        return StartTermination(lost, f"{_where(attempt)} no longer lists the machine")
+    if not isinstance(presence, Found) or not _state_believed(observation):
+        return None
+    instance = presence.instance
+    if instance.interrupted:
+        return StartTermination(
+            lost, f"{_where(attempt)} took the spot machine back" + (f": {instance.said}" * bool(instance.said))
+        )
+    if instance.state in (InstanceState.BROKEN, InstanceState.STOPPED):
+        return StartTermination(
+            lost, f"{_where(attempt)} reports the machine as {instance.said or instance.state.value}"
+        )
+    return None
+
+
+def serving(observation: RequestObservation) -> bool:
+    """The Node is Ready and its kubelet reports: the machine runs, whatever its provider says."""
+    node = observation.node.node
+    return node is not None and node.ready is True and observation.mesh.reason != LEASE_STALE
+
+
+def _state_believed(observation: RequestObservation) -> bool:
+    """Whether the machine is stopped, broken or interrupted. One list is no proof, and a Ready Node contradicts it."""
+    said = observation.claims.state
+    if said is None or not said.shown(CONFIRMED_AFTER):
+        return False
+    if serving(observation):
+        return said.span >= BELIEVED_AFTER and observation.claims.turn
+    if observation.status.ready_at is None and observation.claims.together >= SEVERAL:
+        return said.span >= DOUBTED_FOR
+    return True
+
+
+def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
+    """Whether to believe the listed price: it is no higher than known, or was repeated later, and for few machines."""
+    said = claims.price
+    if said is None:  # nothing was counted yet: that list may have been read before the machine was recorded
+        return billed <= most_believed(attempt)
+    if claims.together >= SEVERAL:
+        return said.span >= BELIEVED_AFTER and claims.turn
+    return said.shown(CONFIRMED_AFTER)
+
+
+def _price_doubted(observation: RequestObservation, attempt: Attempt) -> bool:
+    """The last list has a higher price than is believed yet."""
+    told = observation.presence.instance.hourly_microusd if isinstance(observation.presence, Found) else None
+    return observation.claims.price is not None or (
+        told is not None and not price_believed(observation.claims, attempt, told)
+    )
+
+
+def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    presence = observation.presence
+    if not isinstance(presence, Found) or presence.instance.hourly_microusd is None or attempt.offer is None:
+        return None
+    billed = presence.instance.hourly_microusd
+    if not price_believed(observation.claims, attempt, billed):
+        return None
+    reserved = read_amount(attempt.offer.hourly_price)  # None: the agreed price is unreadable, so only the cap holds
+    ceiling = most_to_pay(observation.spec, reserved)
+    if billed > (reserved or 0) and observation.overdrawn:
+        return StartTermination(
+            TerminationReason.PRICE_EXCEEDED, f"{_where(attempt)} bills {about(billed)}/h, and {observation.overdrawn}"
+        )
+    if billed <= ceiling:
+        return None
+    return StartTermination(
+        TerminationReason.PRICE_EXCEEDED, f"{_where(attempt)} bills {about(billed)}/h, above {about(ceiling)}/h"
+    )
+
+
+def _expired(observation: RequestObservation) -> StartTermination | None:
+    expires = expires_at(observation)
+    if expires is None or observation.now < expires:
+        return None
+    return StartTermination(
+        TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"
+    )
+
+
+def _late(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
+    """Past its deadline we stop paying for a machine that no pod can use."""
+    deadline = next_deadline(observation, attempt)
+    if deadline is None or observation.now < deadline.at or _unnoticed(observation, deadline.at):
+        return None
+    return StartTermination(deadline.end, f"{deadline.words} by {deadline.at:%H:%M:%S}Z")
+
+
+def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
+    """The start made progress that the status does not show yet: an operator that was away must not terminate it."""
+    node = observation.node.node
+    if node is None:
+        return False
+    # A mesh that does not answer gets the same time once more, and no longer.
+    silent = observation.mesh.ok is None and observation.now < deadline + observation.startup_timeouts.initialize
+    complete = observation.node.initialized and node.ready is True and (observation.mesh.ok is True or silent)
+    return observation.holds("Registered") is None or complete
+
+
+def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTermination | None:
+    node = observation.node.node
+    if (since := unseen_since(observation)) is not None:
+        together = bool(observation.many_unseen) and not (
+            observation.silence_ends and observation.now >= since + SILENT_AT_MOST
+        )
+        if observation.now >= since + NODE_LOST_AFTER and not together:
+            what = "has been missing" if node is None else "has not been ready"
+            beside = f"; {observation.mesh.message}" if observation.mesh.ok is False else ""
+            return StartTermination(
+                TerminationReason.NODE_LOST,
+                f"Node {observation.status.node_name} {what} since {since:%H:%M:%S}Z{beside}",
+            )
+        return None
+    if (since := disconnected_since(observation)) is not None and not observation.many_unseen:
+        if observation.now >= since + MESH_LOST_AFTER:
+            return StartTermination(
+                TerminationReason.MESH_LOST, f"{observation.mesh.message} (since {since:%H:%M:%S}Z)"
+            )
+        return None
+    idle, length = idle_since(observation), idle_timeout(observation)
+    if idle is None or length is None or observation.node.idle is not True or observation.node.protected:
+        return None
+    if observation.now < idle + length:
+        return None
+    return StartTermination(TerminationReason.IDLE, f"No pod has used the GPUs since {idle:%H:%M:%S}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    at: datetime
+    end: TerminationReason
+    words: str  # what did not happen
+
+
+def next_deadline(observation: RequestObservation, attempt: Attempt) -> Deadline | None:
+    """Of a start under way: each part has its time, extended while the provider reports progress, to at most twice."""
+    if attempt.launched_at is None:
+        return None
+    startup_timeouts = observation.startup_timeouts
+    registered = observation.holds("Registered")
+    if registered is not None and registered.last_transition_time is not None:
+        at = registered.last_transition_time + startup_timeouts.initialize
+        words = observation.node.words or "GPUs were not allocatable"
+        if observation.node.initialized and observation.mesh.ok is not True:
+            words = observation.mesh.message
+        return Deadline(at, TerminationReason.NEVER_INITIALIZED, words)
+    presence = observation.presence
+    starting = isinstance(presence, Found) and presence.instance.state is InstanceState.STARTING
+    if starting:
+        at = attempt.launched_at + _extended(startup_timeouts.launch, attempt)
+        return Deadline(at, TerminationReason.NEVER_STARTED, f"{_where(attempt)} did not start the machine")
+    words = (
+        "No Node registered" if observation.mesh.ok is not False else f"No Node registered ({observation.mesh.message})"
+    )
+    return Deadline(joins_by(attempt, startup_timeouts) or observation.now, TerminationReason.NEVER_JOINED, words)
+
+
+def joins_by(attempt: Attempt, startup_timeouts: StartupTimeouts) -> datetime | None:
+    """Until when the Node may register; None: the machine was not launched yet."""
+    if attempt.launched_at is None:
+        return None
+    return attempt.launched_at + _extended(startup_timeouts.launch + startup_timeouts.join, attempt)
+
+
+def _extended(length: timedelta, attempt: Attempt) -> timedelta:
+    if attempt.progress_at is None or attempt.launched_at is None:
+        return length
+    return min(2 * length, max(length, attempt.progress_at - attempt.launched_at + length))
+
+
+def _maintain(observation: RequestObservation, attempt: Attempt) -> Step:
+    node = observation.node
+    if (
+        node.node is not None and node.mend is not None and observation.holds("Registered")
+    ):  # the status says first that the Node has joined
+        return PatchNode(node.node, node.mend)
+    return Wait("", "", _next_look(observation, attempt))
+
+
+def _next_look(observation: RequestObservation, attempt: Attempt) -> datetime | None:
+    moments = [expires_at(observation), warned_at(observation)]
+    if observation.claims.state is not None or _price_doubted(observation, attempt):
+        moments.append(_soon(observation))
+    if observation.status.ready_at is None:
+        deadline = next_deadline(observation, attempt)
+        if deadline is not None:
+            moments += [
+                deadline.at,
+                deadline.at + observation.startup_timeouts.initialize,
+            ]  # the second: for a mesh that does not answer
+    else:
+        since, idle, length = unseen_since(observation), idle_since(observation), idle_timeout(observation)
+        moments.append(since + NODE_LOST_AFTER if since is not None else None)
+        if since is not None and observation.many_unseen:
+            moments.append(max(since + SILENT_AT_MOST, observation.now + PROGRESS_STEP))  # then one machine at a time
+        since = disconnected_since(observation)
+        moments.append(since + MESH_LOST_AFTER if since is not None else None)
+        moments.append(idle + length if idle is not None and length is not None else None)
+    return min((moment for moment in moments if moment is not None and moment > observation.now), default=None)
+
+
+# -- termination -------------------------------------------------------------------------------------------------------
+
+
+def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
+    """The only path that removes a machine. Terminated means no longer listed, not merely asked to stop."""
+    if (
+        observation.never_listed
+        and isinstance(observation.presence, Absent)
+        and attempt.instance_id
+        and not observation.asked_to_end
+    ):
+        return Terminate(
+            attempt, attempt.instance_id
+        )  # its provider named it, and lists may be late: request its termination
+    if _gone(observation, attempt):
+        left = observation.node.leftover
+        if left is not None and observation.node.undress is not None:
+            return PatchNode(left, observation.node.undress)
+        if left is not None and not left.deleting and not _spared(observation, left):
+            return RemoveNode(left)  # a Node that another finalizer holds is as gone as we can make it
+        return _closed(observation, attempt)
+    if observation.drain is not None and not observation.drain.done:
+        return DrainNode(observation.drain)
+    if isinstance(observation.presence, Unknown) and observation.presence.trouble is not AccountProblem.UNREACHABLE:
+        return Wait(observation.presence.trouble.value, observation.presence.why, _soon(observation))
+    if observation.ask_again_at is not None and observation.now < observation.ask_again_at:
+        return Wait(
+            "Returning",
+            observation.trouble or f"Termination was requested from {_where(attempt)}.",
+            observation.ask_again_at,
+        )
+    instance_id = observation.presence.instance.id if isinstance(observation.presence, Found) else attempt.instance_id
+    if not instance_id or (isinstance(observation.presence, Absent) and not disputed(observation)):
+        return Wait("Returning", "Machine is no longer listed; listing once more to confirm.", _soon(observation))
+    return Terminate(attempt, instance_id)
+
+
+def _spared(observation: RequestObservation, node: Node) -> bool:
+    """A Ready Node is never deleted for a machine that was lost: the drain has cordoned it, and it stays."""
+    ending = observation.holds("Terminating")
+    return (
+        node.ready is True and ending is not None and ending.reason in LOST_BY_REPORT and not observation.end_accepted
+    )
+
+
+def _gone(observation: RequestObservation, attempt: Attempt) -> bool:
+    presence = observation.presence
+    if isinstance(presence, Absent):
+        return presence.shown(observation.listing_lag) and not disputed(observation)
+    # A machine without a status endpoint cannot be asked; its Node shows its state.
+    mute = _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
+    return (
+        mute
+        and observation.asked_to_end > 0
+        and (observation.node.node is None or observation.node.node.ready is not True)
+    )
+
+
+def disputed(observation: RequestObservation) -> bool:
+    """Lists omit the machine, its Node is Ready, and its provider never accepted the termination: for an hour the Node
+    is believed, and the termination is requested again and again.
+    """
+    ending = observation.holds("Terminating")
+    if not isinstance(observation.presence, Absent) or observation.end_accepted or not serving(observation):
+        return False
+    return ending is None or observation.now < (ending.last_transition_time or observation.now) + BELIEVED_AFTER
+
+
+def _vanished(observation: RequestObservation, reason: str) -> bool:
+    """Only lists say that the machine is gone: its provider neither accepted nor announced its termination.
+
+    Where it was to be terminated anyway, an earlier process may have asked for it, unless this one has seen it listed.
+    """
+    announced = observation.end_accepted or observation.claims.leaving or not isinstance(observation.presence, Absent)
+    return not announced and (reason in LOST_BY_REPORT or observation.seen_listed)
+
+
+def _closed(observation: RequestObservation, attempt: Attempt) -> CloseAttempt:
+    ending = observation.holds("Terminating")
+    assert ending is not None, "only a machine with the condition Terminating is closed"
+    reason = ending.reason
+    counts_until = observation.now + COUNTED_ON_FOR if _vanished(observation, reason) else None
+    if reason in UNUSABLE:
+        return CloseAttempt(attempt, "Failed", f"{reason}: {ending.message}", None, counts_until)
+    if reason in LOST:
+        finish = Complete("Failed", "Lost", ending.message)
+        again = observation.spec.restart_policy == "OnLoss" and not observation.record.deleting
+        return CloseAttempt(attempt, "Lost", ending.message, None if again else finish, counts_until)
+    return CloseAttempt(attempt, "Returned", ending.message, Complete("Finished", reason, ending.message), counts_until)
+
+
+# -- moments -----------------------------------------------------------------------------------------------------------
+
+
+def life_began(attempts: Iterable[Attempt]) -> datetime | None:
+    """Machines lost in use count; machines that were never usable do not."""
+    began = [
+        attempt.launched_at
+        for attempt in attempts
+        if attempt.launched_at is not None and (attempt.ended_at is None or attempt.outcome == "Lost")
+    ]
+    return min(began, default=None)
+
+
+def expires_at(observation: RequestObservation) -> datetime | None:
+    """None: never, or not begun."""
+    began, life = life_began(observation.attempts), life_of(observation.spec)
+    return began + life if began is not None and life is not None else None
+
+
+def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
+    """When the machine of a request expires, by its lifetime alone; None: never, or there is none."""
+    attempts = attempts_of(record)
+    if record.object is None or open_attempt(attempts) is None:
+        return None
+    began, life = life_began(attempts), life_of(record.object.spec)
+    return began + life if began is not None and life is not None else None
+
+
+def warned_at(observation: RequestObservation) -> datetime | None:
+    began, life = life_began(observation.attempts), life_of(observation.spec)
+    return began + life * WARNED_AT if began is not None and life is not None else None
+
+
+def counted_until(observation: RequestObservation) -> datetime | None:
+    """Until when an earlier attempt's machine that only lists declare gone counts against limits; None: none does."""
+    moments = (attempt.counts_until for attempt in observation.attempts)
+    return max((each for each in moments if each is not None and each > observation.now), default=None)
+
+
+def idle_timeout(observation: RequestObservation) -> timedelta | None:
+    length = span(observation.spec.idle_timeout, "spec.idleTimeout")
+    return None if length is NEVER else length
+
+
+def idle_since(observation: RequestObservation) -> datetime | None:
+    """Since when no pod has used it, as recorded, or later if a pod ended in between."""
+    noted, worked = observation.status.idle_since, observation.node.worked_until
+    return max(noted, worked) if noted is not None and worked is not None else noted
+
+
+def unseen_since(observation: RequestObservation) -> datetime | None:
+    """Since when a Node that was ready once is missing or not ready; None: it is ready."""
+    node = observation.node.node
+    if node is None:
+        registered = observation.condition("Registered")
+        noticed = registered is not None and registered.status == "False"
+        return (registered.last_transition_time if noticed and registered is not None else None) or observation.now
+    if node.ready is True:
+        return None
+    return node.ready_since or observation.now
+
+
+def disconnected_since(observation: RequestObservation) -> datetime | None:
+    """Since when the mesh has not known a machine that was ready once; None: it knows it, or cannot be asked."""
+    if observation.mesh.ok is not False:
+        return None
+    noted = observation.condition("Connected")
+    noticed = noted is not None and noted.status == "False"
+    return (noted.last_transition_time if noticed and noted is not None else None) or observation.now
+
+
+def _power(attempt: Attempt) -> bool:
+    return attempt.offer is not None and attempt.offer.boot_mode == BootMode.POWER.value
+
+
+def _where(attempt: Attempt) -> str:
+    return attempt.offer.provider if attempt.offer is not None else "the provider"
+
+
+def _soon(observation: RequestObservation) -> datetime:
+    return observation.now + LOOK_AGAIN
+
+
+def _count(strays: tuple[str, ...]) -> str:
+    return "one machine" if len(strays) == 1 else f"{len(strays)} machines"

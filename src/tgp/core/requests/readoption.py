@@ -1,0 +1,93 @@
+"""Which machine a request adopts again: its status was erased or restored, and the machine's token names the request.
+
+A token names the request a machine was bought for. A live request keeps the machine of its newest attempt; the orphan
+collector terminates machines of older attempts.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from tgp.api.request import Attempt, ChosenOffer, GPURequest
+from tgp.api.values import usd
+from tgp.core.inventory.orphans import newest_kept_first
+from tgp.core.model.attempts import FINALIZER, attempts_of, copied, open_attempt
+from tgp.core.model.instance import Instance
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.token import plain_uid, read_token
+from tgp.core.requests.lifecycle import LAUNCHED
+from tgp.core.requests.purchase import recorded
+
+OWNED_PROVIDER = "webhook"
+
+
+def may_readopt(record: KubeObject[GPURequest]) -> bool:
+    """Is it live, and is it the request that its tokens name? Also while it is being deleted: its machine goes first.
+
+    Not one that has ended, nor one without our finalizer: nothing would keep it until its machine is gone.
+    """
+    if record.object is None or FINALIZER not in record.finalizers or copied(record):
+        return False
+    return not any(each.type == "Ended" and each.status == "True" for each in record.object.status.conditions)
+
+
+def unrecorded(record: KubeObject[GPURequest], listed: Iterable[Instance], highest: int) -> Instance | None:
+    """The machine of its newest attempt, if the status does not record that attempt.
+
+    `listed`: all machines that providers list under its uid; `highest`: the highest attempt ever seen. While the
+    machine of an open attempt is listed, that one is its machine, and no other.
+    """
+    attempts = attempts_of(record)
+    if highest <= max((attempt.number for attempt in attempts), default=0) or not may_readopt(record):
+        return None
+    machines = [(token, one) for one in listed if (token := read_token(one.token)) is not None]
+    current = open_attempt(attempts)
+    if current is not None and any(str(token) == current.token for token, _ in machines):
+        return None
+    uid = plain_uid(record.uid_text)
+    newest = [one for token, one in machines if token.uid == uid and token.attempt == highest]
+    return min(newest, key=newest_kept_first, default=None)
+
+
+def reconstructed(
+    record: KubeObject[GPURequest], instance: Instance, provider: str, offers: Iterable[Offer], *, now: datetime
+) -> Attempt:
+    """The attempt as far as it can be known: from the token, the machine as it is listed, and what is on sale.
+
+    It began when its provider created the machine, so that lifetime and cost count from there. The caller fills in
+    the account.
+    """
+    token = read_token(instance.token)
+    assert token is not None, "only a machine with a token of this request is adopted again"
+    began = min(instance.created_at, now) if instance.created_at is not None else now
+    billed = instance.hourly_microusd
+    return Attempt(
+        number=token.attempt,
+        token=str(token),
+        offer=_offer(record, instance, provider, offers),
+        reserved_at=began.replace(microsecond=0),
+        launched_at=began.replace(microsecond=0),
+        hourly_price=usd(billed) if billed is not None else None,
+        instance_id=instance.id,
+        outcome=LAUNCHED,
+    )
+
+
+def _offer(record: KubeObject[GPURequest], instance: Instance, provider: str, offers: Iterable[Offer]) -> ChosenOffer:
+    assert record.object is not None, "an unreadable request is not reconciled"
+    spec, billed = record.object.spec, instance.hourly_microusd
+    same = [each for each in offers if each.provider == provider and each.sku == instance.sku]
+    there = [each for each in same if each.place == instance.place] or same
+    fitting = [each for each in there if each.spot == instance.spot] or there
+    if fitting:
+        return recorded(fitting[0], billed if billed is not None else fitting[0].hourly_microusd)
+    return ChosenOffer(
+        provider=provider,
+        instance_type=instance.sku or "unknown",
+        place=instance.place or None,
+        gpu_type=spec.gpu_type,
+        gpu_count=spec.gpu_count,
+        boot_mode=BootMode.POWER.value if provider == OWNED_PROVIDER else None,
+        spot=instance.spot,
+        hourly_price=usd(billed) if billed is not None else None,
+    )

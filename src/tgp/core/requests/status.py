@@ -1,0 +1,417 @@
+"""What a request's status says: phase, conditions and message, computed from the observation and the next step.
+
+Users read every text here. Times are given as moments, not as minutes left: an unchanged object is not written.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tgp.api.request import ATTEMPTS_KEPT, Attempt
+from tgp.api.values import rfc3339, usd
+from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED
+from tgp.core.model.attempts import provider_of
+from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.costs import cents, hourly_of, spent_by
+from tgp.core.model.facts import offer_words
+from tgp.core.model.instance import InstanceState
+from tgp.core.model.mesh import NO_MESH
+from tgp.core.model.money import about
+from tgp.core.model.presence import Absent, Found, Unknown
+from tgp.core.requests.lifecycle import (
+    BELIEVED_AFTER,
+    COUNTED,
+    LAUNCHED,
+    NO_MACHINE,
+    SEVERAL,
+    expires_at,
+    idle_timeout,
+    next_deadline,
+    serving,
+    unseen_since,
+    warned_at,
+)
+from tgp.core.requests.lifecycle import idle_since as noted_idle_since
+from tgp.core.requests.observation import RECORD_LOST, RequestObservation
+from tgp.core.requests.steps import Complete, Step, Wait
+
+PROVIDER_INCONSISTENT = "ProviderInconsistent"
+PRESUMED_LOST = "PresumedLost"
+OWNED = frozenset(
+    {
+        "Launched",
+        "Registered",
+        "Initialized",
+        "Connected",
+        "Ready",
+        "Drained",
+        "Terminating",
+        "Ended",
+        "Restored",
+        RECORD_LOST,
+        "ProviderReachable",
+        PROVIDER_INCONSISTENT,
+        PRESUMED_LOST,
+        "ExpiresSoon",
+        "Drifted",
+        MESH_CONFIG_IGNORED,
+    }
+)
+
+RECORD_LOST_MESSAGE = (
+    "Status was erased; earlier purchases are unknown. Attempt numbers continue after the highest one seen."
+)
+_LOOK = "Check the provider's console; delete the request to terminate the machine."
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStatus:
+    phase: str
+    message: str
+    updates: tuple[ConditionUpdate, ...]
+    parts: Mapping[str, Any]  # of the status; None: it is not there
+
+
+def compute_status(
+    observation: RequestObservation,
+    step: Step,
+    *,
+    finish: Complete | None = None,
+    held: Mapping[str, Any] | None = None,
+) -> RequestStatus:
+    """`observation` as it is once the step is written; `finish`: the request ends with it.
+
+    `held`: the record's status, if the caller has read it already.
+    """
+    phase, updates = _phase_and_conditions(observation, step, finish)
+    message = next((each.message for each in reversed(updates) if each.message and each.type != "Ready"), "")
+    ready = next((each for each in updates if each.type == "Ready"), None)
+    if ready is not None and ready.status:
+        message = ready.message
+    parts = {
+        "phase": phase,
+        "message": message,
+        **_parts(observation, phase, observation.record.status if held is None else held),
+    }
+    return RequestStatus(phase, message, tuple(updates), parts)
+
+
+def _phase_and_conditions(
+    observation: RequestObservation, step: Step, finish: Complete | None
+) -> tuple[str, list[ConditionUpdate]]:
+    if observation.restored:
+        why = (
+            "GPURequest is a restored copy: the machine in its status belongs to another GPURequest. "
+            "Nothing is bought for the copy; delete it and create a new one."
+        )
+        return "Pending", [ConditionUpdate("Restored", True, "Restored", why), _not_ready("Restored", why)]
+    if finish is not None:
+        return finish.phase, [
+            *_presumed(observation),
+            ConditionUpdate("Ended", True, finish.reason, finish.message),
+            _not_ready(finish.reason, finish.message),
+        ]
+    ended = observation.holds("Ended")
+    if ended is not None and observation.attempt is None:
+        kept = ConditionUpdate("Ended", True, ended.reason, ended.message)
+        return observation.status.phase or "Finished", [
+            *_presumed(observation),
+            kept,
+            _not_ready(ended.reason, ended.message),
+        ]
+    phase, updates = _in_progress(observation, step)
+    return phase, [*_ignored_settings(observation), *_presumed(observation), *updates]
+
+
+def _in_progress(observation: RequestObservation, step: Step) -> tuple[str, list[ConditionUpdate]]:
+    attempt = observation.attempt
+    if attempt is None:
+        reason, message = _why_waiting(step)
+        lost = [ConditionUpdate(RECORD_LOST, True, "StatusWiped", RECORD_LOST_MESSAGE)] if observation.wiped else []
+        return "Pending", [*lost, ConditionUpdate("Launched", False, reason, message), _not_ready(reason, message)]
+    if attempt.outcome != LAUNCHED:
+        return "Provisioning", list(_ordering(observation, step, attempt))
+    updates = list(_machine(observation, attempt))
+    return _phase(observation, updates), updates
+
+
+def _presumed(observation: RequestObservation) -> Iterator[ConditionUpdate]:
+    """Machines that only lists declare gone: they may still run and cost, so they count against limits for a while."""
+    counted = [
+        each for each in observation.attempts if each.counts_until is not None and each.counts_until > observation.now
+    ]
+    if not counted:
+        return
+    last = counted[-1]
+    assert last.counts_until is not None, "only machines that still count are reported"
+    cost = about(sum(hourly_of(each) for each in counted))
+    what = f"Machine {last.instance_id or last.token} at {provider_of(last)}"
+    more = f" and {len(counted) - 1} more" if len(counted) > 1 else ""
+    why = (
+        f"{what}{more} ({cost}/h): no longer listed, and no termination was requested or announced. "
+        f"Counted against the limits of class {observation.status.node_class} until {rfc3339(last.counts_until)}; "
+        "terminated if listed again."
+    )
+    yield ConditionUpdate(PRESUMED_LOST, True, "NotListed", why)
+
+
+def _ignored_settings(observation: RequestObservation) -> Iterator[ConditionUpdate]:
+    """Comes first, because the last condition is repeated as the request's message, and this one is minor."""
+    before = observation.holds(MESH_CONFIG_IGNORED)
+    words = observation.inert if observation.inert is not None else before.message if before is not None else ""
+    if words:
+        yield ConditionUpdate(MESH_CONFIG_IGNORED, True, "AnotherMesh", words)
+
+
+def _why_waiting(step: Step) -> tuple[str, str]:
+    if isinstance(step, Wait):
+        return step.reason or "Waiting", step.message
+    return "Waiting", "Looking for an offer."
+
+
+def _ordering(observation: RequestObservation, step: Step, attempt: Attempt) -> Iterator[ConditionUpdate]:
+    if isinstance(step, Wait) and step.reason:
+        status = None if step.reason == "LaunchOutcomePending" else False
+        yield ConditionUpdate("Launched", status, step.reason, step.message)
+    else:
+        yield ConditionUpdate(
+            "Launched", False, "Ordering", f"Ordering {_offer_words(attempt)} (attempt {attempt.number})."
+        )
+    yield from _reachable(observation, attempt)
+    yield _not_ready("Ordering", "No machine exists yet.")
+
+
+def _machine(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
+    launched = f"Launched {_offer_words(attempt)}: machine {attempt.instance_id}."
+    yield ConditionUpdate("Launched", True, LAUNCHED, launched)
+    yield from _reachable(observation, attempt)
+    yield from _inconsistent(observation, attempt)
+    if (warned := warned_at(observation)) is not None and observation.now >= warned:
+        expires = expires_at(observation)
+        assert expires is not None, "a warning is only due before an end"
+        yield ConditionUpdate(
+            "ExpiresSoon", True, "LifeNearlyOver", f"Machine will be terminated at {rfc3339(expires)}."
+        )
+    yield from _joining(observation, attempt)
+    if observation.drifted:
+        yield ConditionUpdate("Drifted", True, "NetworkingChanged", observation.drifted)
+    ending = observation.holds("Terminating")
+    if ending is not None:
+        yield from _ending(observation, ending.reason, ending.message)
+    else:
+        yield _ready(observation, attempt)
+
+
+def _joining(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
+    node, before = observation.node.node, observation.condition("Registered")
+    if node is not None:
+        yield ConditionUpdate("Registered", True, "Registered", f"Node {node.name} joined.")
+    elif before is not None and (before.status == "True" or before.reason == "NodeGone"):
+        yield ConditionUpdate("Registered", False, "NodeGone", f"Node {observation.status.node_name} was deleted.")
+    else:
+        yield ConditionUpdate("Registered", False, "NotJoined", _deadline_words(observation, attempt))
+    if node is not None:
+        reason = "Initialized" if observation.node.initialized else "NotInitialized"
+        yield ConditionUpdate("Initialized", observation.node.initialized, reason, observation.node.words)
+    yield from _connected(observation)
+
+
+def _connected(observation: RequestObservation) -> Iterator[ConditionUpdate]:
+    mesh, before = observation.mesh, observation.condition("Connected")
+    if mesh.reason == NO_MESH:
+        return
+    if mesh.ok is None and before is not None and before.status == "True":  # unknown: keep the last state
+        yield ConditionUpdate("Connected", True, before.reason, before.message)
+    else:
+        yield ConditionUpdate("Connected", mesh.ok, mesh.reason, mesh.message)
+
+
+def _ready(observation: RequestObservation, attempt: Attempt) -> ConditionUpdate:
+    node = observation.node.node
+    if node is None:
+        lost = observation.status.ready_at is not None
+        return _not_ready("NodeGone" if lost else "Joining", _deadline_words(observation, attempt))
+    if node.ready is not True:
+        why = f"Node {node.name} is not ready: {node.ready_reason or 'the kubelet does not report'}"
+        return _not_ready("NodeNotReady", f"{why}; {observation.many_unseen}" if observation.many_unseen else why)
+    if not observation.node.initialized:
+        return _not_ready("NotInitialized", observation.node.words)
+    if observation.mesh.ok is False or (observation.mesh.ok is None and observation.status.ready_at is None):
+        why = observation.mesh.message
+        return _not_ready(
+            observation.mesh.reason, f"{why}; {observation.many_unseen}" if observation.many_unseen else why
+        )
+    length = idle_timeout(observation)
+    until = (
+        "" if length is None else f" The machine is terminated after {_length(length)} without a pod that uses a GPU."
+    )
+    return ConditionUpdate("Ready", True, "Ready", f"Node {node.name} is ready at {_price_words(attempt)}.{until}")
+
+
+def _ending(observation: RequestObservation, reason: str, message: str) -> Iterator[ConditionUpdate]:
+    drain = observation.drain
+    if drain is not None:
+        drained = "Drained" if drain.done else "Draining"
+        yield ConditionUpdate("Drained", drain.done, drained, drain.message)
+    yield _not_ready(reason, message)
+    count = observation.asked_to_end
+    trouble = f"; termination requested {count} times, last error: {observation.trouble}" if observation.trouble else ""
+    bare = message.partition("; ")[0] if trouble else message
+    yield ConditionUpdate("Terminating", True, reason, f"{bare}{trouble}")
+
+
+def _reachable(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
+    if isinstance(observation.presence, Unknown) and observation.presence.trouble.value != "NotAskedYet":
+        cost = about(hourly_of(attempt))
+        why = f"{observation.presence.why.rstrip('.')}. If a machine exists, it is still billed at {cost}/h."
+        yield ConditionUpdate("ProviderReachable", False, observation.presence.trouble.value, why)
+
+
+def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator[ConditionUpdate]:
+    """The provider's report of a machine contradicts what the cluster sees."""
+    provider, claims, node = provider_of(attempt), observation.claims, observation.node.node
+    machine, price = f"machine {attempt.instance_id}", f"{about(hourly_of(attempt))}/h"
+    hour = int(BELIEVED_AFTER.total_seconds()) // 60
+    unlisted = isinstance(observation.presence, Absent) and observation.presence.shown(observation.listing_lag)
+    if unlisted and serving(observation) and not observation.end_accepted and node is not None:
+        what = f"{provider} does not list {machine}, but Node {node.name} is Ready"
+        assumed = f"The machine is assumed to run at {price}"
+        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "MachineNotListed", f"{what}. {assumed}. {_LOOK}")
+    elif claims.state is not None and serving(observation) and node is not None:
+        what = f"{provider} reports that {machine} does not run, but Node {node.name} is Ready"
+        until = f"The machine is terminated only if {provider} reports so for {hour} min"
+        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "StateContradicted", f"{what}. {until}. {_LOOK}")
+    elif claims.together >= SEVERAL and (claims.state is not None or claims.price is not None):
+        what = f"{provider} reports {claims.together} machines at once as not running or more expensive"
+        until = f"They are terminated only if {provider} reports so for {hour} min, and then one at a time"
+        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "SeveralAtOnce", f"{what}. {until}. {_LOOK}")
+
+
+def _phase(observation: RequestObservation, updates: list[ConditionUpdate]) -> str:
+    held = {each.type: each.status for each in updates}
+    if "Terminating" in held:
+        return "Terminating"
+    if held.get("Ready"):
+        return "Ready"
+    if held.get("Registered"):
+        return "Joining"
+    if observation.status.ready_at is not None:
+        return "Joining"
+    if not isinstance(observation.presence, Found):  # unknown: keep the last state
+        return "Booting" if observation.status.phase == "Booting" else "Provisioning"
+    return "Provisioning" if observation.presence.instance.state is InstanceState.STARTING else "Booting"
+
+
+def _not_ready(reason: str, message: str) -> ConditionUpdate:
+    return ConditionUpdate("Ready", False, reason or "Waiting", message)
+
+
+def _deadline_words(observation: RequestObservation, attempt: Attempt) -> str:
+    if observation.status.ready_at is not None:
+        since = unseen_since(observation)
+        name = observation.status.node_name
+        seen = (
+            f"Node {name} has not been seen since {rfc3339(since)}" if since is not None else f"Node {name} is missing"
+        )
+        return f"{seen}; {observation.many_unseen}" if observation.many_unseen else seen
+    deadline = next_deadline(observation, attempt)
+    until = f" until {rfc3339(deadline.at)}" if deadline is not None else ""
+    return f"Waiting for Node {observation.status.node_name}{until}; after that the next offer is tried."
+
+
+def _offer_words(attempt: Attempt) -> str:
+    if attempt.offer is None:
+        return "a machine"
+    return f"{offer_words(attempt.offer)} from {attempt.offer.provider} at {_price_words(attempt)}"
+
+
+def _price_words(attempt: Attempt) -> str:
+    return f"{about(hourly_of(attempt))}/h"
+
+
+def _length(length: Any) -> str:
+    minutes = int(length.total_seconds()) // 60
+    return f"{minutes} min" if minutes else f"{int(length.total_seconds())} s"
+
+
+# -- the rest of the status --------------------------------------------------------------------------------------------
+
+
+def _parts(observation: RequestObservation, phase: str, held: Mapping[str, Any]) -> dict[str, Any]:
+    attempt, status = observation.attempt, observation.status
+    newest = observation.attempts[-1] if observation.attempts else None
+    launched = [each.launched_at for each in observation.attempts if each.launched_at is not None]
+    parts: dict[str, Any] = {
+        "attempts": _written(observation, held.get("attempts")) or None,
+        "offer": msgspec.to_builtins(newest.offer) if newest is not None and newest.offer is not None else None,
+        "selectedProvider": newest.offer.provider if newest is not None and newest.offer is not None else None,
+        "provisionedAt": rfc3339(min(launched)) if launched else None,
+        **observation.parts,
+    }
+    has_machine = attempt is not None and attempt.outcome == LAUNCHED
+    parts["instanceId"] = attempt.instance_id if has_machine and attempt is not None else None
+    price = hourly_of(attempt) if attempt is not None else None
+    parts["hourlyPrice"] = usd(price) if price is not None else None
+    if isinstance(observation.presence, Found) and has_machine:
+        parts["publicIp"] = observation.presence.instance.public_ip or None
+        parts["privateIp"] = observation.presence.instance.private_ip or None
+    elif attempt is None:
+        parts.update(publicIp=None, privateIp=None, idleSince=None, terminationScheduledAt=None)
+        parts.update(meshHostname=None, meshAddress=None)
+    if has_machine:
+        parts.update(_moments(observation, phase))
+        if observation.mesh.address:
+            parts.update(meshHostname=observation.mesh.hostname, meshAddress=observation.mesh.address)
+    elif attempt is None and phase == "Pending":
+        parts.update(readyAt=None, nodeName=None)
+    if status.node_name is None and "nodeName" not in parts:
+        parts["nodeName"] = None
+    return parts
+
+
+def _moments(observation: RequestObservation, phase: str) -> dict[str, Any]:
+    status = observation.status
+    ready_at, idle_since = status.ready_at, noted_idle_since(observation)
+    if phase == "Ready":
+        ready_at = ready_at or observation.now
+        if observation.node.idle is False or observation.node.protected:
+            idle_since = None
+        elif observation.node.idle is True:
+            idle_since = idle_since or observation.now
+    expires, length = expires_at(observation), idle_timeout(observation)
+    idles = idle_since + length if idle_since is not None and length is not None else None
+    scheduled = min((each for each in (expires, idles) if each is not None), default=None)
+    return {
+        "readyAt": rfc3339(ready_at) if ready_at is not None else None,
+        "idleSince": rfc3339(idle_since) if idle_since is not None else None,
+        "terminationScheduledAt": rfc3339(scheduled) if scheduled is not None else None,
+    }
+
+
+def _written(observation: RequestObservation, held: Any) -> list[dict[str, Any]]:
+    """Attempts as written to the status: fields that a newer version added stay."""
+    rows = {row.get("number"): row for row in held if isinstance(row, dict)} if isinstance(held, list) else {}
+    return [{**rows.get(each.number, {}), **msgspec.to_builtins(each)} for each in kept(observation.attempts)]
+
+
+def kept(attempts: tuple[Attempt, ...]) -> tuple[Attempt, ...]:
+    """The newest ones. First to go are attempts without a machine that do not count; last those that cost money."""
+    spare = len(attempts) - ATTEMPTS_KEPT
+    forgotten: set[int] = set()
+    for rank in range(3):
+        for attempt in attempts[:-1]:
+            if spare > len(forgotten) and _keep_rank(attempt) <= rank:
+                forgotten.add(attempt.number)
+    return tuple(attempt for attempt in attempts if attempt.number not in forgotten)
+
+
+def _keep_rank(attempt: Attempt) -> int:
+    return 2 if attempt.outcome not in NO_MACHINE else int(attempt.outcome in COUNTED)
+
+
+def spent_parts(observation: RequestObservation) -> dict[str, str]:
+    """Added to a write that happens anyway, with its time, because a running machine keeps costing."""
+    status = msgspec.structs.replace(observation.status, attempts=observation.attempts)
+    return {"spent": cents(spent_by(status, observation.now)), "spentAsOf": rfc3339(observation.now)}

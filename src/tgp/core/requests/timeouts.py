@@ -1,0 +1,37 @@
+"""How long a start may take: as the class sets, else by provider and size."""
+
+from datetime import timedelta
+
+from tgp.api.nodeclass import GPUNodeClass, Timeouts
+from tgp.api.request import ChosenOffer
+from tgp.api.values import duration
+from tgp.core.model.offer import BootMode
+from tgp.core.requests.observation import StartupTimeouts
+
+MANY_GPUS = 8
+# An eight-GPU machine at Lambda took 25 minutes to start; a marketplace's container host starts within ten or never.
+LAUNCH = {"lambdalabs": timedelta(minutes=15), "paperspace": timedelta(minutes=15), "gcp": timedelta(minutes=5)}
+LAUNCH_USUAL = timedelta(minutes=10)
+LARGE_TAKES = 2  # times the usual, to start
+BOOT = {BootMode.TAKEOVER.value: timedelta(minutes=10), BootMode.POWER.value: timedelta(minutes=10)}
+BOOT_USUAL = timedelta(minutes=5)
+JOIN_USUAL = timedelta(minutes=10)
+INITIALIZE_USUAL = timedelta(minutes=10)
+
+
+def startup_timeouts_for(node_class: GPUNodeClass | None, offer: ChosenOffer | None) -> StartupTimeouts:
+    """`node_class` None: it is gone, so the default times count."""
+    said = (node_class.spec.timeouts if node_class is not None else None) or Timeouts()
+    provider = offer.provider if offer is not None else ""
+    large = offer is not None and (offer.gpu_count or 0) >= MANY_GPUS
+    launch = LAUNCH.get(provider, LAUNCH_USUAL) * (LARGE_TAKES if large else 1)
+    boot = BOOT.get((offer.boot_mode or "") if offer is not None else "", BOOT_USUAL)
+    return StartupTimeouts(
+        launch=_said(said.launch, "launch") or launch,
+        join=(_said(said.boot, "boot") or boot) + (_said(said.join, "join") or JOIN_USUAL),
+        initialize=_said(said.initialize, "initialize") or INITIALIZE_USUAL,
+    )
+
+
+def _said(written: str | None, name: str) -> timedelta | None:
+    return duration(written, f"spec.timeouts.{name}") if written else None

@@ -1,1 +1,0 @@
-"""Which mesh a machine joins by, and whether it has."""

@@ -1,0 +1,185 @@
+"""What a command may use: `CliServices` opens one service for as long as a block lasts. The app implements it.
+
+Types are imported for the checker alone, so that a command does not load what only another command needs.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from tgp.api.nodeclass import GPUNodeClass
+    from tgp.api.request import GPURequest
+    from tgp.core.joining.talos.class_templates import ClassTemplate
+    from tgp.core.model.cluster_inventory import ClusterInventory
+    from tgp.core.model.hold import Hold
+    from tgp.core.model.instance import Instance
+    from tgp.core.model.kube_object import KubeObject
+    from tgp.core.model.mesh import Backend
+    from tgp.core.model.node import Node
+    from tgp.core.model.object_key import ObjectKey
+    from tgp.core.model.spend import SpendEntry
+    from tgp.core.model.talos import TalosVersion
+    from tgp.core.reports.path_check import CheckedMachine, ConnectivityReport
+    from tgp.ports.cloud import CloudFacts
+    from tgp.ports.cluster import Cluster
+    from tgp.services.confirmed import Confirmed
+    from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
+    from tgp.services.preflight_documents import CheckReport
+    from tgp.services.request_documents import ClusterStatus, Enquiry, Look, RentPlan
+    from tgp.services.talos_documents import ConfigChoice, Spread, Stored
+
+
+class MarketActions(Protocol):
+    """What the providers sell, asked with the API keys of this terminal."""
+
+    async def look(self, question: "OfferQuestion") -> "OfferAnswer": ...
+
+
+class RequestActions(Protocol):
+    """The GPURequests of one cluster."""
+
+    @property
+    def namespace(self) -> str:
+        """The kubeconfig's own namespace, for a request without one."""
+        ...
+
+    def fresh_name(self, stem: str) -> str:
+        """The stem and a few random letters. The API server refuses the name in the rare case that it is taken."""
+        ...
+
+    async def plan(self, request: "GPURequest") -> "RentPlan":
+        """The offer that the operator would choose now, by its own rules. Nothing is written or bought."""
+        ...
+
+    async def create(self, manifest: Mapping[str, Any]) -> None:
+        """Raises ClusterError. A lost answer is looked up; the manifest is never sent twice."""
+        ...
+
+    async def standing(self, namespace: str) -> "ClusterStatus":
+        """Every request that the user may read; only those in `namespace` if it is given. Raises ClusterError."""
+        ...
+
+    async def enquire(self, key: "ObjectKey") -> "Enquiry":
+        """All that is known about one request. Raises NotFound, which names the nearest ones."""
+        ...
+
+    def follow(self, key: "ObjectKey") -> AsyncGenerator["Look", None]:
+        """One look after another, until closed. A look reports when the cluster does not answer.
+
+        An empty namespace is the kubeconfig's own. Raises NotFound if there never was such a request.
+        """
+        ...
+
+
+class ClusterActions(Protocol):
+    """One cluster, its objects, and the providers that it rents from."""
+
+    @property
+    def title(self) -> str:
+        """The kubeconfig's context, else the cluster id."""
+        ...
+
+    async def inventory(self, *, ask: bool = True) -> "ClusterInventory":
+        """The objects as the API server has them now; with `ask` also what every provider lists, asked first."""
+        ...
+
+    async def hold(self, hold: "Hold | None") -> None:
+        """Write the hold onto the operator's Namespace; None removes it."""
+        ...
+
+    async def suspend(self, node_class: str, *, suspended: bool) -> None: ...
+
+    async def trust(self, provider: str, moment: datetime) -> None:
+        """Record on the operator's Namespace that contradictions of the provider before `moment` are accepted."""
+        ...
+
+    async def delete_request(self, request: "KubeObject[GPURequest]") -> None:
+        """The operator terminates its machine then. A request that is already gone is a success."""
+        ...
+
+    async def delete_node(self, node: "Node") -> None: ...
+
+    async def end(self, access: str, instance: "Instance", agreed: "Confirmed") -> None:
+        """Ask the provider to terminate the machine. Raises CloudError; after any error the machine may still run."""
+        ...
+
+    async def way(self, target: "CheckedMachine") -> "ConnectivityReport":
+        """How one machine can be reached, as far as the rights of this user show."""
+        ...
+
+    async def spend(self) -> "tuple[tuple[SpendEntry, ...], tuple[str, ...]]":
+        """Every entry of the monthly records, and the keys of the entries that cannot be read."""
+        ...
+
+    async def now(self) -> datetime:
+        """By the API server's clock; by this machine's if the server sends no date."""
+        ...
+
+
+class TalosActions(Protocol):
+    """The machine configs of one cluster, and its join Secret."""
+
+    @property
+    def namespace(self) -> str:
+        """The operator's."""
+        ...
+
+    async def node_class(self, name: str) -> "GPUNodeClass":
+        """Raises NotFound, which names the nearest ones; ClusterError."""
+        ...
+
+    async def templates(
+        self, node_class: str, version: "TalosVersion | None", backend: "Backend | None"
+    ) -> "tuple[ClassTemplate, ...]":
+        """The templates of a class. Raises ClusterError."""
+        ...
+
+    async def spread(self, options: "ConfigChoice") -> "Spread":
+        """What the config is made of. Raises ClickException if something needed is missing; ClusterError."""
+        ...
+
+    async def join_secret(self) -> "Stored | None":
+        """None: the Secret does not exist."""
+        ...
+
+    async def write_join(self, manifest: Mapping[str, Any], before: "Stored | None") -> None:
+        """Keys that are None are removed. Raises Conflict if the Secret has changed since `before`."""
+        ...
+
+
+class CliServices(Protocol):
+    """Everything that a command can ask. Each service is open for as long as its block lasts."""
+
+    def kubernetes(self, kubeconfig: str = "", context: str = "") -> "AbstractAsyncContextManager[Cluster]":
+        """The API server that a kubeconfig names."""
+        ...
+
+    def cluster(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[ClusterActions]:
+        """`namespace`: the operator's; empty: the usual one."""
+        ...
+
+    def requests(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[RequestActions]: ...
+
+    def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[TalosActions]:
+        """`namespace`: the operator's; empty: the usual one."""
+        ...
+
+    def market(
+        self, providers: tuple[str, ...], kubeconfig: str, context: str
+    ) -> AbstractAsyncContextManager[MarketActions]:
+        """Of the named providers, or of all. The kubeconfig of a demo cluster opens the demo's own market."""
+        ...
+
+    async def gpu_prices(self, gpu: str, kubeconfig: str, context: str) -> "Prices | None":
+        """Per GPU-hour, of what is on sale now. None: no provider sells one."""
+        ...
+
+    async def check(self, providers: tuple[str, ...], kubeconfig: str, context: str, namespace: str) -> "CheckReport":
+        """Of the named providers; else of those that the cluster's classes name; else of all."""
+        ...
+
+    def facts(self, provider: str) -> "CloudFacts":
+        """What is known of a provider before the first call."""
+        ...

@@ -1,0 +1,116 @@
+"""What `tgp cost` prints: a table with its sum, a document, or lines for a spreadsheet."""
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from tgp.api.values import rfc3339
+from tgp.core.reports.cost_report import CostLine, Window
+from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.output import Cell, TableColumn, document, dollars, table, usd, wrapped
+from tgp.interfaces.terminal.snapshot import plain
+
+LONGEST_GROUP = 60
+ESTIMATE = "RUNNING is the estimated cost so far of machines that still run; SPENT includes it."
+
+
+@dataclass(frozen=True, slots=True)
+class CostBill:
+    by: str
+    window: Window
+    lines: tuple[CostLine, ...]
+    total: CostLine
+    hourly_microusd: int  # of what runs now
+    unreadable: tuple[str, ...] = ()  # damaged records
+
+
+def render(bill: CostBill, width: int) -> Group:
+    if not bill.lines:
+        return Group(*_nothing(bill, width))
+    rows = (*bill.lines, bill.total)
+    lines = table(
+        (
+            TableColumn(bill.by.upper(), tuple((plain(row.group), _style(row)) for row in rows), longest=LONGEST_GROUP),
+            TableColumn("MACHINES", tuple((f"{row.machines:,}", _style(row)) for row in rows), right=True),
+            TableColumn(
+                "GPU-HOURS", tuple((f"{row.gpu_seconds / 3600:,.1f}", _style(row)) for row in rows), right=True
+            ),
+            TableColumn("SPENT $", tuple(_money(row.microusd, row) for row in rows), right=True),
+            TableColumn("RUNNING $", tuple(_running(row) for row in rows), right=True),
+        ),
+        width,
+    )
+    if bill.total.running_microusd:
+        lines += wrapped(ESTIMATE, width, style="dim")
+    if bill.hourly_microusd:
+        lines += wrapped(f"Running machines cost ${dollars(bill.hourly_microusd)} an hour.", width)
+    return Group(*lines, *_odd(bill, width))
+
+
+def _nothing(bill: CostBill, width: int) -> list[Text]:
+    words = "No cost in this period." if bill.window != Window() else "No cost so far."
+    return [*wrapped(words, width, style="bold"), *_odd(bill, width), *next_lines("tgp offers")]
+
+
+def _odd(bill: CostBill, width: int) -> list[Text]:
+    if not bill.unreadable:
+        return []
+    words = f"{len(bill.unreadable)} spend records are unreadable and not counted: {', '.join(bill.unreadable[:3])}"
+    return wrapped(words, width, style="yellow")
+
+
+def as_document(bill: CostBill) -> dict[str, Any]:
+    begin, end = bill.window.begin, bill.window.end
+    return document(
+        "CostReport",
+        by=bill.by,
+        since=rfc3339(begin) if begin is not None else None,
+        until=rfc3339(end) if end is not None else None,
+        items=[_item(line) for line in bill.lines],
+        total=_item(bill.total),
+        usdPerHourNow=usd(bill.hourly_microusd),
+        unreadable=list(bill.unreadable),
+    )
+
+
+def as_csv(bill: CostBill) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow((bill.by, "machines", "gpu_hours", "usd", "running_usd"))
+    for line in bill.lines:
+        gpu_hours = f"{line.gpu_seconds / 3600:.4f}"
+        money = (f"{line.microusd / 1_000_000:.6f}", f"{line.running_microusd / 1_000_000:.6f}")
+        writer.writerow((_cell(line.group), line.machines, gpu_hours, *money))
+    return out.getvalue()
+
+
+def _cell(text: str) -> str:
+    """A spreadsheet must not interpret a name as a formula."""
+    shown = plain(text)
+    return f"'{shown}" if shown[:1] in {"=", "+", "-", "@"} else shown
+
+
+def _item(line: CostLine) -> dict[str, Any]:
+    return {
+        "group": plain(line.group),
+        "machines": line.machines,
+        "gpuHours": round(line.gpu_seconds / 3600, 4),
+        "usd": usd(line.microusd),
+        "runningUsd": usd(line.running_microusd),
+    }
+
+
+def _style(row: CostLine) -> str:
+    return "bold" if row.group == "total" else ""
+
+
+def _money(microusd: int, row: CostLine) -> Cell:
+    return f"{microusd / 1_000_000:,.2f}", _style(row)
+
+
+def _running(row: CostLine) -> Cell:
+    return _money(row.running_microusd, row) if row.running_microusd else ("", "")

@@ -1,0 +1,123 @@
+"""`tgp crds print | apply | diff`: the custom resource definitions of this release.
+
+They are generated from the types in this program, not read from files, so their version is always the program's.
+"""
+
+import json
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+import click
+
+from tgp.api.crds import as_yaml
+from tgp.api.crds import crds as definitions
+from tgp.api.resource import CUSTOM_RESOURCE_DEFINITION
+from tgp.core.model.object_key import ObjectKey
+from tgp.interfaces.cli.context import CliServices
+from tgp.interfaces.cli.interrupt import BegunSteps, run
+from tgp.ports.cluster import Cluster, ClusterError, NotFound
+from tgp.services.crd_difference import difference
+
+DIFFERENT = 1  # the exit code of diff and kubectl diff
+
+T = TypeVar("T")
+
+
+class CouldNotTell(click.ClickException):
+    """Neither the same nor different: the API server did not answer, or refused."""
+
+    exit_code = 2
+
+
+_ancestor = click.option(
+    "--ancestor", is_flag=True, help="Also the optional budget.zxuhan.dev GPUWorkloadBudget, for its users' manifests."
+)
+_kubeconfig = click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
+_context = click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+
+
+@click.group()
+def crds() -> None:
+    """Print, apply or compare the custom resource definitions."""
+
+
+@crds.command("print")
+@_ancestor
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+def print_(ancestor: bool, output: str) -> None:
+    """Write them to standard output, ready for kubectl apply --server-side."""
+    documents = definitions(ancestor=ancestor)
+    if output == "yaml":
+        click.echo(as_yaml(*documents), nl=False)
+        return
+    click.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}, indent=2, ensure_ascii=False))
+
+
+@crds.command()
+@_ancestor
+@_kubeconfig
+@_context
+@click.pass_obj
+def apply(services: CliServices, ancestor: bool, kubeconfig: str, context: str) -> None:
+    """Install or upgrade them by server-side apply, and report the result for each.
+
+    The operator's fields that another tool has set before, a chart for example, are taken over.
+    """
+    begun = BegunSteps()
+    _run(_apply(services.kubernetes(kubeconfig, context), begun, ancestor=ancestor), click.ClickException, begun)
+
+
+@crds.command()
+@_ancestor
+@_kubeconfig
+@_context
+@click.pass_obj
+def diff(services: CliServices, ancestor: bool, kubeconfig: str, context: str) -> None:
+    """Compare the cluster's definitions with this release's. Exit code 0: same; 1: different; 2: unknown."""
+    differences = _run(_diff(services.kubernetes(kubeconfig, context), ancestor=ancestor), CouldNotTell)
+    for text in differences:
+        click.echo(text, nl=False)
+    if differences:
+        raise SystemExit(DIFFERENT)
+
+
+def _run(work: Coroutine[Any, Any, T], refusal: type[click.ClickException], begun: BegunSteps | None = None) -> T:
+    try:
+        return run(work, begun)
+    except ClusterError as error:
+        raise refusal(str(error)) from error
+
+
+async def _apply(connecting: AbstractAsyncContextManager[Cluster], begun: BegunSteps, *, ancestor: bool) -> None:
+    async with connecting as cluster:
+        for definition in definitions(ancestor=ancestor):
+            name = definition["metadata"]["name"]
+            stored = await _stored(cluster, name)
+            begun.words = f"Whether {name} was applied is unknown; those listed above were. Run tgp crds diff."
+            await cluster.apply(CUSTOM_RESOURCE_DEFINITION, definition, force=True)
+            click.echo(f"{name}: {_what_happens(stored, definition)}")
+
+
+async def _diff(connecting: AbstractAsyncContextManager[Cluster], *, ancestor: bool) -> list[str]:
+    async with connecting as cluster:
+        pairs = [pair async for pair in _pairs(cluster, ancestor=ancestor)]
+    return [text for stored, ours in pairs if (text := difference(stored, ours))]
+
+
+async def _pairs(cluster: Cluster, *, ancestor: bool) -> AsyncIterator[tuple[dict[str, Any] | None, dict[str, Any]]]:
+    for definition in definitions(ancestor=ancestor):
+        yield await _stored(cluster, definition["metadata"]["name"]), definition
+
+
+async def _stored(cluster: Cluster, name: str) -> dict[str, Any] | None:
+    try:
+        return await cluster.read(CUSTOM_RESOURCE_DEFINITION, ObjectKey("", name))
+    except NotFound:
+        return None
+
+
+def _what_happens(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:
+    if stored is None:
+        return "created"
+    return "changed" if difference(stored, ours) else "unchanged"

@@ -1,0 +1,80 @@
+"""Machines and their cost, and the objects that would buy more: tables that several commands share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.text import Text
+
+from tgp.api.values import rfc3339
+from tgp.core.reports.machine_costs import MachineCost, hourly_total
+from tgp.core.reports.pending_purchases import PendingPurchase
+from tgp.interfaces.cli.output import Cell, TableColumn, dollars, table, usd, wrapped
+from tgp.interfaces.terminal.snapshot import plain
+
+LONGEST_NAME = 60
+UNKNOWN: Cell = ("?", "yellow")
+BUYERS_SHOWN = 20
+
+
+def machines_table(held: Sequence[MachineCost], width: int, *, gone: bool = False) -> list[Text]:
+    """`gone`: a bill, not a list of what runs. The state is shown only if a provider was asked."""
+    stateless = gone or all(one.instance is None for one in held)
+    columns = (
+        TableColumn("REQUEST", tuple(_name(one) for one in held), longest=LONGEST_NAME),
+        TableColumn("PROVIDER", tuple((one.provider, "") for one in held)),
+        TableColumn("MACHINE", tuple((one.what, "") for one in held), longest=40),
+        *(() if stateless else (TableColumn("STATE", tuple(_state(one) for one in held), longest=24),)),
+        TableColumn("$/HOUR", tuple(_price(one) for one in held), right=True),
+        TableColumn("SPENT $", tuple((dollars(one.spent_microusd), "") for one in held), right=True),
+    )
+    return table(columns, width)
+
+
+def costing(held: Sequence[MachineCost]) -> str:
+    """One sentence with the total price per hour."""
+    if not held:
+        return "No machine is rented; the cost is $0.00 an hour."
+    unknown = sum(one.hourly_microusd is None for one in held)
+    rest = f", plus {unknown} of unknown price" if unknown else ""
+    machines = "1 machine costs" if len(held) == 1 else f"{len(held)} machines cost"
+    return f"{machines} ${dollars(hourly_total(held))} an hour{rest}."
+
+
+def buyers_lines(found: Sequence[PendingPurchase], width: int) -> list[Text]:
+    lines = []
+    for buyer in found[:BUYERS_SHOWN]:
+        kept = f" After a deletion, {buyer.keeper} would create it again." if buyer.keeper else ""
+        lines += wrapped(f"{buyer.about}: {buyer.why}.{kept}", width, first="  ", rest="    ")
+    if len(found) > BUYERS_SHOWN:
+        lines.append(Text(f"  … and {len(found) - BUYERS_SHOWN} more", "dim"))
+    return lines
+
+
+def machine_item(one: MachineCost) -> dict[str, Any]:
+    return {
+        "request": str(one.request) if one.request is not None else None,
+        "provider": one.provider,
+        "token": one.token,
+        "instanceId": one.instance.id if one.instance is not None else None,
+        "machine": plain(one.what),
+        "state": str(one.instance.state) if one.instance is not None else None,
+        "usdPerHour": usd(one.hourly_microusd),
+        "spentUsd": usd(one.spent_microusd),
+        "since": rfc3339(one.since) if one.since is not None else None,
+    }
+
+
+def buyer_item(buyer: PendingPurchase) -> dict[str, Any]:
+    return {"object": buyer.about, "why": buyer.why, "atOnce": buyer.at_once, "writtenAgainBy": buyer.keeper or None}
+
+
+def _name(one: MachineCost) -> Cell:
+    return (str(one.request), "") if one.request is not None else (f"none ({one.token})", "yellow")
+
+
+def _state(one: MachineCost) -> Cell:
+    return (str(one.instance.state), "") if one.instance is not None else ("by status", "dim")
+
+
+def _price(one: MachineCost) -> Cell:
+    return UNKNOWN if one.hourly_microusd is None else (dollars(one.hourly_microusd), "")

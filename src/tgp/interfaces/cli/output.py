@@ -1,0 +1,153 @@
+"""How every command prints: tables as wide as the terminal for people, JSON or YAML for programs."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import click
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from tgp.interfaces.terminal.snapshot import plain
+
+API_VERSION = "cli.tgp.io/v1"  # of the documents that commands print; fields are added, never renamed
+UNBOUNDED = 1 << 16  # columns: nothing is cut
+PIPED_WIDTH = 200  # columns without a terminal: wide enough for every table
+NARROWEST = 40  # columns; below it lines are cut by the terminal
+GAP = 2
+TIGHT_GAP = 1
+
+Cell: TypeAlias = tuple[str, str]  # text and its style
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    head: str
+    cells: tuple[Cell, ...]
+    right: bool = False  # numbers are right-aligned
+    longest: int = 0  # cells are cut to this width; 0: not cut
+
+    @property
+    def width(self) -> int:
+        widest = max((cell_len(words) for words, _ in self.cells), default=0)
+        return max(cell_len(self.head), min(widest, self.longest or widest))
+
+
+def fits(columns: Sequence[TableColumn], width: int, gap: int = GAP) -> bool:
+    return sum(column.width for column in columns) + gap * (len(columns) - 1) <= width
+
+
+def table(columns: Sequence[TableColumn], width: int) -> list[Text]:
+    """A header line and a line for every row, none longer than `width` and none with trailing blanks."""
+    gap = GAP if fits(columns, width) else TIGHT_GAP
+    heads = [(column.head, "dim") for column in columns]
+    rows = zip(*(column.cells for column in columns), strict=True)
+    return [_row(columns, row, width, gap) for row in (heads, *rows)]
+
+
+def _row(columns: Sequence[TableColumn], cells: Sequence[Cell], width: int, gap: int) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    for number, (column, (words, style)) in enumerate(zip(columns, cells, strict=True)):
+        shown = cut(words, column.width)
+        padding = " " * (column.width - cell_len(shown))
+        line.append(" " * gap if number else "")
+        line.append(padding if column.right else "")
+        line.append(shown, style)
+        line.append("" if column.right else padding)
+    line.rstrip()
+    line.truncate(width, overflow="ellipsis")
+    return line
+
+
+def cut(words: str, width: int) -> str:
+    shown = plain(words)
+    return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1).rstrip() + "…"
+
+
+def wrapped(words: str, width: int, *, first: str = "", rest: str = "", style: str = "") -> list[Text]:
+    """A paragraph within `width`; `first` starts its first line, `rest` the others."""
+    lines, line = [], first
+    room = max(width, NARROWEST)
+    for word in plain(words).split(" "):
+        blank = "" if line in {first, rest} else " "
+        if blank and cell_len(line) + 1 + cell_len(word) > room:
+            lines.append(line)
+            line, blank = rest, ""
+        line += blank + word
+    lines.append(line)
+    return [_prefixed(line, first if number == 0 else rest, style) for number, line in enumerate(lines)]
+
+
+def _prefixed(line: str, prefix: str, style: str) -> Text:
+    text = Text(prefix, no_wrap=True, overflow="ellipsis")
+    text.append(line[len(prefix) :], style)
+    return text
+
+
+def dollars(microusd: int, *, digits: int = 2) -> str:
+    """For people: at least this many digits, and enough to distinguish a small price from zero."""
+    return f"{microusd / 1_000_000:,.{max(digits, digits_of(microusd))}f}"
+
+
+def digits_of(microusd: int) -> int:
+    """How many decimals a price needs: 2.40, 0.345, 0.0042."""
+    if 0 < microusd < 10_000:
+        return 4
+    return 3 if microusd % 10_000 and microusd < 1_000_000 else 2
+
+
+def dollar_cells(prices: Sequence[int], style: str = "") -> tuple[Cell, ...]:
+    """All with as many digits as one of them needs, so that decimal points are aligned."""
+    digits = max(map(digits_of, prices), default=2)
+    return tuple((dollars(price, digits=digits), style) for price in prices)
+
+
+def usd(microusd: int | None) -> float | None:
+    """For programs: a number of dollars, exact to the micro-dollar."""
+    return None if microusd is None else microusd / 1_000_000
+
+
+def terminal_width() -> int:
+    """Of the terminal; `COLUMNS` if it is set."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns):
+        return max(int(columns), NARROWEST)
+    return max(Console().width, NARROWEST) if sys.stdout.isatty() else PIPED_WIDTH
+
+
+def show(renderable: RenderableType, width: int) -> None:
+    """With colours only on a terminal, and without if NO_COLOR is set."""
+    Console(width=width, highlight=False).print(renderable)
+
+
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """A spinner while the block runs, on a terminal only."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status(words, spinner="dots"):
+        yield
+
+
+def _utf8() -> bool:
+    return (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
+
+
+def document(kind: str, **content: Any) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, **content}
+
+
+def write(value: dict[str, Any], how: str) -> None:
+    """As `json` or `yaml`."""
+    if how == "json":
+        click.echo(json.dumps(value, indent=2, ensure_ascii=not _utf8()))
+        return
+    from tgp.api.crds import as_yaml  # imports all kinds: not needed for a table
+
+    click.echo(as_yaml(value), nl=False)

@@ -1,0 +1,62 @@
+"""`tgp status`: what is rented now, for which requests, and what it costs. It reads only the cluster."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+
+import click
+
+from tgp.interfaces.cli.context import CliServices, RequestActions
+from tgp.interfaces.cli.interrupt import run
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.status_view import as_document, render
+from tgp.ports.cluster import ClusterError
+from tgp.services.request_documents import ClusterStatus
+
+LOOK_EVERY = 2.0  # seconds between two frames of --watch
+
+
+@click.command()
+@click.option(
+    "-n", "--namespace", default="", metavar="NAME", help="Only this namespace. Default: all that you may read."
+)
+@click.option("--all", "every", is_flag=True, help="Also finished and failed requests.")
+@click.option("-w", "--watch", is_flag=True, help="Refresh until Ctrl-C.")
+@click.option("-o", "--output", "how", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
+@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@click.pass_obj
+def status(
+    services: CliServices, *, namespace: str, every: bool, watch: bool, how: str, kubeconfig: str, context: str
+) -> None:
+    """Show every request with its machine: phase, GPU, Node, price, cost so far, end time, and pods.
+
+    Reads only the cluster. `tgp doctor` compares it with what the providers list.
+    """
+    try:
+        run(_status(services.requests(kubeconfig, context), namespace, how, every=every, watch=watch))
+    except ClusterError as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _status(
+    connecting: AbstractAsyncContextManager[RequestActions], namespace: str, how: str, *, every: bool, watch: bool
+) -> None:
+    async with connecting as requests:
+        with waiting("asking the cluster …"):
+            standing = await requests.standing(namespace)
+        while True:
+            if watch and how == "table":
+                click.clear()
+            _print(standing, how, every=every)
+            if not watch:
+                return
+            await asyncio.sleep(LOOK_EVERY)
+            standing = await requests.standing(namespace)
+
+
+def _print(standing: ClusterStatus, how: str, *, every: bool) -> None:
+    if how == "table":
+        width = terminal_width()
+        show(render(standing, width, every=every), width)
+    else:
+        write(as_document(standing), how)

@@ -1,0 +1,246 @@
+"""`tgp watch request/x`: follows one machine from plan to ready to gone, with times and cost."""
+
+import asyncio
+import json
+import sys
+from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from tgp.api.field_error import Invalid
+from tgp.api.values import duration
+from tgp.core.model.object_key import ObjectKey
+from tgp.interfaces.cli.context import CliServices, RequestActions
+from tgp.interfaces.cli.interrupt import BegunSteps, run
+from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.output import terminal_width
+from tgp.interfaces.cli.request_name import read_name
+from tgp.interfaces.cli.story import RequestStory, story_of, total
+from tgp.interfaces.cli.watch_view import WatchPrinter, as_document, render
+from tgp.ports.cluster import ClusterError
+from tgp.services.request_documents import Look
+
+NOT_REACHED = 1
+ONLY_WATCHED = "Nothing was changed: the request continues."
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """The arguments of the command line."""
+
+    key: ObjectKey
+    until: str  # ready, gone; empty: to the end
+    lasting: timedelta | None  # None: no timeout
+    how: str
+
+
+def _length(_ctx: click.Context, _param: click.Parameter, value: str | None) -> timedelta | None:
+    try:
+        return None if value is None else duration(value, "--timeout")
+    except Invalid as error:
+        raise click.BadParameter(error.problems[0].detail) from error
+
+
+@click.command()
+@click.argument("name", metavar="request/NAME")
+@click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
+@click.option(
+    "--until", type=click.Choice(["ready", "gone"]), help="Stop there. Default: follow the machine until it is gone."
+)
+@click.option("--timeout", callback=_length, metavar="LENGTH", help="Give up after this time: 90s, 10m.")
+@click.option("-o", "--output", "how", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
+@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@click.pass_obj
+def watch(
+    services: CliServices,
+    *,
+    name: str,
+    namespace: str,
+    until: str | None,
+    timeout: timedelta | None,
+    how: str,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Follow one machine from plan to ready to gone, with times and cost.
+
+    Live on a terminal; one line for each change in a pipe, or one JSON document with -o json. Exit code 0: the machine
+    got there; 1: it never will, or not in time. Without --until the exit code of a failed request is 1. Ctrl-C ends
+    the watching and changes nothing.
+    """
+    options = WatchOptions(read_name(name, namespace), until or "", timeout, how)
+    try:
+        code = run(_watch(services.requests(kubeconfig, context), options), BegunSteps(ONLY_WATCHED))
+    except ClusterError as error:
+        raise click.ClickException(str(error)) from error
+    raise SystemExit(code)
+
+
+async def _watch(connecting: AbstractAsyncContextManager[RequestActions], options: WatchOptions) -> int:
+    seconds = options.lasting.total_seconds() if options.lasting is not None else None
+    async with connecting as requests:
+        screen = _screen(options)
+        try:
+            async with asyncio.timeout(seconds):
+                return await _followed(requests, options, screen)
+        except TimeoutError:
+            screen.close()
+            click.echo(
+                f"The request is not {options.until or 'over'} after {seconds:g} s; the operator continues with it.",
+                err=True,
+            )
+            return NOT_REACHED
+        finally:
+            screen.close()
+
+
+async def _followed(requests: RequestActions, options: WatchOptions, screen: "WatchScreen") -> int:
+    story: RequestStory | None = None
+    async with aclosing(requests.follow(options.key)) as looks:
+        async for look in looks:
+            if look.request is None:
+                if look.trouble:
+                    screen.trouble(look)
+                    continue
+                screen.gone(story, look)
+                return NOT_REACHED if options.until == "ready" else 0
+            story = story_of(look.request, look.now)
+            screen.show(story, look)
+            if (code := verdict(story, options.until)) is not None and not look.trouble:
+                screen.end(story)
+                return code
+    return NOT_REACHED
+
+
+def verdict(story: RequestStory, until: str) -> int | None:
+    """The exit code, once it is certain; None: not yet."""
+    if until == "ready":
+        if story.ready and not story.over and not story.final:
+            return 0
+        return NOT_REACHED if story.over or story.final else None
+    if not story.over:
+        return None
+    return NOT_REACHED if story.failed and not until else 0
+
+
+class WatchScreen(Protocol):
+    def show(self, story: RequestStory, look: Look) -> None: ...
+    def trouble(self, look: Look) -> None:
+        """Before anything could be read."""
+        ...
+
+    def gone(self, story: RequestStory | None, look: Look) -> None: ...
+    def end(self, story: RequestStory) -> None: ...
+    def close(self) -> None: ...
+
+
+def _screen(options: WatchOptions) -> WatchScreen:
+    if options.how == "json":
+        return JsonLines()
+    return LiveScreen() if sys.stdout.isatty() else LineScreen()
+
+
+class LiveScreen:
+    """Redrawn in place, and left there at the end."""
+
+    def __init__(self) -> None:
+        console = Console(highlight=False)
+        self._ascii = not (console.encoding or "").lower().startswith("utf")
+        self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
+        self._live.start()
+
+    def show(self, story: RequestStory, look: Look) -> None:
+        self._live.update(render(story, look, terminal_width(), ascii_only=self._ascii), refresh=True)
+
+    def trouble(self, look: Look) -> None:
+        self._live.update(f"! the cluster does not answer: {look.trouble}", refresh=True)
+
+    def gone(self, story: RequestStory | None, look: Look) -> None:
+        self.close()
+        _say_gone(story, look)
+
+    def end(self, story: RequestStory) -> None:
+        self.close()
+        _say_next(story)
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+class LineScreen:
+    """One line for each change."""
+
+    def __init__(self) -> None:
+        self._printer = WatchPrinter()
+        self._troubled = False
+
+    def show(self, story: RequestStory, look: Look) -> None:
+        for line in self._printer.lines(story, look):
+            click.echo(line)
+        sys.stdout.flush()  # the reader of a pipe needs the line now
+
+    def trouble(self, look: Look) -> None:
+        if not self._troubled:
+            click.echo(f"! the cluster does not answer: {look.trouble}")
+        self._troubled = True
+
+    def gone(self, story: RequestStory | None, look: Look) -> None:
+        _say_gone(story, look)
+
+    def end(self, story: RequestStory) -> None:
+        _say_next(story)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class JsonLines:
+    """One document per line, whenever its content changes."""
+
+    def __init__(self) -> None:
+        self._printed: dict[str, object] = {}
+
+    def show(self, story: RequestStory, look: Look) -> None:
+        current = as_document(story, look.now)
+        same = {name: value for name, value in current.items() if name not in {"at", "usdSpent"}}
+        if same != self._printed and not look.trouble:
+            click.echo(json.dumps(current, ensure_ascii=False))
+            sys.stdout.flush()
+        self._printed = same
+
+    def trouble(self, look: Look) -> None:
+        click.echo(f"the cluster does not answer: {look.trouble}", err=True)
+
+    def gone(self, story: RequestStory | None, look: Look) -> None:
+        if story is not None:
+            click.echo(json.dumps({**as_document(story, look.now), "phase": "Gone", "over": True}, ensure_ascii=False))
+
+    def end(self, story: RequestStory) -> None:
+        """The last document is the end."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _say_gone(story: RequestStory | None, look: Look) -> None:
+    spent = "" if story is None else f" Estimated cost: {total(story.spent_microusd)}."
+    click.echo(f"{look.now:%H:%M:%SZ} gone: the request is deleted and its machine is terminated.{spent}")
+
+
+def _say_next(story: RequestStory) -> None:
+    for line in next_lines(next_command(story)):
+        click.echo(line.plain)
+
+
+def next_command(story: RequestStory) -> str:
+    if story.over:
+        return f"tgp why {story.key}"
+    if story.node:
+        return f"kubectl describe node {story.node}"
+    return f"tgp why {story.key}"

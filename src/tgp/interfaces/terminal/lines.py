@@ -1,0 +1,73 @@
+"""Snapshots as lines, for pipes and logs: only what changed since the last call."""
+
+from tgp.interfaces.terminal.snapshot import EventRow, ObjectRow, Snapshot, StoryLine, plain
+
+
+class SnapshotLines:
+    def __init__(self) -> None:
+        self._printed_objects: dict[str, ObjectRow] = {}
+        self._printed_events: frozenset[EventRow] = frozenset()  # no older than the snapshot's own window
+        self._printed_troubles: frozenset[str] = frozenset()
+        self._printed_held = ""
+        self._printed_stories: frozenset[StoryLine] = frozenset()
+
+    def lines(self, snapshot: Snapshot) -> list[str]:
+        """One line for each new trouble, event and scenario step, each changed state, and for a pause of purchases."""
+        lines = [
+            *self._stories(snapshot),
+            *self._held(snapshot),
+            *self._troubles(snapshot),
+            *self._events(snapshot),
+            *self._objects(snapshot),
+        ]
+        self._printed_stories = frozenset(snapshot.stories)
+        self._printed_held = snapshot.held
+        self._printed_troubles = frozenset(snapshot.troubles)
+        self._printed_events = frozenset(snapshot.events)
+        self._printed_objects = {row.label: row for row in snapshot.objects}
+        return [plain(line) for line in lines]
+
+    def _stories(self, snapshot: Snapshot) -> list[str]:
+        return [f"{one.at:%H:%M:%S} story: {one.text}" for one in snapshot.stories if one not in self._printed_stories]
+
+    def _held(self, snapshot: Snapshot) -> list[str]:
+        if snapshot.held == self._printed_held:
+            return []
+        return [
+            f"{snapshot.now:%H:%M:%SZ} "
+            + (f"! purchases are paused: {snapshot.held}" if snapshot.held else "= purchases are not paused any more")
+        ]
+
+    def _troubles(self, snapshot: Snapshot) -> list[str]:
+        return [
+            f"{snapshot.now:%H:%M:%SZ} ! {trouble}"
+            for trouble in snapshot.troubles
+            if trouble not in self._printed_troubles
+        ]
+
+    def _events(self, snapshot: Snapshot) -> list[str]:
+        return [_event_line(one) for one in snapshot.events if one not in self._printed_events]
+
+    def _objects(self, snapshot: Snapshot) -> list[str]:
+        lines = []
+        for row in snapshot.objects:
+            before = self._printed_objects.get(row.label)
+            if before is None or (before.state, before.reason) != (row.state, row.reason):
+                lines.append(f"{snapshot.now:%H:%M:%SZ} = {row.label}: {_state(row)}")
+        now_there = frozenset(row.label for row in snapshot.objects)
+        lines += [
+            f"{snapshot.now:%H:%M:%SZ} = {label}: gone" for label in self._printed_objects if label not in now_there
+        ]
+        return lines
+
+
+def _event_line(event: EventRow) -> str:
+    sign = "!" if event.warning else "·"
+    times = f" (x{event.times})" if event.times > 1 else ""
+    return f"{event.at:%H:%M:%SZ} {sign} {event.about}: {event.reason}: {event.message}{times}"
+
+
+def _state(row: ObjectRow) -> str:
+    words = [row.state, f"({row.reason})" if row.reason else ""]
+    state = " ".join(word for word in words if word)
+    return ": ".join(part for part in (state, row.message) if part)

@@ -1,0 +1,38 @@
+"""How the custom resource definitions of a cluster differ from those of this release."""
+
+import difflib
+from typing import Any
+
+from tgp.api.crds import as_yaml
+
+CONTEXT_LINES = 3
+
+
+def difference(stored: dict[str, Any] | None, ours: dict[str, Any]) -> str:
+    """A unified diff from the stored definition to this release's; empty: no difference."""
+    name = ours["metadata"]["name"]
+    before = [] if stored is None else _lines(comparable(stored, ours))
+    after = _lines(comparable(ours, ours))
+    lines = difflib.unified_diff(before, after, f"cluster/{name}", f"tgp/{name}", n=CONTEXT_LINES)
+    return "".join(lines)
+
+
+def comparable(definition: dict[str, Any], ours: dict[str, Any]) -> dict[str, Any]:
+    """What is compared: the spec without the API server's additions, and the labels that tgp sets."""
+    spec = {key: value for key, value in definition["spec"].items() if (key, value) not in _ADDED_BY_SERVER}
+    wanted = ours["metadata"].get("labels", {})
+    labels = {key: value for key, value in (definition["metadata"].get("labels") or {}).items() if key in wanted}
+    return {"metadata": {"name": definition["metadata"]["name"], "labels": labels}, "spec": spec}
+
+
+_ADDED_BY_SERVER = (("conversion", {"strategy": "None"}), ("preserveUnknownFields", False))
+
+
+def _lines(document: dict[str, Any]) -> list[str]:
+    return as_yaml(_sorted(document)).splitlines(keepends=True)
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value

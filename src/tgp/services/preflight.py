@@ -1,0 +1,278 @@
+"""What `tgp check` checks in a cluster: everything that a purchase needs, in one run.
+
+It only reads, with the user's own rights, and tries the operator's API keys without spending.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any
+from zoneinfo import available_timezones
+
+from tgp.adapters.clouds.registry import AllClouds, facts_of
+from tgp.adapters.http.client_pool import http_client_pool
+from tgp.adapters.kube.config_field import ConfigInvalid
+from tgp.adapters.kube.connect import Connection, connect
+from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.records.kinds import daemon_sets, nodes, typed
+from tgp.adapters.kube.secret_reader import KubeSecretReader
+from tgp.adapters.mesh.registry import AllMeshes
+from tgp.api.crds import crds
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.resource import (
+    CLUSTER_ROLE,
+    CUSTOM_RESOURCE_DEFINITION,
+    GPU_NODE_CLASS,
+    LEASE,
+    NAMESPACE,
+    ROLE,
+    Resource,
+)
+from tgp.controllers.joining.class_preflight import ClassPreflightChecker
+from tgp.controllers.joining.inputs import BootInputLoader
+from tgp.controllers.joining.meshes import MeshOpener
+from tgp.controllers.market.credentials import credentials_for, present_keys
+from tgp.core.classes.default_class import IMPLICIT, implicit_class
+from tgp.core.classes.nodeclass import ClassObservation, Gap, gaps_of, missing_keys
+from tgp.core.classes.power_hosts import HostRules
+from tgp.core.classes.rights import missing_rights
+from tgp.core.joining.mesh.selection import backend_of
+from tgp.core.market.sources import lacking, sources_of
+from tgp.core.model.class_secrets import OPERATOR_SECRET, names, wanted_by
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.requests.device_plugin import FutureNode, plugin_for
+from tgp.ports.cluster import ClusterError, Forbidden, NotFound
+from tgp.ports.http import Call, HttpError, HttpFactory
+from tgp.ports.resolver import Resolver
+from tgp.services.cluster import http_for_clouds
+from tgp.services.crd_difference import difference
+from tgp.services.credentials import ProviderAccess
+from tgp.services.market import INTERACTIVE_RETRIES, MarketService
+from tgp.services.market_documents import CheckRow
+from tgp.services.preflight_documents import ClusterFinding
+from tgp.services.shipped import operator_rights
+
+# The labels of every rented node, whatever its pool.
+USUAL_LABELS = {
+    "kubernetes.io/os": "linux",
+    "kubernetes.io/arch": "amd64",
+    "nvidia.com/gpu.present": "true",
+    "tgp.io/provisioned": "true",
+}
+DEVICE_PLUGIN = "GPU device plugin"
+RIGHTS = "deploy/rbac/operator.yaml"
+ROLES = {"ClusterRole": CLUSTER_ROLE, "Role": ROLE}
+SHIPPED_NAMESPACE = "tgp-system"  # the operator's namespace in that file
+OPERATOR_LEASE = "tgp-operator"
+SILENT_AFTER = timedelta(minutes=1)  # a Lease that was not renewed for this long has no leader
+OLDEST_MINOR = 28  # of Kubernetes 1
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    rows: tuple[CheckRow, ...] = ()  # the providers of its classes, asked with the operator's own keys
+    findings: tuple[ClusterFinding, ...] = ()
+
+
+async def preflight(kubeconfig: str, context: str, namespace: str, *, expected: bool) -> Preflight:
+    """Empty if no cluster is configured, unless one was named."""
+    try:
+        async with connect(kubeconfig, context) as connection, http_client_pool(connection.clock) as pool:
+            dial, resolver = await http_for_clouds(connection, pool)
+            return await _Cluster(connection, namespace or connection.namespace, dial, resolver).look()
+    except ConfigInvalid as error:
+        return Preflight(findings=(ClusterFinding("cluster", False, str(error)),) if expected else ())
+    except (ClusterError, HttpError) as error:
+        return Preflight(findings=(ClusterFinding("cluster", False if expected else None, f"cannot be read: {error}"),))
+
+
+class _Cluster:
+    def __init__(self, connection: Connection, namespace: str, dial: HttpFactory, resolver: Resolver) -> None:
+        self._http = connection.http
+        self._cluster = connection.cluster
+        self._clock = connection.clock
+        self._namespace = namespace
+        self._secret_reader = KubeSecretReader(connection.cluster, namespace)
+        self._clouds = AllClouds(
+            dial,
+            connection.clock,
+            connection.entropy,
+            resolver,
+            retry_policy=INTERACTIVE_RETRIES,
+            hosts=HostRules(api_server=connection.addresses),
+        )
+        meshes = AllMeshes(dial, connection.clock, connection.entropy, connection.cluster, namespace=namespace)
+        self._nodes: tuple[Node, ...] = ()
+        boot_inputs = BootInputLoader(self._secret_reader, self._cluster, lambda: self._nodes)
+        self._inspector = ClassPreflightChecker(
+            boot_inputs, MeshOpener(meshes, self._secret_reader), self._clouds, self._clock, ""
+        )
+
+    async def look(self) -> Preflight:
+        findings = [await self._version(), await self._kinds()]
+        namespace = await self._operator_namespace()
+        findings.append(namespace)
+        classes = await self._classes() if findings[1].good else ()
+        with suppress(Forbidden):  # then the Talos version is the class's, or the usual one
+            self._nodes = tuple((await paged(self._http, ListTarget(nodes()), {})).records.values())
+        if namespace.good:
+            findings += [await self._rights(), await self._operator()]
+        for name, node_class in classes:
+            findings += await self._class(name, node_class)
+        if findings[1].good and not classes:
+            words = f"no class exists, and Secret {self._namespace}/{OPERATOR_SECRET} has no provider's API key"
+            apply = "kubectl apply -f deploy/examples/standard.yaml"
+            findings.append(ClusterFinding("GPUNodeClass", False, words, apply))
+        findings.append(await self._device_plugin())
+        return Preflight(await self._providers(classes), tuple(findings))
+
+    # -- the cluster itself ------------------------------------------------------------------------------------------
+
+    async def _version(self) -> ClusterFinding:
+        version = await self._cluster.version()
+        minor = version.removeprefix("v").split(".")[1:2]
+        old = bool(minor) and minor[0].isdigit() and int(minor[0]) < OLDEST_MINOR
+        words = f"{version}; tgp needs 1.{OLDEST_MINOR} or newer" if old else version
+        return ClusterFinding("Kubernetes", not old, words)
+
+    async def _kinds(self) -> ClusterFinding:
+        missing, older = [], []
+        for ours in crds():
+            stored = await self._read(CUSTOM_RESOURCE_DEFINITION, "", ours["metadata"]["name"])
+            if stored is None:
+                missing.append(ours["spec"]["names"]["kind"])
+            elif difference(stored, ours):
+                older.append(ours["spec"]["names"]["kind"])
+        if missing:
+            return ClusterFinding("kinds", False, f"not installed: {', '.join(missing)}", "tgp crds apply")
+        if older:
+            return ClusterFinding("kinds", False, f"installed in another version: {', '.join(older)}", "tgp crds apply")
+        return ClusterFinding("kinds", True, "all four are installed in this version")
+
+    async def _operator_namespace(self) -> ClusterFinding:
+        if await self._read(NAMESPACE, "", self._namespace) is not None:
+            return ClusterFinding("namespace", True, f"{self._namespace} exists")
+        words = f"{self._namespace} does not exist; name the operator's namespace with --namespace"
+        return ClusterFinding("namespace", False, words, f"kubectl create namespace {self._namespace}")
+
+    async def _rights(self) -> ClusterFinding:
+        """Do the installed roles grant everything that this version's manifest does?"""
+        missing: list[str] = []
+        try:
+            for ours in operator_rights():
+                if ours["kind"] in ROLES:
+                    missing += await self._missing_from(ours)
+        except Forbidden:
+            return ClusterFinding("rights", None, "you may not read roles, so the operator's roles were not checked")
+        if missing:
+            return ClusterFinding("rights", False, "; ".join(missing), f"kubectl apply -f {RIGHTS}")
+        return ClusterFinding("rights", True, "the operator has all rights that this version needs")
+
+    async def _missing_from(self, ours: Mapping[str, Any]) -> list[str]:
+        name, namespace = ours["metadata"]["name"], ours["metadata"].get("namespace", "")
+        stored = await self._read(
+            ROLES[ours["kind"]], self._namespace if namespace == SHIPPED_NAMESPACE else namespace, name
+        )
+        if stored is None:
+            return [f"{ours['kind']} {name} does not exist"]
+        rights = missing_rights(stored.get("rules") or [], ours.get("rules") or [])
+        return [f"{ours['kind']} {name} does not grant {', '.join(rights)}"] if rights else []
+
+    async def _operator(self) -> ClusterFinding:
+        lease = await self._read(LEASE, self._namespace, OPERATOR_LEASE)
+        spec = (lease or {}).get("spec") or {}
+        holder, renewed = str(spec.get("holderIdentity") or ""), _moment(spec.get("renewTime"))
+        if not holder or renewed is None:
+            return ClusterFinding("operator", None, f"no operator has run in namespace {self._namespace} yet")
+        age = await self._age(renewed)
+        if age > SILENT_AFTER:
+            return ClusterFinding(
+                "operator", None, f"no operator runs: {holder} renewed the Lease {_in_words(age)} ago"
+            )
+        return ClusterFinding("operator", True, f"{holder} is the leader")
+
+    async def _device_plugin(self) -> ClusterFinding:
+        listed = await paged(self._http, ListTarget(daemon_sets()), {})
+        verdict = plugin_for(FutureNode(USUAL_LABELS), listed.records.values())
+        return ClusterFinding(DEVICE_PLUGIN, verdict.runs, verdict.message)
+
+    # -- its classes -------------------------------------------------------------------------------------------------
+
+    async def _classes(self) -> tuple[tuple[str, GPUNodeClass], ...]:
+        """The classes in the cluster; without any, the implicit one from the API keys in the operator's Secret."""
+        found = await paged(self._http, ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)), {})
+        written = [found.records[key] for key in sorted(found.records)]
+        if written:
+            return tuple((record.key.name, record.object) for record in written if record.object is not None)
+        try:
+            values = await self._secret_reader.read(OPERATOR_SECRET)
+        except Forbidden:
+            return ()
+        made = implicit_class(frozenset(values or {}), "")
+        return ((IMPLICIT, made),) if made is not None else ()
+
+    async def _class(self, name: str, node_class: GPUNodeClass) -> list[ClusterFinding]:
+        observation = await self._observation(node_class)
+        gaps = dict.fromkeys((*gaps_of(observation), *missing_keys(observation)))
+        for provider, source in sources_of(node_class).items():
+            if words := lacking(source):
+                gaps[Gap("SettingMissing", f"provider {provider}: {words}")] = None
+        asked = await self._inspector.inspect(node_class)
+        secret_missing = any(gap.reason == "SecretMissing" for gap in gaps)
+        gaps |= {gap: None for gap in asked.gaps if not (secret_missing and gap.reason == "MeshRefused")}
+        title = "implicit class" if name == IMPLICIT else f"class {name}"
+        if not gaps:
+            backend = backend_of(node_class, "")
+            return [ClusterFinding(title, True, f"template, join Secret and mesh ({backend or 'none'}) are complete")]
+        return [ClusterFinding(title, False, f"{gap.message} ({gap.reason})", gap.command) for gap in gaps]
+
+    async def _observation(self, node_class: GPUNodeClass) -> ClassObservation:
+        wanted = names(wanted_by(node_class, backend_of(node_class, "")))
+        present, forbidden = await present_keys(wanted, self._secret_reader)
+        zones = frozenset(available_timezones())
+        return ClassObservation(node_class, present, self._namespace, "", zones, forbidden)
+
+    # -- its providers -----------------------------------------------------------------------------------------------
+
+    async def _providers(self, classes: tuple[tuple[str, GPUNodeClass], ...]) -> tuple[CheckRow, ...]:
+        """One row per provider: if several classes name it, the first one's API key is used."""
+        accesses: dict[str, ProviderAccess] = {}
+        places: dict[str, str] = {}
+        for _, node_class in classes:
+            for source in sources_of(node_class).values():
+                if source.provider in accesses or source.settings.machines:
+                    continue
+                keys = await credentials_for(source, self._secret_reader)
+                accesses[source.provider] = ProviderAccess(source, facts_of(source.provider), keys.own)
+                places[source.provider] = f"Secret {source.secret}/{source.key}" if source.secret else ""
+        rows = await MarketService(tuple(accesses.values()), self._clouds, self._clock).check(by_name=False)
+        return tuple(replace(row, variable=places[row.provider]) for row in rows)
+
+    async def _read(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+        try:
+            return await self._cluster.read(resource, ObjectKey(namespace, name))
+        except NotFound:
+            return None
+
+    async def _age(self, moment: datetime) -> timedelta:
+        """By the API server's clock."""
+        reply = await self._http.send(Call("GET", NAMESPACE.path(name="kube-system")))
+        try:
+            now = parsedate_to_datetime(reply.header("Date"))
+        except ValueError:
+            now = self._clock.now()
+        return (now if now.tzinfo is not None else now.replace(tzinfo=UTC)) - moment
+
+
+def _moment(text: object) -> datetime | None:
+    try:
+        return datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+
+
+def _in_words(age: timedelta) -> str:
+    return str(timedelta(seconds=int(age.total_seconds())))

@@ -1,0 +1,385 @@
+"""A cluster's requests for a user at a terminal: read, followed, planned, created. Nothing here can buy.
+
+Time is the API server's, whose timestamps are compared here: a terminal's clock may be wrong, and a demo's runs faster.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+from tgp.adapters.kube.client import KubeCluster
+from tgp.adapters.kube.connect import Connection
+from tgp.adapters.kube.events import CORE_EVENT
+from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.records.event import EventReader
+from tgp.adapters.kube.records.kinds import daemon_sets, pods, typed
+from tgp.adapters.kube.records.projection import Projection
+from tgp.adapters.kube.secret_reader import KubeSecretReader
+from tgp.api.decoding import UnreadableObject, decode
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
+from tgp.controllers.market.credentials import present_keys
+from tgp.core.classes.default_class import Why, class_for, class_name
+from tgp.core.classes.nodeclass import ClassObservation, Gap, gaps_of, missing_keys
+from tgp.core.inventory.limits import Reservation, reservation_of
+from tgp.core.joining.mesh.selection import backend_of
+from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.class_secrets import names, wanted_by
+from tgp.core.model.costs import class_of
+from tgp.core.model.event import Event
+from tgp.core.model.hold import Hold, hold_of
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.record import ObjectRecord
+from tgp.core.model.token import plain_uid
+from tgp.core.model.workload import DaemonSet
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import (
+    AlreadyExists,
+    ClusterBusy,
+    ClusterError,
+    Forbidden,
+    NotFound,
+    Refused,
+    Unauthenticated,
+    WriteUnknown,
+)
+from tgp.ports.http import Call, Http, HttpError, Reply, Stream
+from tgp.ports.http import UnreadableReply as BadAnswer
+from tgp.services.market import MarketService
+from tgp.services.purchase_preview import ClusterState, planned
+from tgp.services.request_documents import ClusterStatus, Enquiry, Holder, Look, RentPlan
+
+NO_KINDS = "the tgp CRDs are not installed: tgp crds apply"
+LOOK_EVERY = 1.0  # seconds between two reads of one object
+EVENTS_EVERY = 3  # looks between two lists of its Events
+CLOCK_STEP = timedelta(seconds=2)  # timestamps have whole seconds, and one server may lag another
+NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, as in names that Kubernetes generates
+SUFFIX = 5
+LONGEST_STEM = 50
+ABOUT_SECRETS = frozenset({"CredentialsMissing", "SecretMissing"})  # reasons that were checked just now
+
+R = TypeVar("R", bound=ObjectRecord)
+MarketReader = Callable[[tuple[str, ...]], AbstractAsyncContextManager[MarketService]]
+
+
+class RequestService:
+    def __init__(self, connection: Connection, market: MarketReader) -> None:
+        self._server_time = ServerTime(connection.http, connection.clock)
+        self._cluster = KubeCluster(self._server_time, connection.entropy)
+        self._entropy = connection.entropy
+        self._operator_namespace = connection.namespace
+        self._secret_reader = KubeSecretReader(self._cluster, connection.namespace)
+        self._market = market
+        self.namespace = connection.home
+
+    # -- tgp watch -----------------------------------------------------------------------------------------------------
+
+    async def follow(self, key: ObjectKey) -> AsyncGenerator[Look, None]:
+        """One look after another. Once the request was seen, only its end ends this: clusters come back."""
+        key, looks = self._with_namespace(key), 0
+        request: GPURequest | None = None
+        events: tuple[Event, ...] = ()
+        while True:
+            try:
+                found = await self.request(key)
+            except NotFound:
+                if request is None:
+                    raise
+                yield Look(None, self._server_time.now(), events)
+                return
+            except ClusterError as error:
+                if request is None and isinstance(error, Forbidden | Unauthenticated | Refused):
+                    raise
+                yield Look(request, self._server_time.now(), events, trouble=str(error))
+            else:
+                if (
+                    request is not None and found.metadata.uid != request.metadata.uid
+                ):  # another request with the same name
+                    yield Look(None, self._server_time.now(), events)
+                    return
+                request = found
+                events = events if looks % EVENTS_EVERY else await self._events_of(request, events)
+                yield Look(request, self._server_time.now(), events)
+                looks += 1
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _events_of(self, request: GPURequest, known: tuple[Event, ...]) -> tuple[Event, ...]:
+        """The oldest first. A user who may not read Events sees everything else."""
+        meta = request.metadata
+        events: Projection[Event] = Projection(CORE_EVENT, EventReader())
+        subject = ListTarget(events, meta.namespace, field_selector=f"involvedObject.uid={meta.uid}")
+        try:
+            found = await self._listed(subject)
+        except ClusterError:
+            return known
+        dated = [(event.at, event.key, event) for event in found if event.at is not None]
+        return tuple(event for _, _, event in sorted(dated, key=lambda each: each[:2]))
+
+    # -- tgp why -------------------------------------------------------------------------------------------------------
+
+    async def enquire(self, key: ObjectKey) -> Enquiry:
+        request = await self.request(self._with_namespace(key))
+        meant = class_name(request, await self._classes())
+        name = meant if isinstance(meant, str) else ""
+        records = await self._all_requests()
+        hold = await self._hold()
+        node_class = await self._class_of(name)
+        waiting = request.status.phase in (None, "Pending") and not request.metadata.deletion_timestamp
+        return Enquiry(
+            request,
+            self._server_time.now(),
+            name,
+            node_class,
+            str(hold) if hold is not None else "",
+            hold is not None,
+            None if records is None else tuple(_holders(records, name)) if name else (),
+            await self._gaps(node_class) if node_class is not None and waiting else (),
+            await self.plan(request) if waiting else None,
+        )
+
+    async def _gaps(self, node_class: GPUNodeClass) -> tuple[Gap, ...]:
+        """What the class is missing now, if the user may read its Secrets; else what its conditions say."""
+        secrets, forbidden = await present_keys(
+            names(wanted_by(node_class, backend_of(node_class, ""))), self._secret_reader
+        )
+        if forbidden:
+            return _gaps_in_status(node_class)
+        observation = ClassObservation(node_class, secrets, self._operator_namespace, "", frozenset())
+        found = dict.fromkeys((*gaps_of(observation), *missing_keys(observation)))
+        if not found:
+            found = dict.fromkeys(gap for gap in _gaps_in_status(node_class) if gap.reason not in ABOUT_SECRETS)
+        return tuple(found)
+
+    # -- tgp status ----------------------------------------------------------------------------------------------------
+
+    async def standing(self, namespace: str) -> ClusterStatus:
+        """Of every namespace, or only of the kubeconfig's own if the user may not list others."""
+        only = ""
+        records = [] if namespace else await self._all_requests()
+        if records is None:
+            only = namespace = self.namespace
+        if namespace:
+            try:
+                records = await self._listed(ListTarget(typed(GPU_REQUEST, GPURequest), namespace))
+            except NotFound as error:
+                raise NotFound(NO_KINDS) from error
+        requests = tuple(record.object for record in records or () if record.object is not None)
+        names = {request.status.node_name for request in requests}
+        return ClusterStatus(
+            self._server_time.now(), requests, await self._pods_on({name for name in names if name}), only
+        )
+
+    async def _pods_on(self, nodes: Collection[str]) -> Mapping[str, int] | None:
+        """The number of pods per Node, without those of DaemonSets. None: the user may not list pods."""
+        found = dict.fromkeys(nodes, 0)
+        try:
+            listed = await self._listed(ListTarget(pods())) if nodes else []
+        except Forbidden:
+            return None
+        for pod in listed:
+            if pod.node in found and not pod.finished and not any(owner.kind == "DaemonSet" for owner in pod.owners):
+                found[pod.node] += 1
+        return found
+
+    # -- tgp rent ------------------------------------------------------------------------------------------------------
+
+    def fresh_name(self, stem: str) -> str:
+        letters = (NAME_LETTERS[byte % len(NAME_LETTERS)] for byte in self._entropy.token(SUFFIX))
+        return f"{_slug(stem)[:LONGEST_STEM].strip('-.') or 'gpu'}-{''.join(letters)}"
+
+    async def plan(self, request: GPURequest) -> RentPlan:
+        """Asks the providers whose API keys are set; for the others it reads the class's status."""
+        classes, records, hold = await self._classes(), await self._all_requests(), await self._hold()
+        labels = await self._labels(request.metadata.namespace)
+        name = class_name(request, classes)
+        verdict = class_for(request, classes, namespace_labels=labels or {}, allowed_namespaces_required=False)
+        why = verdict if isinstance(verdict, Why) else None
+        if why is not None and why.reason == "NamespaceNotAllowed" and labels is None:
+            why = None  # unknown without the right to read the labels
+        meant = name if isinstance(name, str) else ""
+        state = ClusterState(
+            request,
+            meant,
+            next((record.object for record in classes if record.key.name == meant), None),
+            why,
+            self._server_time.now(),
+            None if records is None else tuple(_held(records, meant)),
+            str(hold) if hold is not None else "",
+            await self._daemon_sets(),
+        )
+        async with self._market(()) as market:
+            return await planned(state, market)
+
+    async def create(self, manifest: Mapping[str, Any]) -> None:
+        """Refused if the name is taken; a lost answer is looked up, never sent again."""
+        meta = manifest["metadata"]
+        key, began = ObjectKey(meta["namespace"], meta["name"]), self._server_time.now()
+        try:
+            await self._cluster.create(GPU_REQUEST, manifest)
+        except AlreadyExists as error:
+            raise AlreadyExists(
+                f"request {key} exists already: tgp why request/{key}, or choose another --name"
+            ) from error
+        except NotFound as error:
+            raise NotFound(
+                f"namespace {key.namespace} does not exist, or the tgp CRDs are not installed (tgp crds apply): {error}"
+            ) from error
+        except WriteUnknown as error:
+            await self._look_up(key, began, error)
+
+    async def _look_up(self, key: ObjectKey, began: datetime, error: WriteUnknown) -> None:
+        try:
+            found = await self.request(key)
+        except ClusterError:
+            raise WriteUnknown(
+                f"whether request {key} was created is unknown ({error}): run `kubectl get gpurequest {key.name} "
+                f"-n {key.namespace}` before you rent again"
+            ) from error
+        made = found.metadata.creation_timestamp
+        if made is None or made < began - CLOCK_STEP:
+            raise AlreadyExists(f"request {key} existed before: tgp why request/{key}, or choose another --name")
+
+    # -- shared reads -----------------------------------------------------------------------------------------
+
+    async def request(self, key: ObjectKey) -> GPURequest:
+        """Raises NotFound with the nearest names; ClusterError if only a newer release can read the request."""
+        try:
+            document = await self._cluster.read(GPU_REQUEST, key)
+        except NotFound as error:
+            raise NotFound(await self._not_there(key)) from error
+        request = decode(GPURequest, document)
+        if isinstance(request, UnreadableObject):
+            raise ClusterError(
+                f"request {key} was written by a newer version: upgrade, or kubectl get gpurequest {key.name} "
+                f"-n {key.namespace} -o yaml ({request.why})"
+            )
+        return request
+
+    async def _not_there(self, key: ObjectKey) -> str:
+        records = await self._all_requests() or ()
+        here = [record.key.name for record in records if record.key.namespace == key.namespace]
+        elsewhere = [str(record.key) for record in records if record.key.name == key.name]
+        near = elsewhere or get_close_matches(key.name, sorted(here), n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else "; see kubectl get gpurequests -A"
+        return f"there is no request {key}{hint}"
+
+    async def _all_requests(self) -> list[KubeObject[GPURequest]] | None:
+        """None: the user may not list them."""
+        try:
+            return await self._listed(ListTarget(typed(GPU_REQUEST, GPURequest)))
+        except Forbidden:
+            return None
+        except NotFound as error:
+            raise NotFound(NO_KINDS) from error
+
+    async def _classes(self) -> list[KubeObject[GPUNodeClass]]:
+        """Empty if the user may not list them."""
+        try:
+            return await self._listed(ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)))
+        except (Forbidden, NotFound):
+            return []
+
+    async def _daemon_sets(self) -> tuple[DaemonSet, ...] | None:
+        """None: the user may not list them."""
+        try:
+            return tuple(await self._listed(ListTarget(daemon_sets())))
+        except Forbidden:
+            return None
+
+    async def _labels(self, namespace: str) -> Mapping[str, str] | None:
+        """Of a namespace; None: the user may not read it. Raises NotFound."""
+        try:
+            found = await self._cluster.read(NAMESPACE, ObjectKey("", namespace))
+        except Forbidden:
+            return None
+        except NotFound as error:
+            raise NotFound(f"there is no namespace {namespace}") from error
+        labels = found.get("metadata", {}).get("labels") or {}
+        return {str(name): str(value) for name, value in labels.items()}
+
+    async def _class_of(self, name: str) -> GPUNodeClass | None:
+        if not name:
+            return None
+        try:
+            found = decode(GPUNodeClass, await self._cluster.read(GPU_NODE_CLASS, ObjectKey("", name)))
+        except (NotFound, Forbidden):
+            return None
+        return None if isinstance(found, UnreadableObject) else found
+
+    async def _hold(self) -> Hold | None:
+        """What `tgp hold` wrote; None: nothing, or the user may not read it."""
+        try:
+            namespace = await self._cluster.read(NAMESPACE, ObjectKey("", self._operator_namespace))
+        except (NotFound, Forbidden):
+            return None
+        return hold_of(namespace.get("metadata", {}).get("annotations") or {})
+
+    async def _listed(self, subject: ListTarget[R]) -> list[R]:
+        """Ordered by name. Every failure is a ClusterError."""
+        try:
+            listed = await paged(self._server_time, subject, {})
+        except (HttpError, BadAnswer) as error:
+            raise ClusterBusy(f"listing {subject.name}: {error}") from error
+        return sorted(listed.records.values(), key=lambda record: record.key)
+
+    def _with_namespace(self, key: ObjectKey) -> ObjectKey:
+        return key if key.namespace else ObjectKey(self.namespace, key.name)
+
+
+def _held(records: Iterable[KubeObject[GPURequest]], node_class: str) -> Iterable[Reservation]:
+    for record in records:
+        attempt = None if copied(record) else open_attempt(attempts_of(record))
+        if attempt is not None and class_of(record) == node_class:
+            yield reservation_of(plain_uid(record.uid_text), attempt)
+
+
+def _holders(records: Iterable[KubeObject[GPURequest]], node_class: str) -> Iterable[Holder]:
+    for record in records:
+        attempt = None if copied(record) else open_attempt(attempts_of(record))
+        if attempt is not None and class_of(record) == node_class:
+            phase = record.object.status.phase if record.object is not None else None
+            yield Holder(record.key, phase or "?", reservation_of("", attempt).microusd)
+
+
+def _gaps_in_status(node_class: GPUNodeClass) -> tuple[Gap, ...]:
+    """As the operator last wrote them."""
+    conditions = (each for each in node_class.status.conditions if each.type in ("Ready", "CanBuy", "OffersFresh"))
+    return tuple(Gap(each.reason, each.message) for each in conditions if each.status == "False")
+
+
+def _slug(text: str) -> str:
+    return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text.lower())
+
+
+@dataclass(slots=True)
+class ServerTime:
+    """The API server's clock, from its last answer; the terminal's own before the first one."""
+
+    inner: Http
+    clock: Clock
+    _date: datetime | None = None
+    _at: float = 0.0
+
+    def now(self) -> datetime:
+        if self._date is None:
+            return self.clock.now()
+        return self._date + timedelta(seconds=self.clock.boottime() - self._at)
+
+    async def send(self, call: Call) -> Reply:
+        reply = await self.inner.send(call)
+        try:
+            self._date = parsedate_to_datetime(reply.header("Date")).astimezone(UTC)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return reply
+        self._at = self.clock.boottime()
+        return reply
+
+    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
+        return self.inner.stream(call, idle=idle)

@@ -1,0 +1,33 @@
+"""What the Talos service takes and returns: the choice of a config, its parts, and the stored join Secret."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tgp.core.joining.talos.preview import Materials
+from tgp.core.model.object_key import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChoice:
+    """Which config to build."""
+
+    node_class: str = ""  # empty: the request's
+    provider: str = ""  # empty: the request's, else the first of the class
+    request: ObjectKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The parts of a config, and notes about it."""
+
+    materials: Materials
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The join Secret as stored in the cluster."""
+
+    values: Mapping[str, str] = field(repr=False)
+    uid: str
+    resource_version: str

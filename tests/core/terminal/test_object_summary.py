@@ -1,0 +1,98 @@
+"""What a screen makes of an object's conditions."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tests.core.terminal.snapshots import NOW
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
+from tgp.app.view.object_summary import ObjectObservation, object_row_of
+from tgp.core.model.object_key import ObjectKey
+
+KEY = ObjectKey("ml", "training")
+SINCE = NOW - timedelta(hours=1)
+
+
+def condition(kind: str, status: str, reason: str = "Because") -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": f"{kind} is {status}",
+        "lastTransitionTime": SINCE.isoformat().replace("+00:00", "Z"),
+    }
+
+
+def seen(status: object, **rest):
+    document = status if isinstance(status, bytes) else json.dumps(status).encode()
+    made = {"resource": GPU_NODE_POOL, "key": KEY, "created_at": NOW, "deleting": False, **rest}
+    return object_row_of(ObjectObservation(status_document=document, **made), NOW)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state", "good", "message"),
+    [
+        ([condition("Ready", "True")], "Ready", True, "Ready is True"),
+        ([condition("Ready", "False")], "NotReady", False, "Ready is False"),
+        ([condition("Ready", "Unknown")], "Unknown", None, "Ready is Unknown"),
+        ([condition("Ready", "True"), condition("Observing", "True")], "Observing", True, "Ready is True"),
+        ([condition("Ready", "True"), condition("Observing", "False")], "Ready", True, "Ready is True"),
+        ([condition("Ready", "True"), condition("Degraded", "True")], "Degraded", False, "Degraded is True"),
+        ([condition("Unsatisfiable", "True")], "Unsatisfiable", False, "Unsatisfiable is True"),
+        ([condition("Ready", "False"), condition("Unsatisfiable", "True")], "NotReady", False, "Ready is False"),
+        ([condition("Ready", "True"), condition("DeprecatedFields", "True")], "Ready", True, "Ready is True"),
+        ([], "", None, "no status yet"),
+    ],
+)  # fmt: skip
+def test_the_reason_that_matters_most_is_shown(conditions, state, good, message):
+    row = seen({"conditions": conditions})
+
+    assert (row.state, row.good, row.message) == (state, good, message)
+    assert row.since == (SINCE if conditions else NOW)
+
+
+@pytest.mark.parametrize("document", [b"", b"null", b"[]", b"{", b'{"conditions": 7}', b'{"conditions": null}'])
+def test_an_unreadable_status_counts_as_empty(document):
+    assert seen(document).good is None
+
+
+def test_a_request_shows_its_phase():
+    row = seen({"phase": "Booting", "message": "usually 3 minutes"}, resource=GPU_REQUEST)
+
+    assert (row.state, row.good, row.message) == ("Booting", True, "usually 3 minutes")
+    assert seen({"phase": "Failed"}, resource=GPU_REQUEST).good is False
+
+
+def test_a_request_that_waits_is_neither_well_nor_wrong():
+    assert seen({"phase": "Pending"}, resource=GPU_REQUEST).good is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "minutes", "good"),
+    [
+        ("NoOfferFits", 9, None),
+        ("NoOfferFits", 11, False),
+        ("PurchasesPaused", 11, False),
+        ("DevicePluginMissing", 0, False),
+        ("InvalidSpec", 0, False),
+        ("OffersNotSeen", 1, None),
+    ],
+)
+def test_a_request_that_is_stuck_needs_attention(reason, minutes, good):
+    """What no waiting cures at once, and the rest after ten minutes."""
+    since = (NOW - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+    row = {**condition("Ready", "False", reason), "lastTransitionTime": since}
+
+    assert seen({"phase": "Pending", "conditions": [row]}, resource=GPU_REQUEST).good is good
+
+
+@pytest.mark.parametrize(
+    ("phase", "over"), [("Ready", False), ("Terminating", False), ("Finished", True), ("Failed", True)]
+)
+def test_a_request_that_has_ended_is_over(phase, over):
+    assert seen({"phase": phase}, resource=GPU_REQUEST).over is over
+
+
+def test_an_object_on_its_way_out_says_so():
+    assert seen({"conditions": [condition("Ready", "True")]}, deleting=True).state == "Deleting"
