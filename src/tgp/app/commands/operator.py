@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.http.serve import Listening, NoFreePort, listen
@@ -61,6 +59,9 @@ def read_settings(config: str | None, flags: dict[str, Any]) -> Settings:
 def _document(path: str) -> Any:
     if not path:
         return None
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
     try:
         return YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -6,10 +6,6 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-
 from tgp.core.joining.talos import expressions
 from tgp.core.joining.talos.checks_loader import duration
 from tgp.core.joining.talos.checks_network import has_port, is_address
@@ -126,6 +122,8 @@ def _registry_tls(page: ConfigDocument) -> Iterator[ConfigFinding]:
 
 
 def _is_certificate(text: str) -> bool:
+    from cryptography import x509
+
     try:
         return bool(x509.load_pem_x509_certificates(text.encode()))
     except ValueError:
@@ -133,6 +131,9 @@ def _is_certificate(text: str) -> bool:
 
 
 def _is_private_key(text: str) -> bool:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+
     try:
         serialization.load_pem_private_key(text.encode(), None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
