@@ -8,12 +8,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "tgp"
 
 
-def _is_protocol(node: ast.ClassDef) -> bool:
-    """A module may declare the part of another's interface that it uses, under the same name."""
-    bases = (base.value if isinstance(base, ast.Subscript) else base for base in node.bases)
-    return any(ast.unparse(base).rpartition(".")[2] == "Protocol" for base in bases)
-
-
 def _is_wire(path: Path) -> bool:
     """A provider's own structs have the provider's own names."""
     return "clouds" in path.parts and "adapters" in path.parts and path.stem.startswith("wire")
@@ -26,7 +20,7 @@ def definitions() -> dict[str, list[str]]:
         if _is_wire(path.relative_to(PACKAGE)):
             continue
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and not _is_protocol(node):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(path.relative_to(PACKAGE).as_posix())
     return found
 

@@ -125,7 +125,7 @@ def _aside(renderable: RenderableType, width: int) -> None:
     Console(width=width, highlight=False, stderr=True).print(renderable)
 
 
-class Printer(Protocol):
+class ProgressPrinter(Protocol):
     def say(self, words: str) -> None: ...
 
     def hush(self) -> AbstractContextManager[None]:
@@ -160,7 +160,7 @@ class Spinner:
 
 
 @contextmanager
-def _printer() -> Iterator[Printer]:
+def _printer() -> Iterator[ProgressPrinter]:
     if not sys.stderr.isatty():
         yield LinePrinter()
         return
@@ -176,7 +176,7 @@ class Teardown:
         cluster: ClusterActions,
         inventory: ClusterInventory,
         options: DownOptions,
-        printer: Printer,
+        printer: ProgressPrinter,
         begun: BegunSteps,
     ) -> None:
         self._cluster = cluster
