@@ -19,7 +19,7 @@ from tgp.controllers.joining.snapshots import KEPT_FOR, SnapshotManager
 from tgp.core.joining.mesh.status import LEASE_STALE
 from tgp.core.joining.talos.tailscale_up_flags import joined_arguments
 from tgp.core.model.image_mark import ImageMark
-from tgp.core.model.join_record import JOIN_RECORDS
+from tgp.core.model.join_record import JOIN_RECORDS, JoinRecord
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.talos import TalosVersion
@@ -191,8 +191,9 @@ def test_unused_images_are_deleted_in_each_of_several_accounts() -> None:
 class Porch:
     """The keeper, before a hall in which one machine was packed."""
 
-    def __init__(self, hall: Packing) -> None:
+    def __init__(self, hall: Packing, joins_by: datetime | None = None) -> None:
         self.hall = hall
+        self.recalled: JoinRecord | None = None
         self.stands = MeshStatusCache()
         cluster = KubeCluster(hall.court.line, SeededEntropy(5, "keeper"))
         court = hall.court
@@ -205,9 +206,9 @@ class Porch:
             mesh_statuses=self.stands,
             cluster=cluster,
             clock=court.clock,
-            joins_by=lambda _record, _attempt: None,
+            joins_by=lambda _record, _attempt: joins_by,
             announce=lambda _key: None,
-            recall=lambda _record, _attempt: None,
+            recall=lambda _record, _attempt: self.recalled,
             discard=hall.boot.discard,
         )
         launched = an_attempt(1, outcome="Launched")
@@ -289,3 +290,24 @@ def renew(hall: Packing, moment: datetime) -> None:
         local_api.create(LEASE, {"metadata": {"namespace": NODE_LEASES, "name": NODE}, "spec": spec})
     else:
         local_api.merge_patch(LEASE, NODE_LEASES, NODE, {"spec": spec})
+
+
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("steps", range(0, 60, 3))
+def test_a_record_that_is_dropped_while_its_machine_is_looked_at_stays_dropped(steps: int, lost: bool) -> None:
+    """At whatever moment of the look, and where the record would be rebuilt because it was lost."""
+
+    async def script(hall: Packing) -> None:
+        await hall.pack(TAILNET)
+        porch = Porch(hall, joins_by=hall.court.now + timedelta(hours=2))
+        if lost:
+            porch.recalled = await hall.book.get(a_token(1))
+        look = asyncio.ensure_future(porch.look())
+        for _ in range(steps):
+            await asyncio.sleep(0.005)
+        await hall.boot.discard(a_token(1))
+        await look
+        await porch.look()
+        assert await hall.book.entries() == {}
+
+    in_a_hall(script)

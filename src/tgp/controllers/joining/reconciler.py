@@ -96,7 +96,7 @@ class JoinReconciler:
         """
         entry = self._recall(record, attempt)
         if entry is not None:
-            await self._records.write(entry)
+            await self._records.update(entry)
         return entry
 
     # -- one machine -------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class JoinReconciler:
                 seen = MeshObservation(backend, hostname, trouble=str(error))
         if seen.device is not None and note is not None and _proven(seen.device, note, node):
             entry = msgspec.structs.replace(entry, mesh=msgspec.structs.replace(note, device_id=seen.device.id))
-            await self._records.write(entry)
+            await self._records.update(entry)
         if self._mesh_statuses.put(entry.token, seen):
             self._announce(request)
         return entry
@@ -157,12 +157,12 @@ class JoinReconciler:
             return
         if _registered(record):
             await self._tokens.remove(entry.token)
-            await self._records.write(msgspec.structs.replace(entry, joined=True))
+            await self._records.update(msgspec.structs.replace(entry, joined=True))
             return
         until = self._joins_by(record, attempt)
         if until is not None and until - entry.expires >= EXTENDED_BY:
             await self._tokens.extend(entry.token, until)
-            await self._records.write(msgspec.structs.replace(entry, expires=until))
+            await self._records.update(msgspec.structs.replace(entry, expires=until))
 
     def _again(self, record: KubeObject[GPURequest]) -> datetime:
         now = self._clock.now()

@@ -149,7 +149,7 @@ class TalosBoot:
             )
             async with self._naming:
                 await self._make_way(entry)
-                await self._records.write(entry)
+                await self._records.begin(entry)
             enrollment = await mesh.enroll(
                 JoinRequest(hostname, boot_request.node_name, boot_request.token, self._latest(boot_request))
             )
@@ -162,7 +162,7 @@ class TalosBoot:
         assert entry.mesh is not None, "written just now"
         note = msgspec.structs.replace(entry.mesh, key_id=enrollment.key_id, address=enrollment.address)
         if note != entry.mesh:
-            await self._records.write(msgspec.structs.replace(entry, mesh=note))
+            await self._records.update(msgspec.structs.replace(entry, mesh=note))
         return enrollment
 
     def _latest(self, boot_request: BootRequest) -> datetime:
