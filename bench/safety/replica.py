@@ -15,6 +15,7 @@ from tgp.adapters.clouds.middleware.retrying import Retrying
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.event_channel import CacheFeeder, Caches
+from tgp.adapters.kube.operator_cluster import OperatorCluster
 from tgp.adapters.kube.records.kinds import daemon_sets, disruption_budgets, namespaces, nodes, pods, typed
 from tgp.adapters.kube.records.projection import MODIFIED, Projection
 from tgp.adapters.kube.reflector import State
@@ -22,7 +23,6 @@ from tgp.adapters.kube.runtime import Runtime, RuntimeDeps
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.kube.server_clock import ServerClock
 from tgp.adapters.kube.store import Store
-from tgp.adapters.kube.write_tracking import WriteTrackingCluster
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
@@ -102,7 +102,7 @@ class Replica:
         self.clock = ServerClock(host.clock)
         self._told_at = float("-inf")
         self.stores = stores = Stores()
-        cluster = WriteTrackingCluster(
+        cluster = OperatorCluster(
             FastCluster(world, host, standing.fence, self._heard),
             {GPU_NODE_CLASS: (stores.classes,), GPU_REQUEST: (stores.requests,), NODE: (stores.nodes,)},
         )

@@ -7,16 +7,14 @@ from zoneinfo import available_timezones
 
 from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.kube.client import KubeCluster
-from tgp.adapters.kube.dry_run import DryRunCluster
 from tgp.adapters.kube.elector import LeaseElector
 from tgp.adapters.kube.elector_rules import LeaseTimes
 from tgp.adapters.kube.event_channel import Caches
-from tgp.adapters.kube.redacting import RedactingCluster
+from tgp.adapters.kube.operator_cluster import Contradictions, OperatorCluster
 from tgp.adapters.kube.runtime import TICK
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.kube.server_clock import ServerClock
 from tgp.adapters.kube.watch import USUAL, WatchTimes
-from tgp.adapters.kube.write_tracking import Contradictions, WriteTrackingCluster
 from tgp.adapters.telemetry.market import PrometheusCloudMetrics
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.adapters.telemetry.redaction import Redactor
@@ -83,8 +81,8 @@ def make_cluster(
     environment: Environment, http: Http, fence: Fence | None, stores: Stores, history: Contradictions, *, observe: bool
 ) -> Cluster:
     """The one writer: fenced, redacted, and remembered by the stores until the watch shows the write."""
-    tracking = WriteTrackingCluster(
-        RedactingCluster(KubeCluster(http, environment.entropy, fence=fence), environment.redactor),
+    return OperatorCluster(
+        KubeCluster(http, environment.entropy, fence=fence),
         {
             GPU_NODE_CLASS: (stores.classes,),
             GPU_NODE_POOL: (stores.pools,),
@@ -94,11 +92,9 @@ def make_cluster(
             GPU_WORKLOAD_BUDGET: (stores.budgets,),
         },
         history,
+        redact=environment.redactor,
+        shown={GPU_NODE_CLASS: stores.classes, GPU_NODE_POOL: stores.pools} if observe else None,
     )
-    if not observe:
-        return tracking
-    # Around the tracking one: a write that was dropped must not be waited for.
-    return DryRunCluster(tracking, {GPU_NODE_CLASS: stores.classes, GPU_NODE_POOL: stores.pools})
 
 
 def make_deps(

@@ -42,3 +42,10 @@ class NoBoot:
 
     async def discard(self, token: str) -> None:
         """Nothing was made."""
+
+
+class NoEvents:
+    """Events of an operator with --observe: logged, not sent to the cluster."""
+
+    def emit(self, *_what: object, **_how: object) -> None:
+        pass

@@ -14,7 +14,6 @@ from typing import Any
 from tgp import __version__
 from tgp.adapters.clouds.registry import titled
 from tgp.adapters.kube.controller import Controller
-from tgp.adapters.kube.dry_run import SilentEvents
 from tgp.adapters.kube.elector import LeaseElector, new_identity
 from tgp.adapters.kube.event_channel import CacheFeeder
 from tgp.adapters.kube.events import EventRecorder
@@ -53,7 +52,7 @@ from tgp.api.resource import (
     Resource,
 )
 from tgp.app.deps import Environment, make_cluster, make_deps, make_elector
-from tgp.app.null_adapters import NoBoot
+from tgp.app.null_adapters import NoBoot, NoEvents
 from tgp.app.settings import Settings
 from tgp.controllers.budgets import build as budgets
 from tgp.controllers.classes import build as classes
@@ -103,7 +102,7 @@ class Operator:
         fence = self.elector.fence if self.elector is not None else None
         cluster = make_cluster(environment, self._http, fence, self.stores, self, observe=settings.observe)
         self._recorder = None if settings.observe else EventRecorder(cluster, self.clock, self.identity)
-        self.journal = LiveJournal(self._recorder or SilentEvents(), self.metrics, titled)
+        self.journal = LiveJournal(self._recorder or NoEvents(), self.metrics, titled)
         self.deps = make_deps(
             settings,
             environment,

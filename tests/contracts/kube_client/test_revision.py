@@ -9,9 +9,9 @@ import pytest
 
 from tests.contracts.reflector.served import Noted, in_virtual_time
 from tests.core.requests.an_observation import an_observation
+from tgp.adapters.kube.operator_cluster import OperatorCluster
 from tgp.adapters.kube.revision import ASKED_EVERY, CALM_FOR, Revision
 from tgp.adapters.kube.store import Store
-from tgp.adapters.kube.write_tracking import WriteTrackingCluster
 from tgp.api.resource import CONFIG_MAP, Resource
 from tgp.controllers.requests.fresh_read_check import FreshReadCheck
 from tgp.core.model.facts import HistoryRewound
@@ -142,11 +142,11 @@ class Told:
         self.words.append(resource.plural)
 
 
-def a_noting(stored: Stored, held: int) -> tuple[WriteTrackingCluster, Told]:
+def a_noting(stored: Stored, held: int) -> tuple[OperatorCluster, Told]:
     store: Store[Metadata] = Store(CONFIG_MAP)
     store.put(Metadata(key=KEY, uid="u", resource_version=held))
     told = Told()
-    return WriteTrackingCluster(stored, {CONFIG_MAP: (store,)}, told), told  # type: ignore[arg-type]
+    return OperatorCluster(stored, {CONFIG_MAP: (store,)}, told), told  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("version", "said"), [(4, ["ConfigMap team/a has version 4; 5 was seen"]), (5, []), (6, [])])

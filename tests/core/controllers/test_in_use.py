@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.core.controllers.accounts import MemoryConfigMap, accounts_on
 from tests.core.controllers.inventory import HOME, KEYS, MemoryApi, secret_key
-from tgp.adapters.kube.write_tracking import WriteTrackingCluster
+from tgp.adapters.kube.operator_cluster import OperatorCluster
 from tgp.api.nodeclass import ProviderSettings
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, SECRET
 from tgp.controllers.instances.in_use import ENSURED_FOR, LET_GO_AFTER, ClassInUse, SecretInUse
@@ -181,7 +181,7 @@ def test_purchases_that_begin_at_once_write_each_hold_once(loop, memory_api):
     memory_api.a_class()
     memory_api.a_secret()
     memory_api.look()
-    noting = WriteTrackingCluster(memory_api.cluster, {GPU_NODE_CLASS: (memory_api.classes,)})
+    noting = OperatorCluster(memory_api.cluster, {GPU_NODE_CLASS: (memory_api.classes,)})
     classes = ClassInUse(memory_api.classes, memory_api.requests, noting, memory_api.clock)
     secrets = secrets_of(memory_api)
 

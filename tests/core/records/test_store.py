@@ -6,8 +6,8 @@ import pytest
 
 from tests.contracts.reflector.served import in_virtual_time
 from tgp.adapters.kube.index import by_label, by_node, by_owner
+from tgp.adapters.kube.operator_cluster import OperatorCluster
 from tgp.adapters.kube.store import CATCH_UP_WITHIN, Store
-from tgp.adapters.kube.write_tracking import WriteTrackingCluster
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, GPU_REQUEST, POD
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef, Pod
@@ -192,7 +192,7 @@ def test_what_went_through_the_writer_is_noted_in_the_view(store):
     async def scenario():
         requests: Store = Store(GPU_REQUEST)
         asked: Store = Store(CERTIFICATE_SIGNING_REQUEST)
-        cluster = WriteTrackingCluster(
+        cluster = OperatorCluster(
             Writer(), {GPU_REQUEST: (requests,), POD: (store,), CERTIFICATE_SIGNING_REQUEST: (asked,)}
         )
         store.put(a_pod(version=5, uid="1"))

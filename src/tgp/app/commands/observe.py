@@ -15,7 +15,7 @@ import click
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.connect import Connection, connect
-from tgp.adapters.kube.dry_run import DryRunCluster
+from tgp.adapters.kube.operator_cluster import OperatorCluster
 from tgp.adapters.resolver import SystemResolver
 from tgp.app.deps import Environment
 from tgp.app.operator import Operator
@@ -149,4 +149,4 @@ class ObserveSession:
 
     def _dropped_writes(self) -> int:
         writer = self._worker.deps.cluster
-        return writer.dropped if isinstance(writer, DryRunCluster) else 0
+        return writer.dropped if isinstance(writer, OperatorCluster) else 0

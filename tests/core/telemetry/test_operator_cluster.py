@@ -1,4 +1,4 @@
-"""What is written where people read: no secret passes, and nothing else is touched."""
+"""What is written where people read: no secret passes, nothing else is touched; and nothing at all with --observe."""
 
 import asyncio
 from time import process_time
@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.adapters.kube.redacting import RedactingCluster
+from tgp.adapters.kube.operator_cluster import OperatorCluster
+from tgp.adapters.kube.store import Store
 from tgp.adapters.telemetry.redaction import LINES_MOST, MOST, SHORTEST, Redactor
-from tgp.api.resource import GPU_NODE_CLASS, SECRET
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, SECRET
+from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.secret import Secret
 
@@ -40,7 +42,7 @@ def written_with(*secrets: str) -> Any:
     redactor, paper = Redactor(), Paper()
     for secret in secrets:
         redactor.learn(Secret(secret))
-    cluster = RedactingCluster(paper, redactor)  # type: ignore[arg-type] # the two verbs that are used here
+    cluster = OperatorCluster(paper, {}, redact=redactor)  # type: ignore[arg-type] # the two verbs that are used here
     asyncio.run(cluster.write_status(GPU_NODE_CLASS, ObjectKey("", "a"), uid="", seen={}, status=STATUS))
     return paper.written
 
@@ -67,7 +69,7 @@ def test_a_secret_of_ours_keeps_its_values():
     redactor, paper = Redactor(), Paper()
     redactor.learn(Secret("default-password"))
     manifest = {"stringData": {"key": "default-password"}}
-    asyncio.run(RedactingCluster(paper, redactor).create(SECRET, manifest))  # type: ignore[arg-type] # one verb
+    asyncio.run(OperatorCluster(paper, {}, redact=redactor).create(SECRET, manifest))  # type: ignore[arg-type] # one verb
 
     assert paper.written == manifest
 
@@ -116,7 +118,7 @@ def test_no_secret_is_left_in_any_text(secrets, before, after):
 def test_a_verdict_on_a_certificate_request_is_read_by_people_too():
     redactor, paper = Redactor(), Paper()
     redactor.learn(Secret("default-password"))
-    cluster = RedactingCluster(paper, redactor)  # type: ignore[arg-type] # the verbs that are used here
+    cluster = OperatorCluster(paper, {}, redact=redactor)  # type: ignore[arg-type] # the verbs that are used here
 
     asyncio.run(
         cluster.approve(
@@ -125,3 +127,36 @@ def test_a_verdict_on_a_certificate_request_is_read_by_people_too():
     )
 
     assert paper.written == ("WrongName", "a ***")
+
+
+def observing(*, shown: dict[Any, Any]) -> OperatorCluster:
+    return OperatorCluster(object(), {}, shown=shown)  # type: ignore[arg-type] # it has no verb: nothing can be sent
+
+
+def test_with_observe_no_verb_sends_anything_and_each_is_counted():
+    async def scenario() -> int:
+        cluster, key = observing(shown={}), ObjectKey("team", "a")
+        await cluster.create(GPU_REQUEST, {"metadata": {"name": "a"}})
+        await cluster.patch(GPU_REQUEST, key, {}, resource_version="1", uid="u")
+        await cluster.apply(GPU_REQUEST, {"metadata": {"name": "a"}})
+        await cluster.write_status(GPU_REQUEST, key, uid="u", seen={}, status={"phase": "Ready"})
+        await cluster.delete(GPU_REQUEST, key, uid="u")
+        await cluster.evict(key, uid="u")
+        await cluster.approve("csr", uid="u", resource_version="1", approved=True, reason="Ours", message="")
+        return cluster.dropped
+
+    assert asyncio.run(scenario()) == 7
+
+
+def test_with_observe_the_cache_shows_the_status_and_waits_for_no_write():
+    key = ObjectKey("", "a")
+    classes: Store[KubeObject[Any]] = Store(GPU_NODE_CLASS)
+    classes.put(KubeObject(key=key, uid="u", resource_version=5))
+    cluster = OperatorCluster(object(), {GPU_NODE_CLASS: (classes,)}, shown={GPU_NODE_CLASS: classes})  # type: ignore[arg-type]
+
+    asyncio.run(cluster.write_status(GPU_NODE_CLASS, key, uid="u", seen={}, status={"a": 1}))
+
+    held = classes.get(key)
+    assert held is not None
+    assert held.status_document == b'{"a":1}'
+    assert not classes.behind(key)
