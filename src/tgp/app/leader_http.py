@@ -4,11 +4,9 @@ Listing by POST is held to the same: only the leader lists machines. Where there
 the only one) there is no fence, and calls pass as they are; `LeaderGuard` keeps an observing replica from buying.
 """
 
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from datetime import timedelta
 
-from tgp.ports.http import Call, Http, HttpFactory, NeverLeft, Reply, Stream
+from tgp.ports.http import Call, Http, HttpFactory, NeverLeft, WrappedHttp
 from tgp.ports.leadership import Fence
 
 
@@ -23,18 +21,12 @@ def leader_http(dial: HttpFactory, fence: Fence | None) -> HttpFactory:
     return leading
 
 
-class _LeaderHttp:
+class _LeaderHttp(WrappedHttp):
     def __init__(self, inner: Http, fence: Fence) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._fence = fence
 
-    async def send(self, call: Call) -> Reply:
-        return await self._inner.send(self._bounded(call))
-
-    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(self._bounded(call), idle=idle)
-
-    def _bounded(self, call: Call) -> Call:
+    def _changed(self, call: Call) -> Call:
         if not call.changes_things:
             return call
         deadline = self._fence.deadline()

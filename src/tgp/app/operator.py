@@ -31,7 +31,7 @@ from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.revision import Revision
 from tgp.adapters.kube.runtime import Runtime, RuntimeDeps
-from tgp.adapters.kube.server_clock import ServerClock, timing
+from tgp.adapters.kube.server_clock import ServerClock, TimedHttp
 from tgp.adapters.kube.store import Store
 from tgp.adapters.telemetry.journal import LiveJournal
 from tgp.adapters.telemetry.market import BookCollector
@@ -96,7 +96,7 @@ class Operator:
         self.namespace = settings.namespace or environment.namespace
         self._environment = environment
         self.clock = ServerClock(environment.clock)
-        self._http = timing(CountedHttp(environment.http, self.metrics), self.clock)
+        self._http = TimedHttp(CountedHttp(environment.http, self.metrics), self.clock)
         self.stores = Stores()
         self.elector = self._elector() if settings.leader_elect and not settings.observe else None
         fence = self.elector.fence if self.elector is not None else None

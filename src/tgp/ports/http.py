@@ -14,7 +14,7 @@ What a caller may rely on:
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -160,6 +160,58 @@ class Http(Protocol):
     def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
         """Send once and read the answer as it comes; silence for longer than `idle` raises NoAnswer."""
         ...
+
+
+Answered: TypeAlias = Callable[[Reply | None], None]
+
+
+def _unseen(_reply: Reply | None) -> None:
+    pass
+
+
+class WrappedHttp:
+    """An `Http` around another one. A subclass changes each call, or sees each answer; what it leaves out passes."""
+
+    def __init__(self, inner: Http) -> None:
+        self._inner = inner
+
+    def _changed(self, call: Call) -> Call:
+        """What is sent instead; raises NeverLeft for what must not be sent."""
+        return call
+
+    def _sent(self, call: Call) -> Answered:  # noqa: ARG002 - for subclasses
+        """Called as the call is sent. What it returns gets the answer, of a stream its status and headers; None: there
+        was none.
+        """
+        return _unseen
+
+    async def send(self, call: Call) -> Reply:
+        call = self._changed(call)
+        answered = self._sent(call)
+        try:
+            reply = await self._inner.send(call)
+        except HttpError:
+            answered(None)
+            raise
+        answered(reply)
+        return reply
+
+    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
+        return self._streaming(self._changed(call), idle)
+
+    @asynccontextmanager
+    async def _streaming(self, call: Call, idle: timedelta) -> AsyncIterator[Stream]:
+        answered: Answered | None = self._sent(call)
+        try:
+            async with self._inner.stream(call, idle=idle) as stream:
+                if answered is not None:
+                    answered(Reply(stream.status, headers=stream.headers))
+                    answered = None
+                yield stream
+        except HttpError:
+            if answered is not None:
+                answered(None)
+            raise
 
 
 class HttpFactory(Protocol):

@@ -6,7 +6,6 @@ Time is the API server's, whose timestamps are compared here: a terminal's clock
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
@@ -50,7 +49,7 @@ from tgp.ports.cluster import (
     Unauthenticated,
     WriteUnknown,
 )
-from tgp.ports.http import Call, Http, HttpError, Reply, Stream
+from tgp.ports.http import Answered, Call, Http, HttpError, Reply, WrappedHttp
 from tgp.ports.http import UnreadableReply as BadAnswer
 from tgp.services.market import MarketService
 from tgp.services.purchase_preview import ClusterState, planned
@@ -358,28 +357,28 @@ def _slug(text: str) -> str:
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text.lower())
 
 
-@dataclass(slots=True)
-class ServerTime:
+class ServerTime(WrappedHttp):
     """The API server's clock, from its last answer; the terminal's own before the first one."""
 
-    inner: Http
-    clock: Clock
-    _date: datetime | None = None
-    _at: float = 0.0
+    def __init__(self, inner: Http, clock: Clock) -> None:
+        super().__init__(inner)
+        self._clock = clock
+        self._date: datetime | None = None
+        self._at = 0.0
 
     def now(self) -> datetime:
         if self._date is None:
-            return self.clock.now()
-        return self._date + timedelta(seconds=self.clock.boottime() - self._at)
+            return self._clock.now()
+        return self._date + timedelta(seconds=self._clock.boottime() - self._at)
 
-    async def send(self, call: Call) -> Reply:
-        reply = await self.inner.send(call)
+    def _sent(self, call: Call) -> Answered:  # noqa: ARG002 - every call is alike
+        return self._heard
+
+    def _heard(self, reply: Reply | None) -> None:
+        if reply is None:
+            return
         try:
             self._date = parsedate_to_datetime(reply.header("Date")).astimezone(UTC)
         except (ValueError, TypeError, IndexError, OverflowError):
-            return reply
-        self._at = self.clock.boottime()
-        return reply
-
-    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
-        return self.inner.stream(call, idle=idle)
+            return
+        self._at = self._clock.boottime()

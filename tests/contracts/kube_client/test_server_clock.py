@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.kube_client.scripted import ScriptedHttp, in_virtual_time
-from tgp.adapters.kube.server_clock import BELIEVED_AFTER, NEAR, ServerClock, timing
+from tgp.adapters.kube.server_clock import BELIEVED_AFTER, NEAR, ServerClock, TimedHttp
 from tgp.ports.http import Call, Reply
 
 START = datetime(2026, 11, 16, 12, 0, 0, 250_000, tzinfo=UTC)
@@ -201,7 +201,7 @@ def test_every_reply_and_the_head_of_every_stream_tells_the_time_but_not_what_a_
         for streams in (False, True):
             host = HandClock(START + DAY)
             clock = ServerClock(host)
-            http = timing(ScriptedHttp(Reply(status, b"", told)), clock)
+            http = TimedHttp(ScriptedHttp(Reply(status, b"", told)), clock)
             in_virtual_time(_ask(http, streams=streams))
 
             assert (clock.skew > HOUR) == heard, (status, streams)

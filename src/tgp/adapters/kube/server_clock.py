@@ -6,14 +6,12 @@ server's second. That second was correct at some time between call and reply, so
 time from both sides, however slow the network was; a time within the bounds is kept.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Http, Reply, Stream
+from tgp.ports.http import Answered, Call, Http, Reply, WrappedHttp
 
 RESOLUTION = timedelta(seconds=1)  # of a Date header: the rest of the second was cut off
 NEAR = timedelta(seconds=2)  # a difference up to this is followed at once, gradually; a larger one has to last
@@ -103,34 +101,19 @@ class ServerClock:
         return self._last_read[1]
 
 
-def timing(http: Http, clock: ServerClock) -> Http:
+class TimedHttp(WrappedHttp):
     """The same connection, with every reply reported to the clock."""
-    return _Timed(http, clock)
 
-
-class _Timed:
     def __init__(self, inner: Http, clock: ServerClock) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._clock = clock
 
-    async def send(self, call: Call) -> Reply:
+    def _sent(self, call: Call) -> Answered:  # noqa: ARG002 - every call is alike
         sent = self._clock.boottime()
-        reply = await self._inner.send(call)
-        self._tell(reply, sent)
-        return reply
+        return lambda reply: self._tell(reply, sent)
 
-    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
-        return self._streaming(call, idle)
-
-    @asynccontextmanager
-    async def _streaming(self, call: Call, idle: timedelta) -> AsyncIterator[Stream]:
-        sent = self._clock.boottime()
-        async with self._inner.stream(call, idle=idle) as stream:
-            self._tell(Reply(stream.status, headers=stream.headers), sent)
-            yield stream
-
-    def _tell(self, reply: Reply, sent: float) -> None:
-        if reply.status < 500:  # 5xx may come from a proxy with a clock of its own
+    def _tell(self, reply: Reply | None, sent: float) -> None:
+        if reply is not None and reply.status < 500:  # 5xx may come from a proxy with a clock of its own
             self._clock.heard(reply.header("Date"), sent)
 
 

@@ -1,15 +1,12 @@
 """The runtime's counts as metrics, and a counter of the calls to the API server."""
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import timedelta
 from functools import cache
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from tgp.adapters.kube.runtime_metrics import FAILED, OVERDUE
 from tgp.adapters.telemetry.metrics import Metrics
-from tgp.ports.http import Call, Http, HttpError, Reply, Stream
+from tgp.ports.http import Answered, Call, Http, WrappedHttp
 
 NO_ANSWER = "<error>"  # client-go's code for a call without an answer
 
@@ -42,37 +39,15 @@ class PrometheusRuntimeMetrics:
         self._lag.observe(seconds)
 
 
-class CountedHttp:
+class CountedHttp(WrappedHttp):
     """The same connection, with every call counted by status code and method."""
 
     def __init__(self, inner: Http, metrics: Metrics) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._count = cache(lambda code, method: _counter(metrics.api_calls, str(code), method))
 
-    async def send(self, call: Call) -> Reply:
-        try:
-            reply = await self._inner.send(call)
-        except HttpError:
-            self._count(NO_ANSWER, call.method).inc()
-            raise
-        self._count(reply.status, call.method).inc()
-        return reply
-
-    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
-        return self._streaming(call, idle)
-
-    @asynccontextmanager
-    async def _streaming(self, call: Call, idle: timedelta) -> AsyncIterator[Stream]:
-        answered = False
-        try:
-            async with self._inner.stream(call, idle=idle) as stream:
-                answered = True
-                self._count(stream.status, call.method).inc()
-                yield stream
-        except HttpError:
-            if not answered:
-                self._count(NO_ANSWER, call.method).inc()
-            raise
+    def _sent(self, call: Call) -> Answered:
+        return lambda reply: self._count(NO_ANSWER if reply is None else reply.status, call.method).inc()
 
 
 def _counter(family: Counter, *labels: str) -> Counter:

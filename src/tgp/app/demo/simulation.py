@@ -1,11 +1,10 @@
 """The demo in virtual time: the same world, operator and view, a day in seconds, and deterministic."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from tgp.app.demo.operator import DemoOperator, settings_at
 from tgp.app.demo.world import EmbeddedWorld
@@ -13,7 +12,7 @@ from tgp.app.view.gatherer import Frame, Gatherer, Sources
 from tgp.app.view.log_capture import LogCapture
 from tgp.app.view.stats import NoJournal
 from tgp.interfaces.terminal.snapshot import Snapshot
-from tgp.ports.http import Call, Http, Reply, Stream
+from tgp.ports.http import Call, Http, WrappedHttp
 from tgp.services.demo_http import EmbeddedDial
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.entropy import SeededEntropy
@@ -87,18 +86,12 @@ class DemoSimulation:
         self._sim.close()
 
 
-class TokenHttp:
+class TokenHttp(WrappedHttp):
     """Adds a bearer token to every call."""
 
     def __init__(self, inner: Http, token: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._header = ("Authorization", f"Bearer {token}")
 
-    def _shown(self, call: Call) -> Call:
+    def _changed(self, call: Call) -> Call:
         return replace(call, headers=(*call.headers, self._header))
-
-    async def send(self, call: Call) -> Reply:
-        return await self._inner.send(self._shown(call))
-
-    def stream(self, call: Call, **how: Any) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(self._shown(call), **how)

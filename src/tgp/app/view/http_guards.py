@@ -1,51 +1,40 @@
 """HTTP wrappers for the API server that count writes, or refuse them."""
 
-from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
-
 from tgp.api.resource import LEASE
-from tgp.ports.http import Call, Http, NeverLeft, Reply, Stream
+from tgp.ports.http import Answered, Call, Http, NeverLeft, Reply, WrappedHttp
 
 RENEWALS = f"/apis/{LEASE.api_version}/"
 
 
-class CountingHttp:
-    """Passes everything on and counts accepted writes; renewals of a Lease are counted separately."""
+class CountingHttp(WrappedHttp):
+    """Counts accepted writes; renewals of a Lease are counted separately."""
 
     def __init__(self, inner: Http) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.writes = 0
         self.renewals = 0
 
-    async def send(self, call: Call) -> Reply:
-        reply = await self._inner.send(call)
-        if call.changes_things and reply.ok:
-            if call.path.startswith(RENEWALS):
-                self.renewals += 1
-            else:
-                self.writes += 1
-        return reply
+    def _sent(self, call: Call) -> Answered:
+        return lambda reply: self._count(call, reply)
 
-    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
-        return self._inner.stream(call, idle=idle)
+    def _count(self, call: Call, reply: Reply | None) -> None:
+        if reply is None or not reply.ok or not call.changes_things:
+            return
+        if call.path.startswith(RENEWALS):
+            self.renewals += 1
+        else:
+            self.writes += 1
 
 
-class ReadOnlyHttp:
+class ReadOnlyHttp(WrappedHttp):
     """Refuses every call that changes something. `refused` should stay 0."""
 
     def __init__(self, inner: Http) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.refused = 0
 
-    async def send(self, call: Call) -> Reply:
-        self._check(call)
-        return await self._inner.send(call)
-
-    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
-        self._check(call)
-        return self._inner.stream(call, idle=idle)
-
-    def _check(self, call: Call) -> None:
+    def _changed(self, call: Call) -> Call:
         if call.changes_things:
             self.refused += 1
             raise NeverLeft(f"{call.method} {call.path} was not sent: this client is read-only")
+        return call

@@ -3,13 +3,11 @@
 An endpoint is mounted under its origin; the path of a base URL goes before every path asked there, as on real sockets.
 """
 
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from datetime import timedelta
 from urllib.parse import urlsplit
 
 from tgp.ports.clock import Clock
-from tgp.ports.http import Call, Http, Reply, Stream
+from tgp.ports.http import Call, Http, WrappedHttp
 from tgp.sim.process import Host
 from tgp.sim.router import Network
 
@@ -34,18 +32,12 @@ class Dialler:
         return _Below(way, prefix) if prefix else way
 
 
-class _Below:
+class _Below(WrappedHttp):
     """An `Http` whose paths begin with a prefix."""
 
-    def __init__(self, http: Http, prefix: str) -> None:
-        self._http = http
+    def __init__(self, inner: Http, prefix: str) -> None:
+        super().__init__(inner)
         self._prefix = prefix
 
-    async def send(self, call: Call) -> Reply:
-        return await self._http.send(self._placed(call))
-
-    def stream(self, call: Call, *, idle: timedelta) -> AbstractAsyncContextManager[Stream]:
-        return self._http.stream(self._placed(call), idle=idle)
-
-    def _placed(self, call: Call) -> Call:
+    def _changed(self, call: Call) -> Call:
         return replace(call, path=self._prefix + call.path)
