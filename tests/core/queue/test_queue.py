@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.reflector.served import Even, in_virtual_time
-from tgp.adapters.kube.backoff import Backoff
 from tgp.adapters.kube.queue import MIN_GAP, Queue, RetryRate
+from tgp.core.model.backoff import Backoff
 from tgp.core.model.object_key import ObjectKey
 
 A, B, C = (ObjectKey("n", name) for name in "abc")

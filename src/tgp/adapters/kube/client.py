@@ -13,6 +13,7 @@ from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.patch import difference
 from tgp.adapters.kube.rate_limit import KubeRateLimit, TokenBucket
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, EVENT, LEASE, POD, Resource
+from tgp.core.model.backoff import doubled
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import ClusterBusy, Conflict, NotFound, WriteUnknown, Written
 from tgp.ports.entropy import Entropy
@@ -153,13 +154,13 @@ class KubeCluster:
         return await self._read(None, call, "asking for the API server's version", _git_version)
 
     async def _read(self, resource: Resource | None, call: Call, what: str, read: Callable[[Reply], T]) -> T:
-        for attempt in range(READ_TRIES - 1):
+        for failures in range(1, READ_TRIES):
             try:
                 return await self._read_once(resource, call, what, read)
             except ClusterBusy as error:
                 if error.retry_after is not None and error.retry_after > LONGEST_PAUSE:
                     raise
-                await asyncio.sleep(self._pause(attempt, error.retry_after))
+                await asyncio.sleep(self._pause(failures, error.retry_after))
         return await self._read_once(resource, call, what, read)
 
     async def _read_once(self, resource: Resource | None, call: Call, what: str, read: Callable[[Reply], T]) -> T:
@@ -214,9 +215,8 @@ class KubeCluster:
             raise NotLeading(f"{what}: this replica does not lead")
         return replace(call, not_after=deadline)
 
-    def _pause(self, attempt: int, asked: timedelta | None) -> float:
-        doubled = min(FIRST_PAUSE * (1 << attempt), LONGEST_PAUSE)
-        wait = max(doubled, asked or timedelta())
+    def _pause(self, failures: int, asked: timedelta | None) -> float:
+        wait = max(doubled(FIRST_PAUSE, failures, LONGEST_PAUSE), asked or timedelta())
         return wait.total_seconds() * (1 + self._entropy.jitter() / 2)
 
 

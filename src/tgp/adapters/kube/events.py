@@ -17,6 +17,7 @@ from typing import Any
 
 from tgp.adapters.kube.events_text import bounded, scrubbed
 from tgp.api.resource import Resource
+from tgp.core.model.backoff import doubled
 from tgp.core.model.facts import FactSubject
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.clock import Clock
@@ -30,7 +31,7 @@ BURST_PER_OBJECT = 25  # client-go's spam filter
 REFILL_SECONDS = 60.0  # one more per object and minute after a burst
 FORGET_AFTER = timedelta(minutes=50)  # the API server deletes events after an hour: do not update a deleted one
 WRITE_TRIES = 3
-PAUSE_SECONDS = 1.0  # between tries, doubled
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0  # seconds between tries
 MAX_REASON = 128  # the API server's own bounds
 MAX_NAME = 200  # of an event; the API server allows 253
 
@@ -127,13 +128,13 @@ class EventRecorder:
         return True
 
     async def _write(self, note: Note, waiting: Waiting) -> bool:
-        for attempt in range(WRITE_TRIES):
+        for tries in range(1, WRITE_TRIES + 1):
             try:
                 await self._write_once(note, waiting)
             except (ClusterBusy, WriteUnknown):
                 # Trying again is safe: a create has a name of its own, and a count is written, not added to.
-                if attempt + 1 < WRITE_TRIES:
-                    await asyncio.sleep(PAUSE_SECONDS * (1 << attempt))
+                if tries < WRITE_TRIES:
+                    await asyncio.sleep(doubled(FIRST_PAUSE, tries, LONGEST_PAUSE))
             except ClusterError:
                 return False  # not allowed, or its namespace is terminating
             else:

@@ -16,7 +16,7 @@ import heapq
 from collections import deque
 from dataclasses import dataclass
 
-from tgp.adapters.kube.backoff import Backoff
+from tgp.core.model.backoff import Backoff
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.entropy import Entropy
 
@@ -41,7 +41,7 @@ class Queue:
         self._at_work: dict[ObjectKey, bool] = {}  # True: it was added meanwhile
         self._due: dict[ObjectKey, float] = {}  # loop time
         self._timers: list[tuple[float, int, ObjectKey]] = []
-        self._join_request = 0  # breaks ties in insertion order
+        self._order = 0  # breaks ties in insertion order
         self._alarm: asyncio.TimerHandle | None = None
         self._failures: dict[ObjectKey, int] = {}
         self._not_before: dict[ObjectKey, float] = {}  # keys that failed last
@@ -87,8 +87,8 @@ class Queue:
         if self._stopped or (due is not None and due <= when):
             return
         self._due[key] = when
-        self._join_request += 1
-        heapq.heappush(self._timers, (when, self._join_request, key))
+        self._order += 1
+        heapq.heappush(self._timers, (when, self._order, key))
         if len(self._timers) > 2 * len(self._due) + STALE_TIMERS:
             self._rebuild()
         self._set_alarm()
@@ -139,7 +139,7 @@ class Queue:
         """The reconcile failed; it is repeated after the returned wait, in seconds, not below `at_least`."""
         now = asyncio.get_running_loop().time()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        wait = max(self._retry.wait(failures, self._entropy), at_least) + self._bucket.wait(now)
+        wait = max(self._retry.wait(failures, self._entropy.jitter()), at_least) + self._bucket.wait(now)
         again = self._at_work.pop(key)
         self._not_before[key] = now + max(MIN_GAP, at_least)
         self.add_at(key, self._not_before[key] if again and self._not_before[key] < now + wait else now + wait)

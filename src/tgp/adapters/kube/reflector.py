@@ -11,11 +11,11 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-from tgp.adapters.kube.backoff import Backoff
 from tgp.adapters.kube.list import Listed, ListTarget, NotStreamed, paged, streamed
 from tgp.adapters.kube.store import Store
 from tgp.adapters.kube.watch import USUAL, Damaged, Watch, WatchTimes
 from tgp.core.model import facts
+from tgp.core.model.backoff import Backoff
 from tgp.core.model.facts import ObjectUnreadable, WatchFailing, WatchRecovered
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import ObjectRecord, uid_text
@@ -218,7 +218,7 @@ class Reflector(Generic[R]):
         self._list_anew()
         self._failures += 1
         self.state = State.NOT_THERE
-        await asyncio.sleep(ABSENT.wait(self._failures, self._entropy))
+        await asyncio.sleep(ABSENT.wait(self._failures, self._entropy.jitter()))
         self._heard_at = asyncio.get_running_loop().time()  # up to date until now
 
     # -- watching ----------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Reflector(Generic[R]):
             begins, self.why = not self.why, f"{type(error).__name__}: {error}"
             if begins:
                 self._journal.note(WatchFailing(self._subject.projection.resource.kind, self.why))
-        wait = max(backoff.wait(self._failures, self._entropy), min(_retry_after(error), LONGEST_RETRY_AFTER))
+        wait = max(backoff.wait(self._failures, self._entropy.jitter()), min(_retry_after(error), LONGEST_RETRY_AFTER))
         await self._rest(wait, min(wait, AWAITED) if backoff is TRANSIENT and not _retry_after(error) else wait)
 
     async def _rest(self, wait: float, awaited: float) -> None:

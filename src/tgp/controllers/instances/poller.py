@@ -29,6 +29,7 @@ from tgp.core.inventory.orphans import Orphan, Stuck
 from tgp.core.market.sources import source_for
 from tgp.core.model.account_access import AccountAccess, accesses_of
 from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.backoff import doubled
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
 from tgp.core.model.costs import most_believed
 from tgp.core.model.facts import FactSubject
@@ -399,8 +400,7 @@ class InstancePoller:
     def _backed_off(self, polls: _Polls, error: CloudError, first: float = SOON, *, longest: float = LONGEST) -> float:
         """`first`, doubling to `longest`; longer if the provider asks for it, up to five minutes."""
         polls.failures += 1
-        doubled = first * 2.0 ** min(polls.failures - 1, 8)
-        pause = self._jittered(min(doubled, max(first, longest)))
+        pause = self._jittered(doubled(first, polls.failures, max(first, longest)))
         asked = error.retry_after if isinstance(error, CloudBusy) else None
         pause = max(pause, min((asked or timedelta()).total_seconds(), LONGEST))
         polls.rests_until = self._clock.boottime() + pause

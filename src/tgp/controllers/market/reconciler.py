@@ -16,6 +16,7 @@ from tgp.api.request import GPURequest
 from tgp.controllers.market.credentials import Credentials, credentials_for, secrets_of
 from tgp.controllers.requests.indexes import WAITING, YES, waiting
 from tgp.core.market.sources import sources_of
+from tgp.core.model.backoff import doubled
 from tgp.core.model.cloud_errors import AccountExhausted, CloudBusy, CloudError, KeyRefused, QuotaExhausted
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.costs import class_of
@@ -284,7 +285,7 @@ class MarketReconciler:
             self._journal.note(ProviderFailing(name, type(error).__name__, str(error)))
         self._announce(name)
         asked = error.retry_after if isinstance(error, CloudBusy) else None
-        pause = min(visit.facts.refresh_every * min(1 << (failures.count - 1), 8), LONGEST_PAUSE)
+        pause = doubled(visit.facts.refresh_every, failures.count, LONGEST_PAUSE)
         return now + max(self._jittered(pause), min(asked or timedelta(), QUOTA_PAUSE if quota else LONGEST_PAUSE))
 
     # -- what a reconcile needs----------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.status import RequestStatusWriter
 from tgp.controllers.requests.termination_check import TerminationCheck
 from tgp.core.model.attempts import in_short, provider_of
+from tgp.core.model.backoff import doubled
 from tgp.core.model.cloud_errors import CloudBusy, CloudError
 from tgp.core.model.costs import class_of, cost_of, entry_of, pool_of, reserved_of
 from tgp.core.model.facts import MachineLost, MachineTerminated, MachineTerminating, TerminationFailing, subject_of
@@ -102,7 +103,7 @@ class Terminator:
         account = self._accounts.of(attempt)
         assert account is not None, "a terminated machine was bought in a recorded account"
         memory.asked += 1
-        pause = min(FIRST_ASK * (1 << min(memory.asked - 1, 6)), LONGEST_ASK)
+        pause = doubled(FIRST_ASK, memory.asked, LONGEST_ASK)
         memory.ask_again_at = observation.now + pause
         try:
             await self._gateway.terminate(attempt, instance_id, seen=self._seen(observation, step, memory))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
+from tgp.core.model.backoff import doubled
 from tgp.core.model.columns import host_key
 from tgp.core.model.cooldowns import LONGEST_COOLDOWN, Cooldown, Cooldowns, account_key
 from tgp.core.model.offer import BootMode, Offer
@@ -18,7 +19,6 @@ FIRST_COOLDOWN = timedelta(minutes=5)
 JOINS_FORGIVEN = 1  # of a provider: the second machine that never joins is the provider's fault
 MOST_COOLDOWNS = 4_096  # the oldest are forgotten first
 LONGEST_WHY = 200
-_DOUBLINGS = 16  # beyond it every cooldown is the longest
 
 
 def failed(cooldowns: Cooldowns, offer: Offer, why: str, now: datetime, *, never_joined: bool = False) -> Cooldowns:
@@ -74,8 +74,7 @@ def _with_failure(
 def _length(failures: int) -> timedelta:
     if failures < 1:
         return timedelta(0)
-    doubled = 1 << min(failures - 1, _DOUBLINGS)
-    return min(FIRST_COOLDOWN * doubled, LONGEST_COOLDOWN)
+    return doubled(FIRST_COOLDOWN, failures, LONGEST_COOLDOWN)
 
 
 def _kept(cooldowns: Mapping[str, Cooldown], now: datetime) -> Mapping[str, Cooldown]:

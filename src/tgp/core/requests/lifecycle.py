@@ -14,6 +14,7 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
 from tgp.core.joining.mesh.status import LEASE_STALE
 from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.backoff import doubled
 from tgp.core.model.costs import most_believed, read_amount, reserved_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.instance import InstanceState
@@ -197,9 +198,10 @@ def _pause_until(observation: RequestObservation) -> datetime | None:
         return None
     if observation.mended:
         return failed[-1].ended_at + FIRST_PAUSE
-    doubled = FIRST_PAUSE * (1 << min(len([each for each in failed if each.outcome != "SoldOut"]), 8))
+    failures = len([each for each in failed if each.outcome != "SoldOut"])
+    pause = doubled(FIRST_PAUSE, failures + 1, LONGEST_PAUSE)
     refused = min(_refused_for(observation.attempts) / REFUSED_SHARE, LONGEST_REFUSED)
-    return failed[-1].ended_at + max(min(doubled, LONGEST_PAUSE), refused)
+    return failed[-1].ended_at + max(pause, refused)
 
 
 def _refused_for(attempts: tuple[Attempt, ...]) -> timedelta:

@@ -6,6 +6,7 @@ from contextvars import Context
 from dataclasses import dataclass
 
 from tgp.api.resource import Resource
+from tgp.core.model.backoff import doubled
 from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
@@ -123,8 +124,7 @@ class ClusterController:
         try:
             again = self.reconcile(key)
         except Failure:  # admission or a rule said no; it may say yes once the world has changed
-            times = self._refused.get(key, 0)
-            self._refused[key] = times + 1
-            return min(FIRST_RETRY * 2.0**times, LONGEST_RETRY)
+            times = self._refused[key] = self._refused.get(key, 0) + 1
+            return doubled(FIRST_RETRY, times, LONGEST_RETRY)
         self._refused.pop(key, None)
         return again

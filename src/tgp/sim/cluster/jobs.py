@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tgp.api.resource import JOB, POD
+from tgp.core.model.backoff import doubled
 from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.json_value import Json, copied
 from tgp.sim.cluster.component_api import is_ending, is_true, key_of, moment, set_condition
@@ -140,7 +141,7 @@ class Jobs(ClusterController):
         ]
         if not ends:
             return 0.0
-        allowed = max(ends) + min(BACKOFF_FIRST * 2.0 ** (failed - 1), BACKOFF_LONGEST)
+        allowed = max(ends) + doubled(BACKOFF_FIRST, failed, BACKOFF_LONGEST)
         return max(allowed - self.api.now().timestamp(), 0.0)
 
     def _start(self, job: Json, taken: set[str]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tgp.api.resource import POD
+from tgp.core.model.backoff import doubled
 from tgp.core.model.object_key import ObjectKey
 from tgp.sim.apiserver.core import Core
 from tgp.sim.apiserver.json_value import Json
@@ -182,7 +183,7 @@ class Kubelets(ClusterController):
         return None
 
     def _restart(self, key: ObjectKey, pod: Json, run: Run, code: int) -> float:
-        wait = min(RESTART_FIRST * 2.0**run.restarts, RESTART_LONGEST)
+        wait = doubled(RESTART_FIRST, run.restarts + 1, RESTART_LONGEST)
         rows = pod.get("status", {}).get("containerStatuses") or [{}]
         run.last = pod_status.terminated(rows[0], self.api.now_text(), code, rows[0].get("containerID", ""))
         run.restarts += 1

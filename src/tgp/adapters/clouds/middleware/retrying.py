@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from tgp.adapters.clouds.middleware.decorator import SAFE_VERBS, CloudDecorator
+from tgp.core.model.backoff import doubled, spread
 from tgp.core.model.cloud_errors import CloudBusy
 from tgp.ports.cloud import Cloud
 from tgp.ports.entropy import Entropy
@@ -41,8 +42,7 @@ class RetryPolicy:
         if asked_for is not None:
             pause = max(asked_for, self.first) * (1 + SPREAD * luck)
             return pause if asked_for <= self.longest else None
-        step: timedelta = min(self.first * 2 ** (failures - 1), self.longest)
-        return step * (0.5 + 0.5 * luck)
+        return spread(doubled(self.first, failures, self.longest), luck)
 
 
 class Retrying(CloudDecorator):
