@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tgp.adapters.kube.client import KubeCluster
-from tgp.adapters.kube.events import BURST_PER_OBJECT, MAX_WAITING, EventRecorder
+from tgp.adapters.kube.events import MAX_WAITING, PER_OBJECT, EventRecorder
 from tgp.adapters.kube.events_text import MAX_MESSAGE_BYTES, bounded, scrubbed
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
 from tgp.core.model.facts import FactSubject
@@ -227,12 +227,12 @@ def test_one_talkative_object_does_not_drown_the_others():
         story.events.emit(
             FactSubject(GPU_REQUEST, ObjectKey("ml", "quiet"), "u-9"), warning=False, reason="Ready", message="at last"
         )
-        assert len(await story.told()) == BURST_PER_OBJECT + 1
-        assert story.events.dropped == 100 - BURST_PER_OBJECT
+        assert len(await story.told()) == PER_OBJECT.burst + 1
+        assert story.events.dropped == 100 - PER_OBJECT.burst
         await asyncio.sleep(10 * 60)
         for number in range(100):
             story.events.emit(TRAIN, warning=False, reason="Price", message=f"later {number}")
-        assert len(await story.told()) == BURST_PER_OBJECT + 1 + 10, "one more a minute"
+        assert len(await story.told()) == PER_OBJECT.burst + 1 + 10, "one more a minute"
         story.end()
 
     run(deed())

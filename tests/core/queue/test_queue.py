@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contracts.reflector.served import Even, in_virtual_time
-from tgp.adapters.kube.queue import MIN_GAP, Queue, RetryRate
+from tgp.adapters.kube.queue import MIN_GAP, Queue
+from tgp.adapters.kube.token_bucket import TokenRate
 from tgp.core.model.backoff import Backoff
 from tgp.core.model.object_key import ObjectKey
 
@@ -155,7 +156,7 @@ def test_a_wait_that_was_asked_for_is_kept_also_when_something_changes():
 
 def test_many_failing_keys_share_one_rate():
     async def scenario():
-        queue = Queue(Even(), retry=Backoff(first=0.001, cap=0.001), rate=RetryRate(per_second=10, burst=100))
+        queue = Queue(Even(), retry=Backoff(first=0.001, cap=0.001), rate=TokenRate(per_second=10, burst=100))
         keys = [ObjectKey("n", str(number)) for number in range(300)]
         for key in keys:
             queue.add(key)

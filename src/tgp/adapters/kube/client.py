@@ -11,7 +11,7 @@ import msgspec
 from tgp.adapters.kube.errors import error_for, meant_another_object
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.patch import difference
-from tgp.adapters.kube.rate_limit import KubeRateLimit, TokenBucket
+from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, EVENT, LEASE, POD, Resource
 from tgp.core.model.backoff import doubled
 from tgp.core.model.object_key import ObjectKey
@@ -24,6 +24,8 @@ FIELD_MANAGER = "tgp-operator"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 
+# Besides the server's own fairness. controller-runtime's default is 20; a burst of a few hundred requests must drain.
+REQUESTS = TokenRate(per_second=50.0, burst=100)
 READ_TRIES = 3
 FIRST_PAUSE = timedelta(milliseconds=250)  # between tries, doubled, with jitter
 LONGEST_PAUSE = timedelta(seconds=5)  # a longer Retry-After is passed on as ClusterBusy.retry_after
@@ -47,7 +49,7 @@ class KubeCluster:
         entropy: Entropy,
         *,
         fence: Fence | None = None,  # None: this process needs no leadership (the command line)
-        pace: KubeRateLimit = KubeRateLimit(),  # noqa: B008 - frozen
+        pace: TokenRate = REQUESTS,
     ) -> None:
         self._http = http
         self._entropy = entropy
@@ -204,7 +206,9 @@ class KubeCluster:
 
     async def _in_turn(self, resource: Resource | None) -> None:
         if resource not in UNPACED:
-            await self._bucket.take()
+            wait = self._bucket.book(asyncio.get_running_loop().time())
+            if wait > 0:
+                await asyncio.sleep(wait)  # cancelled, it has used its token
 
     def _fenced(self, resource: Resource, call: Call, what: str) -> Call:
         """The same call, valid only while we lead."""

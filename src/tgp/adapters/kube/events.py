@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 from tgp.adapters.kube.events_text import bounded, scrubbed
+from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.api.resource import Resource
 from tgp.core.model.backoff import doubled
 from tgp.core.model.facts import FactSubject
@@ -27,8 +28,7 @@ CORE_EVENT = Resource("", "v1", "events", "Event", namespaced=True)
 
 MAX_WAITING = 1_000  # different events not yet written
 MAX_KNOWN = 4_096  # events, and objects, remembered; client-go's cache has the same size
-BURST_PER_OBJECT = 25  # client-go's spam filter
-REFILL_SECONDS = 60.0  # one more per object and minute after a burst
+PER_OBJECT = TokenRate(per_second=1 / 60, burst=25)  # client-go's spam filter: one more a minute after a burst
 FORGET_AFTER = timedelta(minutes=50)  # the API server deletes events after an hour: do not update a deleted one
 WRITE_TRIES = 3
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0  # seconds between tries
@@ -62,12 +62,6 @@ class KnownEvent:
     last_at: datetime
 
 
-@dataclass(slots=True)
-class Allowance:
-    left: float
-    at: float  # Clock.boottime
-
-
 class EventRecorder:
     def __init__(self, cluster: Cluster, clock: Clock, instance: str, component: str = "tgp-operator") -> None:
         self._cluster = cluster
@@ -76,7 +70,7 @@ class EventRecorder:
         self._component = component
         self._waiting: OrderedDict[Note, Waiting] = OrderedDict()
         self._known: OrderedDict[Note, KnownEvent] = OrderedDict()
-        self._allowances: OrderedDict[FactSubject, Allowance] = OrderedDict()
+        self._buckets: OrderedDict[FactSubject, TokenBucket] = OrderedDict()
         self._woken = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -116,16 +110,10 @@ class EventRecorder:
         self._woken.set()
 
     def _allowed(self, subject: FactSubject) -> bool:
-        """A token bucket per object: a flapping object must neither displace the others nor fill etcd."""
-        now = self._clock.boottime()
-        allowance = self._allowances.pop(subject, None) or Allowance(BURST_PER_OBJECT, now)
-        allowance.left = min(BURST_PER_OBJECT, allowance.left + (now - allowance.at) / REFILL_SECONDS)
-        allowance.at = now
-        _remember(self._allowances, subject, allowance)
-        if allowance.left < 1:
-            return False
-        allowance.left -= 1
-        return True
+        """A bucket per object: a flapping object must neither displace the others nor fill etcd."""
+        bucket = self._buckets.get(subject) or TokenBucket(PER_OBJECT)
+        _remember(self._buckets, subject, bucket)
+        return bucket.take(self._clock.boottime())
 
     async def _write(self, note: Note, waiting: Waiting) -> bool:
         for tries in range(1, WRITE_TRIES + 1):

@@ -14,28 +14,23 @@ Time is the running loop's.
 import asyncio
 import heapq
 from collections import deque
-from dataclasses import dataclass
 
+from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.core.model.backoff import Backoff
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.entropy import Entropy
 
 RETRY = Backoff(first=1.0, cap=300.0)
+RETRIES = TokenRate(per_second=10.0, burst=100)  # client-go's default for a controller's retries
 MIN_GAP = 0.5  # seconds between the failure of a key and its next reconcile, whatever changes
 STALE_TIMERS = 64  # superseded timers in the heap before it is rebuilt, besides as many as are live
 
 
-@dataclass(frozen=True, slots=True)
-class RetryRate:
-    per_second: float = 10.0  # client-go's default for a controller's retries
-    burst: int = 100
-
-
 class Queue:
-    def __init__(self, entropy: Entropy, *, retry: Backoff = RETRY, rate: RetryRate = RetryRate()) -> None:  # noqa: B008 - frozen
+    def __init__(self, entropy: Entropy, *, retry: Backoff = RETRY, rate: TokenRate = RETRIES) -> None:
         self._entropy = entropy
         self._retry = retry
-        self._bucket = _Bucket(rate)
+        self._bucket = TokenBucket(rate)
         self._line: deque[ObjectKey] = deque()
         self._waiting: set[ObjectKey] = set()  # queued; looked up, never iterated
         self._at_work: dict[ObjectKey, bool] = {}  # True: it was added meanwhile
@@ -139,7 +134,7 @@ class Queue:
         """The reconcile failed; it is repeated after the returned wait, in seconds, not below `at_least`."""
         now = asyncio.get_running_loop().time()
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        wait = max(self._retry.wait(failures, self._entropy.jitter()), at_least) + self._bucket.wait(now)
+        wait = max(self._retry.wait(failures, self._entropy.jitter()), at_least) + self._bucket.book(now)
         again = self._at_work.pop(key)
         self._not_before[key] = now + max(MIN_GAP, at_least)
         self.add_at(key, self._not_before[key] if again and self._not_before[key] < now + wait else now + wait)
@@ -189,18 +184,3 @@ class Queue:
                 self._not_before.pop(key, None)
                 self.add(key)
         self._set_alarm()
-
-
-class _Bucket:
-    """Tokens that grow with time. Each retry takes one, if need be from the future."""
-
-    def __init__(self, rate: RetryRate) -> None:
-        self._rate = rate
-        self._empty_at: float | None = None  # when the bucket would have been empty had it been filling since
-
-    def wait(self, now: float) -> float:
-        """Seconds this retry must wait for its token."""
-        fill = self._rate.burst / self._rate.per_second
-        empty_at = now - fill if self._empty_at is None else max(self._empty_at, now - fill)
-        self._empty_at = empty_at + 1.0 / self._rate.per_second
-        return max(0.0, self._empty_at - now)
