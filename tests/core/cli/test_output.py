@@ -2,30 +2,14 @@
 
 import io
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console, Group
 
-from tgp.interfaces.cli.output import TableColumn, cut, dollar_cells, dollars, table, wrapped
+from tgp.interfaces.cli.output import TableColumn, cut, dollar_cells, table, wrapped
 
 WORDS = st.text(max_size=40)
-
-
-@pytest.mark.parametrize(
-    ("microusd", "words"),
-    [
-        (0, "0.00"),
-        (4_200, "0.0042"),
-        (59_000, "0.059"),
-        (690_000, "0.69"),
-        (2_397_000, "2.40"),
-        (12_345_000_000, "12,345.00"),
-    ],
-)
-def test_small_prices_are_told_apart_from_nothing(microusd, words):
-    assert dollars(microusd) == words
 
 
 def test_the_points_of_prices_stand_below_each_other():

@@ -10,7 +10,7 @@ from tests.core.terminal.snapshots import NOW, a_machine, a_snapshot, an_event, 
 from tgp.interfaces.terminal.keys import Glance
 from tgp.interfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
 from tgp.interfaces.terminal.screen import TerminalScreen
-from tgp.interfaces.terminal.snapshot import CostRow, Snapshot, StoryLine, dollars
+from tgp.interfaces.terminal.snapshot import CostRow, Snapshot, StoryLine
 
 SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much
 
@@ -49,13 +49,6 @@ def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
     assert "$" not in other
     assert any("costs $0.43/h for 1 machine " in line for line in lines)
     assert not any("$" in line for line in plain(a_snapshot(objects=(request,)), width=90)), "no room for it"
-
-
-@pytest.mark.parametrize(
-    ("microusd", "said"), [(0, "$0.00"), (4_999, "<$0.01"), (5_000, "$0.01"), (1_234_567_890, "$1,234.57")]
-)
-def test_money_is_told_to_the_cent_and_little_is_not_nothing(microusd, said):
-    assert dollars(microusd) == said
 
 
 @given(

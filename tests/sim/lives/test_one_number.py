@@ -10,8 +10,9 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS
 from tgp.app.view.costs import cost_row_of
-from tgp.core.model.costs import CENT, cents, read_amount
+from tgp.core.model.costs import read_amount
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.money import CENT, cents
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import pack_uid
 from tgp.core.reports import cost_report

@@ -7,9 +7,10 @@ from datetime import datetime
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.quantity import milli, whole
 from tgp.api.request import Attempt, ChosenOffer
-from tgp.api.values import microusd, usd
+from tgp.api.values import microusd
 from tgp.core.model.costs import read_amount
 from tgp.core.model.gpus import resource_name
+from tgp.core.model.money import exact
 
 GIB = 1 << 30
 NODES = "nodes"
@@ -63,9 +64,10 @@ def shortage(limits: ClassLimits | None, held: Sequence[Reservation], wanted: Re
         return f"limits.maxNodes is {limits.max_nodes}, and {len(held)} are in use{_presumed(held)}"
     room = headroom_microusd(limits, held)
     if room is not None and wanted.microusd > room:
+        used = exact(sum(each.microusd for each in held))
         return (
-            f"limits.maxHourlyCost is ${limits.max_hourly_cost}/h, of which ${usd(sum(each.microusd for each in held))}"
-            f"/h is in use{_presumed(held)}: ${usd(wanted.microusd)}/h more does not fit"
+            f"limits.maxHourlyCost is ${limits.max_hourly_cost}/h, of which {used}/h is in use{_presumed(held)}: "
+            f"{exact(wanted.microusd)}/h more does not fit"
         )
     for resource in sorted(limits.resources):
         if said := _resource_shortage(resource, limits, held, wanted):
@@ -75,7 +77,7 @@ def shortage(limits: ClassLimits | None, held: Sequence[Reservation], wanted: Re
 
 def _presumed(held: Iterable[Reservation]) -> str:
     lost = [each for each in held if each.presumed]
-    return f" ({len(lost)} of them presumed lost, at ${usd(sum(each.microusd for each in lost))}/h)" if lost else ""
+    return f" ({len(lost)} of them presumed lost, at {exact(sum(each.microusd for each in lost))}/h)" if lost else ""
 
 
 def presumed_of(attempts: Iterable[Attempt]) -> list[tuple[datetime, Reservation]]:

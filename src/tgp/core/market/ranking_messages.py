@@ -1,10 +1,10 @@
 """How a ranking is shown to users: prices, ages and by how much an offer missed."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
 
-from tgp.core.model.money import about, ago, distance
+from tgp.core.model.money import about, distance
 from tgp.core.model.offer import CONTAINER_ONLY, UNKNOWN_REGION, Offer
 from tgp.core.model.offer_query import OfferQuery, RejectReason
 from tgp.core.model.price_book import OfferRow, SourceState
@@ -42,9 +42,9 @@ def summary(best: OfferRow | None, fitting: int, looked_at: int, passed: Mapping
 
 def unknown_words(state: SourceState, now: datetime) -> str:
     """A source that returns errors is not an empty one."""
-    when = ago(now - state.failed_at) if state.failed_at is not None else "lately"
+    when = _ago(now - state.failed_at) if state.failed_at is not None else "lately"
     age = state.age(now)
-    served = "no offers of it are known" if age is None else f"its offers are from {ago(age)}"
+    served = "no offers of it are known" if age is None else f"its offers are from {_ago(age)}"
     return f"{state.source} could not be read {when} ({state.why}); {served}"
 
 
@@ -64,12 +64,12 @@ def _why(reason: RejectReason, row: OfferRow, query: OfferQuery, now: datetime) 
         case RejectReason.COOLING_DOWN:
             cooldown = query.cooldowns.against(offer, row.source, now)
             return (
-                f"cooling down, failed {ago(now - cooldown.failed_at)} ({cooldown.why})"
+                f"cooling down, failed {_ago(now - cooldown.failed_at)} ({cooldown.why})"
                 if cooldown is not None
                 else str(reason)
             )
         case RejectReason.STALE:
-            return f"last seen {ago(now - row.seen_at)}"
+            return f"last seen {_ago(now - row.seen_at)}"
         case RejectReason.ENDS_TOO_SOON:
             return f"available only until {offer.until:%Y-%m-%d %H:%M} UTC" if offer.until else str(reason)
         case RejectReason.LOW_TRUST:
@@ -110,3 +110,10 @@ def _why(reason: RejectReason, row: OfferRow, query: OfferQuery, now: datetime) 
 
 def _least(what: str, known: int, least: int) -> str:
     return f"{known} {what}, at least {least} wanted" if known else f"{what}: unknown, at least {least} wanted"
+
+
+def _ago(length: timedelta) -> str:
+    minutes = int(length.total_seconds()) // 60
+    if minutes < 1:
+        return "just now"
+    return f"{minutes} min ago" if minutes < 120 else f"{minutes // 60} h ago"

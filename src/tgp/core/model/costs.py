@@ -18,7 +18,6 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.spend import INSTANT, SpendEntry
 
 HOUR = timedelta(hours=1)
-CENT = 10_000  # micro-dollars
 MOST_MICROUSD = 10**15 - 1  # the largest amount that a dollar field holds: anything above is an error
 POOL_KIND = "GPUNodePool"
 POOL_LABEL = "tgp.io/nodepool"
@@ -84,11 +83,6 @@ def priced(attempts: Iterable[Attempt]) -> tuple[Attempt, ...]:
         for each in attempts
         if each.launched_at is not None
     )
-
-
-def cents(amount_microusd: int, *, up: bool = False) -> str:
-    """Dollars for display: to the nearest cent; `up`: to the next."""
-    return usd((amount_microusd + (CENT - 1 if up else CENT // 2)) // CENT * CENT)
 
 
 def entry_of(record: KubeObject[GPURequest], attempt: Attempt, step: timedelta = INSTANT) -> SpendEntry | None:

@@ -14,11 +14,11 @@ from tgp.api.values import rfc3339, usd
 from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED
 from tgp.core.model.attempts import provider_of
 from tgp.core.model.conditions import ConditionUpdate
-from tgp.core.model.costs import cents, hourly_of, spent_by
+from tgp.core.model.costs import hourly_of, spent_by
 from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import NO_MESH
-from tgp.core.model.money import about
+from tgp.core.model.money import about, cents
 from tgp.core.model.presence import Absent, Found, Unknown
 from tgp.core.requests.lifecycle import (
     BELIEVED_AFTER,

@@ -12,11 +12,12 @@ from rich.text import Text
 
 from tgp.core.market.breakeven import DAYS_IN_A_YEAR, HOURS_IN_A_DAY, BreakEven, Owning, Renting, break_even, two_digits
 from tgp.core.model import gpus
+from tgp.core.model.money import dollars
 from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, document, dollars, show, table, terminal_width, usd, wrapped, write
+from tgp.interfaces.cli.output import TableColumn, document, show, table, terminal_width, usd, wrapped, write
 from tgp.services.market_documents import Prices
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -201,8 +202,8 @@ def as_document(question: BreakevenQuestion) -> dict[str, Any]:
 def _heading(question: BreakevenQuestion, width: int) -> list[Text]:
     renting = question.prices.renting
     low, high = dollars(renting.low_microusd), dollars(renting.high_microusd)
-    rent = f"${low}" if low == high else f"${low} {TO} ${high}"
-    bought = f"${dollars(question.owning.hardware_microusd).removesuffix('.00')}"
+    rent = low if low == high else f"{low} {TO} {high}"
+    bought = dollars(question.owning.hardware_microusd).removesuffix(".00")
     return wrapped(
         f"{question.gpu}: {bought} to own, {rent} an hour to rent ({question.prices.source})", width, style="bold"
     )
@@ -236,7 +237,7 @@ def _counted(question: BreakevenQuestion) -> str:
     if not owning.electricity_microusd:
         return "Electricity is not counted: add --watts 250 --kwh 0.30."
     hourly = dollars(round(owning.electricity_microusd))
-    return f"Electricity is counted: {owning.watts} W at ${dollars(owning.kwh_microusd)} are ${hourly} an hour."
+    return f"Electricity is counted: {owning.watts} W at {dollars(owning.kwh_microusd)} are {hourly} an hour."
 
 
 def _span(days: BreakEven) -> str:

@@ -10,9 +10,10 @@ from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
+from tgp.core.model.money import dollars
 from tgp.core.model.offer import BootMode
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, document, dollars, table, usd, wrapped
+from tgp.interfaces.cli.output import TableColumn, document, table, usd, wrapped
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cloud import Right
 from tgp.services.market_documents import CheckRow, Elsewhere, KeyVerdict
@@ -108,11 +109,11 @@ def _why_not(row: CheckRow) -> str:
 
 
 def _balance(row: CheckRow) -> str:
-    return f"${dollars(row.balance_microusd)}" if row.balance_microusd is not None else ""
+    return dollars(row.balance_microusd) if row.balance_microusd is not None else ""
 
 
 def _from(row: CheckRow) -> str:
-    return f"${dollars(row.from_microusd)}" if row.from_microusd is not None else ""
+    return dollars(row.from_microusd) if row.from_microusd is not None else ""
 
 
 def _nodes(row: CheckRow) -> str:
@@ -208,7 +209,7 @@ def _containers(title: str) -> str:
 
 def _elsewhere(found: Sequence[Elsewhere]) -> Iterator[str]:
     if found:
-        each = ", ".join(f"{one.gpu} at {one.title} from ${dollars(one.per_gpu_microusd)} an hour" for one in found)
+        each = ", ".join(f"{one.gpu} at {one.title} from {dollars(one.per_gpu_microusd)} an hour" for one in found)
         yield f"On sale now: {each}."
 
 
@@ -220,7 +221,7 @@ def _block(row: CheckRow, width: int) -> Iterator[Text]:
     if row.rights:
         yield from _rights(row.rights, width)
     if row.balance_microusd is not None:
-        yield from _line("balance", f"${dollars(row.balance_microusd)}", width, "" if row.can_buy else "red")
+        yield from _line("balance", dollars(row.balance_microusd), width, "" if row.can_buy else "red")
     if row.quota:
         yield from _line("quota", row.quota, width)
     if not row.can_buy:
@@ -267,7 +268,7 @@ def _rights(rights: Sequence[Right], width: int) -> Iterator[Text]:
 def _offers(row: CheckRow) -> str:
     if row.offers is None:
         return "could not be read"
-    cheapest = f", a GPU-hour from ${dollars(row.from_microusd)}" if row.from_microusd is not None else ""
+    cheapest = f", a GPU-hour from {dollars(row.from_microusd)}" if row.from_microusd is not None else ""
     return f"{row.offers:,} seen{cheapest}"
 
 

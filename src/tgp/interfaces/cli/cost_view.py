@@ -9,9 +9,10 @@ from rich.console import Group
 from rich.text import Text
 
 from tgp.api.values import rfc3339
+from tgp.core.model.money import decimal, dollars, to_the_cent
 from tgp.core.reports.cost_report import CostLine, Window
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Cell, TableColumn, document, dollars, table, usd, wrapped
+from tgp.interfaces.cli.output import Cell, TableColumn, document, table, usd, wrapped
 from tgp.interfaces.terminal.snapshot import plain
 
 LONGEST_GROUP = 60
@@ -47,7 +48,7 @@ def render(bill: CostBill, width: int) -> Group:
     if bill.total.running_microusd:
         lines += wrapped(ESTIMATE, width, style="dim")
     if bill.hourly_microusd:
-        lines += wrapped(f"Running machines cost ${dollars(bill.hourly_microusd)} an hour.", width)
+        lines += wrapped(f"Running machines cost {dollars(bill.hourly_microusd)} an hour.", width)
     return Group(*lines, *_odd(bill, width))
 
 
@@ -83,7 +84,7 @@ def as_csv(bill: CostBill) -> str:
     writer.writerow((bill.by, "machines", "gpu_hours", "usd", "running_usd"))
     for line in bill.lines:
         gpu_hours = f"{line.gpu_seconds / 3600:.4f}"
-        money = (f"{line.microusd / 1_000_000:.6f}", f"{line.running_microusd / 1_000_000:.6f}")
+        money = (decimal(line.microusd), decimal(line.running_microusd))
         writer.writerow((_cell(line.group), line.machines, gpu_hours, *money))
     return out.getvalue()
 
@@ -109,7 +110,7 @@ def _style(row: CostLine) -> str:
 
 
 def _money(microusd: int, row: CostLine) -> Cell:
-    return f"{microusd / 1_000_000:,.2f}", _style(row)
+    return to_the_cent(microusd), _style(row)
 
 
 def _running(row: CostLine) -> Cell:

@@ -11,6 +11,7 @@ import click
 
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.cluster_inventory import ClusterInventory
+from tgp.core.model.money import dollars
 from tgp.core.reports.doctor import DeleteNode, DoctorFinding, EndMachine, findings
 from tgp.interfaces.cli.cluster_options import cluster_options
 from tgp.interfaces.cli.confirm import agreed, confirmed, interactive
@@ -18,7 +19,7 @@ from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.doctor_one import examine
 from tgp.interfaces.cli.doctor_view import DoctorReport, as_document, exit_code, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import dollars, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 from tgp.ports.cluster import ClusterError
 from tgp.services.confirmed import Confirmed
 
@@ -187,7 +188,7 @@ async def _after(cluster: ClusterActions, ending: Confirmed | None) -> ClusterIn
 def _question(ends: Sequence[EndMachine]) -> str:
     total = sum(one.instance.hourly_microusd or 0 for one in ends)
     what = "this machine" if len(ends) == 1 else f"these {len(ends)} machines"
-    return f"Terminate {what} now (${dollars(total)} an hour)? All data there is lost."
+    return f"Terminate {what} now ({dollars(total)} an hour)? All data there is lost."
 
 
 def _nodes(nodes: Sequence[DeleteNode]) -> str:

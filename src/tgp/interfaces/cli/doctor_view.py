@@ -8,11 +8,12 @@ from rich.text import Text
 
 from tgp.api.values import rfc3339
 from tgp.core.model.cluster_inventory import ClusterInventory
+from tgp.core.model.money import dollars
 from tgp.core.reports.doctor import DoctorFinding, EndMachine
 from tgp.core.reports.machine_costs import hourly_total, machine_costs
 from tgp.interfaces.cli.holdings_view import costing, machine_item
 from tgp.interfaces.cli.next_step import as_called, next_lines
-from tgp.interfaces.cli.output import document, dollars, usd, wrapped
+from tgp.interfaces.cli.output import document, usd, wrapped
 from tgp.interfaces.terminal.snapshot import plain
 
 ALL_WELL = 0
@@ -70,7 +71,7 @@ def summary(report: DoctorReport) -> str:
     if count:
         wasted = sum(finding.hourly_microusd or 0 for finding in report.open)
         problems = "1 problem is" if count == 1 else f"{count} problems are"
-        return f"{problems} left to fix, which cost ${dollars(wasted)} an hour. {runs}"
+        return f"{problems} left to fix, which cost {dollars(wasted)} an hour. {runs}"
     return f"No problems: every machine has a request, and every request has its machine. {runs}"
 
 
@@ -118,7 +119,7 @@ def _block(finding: DoctorFinding, width: int) -> list[Text]:
     if finding.hourly_microusd is None:
         title.append("  costs an unknown amount an hour", "yellow")
     elif finding.hourly_microusd:
-        title.append(f"  ${dollars(finding.hourly_microusd)} an hour", style)
+        title.append(f"  {dollars(finding.hourly_microusd)} an hour", style)
     lines = [title, *wrapped(finding.words, width, first=INDENT, rest=INDENT)]
     if finding.mend:
         lines.append(Text.assemble((f"{INDENT}fix: ", "dim"), as_called(finding.mend)))

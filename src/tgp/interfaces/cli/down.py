@@ -17,6 +17,7 @@ from tgp.api.values import duration, go_duration
 from tgp.core.model.cloud_errors import CloudError
 from tgp.core.model.cluster_inventory import ClusterInventory
 from tgp.core.model.hold import new_hold
+from tgp.core.model.money import dollars
 from tgp.core.model.presence import AccountProblem
 from tgp.core.reports.doctor import DoctorProblem, findings
 from tgp.core.reports.machine_costs import MachineCost, hourly_total, lives, machine_costs, unsettled
@@ -26,7 +27,7 @@ from tgp.interfaces.cli.confirm import confirmed, interactive, typed
 from tgp.interfaces.cli.context import CliServices, ClusterActions
 from tgp.interfaces.cli.down_view import TeardownOutcome, as_document, blind, exit_code, plan, remaining, render
 from tgp.interfaces.cli.interrupt import BegunSteps, run
-from tgp.interfaces.cli.output import dollars, show, terminal_width, waiting, write
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.ports.cluster import ClusterError
 from tgp.ports.http import HttpError
@@ -279,7 +280,7 @@ class Teardown:
     def _offer(self) -> Confirmed | None:
         ends = self._endable()
         what = "the machine" if len(ends) == 1 else f"the {len(ends)} machines"
-        question = f"Terminate {what} left from here (${dollars(hourly_total(ends))} an hour)?"
+        question = f"Terminate {what} left from here ({dollars(hourly_total(ends))} an hour)?"
         places = [(one.access, one.instance.id) for one in ends if one.instance is not None]
         with self._printer.hush():
             return confirmed(self._inventory.cluster, places, question, yes=self._options.yes)

@@ -8,11 +8,12 @@ from rich.console import Group
 from rich.text import Text
 
 from tgp.core.model.cluster_inventory import AccountInventory, ClusterInventory
+from tgp.core.model.money import dollars
 from tgp.core.reports.machine_costs import MachineCost, hourly_total, lives, machine_costs
 from tgp.core.reports.pending_purchases import PendingPurchase, written_again
 from tgp.interfaces.cli.holdings_view import buyer_item, buyers_lines, costing, machine_item, machines_table
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import document, dollars, usd, wrapped
+from tgp.interfaces.cli.output import document, usd, wrapped
 
 PROVEN = 0
 NOT_PROVEN = 1
@@ -70,7 +71,7 @@ def remaining(inventory: ClusterInventory) -> str:
     if not held:
         return f"no machine is listed any more{rest}; asking once more"
     machines = "1 machine" if len(held) == 1 else f"{len(held)} machines"
-    return f"{machines} left, ${dollars(hourly_total(held))} an hour{rest}"
+    return f"{machines} left, {dollars(hourly_total(held))} an hour{rest}"
 
 
 def exit_code(outcome: TeardownOutcome) -> int:
@@ -87,7 +88,7 @@ def verdict(outcome: TeardownOutcome) -> str:
     parts = [f"Not proven: {outcome.gave_up or 'not every provider could be asked'}."]
     if left:
         names = ", ".join(f"{one.name} at {one.provider}" for one in left)
-        parts.append(f"Left: {names}: ${dollars(hourly_total(left))} an hour.")
+        parts.append(f"Left: {names}: {dollars(hourly_total(left))} an hour.")
     if silent:
         parts.append(f"Unknown: {', '.join(one.name for one in silent)}. Machines may still run there.")
     return " ".join(parts)
@@ -116,7 +117,7 @@ def _bill(bill: Sequence[MachineCost], width: int) -> list[Text]:
     lines = [Text(), *machines_table(bill, width, gone=True)]
     return [
         *lines,
-        *wrapped(f"Total ${dollars(total)}, estimated from price and time; the provider's invoice decides.", width),
+        *wrapped(f"Total {dollars(total)}, estimated from price and time; the provider's invoice decides.", width),
     ]
 
 

@@ -6,9 +6,10 @@ from typing import Any
 from rich.text import Text
 
 from tgp.api.values import rfc3339
+from tgp.core.model.money import amount, dollars
 from tgp.core.reports.machine_costs import MachineCost, hourly_total
 from tgp.core.reports.pending_purchases import PendingPurchase
-from tgp.interfaces.cli.output import Cell, TableColumn, dollars, table, usd, wrapped
+from tgp.interfaces.cli.output import Cell, TableColumn, table, usd, wrapped
 from tgp.interfaces.terminal.snapshot import plain
 
 LONGEST_NAME = 60
@@ -25,7 +26,7 @@ def machines_table(held: Sequence[MachineCost], width: int, *, gone: bool = Fals
         TableColumn("MACHINE", tuple((one.what, "") for one in held), longest=40),
         *(() if stateless else (TableColumn("STATE", tuple(_state(one) for one in held), longest=24),)),
         TableColumn("$/HOUR", tuple(_price(one) for one in held), right=True),
-        TableColumn("SPENT $", tuple((dollars(one.spent_microusd), "") for one in held), right=True),
+        TableColumn("SPENT $", tuple((amount(one.spent_microusd), "") for one in held), right=True),
     )
     return table(columns, width)
 
@@ -37,7 +38,7 @@ def costing(held: Sequence[MachineCost]) -> str:
     unknown = sum(one.hourly_microusd is None for one in held)
     rest = f", plus {unknown} of unknown price" if unknown else ""
     machines = "1 machine costs" if len(held) == 1 else f"{len(held)} machines cost"
-    return f"{machines} ${dollars(hourly_total(held))} an hour{rest}."
+    return f"{machines} {dollars(hourly_total(held))} an hour{rest}."
 
 
 def buyers_lines(found: Sequence[PendingPurchase], width: int) -> list[Text]:
@@ -77,4 +78,4 @@ def _state(one: MachineCost) -> Cell:
 
 
 def _price(one: MachineCost) -> Cell:
-    return UNKNOWN if one.hourly_microusd is None else (dollars(one.hourly_microusd), "")
+    return UNKNOWN if one.hourly_microusd is None else (amount(one.hourly_microusd), "")

@@ -7,9 +7,10 @@ from typing import Any
 from rich.console import Group
 from rich.text import Text
 
+from tgp.core.model.money import amount
 from tgp.core.model.offer import Stock
 from tgp.interfaces.cli.offers_view import STOCK_STYLES, footer
-from tgp.interfaces.cli.output import Cell, TableColumn, document, dollars, table, usd
+from tgp.interfaces.cli.output import Cell, TableColumn, document, table, usd
 from tgp.services.market_documents import STOCK, OfferItem, OfferNotes
 
 NONE: Cell = ("-", "dim")
@@ -101,7 +102,7 @@ def _memory(model: GpuModelRow) -> Cell:
 
 
 def _price(row: OfferItem | None, style: str = "") -> Cell:
-    return NONE if row is None else (dollars(row.per_gpu_microusd), style)
+    return NONE if row is None else (amount(row.per_gpu_microusd), style)
 
 
 def _provider(row: OfferItem | None) -> Cell:

@@ -13,6 +13,8 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from tgp.core.model.money import amount, digits_of
+from tgp.core.model.prices import MICRO
 from tgp.interfaces.terminal.snapshot import plain
 
 API_VERSION = "cli.tgp.io/v1"  # of the documents that commands print; fields are added, never renamed
@@ -89,27 +91,15 @@ def _prefixed(line: str, prefix: str, style: str) -> Text:
     return text
 
 
-def dollars(microusd: int, *, digits: int = 2) -> str:
-    """For people: at least this many digits, and enough to distinguish a small price from zero."""
-    return f"{microusd / 1_000_000:,.{max(digits, digits_of(microusd))}f}"
-
-
-def digits_of(microusd: int) -> int:
-    """How many decimals a price needs: 2.40, 0.345, 0.0042."""
-    if 0 < microusd < 10_000:
-        return 4
-    return 3 if microusd % 10_000 and microusd < 1_000_000 else 2
-
-
 def dollar_cells(prices: Sequence[int], style: str = "") -> tuple[Cell, ...]:
     """All with as many digits as one of them needs, so that decimal points are aligned."""
     digits = max(map(digits_of, prices), default=2)
-    return tuple((dollars(price, digits=digits), style) for price in prices)
+    return tuple((amount(price, digits=digits), style) for price in prices)
 
 
 def usd(microusd: int | None) -> float | None:
     """For programs: a number of dollars, exact to the micro-dollar."""
-    return None if microusd is None else microusd / 1_000_000
+    return None if microusd is None else microusd / MICRO
 
 
 def terminal_width() -> int:

@@ -13,7 +13,7 @@ from tgp.api.field_error import FieldError, Invalid
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.classes.semantic_validation import request_problems
-from tgp.core.model.costs import cents
+from tgp.core.model.money import cents
 from tgp.interfaces.cli.breakeven import known_gpu
 from tgp.interfaces.cli.confirm import agreed, interactive
 from tgp.interfaces.cli.context import CliServices, RequestActions

@@ -11,13 +11,13 @@ from tgp.api.request import GPURequest
 from tgp.api.values import go_duration, rfc3339
 from tgp.core.inventory.limits import headroom_microusd
 from tgp.core.model.gpus import resource_name
+from tgp.core.model.money import CENT, dollars
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
 from tgp.core.model.taints import Taint
 from tgp.core.requests.device_plugin import REQUEST
 from tgp.core.requests.purchase import Purchase, life_of, price_cap
 from tgp.interfaces.cli.foreign import foreign_provider
 from tgp.interfaces.cli.output import document, usd, wrapped
-from tgp.interfaces.cli.output import dollars as digits
 from tgp.interfaces.cli.story import sentences
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.market_documents import JOINS, STOCK
@@ -233,12 +233,8 @@ def machine(offer: Offer) -> str:
     return f"{what} at {dollars(offer.hourly_microusd)}/h from {offer.provider}{where}"
 
 
-def dollars(microusd: int) -> str:
-    return f"${digits(microusd)}"
-
-
 def _cents(microusd: int) -> str:
-    return dollars(-(-microusd // 10_000) * 10_000)  # a total to the cent, rounded up, so never below the bill
+    return dollars(-(-microusd // CENT) * CENT)  # a total to the cent, rounded up, so never below the bill
 
 
 def _line(label: str, words: str, width: int, style: str = "") -> list[Text]:

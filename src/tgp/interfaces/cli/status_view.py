@@ -11,9 +11,10 @@ from rich.text import Text
 from tgp.api.request import GPURequest
 from tgp.api.values import rfc3339
 from tgp.core.model.attempts import open_attempt
+from tgp.core.model.money import dollars, total
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import Cell, TableColumn, document, dollars, fits, table, usd, wrapped
-from tgp.interfaces.cli.story import RequestStory, story_of, total
+from tgp.interfaces.cli.output import Cell, TableColumn, document, fits, table, usd, wrapped
+from tgp.interfaces.cli.story import RequestStory, story_of
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.request_documents import ClusterStatus
 
@@ -93,7 +94,7 @@ def summary(rows: Sequence[StatusRow], standing: ClusterStatus) -> str:
         return f"No machine is rented; the cost is $0.00 an hour. As of {rfc3339(standing.now)}."
     hourly = sum(row.story.hourly_microusd or 0 for row in rented)
     verb = "costs" if len(rented) == 1 else "cost"
-    return f"{_many(len(rented), 'machine')} {verb} ${dollars(hourly)} an hour. As of {rfc3339(standing.now)}."
+    return f"{_many(len(rented), 'machine')} {verb} {dollars(hourly)} an hour. As of {rfc3339(standing.now)}."
 
 
 def next_command(shown: Sequence[StatusRow]) -> str:
@@ -139,7 +140,7 @@ def _reason(story: RequestStory) -> Cell:
 
 
 def _hourly(story: RequestStory) -> Cell:
-    return NOTHING if story.over or story.hourly_microusd is None else (f"${dollars(story.hourly_microusd)}", "")
+    return NOTHING if story.over or story.hourly_microusd is None else (dollars(story.hourly_microusd), "")
 
 
 def _ends(story: RequestStory, now: datetime) -> Cell:

@@ -15,11 +15,10 @@ from tgp.api.request import Attempt, ChosenOffer, GPURequest
 from tgp.api.values import microusd
 from tgp.core.model import costs
 from tgp.core.model.attempts import open_attempt
+from tgp.core.model.money import dollars
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.requests.steps import LOST, UNUSABLE
-from tgp.interfaces.cli.output import dollars
 
-CENT = 10_000  # micro-dollars
 OVER = frozenset({"Finished", "Failed"})
 
 # Steps of the start and of the end: the name, and the condition that is True once the step is done.
@@ -141,11 +140,6 @@ def money(text: str | None) -> int | None:
         return None
 
 
-def total(microusd: int) -> str:
-    """A cost to the cent; with more digits if it is below one cent."""
-    return f"${dollars(microusd)}" if microusd < CENT else f"${microusd / 1_000_000:,.2f}"
-
-
 def sentences(message: str) -> list[str]:
     """A message of several parts, such as the nearest misses, split into one part per line."""
     parts: list[str] = []
@@ -164,7 +158,7 @@ def offer_words(offer: ChosenOffer | None) -> str:
     count = f"{offer.gpu_count}x " if offer.gpu_count else ""
     what = f"{count}{offer.gpu_type or offer.instance_type}" + (" spot" if offer.spot else "")
     hour = money(offer.hourly_price)
-    price = f" at ${dollars(hour)}/h" if hour is not None else ""
+    price = f" at {dollars(hour)}/h" if hour is not None else ""
     place = f" in {offer.place or offer.region}" if offer.place or offer.region else ""
     return f"{what}{price} from {offer.provider}{place}"
 

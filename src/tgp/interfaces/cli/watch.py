@@ -14,13 +14,14 @@ from rich.live import Live
 
 from tgp.api.field_error import Invalid
 from tgp.api.values import duration
+from tgp.core.model.money import total
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli.context import CliServices, RequestActions
 from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import terminal_width
 from tgp.interfaces.cli.request_name import read_name
-from tgp.interfaces.cli.story import RequestStory, story_of, total
+from tgp.interfaces.cli.story import RequestStory, story_of
 from tgp.interfaces.cli.watch_view import WatchPrinter, as_document, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.request_documents import Look

@@ -9,9 +9,10 @@ from rich.text import Text
 
 from tgp.api.values import rfc3339
 from tgp.core.model.event import Event
+from tgp.core.model.money import dollars, total
 from tgp.core.model.object_key import ObjectKey
-from tgp.interfaces.cli.output import document, dollars, usd, wrapped
-from tgp.interfaces.cli.story import RequestStory, StepMark, StoryStep, total
+from tgp.interfaces.cli.output import document, usd, wrapped
+from tgp.interfaces.cli.story import RequestStory, StepMark, StoryStep
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.request_documents import Look
 
@@ -48,7 +49,7 @@ def render(story: RequestStory, look: Look, width: int, *, ascii_only: bool = Fa
 
 def money_words(story: RequestStory) -> str:
     """$0.34/h, $0.02 so far."""
-    rate = f"${dollars(story.hourly_microusd)}/h, " if story.hourly_microusd is not None else ""
+    rate = f"{dollars(story.hourly_microusd)}/h, " if story.hourly_microusd is not None else ""
     return f"{rate}{total(story.spent_microusd)} {'in total' if story.over else 'so far'}"
 
 

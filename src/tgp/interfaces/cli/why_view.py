@@ -11,10 +11,11 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import rfc3339
 from tgp.core.model.attempts import open_attempt
 from tgp.core.model.gpus import family_members
+from tgp.core.model.money import amount, dollars, total
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, Purchase
 from tgp.interfaces.cli.foreign import foreign_provider
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import TableColumn, document, dollars, table, usd, wrapped
+from tgp.interfaces.cli.output import TableColumn, document, table, usd, wrapped
 from tgp.interfaces.cli.story import (
     OVER,
     RequestStory,
@@ -24,7 +25,6 @@ from tgp.interfaces.cli.story import (
     offer_words,
     sentences,
     story_of,
-    total,
 )
 from tgp.interfaces.cli.watch_view import ends_words, moment
 from tgp.interfaces.terminal.snapshot import age, plain
@@ -326,7 +326,7 @@ def _market_now(story: RequestStory, asked: Enquiry) -> str:
         return ""
     if isinstance(plan.choice, Purchase):
         offer = plan.choice.offer
-        fits = f"{offer.gpu_count}x {offer.gpu} at ${dollars(plan.choice.hourly_microusd)}/h from {offer.provider} fits"
+        fits = f"{offer.gpu_count}x {offer.gpu} at {dollars(plan.choice.hourly_microusd)}/h from {offer.provider} fits"
         return f"{fits}, but {plan.unwilling}" if plan.unwilling else fits
     return "" if plan.choice.message == story.message else plan.choice.message
 
@@ -335,12 +335,12 @@ def _cost(story: RequestStory) -> str:
     attempt = open_attempt(story.attempts)
     if attempt is not None and attempt.outcome is None:
         price = story.hourly_microusd
-        reserved = f"${dollars(price)} an hour is reserved" if price is not None else "a machine is reserved"
+        reserved = f"{dollars(price)} an hour is reserved" if price is not None else "a machine is reserved"
         return f"{reserved}; no bill is known yet; {total(story.spent_microusd)} so far"
     so_far = f"{total(story.spent_microusd)} {'in total' if story.over else 'so far'}"
     if story.hourly_microusd is None:
         return f"$0.00 an hour now; {so_far}" if not story.over else so_far
-    return f"${dollars(story.hourly_microusd)} an hour now; about {so_far}"
+    return f"{dollars(story.hourly_microusd)} an hour now; about {so_far}"
 
 
 def _limits(asked: Enquiry) -> bool:
@@ -363,7 +363,7 @@ def _class_words(asked: Enquiry) -> str:
         parts.append(f"{count} of {limits.max_nodes} machines")
     if limits.max_hourly_cost is not None:
         most = money(limits.max_hourly_cost) or 0
-        parts.append(f"${dollars(hourly)} of ${dollars(most)} an hour")
+        parts.append(f"{dollars(hourly)} of {dollars(most)} an hour")
     return ", ".join(parts)
 
 
@@ -407,7 +407,7 @@ def _holders(holders: Sequence[Holder], width: int) -> list[Text]:
     columns = [
         TableColumn("HELD BY", tuple((str(each.key), "") for each in costliest)),
         TableColumn("PHASE", tuple((each.phase, "") for each in costliest)),
-        TableColumn("$/H", tuple((dollars(each.hourly_microusd), "") for each in costliest), right=True),
+        TableColumn("$/H", tuple((amount(each.hourly_microusd), "") for each in costliest), right=True),
     ]
     lines = table(columns, width)
     if rest := len(holders) - len(costliest):

@@ -9,6 +9,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from tgp.core.model.money import rounded, to_the_cent
 from tgp.interfaces.terminal.keys import HELP, Glance
 from tgp.interfaces.terminal.layout import Rows, share
 from tgp.interfaces.terminal.snapshot import (
@@ -20,7 +21,6 @@ from tgp.interfaces.terminal.snapshot import (
     ObjectRow,
     Snapshot,
     age,
-    dollars,
     plain,
 )
 
@@ -88,7 +88,7 @@ def _header(snapshot: Snapshot, width: int, *, look: bool) -> RenderableType:
         facts += [("   " if facts else "", ""), (f"{name} ", "dim"), (value, "bold" if value != "0" else "")]
     if snapshot.rented:
         machines = "1 machine" if snapshot.rented == 1 else f"{snapshot.rented} machines"
-        facts += [("   costs ", "dim"), (f"{dollars(snapshot.hourly_microusd)}/h", "bold"), (f" for {machines}", "dim")]
+        facts += [("   costs ", "dim"), (f"{rounded(snapshot.hourly_microusd)}/h", "bold"), (f" for {machines}", "dim")]
     lines = [
         _line((clock, "bold"), (f"   {snapshot.pace}" if snapshot.pace else "", "dim")),
         *_if(
@@ -110,7 +110,7 @@ def _market(market: MarketSummary) -> Text:
     for price in market.prices:
         trend, shade = TRENDS[price.trend]
         kind = " spot" if price.spot else ""
-        parts += [(f"  {price.gpu} ", ""), (f"${price.microusd / 1_000_000:.2f}", "bold"), (trend, shade)]
+        parts += [(f"  {price.gpu} ", ""), (f"${to_the_cent(price.microusd)}", "bold"), (trend, shade)]
         parts += [(f" {price.provider}{kind}", "dim")]
     return _line(*parts)
 
@@ -163,8 +163,8 @@ def _object_cells(row: ObjectRow, snapshot: Snapshot, width: int) -> Iterable[Te
 
 
 def _cost(cost: CostRow | None) -> Iterable[Text]:
-    yield Text(dollars(cost.hourly_microusd) if cost is not None and cost.hourly_microusd else "", style="bold")
-    yield Text(dollars(cost.spent_microusd) if cost is not None and cost.spent_microusd else "")
+    yield Text(rounded(cost.hourly_microusd) if cost is not None and cost.hourly_microusd else "", style="bold")
+    yield Text(rounded(cost.spent_microusd) if cost is not None and cost.spent_microusd else "")
 
 
 def _machines(snapshot: Snapshot, rows: Rows, width: int) -> list[RenderableType]:

@@ -134,11 +134,6 @@ def age(length: timedelta) -> str:
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
 
 
-def dollars(microusd: int) -> str:
-    """To the cent; less than half a cent is shown as <$0.01."""
-    return "<$0.01" if 0 < microusd < 5_000 else f"${microusd / 1_000_000:,.2f}"
-
-
 def plain(text: str) -> str:
     """Text from a cluster on one line, without characters that could move the cursor."""
     return "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
