@@ -11,7 +11,7 @@ from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, create, dial_
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEASE, NAMESPACE
 from tgp.app.deps import Environment
-from tgp.app.operator import STALE_AFTER, Operator
+from tgp.app.operator import CACHE_SILENT_AFTER, Operator
 from tgp.app.settings import Settings
 from tgp.core.model.hold import HOLD
 from tgp.core.model.object_key import ObjectKey
@@ -164,7 +164,7 @@ def test_a_view_that_is_not_refreshed_any_more_is_not_ready():
         assert replica.troubles(world) == []
 
         world.network.partition("one", KUBERNETES)
-        world.run(seconds=STALE_AFTER + 60)
+        world.run(seconds=CACHE_SILENT_AFTER + 60)
         assert len(replica.troubles(world)) == 10
         assert "not up to date since" in replica.troubles(world)[0]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from tgp import __version__
 from tgp.adapters.clouds.registry import titled
+from tgp.adapters.kube.client import read_cluster_id
 from tgp.adapters.kube.controller import Controller
 from tgp.adapters.kube.elector import LeaseElector, new_identity
 from tgp.adapters.kube.event_channel import CacheFeeder
@@ -48,7 +49,6 @@ from tgp.api.resource import (
     GPU_REQUEST,
     GPU_WORKLOAD_BUDGET,
     LEGACY_BUDGET,
-    NAMESPACE,
     Resource,
 )
 from tgp.app.deps import Environment, make_cluster, make_deps, make_elector
@@ -75,13 +75,12 @@ from tgp.core.model.facts import (
     OperatorStopped,
 )
 from tgp.core.model.hold import hold_of
-from tgp.core.model.identity import cluster_id
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.cluster import ClusterError
 from tgp.ports.leadership import LeadershipLost, NotLeading
 
 NAMING_PAUSE = timedelta(seconds=2)  # between two tries to learn the cluster's name
-STALE_AFTER = 120.0  # seconds; twice what a half-open watch may take to be noticed
+CACHE_SILENT_AFTER = 120.0  # seconds; twice what a half-open watch may take to be noticed
 LAST_EVENTS_WITHIN = 3.0  # seconds, at the end, for Events still waiting
 
 
@@ -284,7 +283,7 @@ class Operator:
                 yield f"{kind}: the API server does not know this kind; install it: tgp crds apply"
             elif not reflector.store.synced:
                 yield f"{kind}: {reflector.why or 'not listed yet'}"
-            elif reflector.silent_for() > STALE_AFTER:
+            elif reflector.silent_for() > CACHE_SILENT_AFTER:
                 yield f"{kind}: not up to date since {reflector.silent_for():.0f} s: {reflector.why or 'no answer'}"
         if self.elector is not None and self.elector.trouble:
             yield f"Lease {self.elector.key}: {self.elector.trouble}"
@@ -311,11 +310,10 @@ class Operator:
         """Say who we are and where, as soon as the API server answers."""
         while True:
             try:
-                namespace = await self.deps.cluster.read(NAMESPACE, ObjectKey("", "kube-system"))
+                name = await read_cluster_id(self.deps.cluster)
             except ClusterError:
                 await asyncio.sleep(NAMING_PAUSE.total_seconds())
                 continue
-            name = cluster_id(str(namespace["metadata"].get("uid", "")))
             self.journal.note(OperatorStarted(__version__, self.identity, name))
             return
 

@@ -32,10 +32,9 @@ from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.reconciler import BY_CLASS, by_class
 from tgp.controllers.requests.indexes import INDEXES, PODS_BY_NODE, by_node_name
 from tgp.controllers.requests.leader_guard import LeaderGuard
-from tgp.core.model.identity import cluster_id
+from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
-from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.secret import Secret
@@ -130,5 +129,5 @@ class Stores:
 
     def cluster_id(self) -> str:
         """Empty: not known yet."""
-        home = self.namespaces.get(ObjectKey("", "kube-system"))
+        home = self.namespaces.get(KUBE_SYSTEM)
         return cluster_id(uid_text(home.uid)) if home is not None and home.uid else ""

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.http.client_pool import http_client_pool
+from tgp.adapters.kube.client import read_cluster_id
 from tgp.adapters.kube.connect import Connection, connect
 from tgp.adapters.kube.errors import error_for
 from tgp.adapters.kube.list import ListTarget, paged
@@ -26,7 +27,6 @@ from tgp.core.classes.power_hosts import HostRules
 from tgp.core.model.cloud_account import TABLE, CloudAccount, read_line
 from tgp.core.model.cluster_inventory import AccountInventory, ClusterInventory
 from tgp.core.model.hold import HOLD, Hold, hold_of
-from tgp.core.model.identity import cluster_id
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -217,7 +217,7 @@ async def cluster_service(kubeconfig: str, context: str, namespace: str) -> Asyn
         )
         own = namespace or connection.namespace
         meshes = AllMeshes(dial, connection.clock, connection.entropy, connection.cluster, namespace=own)
-        found = await connection.cluster.read(NAMESPACE, ObjectKey("", "kube-system"))
+        identity = await read_cluster_id(connection.cluster)
         yield ClusterService(
             connection.http,
             connection.cluster,
@@ -225,7 +225,7 @@ async def cluster_service(kubeconfig: str, context: str, namespace: str) -> Asyn
             clouds,
             namespace=own,
             context=connection.context,
-            identity=cluster_id(str(found["metadata"].get("uid", ""))),
+            identity=identity,
             meshes=meshes,
         )
 

@@ -9,8 +9,8 @@ from tests.core.market.offers import NOW, AListing, a_book, an_offer
 from tgp.api.values import rfc3339
 from tgp.core.classes.market_status import (
     AVAILABLE_MOST,
+    OUTAGE_REPORTED_AFTER,
     PRICES_AT_MOST_EVERY,
-    STALE_AFTER,
     ProviderStanding,
     judged_again_at,
     known_enough,
@@ -94,10 +94,10 @@ def test_a_class_is_judged_once_a_silent_provider_has_been_silent_for_long_enoug
     assert known_enough([failing], {}, None, NOW), "nothing is known of it: nothing to lose"
     assert known_enough([failing], a_status(), UNTOLD, NOW), "nor here"
     assert not known_enough([failing], a_status(), FRESH, NOW)
-    assert known_enough([failing], a_status(), FRESH, NOW + STALE_AFTER)
+    assert known_enough([failing], a_status(), FRESH, NOW + OUTAGE_REPORTED_AFTER)
     assert known_enough([a_standing(a_book(an_offer()))], a_status(), FRESH, NOW)
-    assert judged_again_at([failing], NOW) == NOW + STALE_AFTER
-    assert judged_again_at([failing], NOW + STALE_AFTER) is None
+    assert judged_again_at([failing], NOW) == NOW + OUTAGE_REPORTED_AFTER
+    assert judged_again_at([failing], NOW + OUTAGE_REPORTED_AFTER) is None
 
 
 def test_a_class_is_not_judged_while_a_provider_it_knew_is_still_being_asked():

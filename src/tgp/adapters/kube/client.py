@@ -12,10 +12,11 @@ from tgp.adapters.kube.errors import error_for, meant_another_object
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.kube.patch import difference
 from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
-from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, EVENT, LEASE, POD, Resource
+from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, EVENT, LEASE, NAMESPACE, POD, Resource
 from tgp.core.model.backoff import doubled
+from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
 from tgp.core.model.object_key import ObjectKey
-from tgp.ports.cluster import ClusterBusy, Conflict, NotFound, WriteUnknown, Written
+from tgp.ports.cluster import Cluster, ClusterBusy, Conflict, NotFound, WriteUnknown, Written
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Call, Http, NeverLeft, NoAnswer, Pairs, Reply, UnreadableReply
 from tgp.ports.leadership import Fence, NotLeading
@@ -222,6 +223,12 @@ class KubeCluster:
     def _pause(self, failures: int, asked: timedelta | None) -> float:
         wait = max(doubled(FIRST_PAUSE, failures, LONGEST_PAUSE), asked or timedelta())
         return wait.total_seconds() * (1 + self._entropy.jitter() / 2)
+
+
+async def read_cluster_id(cluster: Cluster) -> str:
+    """Of the cluster behind it, as the API server says now."""
+    found = await cluster.read(NAMESPACE, KUBE_SYSTEM)
+    return cluster_id(str(found["metadata"].get("uid", "")))
 
 
 def _changing(method: str, path: str, body: Mapping[str, Any], content_type: str, query: Pairs) -> Call:

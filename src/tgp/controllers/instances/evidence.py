@@ -5,6 +5,7 @@ from tgp.adapters.kube.store import Store
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, NAMESPACE
 from tgp.core.inventory.orphan_evidence import ServerState
+from tgp.core.model.identity import KUBE_SYSTEM
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
@@ -34,7 +35,7 @@ class ServerEvidence:
     async def server(self) -> ServerState | None:
         """Right after `refresh`: the revision is that of the fresh list. None: the API server did not answer."""
         try:
-            home = await self._cluster.read(NAMESPACE, ObjectKey("", "kube-system"))
+            home = await self._cluster.read(NAMESPACE, KUBE_SYSTEM)
         except ClusterError:
             return None
         return ServerState(str(home["metadata"]["uid"]), self._requests.version)

@@ -16,7 +16,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.values import microusd, rfc3339, usd
 from tgp.core.model.conditions import ConditionUpdate, shortened
 from tgp.core.model.offer import Offer
-from tgp.core.model.offer_query import STALE_AFTER as SERVED_FOR
+from tgp.core.model.offer_query import OFFER_USABLE_FOR
 from tgp.core.model.price_book import SourceState
 from tgp.core.model.source import Source
 from tgp.core.model.source_status import SourceStatus
@@ -25,7 +25,7 @@ OF_THE_MARKET = frozenset(
     {"CanBuy", "CredentialsValid", "OffersFresh", "SpotUnavailable"}
 )  # the conditions judged here
 OF_THE_KEYS = frozenset({"CredentialsValid"})
-STALE_AFTER = timedelta(minutes=10)  # five missed polls; a shorter outage is not reported
+OUTAGE_REPORTED_AFTER = timedelta(minutes=10)  # five missed polls; a shorter outage is not reported
 PRICES_AT_MOST_EVERY = timedelta(minutes=5)
 NOISE = 0.02  # of a price
 COUNT_NOISE = 0.1  # of a number of offers
@@ -58,7 +58,7 @@ class ProviderStanding:
             return None
         seen_at = self.listing.seen_at
         at_once = seen_at is None or self.listing.quota  # a used-up quota does not recover within minutes
-        return self.listing.failing_since if at_once or seen_at is None else seen_at + STALE_AFTER
+        return self.listing.failing_since if at_once or seen_at is None else seen_at + OUTAGE_REPORTED_AFTER
 
     @property
     def could_tell(self) -> bool:
@@ -91,7 +91,7 @@ def _wait_for(standing: ProviderStanding, now: datetime, *, known: bool) -> bool
     if not standing.could_tell:
         return False
     since = standing.listing.failing_since if standing.listing is not None else None
-    return since is None or (known and now < since + STALE_AFTER)
+    return since is None or (known and now < since + OUTAGE_REPORTED_AFTER)
 
 
 def keys_tried(standings: Iterable[ProviderStanding]) -> bool:
@@ -111,7 +111,7 @@ def judged_again_at(standings: Iterable[ProviderStanding], now: datetime) -> dat
 def _news_of(standing: ProviderStanding) -> datetime | None:
     listing = standing.listing
     if standing.could_tell and listing is not None and listing.failing_since is not None:
-        return listing.failing_since + STALE_AFTER
+        return listing.failing_since + OUTAGE_REPORTED_AFTER
     return standing.stale_at
 
 
@@ -286,7 +286,7 @@ def _boot(seen_at: str | None) -> dict[str, Any]:
 
 def _still_served(held: Mapping[str, Any], now: datetime) -> bool:
     moment = _moment(held.get("lastPricingUpdate"))
-    return moment is not None and now - moment <= SERVED_FOR
+    return moment is not None and now - moment <= OFFER_USABLE_FOR
 
 
 def _accepted(source_status: SourceStatus | None) -> bool:

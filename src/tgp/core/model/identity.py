@@ -2,7 +2,10 @@
 
 from hashlib import blake2b
 
+from tgp.core.model.object_key import ObjectKey
+
 CLUSTER_DIGITS = 10
+KUBE_SYSTEM = ObjectKey("", "kube-system")  # the namespace whose uid tells clusters apart
 
 
 def cluster_id(kube_system_uid: str) -> str:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.offer import BootMode, Trust
 
-STALE_AFTER = timedelta(minutes=30)  # fifteen missed polls at the usual interval: prices and stock have changed
+OFFER_USABLE_FOR = timedelta(minutes=30)  # fifteen missed polls at the usual interval: prices and stock have changed
 TALOS_BOOTS = (BootMode.NATIVE, BootMode.TAKEOVER, BootMode.POWER)
 
 
@@ -81,6 +81,6 @@ class OfferQuery:
     as_node: bool = True  # a Talos node with working GPUs is wanted; False: prices are only shown, nothing is bought
     min_trust: Trust = Trust.VERIFIED
     lasting: timedelta = timedelta(0)  # the planned lifetime: an offer that ends earlier is rejected
-    stale_after: timedelta = STALE_AFTER
+    stale_after: timedelta = OFFER_USABLE_FOR
     cooldowns: Cooldowns = field(default_factory=Cooldowns)
     selection: Selection = Selection.PRICE

@@ -35,7 +35,7 @@ SHOWN = 25  # rows of a table by default: one screen, with the footer
 LONGEST_GPU = 18
 SHORTEST_GPU = 13
 LONGEST_PLACE = 24
-STALE_AFTER_SECONDS = 600  # five missed refreshes at the usual pace: the age is then coloured
+AGE_COLOURED_AFTER = 600  # seconds; five missed refreshes at the usual pace
 INDENT = "  "
 
 STOCK_STYLES = {"confirmed": "green", "likely": "yellow", "unknown": "dim", "sold out": "red"}
@@ -193,7 +193,7 @@ def _amount(amount: int, unit: str = "") -> str:
 
 
 def _age(row: OfferItem) -> Cell:
-    return age(timedelta(seconds=row.age_seconds)), "yellow" if row.age_seconds > STALE_AFTER_SECONDS else ""
+    return age(timedelta(seconds=row.age_seconds)), "yellow" if row.age_seconds > AGE_COLOURED_AFTER else ""
 
 
 def _stock(row: OfferItem, *, short: bool = False) -> Cell:
