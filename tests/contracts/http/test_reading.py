@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.http.rude import Line, Manners, client_of, rude_server
 from tgp.adapters.clock import SystemClock
-from tgp.adapters.http.inflate import CannotInflate, Inflater
-from tgp.adapters.http.lines import LineSplitter, LineTooLong
+from tgp.adapters.http.body import CannotInflate, Inflater, LineSplitter, LineTooLong
 from tgp.ports.http import Call, NoAnswer, TooLarge, UnreadableReply
 
 CLOCK = SystemClock()

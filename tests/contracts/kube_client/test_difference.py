@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.adapters.kube.patch import difference, same
+from tgp.adapters.kube.client import difference, same
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 SCALARS = st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text("xy", max_size=2)

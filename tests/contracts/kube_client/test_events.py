@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tgp.adapters.kube.client import KubeCluster
-from tgp.adapters.kube.events import MAX_WAITING, PER_OBJECT, EventRecorder
-from tgp.adapters.kube.events_text import MAX_MESSAGE_BYTES, bounded, scrubbed
+from tgp.adapters.kube.events import MAX_MESSAGE_BYTES, MAX_WAITING, PER_OBJECT, EventRecorder, bounded, scrubbed
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
 from tgp.core.model.facts import FactSubject
 from tgp.core.model.object_key import ObjectKey

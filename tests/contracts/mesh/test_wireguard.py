@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tgp.adapters.kube.client import KubeCluster
-from tgp.adapters.mesh.kubespan import KubeSpanMesh
-from tgp.adapters.mesh.none import NoMeshAdapter
+from tgp.adapters.mesh.registry import KUBESPAN_NEEDS, DevicelessMesh
 from tgp.adapters.mesh.wireguard import WireGuardMesh
 from tgp.adapters.mesh.wireguard import record as peers_record
 from tgp.adapters.mesh.wireguard.keys import new_pair, pair_of
@@ -549,8 +548,8 @@ def test_a_key_made_by_us_looks_as_wg_makes_them():
 @pytest.mark.parametrize(
     ("mesh", "join"),
     [
-        (NoMeshAdapter(), NoMesh()),
-        (KubeSpanMesh(MeshSettings(Backend.KUBESPAN)), KubeSpanJoin()),
+        (DevicelessMesh(MeshSettings(Backend.NONE), NoMesh()), NoMesh()),
+        (DevicelessMesh(MeshSettings(Backend.KUBESPAN), KubeSpanJoin(), KUBESPAN_NEEDS), KubeSpanJoin()),
     ],
     ids=["none", "kubespan"],
 )

@@ -3,12 +3,10 @@ from typing import Any, cast
 import pytest
 
 from tgp.adapters.mesh.headscale import HeadscaleMesh
-from tgp.adapters.mesh.kubespan import KubeSpanMesh
-from tgp.adapters.mesh.none import NoMeshAdapter
-from tgp.adapters.mesh.registry import OPEN_MAX, AllMeshes
+from tgp.adapters.mesh.registry import OPEN_MAX, AllMeshes, DevicelessMesh
 from tgp.adapters.mesh.tailscale import TailscaleMesh
 from tgp.adapters.mesh.wireguard import WireGuardMesh
-from tgp.core.model.mesh import Backend, MeshSettings, Ref, TunnelSettings
+from tgp.core.model.mesh import Backend, KubeSpanJoin, MeshSettings, NoMesh, Ref, TunnelSettings
 from tgp.core.model.secret import Secret
 from tgp.ports.mesh import MeshRefused
 
@@ -38,8 +36,8 @@ def all_meshes(dialled: list[str] | None = None) -> AllMeshes:
             HeadscaleMesh,
         ),
         (MeshSettings(Backend.WIREGUARD, tunnel=TunnelSettings(server_key=SERVER_KEY)), {}, WireGuardMesh),
-        (MeshSettings(Backend.KUBESPAN), {}, KubeSpanMesh),
-        (MeshSettings(Backend.NONE), {}, NoMeshAdapter),
+        (MeshSettings(Backend.KUBESPAN), {}, DevicelessMesh),
+        (MeshSettings(Backend.NONE), {}, DevicelessMesh),
     ],
 )
 def test_every_backend_opens(settings: MeshSettings, secrets: dict[Ref, Secret], kind: type) -> None:
@@ -48,6 +46,14 @@ def test_every_backend_opens(settings: MeshSettings, secrets: dict[Ref, Secret],
     assert isinstance(mesh, kind)
     assert mesh.settings == settings
     assert "canary" not in repr(mesh)
+
+
+@pytest.mark.parametrize(("backend", "join"), [(Backend.KUBESPAN, KubeSpanJoin()), (Backend.NONE, NoMesh())])
+async def test_a_machine_gets_the_join_of_its_backend(backend: Backend, join: Any) -> None:
+    mesh = all_meshes().open(MeshSettings(backend), {})
+
+    assert (await mesh.enroll(cast("Any", None))).join == join
+    assert bool((await mesh.check()).notes) == (backend is Backend.KUBESPAN)
 
 
 def test_equal_settings_and_secrets_are_one_mesh() -> None:

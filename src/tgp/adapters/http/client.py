@@ -1,17 +1,19 @@
 """The `Http` port over aiohttp: one endpoint, real sockets."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from tgp.adapters.http.address import OneAddress, pinned
 from tgp.adapters.http.failures import FAILURES, explain
 from tgp.adapters.http.send_once import GatedRequest, SendOnce, body_of
 from tgp.adapters.http.stream import SocketStream
@@ -179,3 +181,47 @@ def _endpoint(base_url: str) -> tuple[str, str]:
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError(f"the base URL of {parts.hostname} holds credentials, a query or a fragment")
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+
+
+class OneAddress(AbstractResolver):
+    """Has one answer for every name. Sends no DNS query: the checked address is called, whatever DNS says now."""
+
+    def __init__(self, address: IPv4Address | IPv6Address) -> None:
+        self._address = address
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        found = socket.AF_INET if self._address.version == 4 else socket.AF_INET6
+        if family not in (found, socket.AF_UNSPEC):
+            raise OSError(None, "the address is of another family")
+        return [
+            ResolveResult(
+                hostname=host,
+                host=str(self._address),
+                port=port,
+                family=found,
+                proto=0,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+        ]
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def pinned(address: str, base_url: str, proxy: str) -> IPv4Address | IPv6Address | None:
+    """The address to connect to; None: whichever the name has. Raises ValueError if it cannot be enforced."""
+    if not address:
+        return None
+    found = ip_address(address)
+    if proxy:
+        raise ValueError("a proxy resolves the address itself: use a pinned address or a proxy, not both")
+    host = urlsplit(base_url).hostname or ""
+    try:
+        literal = ip_address(host)
+    except ValueError:
+        return found  # a name
+    if literal != found:  # the library connects to an address in a URL without asking a resolver
+        raise ValueError(f"the URL's address is {literal}, but the pinned address is {found}")
+    return found

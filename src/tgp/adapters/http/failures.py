@@ -10,8 +10,7 @@ import ssl
 import aiohttp
 from aiohttp.http_exceptions import LineTooLong as HeaderTooLong
 
-from tgp.adapters.http.inflate import CannotInflate
-from tgp.adapters.http.lines import LineTooLong
+from tgp.adapters.http.body import CannotInflate, LineTooLong
 from tgp.adapters.http.send_once import ConnectionBroke, SendOnce, SendRefused
 from tgp.ports.http import HttpError, NeverLeft, NoAnswer, TooLarge
 

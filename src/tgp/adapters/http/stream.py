@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import aiohttp
 
+from tgp.adapters.http.body import Inflater, LineSplitter
 from tgp.adapters.http.failures import FAILURES, explain
-from tgp.adapters.http.inflate import Inflater
-from tgp.adapters.http.lines import LineSplitter
 from tgp.adapters.http.send_once import SendOnce
 from tgp.ports.http import Pairs, TooLarge
 

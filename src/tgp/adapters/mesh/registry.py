@@ -4,14 +4,55 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from tgp.core.model.mesh import Backend, MeshSettings, Secrets
+from tgp.core.model.mesh import (
+    Backend,
+    Device,
+    DeviceRef,
+    KubeSpanJoin,
+    MeshReport,
+    MeshSettings,
+    Network,
+    NoMesh,
+    Secrets,
+)
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import HttpFactory
-from tgp.ports.mesh import Mesh
+from tgp.ports.mesh import Enrollment, JoinRequest, Mesh
 
 OPEN_MAX = 256  # meshes kept: 64 classes, each with a few sets of tags; the least recently used goes first
+
+KUBESPAN_NEEDS = (
+    "every node of the cluster must have KubeSpan enabled, including the control planes",
+    "UDP 51820 must be reachable on at least one end of every pair of nodes: there is no relay",
+)
+
+
+class DevicelessMesh:
+    """Nothing is minted or removed. Machines reach the cluster by the addresses they have, or by KubeSpan: there nodes
+    make their keys themselves, find each other by discovery, and are forgotten half an hour after they are gone.
+    """
+
+    has_devices = False
+    ranges: tuple[Network, ...] = ()
+
+    def __init__(self, settings: MeshSettings, join: NoMesh | KubeSpanJoin, notes: tuple[str, ...] = ()) -> None:
+        self.settings = settings
+        self._join = join
+        self._notes = notes
+
+    async def enroll(self, _join_request: JoinRequest) -> Enrollment:
+        return Enrollment(self._join)
+
+    async def find(self, _trace: DeviceRef) -> Device | None:
+        return None
+
+    async def remove(self, _trace: DeviceRef) -> None:
+        return None
+
+    async def check(self) -> MeshReport:
+        return MeshReport(usable=True, notes=self._notes)
 
 
 @dataclass(slots=True)
@@ -57,12 +98,8 @@ class AllMeshes:
                     self.cluster, self.clock, self.entropy, settings, secrets, namespace=self.namespace
                 )
             case Backend.KUBESPAN:
-                from tgp.adapters.mesh.kubespan import KubeSpanMesh
-
-                return KubeSpanMesh(settings)
+                return DevicelessMesh(settings, KubeSpanJoin(), KUBESPAN_NEEDS)
             case Backend.NONE:
-                from tgp.adapters.mesh.none import NoMeshAdapter
-
-                return NoMeshAdapter(settings)
+                return DevicelessMesh(settings, NoMesh())
             case _:
                 assert_never(settings.backend)

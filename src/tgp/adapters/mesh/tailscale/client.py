@@ -8,15 +8,21 @@ from tgp.adapters.mesh.membership import Member
 from tgp.adapters.mesh.parse import mapping_of, rows_of, words_of
 from tgp.adapters.mesh.sender import ANSWER_BYTES, LIST_BYTES, MeshSender
 from tgp.adapters.mesh.tailscale import wire
-from tgp.adapters.mesh.tailscale.check import judged
 from tgp.adapters.mesh.tailscale.errors import TailscaleVerb, failure
-from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API, ServerFlavour, tailscale
-from tgp.adapters.mesh.tailscale.tokens import OauthTokens, TokenSource
+from tgp.adapters.mesh.tailscale.server_flavour import AUTH_KEYS, DEVICES, TAILSCALE_API, ServerFlavour, tailscale
+from tgp.adapters.mesh.tailscale.tokens import OauthTokens, TokenScopes, TokenSource
 from tgp.core.model.mesh import MeshSettings, Secrets
 from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, Http, HttpFactory, Reply
 from tgp.ports.mesh import JoinRequest, MeshBusy, MeshError, MeshRefused
+
+ALL = "all"
+ENOUGH = {  # any of these; `devices` is the older, broader scope that clients may still have
+    AUTH_KEYS: frozenset({AUTH_KEYS, "devices", ALL}),
+    DEVICES: frozenset({DEVICES, "devices", ALL}),
+}
+USES = {AUTH_KEYS: "make and revoke auth keys", DEVICES: "see and remove devices"}
 
 WANTED = "tailscale needs an OAuth client (tailscaleConfig.oauthCredentialsSecretRef), or a fixed auth key"
 
@@ -146,3 +152,25 @@ def keyed(call: Call, token: Secret) -> Call:
 def _is_gone(reply: Reply) -> bool:
     """In its own error format: not an error page of a proxy."""
     return reply.status == 404 and words_of(reply) is not None
+
+
+def judged(grant: TokenScopes, tags: tuple[str, ...], dialect: ServerFlavour) -> Findings:
+    """A token comes with its scopes and the client's tags; which tags those own is unknown."""
+    if grant.scopes is None:
+        note = f"{dialect.title} does not show the scopes of {dialect.credentials}: only read access was tested"
+        return Findings(notes=(note, *_about_tags(grant, tags, dialect)))
+    problems = tuple(
+        f"{dialect.credentials} cannot {use}: it needs the scope {scope}, with write, and has "
+        f"{', '.join(sorted(grant.scopes))}"
+        for scope, use in USES.items()
+        if not grant.scopes & ENOUGH[scope]
+    )
+    return Findings(problems, _about_tags(grant, tags, dialect))
+
+
+def _about_tags(grant: TokenScopes, tags: tuple[str, ...], dialect: ServerFlavour) -> tuple[str, ...]:
+    if grant.tags is None or grant.tags == set(tags) or not tags or ALL in (grant.scopes or ()):
+        return ()
+    theirs, ours = ", ".join(sorted(grant.tags)), ", ".join(tags)
+    doubt = f"unless its tags own these, {dialect.title} makes no key ({dialect.tag_advice})"
+    return (f"{dialect.credentials} has {theirs}, and machines get {ours}: {doubt}",)
