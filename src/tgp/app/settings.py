@@ -4,8 +4,7 @@ The table below is the only place a setting is named: `tgp operator --help`, the
 of the file all follow from it. A wrong value is refused with an error that names its source.
 """
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
@@ -147,8 +146,8 @@ class Setting:
             raise BadSetting(f"{where}: {error}") from error
         if self.choices and value not in self.choices:
             wanted = ", ".join(choice for choice in self.choices if choice)
-            near = difflib.get_close_matches(str(value), [choice for choice in self.choices if choice], n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            near = _nearest(str(value), [choice for choice in self.choices if choice])
+            hint = f"; did you mean {near}?" if near else ""
             raise BadSetting(f"{where}: {said!r} is not one of {wanted}{hint}")
         return value
 
@@ -164,6 +163,13 @@ class Setting:
         if not isinstance(said, str):
             raise ValueError(f"expected text, got {said!r}")  # noqa: TRY004 - one error for every wrong value
         return said
+
+
+def _nearest(said: str, known: Iterable[str]) -> str:
+    """What was probably meant; empty: nothing is near."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(said, list(known), n=1)), "")
 
 
 def _camel(name: str) -> str:
@@ -194,9 +200,9 @@ def load(
     known = {setting.key: setting for setting in TABLE}
     for key in written:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
+            near = _nearest(key, known)
             raise BadSetting(
-                f"{document_name}: unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+                f"{document_name}: unknown setting {key!r}" + (f"; did you mean {near!r}?" if near else "")
             )
     values, places = {}, {setting.name: setting.flag for setting in TABLE}
     for setting in TABLE:
