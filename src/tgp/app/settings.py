@@ -4,7 +4,8 @@ The table below is the only place a setting is named: `tgp operator --help`, the
 of the file all follow from it. A wrong value is refused with an error that names its source.
 """
 
-from collections.abc import Iterable, Mapping
+import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any
@@ -146,8 +147,8 @@ class Setting:
             raise BadSetting(f"{where}: {error}") from error
         if self.choices and value not in self.choices:
             wanted = ", ".join(choice for choice in self.choices if choice)
-            near = _nearest(str(value), [choice for choice in self.choices if choice])
-            hint = f"; did you mean {near}?" if near else ""
+            near = difflib.get_close_matches(str(value), [choice for choice in self.choices if choice], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
             raise BadSetting(f"{where}: {said!r} is not one of {wanted}{hint}")
         return value
 
@@ -163,13 +164,6 @@ class Setting:
         if not isinstance(said, str):
             raise ValueError(f"expected text, got {said!r}")  # noqa: TRY004 - one error for every wrong value
         return said
-
-
-def _nearest(said: str, known: Iterable[str]) -> str:
-    """What was probably meant; empty: nothing is near."""
-    import difflib
-
-    return next(iter(difflib.get_close_matches(said, list(known), n=1)), "")
 
 
 def _camel(name: str) -> str:
@@ -200,9 +194,9 @@ def load(
     known = {setting.key: setting for setting in TABLE}
     for key in written:
         if key not in known:
-            near = _nearest(key, known)
+            near = difflib.get_close_matches(key, known, n=1)
             raise BadSetting(
-                f"{document_name}: unknown setting {key!r}" + (f"; did you mean {near!r}?" if near else "")
+                f"{document_name}: unknown setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
             )
     values, places = {}, {setting.name: setting.flag for setting in TABLE}
     for setting in TABLE:
