@@ -82,3 +82,13 @@ async def test_the_first_signal_asks_and_the_second_ends(second: signal.Signals)
 
     assert stops == ["asked"]
     assert ends == [128 + second]
+
+
+def test_what_an_idle_operator_does_not_need_is_not_imported_with_it():
+    """Each takes two megabytes or more: they come with the first template, certificate or port."""
+    late = {"aiohttp.web", "cryptography", "ruamel.yaml"}
+    asked = f"import sys, tgp.app.commands.operator; print(*sorted({late!r} & set(sys.modules)))"
+
+    found = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+
+    assert found.stdout.split() == []

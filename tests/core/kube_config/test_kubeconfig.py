@@ -295,3 +295,19 @@ def test_a_pod_without_a_token_falls_back_to_the_home_directory():
 def test_nothing_at_all_says_where_it_looked():
     with pytest.raises(ConfigInvalid, match=r"KUBECONFIG is not set.*/home/somebody/\.kube/config"):
         find_target("", "", {"HOME": "/home/somebody"}, Disk({}).read)
+
+
+def test_a_key_twice_is_refused_in_json_as_in_yaml():
+    for written in ('{"current-context": "a", "current-context": "b"}', "current-context: a\ncurrent-context: b\n"):
+        with pytest.raises(ConfigInvalid, match="is not YAML"):
+            parse(written.encode(), FILE)
+
+
+def test_a_config_in_json_means_the_same():
+    written = (
+        '{"current-context": "home", "contexts": [{"name": "home", "context": {"cluster": "c", "user": "u"}}],'
+        ' "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443"}}],'
+        ' "users": [{"name": "u", "user": {"unknown-field": 1}}]}'
+    )
+
+    assert choose(parse(written.encode(), FILE)) == target()

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core.talos.hostile import enormous, hostile_text
-from tgp.core.joining.talos.stream import MAX_DEPTH, UnreadableStream, read_stream, resolve, spell, write_stream
+from tgp.core.joining.talos.stream import UnreadableStream, read_stream, resolve, spell, write_stream
+from tgp.core.joining.talos.stream_reader import MAX_DEPTH
 
 WORDS = (
     "off on yes no y n true True null ~ 0o600 0600 1e3 .5 .inf .nan 2001-01-01 1:30 12e03 = << - ? : | > * & ! % @ `"

@@ -1,5 +1,6 @@
 """From a target to an `Http` that reaches it."""
 
+import ssl
 from collections.abc import Callable
 from functools import partial
 
@@ -50,13 +51,13 @@ def _connector(
 
     def connect(certificate: bytes, key: bytes) -> HttpClient:
         try:
-            tls = client_context(authority, insecure=cluster.insecure, certificate=certificate, key=key)
+            tls = _context(cluster, authority, certificate, key)
         except BadCertificate as error:
             raise NeverLeft(f"{target.user.where}: {error}") from None
         return HttpClient(
             cluster.server,
             clock,
-            tls=tls if cluster.server.startswith("https:") else None,
+            tls=tls if _encrypted(cluster) else None,
             server_name=cluster.server_name,
             proxy=cluster.proxy,
             headers=headers,
@@ -85,9 +86,22 @@ def _authority(cluster: ClusterEntry, read: ReadFile) -> bytes | None:
         raise ConfigInvalid(f"{material.where}: {material.path}: {error.strerror or 'cannot be read'}") from None
 
 
+def _encrypted(cluster: ClusterEntry) -> bool:
+    return cluster.server.startswith("https:")
+
+
+def _context(
+    cluster: ClusterEntry, authority: bytes | None, certificate: bytes = b"", key: bytes = b""
+) -> ssl.SSLContext | None:
+    """None: plain HTTP without anything to check. The system's CAs would take a megabyte."""
+    if not (_encrypted(cluster) or authority is not None or certificate or key):
+        return None
+    return client_context(authority, insecure=cluster.insecure, certificate=certificate, key=key)
+
+
 def _checked_context(cluster: ClusterEntry, authority: bytes | None) -> None:
     try:
-        client_context(authority, insecure=cluster.insecure)
+        _context(cluster, authority)
     except BadAuthority as error:
         where = cluster.authority.where if cluster.authority else cluster.where
         raise ConfigInvalid(f"{where}: {error}") from None

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any, assert_never
 
 from prometheus_client import Counter
@@ -224,7 +223,7 @@ def _level(fact: Fact) -> int:
 
 def _plain(fact: Fact) -> dict[str, Any]:
     """The fact's fields as a log line may carry them; `message` and `name` belong to the logging module."""
-    values = {row.name: getattr(fact, row.name) for row in fields(fact)}
+    values = {name: getattr(fact, name) for name in fact.__struct_fields__}
     return {
         "text" if name == "message" else name: value if isinstance(value, bool | int) else str(value)
         for name, value in values.items()

@@ -8,12 +8,11 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tgp.adapters.http.client_pool import http_client_pool
-from tgp.adapters.http.serve import Listening, NoFreePort, listen
 from tgp.adapters.kube import reconcile_context
 from tgp.adapters.kube.config_field import ConfigInvalid
 from tgp.adapters.kube.connect import Connection, connect
@@ -27,6 +26,9 @@ from tgp.app.settings import TABLE, BadSetting, Settings, load
 from tgp.interfaces.health import Probes
 from tgp.ports.http import HttpFactory
 from tgp.ports.leadership import Fence, LeadershipLost
+
+if TYPE_CHECKING:
+    from tgp.adapters.http.serve import Listening
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -109,7 +111,9 @@ async def _run(settings: Settings, redactor: Redactor) -> None:
                 await listening.stop()
 
 
-async def _listen(address: str, worker: Operator) -> Listening:
+async def _listen(address: str, worker: Operator) -> "Listening":
+    from tgp.adapters.http.serve import NoFreePort, listen  # here: aiohttp's server takes 2 MB
+
     host, _, port = address.rpartition(":")
     probes = Probes(worker.troubles, worker.metrics.page)
     try:

@@ -3,9 +3,10 @@
 A fact is noted when it *becomes* true, not on every reconcile while it stays true, and carries no secret.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from tgp.api.request import ChosenOffer, GPURequest
 from tgp.api.resource import GPU_REQUEST, Resource
@@ -14,8 +15,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION, BootMode
 
 
-@dataclass(frozen=True, slots=True)
-class FactSubject:
+class FactSubject(Struct, frozen=True):
     """The object a fact is about, as an Event needs to name it."""
 
     resource: Resource
@@ -30,55 +30,47 @@ def subject_of(request: KubeObject[GPURequest]) -> FactSubject:
     return FactSubject(GPU_REQUEST, request.key, request.uid_text)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorStarted:
+class OperatorStarted(Struct, frozen=True):
     version: str
     identity: str
     cluster: str  # the cluster id: ten hex digits
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorStopped:
+class OperatorStopped(Struct, frozen=True):
     identity: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipWon:
+class LeadershipWon(Struct, frozen=True):
     identity: str
     epoch: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipReleased:
+class LeadershipReleased(Struct, frozen=True):
     identity: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipEnded:
+class LeadershipEnded(Struct, frozen=True):
     """The Lease was not renewed in time, or another replica took it: this process exits."""
 
     identity: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseFailing:
+class LeaseFailing(Struct, frozen=True):
     """The Lease could not be read or written for longer than it lasts: this replica cannot become the leader."""
 
     lease: ObjectKey
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseReached:
+class LeaseReached(Struct, frozen=True):
     """The Lease can be read and written again."""
 
     lease: ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionChanged:
+class ConditionChanged(Struct, frozen=True):
     subject: FactSubject
     type: str
     status: str  # True, False or Unknown
@@ -87,8 +79,7 @@ class ConditionChanged:
     good: bool  # is this the healthy state?
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileFailed:
+class ReconcileFailed(Struct, frozen=True):
     """A reconcile raised. The runtime backs off and retries; the text is the error's class, not its message."""
 
     controller: str
@@ -98,50 +89,43 @@ class ReconcileFailed:
     again_in: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class WatchFailing:
+class WatchFailing(Struct, frozen=True):
     """A store could not be refreshed: the operator continues with the last known objects, and reports it."""
 
     kind: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class WatchRecovered:
+class WatchRecovered(Struct, frozen=True):
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryRewound:
+class HistoryRewound(Struct, frozen=True):
     """The API server's etcd was restored: everything is listed again, and every reservation is resolved first."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectUnreadable:
+class ObjectUnreadable(Struct, frozen=True):
     """An object of our kinds that this version cannot decode. It is kept, and its machines stay owned."""
 
     subject: FactSubject
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyAccepted:
+class KeyAccepted(Struct, frozen=True):
     source: str
     account: str
 
 
-@dataclass(frozen=True, slots=True)
-class KeyWasRefused:
+class KeyWasRefused(Struct, frozen=True):
     """A provider refuses the key: the account gets no calls until the key changes, or a while has passed."""
 
     source: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderFailing:
+class ProviderFailing(Struct, frozen=True):
     """A provider's offers could not be read for a while: they count as unknown, the last ones are still served."""
 
     source: str
@@ -149,13 +133,11 @@ class ProviderFailing:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRecovered:
+class ProviderRecovered(Struct, frozen=True):
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class JoinApproved:
+class JoinApproved(Struct, frozen=True):
     """A machine's kubelet may become its Node. About its request."""
 
     subject: FactSubject
@@ -163,8 +145,7 @@ class JoinApproved:
     signing_request: str
 
 
-@dataclass(frozen=True, slots=True)
-class JoinDenied:
+class JoinDenied(Struct, frozen=True):
     """A client used a token of our group for something the token is not for. About its request, where it has one."""
 
     subject: FactSubject
@@ -173,8 +154,7 @@ class JoinDenied:
     why: str  # may quote what was asked for, shortened
 
 
-@dataclass(frozen=True, slots=True)
-class JoinApprovedByOthers:
+class JoinApprovedByOthers(Struct, frozen=True):
     """A certificate request under a token of ours was approved, but not by the operator: some RBAC rule lets it become
     any node.
     """
@@ -198,8 +178,7 @@ def offer_words(offer: ChosenOffer | None) -> str:
     return what + (f" in {where.strip(' ,')}" if where else "") + (", spot" if offer.spot else "")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineOrdered:
+class MachineOrdered(Struct, frozen=True):
     """The attempt is recorded; the provider is called next."""
 
     subject: FactSubject
@@ -210,8 +189,7 @@ class MachineOrdered:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class MachineLaunched:
+class MachineLaunched(Struct, frozen=True):
     """The provider confirmed the machine, at once or in a later list."""
 
     subject: FactSubject
@@ -223,8 +201,7 @@ class MachineLaunched:
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class MachineReadopted:
+class MachineReadopted(Struct, frozen=True):
     """A machine whose record was lost with its request's status is recorded again."""
 
     subject: FactSubject
@@ -235,8 +212,7 @@ class MachineReadopted:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFailed:
+class LaunchFailed(Struct, frozen=True):
     """An attempt without a machine, or one whose outcome is not known yet."""
 
     subject: FactSubject
@@ -246,16 +222,14 @@ class LaunchFailed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRegistered:
+class NodeRegistered(Struct, frozen=True):
     subject: FactSubject
     provider: str
     node: str
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class MeshJoined:
+class MeshJoined(Struct, frozen=True):
     """The mesh lists the machine, and its Node uses the mesh's address."""
 
     subject: FactSubject
@@ -263,8 +237,7 @@ class MeshJoined:
     after: timedelta  # since it was ordered
 
 
-@dataclass(frozen=True, slots=True)
-class NodeInitialized:
+class NodeInitialized(Struct, frozen=True):
     """The promised GPUs are allocatable."""
 
     subject: FactSubject
@@ -273,16 +246,14 @@ class NodeInitialized:
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class MachineReady:
+class MachineReady(Struct, frozen=True):
     subject: FactSubject
     provider: str
     node: str
     after: timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class MachineTerminating:
+class MachineTerminating(Struct, frozen=True):
     """Termination has started."""
 
     subject: FactSubject
@@ -291,8 +262,7 @@ class MachineTerminating:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class MachineTerminated:
+class MachineTerminated(Struct, frozen=True):
     """No longer listed, and entered into the spend record."""
 
     subject: FactSubject
@@ -304,8 +274,7 @@ class MachineTerminated:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class MachineLost:
+class MachineLost(Struct, frozen=True):
     """Gone, stopped or unreachable without a request of the operator."""
 
     subject: FactSubject
@@ -314,8 +283,7 @@ class MachineLost:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class LimitHolds:
+class LimitHolds(Struct, frozen=True):
     """A hard limit of its class keeps a request from buying."""
 
     subject: FactSubject
@@ -323,22 +291,19 @@ class LimitHolds:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiresSoon:
+class ExpiresSoon(Struct, frozen=True):
     subject: FactSubject
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class ProtectionHolds:
+class ProtectionHolds(Struct, frozen=True):
     """A drain waits for a pod that is protected from disruption."""
 
     subject: FactSubject
     who: str
 
 
-@dataclass(frozen=True, slots=True)
-class TerminationFailing:
+class TerminationFailing(Struct, frozen=True):
     """The machine was terminated more than once, and is still billed."""
 
     subject: FactSubject
@@ -349,8 +314,7 @@ class TerminationFailing:
     hourly_microusd: int
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanFound:
+class OrphanFound(Struct, frozen=True):
     """A machine with our token that no request owns."""
 
     access: str
@@ -359,8 +323,7 @@ class OrphanFound:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanTerminationFailing:
+class OrphanTerminationFailing(Struct, frozen=True):
     """Such a machine was terminated more than once, and is still billed. The classes that buy there report it, too."""
 
     access: str
@@ -371,8 +334,7 @@ class OrphanTerminationFailing:
     hourly_microusd: int  # 0: unknown
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanTerminated:
+class OrphanTerminated(Struct, frozen=True):
     """One of many machines that no request owns is terminated: the evidence that it belongs to none is complete."""
 
     access: str
@@ -382,15 +344,13 @@ class OrphanTerminated:
     left: int  # of them
 
 
-@dataclass(frozen=True, slots=True)
-class OrphanGone:
+class OrphanGone(Struct, frozen=True):
     access: str
     instance_id: str
     token: str
 
 
-@dataclass(frozen=True, slots=True)
-class SweepHalted:
+class SweepHalted(Struct, frozen=True):
     """More machines without a request than expected: they stay until the evidence is complete."""
 
     access: str
@@ -398,8 +358,7 @@ class SweepHalted:
     of: int
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRotated:
+class KeyRotated(Struct, frozen=True):
     """A new key lists a machine that was listed under the key before: it belongs to the same account."""
 
     access: str

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from tgp.core.joining.talos.check import check
 from tgp.core.joining.talos.convert import convert
 from tgp.core.joining.talos.document_view import NodeExpectations
 from tgp.core.joining.talos.generate import generate
@@ -69,6 +68,8 @@ def render(
     """Raises TemplateRefused. `expects`: more than the plan, such as the provider's size limit."""
     made = compose(plan, join, template)
     expects = replace(expects or NodeExpectations.of(plan), literal_braces=made.literal_braces)
+    from tgp.core.joining.talos.check import check  # here: every rule of Talos comes with it
+
     checked = check(made.text, plan.version, expects=expects)
     findings = (*made.findings, *_placed((*_unresolvable(made.documents[0], plan), *checked), made.lines))
     errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
