@@ -102,11 +102,10 @@ def _may_begin(step: Step, pending: AbstractSet[str], running: Sequence["_Lane"]
 
 
 def _has_room(step: Step, running: Sequence["_Lane"], lanes: int) -> bool:
-    """On one core, one at a time. On more, one that computes for each core, and beside them half as many that wait."""
+    """On one core, one at a time. On more, one that computes for each core, and beside them as many that wait."""
     if lanes == 1:
         return not running
-    alike = sum(lane.run.step.waits == step.waits for lane in running)
-    return alike < (lanes // 2 if step.waits else lanes)
+    return sum(lane.run.step.waits == step.waits for lane in running) < lanes
 
 
 def _end(running: Sequence["_Lane"]) -> None:

@@ -31,6 +31,7 @@ TOOLS = "tools"  # the step that builds them
 # for each process that asks for it starts its own.
 PARTS = (
     part("controlplane", waits=True, tools=True),
+    part("controlplane/joining", "controlplane/test_joining.py", waits=True, tools=True),
     part("controlplane/lives", "controlplane/test_lives.py", waits=True, tools=True),
     part("realmesh", waits=True, tools=True),
     part("cli", tools=True),

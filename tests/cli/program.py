@@ -1,19 +1,37 @@
-"""Our own program as a person starts it: with pipes, or on a terminal of its own."""
+"""Our own program as a person starts it: within this process, with pipes, or on a terminal of its own."""
 
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+from click.testing import CliRunner
+
+from tgp.app.main import tgp as command_line
 from tools.controlplane.plane import quiet_environment
 
-BOUND_S = 60.0  # for anything to appear, on a machine with much else to do
+BOUND_S = 180.0  # for anything to appear, on a machine with much else to do
+MARKET_PORT = "18010"  # or the next free one
+MARKET_S = 3600  # it is ended with the last test; this is for a test run that was killed
+OF_THIS_MACHINE = (
+    "VAST_API_KEY",
+    "RUNPOD_API_KEY",
+    "LAMBDA_LABS_API_KEY",
+    "PAPERSPACE_API_KEY",
+    "VULTR_API_KEY",
+    "GCP_SERVICE_ACCOUNT_JSON",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "KUBECONFIG",
+    "TGP_WORLD",
+)
 
 # Makes the pseudo-terminal the program's own, so that Ctrl-C typed there reaches it, and becomes the program.
 ON_A_TERMINAL = (
@@ -29,6 +47,41 @@ def environment(**more: str) -> dict[str, str]:
 
 def tgp(*arguments: str) -> list[str]:
     return ["-m", "tgp", *arguments]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command wrote, and the code it ended with."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def answer(*words: str, **variables: str) -> Answer:
+    """Of a command that runs in this process: an import costs more than most commands. No key, cluster or market of
+    this machine is visible to it, and what would be a traceback is raised.
+    """
+    hidden: dict[str, str | None] = dict.fromkeys(OF_THIS_MACHINE)
+    ended = CliRunner().invoke(command_line, words, env={**hidden, "HOME": os.devnull, **variables})
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+    return Answer(ended.exit_code, ended.stdout, ended.stderr)
+
+
+@contextmanager
+def a_market() -> Iterator[str]:
+    """The address of `tgp sim` in a process of its own; in the end it shows its bill."""
+    command = [sys.executable, *tgp("sim", "--port", MARKET_PORT, "--for", f"{MARKET_S}s")]
+    with subprocess.Popen(command, env=environment(TGP_WORLD=""), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield line_with(process, "TGP_WORLD=").partition("TGP_WORLD=")[2].split()[0]
+            process.send_signal(signal.SIGINT)
+            rest, _ = process.communicate(timeout=BOUND_S)
+        finally:
+            process.kill()
+    assert process.returncode == 0
+    assert "SPENT" in rest, "the bill is the last thing said"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import Terminal, line_with, started, tgp
+from tests.cli.program import BOUND_S, Terminal, answer, line_with, started, tgp
 from tools.controlplane.kubectl import Kubectl
 
 LOOK = "From another terminal: "
@@ -27,7 +27,7 @@ def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_wor
         seen = kubectl(*command[3:])
         describe = kubectl("describe", "gpunodeclass", "big-gpus")
         refused = kubectl.run("auth", "can-i", "create", "pods", "--as=system:serviceaccount:tgp-system:tgp-operator")
-        told, _ = demo.communicate(timeout=60)
+        told, _ = demo.communicate(timeout=BOUND_S)
 
     assert url is not None
     assert command == ["kubectl", "--kubeconfig", f"{tmp_path}/.tgp/kubeconfig", "get", "tgp", "-A"]
@@ -112,7 +112,7 @@ def test_a_busy_port_is_no_error(tmp_path: Path):
         busy.listen()
         port = busy.getsockname()[1]
         with started(tmp_path, *tgp("demo", "--for", "1s", "--port", str(port))) as demo:
-            told, _ = demo.communicate(timeout=60)
+            told, _ = demo.communicate(timeout=BOUND_S)
 
     found = re.search(r"http://127\.0\.0\.1:(\d+)", told)
     assert demo.returncode == 0
@@ -131,7 +131,7 @@ def test_a_crash_of_the_operator_ends_it_with_the_error(tmp_path: Path):
         "from tgp.app.main import main; main()\n"
     )
     with started(tmp_path, "-c", crash) as demo:
-        told, _ = demo.communicate(timeout=60)
+        told, _ = demo.communicate(timeout=BOUND_S)
 
     assert demo.returncode == 1
     assert "ZeroDivisionError: a defect of ours" in told
@@ -144,7 +144,7 @@ def test_a_directory_that_cannot_be_written_is_no_error(tmp_path: Path):
     with started(tmp_path, *tgp("demo", "--for", "1s", "--port", "18301")) as demo:
         look = shlex.split(line_with(demo, LOOK).removeprefix(LOOK))
         there = Path(look[2]).exists()
-        demo.communicate(timeout=60)
+        demo.communicate(timeout=BOUND_S)
 
     assert demo.returncode == 0
     assert there
@@ -156,10 +156,8 @@ def test_a_directory_that_cannot_be_written_is_no_error(tmp_path: Path):
     ("arguments", "complaint"),
     [(("--for", "soon"), "'soon'"), (("--speed", "0.5"), "0.5"), (("--port", "0"), "0 is not in the range")],
 )
-def test_a_wrong_flag_is_refused_before_anything_starts(tmp_path: Path, arguments: tuple[str, ...], complaint: str):
-    with started(tmp_path, *tgp("demo", *arguments)) as demo:
-        told, _ = demo.communicate(timeout=60)
+def test_a_wrong_flag_is_refused_before_anything_starts(arguments: tuple[str, ...], complaint: str):
+    told = answer("demo", *arguments)
 
-    assert demo.returncode == 2
-    assert complaint in told
-    assert "Traceback" not in told
+    assert told.returncode == 2
+    assert complaint in told.stderr

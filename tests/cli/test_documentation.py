@@ -11,12 +11,14 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from ruamel.yaml import YAML
 
+from tests.cli.program import Answer, a_market, answer
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.api.decoding import strict
@@ -35,7 +37,7 @@ from tools.controlplane.plane import ControlPlane, Wanted
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "DEVELOPMENT.md", *(ROOT / "docs").glob("*.md")])
 BOUND_S = 180
-MARKET_S = 3600  # it is ended with the last test; this is for a test run that was killed
+EMBEDDED_S = 3600  # it is ended with the last test; this is for a test run that was killed
 
 # Commands that would run this very suite, rewrite the tree or need a package index: make only resolves them.
 RESOLVED_ONLY = ("make test", "make prove", "make check", "make format", "make bench", "make lock")
@@ -59,16 +61,18 @@ INTERRUPTED = (0, 2, 130, -signal.SIGINT)  # make itself dies of the signal it p
 def shown() -> list[tuple[str, str]]:
     """(page, command) for every line of every `sh` block, comments cut off.
 
-    Those for the embedded world come last: as long as it stands, a minute of ours is an hour of its own to be lived.
+    What several pages show is run once, but for the embedded world, where the lines of a page follow each other. These
+    come last: as long as it stands, a minute of ours is an hour of its own to be lived.
     """
-    found = []
+    found: dict[tuple[str, str], tuple[str, str]] = {}
     for page in PAGES:
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
             for line in block.splitlines():
                 command = re.sub(r"\s+#.*$", "", line).strip()
                 if command:
-                    found.append((page.name, command))
-    return sorted(found, key=lambda line: EMBEDDED in line[1])
+                    place = page.name if EMBEDDED in command else ""
+                    found.setdefault((place, command), (page.name, command))
+    return sorted(found.values(), key=lambda line: EMBEDDED in line[1])
 
 
 @dataclass(frozen=True)
@@ -129,8 +133,9 @@ def environment(control_plane, kubectl_program, tmp_path_factory) -> dict[str, s
 @pytest.fixture(scope="module")
 def embedded_world(environment) -> Iterator[None]:
     """What the kubectl lines for the embedded world talk to."""
-    command = [sys.executable, "-m", "tgp", "demo", "--lines", "--for", f"{MARKET_S}s"]
-    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tgp", "demo", "--lines", "--for", f"{EMBEDDED_S}s"]
+    at_once = {**environment, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(command, cwd=ROOT, env=at_once, stdout=subprocess.PIPE, text=True)
     with process:
         while "big-gpus: NotReady" not in process.stdout.readline():
             assert process.poll() is None
@@ -140,19 +145,9 @@ def embedded_world(environment) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def simulated_market(environment) -> Iterator[str]:
-    """The address of `tgp sim` in a terminal of its own."""
-    command = [sys.executable, "-m", "tgp", "sim", "--port", "18410", "--for", f"{MARKET_S}s"]  # or the next free one
-    loud = {**environment, "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, cwd=ROOT, env=loud, stdout=subprocess.PIPE, text=True)
-    with process:
-        said = ""
-        while "TGP_WORLD=" not in (line := process.stdout.readline()):
-            assert process.poll() is None, said
-            said += line
-        yield line.partition("TGP_WORLD=")[2].split()[0]
-        process.send_signal(signal.SIGINT)
-        process.communicate()
+def simulated_market() -> Iterator[str]:
+    with a_market() as url:
+        yield url
 
 
 def test_the_documentation_shows_commands():
@@ -246,10 +241,14 @@ def _led_to(vendor: Vendor, world: str, environment: dict[str, str], home: Path)
 
 def _quickly(command: str) -> str:
     """Shorter where a person would wait."""
-    return re.sub(r"--hours \d+", "--hours 1", re.sub(r"FOR=\d+s", "FOR=3s", command))
+    return re.sub(r"--hours \d+", "--hours 0.2 --workers 1", re.sub(r"FOR=\d+s", "FOR=3s", command))
 
 
-def _run(words: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(words: list[str], environment: dict[str, str]) -> "Answer | subprocess.CompletedProcess[str]":
+    """Our own program in this process: `tests/cli/program.py` starts it as others do."""
+    if words[0] == "tgp":
+        with chdir(ROOT):
+            return answer(*words[1:], **environment)
     return subprocess.run(
         words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=BOUND_S, check=False
     )

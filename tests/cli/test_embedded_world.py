@@ -40,7 +40,7 @@ from tgp.ports.leadership import LeadershipLost
 from tgp.sim.scaled import ScaledClock, WorldSpeed
 
 STEPS_OF_A_WEEK = 400
-HOURS = amount(6, 24)  # of the embedded world
+HOURS = amount(3, 24)  # of the embedded world
 
 
 def steps(seed: int):

@@ -1,10 +1,6 @@
 """`tgp rent`: it shows what the operator would rent, asks, writes one request, and never buys."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +11,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from tests.cli.lives import BOUGHT, START, after, become, document, drawn, furnish, send
-from tests.cli.program import Terminal
+from tests.cli.program import Terminal, a_market
 from tests.cli.program import tgp as program
 from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
@@ -629,19 +625,8 @@ def test_a_region_that_no_table_knows_is_named_with_the_nearest(cluster: Mounted
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[str]:
-    """The URL of a simulated market that runs in its own process."""
-    # Ended with the last test; the hour is for a test run that was killed.
-    command = [sys.executable, "-m", "tgp", "sim", "--port", "18610", "--for", "3600s"]
-    env = {name: value for name, value in os.environ.items() if name != "TGP_WORLD"} | {"PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True)
-    with process:
-        said = ""
-        while "TGP_WORLD=" not in (line := process.stdout.readline()):
-            assert process.poll() is None, said
-            said += line
-        yield line.partition("TGP_WORLD=")[2].split()[0]
-        process.send_signal(signal.SIGINT)
-        process.communicate()
+    with a_market() as url:
+        yield url
 
 
 def test_with_keys_at_hand_the_market_is_asked_and_nothing_is_bought(cluster: Mounted, world: str):

@@ -30,7 +30,7 @@ from tests.cli.lives import (
     furnish,
     send,
 )
-from tests.cli.program import Terminal, started, tgp
+from tests.cli.program import BOUND_S, Terminal, started, tgp
 from tests.contracts.kube_client.scripted import ScriptedHttp, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.adapters.entropy import SystemEntropy
@@ -311,7 +311,7 @@ def test_it_follows_what_an_operator_writes_until_the_machine_is_ready(tmp_path:
         with started(tmp_path, *tgp(*words)) as program:
             first = program.stdout.readline()
             become(address, ready)
-            rest, _ = program.communicate(timeout=60)
+            rest, _ = program.communicate(timeout=BOUND_S)
 
     assert "asked" in first
     assert "= Ready" in rest
@@ -326,7 +326,7 @@ def test_it_ends_with_the_object(tmp_path: Path):
         with started(tmp_path, *tgp(*words)) as program:
             program.stdout.readline()
             threading.Timer(0.1, send, (address, "DELETE", {})).start()
-            rest, _ = program.communicate(timeout=60)
+            rest, _ = program.communicate(timeout=BOUND_S)
 
     assert "gone: the request is deleted" in rest
     assert program.returncode == 0
@@ -352,7 +352,7 @@ def test_a_request_that_is_not_there_is_told_with_the_nearest(tmp_path: Path):
     with Mounted(tmp_path) as server:
         furnish(server)
         with started(tmp_path, *tgp("watch", "ml/trian", "--kubeconfig", str(server.kubeconfig))) as program:
-            said, _ = program.communicate(timeout=60)
+            said, _ = program.communicate(timeout=BOUND_S)
 
     assert program.returncode == 1
     assert "there is no request ml/trian; did you mean train?" in said

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-WAIT_BOUND_S = 20
+WAIT_BOUND_S = 120
 POLL_S = 0.05
 
 

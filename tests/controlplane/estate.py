@@ -15,7 +15,7 @@ from tools.controlplane.client import AdminClient, Refused
 from tools.controlplane.nodes import FAKE, fake_node
 
 POLL_S = 0.25
-STOP_BOUND_S = 30
+STOP_BOUND_S = 120
 GPU = "nvidia.com/gpu"
 SILENT = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "the kubelet is silent"}]
 

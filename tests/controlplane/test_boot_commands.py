@@ -13,7 +13,7 @@ from tgp.api.crds import as_yaml
 from tgp.app.demo.fixtures import join_secret
 from tools.controlplane.plane import ControlPlane
 
-BOUND_S = 60
+BOUND_S = 180
 NAMESPACE = "boot-commands"
 LOOKS = ("nodes", "namespaces", "gpurequests.tgp.io", "gpunodeclasses.tgp.io", "gpunodepools.tgp.io")
 

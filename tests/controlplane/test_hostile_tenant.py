@@ -32,7 +32,7 @@ from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import EVERYTHING, ControlPlane
 
-FORGERIES = amount(40, 500, "TGP_FORGERIES")
+FORGERIES = amount(24, 500, "TGP_FORGERIES")
 HOME = "hostile"
 OPERATOR = f"system:serviceaccount:{OURS}:tgp-operator"
 PAUSE_S = 0.15  # between two forgeries: time for a turn
@@ -80,7 +80,7 @@ def crew(plane, village, kubectl_program, tmp_path_factory) -> Iterator[Crew]:
     with Estate(village, plane.admin):
         run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
         run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
-        run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
         run("create", "namespace", HOME)
         run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true", "team=ours")

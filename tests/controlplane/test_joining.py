@@ -70,9 +70,9 @@ MESHES = ("tailscale", "headscale", "wireguard")  # a class of that name for eac
 PLAIN = "none"  # and one whose machines join by no mesh
 ANSWERED_S = 3.0  # the controller manager takes milliseconds for those of its groups
 GOODBYE_S = 0.25  # what closing TLS takes
-FULL_LIFE_S = 120.0
+FULL_LIFE_S = 240.0
 NEVER_LISTED_S = 240.0  # a machine that its provider named and never listed is waited for, though not for minutes here
-ORDERED_S = 60.0
+ORDERED_S = 180.0
 STEPS = {  # and their order
     "Ordering": 0,
     "Rented": 1,
@@ -214,7 +214,7 @@ def town(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.Te
     """A cluster whose join Secret tells the truth, with a class for each mesh; the operator under the shipped roles."""
     admin = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
     admin("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
-    admin("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    admin("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
     admin("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
     if narrowed(plane):
         admin("apply", f"--filename={HOUSE / 'deploy' / 'policy'}")
@@ -224,7 +224,7 @@ def town(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.Te
         crew = Crew(plane, village.signposts(), tmp_path_factory.mktemp("replicas"), shortened=SHORT)
         crew.start("first")
         try:
-            admin("wait", "--for=condition=Ready", "gnc", "--all", "--timeout=50s")  # else requests say that they wait
+            admin("wait", "--for=condition=Ready", "gnc", "--all", "--timeout=150s")  # else requests say that they wait
             yield Town(plane, village, crew, admin)
         finally:
             crew.leave()

@@ -34,7 +34,7 @@ from tools.controlplane.plane import ControlPlane
 __all__ = ("admin", "node_bootstrap", "plane", "village")  # fixtures
 NAMES = ("lied-to-1", "lied-to-2", "lied-to-3")
 DENIED_LOOKS = 12  # past the listing lag several times over; two were once enough to replace everything
-LOOK_S = 60.0  # the longest that is waited for a look
+LOOK_S = 180.0  # the longest that is waited for a look
 LIMITS = {"maxNodes": 4, "maxHourlyCost": "3.20"}
 
 

@@ -75,7 +75,7 @@ def admin(plane, kubectl_program, village, node_bootstrap) -> Kubectl:
 
 def furnished(run: Kubectl, village: Village) -> Kubectl:
     run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
-    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
     run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
     run.apply(a_secret(village), join_secret(), a_device_plugin(), a_class(village))
     run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true")
@@ -290,7 +290,7 @@ def ordering(admin: Kubectl, village: Village, crew: Crew, name: str) -> Iterato
     held = village.hold("simulated", CloudVerb.LAUNCH)
     try:
         admin.apply(a_request(name, "simulated"))
-        held.wait(60)
+        held.wait(180)
         yield str(admin.json("get", "gr", name, "--namespace=default")["metadata"]["uid"])
     finally:
         held.release()
@@ -325,7 +325,7 @@ def test_a_leader_that_stands_still_while_ordering_is_replaced_and_nothing_is_bo
         serves_with_one_machine(plane, village, crew, "frozen", uid)
 
     frozen.send_signal(signal.SIGCONT)
-    assert frozen.wait(30) in (LEASE_LOST, LAST_RESORT)
+    assert frozen.wait(120) in (LEASE_LOST, LAST_RESORT)
     time.sleep(1)
     assert len(ever_made(village, uid)) == 1
 

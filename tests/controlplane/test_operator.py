@@ -21,7 +21,7 @@ HOUSE = Path(__file__).parents[2]
 LEASE_LOST = 75
 LAST_RESORT = 14  # the timer behind the watchdog, which needs no interpreter
 TAKEOVER_S = 20  # what users are promised: 15 s of Lease, then a try every 2 s
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 AUDIT_POLICY = """
 apiVersion: audit.k8s.io/v1
@@ -61,7 +61,7 @@ def plane(pytestconfig, tmp_path_factory) -> Iterator[ControlPlane]:
 def admin(plane, kubectl_program) -> Kubectl:
     run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
     run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
-    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
     run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
     return run
 

@@ -60,7 +60,7 @@ def test_a_restored_etcd_is_noticed_and_no_machine_is_bought_twice_or_forgotten(
     held = village.hold("simulated", CloudVerb.LAUNCH)
     try:
         admin.apply(a_request("before", "simulated"))
-        held.wait(60)
+        held.wait(180)
         backup = plane.back_up_etcd()  # reserved, and nobody knows what becomes of it
     finally:
         held.release()
@@ -71,7 +71,7 @@ def test_a_restored_etcd_is_noticed_and_no_machine_is_bought_twice_or_forgotten(
 
     plane.restore_etcd(backup)
 
-    crew.until(lambda: "HistoryRewound" in crew.said("first"), "the operator notices", within_s=30)
+    crew.until(lambda: "HistoryRewound" in crew.said("first"), "the operator notices")
     crew.until(lambda: bool(status_of(plane, "before").get("instanceId")), "its machine is on record again")
     assert seen(plane, request_path("since")) is None, "its request never was"
     crew.until(

@@ -24,7 +24,7 @@ def test_a_program_that_ignores_the_polite_signal_is_killed_with_its_group(log: 
 
     assert not tether.stop(process, patience_s=0.1)
     assert not runs(process.pid)
-    eventually(lambda: not runs(its_child), within_s=5)
+    eventually(lambda: not runs(its_child))
 
 
 def test_a_program_that_goes_when_asked_is_not_killed(log: Path):
@@ -51,5 +51,5 @@ def test_a_program_outlives_the_thread_that_asked_for_it(log: Path):
 def test_a_program_that_cannot_be_run_says_so_in_its_log(log: Path, tmp_path: Path):
     process = tether.spawn([str(tmp_path / "nothing")], log)
 
-    assert process.wait(10) == tether.CANNOT_RUN
+    assert process.wait(120) == tether.CANNOT_RUN
     assert "cannot run" in log.read_text()

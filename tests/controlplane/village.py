@@ -35,7 +35,7 @@ from tgp.sim.mesh.v2 import TailscaleSimulator
 from tgp.sim.talos_guest import TalosGuest
 
 T = TypeVar("T")
-START_BOUND_S = 30
+START_BOUND_S = 120
 BOOT_S = 2.0
 LIST_LAG_S = (0.0, 1.0)
 ENDING_S = (0.5, 1.5)

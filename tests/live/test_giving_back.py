@@ -231,14 +231,14 @@ def test_when_the_walk_hangs_the_watchman_does_not_wait_for_ever(village, eventu
     eventually(lambda: gone(village, machine), 30)
 
     os.kill(watchman, signal.SIGKILL)  # how it proves it was seen above
-    walker.communicate("\n", timeout=60)
+    walker.communicate("\n", timeout=180)
 
 
 def test_a_watchman_who_is_sent_home_touches_nothing(village):
     machine = left_behind(village)
     walker, watchman = a_walker(village)
 
-    walker.communicate("\n", timeout=30)
+    walker.communicate("\n", timeout=180)
 
     assert walker.returncode == 0
     assert not Path(f"/proc/{watchman}").exists()

@@ -15,7 +15,7 @@ from tools.lan.host import wait_for
 from tools.lan.tailscale import Programs, TailscaleClient
 from tools.toolbox import CONTAINERBOOT, HEADSCALE_SERVER, TAILSCALE_CLI, TAILSCALED
 
-BOUND_S = 60
+BOUND_S = 180
 GPU = "tag:gpu"
 API_SERVER, TRUSTD, KUBELET, APID, SSH = 6443, 50001, 10250, 50000, 22
 

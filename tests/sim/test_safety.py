@@ -8,12 +8,12 @@ import pytest
 from bench.safety import rates
 from bench.safety.demand import MARKETS, demands
 from bench.safety.run import CALM, Plan, fair_world, main, run_world
-from tests.amounts import amount
-from tests.sim.mutants.storms import NOTICED, WORLDS, try_on
+from tests.amounts import PROVING, amount
+from tests.sim.mutants.storms import NOTICED, NOTICED_SOON, WORLDS, try_on
 from tgp.sim.faults import Fault
 
 SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"
-HOURS = amount(50, 5000, "TGP_HOURS")
+HOURS = amount(25, 5000, "TGP_HOURS")
 
 
 @pytest.mark.parametrize("market", range(MARKETS))
@@ -66,7 +66,7 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(NOTICED)[:: amount(3, 1)])
+@pytest.mark.parametrize("name", sorted(NOTICED) if PROVING else NOTICED_SOON)
 def test_faults_reveal_a_broken_protocol(name):
     """A clean score counts only since these have none."""
     death = try_on(name)
@@ -115,11 +115,13 @@ def test_hours_with_faults_lose_no_money(capfd):
     assert int(told["handovers"]) >= HOURS
 
 
-def test_a_status_wiped_long_after_we_first_looked_is_settled_from_the_wipe_on():
-    """Seed 47 once bought a second machine seven seconds after the first: the doubt was counted from our first look."""
-    assert main(["--hours", "25", "--seed", "47"]) == 0
+@pytest.mark.parametrize("seed", [19, 47])
+def test_a_seed_that_once_lost_money_loses_none(seed):
+    """Seed 19 once wrote down a hundred times the price of a machine that was found again, and ended it for that. Seed
+    47 once bought a second machine seven seconds after the first: its status was wiped long after we first looked, and
+    the doubt was counted from that look.
+    """
+    verdict = run_world(Plan(seed, 25.0))
 
-
-def test_a_machine_found_again_is_not_given_back_for_the_price_of_a_single_list():
-    """Seed 19 once wrote down a hundred times its price, and ended the machine for it."""
-    assert main(["--hours", "25", "--seed", "19"]) == 0
+    assert verdict.failure == ""
+    assert verdict.orphan_s <= 300

@@ -70,7 +70,7 @@ def begin(tmp_path: Path) -> Iterator[object]:
 def test_a_loop_that_never_comes_back_is_ended(begin, deed: str):
     process, marker = begin(deed, 1.0)
 
-    assert process.wait(20) == LEASE_LOST_EXIT_CODE
+    assert process.wait(120) == LEASE_LOST_EXIT_CODE
     assert b"leadership has lapsed" in process.stderr.read()
     assert not marker.with_name("began.finally").exists(), "no `finally` may act after the lease"
 
@@ -79,7 +79,7 @@ def test_a_call_that_never_lets_go_of_the_interpreter_is_ended(begin):
     """No thread of ours can run meanwhile."""
     process, marker = begin("time.sleep(0.6); sum(range(10**12))", 1.5)
 
-    assert process.wait(20) == LAST_RESORT_EXIT_CODE
+    assert process.wait(120) == LAST_RESORT_EXIT_CODE
     assert not marker.with_name("began.finally").exists()
 
 
@@ -90,7 +90,7 @@ def test_a_process_that_was_stopped_ends_when_it_is_continued(begin):
     assert process.poll() is None
     os.kill(process.pid, signal.SIGCONT)
 
-    assert process.wait(20) == LEASE_LOST_EXIT_CODE
+    assert process.wait(120) == LEASE_LOST_EXIT_CODE
 
 
 def test_the_last_resort_ends_a_process_whose_threads_are_all_running(begin):
@@ -101,13 +101,13 @@ def test_the_last_resort_ends_a_process_whose_threads_are_all_running(begin):
     time.sleep(1.0 + LAST_RESORT + 0.5)
     os.kill(process.pid, signal.SIGCONT)
 
-    assert process.wait(5) in (LEASE_LOST_EXIT_CODE, LAST_RESORT_EXIT_CODE)
+    assert process.wait(120) in (LEASE_LOST_EXIT_CODE, LAST_RESORT_EXIT_CODE)
 
 
 def test_a_lease_that_holds_ends_nothing(begin):
     process, _ = begin("time.sleep(2)", 60.0)
 
-    assert process.wait(20) == 0
+    assert process.wait(120) == 0
 
 
 class HandClock(SystemClock):

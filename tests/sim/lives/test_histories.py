@@ -20,6 +20,8 @@ from tgp.sim.clouds.fleet import WantedMachine
 from tgp.sim.node_bootstrap import NodeFault
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+QUIET_MINUTES = amount(10, 30)
+ASLEEP_HOURS = amount(1, 3)
 
 
 def begin(env: SimEnv, *, replicas: int = 1, settings: Settings = BRISK, **spec) -> None:
@@ -38,7 +40,7 @@ def all_is_well(env: SimEnv, *, after: float = 15) -> None:
     env.world.run(minutes=after)
     assert loose_ends(env.recorder) == []
     with Quiet(env.world):
-        env.world.run(minutes=30)
+        env.world.run(minutes=QUIET_MINUTES)
 
 
 def saved(env: SimEnv, name: str = "train") -> dict:
@@ -383,8 +385,8 @@ def test_a_machine_that_sleeps_for_hours_wakes_up_a_stranger(replicas):
         env.wants(idleTimeout="Never")
         env.world.run(seconds=0.4)
         for process in list(env.world.processes.values())[:1]:
-            process.pause(3 * 3600)
-        env.world.run(hours=4)
+            process.pause(ASLEEP_HOURS * 3600)
+        env.world.run(hours=ASLEEP_HOURS, minutes=30)
 
         assert env.phase() == "Ready"
         assert len(env.living()) == 1

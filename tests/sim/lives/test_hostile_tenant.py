@@ -5,7 +5,7 @@ from tests.sim.lives.a_world import sim_env
 from tests.sim.lives.hostile import Hostile
 from tests.sim.lives.reference import QUICK
 
-FORGERIES = amount(60, 500, "TGP_FORGERIES")
+FORGERIES = amount(30, 500, "TGP_FORGERIES")
 
 
 def test_whatever_a_tenant_writes_concerns_no_other_tenant():

@@ -17,7 +17,7 @@ from tgp.sim.plans import Act, FaultPlan
 
 STEPS = 12
 BRIEF = settings(
-    max_examples=amount(6, 100, "TGP_EXAMPLES"),
+    max_examples=amount(4, 100, "TGP_EXAMPLES"),
     stateful_step_count=STEPS,
     deadline=None,  # virtual time is not the machine's
     derandomize=True,

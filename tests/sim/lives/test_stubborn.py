@@ -14,7 +14,7 @@ from tgp.sim.checkers.objects import OVER, loose_ends
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 ALONE = Settings(leader_elect=False)  # one replica: nothing here is about whose turn it is
-CROWD = amount(60, 1000)
+CROWD = amount(30, 1000)
 ANYTHING = [{"operator": "Exists"}]
 
 

@@ -15,7 +15,7 @@ from tgp.sim.entropy import stream
 from tgp.sim.faults import swarm
 from tgp.sim.node_bootstrap import NodeFault
 
-FEW = amount(2, 60)
+FEW = amount(1, 60)
 NEEDS_A_PERSON = frozenset({CloudFault.KEY_REVOKED, CloudFault.OTHER_ACCOUNT})  # tried one by one, in the histories
 PRESENT = 0.4  # the chance that a mix has some of a given fault
 CLOUD_FAULT_RATE, AILMENT_RATE = (0.005, 0.06), (0.02, 0.2)

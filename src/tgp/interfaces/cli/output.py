@@ -49,18 +49,20 @@ def table(columns: Sequence[TableColumn], width: int) -> list[Text]:
     gap = GAP if fits(columns, width) else TIGHT_GAP
     heads = [(column.head, "dim") for column in columns]
     rows = zip(*(column.cells for column in columns), strict=True)
-    return [_row(columns, row, width, gap) for row in (heads, *rows)]
+    shapes = [(column.width, column.right) for column in columns]
+    return [_row(shapes, row, width, gap) for row in (heads, *rows)]
 
 
-def _row(columns: Sequence[TableColumn], cells: Sequence[Cell], width: int, gap: int) -> Text:
+def _row(shapes: Sequence[tuple[int, bool]], cells: Sequence[Cell], width: int, gap: int) -> Text:
+    """`shapes` are each column's width, and whether it is right-aligned."""
     line = Text(no_wrap=True, overflow="ellipsis")
-    for number, (column, (words, style)) in enumerate(zip(columns, cells, strict=True)):
-        shown = cut(words, column.width)
-        padding = " " * (column.width - cell_len(shown))
+    for number, ((column_width, right), (words, style)) in enumerate(zip(shapes, cells, strict=True)):
+        shown = cut(words, column_width)
+        padding = " " * (column_width - cell_len(shown))
         line.append(" " * gap if number else "")
-        line.append(padding if column.right else "")
+        line.append(padding if right else "")
         line.append(shown, style)
-        line.append("" if column.right else padding)
+        line.append("" if right else padding)
     line.rstrip()
     line.truncate(width, overflow="ellipsis")
     return line
