@@ -26,7 +26,7 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.controllers.market.credentials import present_keys
 from tgp.core.classes.default_class import Why, class_for, class_name
-from tgp.core.classes.nodeclass import ClassObservation, Gap, gaps_of, missing_keys
+from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
 from tgp.core.inventory.limits import Reservation, reservation_of
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
@@ -151,8 +151,8 @@ class RequestService:
         )
         if forbidden:
             return _gaps_in_status(node_class)
-        observation = ClassObservation(node_class, secrets, self._operator_namespace, "", frozenset())
-        found = dict.fromkeys((*gaps_of(observation), *missing_keys(observation)))
+        references = ClassReferences(node_class, secrets, self._operator_namespace, "", frozenset())
+        found = dict.fromkeys((*gaps_of(references), *missing_keys(references)))
         if not found:
             found = dict.fromkeys(gap for gap in _gaps_in_status(node_class) if gap.reason not in ABOUT_SECRETS)
         return tuple(found)
