@@ -111,7 +111,7 @@ class RequestService:
             await asyncio.sleep(LOOK_EVERY)
 
     async def _events_of(self, request: GPURequest, known: tuple[Event, ...]) -> tuple[Event, ...]:
-        """The oldest first. A user who may not read Events sees everything else."""
+        """The oldest first, those of one second as they were written. A user who may not read Events sees the rest."""
         meta = request.metadata
         events: Projection[Event] = Projection(CORE_EVENT, EventReader())
         subject = ListTarget(events, meta.namespace, field_selector=f"involvedObject.uid={meta.uid}")
@@ -119,8 +119,8 @@ class RequestService:
             found = await self._listed(subject)
         except ClusterError:
             return known
-        dated = [(event.at, event.key, event) for event in found if event.at is not None]
-        return tuple(event for _, _, event in sorted(dated, key=lambda each: each[:2]))
+        dated = [(event.at, event.resource_version, event.key, event) for event in found if event.at is not None]
+        return tuple(each[-1] for each in sorted(dated, key=lambda each: each[:3]))
 
     # -- tgp why -------------------------------------------------------------------------------------------------------
 
