@@ -11,11 +11,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from tgp.app.demo.simulation import DemoSimulation
 from tgp.app.demo.speed_text import speed_text
 from tgp.interfaces.terminal.screen import TerminalScreen
 from tgp.interfaces.terminal.snapshot import Snapshot
 from tgp.sim.scaled import BEGAN_AGO, FACTOR, WorldSpeed
+from tools.demo_simulation import DemoSimulation
 
 PICTURE = Path(__file__).parents[1] / "docs" / "media" / "terminal.svg"
 WIDTH, HEIGHT = 124, 38

@@ -13,9 +13,9 @@ from ruamel.yaml import YAML
 
 from tgp.api.crds import crds
 from tgp.api.resource import GPU_REQUEST
-from tgp.app.demo.simulation import DemoSimulation
 from tgp.interfaces.terminal.lines import SnapshotLines
 from tgp.sim.apiserver.tables import printer_for
+from tools.demo_simulation import DemoSimulation
 
 HOUSE = Path(__file__).parents[1]
 RECORDING = HOUSE / "docs" / "media" / "one-machine.txt"

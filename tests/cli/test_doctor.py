@@ -91,7 +91,7 @@ def test_a_machine_that_its_request_does_not_want_is_told_and_ended(money):
     request = money.request()
     stray = money.machine(token_for(money.identity, request["metadata"]["uid"], 2))
     (found,) = report(money, "--orphans")["findings"]
-    assert (found["problem"], found["mend"]) == ("Stray", "tgp doctor --orphans --fix")
+    assert (found["problem"], found["fix"]) == ("Stray", "tgp doctor --orphans --fix")
     result = money.tgp("doctor", "--orphans", "--fix", "--yes")
 
     assert result.exit_code == 0, result.output
@@ -153,7 +153,7 @@ def test_a_key_that_is_missing_is_named_and_nothing_is_concluded(money):
 
 
 def fixes(money: MoneyWorld) -> list[str]:
-    return [one["mend"] for one in report(money)["findings"] if one["problem"] == "SecretMissing"]
+    return [one["fix"] for one in report(money)["findings"] if one["problem"] == "SecretMissing"]
 
 
 def test_a_secret_that_is_not_there_is_mended_by_creating_it(money):
@@ -189,7 +189,7 @@ def test_who_may_not_read_a_secret_is_not_told_to_create_it(money):
     )
     inventory = ClusterInventory(money.identity, "tgp-system", money.world.clock.now(), inspections=(silent,))
 
-    assert [one.mend for one in findings(inventory)] == ["kubectl -n tgp-system auth can-i get secret/mine"]
+    assert [one.fix for one in findings(inventory)] == ["kubectl -n tgp-system auth can-i get secret/mine"]
 
 
 def test_a_key_in_the_operators_secret_is_asked_although_no_class_names_it(money):

@@ -30,7 +30,6 @@ from tgp.app.demo.scenario import (
     WithdrawKeys,
     plan,
 )
-from tgp.app.demo.simulation import DemoSimulation
 from tgp.app.demo.speed_text import speed_text, world_seconds
 from tgp.app.demo.stall_free_loop import StallFreeLoop
 from tgp.app.demo.world import EmbeddedWorld, container_log, stretched
@@ -38,6 +37,7 @@ from tgp.app.null_adapters import no_http
 from tgp.ports.http import Call
 from tgp.ports.leadership import LeadershipLost
 from tgp.sim.scaled import ScaledClock, WorldSpeed
+from tools.demo_simulation import DemoSimulation
 
 STEPS_OF_A_WEEK = 400
 HOURS = amount(3, 24)  # of the embedded world

@@ -75,7 +75,7 @@ NEVER_LISTED_S = 240.0  # a machine that its provider named and never listed is 
 ORDERED_S = 180.0
 STEPS = {  # and their order
     "Ordering": 0,
-    "Rented": 1,
+    "MachineLaunched": 1,
     "JoinApproved": 2,
     "Registered": 3,
     "Connected": 4,

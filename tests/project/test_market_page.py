@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tgp.adapters.clouds.registry import PROVIDERS, facts_of
-from tgp.core.classes.market_status import OF_THE_MARKET
 from tgp.core.model.offer import Stock
 from tgp.interfaces.cli.offers_view import SHORT_JOINS
 from tgp.services.credentials import GOOGLE_FILE, OTHER_NAMES
@@ -16,6 +15,7 @@ from tgp.services.market_documents import JOINS, STOCK
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "src" / "tgp" / "core" / "classes"
 PAGE = (ROOT / "docs" / "market.md").read_text(encoding="utf-8")
+OF_THE_MARKET = frozenset({"CanBuy", "CredentialsValid", "OffersFresh", "SpotUnavailable"})
 STATUSES = {"True": "True", "False": "False", "None": "Unknown"}  # as the rules write them → as a condition has them
 
 

@@ -5,7 +5,7 @@ from tools.recording import RECORDING, printer_columns, recorded
 STORY = (
     "created",
     "Ordering",
-    "Rented",
+    "MachineLaunched",
     "Provisioning",
     "JoinApproved",
     "Registered",
@@ -14,7 +14,7 @@ STORY = (
     ": Ready: ",
     "deleted",
     "Deleting",
-    "Returned",
+    "MachineTerminated",
     "No resources",
 )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from tgp.api.resource import Resource
-from tgp.core.model.conditions import ConditionUpdate, merge_conditions
+from tgp.core.model.conditions import ConditionUpdate, conditions_in, merge_conditions
 from tgp.core.model.facts import ConditionChanged, FactSubject
 from tgp.core.model.kube_object import KubeObject
 from tgp.ports.clock import Clock
@@ -66,7 +66,7 @@ class StatusWriter:
         `parts` replace what is held; a part that is None is removed. `held`: the record's status, if already read.
         """
         status = record.status if held is None else held
-        before = _conditions(status)
+        before = conditions_in(status)
         settled = merge_conditions(before, updates, record.generation, self._clock.now(), self._owned)
         if settled == before and parts is None:
             return
@@ -97,26 +97,3 @@ class StatusWriter:
 
     def _subject(self, record: KubeObject[T]) -> FactSubject:
         return FactSubject(self._resource, record.key, record.uid_text)
-
-
-def _conditions(status: dict[str, Any]) -> list[dict[str, Any]]:
-    held = status.get("conditions")
-    return [condition for condition in held if isinstance(condition, dict)] if isinstance(held, list) else []
-
-
-def condition_of(record: KubeObject[T], name: str) -> ConditionUpdate | None:
-    """A condition as in the status; None: there is none."""
-    for condition in _conditions(record.status):
-        if condition.get("type") == name:
-            status = {"True": True, "False": False}.get(str(condition.get("status")))
-            return ConditionUpdate(name, status, str(condition.get("reason", "")), str(condition.get("message", "")))
-    return None
-
-
-def generation_of(record: KubeObject[T], name: str) -> int | None:
-    """The generation that a condition was last computed for; None: there is none."""
-    for condition in _conditions(record.status):
-        if condition.get("type") == name:
-            observed = condition.get("observedGeneration")
-            return observed if isinstance(observed, int) else None
-    return None

@@ -35,7 +35,7 @@ from tgp.controllers.joining.inputs import BootInputLoader
 from tgp.controllers.joining.meshes import MeshOpener
 from tgp.controllers.market.credentials import credentials_for, present_keys
 from tgp.core.classes.default_class import IMPLICIT, implicit_class
-from tgp.core.classes.nodeclass import ClassObservation, Gap, gaps_of, missing_keys
+from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
 from tgp.core.classes.power_hosts import HostRules
 from tgp.core.classes.rights import missing_rights
 from tgp.core.joining.mesh.selection import backend_of
@@ -215,8 +215,8 @@ class _Cluster:
         return ((IMPLICIT, made),) if made is not None else ()
 
     async def _class(self, name: str, node_class: GPUNodeClass) -> list[ClusterFinding]:
-        observation = await self._observation(node_class)
-        gaps = dict.fromkeys((*gaps_of(observation), *missing_keys(observation)))
+        references = await self._references(node_class)
+        gaps = dict.fromkeys((*gaps_of(references), *missing_keys(references)))
         for provider, source in sources_of(node_class).items():
             if words := lacking(source):
                 gaps[Gap("SettingMissing", f"provider {provider}: {words}")] = None
@@ -229,11 +229,11 @@ class _Cluster:
             return [ClusterFinding(title, True, f"template, join Secret and mesh ({backend or 'none'}) are complete")]
         return [ClusterFinding(title, False, f"{gap.message} ({gap.reason})", gap.command) for gap in gaps]
 
-    async def _observation(self, node_class: GPUNodeClass) -> ClassObservation:
+    async def _references(self, node_class: GPUNodeClass) -> ClassReferences:
         wanted = names(wanted_by(node_class, backend_of(node_class, "")))
         present, forbidden = await present_keys(wanted, self._secret_reader)
         zones = frozenset(available_timezones())
-        return ClassObservation(node_class, present, self._namespace, "", zones, forbidden)
+        return ClassReferences(node_class, present, self._namespace, "", zones, forbidden)
 
     # -- its providers -----------------------------------------------------------------------------------------------
 

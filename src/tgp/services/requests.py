@@ -25,7 +25,7 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.controllers.market.credentials import present_keys
 from tgp.core.classes.default_class import Why, class_for, class_name
-from tgp.core.classes.nodeclass import ClassObservation, Gap, gaps_of, missing_keys
+from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
 from tgp.core.inventory.limits import Reservation, reservation_of
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
@@ -110,7 +110,7 @@ class RequestService:
             await asyncio.sleep(LOOK_EVERY)
 
     async def _events_of(self, request: GPURequest, known: tuple[Event, ...]) -> tuple[Event, ...]:
-        """The oldest first. A user who may not read Events sees everything else."""
+        """The oldest first, those of one second as they were written. A user who may not read Events sees the rest."""
         meta = request.metadata
         events: Projection[Event] = Projection(CORE_EVENT, EventReader())
         subject = ListTarget(events, meta.namespace, field_selector=f"involvedObject.uid={meta.uid}")
@@ -118,8 +118,8 @@ class RequestService:
             found = await self._listed(subject)
         except ClusterError:
             return known
-        dated = [(event.at, event.key, event) for event in found if event.at is not None]
-        return tuple(event for _, _, event in sorted(dated, key=lambda each: each[:2]))
+        dated = [(event.at, event.resource_version, event.key, event) for event in found if event.at is not None]
+        return tuple(each[-1] for each in sorted(dated, key=lambda each: each[:3]))
 
     # -- tgp why -------------------------------------------------------------------------------------------------------
 
@@ -150,8 +150,8 @@ class RequestService:
         )
         if forbidden:
             return _gaps_in_status(node_class)
-        observation = ClassObservation(node_class, secrets, self._operator_namespace, "", frozenset())
-        found = dict.fromkeys((*gaps_of(observation), *missing_keys(observation)))
+        references = ClassReferences(node_class, secrets, self._operator_namespace, "", frozenset())
+        found = dict.fromkeys((*gaps_of(references), *missing_keys(references)))
         if not found:
             found = dict.fromkeys(gap for gap in _gaps_in_status(node_class) if gap.reason not in ABOUT_SECRETS)
         return tuple(found)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tgp.api.kinds import KINDS, LEGACY, Kind
-from tgp.api.reference import leaves
+from tools.reference import leaves
 
 ROOT = Path(__file__).parents[3]
 TABLE = tomllib.loads((ROOT / "docs" / "field-tests.toml").read_text(encoding="utf-8"))

@@ -13,15 +13,16 @@ from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec, GP
 from tgp.api.values import rfc3339
 from tgp.core.classes.machines_status import (
     ClassMachines,
+    account_changed,
+    boot_proven,
     boots_seen,
     earlier,
-    judge_machines,
     leaving,
+    limit_reached,
     machine_count_of,
     machines_of,
     totals,
 )
-from tgp.core.classes.nodeclass import OWNED
 from tgp.core.model.attempts import UID_ANNOTATION
 from tgp.core.model.costs import class_spent
 from tgp.core.model.kube_object import KubeObject
@@ -64,8 +65,8 @@ def held(*requests: KubeObject[GPURequest], before: int = 0) -> ClassMachines:
 
 
 def updates(holdings: ClassMachines, limits: ClassLimits | None = None, **seen: str) -> dict[str, str]:
-    found = judge_machines(holdings, limits, seen, ("simulated", "vast"))
-    assert {each.type for each in found} <= OWNED
+    checked = limit_reached(holdings, limits), account_changed(holdings), boot_proven(seen, ("simulated", "vast"))
+    found = [each for each in checked if each is not None]
     assert all(each.status for each in found)
     return {each.type: each.message for each in found}
 

@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+from tests.core.market.offers import NOW
 from tgp.api.decoding import decode
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.core.classes.nodeclass import OWNED, ClassObservation, judge_class
+from tgp.core.classes.checks import conditions_of
+from tgp.core.classes.nodeclass import ClassReferences
+from tgp.core.classes.observation import ClassObservation
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.model.class_secrets import wanted_by
 from tgp.core.model.conditions import ConditionUpdate
@@ -30,9 +33,8 @@ def judged(
     secrets: dict[str, set[str]] | None = None, default_backend: str = "", **spec: Any
 ) -> dict[str, ConditionUpdate]:
     present = {name: frozenset(keys) for name, keys in (secrets or {}).items()}
-    updates = judge_class(ClassObservation(a_class(**spec), present, "tgp-system", default_backend, ZONES))
-    assert {verdict.type for verdict in updates} <= OWNED
-    return {verdict.type: verdict for verdict in updates}
+    references = ClassReferences(a_class(**spec), present, "tgp-system", default_backend, ZONES)
+    return conditions_of(ClassObservation(references, NOW))
 
 
 def test_a_class_that_needs_nothing_is_ready():
@@ -61,10 +63,10 @@ def test_a_class_whose_providers_only_a_newer_version_knows_is_left_to_that_vers
 
 def test_a_secret_that_may_not_be_read_is_not_said_to_be_missing():
     """Who is told to create a Secret that is there looks in the wrong place."""
-    observation = ClassObservation(
+    references = ClassReferences(
         a_class(providers=[{"name": "runpod"}]), {}, "tgp-system", "", ZONES, frozenset({OPERATORS})
     )
-    updates = {verdict.type: verdict for verdict in judge_class(observation)}
+    updates = conditions_of(ClassObservation(references, NOW))
 
     assert updates["CredentialsValid"].status is False
     assert f"may not read Secret {OPERATORS}" in updates["CredentialsValid"].message

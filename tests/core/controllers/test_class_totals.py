@@ -9,7 +9,7 @@ from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
 from tgp.controllers.classes.reconciler import NodeClassReconciler
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.classes import nodeclass
+from tgp.core.classes.checks import OWNED
 from tgp.core.inventory.in_use import IN_USE
 from tgp.core.inventory.orphans import Stuck
 from tgp.core.model.facts import Fact
@@ -55,7 +55,7 @@ class ClassHarness:
             memory_api.classes,
             NoVault(),
             MarketState(),
-            StatusWriter(GPU_NODE_CLASS, nodeclass.OWNED, memory_api.cluster, Notes(), memory_api.clock),
+            StatusWriter(GPU_NODE_CLASS, OWNED, memory_api.cluster, Notes(), memory_api.clock),
             memory_api.clock,
             namespace=HOME,
             default_backend="none",

@@ -17,7 +17,6 @@ from tests.core.joining.test_mesh_selection import msgspec_class
 from tests.core.market.offers import an_offer
 from tests.core.talos.hostile import PIECES
 from tgp.api.kinds import KINDS
-from tgp.api.reference import leaves
 from tgp.api.request import Attempt, GPURequest
 from tgp.core.classes.semantic_validation import request_against_class, request_problems
 from tgp.core.model.kube_object import KubeObject
@@ -28,6 +27,7 @@ from tgp.core.requests.node_metadata import desired_metadata
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.purchase import Purchase, chosen
 from tgp.ports.boot import BootRefused
+from tools.reference import leaves
 
 TRIED = amount(200, 100000, "TGP_FUZZ")
 TEMPLATE = """\

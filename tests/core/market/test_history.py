@@ -1,15 +1,13 @@
-"""What the cheapest GPU cost, and what that says about a bid."""
+"""What the cheapest GPU cost."""
 
 import tracemalloc
 from datetime import timedelta
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.market.offers import NOW, PATIENT, an_offer
-from tgp.core.market.spot_risk import FEWEST_STARTS, overtaken_within_an_hour
 from tgp.core.model.history import COARSE, FINE, Bucket, PriceHistory
 from tgp.core.model.offer import Stock
 from tgp.core.model.price_book import SeriesKey
@@ -122,54 +120,3 @@ def test_a_full_series_is_small():
         tracemalloc.stop()
 
     assert weight < 15_000
-
-
-def series(*prices: int) -> list[Bucket]:
-    return [Bucket(NOW + place * FINE, FINE, price, price, price) for place, price in enumerate(prices)]
-
-
-def test_with_few_data_nothing_is_known():
-    assert overtaken_within_an_hour([], 10) is None
-    assert overtaken_within_an_hour(series(*[10] * (FEWEST_STARTS + 5)), 10) is None
-    assert overtaken_within_an_hour(series(*[10] * (FEWEST_STARTS + 6)), 10) is not None
-
-
-def test_a_quiet_price_is_a_small_risk_and_never_none_at_all():
-    risk = overtaken_within_an_hour(series(*[10] * 288), 10)
-
-    assert 0 < risk < 0.01
-
-
-def test_a_price_that_rises_each_hour_is_a_large_one():
-    rising = series(*(10 + place for place in range(288)))
-
-    assert overtaken_within_an_hour(rising, rising[-1].last) > 0.99
-
-
-def test_a_bid_below_the_price_has_lost_already():
-    assert overtaken_within_an_hour(series(10, 10), 9) == 1.0
-
-
-def test_a_gap_is_not_an_hour_that_was_kept():
-    """Nothing was on sale then: perhaps because everything had been outbid."""
-    hourly = [Bucket(NOW + place * 7 * FINE, FINE, 10, 10, 10) for place in range(288)]
-
-    assert overtaken_within_an_hour(hourly, 10) is None
-
-
-@pytest.mark.parametrize("spike_every", [12, 24, 48])
-def test_spikes_count_as_often_as_they_come(spike_every):
-    """An hour holds six steps, so a spike every n steps overtakes six starts in n."""
-    spiky = series(*(20 if place % spike_every == spike_every - 1 else 10 for place in range(288)), 10)
-
-    assert overtaken_within_an_hour(spiky, 15) == pytest.approx(6 / spike_every, abs=0.05)
-    assert overtaken_within_an_hour(spiky, 20) < 0.01
-
-
-@PATIENT
-@given(st.lists(st.integers(1, 50), min_size=1, max_size=120), st.integers(0, 100), st.integers(0, 100))
-def test_a_higher_bid_is_never_a_greater_risk(prices, bid, more):
-    low, high = (overtaken_within_an_hour(series(*prices), each) for each in (bid, bid + more))
-
-    if low is not None and high is not None:
-        assert 0 < high <= low <= 1

@@ -113,7 +113,7 @@ TABLE = [
         facts.MachineLaunched(TRAIN, "vast", OFFER, 410_123, "4711", 2, timedelta(seconds=4)),
         "INFO",
         ("tgp_launches_total", VAST | {"outcome": "Launched"}, 1),
-        (False, "Rented", "Launched 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2): machine 4711"),
+        (False, "MachineLaunched", "Launched 1x RTX4090 in us-west from Vast.ai at $0.41/h (attempt 2): machine 4711"),
     ),
     (
         facts.MachineReadopted(TRAIN, "vast", OFFER, 410_000, "4711", 2),
@@ -187,7 +187,7 @@ TABLE = [
         facts.MachineTerminated(TRAIN, "cheap", "team-a/trainers", "vast", "4711", 1_230_000, "Idle"),
         "INFO",
         ("tgp_terminated_dollars_total", VAST | {"class": "cheap", "pool": "team-a/trainers"}, 1.23),
-        (False, "Returned", "Machine 4711 at Vast.ai was terminated; cost $1.23 (Idle)"),
+        (False, "MachineTerminated", "Machine 4711 at Vast.ai was terminated; cost $1.23 (Idle)"),
     ),
     (
         facts.MachineLost(TRAIN, "vast", "4711", "outbid"),

@@ -6,6 +6,7 @@ import pytest
 
 from tests.contracts.clouds.providers.simulated import PROVIDER
 from tests.contracts.clouds.stage import Stage, play
+from tests.sim.clouds.faulty import ENDS, LAUNCHES, LOOKS, Err, FaultyCloud
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -16,7 +17,6 @@ from tgp.core.model.cloud_errors import (
     SoldOut,
 )
 from tgp.ports.cloud import Cloud
-from tgp.sim.clouds.faulty import ENDS, LAUNCHES, LOOKS, Err, FaultyCloud
 
 MEANS = {
     Err.BUSY: CloudBusy,

@@ -15,7 +15,6 @@ from tgp.api.decoding import decode, strict
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, JOB
-from tgp.app.demo.simulation import DemoSimulation
 from tgp.core.classes.semantic_validation import class_problems
 from tgp.core.market.sources import source_for
 from tgp.core.model.cooldowns import Cooldowns
@@ -25,6 +24,7 @@ from tgp.core.requests.purchase import Purchase, PurchaseInput, decide_purchase
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import World
+from tools.demo_simulation import DemoSimulation
 
 HOUSE = Path(__file__).parents[3]
 EXAMPLES = HOUSE / "deploy" / "examples"

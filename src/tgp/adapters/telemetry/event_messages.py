@@ -43,7 +43,7 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
         case MachineOrdered():
             return EventMessage("Ordering", f"Ordering {_purchase(fact, titled)}")
         case MachineLaunched():
-            return EventMessage("Rented", f"Launched {_purchase(fact, titled)}: machine {fact.instance_id}")
+            return EventMessage("MachineLaunched", f"Launched {_purchase(fact, titled)}: machine {fact.instance_id}")
         case MachineReadopted():
             found = f"Machine {fact.instance_id} was found by its token after the status was lost"
             return EventMessage("Readopted", f"{found} and is recorded again: {_purchase(fact, titled)}", warning=True)
@@ -62,7 +62,7 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
             return EventMessage(fact.reason, f"Terminating the machine: {fact.why}", unexpected)
         case MachineTerminated():
             cost = f"cost {about(fact.spent_microusd)} ({fact.reason})"
-            return EventMessage("Returned", f"{_machine(fact, titled)} was terminated; {cost}")
+            return EventMessage("MachineTerminated", f"{_machine(fact, titled)} was terminated; {cost}")
         case MachineLost():
             return EventMessage("Lost", f"{_machine(fact, titled)} was lost: {fact.why}", warning=True)
         case LimitHolds():

@@ -179,7 +179,7 @@ class Gatherer:
 
     def _event_rows(self, log_rows: Iterable[EventRow]) -> tuple[EventRow, ...]:
         both = [*self._newest.rows(), *log_rows]
-        both.sort(key=lambda one: (one.at, one.about, one.reason))
+        both.sort(key=lambda one: one.at)  # of one second: in the order in which they were written
         return tuple(both[-SHOWN_EVENTS:])
 
 
@@ -205,7 +205,7 @@ class _Newest:
 def newest(events: Iterable[Event]) -> list[EventRow]:
     """The Events to show, oldest first. Of pods only warnings, each once."""
     found: dict[tuple[object, ...], tuple[datetime, Event]] = {}
-    for event in sorted(events, key=lambda one: (one.at or _LONG_AGO, one.key)):
+    for event in sorted(events, key=lambda one: (one.at or _LONG_AGO, one.resource_version, one.key)):
         if event.kind == "Pod":
             if not event.warning:
                 continue

@@ -9,7 +9,7 @@ from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
 from tgp.controllers.joining.build import Joining
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.classes import nodeclass
+from tgp.core.classes.checks import OWNED
 from tgp.core.classes.default_class import implicit_record
 from tgp.core.model.kube_object import KubeObject
 
@@ -21,7 +21,7 @@ def build(deps: Deps, stores: Stores, instances: Instances, joining: Joining | N
         stores.classes,
         deps.secrets,
         stores.market,
-        StatusWriter(GPU_NODE_CLASS, nodeclass.OWNED, deps.cluster, deps.journal, deps.clock),
+        StatusWriter(GPU_NODE_CLASS, OWNED, deps.cluster, deps.journal, deps.clock),
         deps.clock,
         namespace=settings.namespace,
         default_backend=settings.default_backend,

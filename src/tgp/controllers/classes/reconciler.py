@@ -1,7 +1,7 @@
 """Reconciles GPUNodeClasses: their references, the state of their keys, what they could buy and what they hold."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
@@ -9,54 +9,25 @@ from tgp.controllers.joining.class_preflight import ClassPreflightChecker
 from tgp.controllers.market.credentials import present_keys
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.requests.indexes import BY_NODE_CLASS
-from tgp.controllers.status_writer import StatusWriter, condition_of, generation_of
-from tgp.core.classes.can_buy import Buying, cannot_buy, judge_buying, steady
-from tgp.core.classes.machines_status import (
-    ClassMachines,
-    boots_seen,
-    earlier,
-    judge_machines,
-    leaving,
-    machine_count_of,
-    machines_of,
-    spent_at,
-    totals,
-)
-from tgp.core.classes.market_status import (
-    OF_THE_KEYS,
-    OF_THE_MARKET,
-    ProviderStanding,
-    judge_market,
-    judged_again_at,
-    keys_tried,
-    known_enough,
-    no_seller,
-    summary,
-    worth_writing,
-)
-from tgp.core.classes.nodeclass import OWNED, ClassObservation, could_ask, gaps_of, judge_class, not_ready
-from tgp.core.inventory.orphans import Stuck, stuck_words
+from tgp.controllers.status_writer import StatusWriter
+from tgp.core.classes.checks import class_status, deleting_status
+from tgp.core.classes.machines_status import ClassMachines, earlier, machine_count_of, machines_of, spent_at
+from tgp.core.classes.nodeclass import ClassPreflight, ClassReferences
+from tgp.core.classes.observation import ClassObservation
+from tgp.core.inventory.orphans import Stuck
 from tgp.core.joining.mesh.selection import backend_of
-from tgp.core.market.query import query_for_class
-from tgp.core.market.ranking import Ranking, rank
 from tgp.core.market.sources import sources_of
 from tgp.core.model.account_access import accesses_of
 from tgp.core.model.class_secrets import names, wanted_by
-from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.conditions import condition_in
 from tgp.core.model.costs import class_of
 from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.offer_query import RejectReason
 from tgp.core.model.workload import Metadata
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import View
 from tgp.ports.secret_reader import SecretReader
-
-MISFITS_SAID = 3  # reasons in a condition
-NOT_JUDGED = ConditionUpdate("CanBuy", None, "NotKnown", "")
-# the secret reader drops Secrets that are not read for a while; a missing one may still be created
-LOOK_AGAIN_AFTER = timedelta(minutes=15)
 
 
 class NodeClassReconciler:
@@ -99,82 +70,37 @@ class NodeClassReconciler:
             return None
         if record.object is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
-        machines = self._holdings(record)
         if record.deleting:
-            await self._leave(record, machines)
+            status = deleting_status(record.status, self._machines(record), self._clock.now())
+        else:
+            status = class_status(await self._observe(record, record.object))
+        if status is None:
             return None
-        wanted = wanted_by(record.object, backend_of(record.object, self._default_backend))
-        observation = await self._observation(record.object, names(wanted))
-        now = self._clock.now()
-        ranking = rank(self._market.book, query_for_class(record.object, self._market.cooldowns), now)
-        standings = self._standings(record.object, ranking)
-        judged = {verdict.type: verdict for verdict in judge_class(observation)}
-        asked = known_enough(standings, record.status, condition_of(record, "OffersFresh"), now)
-        for verdict in self._of_the_market(record, standings, ranking, asked=asked):
-            if verdict.type != "CredentialsValid" or could_ask(observation):  # a key that is missing comes first
-                judged[verdict.type] = verdict
-        await self._inspect(observation, judged)
-        unsold = no_seller(standings) or cannot_buy(judged.get("CanBuy", NOT_JUDGED))
-        if judged["Ready"].status and judged["Ready"].reason != "Suspended" and unsold is not None:
-            judged["Ready"] = unsold
-        status, providers = record.status, [each.name for each in standings]
-        seen = boots_seen(machines, status, providers)
-        for verdict in judge_machines(machines, record.object.spec.limits, seen, providers):
-            judged[verdict.type] = verdict
-        if why := self._why_halted(record.object):
-            judged["SweepHalted"] = ConditionUpdate(
-                "SweepHalted", True, "TooManyAtOnce", f"{why}; see tgp doctor --orphans"
-            )
-        if staying := self._staying(record.object):
-            words = f"{stuck_words(staying)}; see tgp doctor --orphans"
-            judged["OrphanTerminationFailing"] = ConditionUpdate(
-                "OrphanTerminationFailing", True, "TerminationFailing", words
-            )
-        if words := self._preparing(record.object):
-            judged["ImagePreparing"] = ConditionUpdate("ImagePreparing", True, "ImagePreparing", words)
-        held = status if _is_of_now(record, "OffersFresh") else {}
-        parts = summary(standings, ((row.offer, row.source) for row in ranking.first_of_each_kind()), now, held, seen)
-        worth = asked and worth_writing(status, parts, now)
-        for name in ("CanBuy", "Ready") if not worth else ():
-            if name in judged:
-                judged[name] = steady(judged[name], condition_of(record, name))
-        sums = totals(machines, status, now, anyway=bool(worth))
-        await self._status_writer.write(record, judged.values(), {**(parts if worth else {}), **sums} or None)
-        again = now + LOOK_AGAIN_AFTER
-        return min(again, judged_again_at(standings, now) or again)
+        await self._status_writer.write(record, status.conditions, status.parts)
+        return status.again_at
 
-    async def _inspect(self, observation: ClassObservation, judged: dict[str, ConditionUpdate]) -> None:
-        """Could its machines boot and join? What is missing for that is reported with what else is missing."""
-        if self._inspector is None:
-            return
-        found = await self._inspector.inspect(observation.node_class)
-        for verdict in (found.converted, found.unchecked):
-            if verdict is not None:
-                judged[verdict.type] = verdict
-        own = gaps_of(observation)
-        missing = any(gap.reason == "SecretMissing" for gap in own)  # without it the mesh could not be checked
-        gaps = (*own, *(gap for gap in found.gaps if not (missing and gap.reason == "MeshRefused")))
-        if gaps and (own or judged["Ready"].status):
-            judged["Ready"] = not_ready(gaps)
+    async def _observe(self, record: KubeObject[GPUNodeClass], node_class: GPUNodeClass) -> ClassObservation:
+        """Of Secrets only the names of their keys: values are not read here."""
+        wanted = wanted_by(node_class, backend_of(node_class, self._default_backend))
+        present, forbidden = await present_keys(names(wanted), self._secret_reader)
+        preflight = await self._inspector.inspect(node_class) if self._inspector is not None else ClassPreflight()
+        accesses, halted = _accesses(node_class), self._halted()
+        return ClassObservation(
+            ClassReferences(node_class, present, self._namespace, self._default_backend, self._time_zones, forbidden),
+            now=self._clock.now(),
+            generation=record.generation,
+            status=record.status,
+            book=self._market.book,
+            cooldowns=self._market.cooldowns,
+            source_statuses=self._market.source_statuses,
+            machines=self._machines(record),
+            preflight=preflight,
+            preparing=self._preparing(node_class),
+            halted=next((halted[name] for name in accesses if name in halted), ""),
+            stuck=tuple(one for one in self._stuck() if one.access in accesses),
+        )
 
-    async def _leave(self, record: KubeObject[GPUNodeClass], machines: ClassMachines) -> None:
-        """While machines delay the deletion: what it waits for, beside the last conditions of everything else."""
-        verdict = leaving(machines)
-        if verdict is None:
-            return
-        stands = (condition_of(record, name) for name in sorted(OWNED - {verdict.type}))
-        said = [verdict, *(each for each in stands if each is not None)]
-        await self._status_writer.write(record, said, totals(machines, record.status, self._clock.now()) or None)
-
-    def _why_halted(self, node_class: GPUNodeClass) -> str:
-        halted = self._halted()
-        return next((halted[name] for name in _accesses(node_class) if name in halted), "")
-
-    def _staying(self, node_class: GPUNodeClass) -> list[Stuck]:
-        accesses = set(_accesses(node_class))
-        return [one for one in self._stuck() if one.access in accesses]
-
-    def _holdings(self, record: KubeObject[GPUNodeClass]) -> ClassMachines:
+    def _machines(self, record: KubeObject[GPUNodeClass]) -> ClassMachines:
         if self._requests is None:
             return ClassMachines()
         name = record.key.name
@@ -183,51 +109,7 @@ class NodeClassReconciler:
             self._earlier[name] = earlier(present, record.status)
         return ClassMachines(present.machine_counts, self._earlier[name])
 
-    async def _observation(self, node_class: GPUNodeClass, secrets: Iterable[str]) -> ClassObservation:
-        """Of Secrets only the names of their keys: values are not read here."""
-        present, forbidden = await present_keys(secrets, self._secret_reader)
-        return ClassObservation(
-            node_class, present, self._namespace, self._default_backend, self._time_zones, forbidden
-        )
-
-    def _of_the_market(
-        self,
-        record: KubeObject[GPUNodeClass],
-        standings: tuple[ProviderStanding, ...],
-        ranking: Ranking,
-        *,
-        asked: bool,
-    ) -> Iterable[ConditionUpdate]:
-        """Fresh conditions, or those of an earlier process; keys may be judged before a long listing ends."""
-        assert record.object is not None
-        misfits = [str(reason) for reason in ranking.passed if reason is not RejectReason.NOT_IN_CLASS]
-        now = self._clock.now()
-        fresh = [
-            *judge_market(record.object, standings, misfits[:MISFITS_SAID], now),
-            judge_buying(Buying(ranking.query, standings, ranking, self._market.book, now)),
-        ]
-        if asked:
-            return fresh
-        kept = OF_THE_MARKET - OF_THE_KEYS if keys_tried(standings) else OF_THE_MARKET
-        stands = (condition_of(record, name) for name in sorted(kept) if name != "CanBuy" or _is_of_now(record, name))
-        return [
-            *(verdict for verdict in fresh if verdict.type not in kept),
-            *(verdict for verdict in stands if verdict is not None),
-        ]
-
-    def _standings(self, node_class: GPUNodeClass, ranking: Ranking) -> tuple[ProviderStanding, ...]:
-        market = self._market
-        fitting = ranking.by_source
-        return tuple(
-            ProviderStanding(
-                name,
-                source,
-                market.source_statuses.get(source.name),
-                market.book.state(source.name),
-                fitting.get(source.name, 0),
-            )
-            for name, source in sources_of(node_class).items()
-        )
+    # -- what triggers it ----------------------------------------------------------------------------------------------
 
     def referring_to(self, old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:
         """Classes that a change of this Secret concerns."""
@@ -264,7 +146,7 @@ class NodeClassReconciler:
         news = bool(self._halted() or self._stuck())
         for record in self._classes.values():
             conditions = ("SweepHalted", "OrphanTerminationFailing")
-            reported = any(condition_of(record, name) is not None for name in conditions)
+            reported = any(condition_in(record.status, name) is not None for name in conditions)
             if record.object is not None and (news or reported):
                 yield record.key
 
@@ -277,11 +159,6 @@ class NodeClassReconciler:
                 source.name for source in sources_of(record.object).values()
             }:
                 yield record.key
-
-
-def _is_of_now(record: KubeObject[GPUNodeClass], name: str) -> bool:
-    """Was it computed from the current spec?"""
-    return generation_of(record, name) == record.generation
 
 
 def _accesses(node_class: GPUNodeClass) -> list[str]:

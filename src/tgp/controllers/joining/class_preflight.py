@@ -3,7 +3,6 @@ mesh's credentials.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 
@@ -11,7 +10,7 @@ from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.controllers.joining.inputs import BootInput, BootInputLoader
 from tgp.controllers.joining.meshes import MeshOpener
-from tgp.core.classes.nodeclass import Gap
+from tgp.core.classes.nodeclass import ClassPreflight, Gap
 from tgp.core.joining.mesh.endpoint_reach import unreachable
 from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.joining.talos.render import inspect
@@ -31,13 +30,6 @@ NEVER_ASKED = float("-inf")
 REMEMBERED = 128  # inspections of templates
 SHOWN = 64  # conversions that a condition lists; the rest is counted
 LONGEST = 16_384  # characters of that list
-
-
-@dataclass(frozen=True, slots=True)
-class ClassPreflight:
-    gaps: tuple[Gap, ...] = ()  # why it is not ready; empty: nothing was found
-    converted: ConditionUpdate | None = None  # how an old template was converted; None: no conversion
-    unchecked: ConditionUpdate | None = None  # what only Talos can check, on a machine; None: all was checked
 
 
 class ClassPreflightChecker:

@@ -6,7 +6,8 @@ from typing import Any
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
-from tgp.controllers.status_writer import StatusWriter, condition_of
+from tgp.controllers.status_writer import StatusWriter
+from tgp.core.model.conditions import condition_in
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Namespace
@@ -54,7 +55,7 @@ class NodePoolReconciler:
             pool=pool,
             node_class=None if node_class is None else node_class.object,
             class_unreadable=node_class is not None and node_class.object is None,
-            class_ready=None if node_class is None else condition_of(node_class, "Ready"),
+            class_ready=None if node_class is None else condition_in(node_class.status, "Ready"),
             namespace_labels=None if namespace is None else namespace.labels,
             allowed_namespaces_required=self._allowed_namespaces_required,
             observing=self._observing,

@@ -23,7 +23,6 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import AccountProblem
 
-OF_THE_MACHINES = frozenset({"LimitReached", "AccountChanged", "BootProven"})  # the conditions judged here
 NAMED_MOST = 3  # requests in a message
 LIMIT_REACHED = "LimitReached"  # why a request waits
 
@@ -132,14 +131,6 @@ def totals(holdings: ClassMachines, held: Mapping[str, Any], now: datetime, *, a
     return found
 
 
-def judge_machines(
-    holdings: ClassMachines, limits: ClassLimits | None, boot_seen: Mapping[str, str], providers: Sequence[str]
-) -> tuple[ConditionUpdate, ...]:
-    """`boot_seen`: of the class's `providers` those that a machine was seen to join from, and when first."""
-    found = (_limit(holdings, limits), _account(holdings), _boot(boot_seen, providers))
-    return tuple(verdict for verdict in found if verdict is not None)
-
-
 def boots_seen(holdings: ClassMachines, held: Mapping[str, Any], providers: Iterable[str]) -> dict[str, str]:
     """By provider, as the class writes it: when a machine was first seen to join. Once seen, it stays."""
     rows = held.get("providers")
@@ -174,7 +165,7 @@ def leaving(holdings: ClassMachines) -> ConditionUpdate | None:
     return ConditionUpdate("Ready", False, "Deleting", f"{message}; no machine is launched meanwhile")
 
 
-def _limit(holdings: ClassMachines, limits: ClassLimits | None) -> ConditionUpdate | None:
+def limit_reached(holdings: ClassMachines, limits: ClassLimits | None) -> ConditionUpdate | None:
     waiting = [machine_count for machine_count in holdings.machine_counts if machine_count.limit]
     if limits is None:
         return None
@@ -189,7 +180,7 @@ def _limit(holdings: ClassMachines, limits: ClassLimits | None) -> ConditionUpda
     return ConditionUpdate("LimitReached", True, LIMIT_REACHED, f"{said}{wait}")
 
 
-def _account(holdings: ClassMachines) -> ConditionUpdate | None:
+def account_changed(holdings: ClassMachines) -> ConditionUpdate | None:
     lost = [machine_count for machine_count in holdings.machine_counts if machine_count.changed_account]
     if not lost:
         return None
@@ -200,7 +191,8 @@ def _account(holdings: ClassMachines) -> ConditionUpdate | None:
     return ConditionUpdate("AccountChanged", True, AccountProblem.ACCOUNT_CHANGED.value, message)
 
 
-def _boot(boot_seen: Mapping[str, str], providers: Sequence[str]) -> ConditionUpdate | None:
+def boot_proven(boot_seen: Mapping[str, str], providers: Sequence[str]) -> ConditionUpdate | None:
+    """`boot_seen`: of the class's `providers` those that a machine was seen to join from, and when first."""
     if not boot_seen:
         return None
     unseen = [name for name in providers if name not in boot_seen]

@@ -21,10 +21,6 @@ from tgp.core.model.price_book import SourceState
 from tgp.core.model.source import Source
 from tgp.core.model.source_status import SourceStatus
 
-OF_THE_MARKET = frozenset(
-    {"CanBuy", "CredentialsValid", "OffersFresh", "SpotUnavailable"}
-)  # the conditions judged here
-OF_THE_KEYS = frozenset({"CredentialsValid"})
 OUTAGE_REPORTED_AFTER = timedelta(minutes=10)  # five missed polls; a shorter outage is not reported
 PRICES_AT_MOST_EVERY = timedelta(minutes=5)
 NOISE = 0.02  # of a price
@@ -115,17 +111,8 @@ def _news_of(standing: ProviderStanding) -> datetime | None:
     return standing.stale_at
 
 
-def judge_market(
-    node_class: GPUNodeClass, standings: Sequence[ProviderStanding], misfits: Sequence[str], now: datetime
-) -> tuple[ConditionUpdate, ...]:
-    """Conditions of keys and offers, for a class whose Secrets all exist. `misfits`: why offers did not match."""
-    updates = [_keys(standings), _offers(standings, misfits, now)]
-    if node_class.spec.instance_requirements.spot_allowed and (inert := _spot(standings)) is not None:
-        updates.append(inert)
-    return tuple(updates)
-
-
-def _keys(standings: Sequence[ProviderStanding]) -> ConditionUpdate:
+def credentials_checked(standings: Sequence[ProviderStanding]) -> ConditionUpdate:
+    """CredentialsValid of a class whose Secrets all exist: what the providers answered."""
     keyed = [standing for standing in standings if standing.source.secret]
     if not keyed:
         return ConditionUpdate("CredentialsValid", True, "NoneNeeded", "no provider of the class needs an API key")
@@ -173,7 +160,8 @@ def no_seller(standings: Sequence[ProviderStanding]) -> ConditionUpdate | None:
     return ConditionUpdate("Ready", False, "KeyRefused", f"API keys refused by {who}: see condition CredentialsValid")
 
 
-def _offers(standings: Sequence[ProviderStanding], misfits: Sequence[str], now: datetime) -> ConditionUpdate:
+def offers_fresh(standings: Sequence[ProviderStanding], misfits: Sequence[str], now: datetime) -> ConditionUpdate:
+    """`misfits`: why offers did not match."""
     if stale := [each for each in standings if _is_stale(each, now)]:
         said = "; ".join(map(_staleness, stale))
         if all(each.listing is not None and each.listing.quota for each in stale):
@@ -202,7 +190,9 @@ def _staleness(standing: ProviderStanding) -> str:
     return f"offers of {standing.name} could not be read since {rfc3339(listing.seen_at)}: {listing.why}"
 
 
-def _spot(standings: Sequence[ProviderStanding]) -> ConditionUpdate | None:
+def spot_unavailable(node_class: GPUNodeClass, standings: Sequence[ProviderStanding]) -> ConditionUpdate | None:
+    if not node_class.spec.instance_requirements.spot_allowed:
+        return None
     known = [each for each in standings if each.source_status is not None]
     if not known or any(each.source_status is not None and each.source_status.sells_spot for each in known):
         return None

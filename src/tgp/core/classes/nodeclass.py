@@ -1,4 +1,4 @@
-"""Conditions of a GPUNodeClass: do its references exist, does it contradict itself, could it buy?"""
+"""What a GPUNodeClass refers to: what is missing or contradicts itself, and how to fix it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,24 +12,6 @@ from tgp.core.model.class_secrets import KEY_IS_A_FILE, WantedKey, how_to_supply
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.labels import LabelRequirement, selector
 
-OWNED = frozenset(
-    {
-        "Ready",
-        "CanBuy",
-        "CredentialsValid",
-        "OffersFresh",
-        "SpotUnavailable",
-        "TemplateConverted",
-        "TemplateUnchecked",
-        "DeprecatedFields",
-        "LimitReached",
-        "AccountChanged",
-        "BootProven",
-        "ImagePreparing",
-        "SweepHalted",
-        "OrphanTerminationFailing",
-    }
-)
 SHOWN_GAPS = 6  # in one condition
 SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted
 
@@ -47,8 +29,17 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassObservation:
-    """The input of the class's conditions."""
+class ClassPreflight:
+    """Could machines of the class boot and join? Found out before money is spent."""
+
+    gaps: tuple[Gap, ...] = ()  # why not; empty: nothing was found
+    converted: ConditionUpdate | None = None  # how an old template was converted; None: no conversion
+    unchecked: ConditionUpdate | None = None  # what only Talos can check, on a machine; None: all was checked
+
+
+@dataclass(frozen=True, slots=True)
+class ClassReferences:
+    """A class, and what exists of the things that it refers to."""
 
     node_class: GPUNodeClass
     secrets: Mapping[str, frozenset[str]]  # the operator's namespace: Secret → its keys; those that are there
@@ -58,20 +49,14 @@ class ClassObservation:
     forbidden: frozenset[str] = frozenset()  # Secrets that the operator's role does not let it read
 
 
-def judge_class(observation: ClassObservation) -> tuple[ConditionUpdate, ...]:
-    node_class = observation.node_class
-    wanted = wanted_by(node_class, backend_of(node_class, observation.default_backend))
-    missing = _missing(wanted, observation)
-    updates = [_ready(observation, wanted, missing), _credentials(wanted, missing, observation)]
-    if deprecated := deprecated_in(node_class):
-        updates.append(ConditionUpdate("DeprecatedFields", True, "DeprecatedFields", "; ".join(deprecated)))
-    return tuple(updates)
+def deprecated_fields(node_class: GPUNodeClass) -> ConditionUpdate | None:
+    deprecated = deprecated_in(node_class)
+    return ConditionUpdate("DeprecatedFields", True, "DeprecatedFields", "; ".join(deprecated)) if deprecated else None
 
 
-def could_ask(observation: ClassObservation) -> bool:
-    """Do the keys of all its providers exist, so that the providers' answers are complete?"""
-    wanted = wanted_by(observation.node_class, backend_of(observation.node_class, observation.default_backend))
-    return all(want.found_in(observation.secrets) for want in wanted if want.provider)
+def keys_exist(references: ClassReferences) -> bool:
+    """Do the API keys of all its providers exist, so that the providers' answers are complete?"""
+    return all(want.found_in(references.secrets) for want in _wanted(references) if want.provider)
 
 
 def not_ready(gaps: Sequence[Gap]) -> ConditionUpdate:
@@ -83,40 +68,63 @@ def not_ready(gaps: Sequence[Gap]) -> ConditionUpdate:
     return ConditionUpdate("Ready", False, gaps[0].reason, f"{len(gaps)} things are missing: {listed_}{rest}")
 
 
-def gaps_of(observation: ClassObservation) -> tuple[Gap, ...]:
+def gaps_of(references: ClassReferences) -> tuple[Gap, ...]:
     """Everything about the class itself that keeps it from buying, in the order in which to fix it."""
-    wanted = wanted_by(observation.node_class, backend_of(observation.node_class, observation.default_backend))
-    return tuple(_gaps(observation, wanted, _missing(wanted, observation)))
+    return tuple(_gaps(references))
 
 
-def missing_keys(observation: ClassObservation) -> tuple[Gap, ...]:
+def missing_keys(references: ClassReferences) -> tuple[Gap, ...]:
     """API keys that are missing, one gap for each Secret; a class buys where it has one."""
-    wanted = wanted_by(observation.node_class, backend_of(observation.node_class, observation.default_backend))
-    keys = [want for want in _missing(wanted, observation) if want.provider]
-    return tuple(_supplies("CredentialsMissing", keys, observation))
+    keys = [want for want in _missing(_wanted(references), references) if want.provider]
+    return tuple(_supplies("CredentialsMissing", keys, references))
 
 
-def _missing(wanted: Iterable[WantedKey], observation: ClassObservation) -> tuple[WantedKey, ...]:
-    return tuple(want for want in wanted if not want.found_in(observation.secrets))
+def valid_message(references: ClassReferences) -> str:
+    """Of a class without gaps: where it can buy."""
+    without_key = {want.provider for want in _missing(_wanted(references), references) if want.provider}
+    enabled = (each.name for each in references.node_class.spec.providers if each.enabled)
+    able = ", ".join(name for name in enabled if canonical_provider(name) in PROVIDERS and name not in without_key)
+    return f"all references of the class exist; providers: {able}"
 
 
-def _gaps(
-    observation: ClassObservation, wanted: tuple[WantedKey, ...], missing: tuple[WantedKey, ...]
-) -> Iterator[Gap]:
-    node_class = observation.node_class
+def credentials_found(references: ClassReferences) -> ConditionUpdate:
+    """CredentialsValid of keys that no provider has checked yet."""
+    wanted = _wanted(references)
+    if missing := [want for want in _missing(wanted, references) if want.provider]:
+        message = "; ".join(map(str, _supplies("CredentialsMissing", missing, references)))
+        return ConditionUpdate("CredentialsValid", False, "CredentialsMissing", message)
+    found = ", ".join(want.provider for want in wanted if want.provider)
+    if not found:
+        return ConditionUpdate("CredentialsValid", True, "NoneNeeded", "no provider of the class needs an API key")
+    return ConditionUpdate(
+        "CredentialsValid", None, "NotTried", f"API key found for {found}; not checked with the provider yet"
+    )
+
+
+def _wanted(references: ClassReferences) -> tuple[WantedKey, ...]:
+    return wanted_by(references.node_class, backend_of(references.node_class, references.default_backend))
+
+
+def _missing(wanted: Iterable[WantedKey], references: ClassReferences) -> tuple[WantedKey, ...]:
+    return tuple(want for want in wanted if not want.found_in(references.secrets))
+
+
+def _gaps(references: ClassReferences) -> Iterator[Gap]:
+    node_class, wanted = references.node_class, _wanted(references)
+    missing = _missing(wanted, references)
     for want in wanted:
-        if want.namespace not in ("", observation.namespace):
+        if want.namespace not in ("", references.namespace):
             yield Gap(
                 "ForeignNamespace",
-                f"{want.path}.namespace is {want.namespace}, but Secrets are only read from {observation.namespace}: "
+                f"{want.path}.namespace is {want.namespace}, but Secrets are only read from {references.namespace}: "
                 "remove the field, or move the Secret",
             )
     problems = class_problems(node_class)
-    if observation.time_zones:
-        problems += unknown_time_zones(node_class, observation.time_zones)
+    if references.time_zones:
+        problems += unknown_time_zones(node_class, references.time_zones)
     if problems:
         yield Gap("InvalidSpec", listed(problems))
-    if not backend_of(node_class, observation.default_backend):
+    if not backend_of(node_class, references.default_backend):
         yield Gap(
             "NoNetworking",
             "spec.networking.backend is not set, no mesh is configured and the operator has no default: "
@@ -128,45 +136,11 @@ def _gaps(
         yield Gap("UnknownProvider", f"this version does not support {', '.join(enabled)}: upgrade the operator")
     without_key = {want.provider for want in missing if want.provider}
     if buyers and all(name in without_key for name in buyers):
-        yield from _supplies("CredentialsMissing", [want for want in missing if want.provider], observation)
-    yield from _supplies("SecretMissing", [want for want in missing if not want.provider], observation)
+        yield from _supplies("CredentialsMissing", [want for want in missing if want.provider], references)
+    yield from _supplies("SecretMissing", [want for want in missing if not want.provider], references)
 
 
-def _ready(
-    observation: ClassObservation, wanted: tuple[WantedKey, ...], missing: tuple[WantedKey, ...]
-) -> ConditionUpdate:
-    node_class = observation.node_class
-    if gaps := tuple(_gaps(observation, wanted, missing)):
-        return not_ready(gaps)
-    if node_class.spec.suspend:
-        return ConditionUpdate(
-            "Ready",
-            True,
-            "Suspended",
-            "spec.suspend is set: no machine is launched; machines are still terminated when due",
-        )
-    without_key = {want.provider for want in missing if want.provider}
-    enabled = (each.name for each in node_class.spec.providers if each.enabled)
-    able = ", ".join(name for name in enabled if canonical_provider(name) in PROVIDERS and name not in without_key)
-    return ConditionUpdate("Ready", True, "Valid", f"all references of the class exist; providers: {able}")
-
-
-def _credentials(
-    wanted: tuple[WantedKey, ...], missing: tuple[WantedKey, ...], observation: ClassObservation
-) -> ConditionUpdate:
-    keys = tuple(want for want in wanted if want.provider)
-    if missing_api_keys := tuple(want for want in missing if want.provider):
-        message = "; ".join(map(str, _supplies("CredentialsMissing", missing_api_keys, observation)))
-        return ConditionUpdate("CredentialsValid", False, "CredentialsMissing", message)
-    if not keys:
-        return ConditionUpdate("CredentialsValid", True, "NoneNeeded", "no provider of the class needs an API key")
-    found = ", ".join(want.provider for want in keys)
-    return ConditionUpdate(
-        "CredentialsValid", None, "NotTried", f"API key found for {found}; not checked with the provider yet"
-    )
-
-
-def _supplies(reason: str, missing: Iterable[WantedKey], observation: ClassObservation) -> Iterator[Gap]:
+def _supplies(reason: str, missing: Iterable[WantedKey], references: ClassReferences) -> Iterator[Gap]:
     """Secret by Secret: which keys are missing, which fields refer to them, and the command that adds them."""
     by_secret: dict[tuple[str, bool], dict[str, WantedKey]] = {}
     for want in missing:
@@ -174,17 +148,17 @@ def _supplies(reason: str, missing: Iterable[WantedKey], observation: ClassObser
         by_secret.setdefault((want.secret, from_file), {}).setdefault(want.key, want)
     for (secret, from_file), wants in by_secret.items():
         paths = ", ".join(dict.fromkeys(want.path for want in wants.values()))
-        if secret in observation.forbidden:
+        if secret in references.forbidden:
             yield Gap(
                 reason,
-                f"{paths}: the operator may not read Secret {secret} in namespace {observation.namespace}: "
+                f"{paths}: the operator may not read Secret {secret} in namespace {references.namespace}: "
                 "add get on that Secret to the operator's Role",
             )
             continue
-        there, keys = secret in observation.secrets, ", ".join(wants)
+        there, keys = secret in references.secrets, ", ".join(wants)
         gap = f"Secret {secret} has no key {keys}" if there else f"Secret {secret} does not exist"
-        command = how_to_supply(observation.namespace, secret, *wants, there=there, from_file=from_file)
-        yield Gap(reason, f"{paths}: {gap} in namespace {observation.namespace}", command)
+        command = how_to_supply(references.namespace, secret, *wants, there=there, from_file=from_file)
+        yield Gap(reason, f"{paths}: {gap} in namespace {references.namespace}", command)
 
 
 def listed(problems: list[FieldError]) -> str:

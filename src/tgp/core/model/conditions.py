@@ -1,8 +1,9 @@
 """Conditions: what is true of an object, since when, and why; written only when they change."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from tgp.api.values import rfc3339
 
@@ -64,3 +65,26 @@ def _settled(
 
 def shortened(text: str, bound: int = MAX_MESSAGE) -> str:
     return text if len(text) <= bound else text[: bound - 1] + "…"
+
+
+def conditions_in(status: Mapping[str, Any]) -> list[dict[str, Any]]:
+    held = status.get("conditions")
+    return [condition for condition in held if isinstance(condition, dict)] if isinstance(held, list) else []
+
+
+def condition_in(status: Mapping[str, Any], name: str) -> ConditionUpdate | None:
+    """A condition as it is stored in a status; None: there is none."""
+    for condition in conditions_in(status):
+        if condition.get("type") == name:
+            value = {"True": True, "False": False}.get(str(condition.get("status")))
+            return ConditionUpdate(name, value, str(condition.get("reason", "")), str(condition.get("message", "")))
+    return None
+
+
+def generation_in(status: Mapping[str, Any], name: str) -> int | None:
+    """The generation that a stored condition was last computed for; None: there is none."""
+    for condition in conditions_in(status):
+        if condition.get("type") == name:
+            observed = condition.get("observedGeneration")
+            return observed if isinstance(observed, int) else None
+    return None

@@ -95,7 +95,7 @@ class DoctorFinding:
     problem: DoctorProblem
     about: str
     words: str
-    mend: str = ""  # a command; empty: nothing to do by hand
+    fix: str = ""  # a command; empty: nothing to do by hand
     hourly_microusd: int | None = 0  # what it costs while it lasts; None: unknown
     since: datetime | None = None
     cure: Cure | None = None  # what `--fix` would do; None: no command may do it
@@ -220,8 +220,8 @@ def _requests(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
                 f"Request {record.key} has a machine in account {attempt.account or '(unnamed)'}, which is not in "
                 f"ConfigMap {inventory.namespace}/{TABLE}; no provider was asked for the machine."
             )
-            mend = f"tgp why request/{record.key}"
-            yield DoctorFinding(DoctorProblem.UNASKED, f"request/{record.key}", words, mend, hourly(attempt))
+            fix = f"tgp why request/{record.key}"
+            yield DoctorFinding(DoctorProblem.UNASKED, f"request/{record.key}", words, fix, hourly(attempt))
         elif inspection is not None and inspection.asked:
             yield from _in_its_account(inventory, record, attempt, inspection)
     for record in inventory.requests:
@@ -328,8 +328,8 @@ def _accounts(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
             f"You may not read ConfigMap {inventory.namespace}/{TABLE}, so accounts that no class names any more were "
             "not asked. Their machines are unknown, not absent."
         )
-        mend = f"kubectl -n {inventory.namespace} auth can-i get configmap/{TABLE}"
-        yield DoctorFinding(DoctorProblem.UNASKED, "accounts", words, mend)
+        fix = f"kubectl -n {inventory.namespace} auth can-i get configmap/{TABLE}"
+        yield DoctorFinding(DoctorProblem.UNASKED, "accounts", words, fix)
 
 
 def _secret(inventory: ClusterInventory, inspection: AccountInventory) -> str:
@@ -371,8 +371,8 @@ def _classes(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
                     None,
                 )
             if condition.type == ORPHAN_STAYS and condition.status == "True":  # its cost is counted on its own line
-                mend = "terminate the machine in the provider's console"
-                yield DoctorFinding(DoctorProblem.ORPHAN_STAYS, f"class/{record.key}", condition.message, mend)
+                fix = "terminate the machine in the provider's console"
+                yield DoctorFinding(DoctorProblem.ORPHAN_STAYS, f"class/{record.key}", condition.message, fix)
 
 
 def _nodes(inventory: ClusterInventory) -> Iterator[DoctorFinding]:

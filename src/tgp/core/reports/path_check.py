@@ -40,7 +40,7 @@ class PathLink:
     name: str
     ok: bool | None  # None: unknown
     words: str
-    mend: str = ""  # what to do; empty: nothing, or nothing by hand
+    fix: str = ""  # what to do; empty: nothing, or nothing by hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,12 +291,12 @@ def _kubelet(inventory: ClusterInventory, target: CheckedMachine, way: Connectiv
     if way.probe is None:
         return
     note = way.entry.mesh if way.entry is not None else None
-    mend = ""
+    fix = ""
     if way.probe.ok is False and not way.probe.answered:
-        mend = REPAIRS[Backend(note.backend)] if note is not None else UNKNOWN_BACKEND
+        fix = REPAIRS[Backend(note.backend)] if note is not None else UNKNOWN_BACKEND
     elif way.probe.forbidden:
-        mend = "kubectl auth can-i get nodes/proxy"
-    yield PathLink("kubelet", way.probe.ok, way.probe.words, mend)
+        fix = "kubectl auth can-i get nodes/proxy"
+    yield PathLink("kubelet", way.probe.ok, way.probe.words, fix)
 
 
 def _node(inventory: ClusterInventory, name: str) -> Node | None:

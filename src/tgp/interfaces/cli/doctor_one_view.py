@@ -42,8 +42,8 @@ def render(examination: Examination, width: int) -> Group:
                 line.stylize(style, 0, 1)
                 line.stylize("bold", 2, 2 + len(link.name))
             lines.append(line)
-        if link.mend:
-            lines += wrapped(link.mend, width, first=" " * len(start) + "fix: ", rest=" " * (len(start) + 5))
+        if link.fix:
+            lines += wrapped(link.fix, width, first=" " * len(start) + "fix: ", rest=" " * (len(start) + 5))
     lines += [Text(), *wrapped(summary(examination), width, style="bold")]
     if examination.following:
         lines += next_lines(examination.following)
@@ -68,7 +68,7 @@ def as_document(examination: Examination) -> dict[str, Any]:
         cluster=examination.title,
         about=examination.name,
         links=[
-            {"name": link.name, "kind": KINDS[link.ok], "message": plain(link.words), "mend": link.mend or None}
+            {"name": link.name, "kind": KINDS[link.ok], "message": plain(link.words), "fix": link.fix or None}
             for link in examination.links
         ],
         summary=plain(summary(examination)),

@@ -78,7 +78,7 @@ def summary(report: DoctorReport) -> str:
 def next_command(report: DoctorReport) -> str:
     """What stops a cost first."""
     order = sorted(report.open, key=lambda finding: (finding.cure is None, finding.unknown))
-    return next((finding.mend for finding in order if finding.mend), "")
+    return next((finding.fix for finding in order if finding.fix), "")
 
 
 def as_document(report: DoctorReport) -> dict[str, Any]:
@@ -121,8 +121,8 @@ def _block(finding: DoctorFinding, width: int) -> list[Text]:
     elif finding.hourly_microusd:
         title.append(f"  {dollars(finding.hourly_microusd)} an hour", style)
     lines = [title, *wrapped(finding.words, width, first=INDENT, rest=INDENT)]
-    if finding.mend:
-        lines.append(Text.assemble((f"{INDENT}fix: ", "dim"), as_called(finding.mend)))
+    if finding.fix:
+        lines.append(Text.assemble((f"{INDENT}fix: ", "dim"), as_called(finding.fix)))
     return lines
 
 
@@ -134,7 +134,7 @@ def _item(finding: DoctorFinding) -> dict[str, Any]:
         "message": plain(finding.words),
         "usdPerHour": usd(finding.hourly_microusd),
         "since": rfc3339(finding.since) if finding.since is not None else None,
-        "mend": finding.mend or None,
+        "fix": finding.fix or None,
         "fixable": finding.cure is not None,
         "instanceId": finding.cure.instance.id if isinstance(finding.cure, EndMachine) else None,
     }

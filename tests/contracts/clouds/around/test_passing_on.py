@@ -6,6 +6,7 @@ from random import Random
 import pytest
 
 from tests.contracts.clouds.around.scripted import ANSWERS, ASKING, ORDER, Counted, Luck, ScriptedCloud
+from tests.sim.clouds.faulty import FaultyCloud
 from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
 from tgp.adapters.clouds.middleware.decorator import SAFE_VERBS, VERBS, CloudDecorator
 from tgp.adapters.clouds.middleware.instrumented import Instrumented
@@ -23,7 +24,6 @@ from tgp.core.model.cloud_errors import (
     SoldOut,
 )
 from tgp.ports.cloud import Cloud
-from tgp.sim.clouds.faulty import FaultyCloud
 from tgp.sim.loop import run
 
 COATS = {

@@ -1,6 +1,6 @@
 """The reference of our kinds for readers: every field with its type, default and doc. Made from the types.
 
-`python -m tgp.api.reference FILE` writes it; `leaves` is also what the table of tests per field is checked against.
+`python -m tools.reference FILE` writes it; `leaves` is also what the table of tests per field is checked against.
 """
 
 import json
@@ -15,7 +15,7 @@ from tgp.api.schema import object_schema
 
 HEAD = """# The kinds, field by field
 
-Made from the types by `python -m tgp.api.reference docs/fields.md`; do not edit. The same texts are in
+Made from the types by `python -m tools.reference docs/fields.md`; do not edit. The same texts are in
 `kubectl explain`, for example `kubectl explain gpunodepool.spec.disruption.budgets`.
 
 Prices are decimal strings in US dollars per hour, durations are Go's (`10m`, `1h30m`), quantities are Kubernetes's.

@@ -1,0 +1,261 @@
+"""Figures that stand in the docs and in the code are equal.
+
+Each row binds a sentence of a page to a constant: `{}` in the sentence is the figure. A figure that no row binds fails
+the last test; where no constant can hold it, it belongs into `FREE`, with the reason.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from tgp.adapters.clouds.gcp import assertion
+from tgp.adapters.clouds.registry import facts_of
+from tgp.adapters.clouds.webhook.client import USUAL_BOOT
+from tgp.adapters.kube import controller, reflector, secret_reader
+from tgp.adapters.telemetry import requests as request_metrics
+from tgp.api.owned_machine import PowerMachine
+from tgp.api.request import GPURequestSpec
+from tgp.api.values import duration
+from tgp.app import operator
+from tgp.app.commands import demo
+from tgp.app.settings import Settings
+from tgp.controllers.budgets import legacy_budgets
+from tgp.controllers.instances import accounts, consistency, leftover_nodes, orphan_collector
+from tgp.controllers.market import reconciler as market
+from tgp.controllers.requests import launch, observe
+from tgp.core.classes import default_class, market_status
+from tgp.core.inventory import orphan_evidence, orphans
+from tgp.core.model import offer_query
+from tgp.core.reports import doctor
+from tgp.core.requests import drain, lifecycle, purchase
+from tgp.interfaces.cli import down, offers_view, rent, status
+from tgp.sim import scaled
+from tgp.sim.checkers import joining, leader_terms, money
+from tools.live import giving_back, walk
+
+ROOT = Path(__file__).resolve().parents[2]
+README, SECURITY, FIELDS = "README.md", "SECURITY.md", "docs/fields.md"
+LIVE, MARKET, METRICS, MONEY, OPERATOR = (
+    f"docs/{name}.md" for name in ("live", "market", "metrics", "money", "operator")
+)
+RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
+    f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
+)
+# Made from the code, bound by tests of their own, or without figures of the code.
+OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md"})
+ENDS_BEFORE = {SAFETY: "## Hours:"}  # from there on a page reports what was measured
+
+WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+WORDS |= {"a": 1, "an": 1, "another": 1, "twelve": 12, "fifteen": 15, "thirty": 30, "sixty": 60}
+UNITS = {"s": 1, "m": 60, "h": 3600, "second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+SHARES = {"a fifth": 0.2, "a quarter": 0.25}
+NUMBER = rf"(?:\d+(?:\.\d+)?|{'|'.join(sorted(WORDS, key=len, reverse=True))}|half an?)"
+FIGURE = (
+    rf"\b{NUMBER} (?:second|minute|hour|day)s?\b(?! (?:one|time|process|signal|machine|`))|\b\d+ ?[smh]\b|\b\d+ ?%"
+    rf"|\$\d+\.\d\d|\b(?:{'|'.join(SHARES)})\b|\b\w+ times (?=real)"
+)
+
+
+class Figure(NamedTuple):
+    page: str
+    sentence: str  # with {} for the figure
+    value: timedelta | float
+
+
+def of_seconds(seconds: float) -> timedelta:
+    return timedelta(seconds=seconds)
+
+
+def settles(provider: str) -> timedelta:
+    return observe.settle_window(Settings().lease_duration, facts_of(provider))
+
+
+def default_of(kind: type[msgspec.Struct], name: str) -> timedelta:
+    return duration(next(field.default for field in msgspec.structs.fields(kind) if field.name == name), "")
+
+
+SETTINGS = Settings()
+IDLE = default_of(GPURequestSpec, "idle_timeout")
+DIRECT_AFTER = next(str(option.default) for option in down.down.params if option.name == "direct_after")
+
+FIGURES = (
+    Figure(README, "The world starts {} ago", scaled.BEGAN_AGO),
+    Figure(README, "catches up with the present at {}", scaled.FACTOR),
+    Figure(README, "it runs in real time for {}", demo.SLOW_FOR),
+    Figure(README, "after {} without a pod", IDLE),
+    Figure(WORLD, "The world starts {} ago", scaled.BEGAN_AGO),
+    Figure(WORLD, "runs at {}", scaled.FACTOR),
+    Figure(WORLD, "until it reaches the present, {} later", scaled.BEGAN_AGO / scaled.FACTOR),
+    Figure(WORLD, "the world runs in real time for {}", demo.SLOW_FOR),
+    Figure(WORLD, "are up to {} larger", scaled.BEGAN_AGO),
+    Figure(FIELDS, "Terminate the machine after this long. Default {};", purchase.USUAL_LIFE),
+    Figure(FIELDS, "An Event warns at {} of it", lifecycle.WARNED_AT),
+    Figure(FIELDS, "has requested a GPU for this long. Default {};", IDLE),
+    Figure(SECURITY, "deleted {} later", of_seconds(leftover_nodes.CLEARED_FOR)),
+    Figure(SECURITY, "some {} the first time", of_seconds(leftover_nodes.GONE_AFTER) + leftover_nodes.LOOK_AGAIN),
+    Figure(SECURITY, "at most {} afterwards", of_seconds(leftover_nodes.CLEARED_FOR)),
+    Figure(SECURITY, "again every {}", of_seconds(secret_reader.LOOK_EVERY)),
+    Figure(SECURITY, "{} after the last use", of_seconds(secret_reader.FORGET_AFTER)),
+    Figure(SECURITY, "a token of {}", assertion.LIFETIME),
+    Figure(SECURITY, "is not tried again for {}", market.REFUSED_AGAIN_AFTER),
+    Figure(LIVE, "takes longer than {}", walk.WALK_WITHIN),
+    Figure(LIVE, "If the proof is not possible for {}", giving_back.PATIENCE),
+    Figure(MARKET, "yellow after {}", of_seconds(offers_view.STALE_AFTER_SECONDS)),
+    Figure(MARKET, "on its own schedule: every {}", facts_of("vultr").refresh_every),
+    Figure(MARKET, "(Google Cloud: every {})", facts_of("gcp").refresh_every),
+    Figure(MARKET, "plus or minus {}", market.JITTER),
+    Figure(MARKET, "The key is checked again after {}", market.REFUSED_AGAIN_AFTER),
+    Figure(MARKET, "could not be read for {}", market_status.STALE_AFTER),
+    Figure(MARKET, "The last offers are served for {}", offer_query.STALE_AFTER),
+    Figure(MARKET, "The provider is polled once {}", market.QUOTA_PAUSE),
+    Figure(MARKET, "prices only when one moved by more than {}", market_status.NOISE),
+    Figure(MARKET, "the number of offers by more than {}", market_status.COUNT_NOISE),
+    Figure(MARKET, "and at most every {}", market_status.PRICES_AT_MOST_EVERY),
+    Figure(MARKET, "A provider that fails for less than {}", market_status.STALE_AFTER),
+    Figure(METRICS, "cancelled after their timeout ({})", controller.RECONCILE_TIMEOUT),
+    Figure(METRICS, "could not be listed for {}", market.TROUBLE_AFTER),
+    Figure(METRICS, "still listed {} after their termination", request_metrics.FAILING_AFTER),
+    Figure(MONEY, "vanish from an account within {}", of_seconds(consistency.AT_ONCE)),
+    Figure(MONEY, "until the lists were consistent for {}", of_seconds(consistency.CONSISTENT_FOR)),
+    Figure(MONEY, "until they were empty for {}", accounts.REMEMBERED_FOR),
+    Figure(MONEY, "drained more than {} ago", doctor.ENDS_WITHIN),
+    Figure(MONEY, "more than two machines, and more than {}", 1 / orphans.SHARE),
+    Figure(MONEY, "confirmed absent twice, {} apart", of_seconds(orphan_evidence.PROVEN_AFTER)),
+    Figure(MONEY, "`--direct-after` ({})", duration(DIRECT_AFTER, "")),
+    Figure(OPERATOR, "with the default Lease ({})", SETTINGS.lease_duration),
+    Figure(OPERATOR, "could not renew for {}", SETTINGS.renew_deadline),
+    Figure(OPERATOR, "has been stale for {}", of_seconds(operator.STALE_AFTER)),
+    Figure(OPERATOR, "a running operator notices within {}", of_seconds(reflector.ABSENT.cap)),
+    Figure(OPERATOR, "retried every {}", legacy_budgets.REFUSED_PAUSE),
+    Figure(RENT, "the shown price plus {}", rent.CONFIRMED_PERCENT / 100 - 1),
+    Figure(RENT, "refreshes every {}", of_seconds(status.LOOK_EVERY)),
+    Figure(REQUESTS, "`maxLifetime` ({};", purchase.USUAL_LIFE),
+    Figure(REQUESTS, "`idleTimeout` ({})", IDLE),
+    Figure(REQUESTS, "`terminationGracePeriod` ({})", default_of(GPURequestSpec, "termination_grace_period")),
+    Figure(REQUESTS, "4 machines and {} an hour", float(default_class.IMPLICIT_LIMITS.max_hourly_cost or 0)),
+    Figure(REQUESTS, "| {} of its life have passed", lifecycle.WARNED_AT),
+    Figure(REQUESTS, "the time in the message ({})", lifecycle.COUNTED_ON_FOR),
+    Figure(REQUESTS, "two or more machines within {}. Nothing", of_seconds(consistency.AT_ONCE)),
+    Figure(REQUESTS, "wait for {} of consistent lists", of_seconds(consistency.CONSISTENT_FOR)),
+    Figure(REQUESTS, "the pause is {} of the time", 1 / lifecycle.REFUSED_SHARE),
+    Figure(REQUESTS, "since the first such failure, up to {}", lifecycle.LONGEST_REFUSED),
+    Figure(REQUESTS, "nothing: about {}", settles("vultr")),
+    Figure(REQUESTS, "missing or not ready for {}", lifecycle.NODE_LOST_AFTER),
+    Figure(REQUESTS, "its mesh has not known it for {}", lifecycle.MESH_LOST_AFTER),
+    Figure(REQUESTS, "two lists {} apart", lifecycle.CONFIRMED_AFTER),
+    Figure(REQUESTS, "more than {} above the offer", purchase.PRICE_TOLERANCE - 1),
+    Figure(REQUESTS, "({} above the listed price", purchase.PRICE_TOLERANCE - 1),
+    Figure(REQUESTS, "unreachable for {} counts as drained", drain.UNREACHABLE_FOR),
+    Figure(REQUESTS, "`keepFinished` ({};", SETTINGS.keep_finished),
+    Figure(REQUESTS, "Against a Ready Node: after {} of such reports", lifecycle.BELIEVED_AFTER),
+    Figure(REQUESTS, "two or more machines within {} |", of_seconds(consistency.AT_ONCE)),
+    Figure(REQUESTS, "prices: after {} of such reports", lifecycle.BELIEVED_AFTER),
+    Figure(REQUESTS, "never joined: after {} |", lifecycle.DOUBTED_FOR),
+    Figure(REQUESTS, "every limit of its class for {} (", lifecycle.COUNTED_ON_FOR),
+    Figure(REQUESTS, "until the Node is not Ready, for {} at most", lifecycle.BELIEVED_AFTER),
+    Figure(REQUESTS, "(more than two, and more than {})", 1 / observe.SHARE_SILENT),
+    Figure(REQUESTS, "no machine is terminated for it within {}", lifecycle.SILENT_AT_MOST),
+    Figure(SAFETY, "where a provider itself created two, one is gone within {}", of_seconds(money.SETTLE)),
+    Figure(SAFETY, "owns by token is terminated within {}", of_seconds(money.ORPHANED_FOR)),
+    Figure(SAFETY, "Leaders that are gone within {}", of_seconds(leader_terms.BRIEF)),
+    Figure(SAFETY, "seeing a machine twice {} apart", of_seconds(orphan_collector.GRACE)),
+    Figure(SAFETY, "except within the {} for which", of_seconds(launch.LOOK_GOOD_FOR)),
+    Figure(SAFETY, "a token is gone {} after its Node joined", of_seconds(joining.AFTER_JOINING)),
+    Figure(SAFETY, "{} after its attempt is over", of_seconds(joining.AFTER_THE_END)),
+    Figure(SAFETY, "stays in the mesh for more than {}", of_seconds(joining.OUT_OF_THE_MESH)),
+    Figure(WEBHOOK, "| `bootTimeout` | `{}`", USUAL_BOOT),
+    Figure(WEBHOOK, "`keepOn` | `{}`", default_of(PowerMachine, "min_on_time")),
+    Figure(WEBHOOK, "`keepOn` | `10m`, `{}`", default_of(PowerMachine, "min_off_time")),
+)
+
+FREE = (
+    (README, "after four hours", "the maxLifetime of the manifest above it"),
+    (LIVE, "A run lasts less than an hour, so it costs at most one hour", "the watchman's 50 minutes, rounded up"),
+    (LIVE, "`MAX_USD` an hour", "a price"),
+    (MARKET, "`--for 30s`", "an example"),
+    (MARKET, "a minute or more", "what real machines take"),
+    (MARKET, "within a minute after the Secret changes", "Secrets are read every 30 s"),
+    (METRICS, "alert above one second", "advice"),
+    (METRICS, "alert above 0 for 10 minutes", "advice"),
+    (OPERATOR, "takes over within 20 seconds", "the Lease, and the next try of the other replica"),
+    (REQUESTS, "an hour. For more", "a price"),
+    (REQUESTS, "what the machine costs an hour", "a price"),
+    (REQUESTS, "--timeout=20m", "an example"),
+    (SAFETY, "not even for a second", "no time at all"),
+    (SAFETY, "in about a minute", "measured"),
+    (SAFETY, "abandoned after a second", "what a mutant does"),
+    (WORLD, "about half a minute", "measured"),
+    (WORLD, "Secret for 20m", "an example"),
+    (WORLD, "`FOR=30s` | `--for 30s`", "an example"),
+)
+
+
+def text_of(page: str) -> str:
+    """Its prose, each line break as one space: without blocks of code, and without what only reports."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub(r"^( *)```.*?^ *```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    if page in ENDS_BEFORE:
+        text, found, _ = text.partition(ENDS_BEFORE[page])
+        assert found, f"{page} has no {ENDS_BEFORE[page]}"
+    return " ".join(text.split())
+
+
+def parsed(written: str) -> timedelta | float:
+    """As a person would read it."""
+    written = written.strip()
+    if written in SHARES:
+        return SHARES[written]
+    if written.endswith("%"):
+        return float(written[:-1]) / 100
+    if written.startswith("$"):
+        return float(written[1:])
+    compact = re.fullmatch(r"(\d+) ?([smh])", written)
+    number, _, unit = written.rpartition(" ") if compact is None else (compact[1], "", compact[2])
+    if unit == "times":
+        return float(WORDS[number])
+    half, number = number.startswith("half "), number.removeprefix("half ")
+    seconds = float(WORDS.get(number) or number) * UNITS[unit if unit in UNITS else unit.removesuffix("s")]
+    return of_seconds(seconds / 2 if half else seconds)
+
+
+def pattern_of(figure: Figure) -> re.Pattern[str]:
+    return re.compile(re.escape(figure.sentence).replace(r"\{\}", f"({FIGURE})"))
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{figure.page}: {figure.sentence}")
+def test_a_figure_in_the_docs_is_the_one_in_the_code(figure: Figure):
+    found = [parsed(each[1]) for each in pattern_of(figure).finditer(text_of(figure.page))]
+
+    assert found, f"{figure.page} does not say {figure.sentence!r} with a figure any more"
+    assert all(each == pytest.approx(figure.value, rel=1e-9) for each in found), (
+        f"the code says {figure.value}, not {found}"
+    )
+
+
+def pages() -> Iterator[str]:
+    for path in (ROOT / README, ROOT / SECURITY, *sorted((ROOT / "docs").glob("*.md"))):
+        page = path.relative_to(ROOT).as_posix()
+        if page not in OTHER_PAGES:
+            yield page
+
+
+@pytest.mark.parametrize("page", [*pages()])
+def test_no_figure_stands_in_the_docs_without_a_constant(page: str):
+    text = text_of(page)
+    spans = [found.span() for row in FIGURES if row.page == page for found in pattern_of(row).finditer(text)]
+    for where, words, _why in FREE:
+        if where == page:
+            assert words in text, f"{page} does not say {words!r} any more"
+            spans += [found.span() for found in re.finditer(re.escape(words), text)]
+    loose = [
+        text[max(0, found.start() - 60) : found.end() + 30]
+        for found in re.finditer(FIGURE, text)
+        if not any(begin <= found.start() and found.end() <= end for begin, end in spans)
+    ]
+
+    assert not loose, f"bind it to its constant in FIGURES, or say in FREE why there is none: {loose}"
