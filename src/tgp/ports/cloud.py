@@ -108,7 +108,6 @@ class LaunchOrder:
     user_data: bytes = field(default=b"", repr=False)  # holds join secrets
     container: Container | None = None
     image: str = ""  # what to boot: a snapshot, an image, a template; empty: the settings' or the provider's usual one
-    disk_gib: int = 0  # 0: the offer's or the adapter's default
     min_vcpus: int = 0  # of the whole machine, where an offer does not tell its own (`Offer.sized_by_order`); 0: any
     min_memory_gib: int = 0  # the same of its memory
     max_run: timedelta | None = None  # the provider terminates the machine then, where it can

@@ -12,7 +12,6 @@ from tgp.adapters.clouds.parse import shown
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
-from tgp.core.model.prices import MICRO, hourly_microusd
 from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
 
@@ -24,7 +23,6 @@ _UNDER_WAY = frozenset({"PENDING", "RUNNING", "DONE"})
 
 def launch(order: LaunchOrder, project: str, settings: ProviderSettings) -> Call:
     """One request, with an id made from the token: sent again it makes no second machine."""
-    _check_disk(order)
     zone, name = orderable(order.offer.place, "the zone"), orderable(order.token, "the token")
     return json_call(
         "POST",
@@ -53,31 +51,15 @@ def body_of(order: LaunchOrder, project: str, settings: ProviderSettings, zone: 
 
 
 def _boot_disk(order: LaunchOrder, project: str, settings: ProviderSettings, zone: str) -> dict[str, Any]:
-    size = order.disk_gib or catalogue().boot_disk_gib
     return {
         "boot": True,
         "autoDelete": True,  # a disk that outlives its machine would be billed unnoticed
         "initializeParams": {
             "sourceImage": _image(order.image or settings.image or "", project),
-            "diskSizeGb": str(size),
+            "diskSizeGb": str(catalogue().boot_disk_gib),
             "diskType": f"zones/{zone}/diskTypes/{DISK_TYPE}",
         },
     }
-
-
-def _check_disk(order: LaunchOrder) -> None:
-    """An offer's price includes the usual disk. Google's API has no disk prices, so the price cap is checked here."""
-    table = catalogue()
-    more = order.disk_gib - table.boot_disk_gib
-    if more <= 0:
-        return
-    extra = hourly_microusd(table.boot_disk / table.boot_disk_gib * more)
-    if order.offer.hourly_microusd + extra > order.max_hourly_microusd:
-        raise OrderRefused(
-            f"a boot disk of {order.disk_gib} GiB makes {order.offer.sku} at {WHO} "
-            f"${extra / MICRO:.3f} per hour more expensive "
-            "than offered, which is above the price limit of the order"
-        )
 
 
 def _image(told: str, project: str) -> str:

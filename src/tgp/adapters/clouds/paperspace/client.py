@@ -69,7 +69,6 @@ class PaperspaceCloud:
         template = order.image or await self._template_for(machine.name)
         if not template:
             raise OrderRefused(f"no Paperspace template supports {machine.name}: set settings.templateId")
-        wire.disk_gb(order.disk_gib)  # refused before a script is written
         script = await self._script(order) if order.user_data else ""
         return wire.launch(order, template, script, nvlink=machine.nvlink)
 

@@ -165,8 +165,6 @@ def launch(order: LaunchOrder) -> Call:
         body["bid_usd_per_hour"] = dollars(order.bid_microusd)
     if order.image:
         body["image"] = order.image
-    if order.disk_gib:
-        body["disk_gib"] = order.disk_gib
     return json_call("POST", "/v1/machines", body, not_after=order.not_after)
 
 
