@@ -60,6 +60,7 @@ def relied_on(facts: CloudFacts) -> dict[str, str]:
         "listing lag": _span(facts.listing_lag),
         "same order twice": "one machine" if facts.repeatable_launch else "two machines",
         "billed price": "told" if facts.tells_billed_price else "not told",
+        "ends a machine by itself": f"within {facts.longest_run.days} days" if facts.longest_run else "no",
         "calls at most": _rates(facts),
         "offers asked": f"every {_span(facts.refresh_every)}"
         + (f", idle {_span(facts.idle_refresh_every)}" if facts.idle_refresh_every else ""),

@@ -76,6 +76,7 @@ class CloudFacts:
     lists_by_token: bool = True  # False: its lists do not show tokens
     tells_creation: bool = True  # False: the creation time goes into a tag
     tells_billed_price: bool = True  # does an instance say what it costs?
+    longest_run: timedelta | None = None  # the longest `max_run` it accepts; None: it ends no machine by itself
     billing_step: timedelta = timedelta(microseconds=1)  # a started step is billed whole; the default: unknown
     tells_prices: bool = True  # False: they are from a dated table, which a class can override
     user_data_bytes: int = 16 << 10
@@ -110,7 +111,7 @@ class LaunchOrder:
     image: str = ""  # what to boot: a snapshot, an image, a template; empty: the settings' or the provider's usual one
     min_vcpus: int = 0  # of the whole machine, where an offer does not tell its own (`Offer.sized_by_order`); 0: any
     min_memory_gib: int = 0  # the same of its memory
-    max_run: timedelta | None = None  # the provider terminates the machine then, where it can
+    max_run: timedelta | None = None  # the provider terminates the machine then; only within `facts.longest_run`
     not_after: float | None = None  # Clock.boottime: the fence
     confirm: Callable[[], Awaitable[float]] | None = field(default=None, repr=False, compare=False)
     """The last check: until when (Clock.boottime) the order may leave. Raises NotConfirmed: it must not."""

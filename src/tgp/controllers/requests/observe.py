@@ -666,6 +666,10 @@ class RequestObserver:
         found = self.views.pools.get(ObjectKey(record.key.namespace, name)) if name else None
         return found.object if found is not None else None
 
+    def provider_run_limit(self, provider: str) -> timedelta | None:
+        facts = self._facts(provider)
+        return facts.longest_run if facts is not None else None
+
     def _facts(self, provider: str) -> CloudFacts | None:
         """None: a provider that only a newer version knows."""
         return self._clouds.facts(provider) if provider in PROVIDERS else None

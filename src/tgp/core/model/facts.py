@@ -327,6 +327,7 @@ class LimitHolds:
 class ExpiresSoon:
     subject: FactSubject
     at: datetime
+    why_fixed: str = ""  # empty: a longer lifetime moves it
 
 
 @dataclass(frozen=True, slots=True)

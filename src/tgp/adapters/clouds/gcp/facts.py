@@ -14,6 +14,7 @@ FACTS = CloudFacts(
     key_variable="GCP_SERVICE_ACCOUNT_JSON",
     sells_spot=True,
     repeatable_launch=True,
+    longest_run=timedelta(days=120),  # of maxRunDuration
     tells_billed_price=False,
     tells_prices=False,
     user_data_bytes=256 << 10,

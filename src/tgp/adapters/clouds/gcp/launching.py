@@ -16,7 +16,6 @@ from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
 
 DISK_TYPE = "pd-balanced"  # the one that every family here can boot from
-SHORTEST_RUN_S, LONGEST_RUN_S = 30, 120 * 86_400  # of maxRunDuration
 _PATH = re.compile(r"[a-z0-9][-a-z0-9._:]*(?:/[-a-z0-9._]+)*\Z", re.IGNORECASE)
 _UNDER_WAY = frozenset({"PENDING", "RUNNING", "DONE"})
 
@@ -114,8 +113,7 @@ def _scheduling(order: LaunchOrder) -> dict[str, Any]:
     if order.offer.spot or order.max_run is not None:
         said["instanceTerminationAction"] = "DELETE"
     if order.max_run is not None:
-        seconds = min(max(int(order.max_run.total_seconds()), SHORTEST_RUN_S), LONGEST_RUN_S)
-        said["maxRunDuration"] = {"seconds": str(seconds)}
+        said["maxRunDuration"] = {"seconds": str(int(order.max_run.total_seconds()))}
     return said
 
 
