@@ -10,8 +10,8 @@ provider lets us find the machine again. It ends in one of five ways:
 * a definite refusal, `SoldOut`, `OrderRefused`, `KeyRefused`, `AccountExhausted` or `CloudBusy`: *nothing was made*.
   Each adapter has an allow-list of answers that mean so; an answer that names an id is never among them;
 * `OutcomeUnknown`: anything else. The caller searches for the token (`find`) until it is found, or absent for longer
-  than `facts.listing_lag` and more (the launch protocol says how much). Only where `facts.repeatable_launch` may the
-  same order simply be sent again;
+  than `facts.listing_lag` and more (the launch protocol says how much). The same
+  order is never sent again;
 * `NotConfirmed`, raised by `order.confirm`: nothing was sent;
 * any other exception is ours: a bug.
 
@@ -72,19 +72,14 @@ class CloudFacts:
     key_variable: str = ""  # the usual environment variable of the key; empty: no key is needed
     public_offers: bool = False  # can prices be read without a key?
     sells_spot: bool = False
-    repeatable_launch: bool = False  # the same order twice makes one machine
-    lists_by_token: bool = True  # False: its lists do not show tokens
-    tells_creation: bool = True  # False: the creation time goes into a tag
     tells_billed_price: bool = True  # does an instance say what it costs?
     longest_run: timedelta | None = None  # the longest `max_run` it accepts; None: it ends no machine by itself
     billing_step: timedelta = timedelta(microseconds=1)  # a started step is billed whole; the default: unknown
-    tells_prices: bool = True  # False: they are from a dated table, which a class can override
     user_data_bytes: int = 16 << 10
     refresh_every: timedelta = timedelta(minutes=2)
     idle_refresh_every: timedelta | None = None  # while no request waits for its offers; None: the same
     rates: Mapping[str, Rate] = field(default_factory=dict)  # per verb; "" is for all together
     notes: tuple[str, ...] = ()  # unconfirmed facts that may cost money: shown by `tgp check`
-    judged_by: str = ""  # the independent client its simulator was tested with; empty: there is none
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,11 @@ class Provider:
     build: Callable[[AdapterContext], Cloud]
     exempt: Mapping[str, str] = field(default_factory=dict)  # the promise's name → why it cannot apply
 
+    # What is known of it.
+    judge: str = ""  # the independent client its simulator was tested with; empty: there is none
+    tells_prices: bool = True  # False: they are from a dated table, which a class can override
+    tells_creation: bool = True  # False: the creation time goes into a tag
+
     # Oddities.
     settings: Callable[[str], ProviderSettings] = _settings  # of a class, given the URL that the simulator answers at
     furnish: Callable[[AdapterContext], AdapterContext] = _the_door  # adds what else this provider's door needs

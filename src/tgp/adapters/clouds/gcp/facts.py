@@ -13,12 +13,9 @@ FACTS = CloudFacts(
     listing_lag=timedelta(seconds=60),
     key_variable="GCP_SERVICE_ACCOUNT_JSON",
     sells_spot=True,
-    repeatable_launch=True,
     longest_run=timedelta(days=120),  # of maxRunDuration
     tells_billed_price=False,
-    tells_prices=False,
     user_data_bytes=256 << 10,
     refresh_every=timedelta(minutes=10),
     rates={"": Rate(calls=600, per=timedelta(minutes=1), burst=20)},
-    judged_by="google-cloud-compute 1.56.0",
 )

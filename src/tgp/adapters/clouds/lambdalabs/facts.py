@@ -12,12 +12,10 @@ FACTS = CloudFacts(
     endpoint="https://cloud.lambda.ai/api/v1",
     listing_lag=timedelta(seconds=60),  # not published; launches are listed at once as far as known
     key_variable="LAMBDA_LABS_API_KEY",
-    tells_creation=False,  # so the creation time goes into a tag
     billing_step=timedelta(minutes=1),
     user_data_bytes=1_000_000,
     rates={
         "": Rate(1, timedelta(seconds=1)),
         "launch": Rate(1, timedelta(seconds=12)),
     },
-    judged_by="lambda-ai-cloud-api-client 2.4.1",
 )

@@ -13,7 +13,6 @@ FACTS = CloudFacts(
     listing_lag=timedelta(seconds=60),  # not published
     launch_timeout=timedelta(seconds=60),
     key_variable="PAPERSPACE_API_KEY",
-    tells_prices=False,
     user_data_bytes=64 << 10,  # the size of a start-up script is not published; a larger one would be refused
     notes=("not confirmed by any source: spelling of regions, deleting a running machine, size of start-up scripts",),
     rates={"": Rate(60, timedelta(minutes=1), burst=10)},  # not published; our choice, so that 429 stays rare

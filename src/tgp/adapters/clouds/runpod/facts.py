@@ -18,5 +18,4 @@ FACTS = CloudFacts(
     user_data_bytes=0,  # containers accept none
     # The schema's example is 60 a minute in total; a listing of offers makes up to 20 calls every two minutes.
     rates={"": Rate(40, timedelta(minutes=1), burst=10)},
-    judged_by="@runpod/mcp-server 4.0.0",
 )

@@ -34,5 +34,4 @@ FACTS = CloudFacts(
     user_data_bytes=USER_DATA_CHARACTERS,
     idle_refresh_every=timedelta(minutes=20),  # there is a daily quota of searches, of unpublished size
     rates=RATES,
-    judged_by="vastai 1.9.1",
 )

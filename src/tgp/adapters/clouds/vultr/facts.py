@@ -15,5 +15,4 @@ FACTS = CloudFacts(
     public_offers=True,
     tells_billed_price=False,
     rates={"": Rate(10, timedelta(seconds=1), burst=5)},  # 30 calls a second are allowed; a verb may be three of them
-    judged_by="vultr-python-client 1.0.1",
 )

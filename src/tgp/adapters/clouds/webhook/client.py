@@ -62,13 +62,11 @@ class WebhookCloud:
         self._reach = EndpointGuard(door)
         self._machines = {machine.name: machine for machine in door.settings.machines}
         self._begun: dict[str, Started] = {}  # by machine; at most one each
-        self._tells_token: dict[str, bool] = {}  # by machine, from its last answer
         self._few = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     @property
     def facts(self) -> CloudFacts:
-        all_report = bool(self._machines) and all(self._tells_token.get(name, False) for name in self._machines)
-        return replace(FACTS, lists_by_token=all_report)
+        return FACTS
 
     # -- selling and buying --------------------------------------------------------------------------------------------
 
@@ -197,9 +195,7 @@ class WebhookCloud:
         except OrderRefused as error:
             raise CannotTell(str(error)) from error
         call = wire.ask(machine, target, self._door.clock.now(), parts)
-        seen = wire.read_reading(await Sender(http, who).look(call, max_bytes=wire.STATUS_BYTES), who)
-        self._tells_token[machine.name] = seen.token is not None
-        return seen
+        return wire.read_reading(await Sender(http, who).look(call, max_bytes=wire.STATUS_BYTES), who)
 
     # -- ending --------------------------------------------------------------------------------------------------------
 
