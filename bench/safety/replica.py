@@ -36,10 +36,11 @@ from tgp.controllers.market import build as market
 from tgp.controllers.requests import build as requests
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.model.facts import Fact
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.record import ObjectRecord
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import Source as Seller
-from tgp.ports.cloud import Cloud, CloudFacts
+from tgp.ports.cloud import Cloud
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.fast.cloud import FastCloud, SharedProvider
 from tgp.sim.fast.cluster import FastCluster
@@ -90,6 +91,9 @@ class FastClouds:
 
     def open(self, source: Seller, key: Secret | None, secrets: Mapping[tuple[str, str], Secret]) -> Cloud:  # noqa: ARG002 - there is one
         return self._cloud
+
+    def open_images(self, source: Seller, key: Secret | None) -> None:  # noqa: ARG002 - it keeps none
+        return None
 
 
 class Replica:

@@ -44,42 +44,10 @@ from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 from tgp.core.model.instance import Instance
-from tgp.core.model.offer import BootMode, Offer
-from tgp.ports.http import DEFAULT_TIMEOUT
+from tgp.core.model.offer import Offer
+from tgp.core.model.provider_facts import CloudFacts
 
 TOKEN_PREFIX = "tgp-"  # noqa: S105 - tgp-<cluster id>-<request uid>-<attempt>
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """At most `calls` in any `per`, evenly spaced after a burst of `burst`."""
-
-    calls: int
-    per: timedelta
-    burst: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class CloudFacts:
-    """Facts about a provider known before any call. The adapter's README has the source of each."""
-
-    provider: str
-    title: str  # display name: Vast.ai
-    boot: tuple[BootMode, ...]  # of its offers
-    endpoint: str  # the usual address; empty: it has none of its own
-    listing_lag: timedelta  # how long a launched machine may be missing from its lists
-    launch_timeout: timedelta = DEFAULT_TIMEOUT  # of the request that pays: it may still be carried out this late
-    key_variable: str = ""  # the usual environment variable of the key; empty: no key is needed
-    public_offers: bool = False  # can prices be read without a key?
-    sells_spot: bool = False
-    tells_billed_price: bool = True  # does an instance say what it costs?
-    longest_run: timedelta | None = None  # the longest `max_run` it accepts; None: it ends no machine by itself
-    billing_step: timedelta = timedelta(microseconds=1)  # a started step is billed whole; the default: unknown
-    user_data_bytes: int = 16 << 10
-    refresh_every: timedelta = timedelta(minutes=2)
-    idle_refresh_every: timedelta | None = None  # while no request waits for its offers; None: the same
-    rates: Mapping[str, Rate] = field(default_factory=dict)  # per verb; "" is for all together
-    notes: tuple[str, ...] = ()  # unconfirmed facts that may cost money: shown by `tgp check`
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 from tgp.adapters.clouds.context import AdapterContext
 from tgp.api.nodeclass import ProviderSettings
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Cloud, CloudFacts, LaunchOrder
+from tgp.ports.cloud import Cloud, LaunchOrder
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.machine import SimulatedMachine

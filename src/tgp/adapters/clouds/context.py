@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from tgp.adapters.clouds.auth_http import KeyedHttp
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.classes.power_hosts import STRICT, HostRules
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Account, CloudFacts
+from tgp.ports.cloud import Account
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http, HttpFactory
 from tgp.ports.resolver import Resolver

@@ -48,8 +48,10 @@ from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer_query import RejectReason
+from tgp.core.model.sold_gpus import sold
 from tgp.core.model.workload import Metadata
 from tgp.ports.clock import Clock
+from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import View
 from tgp.ports.secret_reader import SecretReader
 
@@ -68,6 +70,7 @@ class NodeClassReconciler:
         status_writer: StatusWriter,
         clock: Clock,
         *,
+        clouds: Clouds,
         namespace: str,
         default_backend: str,
         time_zones: frozenset[str],
@@ -80,6 +83,7 @@ class NodeClassReconciler:
         self._classes = classes
         self._secret_reader = secret_reader
         self._market = market
+        self._clouds = clouds
         self._status_writer = status_writer
         self._clock = clock
         self._namespace = namespace
@@ -202,9 +206,10 @@ class NodeClassReconciler:
         assert record.object is not None
         misfits = [str(reason) for reason in ranking.passed if reason is not RejectReason.NOT_IN_CLASS]
         now = self._clock.now()
+        boots = {} if len(ranking) else {name: self._clouds.facts(name).boot for name in sold()}
         fresh = [
             *judge_market(record.object, standings, misfits[:MISFITS_SAID], now),
-            judge_buying(Buying(ranking.query, standings, ranking, self._market.book, now)),
+            judge_buying(Buying(ranking.query, standings, ranking, self._market.book, boots, now)),
         ]
         if asked:
             return fresh

@@ -111,7 +111,8 @@ class Reserver:
 
     def _attempt(self, observation: RequestObservation, account: CloudAccount, step: Reserve) -> Attempt:
         buy = step.buy
-        run = longest_run(observation.spec, self._observer.provider_run_limit(buy.offer.provider))
+        facts = self._observer.facts(buy.offer.provider)
+        run = longest_run(observation.spec, facts.longest_run if facts is not None else None)
         return Attempt(
             number=step.number,
             token=self._token(observation.record, step),

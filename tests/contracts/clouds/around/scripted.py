@@ -7,7 +7,8 @@ from typing import Any
 
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import BootMode, Offer
-from tgp.ports.cloud import Account, Cloud, CloudFacts, KeyReport, LaunchOrder, Listing, Rate
+from tgp.core.model.provider_facts import CloudFacts, Rate
+from tgp.ports.cloud import Account, Cloud, KeyReport, LaunchOrder, Listing
 
 OFFER = Offer(
     provider="acme",

@@ -16,7 +16,7 @@ from tgp.adapters.clouds.middleware.rate_limited import RateLimited
 from tgp.adapters.clouds.middleware.rate_limiter import RateLimiter
 from tgp.adapters.clouds.middleware.stack import with_middleware
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, OutcomeUnknown, SoldOut
-from tgp.ports.cloud import Rate
+from tgp.core.model.provider_facts import Rate
 from tgp.sim.loop import run
 
 SOURCE = "acme/tgp-operator-secret/ACME_API_KEY"

@@ -29,8 +29,9 @@ from tgp.core.model.cloud_errors import (
     OutcomeUnknown,
 )
 from tgp.core.model.instance import Instance
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Call, Reply
 
 MAX_PAGES = 40  # of 500 rows; the most that is read

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tgp.core.model.offer import BootMode
-from tgp.ports.cloud import CloudFacts, Rate
+from tgp.core.model.provider_facts import CloudFacts, Rate
 
 FACTS = CloudFacts(
     provider="gcp",
@@ -11,7 +11,10 @@ FACTS = CloudFacts(
     boot=(BootMode.NATIVE,),
     endpoint="https://compute.googleapis.com",
     listing_lag=timedelta(seconds=60),
-    key_variable="GCP_SERVICE_ACCOUNT_JSON",
+    start_timeout=timedelta(minutes=5),
+    key_file_variable="GOOGLE_APPLICATION_CREDENTIALS",  # of Google's own tools
+    text_user_data=True,  # its metadata are strings
+    talos_platform="gcp",
     sells_spot=True,
     longest_run=timedelta(days=120),  # of maxRunDuration
     tells_billed_price=False,

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, Cloud, CloudFacts, HasLeftovers, KeyReport, LaunchOrder, Listing
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account, Cloud, HasLeftovers, KeyReport, LaunchOrder, Listing
 
 T = TypeVar("T")
 

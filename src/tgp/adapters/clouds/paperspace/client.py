@@ -11,9 +11,10 @@ from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Call, Http
 
 

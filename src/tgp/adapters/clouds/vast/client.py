@@ -14,7 +14,8 @@ from tgp.adapters.clouds.vast.facts import FACTS, TITLE
 from tgp.core.model.cloud_errors import CannotTell, KeyRefused, SoldOut
 from tgp.core.model.instance import Instance
 from tgp.core.model.prices import MICRO, NotAPrice
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Call, Reply
 
 SEARCH_PAGES = 4  # 10,000 asks, some three times the whole market of 2026

@@ -18,7 +18,7 @@ from tgp.ports.images import StoredImage
 READY, GONE = "complete", "deleted"
 
 
-class VultrShelf:
+class VultrImageStore:
     def __init__(self, http: Http, key: Secret | None = None) -> None:
         self._sender = Sender(http, FACTS.title)
         self._key = key  # `http` sends it; here it is only removed from errors

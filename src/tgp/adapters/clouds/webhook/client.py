@@ -34,9 +34,10 @@ from tgp.core.model.cloud_errors import (
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import Offer
 from tgp.core.model.prices import NotAPrice
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.signature import NotASecret, keys_of
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Http
 
 LOOKS_AT_ONCE = 8

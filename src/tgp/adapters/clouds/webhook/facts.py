@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from tgp.core.model.offer import BootMode
-from tgp.ports.cloud import Account, CloudFacts
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account
 
 FACTS = CloudFacts(
     provider="webhook",
