@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
+from tgp.adapters.clouds.middleware.guarded_cloud import GuardedCloud, RetryPolicy
 from tgp.adapters.clouds.middleware.metrics import CloudMetrics
-from tgp.adapters.clouds.middleware.retrying import RetryPolicy
-from tgp.adapters.clouds.middleware.stack import with_middleware
 from tgp.api.common import PROVIDERS
 from tgp.core.classes.power_hosts import STRICT, HostRules
 from tgp.core.model.provider_facts import CloudFacts
@@ -74,7 +73,7 @@ class AllClouds:
         found = self._open.get(asked)
         if found is None:
             counted = f"{source.provider}/{key.fingerprint if key else 'public'}"
-            found = with_middleware(
+            found = GuardedCloud(
                 _package(source.provider).build(self._context(source, key, secrets)),
                 source=counted,
                 throttles=self._throttles,
