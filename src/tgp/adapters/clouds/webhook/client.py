@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tgp.adapters.clouds.context import AdapterContext
+from tgp.adapters.clouds.error_answers import ABOUT_ORDERS, not_ended
 from tgp.adapters.clouds.sender import Sender
-from tgp.adapters.clouds.termination_errors import ABOUT_ORDERS, not_ended
 from tgp.adapters.clouds.webhook import wire
 from tgp.adapters.clouds.webhook.checking import ReceiverCheck, report
 from tgp.adapters.clouds.webhook.facts import ACCOUNT, FACTS
