@@ -8,7 +8,7 @@ what the operator does about them.
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tgp.ports.cloud import Rate as Pace
+from tgp.core.model.provider_facts import Rate as Pace
 from tgp.sim.clouds.cloud_faults import CloudFault
 from tgp.sim.fast.views import ViewFaults
 from tgp.sim.fast.world import Aims

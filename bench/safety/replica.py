@@ -8,10 +8,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 from bench.safety import rates
-from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
-from tgp.adapters.clouds.middleware.decorator import LAUNCH
-from tgp.adapters.clouds.middleware.rate_limited import RateLimited
-from tgp.adapters.clouds.middleware.retrying import Retrying
+from tgp.adapters.clouds.middleware.account_throttle import LAUNCH, AccountThrottles
+from tgp.adapters.clouds.middleware.guarded_cloud import GuardedCloud
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.event_channel import CacheFeeder, Caches
@@ -36,10 +34,12 @@ from tgp.controllers.market import build as market
 from tgp.controllers.requests import build as requests
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.model.facts import Fact
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.record import ObjectRecord
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import Source as Seller
-from tgp.ports.cloud import Cloud, CloudFacts
+from tgp.ports.cloud import Cloud
+from tgp.ports.entropy import Entropy
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.fast.cloud import FastCloud, SharedProvider
 from tgp.sim.fast.cluster import FastCluster
@@ -65,18 +65,18 @@ class Silence:
         pass
 
 
-class Orderly(RateLimited):
+class Orderly(GuardedCloud):
     """Limits the rate of orders alone: lists are read hundreds of times in an hour, and no caller waits for those."""
 
-    def __init__(self, cloud: Cloud) -> None:
-        super().__init__(cloud, AccountThrottles(), FACTS.provider)
+    def __init__(self, cloud: Cloud, entropy: Entropy) -> None:
+        super().__init__(cloud, source=FACTS.provider, throttles=AccountThrottles(), entropy=entropy)
 
     @property
     def facts(self) -> CloudFacts:
         return PACED_FACTS
 
-    async def _through(self, verb: str, ask: Callable[[], Awaitable[T]]) -> T:
-        return await (super()._through(verb, ask) if verb == LAUNCH else ask())
+    async def _paced(self, verb: str, ask: Callable[[], Awaitable[T]]) -> T:
+        return await (super()._paced(verb, ask) if verb == LAUNCH else ask())
 
 
 class FastClouds:
@@ -90,6 +90,9 @@ class FastClouds:
 
     def open(self, source: Seller, key: Secret | None, secrets: Mapping[tuple[str, str], Secret]) -> Cloud:  # noqa: ARG002 - there is one
         return self._cloud
+
+    def open_images(self, source: Seller, key: Secret | None) -> None:  # noqa: ARG002 - it keeps none
+        return None
 
 
 class Replica:
@@ -118,7 +121,7 @@ class Replica:
                 default_backend="none",
             ),
             cluster=cluster,
-            clouds=FastClouds(Retrying(Orderly(FastCloud(client, shared, world, host)), host.entropy)),
+            clouds=FastClouds(Orderly(FastCloud(client, shared, world, host), host.entropy)),
             secrets=KubeSecretReader(cluster, HOME),
             http=http,
             journal=Silence(),

@@ -26,13 +26,14 @@ from tgp.core.classes.default_class import Why
 from tgp.core.inventory.limits import Reservation
 from tgp.core.model.cloud_errors import CloudBusy
 from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import source_of
 from tgp.core.model.workload import DaemonSet
 from tgp.core.requests.purchase import NoPurchase, Purchase
 from tgp.interfaces.cli.rent import checked, manifest_of, rent, spec_of
 from tgp.interfaces.cli.rent_view import as_document, cost_words, limits_words, render
-from tgp.ports.cloud import CloudFacts, Listing
+from tgp.ports.cloud import Listing
 from tgp.ports.cluster import AlreadyExists, WriteUnknown
 from tgp.ports.http import NoAnswer
 from tgp.services.credentials import ProviderAccess

@@ -14,7 +14,7 @@ from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.resolver import SystemResolver
-from tgp.core.model.class_secrets import DEFAULT_KEYS
+from tgp.api.common import DEFAULT_KEYS
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import BootMode, Stock
 from tgp.core.model.secret import Secret

@@ -20,8 +20,8 @@ from tgp.adapters.clouds.registry import facts_of, path_of
 from tgp.adapters.http.serve import listen
 from tgp.adapters.image_factory.wire import DEFAULT_URL as FACTORY_URL
 from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
+from tgp.api.common import DEFAULT_KEYS
 from tgp.app.demo.market import OPERATOR_TAG, TAGS
-from tgp.core.model.class_secrets import DEFAULT_KEYS
 from tgp.ports.http import Call, Handler, Reply, Streaming
 from tgp.sim.clouds.admin_api import AdminApi
 from tgp.sim.clouds.cloud_faults import CloudVerb

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tgp.adapters.clouds.registry import PROVIDERS, facts_of
+from tgp.adapters.clouds.registry import facts_of
+from tgp.api.common import PROVIDERS
 from tgp.core.model.offer import Stock
 from tgp.interfaces.cli.offers_view import SHORT_JOINS
-from tgp.services.credentials import GOOGLE_FILE, OTHER_NAMES
 from tgp.services.market_documents import JOINS, STOCK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,6 +51,6 @@ def test_every_text_of_the_table_is_explained(text):
 
 
 def test_every_variable_that_may_hold_a_key_is_named():
-    others = [name for names in OTHER_NAMES.values() for name in names]
-    for variable in (*(facts_of(name).key_variable for name in PROVIDERS), *others, GOOGLE_FILE):
-        assert not variable or f"`{variable}`" in PAGE, variable
+    for facts in map(facts_of, PROVIDERS):
+        for variable in (facts.key_variable, *facts.other_key_variables, facts.key_file_variable):
+            assert not variable or f"`{variable}`" in PAGE, variable

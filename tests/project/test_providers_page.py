@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tgp.adapters.clouds.registry import PROVIDERS, facts_of
-from tgp.core.model.class_secrets import DEFAULT_KEYS
-from tgp.ports.cloud import CloudFacts, Rate
+from tests.contracts.clouds.everything import all_providers
+from tests.contracts.clouds.provider import Provider
+from tgp.adapters.clouds.registry import facts_of
+from tgp.api.common import PROVIDERS
+from tgp.core.model.provider_facts import CloudFacts, Rate
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "providers.md").read_text(encoding="utf-8")
@@ -48,7 +50,7 @@ def at_a_glance(facts: CloudFacts) -> dict[str, str]:
         "API": f"`{facts.endpoint}`" if facts.endpoint else "yours",
         "starts as": ", ".join(facts.boot),
         "spot": "yes" if facts.sells_spot else "no",
-        "prices": "live" if facts.tells_prices else unpriced,
+        "prices": "live" if _tested(facts).tells_prices else unpriced,
         "key": f"`{facts.key_variable}`" if facts.key_variable else "none",
         "without a key": _without(facts),
     }
@@ -58,8 +60,8 @@ def relied_on(facts: CloudFacts) -> dict[str, str]:
     return {
         "provider": f"`{facts.provider}`",
         "listing lag": _span(facts.listing_lag),
-        "same order twice": "one machine" if facts.repeatable_launch else "two machines",
         "billed price": "told" if facts.tells_billed_price else "not told",
+        "ends a machine by itself": f"within {facts.longest_run.days} days" if facts.longest_run else "no",
         "calls at most": _rates(facts),
         "offers asked": f"every {_span(facts.refresh_every)}"
         + (f", idle {_span(facts.idle_refresh_every)}" if facts.idle_refresh_every else ""),
@@ -68,7 +70,8 @@ def relied_on(facts: CloudFacts) -> dict[str, str]:
 
 
 def judges(facts: CloudFacts) -> dict[str, str]:
-    judge = f"`{facts.judged_by}`" if facts.judged_by else UNJUDGED
+    name = _tested(facts).judge
+    judge = f"`{name}`" if name else UNJUDGED
     return {"provider": f"[`{facts.provider}`](../src/tgp/adapters/clouds/{facts.provider}/README.md)", "judge": judge}
 
 
@@ -77,6 +80,11 @@ SECTIONS = {
     "What a purchase relies on": relied_on,
     "How the simulators were tested": judges,
 }
+
+
+def _tested(facts: CloudFacts) -> Provider:
+    """The same provider as the contract suite knows it."""
+    return next(each for each in all_providers() if each.name == facts.provider)
 
 
 def _without(facts: CloudFacts) -> str:
@@ -128,18 +136,14 @@ def test_a_provider_s_own_page_agrees_about_its_judge_and_its_lag():
     for provider in PROVIDERS:
         facts, readme = facts_of(provider), (ADAPTERS / provider / "README.md").read_text(encoding="utf-8")
         assert f"{facts.listing_lag.total_seconds():g}" in readme, provider
-        if facts.judged_by:
-            assert facts.judged_by.partition(" ")[0] in readme, provider
-
-
-def test_keys_have_one_name_in_a_terminal_and_in_a_cluster():
-    assert {name: facts_of(name).key_variable for name in PROVIDERS if facts_of(name).key_variable} == DEFAULT_KEYS
+        if judge := _tested(facts).judge:
+            assert judge.partition(" ")[0] in readme, provider
 
 
 def test_a_judge_s_release_is_the_one_that_is_installed():
     """The client that the page names is the one in the lock that the tests install."""
     for provider in PROVIDERS:
-        if judge := facts_of(provider).judged_by:
+        if judge := _tested(facts_of(provider)).judge:
             name, _, release = judge.partition(" ")
             if name.startswith("@"):
                 locks = (ROOT / "requirements" / "clients" / "npm").glob("*/package-lock.json")

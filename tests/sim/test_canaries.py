@@ -14,9 +14,9 @@ from tests.sim.test_leadership_status import Replica
 from tgp.adapters.clouds.registry import facts_of
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.adapters.telemetry.redaction import Redactor
+from tgp.api.common import DEFAULT_KEYS
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL
 from tgp.app.settings import Settings
-from tgp.core.model.class_secrets import DEFAULT_KEYS
 from tgp.core.model.secret import Secret
 from tgp.ports.http import Call, Handler
 from tgp.sim.clouds.cloud_faults import CloudFault

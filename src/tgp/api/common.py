@@ -19,7 +19,16 @@ POSITIVE_QUANTITY = Field(
 )
 Quantities: TypeAlias = dict[str, Annotated[int | str, POSITIVE_QUANTITY]]
 
-PROVIDERS = ("vast", "runpod", "lambdalabs", "paperspace", "vultr", "gcp", "webhook", "simulated")
+DEFAULT_KEYS = {
+    "vast": "VAST_API_KEY",
+    "runpod": "RUNPOD_API_KEY",
+    "lambdalabs": "LAMBDA_LABS_API_KEY",
+    "paperspace": "PAPERSPACE_API_KEY",
+    "vultr": "VULTR_API_KEY",
+    "gcp": "GCP_SERVICE_ACCOUNT_JSON",
+}  # providers with an API key: its name in the operator's Secret, and as an environment variable of a terminal
+KEY_IS_A_FILE = frozenset({"gcp"})  # many lines, so the command reads a file
+PROVIDERS = (*DEFAULT_KEYS, "webhook", "simulated")
 ALIASES = {"vastai": "vast", "vast.ai": "vast", "lambda": "lambdalabs", "lambda-labs": "lambdalabs"}
 PROVIDER_NAMES = (*PROVIDERS, *ALIASES)
 

@@ -44,6 +44,15 @@ SETTING_OF = {
     "electricityPricePerKWh": ("webhook",),
 }
 
+# Settings without which a provider launches nothing, and why. A class without one is accepted: its prices can be read.
+REQUIRED_SETTINGS = {
+    "lambdalabs": (
+        "ssh_key_name",
+        "sshKeyName is not set, and Lambda starts no machine without an SSH key of the account",
+    ),
+    "gcp": ("image", "image is not set: name the Talos image that was uploaded to the project"),
+}
+
 _PROJECT = cel.reads(r"^[a-z][-a-z0-9]{4,28}[a-z0-9]$", "must be a project id such as my-project-123")
 _TEXT = cel.reads(r"^[!-~]+$", "must be printable characters without spaces")
 

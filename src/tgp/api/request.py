@@ -325,6 +325,17 @@ class Attempt(ApiStruct, frozen=True, kw_only=True):
     launched_at: Annotated[
         datetime | None, Field(doc="When the provider confirmed the launch.", format="date-time")
     ] = None
+    provider_ends_at: Annotated[
+        datetime | None,
+        Field(
+            doc=(
+                "When the provider terminates the machine by itself at the earliest, even if no operator runs any "
+                "more: set by the order, after maxLifetime, and fixed from then on. Absent: the provider cannot do "
+                "that, or the lifetime has no limit."
+            ),
+            format="date-time",
+        ),
+    ] = None
     progress_at: Annotated[
         datetime | None,
         Field(doc="When the start last made progress; deadlines move with it.", format="date-time"),

@@ -10,7 +10,7 @@ import click
 from tgp.ports.cluster import Cluster
 
 if TYPE_CHECKING:  # these load the clients of eight providers, and `tgp --help` must stay fast
-    from tgp.ports.cloud import CloudFacts
+    from tgp.core.model.provider_facts import CloudFacts
     from tgp.services.cluster import ClusterService
     from tgp.services.market import MarketService
     from tgp.services.market_documents import Prices

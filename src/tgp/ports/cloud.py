@@ -10,8 +10,8 @@ provider lets us find the machine again. It ends in one of five ways:
 * a definite refusal, `SoldOut`, `OrderRefused`, `KeyRefused`, `AccountExhausted` or `CloudBusy`: *nothing was made*.
   Each adapter has an allow-list of answers that mean so; an answer that names an id is never among them;
 * `OutcomeUnknown`: anything else. The caller searches for the token (`find`) until it is found, or absent for longer
-  than `facts.listing_lag` and more (the launch protocol says how much). Only where `facts.repeatable_launch` may the
-  same order simply be sent again;
+  than `facts.listing_lag` and more (the launch protocol says how much). The same
+  order is never sent again;
 * `NotConfirmed`, raised by `order.confirm`: nothing was sent;
 * any other exception is ours: a bug.
 
@@ -44,46 +44,10 @@ from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
 from tgp.core.model.instance import Instance
-from tgp.core.model.offer import BootMode, Offer
-from tgp.ports.http import DEFAULT_TIMEOUT
+from tgp.core.model.offer import Offer
+from tgp.core.model.provider_facts import CloudFacts
 
 TOKEN_PREFIX = "tgp-"  # noqa: S105 - tgp-<cluster id>-<request uid>-<attempt>
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """At most `calls` in any `per`, evenly spaced after a burst of `burst`."""
-
-    calls: int
-    per: timedelta
-    burst: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class CloudFacts:
-    """Facts about a provider known before any call. The adapter's README has the source of each."""
-
-    provider: str
-    title: str  # display name: Vast.ai
-    boot: tuple[BootMode, ...]  # of its offers
-    endpoint: str  # the usual address; empty: it has none of its own
-    listing_lag: timedelta  # how long a launched machine may be missing from its lists
-    launch_timeout: timedelta = DEFAULT_TIMEOUT  # of the request that pays: it may still be carried out this late
-    key_variable: str = ""  # the usual environment variable of the key; empty: no key is needed
-    public_offers: bool = False  # can prices be read without a key?
-    sells_spot: bool = False
-    repeatable_launch: bool = False  # the same order twice makes one machine
-    lists_by_token: bool = True  # False: its lists do not show tokens
-    tells_creation: bool = True  # False: the creation time goes into a tag
-    tells_billed_price: bool = True  # does an instance say what it costs?
-    billing_step: timedelta = timedelta(microseconds=1)  # a started step is billed whole; the default: unknown
-    tells_prices: bool = True  # False: they are from a dated table, which a class can override
-    user_data_bytes: int = 16 << 10
-    refresh_every: timedelta = timedelta(minutes=2)
-    idle_refresh_every: timedelta | None = None  # while no request waits for its offers; None: the same
-    rates: Mapping[str, Rate] = field(default_factory=dict)  # per verb; "" is for all together
-    notes: tuple[str, ...] = ()  # unconfirmed facts that may cost money: shown by `tgp check`
-    judged_by: str = ""  # the independent client its simulator was tested with; empty: there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +72,9 @@ class LaunchOrder:
     user_data: bytes = field(default=b"", repr=False)  # holds join secrets
     container: Container | None = None
     image: str = ""  # what to boot: a snapshot, an image, a template; empty: the settings' or the provider's usual one
-    disk_gib: int = 0  # 0: the offer's or the adapter's default
     min_vcpus: int = 0  # of the whole machine, where an offer does not tell its own (`Offer.sized_by_order`); 0: any
     min_memory_gib: int = 0  # the same of its memory
-    max_run: timedelta | None = None  # the provider terminates the machine then, where it can
+    max_run: timedelta | None = None  # the provider terminates the machine then; only within `facts.longest_run`
     not_after: float | None = None  # Clock.boottime: the fence
     confirm: Callable[[], Awaitable[float]] | None = field(default=None, repr=False, compare=False)
     """The last check: until when (Clock.boottime) the order may leave. Raises NotConfirmed: it must not."""

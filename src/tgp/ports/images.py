@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from tgp.core.model.secret import Secret
-from tgp.core.model.source import Source
-
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
@@ -34,9 +31,3 @@ class ImageStore(Protocol):
     async def make(self, mark: str, url: str) -> StoredImage: ...
 
     async def remove(self, image_id: str) -> None: ...
-
-
-class ImageStores(Protocol):
-    def open(self, source: Source, key: Secret | None) -> ImageStore | None:
-        """None: this provider needs no stored image."""
-        ...

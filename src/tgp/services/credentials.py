@@ -11,15 +11,13 @@ from pathlib import Path
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import PROVIDERS, canonical_provider
 from tgp.api.nodeclass import ProviderSettings
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import Source, source_of
-from tgp.ports.cloud import CloudFacts
 from tgp.ports.http import Call, HttpError, HttpFactory, UnreadableReply
 
 OWNED = "webhook"  # its machines are listed in a class only
 SIMULATED = "simulated"
-OTHER_NAMES = {"lambdalabs": ("LAMBDA_API_KEY", "LAMBDA_CLOUD_TOKEN")}  # names of the same key in other tools
-GOOGLE_FILE = "GOOGLE_APPLICATION_CREDENTIALS"  # the path that Google's own tools use
 LARGEST_KEY_FILE = 64 << 10
 
 
@@ -85,10 +83,10 @@ async def of_world(url: str, named: tuple[str, ...], dial: HttpFactory) -> list[
 
 def _key(provider: str, environ: Mapping[str, str]) -> Secret | None:
     facts = facts_of(provider)
-    for variable in (facts.key_variable, *OTHER_NAMES.get(provider, ())):
+    for variable in (facts.key_variable, *facts.other_key_variables):
         if value := environ.get(variable, "").strip():
             return Secret(value)
-    if provider == "gcp" and (path := environ.get(GOOGLE_FILE, "")):
+    if facts.key_file_variable and (path := environ.get(facts.key_file_variable, "")):
         return _from_file(Path(path))
     return None
 

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.common import DEFAULT_KEYS, PROVIDERS, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt
 from tgp.controllers.market.credentials import credentials_for
 from tgp.core.market.sources import source_for
 from tgp.core.model.account_access import AccountAccess, access_of
-from tgp.core.model.class_secrets import DEFAULT_KEYS, OPERATOR_SECRET
+from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.cloud_account import CloudAccount, resolved
 from tgp.core.model.cloud_errors import CannotTell, CloudError, KeyRefused
 from tgp.core.model.cluster_inventory import AccountInventory, MissingCredential

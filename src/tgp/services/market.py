@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from tgp.adapters.clouds.middleware.retrying import RetryPolicy
+from tgp.adapters.clouds.middleware.guarded_cloud import RetryPolicy
 from tgp.adapters.clouds.registry import AllClouds
 from tgp.core.market.breakeven import Renting
 from tgp.core.market.ranking import Ranking, rank

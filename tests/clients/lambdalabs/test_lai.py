@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.clients.lambdalabs.shop import NAME, REQUIREMENT, Shop, open_shop
-from tgp.adapters.clouds.lambdalabs import FACTS
+from tests.contracts.clouds.providers.lambdalabs import PROVIDER
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.machine import Phase
 from tools.clients import client_environment
@@ -25,8 +25,8 @@ async def shop(environment: Path, tmp_path: Path) -> AsyncIterator[Shop]:
         yield opened
 
 
-async def test_the_facts_name_the_client_that_judged():
-    assert FACTS.judged_by == REQUIREMENT.replace("==", " ")
+async def test_the_suite_names_the_client_that_judged():
+    assert PROVIDER.judge == REQUIREMENT.replace("==", " ")
 
 
 async def test_the_endpoint_as_it_is_told_will_do(shop: Shop):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.clients.runpod.shop import NAME, REQUIREMENT, Broke, Customer, Shop, open_shop
-from tgp.adapters.clouds.runpod import FACTS
+from tests.contracts.clouds.providers.runpod import PROVIDER
 from tgp.sim.clouds.machine import Phase
 from tools.clients import npm_environment
 
@@ -38,8 +38,8 @@ def a_pod(name: str = "judged", **changes: Any) -> dict[str, Any]:
     return {"name": name, "image": "ubuntu:24.04", "disk": 20, "gpu": {"id": CARD, "count": 1}, **changes}
 
 
-async def test_the_facts_name_the_client_that_judged():
-    assert FACTS.judged_by == " ".join(REQUIREMENT.rsplit("@", 1))
+async def test_the_suite_names_the_client_that_judged():
+    assert PROVIDER.judge == " ".join(REQUIREMENT.rsplit("@", 1))
 
 
 async def test_a_search_finds_cards_with_price_and_stock(customer: Customer):

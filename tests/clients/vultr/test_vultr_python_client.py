@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.vultr.shop import BROKEN, NAME, REFUSED, REQUIREMENT, Shop, open_shop
-from tgp.adapters.clouds.vultr import FACTS
+from tests.contracts.clouds.providers.vultr import PROVIDER
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.machine import Phase
 from tgp.sim.clouds.vultr import SNAPSHOT_ID
@@ -27,8 +27,8 @@ async def shop(environment: Path, tmp_path: Path) -> AsyncIterator[Shop]:
         yield opened
 
 
-async def test_the_facts_name_the_client_that_judged():
-    assert FACTS.judged_by == REQUIREMENT.replace("==", " ")
+async def test_the_suite_names_the_client_that_judged():
+    assert PROVIDER.judge == REQUIREMENT.replace("==", " ")
 
 
 async def test_a_search_reads_plans_in_pages_regions_systems_and_the_account(shop: Shop):

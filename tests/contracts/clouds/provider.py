@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 
 from tgp.adapters.clouds.context import AdapterContext
 from tgp.api.nodeclass import ProviderSettings
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Cloud, CloudFacts, LaunchOrder
+from tgp.ports.cloud import Cloud, LaunchOrder
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.machine import SimulatedMachine
@@ -62,6 +63,11 @@ class Provider:
     simulator: Callable[[Clock, int | str], Simulator]
     build: Callable[[AdapterContext], Cloud]
     exempt: Mapping[str, str] = field(default_factory=dict)  # the promise's name → why it cannot apply
+
+    # What is known of it.
+    judge: str = ""  # the independent client its simulator was tested with; empty: there is none
+    tells_prices: bool = True  # False: they are from a dated table, which a class can override
+    tells_creation: bool = True  # False: the creation time goes into a tag
 
     # Oddities.
     settings: Callable[[str], ProviderSettings] = _settings  # of a class, given the URL that the simulator answers at

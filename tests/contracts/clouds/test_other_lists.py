@@ -12,7 +12,7 @@ from tests.contracts.clouds.providers.paperspace import PROVIDER as PAPERSPACE
 from tests.contracts.clouds.providers.vultr import PROVIDER as VULTR
 from tests.contracts.clouds.stage import Stage, play
 from tgp.adapters.clouds.vultr.facts import FACTS
-from tgp.adapters.clouds.vultr.snapshots import VultrShelf
+from tgp.adapters.clouds.vultr.snapshots import VultrImageStore
 from tgp.ports.cloud import HasLeftovers
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
@@ -22,9 +22,9 @@ Fill: TypeAlias = Callable[[Stage], Awaitable[None]]
 Look: TypeAlias = Callable[[Stage], Awaitable[object]]
 
 
-def product(stage: Stage) -> VultrShelf:
+def product(stage: Stage) -> VultrImageStore:
     door = stage.door(stage.key)
-    return VultrShelf(door.http(FACTS), door.key)
+    return VultrImageStore(door.http(FACTS), door.key)
 
 
 async def some_images(stage: Stage) -> None:

@@ -16,7 +16,10 @@ from tgp.core.market.sources import sources_of
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.offer import Offer, Stock, Trust
 from tgp.core.model.price_book import PriceBook
+from tgp.core.model.sold_gpus import sold
 from tgp.core.model.source_status import KeyState, SourceStatus
+
+BOOTS = {provider: facts_of(provider).boot for provider in sold()}
 
 
 def at(provider: str, sku: str = "a", **said: Any) -> Offer:
@@ -52,7 +55,7 @@ def judged(
         )
         for name, source in sources.items()
     ]
-    return judge_buying(Buying(query, standings, ranking, book, NOW + timedelta(minutes=1)))
+    return judge_buying(Buying(query, standings, ranking, book, BOOTS, NOW + timedelta(minutes=1)))
 
 
 def requires(**asked: Any) -> dict[str, Any]:

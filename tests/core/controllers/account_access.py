@@ -27,11 +27,12 @@ from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.record import pack_uid
 from tgp.core.model.secret import Secret
 from tgp.core.model.token import token_for
 from tgp.core.model.workload import Metadata
-from tgp.ports.cloud import Account, CloudFacts
+from tgp.ports.cloud import Account
 from tgp.ports.cluster import Forbidden
 
 CLUSTER = "0123456789"
@@ -39,7 +40,7 @@ START = datetime(2026, 1, 5, tzinfo=UTC)
 LAG = timedelta(seconds=60)
 VULTR = AccountAccess("vultr", "keys", "VULTR")
 ACME = account_of(VULTR, "acme")
-FACTS = CloudFacts("vultr", "Vultr", (), "https://there", LAG, key_variable="VULTR_API_KEY")
+FACTS = CloudFacts("vultr", "Vultr", (), "https://there", LAG)
 
 
 def uid(number: int) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.core.controllers.inventory import HOME, MemoryApi
+from tests.core.joining.packing import Facts
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
 from tgp.controllers.classes.reconciler import NodeClassReconciler
 from tgp.controllers.market.reconciler import MarketState
@@ -57,6 +58,7 @@ class ClassHarness:
             MarketState(),
             StatusWriter(GPU_NODE_CLASS, OWNED, memory_api.cluster, Notes(), memory_api.clock),
             memory_api.clock,
+            clouds=Facts(),  # type: ignore[arg-type]  # only asked for facts
             namespace=HOME,
             default_backend="none",
             time_zones=frozenset(),

@@ -38,12 +38,12 @@ from tgp.core.joining.talos.stream import read_stream
 from tgp.core.model.join_record import JoinRecord
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.taints import Taint
 from tgp.core.requests.node_state import provider_id_of
 from tgp.core.requests.purchase import untrusted
 from tgp.ports.boot import BootPayload, BootRequest
-from tgp.ports.cloud import CloudFacts
 from tgp.ports.http import Call, Handler, Reply, Stream
 from tgp.sim.checkers.joining import overshared
 from tgp.sim.entropy import SeededEntropy
@@ -167,7 +167,7 @@ class Packing:
             meshes=MeshOpener(meshes, self.secret_reader),
             images=ImageResolver(
                 FactoryClient(self.dial(FACTORY), FACTORY),
-                None,  # type: ignore[arg-type]  # nothing here is kept at a provider
+                Facts(),  # type: ignore[arg-type]  # nothing here is kept at a provider
                 self.secret_reader,
                 SnapshotManager(clock),
                 lambda: "0123456789",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.core.joining.test_mesh_selection import msgspec_class
-from tgp.adapters.clouds.image_stores import AllImageStores
+from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.clouds.vultr import FACTS
 from tgp.adapters.image_factory import FactoryClient
 from tgp.api.nodeclass import GPUNodeClass
@@ -30,8 +30,10 @@ from tgp.sim.clock import WorldClock
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.clouds.vultr import SNAPSHOT_ID, VultrSimulator
+from tgp.sim.entropy import SeededEntropy
 from tgp.sim.factory import FactorySimulator, Mood
 from tgp.sim.loop import VirtualLoop, close
+from tgp.sim.resolver import TableResolver
 from tgp.sim.router import Network
 from tgp.sim.trace import RunTrace
 
@@ -83,7 +85,13 @@ class House:
         """A new run of the operator: it remembers nothing."""
         dial = Dialler(self.network, self.clock)
         client = FactoryClient(dial(FACTORY), FACTORY)
-        return ImageResolver(client, AllImageStores(dial), self, SnapshotManager(self.clock), lambda: self.cluster)
+        return ImageResolver(
+            client,
+            AllClouds(dial, self.clock, SeededEntropy(1, "images"), TableResolver({})),
+            self,
+            SnapshotManager(self.clock),
+            lambda: self.cluster,
+        )
 
     async def read(self, name: str) -> Mapping[str, Secret] | None:
         return {"VULTR_API_KEY": Secret(self.vultr.key)} if name == self.secret else None

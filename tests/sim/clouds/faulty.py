@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from tgp.core.model.cloud_errors import AccountExhausted, CannotTell, CloudBusy, KeyRefused, OutcomeUnknown, SoldOut
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, Cloud, CloudFacts, KeyReport, LaunchOrder, Listing
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account, Cloud, KeyReport, LaunchOrder, Listing
 
 T = TypeVar("T")
 BUSY_FOR = timedelta(seconds=7)

@@ -10,9 +10,9 @@ from typing import Any
 from tests.sim.an_operator import a_secret, create, furnish
 from tests.sim.cluster.manifests import a_job, a_template
 from tgp.adapters.clouds.registry import facts_of
+from tgp.api.common import DEFAULT_KEYS
 from tgp.api.resource import CONFIG_MAP, DAEMON_SET, GPU_REQUEST, JOB, NAMESPACE, NODE, POD
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
-from tgp.core.model.class_secrets import DEFAULT_KEYS
 from tgp.core.model.offer import Trust
 from tgp.core.model.token import token_for
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED

@@ -27,8 +27,8 @@ from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, LEASE, NAMESPACE, NODE
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.hold import HOLD
+from tgp.core.model.provider_facts import Rate
 from tgp.core.model.token import plain_uid
-from tgp.ports.cloud import Rate
 from tgp.sim.apiserver.storage import StorageSnapshot
 from tgp.sim.checkers.money import NoEndWithoutReason, NoOrphan
 from tgp.sim.checkers.objects import loose_ends

@@ -1,4 +1,4 @@
-"""Every provider, one line each; and how a source and a key become a client with its middleware."""
+"""Every provider is a folder here, of the name that classes use; how a source and a key become its client."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -10,28 +10,20 @@ from urllib.parse import urlsplit
 
 from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
+from tgp.adapters.clouds.middleware.guarded_cloud import GuardedCloud, RetryPolicy
 from tgp.adapters.clouds.middleware.metrics import CloudMetrics
-from tgp.adapters.clouds.middleware.retrying import RetryPolicy
-from tgp.adapters.clouds.middleware.stack import with_middleware
+from tgp.api.common import PROVIDERS
 from tgp.core.classes.power_hosts import STRICT, HostRules
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import Source
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Cloud, CloudFacts
+from tgp.ports.cloud import Cloud
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import HttpFactory
+from tgp.ports.images import ImageStore
 from tgp.ports.resolver import Resolver
 
-PROVIDERS = {
-    "vast": "tgp.adapters.clouds.vast",
-    "runpod": "tgp.adapters.clouds.runpod",
-    "lambdalabs": "tgp.adapters.clouds.lambdalabs",
-    "paperspace": "tgp.adapters.clouds.paperspace",
-    "vultr": "tgp.adapters.clouds.vultr",
-    "gcp": "tgp.adapters.clouds.gcp",
-    "webhook": "tgp.adapters.clouds.webhook",
-    "simulated": "tgp.adapters.clouds.simulated",
-}
 OPEN_MAX = (
     1024  # clients kept: 64 classes of 16 providers, each with a key of its own; the least recently used goes first
 )
@@ -40,7 +32,8 @@ OPEN_MAX = (
 @cache
 def _package(provider: str) -> ModuleType:
     """Imported on first use: a class with one provider does not load all eight."""
-    return import_module(PROVIDERS[provider])
+    assert provider in PROVIDERS, "the names of an API object are checked before"
+    return import_module(f"tgp.adapters.clouds.{provider}")
 
 
 def facts_of(provider: str) -> CloudFacts:
@@ -79,19 +72,9 @@ class AllClouds:
         asked = (source, key, tuple(sorted(secrets.items(), key=lambda pair: pair[0])))
         found = self._open.get(asked)
         if found is None:
-            door = AdapterContext(
-                self.dial,
-                self.clock,
-                self.entropy,
-                self.resolver,
-                key,
-                source.settings,
-                secrets=dict(secrets),
-                hosts=self.hosts,
-            )
             counted = f"{source.provider}/{key.fingerprint if key else 'public'}"
-            found = with_middleware(
-                _package(source.provider).build(door),
+            found = GuardedCloud(
+                _package(source.provider).build(self._context(source, key, secrets)),
                 source=counted,
                 throttles=self._throttles,
                 entropy=self.entropy,
@@ -104,3 +87,19 @@ class AllClouds:
         else:
             self._open.move_to_end(asked)  # it may hold a token that was costly to get
         return found
+
+    def open_images(self, source: Source, key: Secret | None) -> ImageStore | None:
+        package = _package(source.provider)
+        return package.build_images(self._context(source, key, {})) if package.FACTS.imported_image else None
+
+    def _context(self, source: Source, key: Secret | None, secrets: Mapping[tuple[str, str], Secret]) -> AdapterContext:
+        return AdapterContext(
+            self.dial,
+            self.clock,
+            self.entropy,
+            self.resolver,
+            key,
+            source.settings,
+            secrets=dict(secrets),
+            hosts=self.hosts,
+        )

@@ -68,8 +68,8 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
         case LimitHolds():
             return EventMessage("LimitReached", f"Class {fact.node_class}: {fact.why}", warning=True)
         case ExpiresSoon():
-            ends = f"Request expires at {rfc3339(fact.at)}; raise maxLifetime to keep the machine longer"
-            return EventMessage("ExpiresSoon", ends, warning=True)
+            more = f". {fact.why_fixed}" if fact.why_fixed else "; raise maxLifetime to keep the machine longer"
+            return EventMessage("ExpiresSoon", f"Request expires at {rfc3339(fact.at)}{more}", warning=True)
         case ProtectionHolds():
             return EventMessage("ProtectionHolds", f"Termination waits for {fact.who}")
         case TerminationFailing():

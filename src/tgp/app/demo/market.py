@@ -1,15 +1,15 @@
 """The market of the demo world: simulators of every provider, a tailnet and the Talos image factory, on one port.
 
 Classes are the same as in a real cluster. Requests to the internet go to the simulators instead:
-`https://console.vast.ai` is `/clouds/vast` of this world.
+`https://api.acme.example` is `/clouds/acme` of this world.
 """
 
 from dataclasses import replace
 from datetime import timedelta
 
 from tgp.adapters.clouds.registry import facts_of, path_of
+from tgp.api.common import DEFAULT_KEYS
 from tgp.core.joining.mesh.selection import CLIENT_ID, CLIENT_SECRET
-from tgp.core.model.class_secrets import DEFAULT_KEYS
 from tgp.interfaces.terminal.summary import ProviderBill
 from tgp.ports.clock import Clock
 from tgp.ports.http import Call, Handler, Reply, Streaming

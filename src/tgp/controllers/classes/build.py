@@ -23,6 +23,7 @@ def build(deps: Deps, stores: Stores, instances: Instances, joining: Joining | N
         stores.market,
         StatusWriter(GPU_NODE_CLASS, OWNED, deps.cluster, deps.journal, deps.clock),
         deps.clock,
+        clouds=deps.clouds,
         namespace=settings.namespace,
         default_backend=settings.default_backend,
         time_zones=settings.time_zones,

@@ -24,8 +24,10 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.join import JOIN_SECRET
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.sold_gpus import sold
 from tgp.core.model.workload import Metadata
 from tgp.ports.clock import Clock
+from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import View
 from tgp.ports.secret_reader import SecretReader
 
@@ -39,6 +41,7 @@ class NodeClassReconciler:
         status_writer: StatusWriter,
         clock: Clock,
         *,
+        clouds: Clouds,
         namespace: str,
         default_backend: str,
         time_zones: frozenset[str],
@@ -51,6 +54,7 @@ class NodeClassReconciler:
         self._classes = classes
         self._secret_reader = secret_reader
         self._market = market
+        self._clouds = clouds
         self._status_writer = status_writer
         self._clock = clock
         self._namespace = namespace
@@ -93,6 +97,7 @@ class NodeClassReconciler:
             book=self._market.book,
             cooldowns=self._market.cooldowns,
             source_statuses=self._market.source_statuses,
+            boots={name: self._clouds.facts(name).boot for name in sold()},
             machines=self._machines(record),
             preflight=preflight,
             preparing=self._preparing(node_class),

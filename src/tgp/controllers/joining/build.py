@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from tgp.adapters.clouds.image_stores import AllImageStores
 from tgp.adapters.image_factory.client import FactoryClient
 from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.adapters.mesh.registry import AllMeshes
@@ -22,6 +21,7 @@ from tgp.controllers.joining.snapshots import SnapshotManager
 from tgp.controllers.joining.talos_boot import TalosBoot
 from tgp.controllers.joining.tokens import BootstrapTokens
 from tgp.core.joining.mesh.selection import mesh_of, name_in
+from tgp.core.model.attempts import provider_of
 from tgp.core.model.join_record import JoinRecord, note_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
@@ -30,6 +30,7 @@ from tgp.core.model.workload import Metadata
 from tgp.core.requests.lifecycle import joins_by
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.timeouts import startup_timeouts_for
+from tgp.ports.clouds import known_facts
 
 IMAGES = ObjectKey("", "images")
 FEWEST_WORKERS = 16  # a reconcile may wait half a minute for a mesh
@@ -40,6 +41,7 @@ class Joining:
 
     def __init__(self, deps: Deps, stores: Stores) -> None:
         self._stores = stores
+        self._clouds = deps.clouds
         self._default_backend = deps.settings.default_backend
         settings = deps.settings
         meshes = AllMeshes(
@@ -59,7 +61,7 @@ class Joining:
         )
         self.images = ImageResolver(
             FactoryClient(deps.http(settings.factory_url), settings.factory_url),
-            AllImageStores(deps.http),
+            deps.clouds,
             deps.secrets,
             SnapshotManager(deps.clock),
             stores.cluster_id,
@@ -83,7 +85,8 @@ class Joining:
     def joins_by(self, record: KubeObject[GPURequest], attempt: Attempt) -> datetime | None:
         name = record.object.status.node_class if record.object is not None else None
         found = self._stores.all_classes.get(ObjectKey("", name or ""))
-        return joins_by(attempt, startup_timeouts_for(found.object if found is not None else None, attempt.offer))
+        facts = known_facts(self._clouds, provider_of(attempt))
+        return joins_by(attempt, startup_timeouts_for(found.object if found else None, attempt.offer, facts))
 
     def recorded_again(self, record: KubeObject[GPURequest], attempt: Attempt) -> JoinRecord | None:
         """What was written when the machine was ordered, as far as its class still says."""

@@ -18,7 +18,6 @@ from tgp.ports.cluster import View
 from tgp.ports.image_factory import FactoryError
 
 EVERY = timedelta(minutes=30)
-SHELVED_AT = frozenset({"vultr"})
 
 
 class ImageSweep:
@@ -52,7 +51,7 @@ class ImageSweep:
             raise BootRefused("NodeClassUnreadable", f"GPUNodeClass {record.key.name} was written by a newer version")
         for entry in record.object.spec.providers:
             provider = canonical_provider(entry.name)
-            if provider in SHELVED_AT:
+            if self._images.imports_at(provider):
                 config = talos_of(record.object, provider)
                 backend = mesh_of(record.object, provider, None, self._default_backend).backend
                 yield ImageNeed(record.object, provider, self._boot_inputs.version(config), config, backend)

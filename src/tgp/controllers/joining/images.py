@@ -1,6 +1,6 @@
 """Which image a machine boots, and whether it is available: extensions that exist, a snapshot where one is needed.
 
-Checked before anything is paid for. A snapshot (at Vultr) is imported once for all machines.
+Checked before anything is paid for. Where a provider imports images, one is imported once for all machines.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,8 +22,9 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.source import Source
 from tgp.core.model.talos import TalosVersion
 from tgp.ports.boot import BootRefused
+from tgp.ports.clouds import Clouds, known_facts
 from tgp.ports.image_factory import Factory, FactoryRefused, Schematic
-from tgp.ports.images import ImageStore, ImageStores
+from tgp.ports.images import ImageStore
 from tgp.ports.secret_reader import SecretReader
 
 COUNTS = (1, 8)  # of GPUs: machines with 8 may have NVLink switches
@@ -45,13 +46,13 @@ class ImageResolver:
     def __init__(
         self,
         factory: Factory,
-        stores: ImageStores,
+        clouds: Clouds,
         secret_reader: SecretReader,
         keeper: SnapshotManager,
         cluster_id: Callable[[], str],  # empty: not known yet
     ) -> None:
         self._factory = factory
-        self._stores = stores
+        self._clouds = clouds
         self._secret_reader = secret_reader
         self._keeper = keeper
         self._cluster_id = cluster_id
@@ -70,8 +71,9 @@ class ImageResolver:
     ) -> BootImage:
         """Raises FactoryRefused, FactoryError, BootRefused, CloudError or ClusterError: nothing was ordered."""
         schematic = await self.checked_schematic(version, config, backend, offer.gpu, offer.gpu_count)
-        installer = self._factory.installer(schematic, version, platform_for(offer.boot, offer.provider))
-        asset = asset_for(offer.boot, offer.provider, offer.arch)
+        facts = self._clouds.facts(offer.provider)
+        installer = self._factory.installer(schematic, version, platform_for(offer.boot, facts))
+        asset = asset_for(offer.boot, facts, offer.arch)
         if offer.boot is BootMode.TAKEOVER:
             url = self._factory.image(schematic, version, asset)
             return BootImage(version, schematic, installer, raw_url=url, arch=offer.arch)
@@ -119,6 +121,11 @@ class ImageResolver:
         self._preparing.pop(source.name, None)
         return found
 
+    def imports_at(self, provider: str) -> bool:
+        """Does the provider keep images of ours?"""
+        facts = known_facts(self._clouds, provider)
+        return facts is not None and bool(facts.imported_image)
+
     async def sweep(self, needs: Iterable[ImageNeed]) -> tuple[str, ...]:
         """Delete the images that no class needs any more; returns their marks.
 
@@ -130,7 +137,7 @@ class ImageResolver:
         needed: set[ImageMark] = set()
         for need in needs:
             source = _source(need.node_class, need.provider)
-            if source is None or not asset_for(BootMode.NATIVE, need.provider):
+            if source is None or not self.imports_at(need.provider):
                 continue
             self._sources[source.name] = source
             if source.settings.snapshot_id:
@@ -167,7 +174,7 @@ class ImageResolver:
         keys = await credentials_for(source, self._secret_reader)
         if keys.missing:
             raise BootRefused("KeyMissing", keys.missing)
-        store = self._stores.open(source, keys.own)
+        store = self._clouds.open_images(source, keys.own)
         assert store is not None, "only providers with an image store have an asset"
         self._sources[source.name] = source
         return store

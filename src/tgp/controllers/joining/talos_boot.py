@@ -121,10 +121,8 @@ class TalosBoot:
         try:
             expects = NodeExpectations.of(plan, api_server=boot_input.server, schematic=image.schematic)
             rendered = render(plan, boot_input.join, boot_input.template, expects=expects)
-            limit = self._clouds.facts(offer.provider).user_data_bytes
-            wrapped = user_data_for(
-                offer.boot, offer.provider, rendered.text, image, limit=limit, node_name=boot_request.node_name
-            )
+            facts = self._clouds.facts(offer.provider)
+            wrapped = user_data_for(offer.boot, facts, rendered.text, image, node_name=boot_request.node_name)
         except TemplateRefused as error:
             raise BootRefused("TemplateRefused", f"the machine config template: {error}") from error
         except DoesNotFit as error:

@@ -25,11 +25,12 @@ from tgp.core.model.history import PriceHistory
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.price_book import PriceBook
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.source import Source
 from tgp.core.model.source_status import KeyState, SourceStatus
 from tgp.core.model.workload import Metadata
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Cloud, CloudFacts, KeyReport, Listing, Right
+from tgp.ports.cloud import Cloud, KeyReport, Listing, Right
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import View
 from tgp.ports.entropy import Entropy

@@ -144,7 +144,7 @@ class Launcher:
         record = observation.record
         metadata = desired_metadata(record, attempt, self._observer.pool_of(record))
         assert metadata is not None, "an ordered attempt has an offer"
-        startup_timeouts = startup_timeouts_for(node_class, attempt.offer)
+        startup_timeouts = startup_timeouts_for(node_class, attempt.offer, self._observer.facts(provider_of(attempt)))
         expires = self._clock.now() + startup_timeouts.launch + startup_timeouts.join
         name = node_name_for(record.key, attempt.token, self._accounts.of(attempt))
         return LaunchInput(record, node_class, name, metadata, expires)

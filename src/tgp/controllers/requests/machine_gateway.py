@@ -1,7 +1,7 @@
 """Launches and terminates machines: translates an attempt into calls of a provider."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
@@ -76,6 +76,7 @@ class MachineGateway:
             image=boot_payload.image,
             min_vcpus=launch_input.node_class.spec.instance_requirements.min_vcpu or 0,
             min_memory_gib=launch_input.node_class.spec.instance_requirements.min_memory_gib or 0,
+            max_run=_max_run(attempt),
         )
 
     async def order(self, cloud: Cloud, order: LaunchOrder) -> Instance:
@@ -162,6 +163,13 @@ def _source(node_class: GPUNodeClass, account: CloudAccount) -> Source:
         if (source.provider, source.secret, source.key) == (access.provider, access.secret, access.key):
             return source
     return access.source
+
+
+def _max_run(attempt: Attempt) -> timedelta | None:
+    """As reserved: the provider counts it from the start of the machine, which is later than the reservation."""
+    if attempt.provider_ends_at is None or attempt.reserved_at is None:
+        return None
+    return attempt.provider_ends_at - attempt.reserved_at
 
 
 def _ceiling(record: KubeObject[GPURequest], attempt: Attempt, offer: Offer) -> int:

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from tgp.api.common import PROVIDERS
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest
@@ -46,6 +45,7 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import NO_CLAIMS, AccountProblem, Claims, Found, Presence, Unknown
 from tgp.core.model.price_book import OfferRow
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
@@ -79,8 +79,7 @@ from tgp.core.requests.readoption import reconstructed, unrecorded
 from tgp.core.requests.steps import UNUSABLE, TerminationReason
 from tgp.core.requests.timeouts import startup_timeouts_for
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import CloudFacts
-from tgp.ports.clouds import Clouds
+from tgp.ports.clouds import Clouds, known_facts
 from tgp.ports.cluster import ClusterBusy, View
 
 UNKNOWN_LAG = timedelta(minutes=1)  # of lists of a provider that only a newer version knows …
@@ -282,7 +281,7 @@ class RequestObserver:
         return {access: self._settles_at(access, memory) for access in named | used}
 
     def _settles_at(self, access: str, memory: RequestMemo) -> float:
-        return memory.since + self._window(self._facts(provider_at(access))).total_seconds()
+        return memory.since + self._window(self.facts(provider_at(access))).total_seconds()
 
     def _keyless(self, access: str) -> bool:
         """The key may be missing for good: a request that only waited so far does not wait for that as well."""
@@ -399,7 +398,7 @@ class RequestObserver:
             observation = replace(observation, attempts=exchanged(observation.attempts, attempt))
             presence = self._presence(observation.record, attempt, account)
         claims = self._claims(attempt)
-        facts = self._facts(account.provider if account is not None else "")
+        facts = self.facts(account.provider if account is not None else "")
         lag = facts.listing_lag if facts is not None else UNKNOWN_LAG
         unlisted = self._never_listed(observation, attempt)
         ordered_here = attempt == memory.reserved and attempt.epoch == self.epoch()
@@ -434,7 +433,7 @@ class RequestObserver:
         return self._with_node(
             replace(
                 observation,
-                startup_timeouts=startup_timeouts_for(node_class, attempt.offer),
+                startup_timeouts=startup_timeouts_for(node_class, attempt.offer, self.facts(provider_of(attempt))),
                 overdrawn=self._overdrawn(observation, attempt, node_class),
             ),
             attempt,
@@ -666,9 +665,8 @@ class RequestObserver:
         found = self.views.pools.get(ObjectKey(record.key.namespace, name)) if name else None
         return found.object if found is not None else None
 
-    def _facts(self, provider: str) -> CloudFacts | None:
-        """None: a provider that only a newer version knows."""
-        return self._clouds.facts(provider) if provider in PROVIDERS else None
+    def facts(self, provider: str) -> CloudFacts | None:
+        return known_facts(self._clouds, provider)
 
     def _window(self, facts: CloudFacts | None) -> timedelta:
         return settle_window(self._policy.lease_duration, facts)

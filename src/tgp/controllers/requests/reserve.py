@@ -24,7 +24,7 @@ from tgp.core.model.token import plain_uid, token_for
 from tgp.core.requests.lifecycle import idle_timeout
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.observation import RequestObservation
-from tgp.core.requests.purchase import chosen, life_of, reservation_of
+from tgp.core.requests.purchase import chosen, life_of, longest_run, reservation_of
 from tgp.core.requests.steps import Launch, Reserve, Wait
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, Refused, WriteUnknown
@@ -111,6 +111,8 @@ class Reserver:
 
     def _attempt(self, observation: RequestObservation, account: CloudAccount, step: Reserve) -> Attempt:
         buy = step.buy
+        facts = self._observer.facts(buy.offer.provider)
+        run = longest_run(observation.spec, facts.longest_run if facts is not None else None)
         return Attempt(
             number=step.number,
             token=self._token(observation.record, step),
@@ -119,6 +121,7 @@ class Reserver:
             epoch=self._observer.epoch(),
             max_hourly_price=usd(buy.most_microusd) if buy.most_microusd is not None else None,
             reserved_at=observation.now,
+            provider_ends_at=observation.now + run if run is not None else None,
         )
 
     def _warn_without_end(self, observation: RequestObservation) -> None:

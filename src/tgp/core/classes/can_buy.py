@@ -6,7 +6,7 @@ missing from a listing at the moment may come back, and the offers of a provider
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -29,7 +29,6 @@ NOT_ITS_OWN = frozenset({RejectReason.NOT_IN_CLASS, RejectReason.DISABLED})
 PASSING = frozenset({RejectReason.ENDS_TOO_SOON, RejectReason.STALE, RejectReason.SOLD_OUT, RejectReason.COOLING_DOWN})
 FAR_TOO_EXPENSIVE = 1.25  # times the class's limit: prices do not fall so far by themselves
 REASONS_SAID = 3  # of one provider
-TAKES_OVER = frozenset({"lambdalabs", "paperspace"})  # of the known providers; the others boot images
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +39,7 @@ class Buying:
     standings: Sequence[ProviderStanding]
     ranking: Ranking  # of the book by that query
     book: PriceBook
+    boots: Mapping[str, Collection[BootMode]]  # of the providers in `sold`; needed only where nothing fits
     now: datetime
 
 
@@ -181,7 +181,7 @@ def _other_providers(buying: Buying) -> Iterator[str]:
     found = [
         (each.hourly_microusd, provider, each)
         for provider, models in sold().items()
-        if provider not in mine and _boots(provider, query)
+        if provider not in mine and set(buying.boots.get(provider, ())) & set(query.boots)
         for each in models.values()
         if _serves(each, query, provider)
     ]
@@ -195,10 +195,6 @@ def _other_gpus(buying: Buying) -> Iterator[str]:
     best = rank(buying.book, replace(buying.query, models=()), buying.now).best
     if best is not None:
         yield f"request another GPU model: {machine(best.offer)}"
-
-
-def _boots(provider: str, query: OfferQuery) -> bool:
-    return (BootMode.TAKEOVER if provider in TAKES_OVER else BootMode.NATIVE) in query.boots
 
 
 def _serves(each: Sold, query: OfferQuery, provider: str) -> bool:

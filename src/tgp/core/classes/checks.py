@@ -147,7 +147,9 @@ def _can_buy(observation: ClassObservation) -> ConditionUpdate | None:
     if not observation.market_known:
         return observation.stored("CanBuy") if observation.stored_for_this_spec("CanBuy") else None
     ranking = observation.ranking
-    return judge_buying(Buying(ranking.query, observation.standings, ranking, observation.book, observation.now))
+    return judge_buying(
+        Buying(ranking.query, observation.standings, ranking, observation.book, observation.boots, observation.now)
+    )
 
 
 def _template_converted(observation: ClassObservation) -> ConditionUpdate | None:

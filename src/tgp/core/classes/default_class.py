@@ -8,12 +8,12 @@ operator does not guess.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tgp.api.common import Condition, ObjectMeta
+from tgp.api.common import DEFAULT_KEYS, Condition, ObjectMeta
 from tgp.api.nodeclass import ClassLimits, GPUNodeClass, GPUNodeClassSpec, Networking, ProviderConfig
 from tgp.api.request import GPURequest
 from tgp.core.classes.can_buy import CANNOT_BUY
 from tgp.core.classes.nodeclass import namespace_allowed
-from tgp.core.model.class_secrets import DEFAULT_KEYS, OPERATOR_SECRET
+from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tgp.api.common import PROVIDERS, canonical_provider
+from tgp.api.common import KEY_IS_A_FILE, PROVIDERS, canonical_provider
 from tgp.api.field_error import FieldError
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.core.classes.semantic_validation import class_problems, deprecated_in, unknown_time_zones
 from tgp.core.joining.mesh.selection import backend_of
-from tgp.core.model.class_secrets import KEY_IS_A_FILE, WantedKey, how_to_supply, wanted_by
+from tgp.core.model.class_secrets import WantedKey, how_to_supply, wanted_by
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.labels import LabelRequirement, selector
 

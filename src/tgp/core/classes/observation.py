@@ -1,6 +1,6 @@
 """All that the conditions of one GPUNodeClass are computed from."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -16,6 +16,7 @@ from tgp.core.market.ranking import Ranking, rank
 from tgp.core.market.sources import sources_of
 from tgp.core.model.conditions import ConditionUpdate, condition_in, generation_in
 from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.offer import BootMode
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.source_status import SourceStatus
 
@@ -32,6 +33,7 @@ class ClassObservation:
     book: PriceBook = field(default_factory=PriceBook)
     cooldowns: Cooldowns = field(default_factory=Cooldowns)
     source_statuses: Mapping[str, SourceStatus] = field(default_factory=dict)  # by source; absent: not polled yet
+    boots: Mapping[str, Collection[BootMode]] = field(default_factory=dict)  # of every provider that sells known GPUs
     # its machines
     machines: ClassMachines = field(default_factory=ClassMachines)
     preflight: ClassPreflight = field(default_factory=ClassPreflight)

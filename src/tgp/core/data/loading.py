@@ -61,6 +61,10 @@ class Table:
                 raise self.bad(".".join(keys), "must be a table")
         return dict(found)
 
+    def sections(self) -> tuple[str, ...]:
+        """The names of the tables of the file."""
+        return tuple(key for key, value in self._content.items() if isinstance(value, dict))
+
     def rows(self, key: str) -> tuple[Mapping[str, Any], ...]:
         """The [[entries]] of the file; none at all is refused."""
         found = self._content.get(key)

@@ -13,7 +13,7 @@ REASONS_SHOWN = 5  # the rest is "others"
 
 
 def machine(offer: Offer) -> str:
-    """1x A100-80GB-SXM at $1.29/h from lambdalabs in us-west-1."""
+    """1x A100-80GB-SXM at $1.29/h from acme in us-west-1."""
     what = f"{offer.gpu_count}x {offer.gpu}" + (" spot" if offer.spot else "")
     return f"{what} at {about(offer.hourly_microusd)}/h from {offer.provider}{_place(offer)}"
 

@@ -1,8 +1,8 @@
 """Which sources a class buys from."""
 
-from tgp.api.common import PROVIDERS, canonical_provider
-from tgp.api.nodeclass import GPUNodeClass, ProviderConfig
-from tgp.core.model.class_secrets import DEFAULT_KEYS, OPERATOR_SECRET
+from tgp.api.common import DEFAULT_KEYS, PROVIDERS, canonical_provider
+from tgp.api.nodeclass import REQUIRED_SETTINGS, GPUNodeClass, ProviderConfig
+from tgp.core.model.class_secrets import OPERATOR_SECRET
 from tgp.core.model.source import Source, source_of
 
 
@@ -18,11 +18,8 @@ def source_for(provider: ProviderConfig) -> Source:
 
 def lacking(source: Source) -> str:
     """A setting that the provider requires and the class does not have; empty: none is missing."""
-    if source.provider == "lambdalabs" and source.settings.ssh_key_name is None:
-        return "settings.sshKeyName is not set, and Lambda starts no machine without an SSH key of the account"
-    if source.provider == "gcp" and source.settings.image is None:
-        return "settings.image is not set: name the Talos image that was uploaded to the project"
-    return ""
+    setting, why = REQUIRED_SETTINGS.get(source.provider, ("", ""))
+    return f"settings.{why}" if setting and getattr(source.settings, setting) is None else ""
 
 
 def sources_of(node_class: GPUNodeClass) -> dict[str, Source]:

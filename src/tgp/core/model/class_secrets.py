@@ -3,20 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from tgp.api.common import OAuthSecretRef, SecretKeyRef, canonical_provider
+from tgp.api.common import DEFAULT_KEYS, OAuthSecretRef, SecretKeyRef, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass, ProviderConfig
 from tgp.api.talos import TailscaleConfig, TalosConfig, WireGuardConfig
 
 OPERATOR_SECRET = "tgp-operator-secret"  # noqa: S105 - the name of a Secret, not a secret
-DEFAULT_KEYS = {
-    "vast": "VAST_API_KEY",
-    "runpod": "RUNPOD_API_KEY",
-    "lambdalabs": "LAMBDA_LABS_API_KEY",
-    "paperspace": "PAPERSPACE_API_KEY",
-    "vultr": "VULTR_API_KEY",
-    "gcp": "GCP_SERVICE_ACCOUNT_JSON",
-}  # webhook and simulated have none
-KEY_IS_A_FILE = frozenset({"gcp"})  # many lines, so the command reads a file
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,6 +294,7 @@ class LimitHolds(Struct, frozen=True):
 class ExpiresSoon(Struct, frozen=True):
     subject: FactSubject
     at: datetime
+    why_fixed: str = ""  # empty: a longer lifetime moves it
 
 
 class ProtectionHolds(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """GPU models: tgp's names for them, families, other spellings, and what they are.
 
 A family accepts any of its members; nothing is ever substituted for something else. Where two vendors call different
-cards by one name (Paperspace's RTX4000 is a Turing Quadro, not the Ada card) they are two models here. The table is a
+cards by one name (one's RTX4000 is a Turing Quadro, not the Ada card) they are two models here. The table is a
 dated data file, read and checked at first use.
 """
 

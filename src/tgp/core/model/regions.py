@@ -17,7 +17,7 @@ from tgp.core.model.offer import UNKNOWN_REGION
 UNITED_STATES = "US"  # lies in several regions, by its states
 NEAREST_SHOWN = 3  # more is a list, not a hint
 LONGEST_PLACE = 128  # characters; longer names are not looked up
-CONTINENTS = ("AF", "AS", "EU", "NA", "OC", "SA")  # the third part of some of Vast's places: "Oregon, US, NA"
+CONTINENTS = ("AF", "AS", "EU", "NA", "OC", "SA")  # the third part of some places: "Oregon, US, NA"
 _WITHIN = re.compile(r"-[0-9a-z]{1,2}")  # a zone in its region, a data centre in its state: us-central1-a, US-CA-2
 _COMPASS = re.compile(r"[A-Z]{2,3}-([A-Z]{2})(-\d+)?")  # US-FL-1, EU-DE-2: a data centre that is not in the table yet
 _BRACKETED = re.compile(r"\(([^()]+)\)\s*$")  # "East Coast (NY2)" is called NY2 too

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
+from tgp.api.common import DEFAULT_KEYS
 from tgp.core.data.loading import Table, load
 from tgp.core.model import gpus
 from tgp.core.model.prices import NotAPrice, hourly_microusd
-
-PROVIDERS = ("lambdalabs", "paperspace", "vultr", "gcp")  # those that have a row each
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ def sold() -> Mapping[str, Mapping[str, Sold]]:
 
 
 def read(table: Table) -> Mapping[str, Mapping[str, Sold]]:
-    table.only(*PROVIDERS)
-    return MappingProxyType({provider: MappingProxyType(_sold(table, provider)) for provider in PROVIDERS})
+    table.only(*DEFAULT_KEYS)
+    return MappingProxyType({provider: MappingProxyType(_sold(table, provider)) for provider in table.sections()})
 
 
 def _sold(table: Table, provider: str) -> dict[str, Sold]:

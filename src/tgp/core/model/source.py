@@ -23,7 +23,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Short, stable and fit for a log line: vast/tgp-operator-secret/VAST_API_KEY#1a2b3c4d."""
+        """Short, stable and fit for a log line: acme/tgp-operator-secret/ACME_API_KEY#1a2b3c4d."""
         credential = f"/{self.secret}/{self.key}" if self.secret else ""
         return f"{self.provider}{credential}" + (f"#{self.digest}" if self.digest else "")
 

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TypeAlias
 
-from tgp.api.common import Condition
+from tgp.api.common import KEY_IS_A_FILE, Condition
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import go_duration
 from tgp.core.inventory.orphans import Orphan, RequestOwner, bears_our_mark, orphans, owners, too_many
 from tgp.core.model.attempts import attempts_of, copied
-from tgp.core.model.class_secrets import KEY_IS_A_FILE, how_to_supply
+from tgp.core.model.class_secrets import how_to_supply
 from tgp.core.model.cloud_account import TABLE, resolved
 from tgp.core.model.cluster_inventory import AccountInventory, ClusterInventory, MissingCredential
 from tgp.core.model.instance import Instance

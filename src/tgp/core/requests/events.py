@@ -18,7 +18,7 @@ from tgp.core.model.facts import (
     NodeRegistered,
     subject_of,
 )
-from tgp.core.requests.lifecycle import NO_MACHINE, expires_at
+from tgp.core.requests.lifecycle import NO_MACHINE, PROVIDER_ENDS_IT, cut_by_provider, expires_at
 from tgp.core.requests.observation import RequestObservation
 from tgp.core.requests.status import RequestStatus
 
@@ -59,7 +59,7 @@ def new_events(observation: RequestObservation, status: RequestStatus) -> Iterat
             case ("ExpiresSoon", True):
                 expires = expires_at(observation)
                 assert expires is not None, "what expires soon expires"
-                yield ExpiresSoon(subject, expires)
+                yield ExpiresSoon(subject, expires, PROVIDER_ENDS_IT if cut_by_provider(observation) else "")
             case ("Launched", False | None) if update.reason == "LimitReached":
                 node_class = class_of(observation.record)
                 yield LimitHolds(subject, node_class, update.message.removeprefix(f"class {node_class}: "))

@@ -64,6 +64,11 @@ DOUBTED_FOR = timedelta(minutes=10)  # … and machines that never joined are te
 BELIEVED_AFTER = timedelta(hours=1)  # those that serve after this long, one at a time
 COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists declare gone
 WARNED_AT = 0.8  # of the life
+PROVIDER_END_SPARE = timedelta(minutes=30)  # between our drain and the provider's own end; below purchase.RUN_MARGIN
+PROVIDER_ENDS_IT = (
+    "The provider was told at the launch how long the machine may run and cannot be told otherwise now: "
+    "spec.maxLifetime was extended beyond that."
+)
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
 NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
@@ -377,6 +382,8 @@ def _expired(observation: RequestObservation) -> StartTermination | None:
     expires = expires_at(observation)
     if expires is None or observation.now < expires:
         return None
+    if cut_by_provider(observation):
+        return StartTermination(TerminationReason.EXPIRED, PROVIDER_ENDS_IT)
     return StartTermination(
         TerminationReason.EXPIRED, f"Lifetime (spec.maxLifetime) ended at {expires:%Y-%m-%d %H:%M:%S}Z"
     )
@@ -609,6 +616,26 @@ def life_began(attempts: Iterable[Attempt]) -> datetime | None:
 
 def expires_at(observation: RequestObservation) -> datetime | None:
     """None: never, or not begun."""
+    moments = (_life_ends_at(observation), drained_for_provider_at(observation))
+    return min((each for each in moments if each is not None), default=None)
+
+
+def cut_by_provider(observation: RequestObservation) -> bool:
+    """The lifetime was extended past what the provider was told when the machine was ordered."""
+    own, last = _life_ends_at(observation), drained_for_provider_at(observation)
+    return last is not None and (own is None or last < own)
+
+
+def drained_for_provider_at(observation: RequestObservation) -> datetime | None:
+    """When a drain must begin to be over before the provider terminates the machine by itself; None: it does not."""
+    attempt = observation.attempt
+    if attempt is None or attempt.provider_ends_at is None:
+        return None
+    grace = span(observation.spec.termination_grace_period, "spec.terminationGracePeriod")
+    return attempt.provider_ends_at - (timedelta(0) if grace is NEVER else grace) - PROVIDER_END_SPARE
+
+
+def _life_ends_at(observation: RequestObservation) -> datetime | None:
     began, life = life_began(observation.attempts), life_of(observation.spec)
     return began + life if began is not None and life is not None else None
 
@@ -623,6 +650,8 @@ def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
 
 
 def warned_at(observation: RequestObservation) -> datetime | None:
+    if cut_by_provider(observation):
+        return observation.attempt.launched_at if observation.attempt is not None else None  # at once
     began, life = life_began(observation.attempts), life_of(observation.spec)
     return began + life * WARNED_AT if began is not None and life is not None else None
 

@@ -29,6 +29,7 @@ from tgp.core.requests.bids import DEFAULT_MARGIN, bid
 ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on marketplace hosts
 CANDIDATES = 40  # checked one by one; if all are unsuitable, more would be, too
 USUAL_LIFE = timedelta(hours=24)
+RUN_MARGIN_SHARE, RUN_MARGIN = 10, timedelta(hours=1)  # a tenth of the lifetime, at least an hour: see `longest_run`
 PRICE_TOLERANCE = 1.25  # times the reserved price: above that the machine is terminated
 NO_CEILING = 1 << 62
 FAILED = frozenset({"Refused", "SoldOut", "NotCreated", "Failed", "Busy"})  # outcomes that put an offer into cooldown
@@ -151,6 +152,20 @@ def life_of(spec: GPURequestSpec) -> timedelta | None:
         return USUAL_LIFE
     length = span(written, "spec.maxLifetime")
     return None if length is NEVER else length
+
+
+def longest_run(spec: GPURequestSpec, provider_limit: timedelta | None) -> timedelta | None:
+    """After how long the provider itself terminates the machine, should no operator do it; None: never.
+
+    Long after the operator would have: the lifetime, the drain and a margin, in which a lifetime can still be extended.
+    `provider_limit`: the longest that the provider accepts; None: it terminates no machine by itself.
+    """
+    life, grace = life_of(spec), span(spec.termination_grace_period, "spec.terminationGracePeriod")
+    if provider_limit is None or life is None or grace is NEVER:
+        return None
+    margin = max(life // RUN_MARGIN_SHARE, RUN_MARGIN)
+    run = timedelta(seconds=int((life + margin + grace).total_seconds()))
+    return run if run <= provider_limit else None
 
 
 def own_cooldowns(cooldowns: Cooldowns, attempts: tuple[Attempt, ...]) -> Cooldowns:

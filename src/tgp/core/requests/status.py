@@ -25,7 +25,9 @@ from tgp.core.requests.lifecycle import (
     COUNTED,
     LAUNCHED,
     NO_MACHINE,
+    PROVIDER_ENDS_IT,
     SEVERAL,
+    cut_by_provider,
     expires_at,
     idle_timeout,
     next_deadline,
@@ -191,9 +193,11 @@ def _machine(observation: RequestObservation, attempt: Attempt) -> Iterator[Cond
     if (warned := warned_at(observation)) is not None and observation.now >= warned:
         expires = expires_at(observation)
         assert expires is not None, "a warning is only due before an end"
-        yield ConditionUpdate(
-            "ExpiresSoon", True, "LifeNearlyOver", f"Machine will be terminated at {rfc3339(expires)}."
-        )
+        words = f"Machine will be terminated at {rfc3339(expires)}."
+        if cut_by_provider(observation):
+            yield ConditionUpdate("ExpiresSoon", True, "ProviderEndsMachine", f"{words} {PROVIDER_ENDS_IT}")
+        else:
+            yield ConditionUpdate("ExpiresSoon", True, "LifeNearlyOver", words)
     yield from _joining(observation, attempt)
     if observation.drifted:
         yield ConditionUpdate("Drifted", True, "NetworkingChanged", observation.drifted)

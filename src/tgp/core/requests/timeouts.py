@@ -6,12 +6,11 @@ from tgp.api.nodeclass import GPUNodeClass, Timeouts
 from tgp.api.request import ChosenOffer
 from tgp.api.values import duration
 from tgp.core.model.offer import BootMode
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.requests.observation import StartupTimeouts
 
 MANY_GPUS = 8
-# An eight-GPU machine at Lambda took 25 minutes to start; a marketplace's container host starts within ten or never.
-LAUNCH = {"lambdalabs": timedelta(minutes=15), "paperspace": timedelta(minutes=15), "gcp": timedelta(minutes=5)}
-LAUNCH_USUAL = timedelta(minutes=10)
+LAUNCH_USUAL = timedelta(minutes=10)  # at a provider that only a newer version knows
 LARGE_TAKES = 2  # times the usual, to start
 BOOT = {BootMode.TAKEOVER.value: timedelta(minutes=10), BootMode.POWER.value: timedelta(minutes=10)}
 BOOT_USUAL = timedelta(minutes=5)
@@ -19,12 +18,13 @@ JOIN_USUAL = timedelta(minutes=10)
 INITIALIZE_USUAL = timedelta(minutes=10)
 
 
-def startup_timeouts_for(node_class: GPUNodeClass | None, offer: ChosenOffer | None) -> StartupTimeouts:
-    """`node_class` None: it is gone, so the default times count."""
+def startup_timeouts_for(
+    node_class: GPUNodeClass | None, offer: ChosenOffer | None, facts: CloudFacts | None
+) -> StartupTimeouts:
+    """`node_class` None: it is gone, so the default times count. `facts` are the offer's provider's; None: unknown."""
     said = (node_class.spec.timeouts if node_class is not None else None) or Timeouts()
-    provider = offer.provider if offer is not None else ""
     large = offer is not None and (offer.gpu_count or 0) >= MANY_GPUS
-    launch = LAUNCH.get(provider, LAUNCH_USUAL) * (LARGE_TAKES if large else 1)
+    launch = (facts.start_timeout if facts is not None else LAUNCH_USUAL) * (LARGE_TAKES if large else 1)
     boot = BOOT.get((offer.boot_mode or "") if offer is not None else "", BOOT_USUAL)
     return StartupTimeouts(
         launch=_said(said.launch, "launch") or launch,

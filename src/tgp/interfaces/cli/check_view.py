@@ -202,8 +202,8 @@ _FOLLOWS = {
 def _containers(title: str) -> str:
     return (
         f"{title} rents containers. They cannot boot Talos. Its offers are listed and priced, but none is bought for a "
-        "Talos cluster, whatever bootPolicy says. For nodes use a provider that boots Talos images, such as Vultr or "
-        "Google Cloud."
+        "Talos cluster, whatever bootPolicy says. For nodes use a provider that boots Talos images: "
+        "tgp offers --join talos."
     )
 
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tgp.core.model.mesh import Backend
     from tgp.core.model.node import Node
     from tgp.core.model.object_key import ObjectKey
+    from tgp.core.model.provider_facts import CloudFacts
     from tgp.core.model.spend import SpendEntry
     from tgp.core.model.talos import TalosVersion
     from tgp.core.reports.path_check import CheckedMachine, ConnectivityReport
-    from tgp.ports.cloud import CloudFacts
     from tgp.ports.cluster import Cluster
     from tgp.services.confirmed import Confirmed
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices

@@ -226,7 +226,7 @@ def _age(source: PriceSource, now: datetime) -> str:
 
 
 def machine(offer: Offer) -> str:
-    """1x RTX4090 at $0.34/h from vast in us-west."""
+    """1x RTX4090 at $0.34/h from acme in us-west."""
     what = f"{offer.gpu_count}x {offer.gpu}" + (" spot" if offer.spot else "")
     place = offer.place.strip(" ,") or offer.region
     where = f" in {place}" if place not in {"", UNKNOWN_REGION} else ""

@@ -152,7 +152,7 @@ def sentences(message: str) -> list[str]:
 
 
 def offer_words(offer: ChosenOffer | None) -> str:
-    """1x RTX4090 at $0.34/h from vast in us-west."""
+    """1x RTX4090 at $0.34/h from acme in us-west."""
     if offer is None:
         return ""
     count = f"{offer.gpu_count}x " if offer.gpu_count else ""

@@ -13,10 +13,10 @@ from tgp.core.joining.talos.fitting import Fit, fit
 from tgp.core.joining.talos.redacted_line import shown
 from tgp.core.joining.talos.render import inert_text, inspect
 from tgp.core.model.machine_config import ConfigFinding, Conversion, Severity
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import document, wrapped
 from tgp.interfaces.terminal.snapshot import plain
-from tgp.ports.cloud import CloudFacts
 
 FINE, FOUND = 0, 1
 ERROR, WARNING, CONVERTED, UNCHECKED = ("✗", "red"), ("!", "yellow"), ("→", "cyan"), ("?", "magenta")
@@ -80,11 +80,7 @@ def _fits(class_template: ClassTemplate, facts: Callable[[str], CloudFacts]) -> 
         backend=class_template.backend,
         kubelet_image=class_template.kubelet_image,
     )
-    known = [facts(name) for name in class_template.providers]
-    return tuple(
-        fit(each.provider, each.title, each.boot, limit=each.user_data_bytes, text=text, version=class_template.version)
-        for each in known
-    )
+    return tuple(fit(facts(name), text=text, version=class_template.version) for name in class_template.providers)
 
 
 def exit_code(examined: Sequence[Examined]) -> int:

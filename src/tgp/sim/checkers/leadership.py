@@ -1,6 +1,6 @@
 """The invariants about who may act, and about time: I19 and I20."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -14,6 +14,7 @@ from tgp.sim.world import KUBERNETES
 
 TERM = 10.0  # seconds from a renewal: a leader's own term, below the 15 s after which another may begin
 SLACK = 90.0  # seconds that a stored moment may be off from the truth: whole seconds, clocks within a minute
+PROVIDER_ENDS_WITHIN = 3_600.0  # seconds after its drain: when a machine may be ended ahead of its provider
 EVENTS = "/events"
 LEASES = "/leases"
 GPU = "nvidia.com/gpu"
@@ -112,8 +113,18 @@ class TrueTime(Checker):
     def _judge_age(self, claim: RecordedRequest) -> None:
         life = claim.seconds("maxLifetime", "ttl", default="24h")
         age = self._age(claim)
-        if life is None or age < life - SLACK:
+        if (life is None or age < life - SLACK) and not self._ends_anyway(claim):
             self.blame(f"{claim.name} ends as Expired after {age:.0f} s of its {life or float('inf'):.0f} s")
+
+    def _ends_anyway(self, claim: RecordedRequest) -> bool:
+        """Its provider ends the machine by itself shortly after a drain that begins now."""
+        drain = claim.seconds("terminationGracePeriod", default="1h") or 0.0
+        by = self.recorder.world.clock.now() + timedelta(seconds=drain + PROVIDER_ENDS_WITHIN)
+        machines = (rented.machine for rented in self.recorder.of_uid(claim.uid) if rented.machine.alive)
+        return any(
+            machine.running_at is not None and machine.max_run is not None and machine.running_at + machine.max_run < by
+            for machine in machines
+        )
 
     def _age(self, claim: RecordedRequest) -> float:
         """From its making, in true time: the API server's clock is the world's."""

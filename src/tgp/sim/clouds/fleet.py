@@ -93,6 +93,7 @@ class WantedMachine:
     tags: tuple[tuple[str, str], ...] = ()
     user_data: bytes = b""
     detail: tuple[tuple[str, object], ...] = ()
+    max_run: timedelta | None = None  # the provider terminates it so long after it started to run
 
 
 class Fleet:
@@ -226,6 +227,7 @@ class Fleet:
             tags=dict(wanted.tags),
             user_data=wanted.user_data,
             detail=dict(wanted.detail),
+            max_run=wanted.max_run,
             foreign=foreign,
             public_ip=f"203.0.113.{number % 250 + 1}",
             private_ip=f"10.19.{number // 250 % 250}.{number % 250 + 1}",
@@ -242,6 +244,8 @@ class Fleet:
             machine.running_at = now
             machine.charge(machine.rate_microusd, now)
             self._turn(machine, Phase.RUNNING)
+            if machine.max_run is not None:
+                self._at(now + machine.max_run, lambda at: self._end_run(machine, now, at))
 
     def _befall(self, machine: SimulatedMachine, cloud_fault: CloudFault | None, now: datetime) -> None:
         """What will go wrong with this one machine."""
@@ -311,6 +315,14 @@ class Fleet:
         if machine.phase not in (Phase.ENDING, Phase.GONE):
             self._turn(machine, Phase.ENDING)
             self._after(now, self._luck.uniform(*self.habits.ending), lambda at: self._gone(machine, at, "deleted"))
+
+    def _end_run(self, machine: SimulatedMachine, running_at: datetime, now: datetime) -> None:
+        """It ran as long as it may. One that was stopped meanwhile counts anew from its next start."""
+        if machine.phase is Phase.RUNNING and machine.running_at == running_at:
+            self._turn(machine, Phase.ENDING)
+            self._after(
+                now, self._luck.uniform(*self.habits.ending), lambda at: self._gone(machine, at, "ran too long")
+            )
 
     def vanish(self, machine: SimulatedMachine) -> None:
         """Gone, without a notice."""

@@ -1,7 +1,7 @@
 """One rented machine of the simulated world, with its bill to the second."""
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -34,6 +34,7 @@ class SimulatedMachine:
     tags: dict[str, str] = field(default_factory=dict)
     user_data: bytes = field(default=b"", repr=False)
     detail: dict[str, Any] = field(default_factory=dict)  # what only this provider's wire shows
+    max_run: timedelta | None = None
     foreign: bool = False  # another tenant's, in the same account
     phase: Phase = Phase.STARTING
     why: str = ""  # of the phase, for users

@@ -15,7 +15,8 @@ import msgspec
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer, Stock
-from tgp.ports.cloud import Account, Cloud, CloudFacts, KeyReport, LaunchOrder, Listing, Right
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account, Cloud, KeyReport, LaunchOrder, Listing, Right
 from tgp.ports.http import Call, Reply
 from tgp.sim.clouds.accounts import Tenant
 from tgp.sim.clouds.cloud_faults import LISTS, LOOKS, WHERE, CloudFault, CloudVerb

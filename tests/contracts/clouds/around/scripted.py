@@ -5,9 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
+from tgp.adapters.clouds.middleware.guarded_cloud import GuardedCloud, RetryPolicy
+from tgp.adapters.clouds.middleware.metrics import CloudMetrics
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import BootMode, Offer
-from tgp.ports.cloud import Account, Cloud, CloudFacts, KeyReport, LaunchOrder, Listing, Rate
+from tgp.core.model.provider_facts import CloudFacts, Rate
+from tgp.ports.cloud import Account, Cloud, KeyReport, LaunchOrder, Listing
+from tgp.ports.entropy import Entropy
 
 OFFER = Offer(
     provider="acme",
@@ -133,3 +138,18 @@ class Luck:
 
     def jitter(self) -> float:
         return self._throw
+
+
+def guarded(cloud: Cloud, throttles: AccountThrottles, source: str = "acme/key", **more: Any) -> GuardedCloud:
+    return GuardedCloud(cloud, source=source, throttles=throttles, **{"entropy": Luck(), **more})
+
+
+def paced_cloud(
+    cloud: Cloud, throttles: AccountThrottles, source: str, metrics: CloudMetrics | None = None
+) -> GuardedCloud:
+    """Tries once: what is seen is the rate limit alone."""
+    return guarded(cloud, throttles, source, metrics=metrics, retry_policy=RetryPolicy(tries=1))
+
+
+def patient(cloud: Cloud, luck: Entropy) -> GuardedCloud:
+    return guarded(cloud, AccountThrottles(), entropy=luck)

@@ -4,11 +4,9 @@ import asyncio
 
 import pytest
 
-from tests.contracts.clouds.around.scripted import ASKING, Counted, Luck, ScriptedCloud
+from tests.contracts.clouds.around.scripted import ASKING, Counted, ScriptedCloud, guarded
 from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
-from tgp.adapters.clouds.middleware.decorator import VERBS
-from tgp.adapters.clouds.middleware.instrumented import Instrumented
-from tgp.adapters.clouds.middleware.stack import with_middleware
+from tgp.adapters.clouds.middleware.guarded_cloud import VERBS
 from tgp.core.model.cloud_errors import CloudBusy, OutcomeUnknown, SoldOut
 from tgp.sim.loop import run
 
@@ -17,7 +15,7 @@ from tgp.sim.loop import run
 def test_a_call_is_counted_with_its_seconds(verb):
     async def scenario():
         meter = Counted()
-        await ASKING[verb](Instrumented(ScriptedCloud(takes=2.5), meter))
+        await ASKING[verb](guarded(ScriptedCloud(takes=2.5), AccountThrottles(), metrics=meter))
 
         assert meter.calls == [("acme", verb, "ok", 2.5)]
 
@@ -39,7 +37,7 @@ def test_a_call_that_fails_is_counted_under_the_name_of_its_error_and_fails(erro
     async def scenario():
         meter = Counted()
         with pytest.raises(type(error)) as caught:
-            await Instrumented(ScriptedCloud(error, takes=1.0), meter).launch(None)
+            await guarded(ScriptedCloud(error, takes=1.0), AccountThrottles(), metrics=meter).launch(None)
 
         assert caught.value is error
         assert meter.calls == [("acme", "launch", outcome, 1.0)]
@@ -51,7 +49,7 @@ def test_every_try_is_counted_and_pauses_are_not_measured():
     async def scenario():
         meter = Counted()
         cloud = ScriptedCloud(CloudBusy("later"), takes=1.0)
-        await with_middleware(cloud, source="s", throttles=AccountThrottles(), entropy=Luck(), metrics=meter).offers()
+        await guarded(cloud, AccountThrottles(), "s", metrics=meter).offers()
 
         assert meter.calls == [("acme", "offers", "CloudBusy", 1.0), ("acme", "offers", "ok", 1.0)]
         assert asyncio.get_running_loop().time() > 2

@@ -8,15 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contracts.clouds.around.scripted import ASKING, ORDER, Counted, Luck, ScriptedCloud, some_facts
+from tests.contracts.clouds.around.scripted import (
+    ASKING,
+    ORDER,
+    Counted,
+    ScriptedCloud,
+    guarded,
+    paced_cloud,
+    some_facts,
+)
 from tgp.adapters.clouds.middleware import account_throttle
 from tgp.adapters.clouds.middleware.account_throttle import LONGEST_HOLD, AccountThrottles
-from tgp.adapters.clouds.middleware.decorator import SAFE_VERBS
-from tgp.adapters.clouds.middleware.rate_limited import RateLimited
+from tgp.adapters.clouds.middleware.guarded_cloud import SAFE_VERBS
 from tgp.adapters.clouds.middleware.rate_limiter import RateLimiter
-from tgp.adapters.clouds.middleware.stack import with_middleware
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, OutcomeUnknown, SoldOut
-from tgp.ports.cloud import Rate
+from tgp.core.model.provider_facts import Rate
 from tgp.sim.loop import run
 
 SOURCE = "acme/tgp-operator-secret/ACME_API_KEY"
@@ -41,7 +47,7 @@ async def refusals(*asking) -> list[CloudBusy]:
 def test_calls_are_evenly_spaced_after_the_burst():
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(offers=a_rate(60, 60, burst=3)))
-        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
         await asyncio.gather(*(paced.offers() for _ in range(6)))
 
         assert cloud.times == [0, 0, 0, 1, 2, 3]
@@ -54,9 +60,9 @@ def test_two_users_of_one_account_share_its_limits_and_two_accounts_do_not():
         facts, turnstiles = some_facts(status=a_rate(1, 2)), AccountThrottles()
         one, other, stranger = (ScriptedCloud(facts=facts) for _ in range(3))
         await asyncio.gather(
-            RateLimited(one, turnstiles, SOURCE).status("i-1"),
-            RateLimited(other, turnstiles, SOURCE).status("i-2"),
-            RateLimited(stranger, turnstiles, "acme/another").status("i-3"),
+            paced_cloud(one, turnstiles, SOURCE).status("i-1"),
+            paced_cloud(other, turnstiles, SOURCE).status("i-2"),
+            paced_cloud(stranger, turnstiles, "acme/another").status("i-3"),
         )
 
         assert [one.times, other.times, stranger.times] == [[0], [2], [0]]
@@ -67,7 +73,7 @@ def test_two_users_of_one_account_share_its_limits_and_two_accounts_do_not():
 def test_the_limit_of_all_together_counts_every_verb():
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(together=a_rate(1, 1)))
-        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
         await asyncio.gather(*(ASKING[verb](paced) for verb in (*SAFE_VERBS, "terminate", "launch")))
 
         assert sorted(cloud.times) == [0, 1, 2, 3, 4, 5, 6, 7]
@@ -80,7 +86,7 @@ def test_a_slow_verb_stops_no_other():
 
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 12), together=a_rate(1, 1)))
-        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
         await asyncio.gather(paced.launch(ORDER), paced.launch(ORDER), paced.owned("tgp-"), paced.owned("tgp-"))
 
         assert [(verb, moment) for verb, _, moment in cloud.calls] == [
@@ -97,7 +103,7 @@ def test_a_call_that_would_wait_too_long_is_refused_at_once_and_sends_nothing():
     async def scenario():
         meter = Counted()
         cloud = ScriptedCloud(facts=some_facts(offers=a_rate(1, 20)))
-        paced = RateLimited(cloud, AccountThrottles(seconds(30)), SOURCE, meter)
+        paced = paced_cloud(cloud, AccountThrottles(seconds(30)), SOURCE, meter)
         waiting = [asyncio.ensure_future(paced.offers()) for _ in range(2)]
         await asyncio.sleep(1)
         with pytest.raises(CloudBusy, match="Acme: too many calls wait for offers") as caught:
@@ -119,7 +125,7 @@ def test_one_buyer_at_a_time_in_the_order_they_came():
     async def scenario():
         cloud = ScriptedCloud(takes=3.0)
         turnstiles = AccountThrottles()
-        buyers = [RateLimited(cloud, turnstiles, SOURCE) for _ in range(4)]
+        buyers = [paced_cloud(cloud, turnstiles, SOURCE) for _ in range(4)]
         await asyncio.gather(*(buyer.launch(ORDER) for buyer in buyers), buyers[0].offers())
 
         assert [moment for verb, _, moment in cloud.calls if verb == "launch"] == [0, 3, 6, 9]
@@ -132,7 +138,7 @@ def test_one_buyer_at_a_time_in_the_order_they_came():
 def test_a_launch_that_fails_makes_room_for_the_next(error):
     async def scenario():
         cloud = ScriptedCloud(error, takes=3.0)
-        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
         first, second = await asyncio.gather(paced.launch(ORDER), paced.launch(ORDER), return_exceptions=True)
 
         assert first is error
@@ -144,7 +150,7 @@ def test_a_launch_that_fails_makes_room_for_the_next(error):
 def test_a_buyer_who_goes_away_while_waiting_buys_nothing_and_blocks_no_other_call():
     async def scenario():
         cloud = ScriptedCloud(takes=3.0)
-        paced = RateLimited(cloud, AccountThrottles(), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(), SOURCE)
         first, second, third = (asyncio.ensure_future(paced.launch(ORDER)) for _ in range(3))
         await asyncio.sleep(1)
         second.cancel()
@@ -159,7 +165,7 @@ def test_a_buyer_who_goes_away_while_waiting_buys_nothing_and_blocks_no_other_ca
 def test_a_buyer_does_not_wait_for_ever_for_one_whose_provider_is_silent():
     async def scenario():
         cloud = ScriptedCloud(takes=500.0)
-        paced = RateLimited(cloud, AccountThrottles(seconds(30)), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(seconds(30)), SOURCE)
         first = asyncio.ensure_future(paced.launch(ORDER))
         await asyncio.sleep(1)
         with pytest.raises(CloudBusy, match="another launch is still in progress") as caught:
@@ -176,7 +182,7 @@ def test_a_buyer_does_not_wait_for_ever_for_one_whose_provider_is_silent():
 def test_the_till_and_the_line_together_keep_a_buyer_no_longer_than_the_bound():
     async def scenario():
         cloud = ScriptedCloud(facts=some_facts(launch=a_rate(1, 40)), takes=25.0)
-        paced = RateLimited(cloud, AccountThrottles(seconds(30)), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(seconds(30)), SOURCE)
         refused = await refusals(paced.launch(ORDER), paced.launch(ORDER))
 
         assert [error.retry_after for error in refused] == [seconds(15)]
@@ -193,10 +199,10 @@ def test_when_one_is_told_to_slow_down_all_are():
         cloud = ScriptedCloud(CloudBusy("slow down", seconds(20)))
         turnstiles = AccountThrottles()
         with pytest.raises(CloudBusy):
-            await RateLimited(cloud, turnstiles, SOURCE).offers()
+            await paced_cloud(cloud, turnstiles, SOURCE).offers()
         await asyncio.sleep(5)
         await asyncio.gather(
-            RateLimited(cloud, turnstiles, SOURCE).offers(), RateLimited(cloud, turnstiles, SOURCE).terminate("i-1")
+            paced_cloud(cloud, turnstiles, SOURCE).offers(), paced_cloud(cloud, turnstiles, SOURCE).terminate("i-1")
         )
 
         assert cloud.calls[1:] == [("terminate", ("i-1",), 5), ("offers", (), 20)]
@@ -209,7 +215,7 @@ def test_a_pause_longer_than_the_line_is_told_without_asking_and_is_believed_for
 
     async def scenario():
         cloud = ScriptedCloud(CloudBusy("tomorrow", timedelta(days=1)))
-        paced = RateLimited(cloud, AccountThrottles(seconds(30)), SOURCE)
+        paced = paced_cloud(cloud, AccountThrottles(seconds(30)), SOURCE)
         for _ in range(2):
             with pytest.raises(CloudBusy):
                 await paced.terminate("i-1")
@@ -225,7 +231,7 @@ def test_a_pause_longer_than_the_line_is_told_without_asking_and_is_believed_for
 def test_a_retry_waits_like_a_first_try():
     async def scenario():
         cloud = ScriptedCloud(CloudBusy("later"), facts=some_facts(offers=a_rate(1, 10)))
-        await with_middleware(cloud, source=SOURCE, throttles=AccountThrottles(), entropy=Luck()).offers()
+        await guarded(cloud, AccountThrottles(), SOURCE).offers()
 
         assert cloud.times == [0, 10]
 
@@ -240,16 +246,16 @@ def test_idle_sources_are_forgotten(monkeypatch):
         turnstiles = AccountThrottles()
         cloud = ScriptedCloud(facts=some_facts(offers=a_rate(1, 10)))
         for number in range(3):
-            await RateLimited(cloud, turnstiles, f"old-{number}").offers()
+            await paced_cloud(cloud, turnstiles, f"old-{number}").offers()
         await asyncio.sleep(9)
-        await RateLimited(cloud, turnstiles, "young").offers()
+        await paced_cloud(cloud, turnstiles, "young").offers()
         assert len(turnstiles) == 4
 
         await asyncio.sleep(5)
-        await RateLimited(cloud, turnstiles, "new").offers()
+        await paced_cloud(cloud, turnstiles, "new").offers()
         assert len(turnstiles) == 2
         await asyncio.gather(
-            RateLimited(cloud, turnstiles, "young").offers(), RateLimited(cloud, turnstiles, "old-0").offers()
+            paced_cloud(cloud, turnstiles, "young").offers(), paced_cloud(cloud, turnstiles, "old-0").offers()
         )
         assert cloud.times[-2:] == [14, 19]
 
@@ -297,7 +303,7 @@ def test_in_any_order_of_arrival_every_call_is_answered_or_refused_within_the_bo
         turnstiles = AccountThrottles(seconds(30))
         verbs = ("launch", "offers", "owned", "terminate")
         lengths = await asyncio.gather(
-            *(one(RateLimited(cloud, turnstiles, SOURCE), verbs[n * seed % 4], (n * seed) % 7) for n in range(count))
+            *(one(paced_cloud(cloud, turnstiles, SOURCE), verbs[n * seed % 4], (n * seed) % 7) for n in range(count))
         )
         assert max(lengths) <= 30.25
         assert all(later - earlier >= 1 for earlier, later in zip(cloud.times, cloud.times[1:], strict=False))

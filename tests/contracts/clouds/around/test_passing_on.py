@@ -5,14 +5,20 @@ from random import Random
 
 import pytest
 
-from tests.contracts.clouds.around.scripted import ANSWERS, ASKING, ORDER, Counted, Luck, ScriptedCloud
+from tests.contracts.clouds.around.scripted import (
+    ANSWERS,
+    ASKING,
+    ORDER,
+    Counted,
+    Luck,
+    ScriptedCloud,
+    guarded,
+    paced_cloud,
+    patient,
+)
 from tests.sim.clouds.faulty import FaultyCloud
 from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
-from tgp.adapters.clouds.middleware.decorator import SAFE_VERBS, VERBS, CloudDecorator
-from tgp.adapters.clouds.middleware.instrumented import Instrumented
-from tgp.adapters.clouds.middleware.rate_limited import RateLimited
-from tgp.adapters.clouds.middleware.retrying import Retrying
-from tgp.adapters.clouds.middleware.stack import with_middleware
+from tgp.adapters.clouds.middleware.guarded_cloud import SAFE_VERBS, VERBS, GuardedCloud
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -27,11 +33,11 @@ from tgp.ports.cloud import Cloud
 from tgp.sim.loop import run
 
 COATS = {
-    "paced": lambda cloud: RateLimited(cloud, AccountThrottles(), "acme/key"),
-    "patient": lambda cloud: Retrying(cloud, Luck()),
-    "metered": lambda cloud: Instrumented(cloud, Counted()),
+    "paced": lambda cloud: paced_cloud(cloud, AccountThrottles(), "acme/key"),
+    "patient": lambda cloud: patient(cloud, Luck()),
+    "metered": lambda cloud: guarded(cloud, AccountThrottles(), metrics=Counted()),
     "faulty": lambda cloud: FaultyCloud(cloud, Random(1)),
-    "guarded": lambda cloud: with_middleware(cloud, source="acme/key", throttles=AccountThrottles(), entropy=Luck()),
+    "guarded": lambda cloud: guarded(cloud, AccountThrottles(), "acme/key"),
 }
 ARGUMENTS = {
     "launch": (ORDER,),
@@ -56,7 +62,7 @@ def test_the_verbs_are_the_ports():
 
     assert set(VERBS) == ports == set(ASKING)
     assert set(SAFE_VERBS) == ports - {"launch", "terminate"}
-    assert all(name in vars(CloudDecorator) for name in (*VERBS, "facts"))
+    assert all(name in vars(GuardedCloud) for name in (*VERBS, "facts"))
 
 
 @pytest.mark.parametrize("coat", COATS)

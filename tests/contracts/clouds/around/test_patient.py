@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contracts.clouds.around.scripted import ANSWERS, ASKING, Luck, ScriptedCloud
-from tgp.adapters.clouds.middleware.decorator import SAFE_VERBS
-from tgp.adapters.clouds.middleware.retrying import SPREAD, Retrying, RetryPolicy
+from tests.contracts.clouds.around.scripted import ANSWERS, ASKING, Luck, ScriptedCloud, patient
+from tgp.adapters.clouds.middleware.guarded_cloud import SAFE_VERBS, SPREAD, RetryPolicy
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy
 from tgp.sim.loop import run
 
@@ -25,7 +24,7 @@ def test_a_look_is_asked_again_until_it_is_answered(verb):
     async def scenario():
         cloud = ScriptedCloud(busy(), busy())
 
-        assert await ASKING[verb](Retrying(cloud, Luck(0.0))) is ANSWERS[verb]
+        assert await ASKING[verb](patient(cloud, Luck(0.0))) is ANSWERS[verb]
         assert cloud.times == [0.0, 0.5, 1.5]  # half a second of the first step, half of the doubled one
 
     run(scenario())
@@ -37,7 +36,7 @@ def test_after_the_last_try_the_providers_own_words_are_handed_on():
         cloud = ScriptedCloud(*errors)
 
         with pytest.raises(CloudBusy) as caught:
-            await Retrying(cloud, Luck()).offers()
+            await patient(cloud, Luck()).offers()
 
         assert caught.value is errors[2]
         assert len(cloud.calls) == RetryPolicy().tries == 3
@@ -50,7 +49,7 @@ def test_a_pause_that_the_provider_asks_for_is_kept_and_spread():
 
     async def scenario():
         early, late = (ScriptedCloud(busy(10)) for _ in range(2))
-        await asyncio.gather(Retrying(early, Luck(0.0)).offers(), Retrying(late, Luck(0.999)).offers())
+        await asyncio.gather(patient(early, Luck(0.0)).offers(), patient(late, Luck(0.999)).offers())
 
         assert early.times == [0.0, 10.0]
         assert late.times[1] == pytest.approx(10 * (1 + SPREAD), rel=0.01)
@@ -65,7 +64,7 @@ def test_a_provider_that_asks_for_a_long_pause_is_left_alone():
         cloud = ScriptedCloud(busy(3600))
 
         with pytest.raises(CloudBusy) as caught:
-            await Retrying(cloud, Luck()).offers()
+            await patient(cloud, Luck()).offers()
 
         assert caught.value.retry_after == timedelta(hours=1)
         assert cloud.times == [0.0]
@@ -79,7 +78,7 @@ def test_a_busy_answer_followed_by_a_useless_one_ends_the_asking():
         cloud = ScriptedCloud(busy(), CannotTell("HTML"))
 
         with pytest.raises(CannotTell):
-            await Retrying(cloud, Luck()).owned("tgp-")
+            await patient(cloud, Luck()).owned("tgp-")
 
         assert len(cloud.calls) == 2
 
@@ -91,7 +90,7 @@ def test_a_caller_cancelled_during_a_pause_is_not_retried():
         cloud = ScriptedCloud(busy(10))
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(5):
-                await Retrying(cloud, Luck()).offers()
+                await patient(cloud, Luck()).offers()
         await asyncio.sleep(60)
 
         assert len(cloud.calls) == 1

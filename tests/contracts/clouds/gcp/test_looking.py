@@ -264,19 +264,6 @@ def test_an_order_sent_again_makes_no_second_machine():
     played(script)
 
 
-def test_a_machine_past_its_longest_run_is_deleted_by_google():
-    async def script(stage: Stage, _simulator: GcpSimulator) -> None:
-        made = await stage.launched(max_run=timedelta(minutes=30))
-        await asyncio.sleep(600)
-        assert await stage.cloud.status(made.id) is not None
-        await asyncio.sleep(1800)
-        await stage.cloud.status(made.id)
-        await stage.wait_for_endings()
-        assert await stage.cloud.status(made.id) is None
-
-    played(script)
-
-
 def test_the_report_of_a_key_names_rights_and_quotas():
     async def script(stage: Stage, _simulator: GcpSimulator) -> None:
         report = await stage.cloud.check()

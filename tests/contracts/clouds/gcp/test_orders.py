@@ -95,15 +95,16 @@ def test_a_spot_machine_is_deleted_when_it_is_taken_back():
     assert (said["provisioningModel"], said["instanceTerminationAction"]) == ("SPOT", "DELETE")
 
 
-@pytest.mark.parametrize(
-    ("run", "seconds"),
-    [(timedelta(hours=2), "7200"), (timedelta(seconds=1), "30"), (timedelta(days=400), str(120 * 86_400))],
-)
-def test_a_dead_mans_switch_deletes_the_machine(run: timedelta, seconds: str):
-    said = body(an_order(max_run=run))["scheduling"]
+@pytest.mark.parametrize("spot", [False, True])
+def test_google_deletes_a_machine_after_its_longest_run(spot: bool):
+    said = body(an_order(spot=spot, max_run=timedelta(hours=2)))["scheduling"]
 
-    assert said["maxRunDuration"] == {"seconds": seconds}
+    assert said["maxRunDuration"] == {"seconds": "7200"}
     assert said["instanceTerminationAction"] == "DELETE"
+
+
+def test_without_a_longest_run_google_is_told_none():
+    assert body(an_order())["scheduling"].keys() == {"provisioningModel", "onHostMaintenance", "automaticRestart"}
 
 
 @pytest.mark.parametrize(

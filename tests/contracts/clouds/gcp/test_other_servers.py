@@ -1,7 +1,6 @@
 """Answers that our simulator never gives and a real server might: pages in odd places, nulls, refusals of an end."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,18 +13,15 @@ from tests.contracts.clouds.gcp.gcp_stage import (
     a_reply,
     an_error,
     an_operation,
-    an_order,
     played,
-    settings,
 )
 from tests.contracts.clouds.gcp.test_looking import MACHINE, a_list, a_row
 from tests.contracts.clouds.stage import JSON, Stage
 from tgp.adapters.clouds.gcp import wire
 from tgp.adapters.clouds.gcp.catalogue import catalogue
-from tgp.adapters.clouds.gcp.launching import launch
 from tgp.adapters.clouds.gcp.names import labels
 from tgp.adapters.clouds.gcp.offers import PriceReader
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused, OrderRefused
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.instance import InstanceState
 from tgp.ports.http import Reply
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
@@ -159,17 +155,6 @@ def test_no_tag_is_lost_for_the_letter_it_begins_with():
     made = labels((("1st", "x"), ("_hidden", "y"), ("Größe", "z")), TOKEN)
 
     assert made == {"tag-1st": "x", "tag-_hidden": "y", "gr--e": "z", "tgp-token": TOKEN}
-
-
-def test_a_larger_disk_may_not_carry_a_machine_over_the_cap():
-    """The price of an offer holds a disk of 100 GiB; Google bills the rest without showing it."""
-    order = an_order(disk_gib=2_100)
-    assert launch(order, PROJECT, settings()).body
-
-    tight = replace(order, max_hourly_microusd=order.offer.hourly_microusd + 273_999)
-    with pytest.raises(OrderRefused, match="2100 GiB"):
-        launch(tight, PROJECT, settings())
-    assert launch(replace(tight, max_hourly_microusd=order.offer.hourly_microusd + 274_000), PROJECT, settings()).body
 
 
 def test_a_404_of_this_machine_and_no_making_of_it_is_an_absence():

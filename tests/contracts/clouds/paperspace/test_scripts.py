@@ -10,7 +10,7 @@ from tests.contracts.clouds.providers.paperspace import PROVIDER
 from tests.contracts.clouds.providers.vultr import PROVIDER as VULTR
 from tests.contracts.clouds.stage import USER_DATA, Stage, play
 from tgp.adapters.clouds.middleware.account_throttle import AccountThrottles
-from tgp.adapters.clouds.middleware.stack import with_middleware
+from tgp.adapters.clouds.middleware.guarded_cloud import GuardedCloud
 from tgp.adapters.clouds.paperspace import scripts
 from tgp.core.model.cloud_errors import CloudBusy, OrderRefused, OutcomeUnknown, SoldOut
 from tgp.ports.cloud import HasLeftovers
@@ -172,7 +172,7 @@ def test_what_a_crash_between_script_and_machine_left_is_tidied_up():
     async def script(stage: Stage) -> None:
         await cut_off_before_the_machine(stage, stage.token(1, 1))
         assert await stage.cloud.find(stage.token(1, 1)) == ()
-        cloud = with_middleware(
+        cloud = GuardedCloud(
             stage.cloud_of(stage.key), source="x", throttles=AccountThrottles(), entropy=SeededEntropy(1, "x")
         )
         assert isinstance(cloud, HasLeftovers)
@@ -212,7 +212,7 @@ def test_a_script_that_stays_is_told_of(status: int):
 
 def test_providers_without_leftovers_are_asked_nothing():
     async def script(stage: Stage) -> None:
-        cloud = with_middleware(stage.cloud, source="x", throttles=AccountThrottles(), entropy=SeededEntropy(1, "x"))
+        cloud = GuardedCloud(stage.cloud, source="x", throttles=AccountThrottles(), entropy=SeededEntropy(1, "x"))
         assert isinstance(cloud, HasLeftovers)
         await cloud.tidy(stage.token(1, 1))
 

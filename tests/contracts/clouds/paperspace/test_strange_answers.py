@@ -36,20 +36,6 @@ def test_the_standing_of_an_account_is_told_in_its_own_words(body: Any, obstacle
     assert wire.read_standing(reply(200, body)) == obstacle
 
 
-def test_a_disk_that_is_not_sold_is_refused_by_its_size_and_nothing_is_sent():
-    """A smaller one than was asked for would be full while people pay for it."""
-
-    async def script(stage: Stage) -> None:
-        order = await stage.order(disk_gib=2_001)
-        error = await stage.raises(OrderRefused, stage.cloud.launch(order))
-
-        assert "2000" in str(error)
-        assert stage.count(CloudVerb.LAUNCH) == 0
-        assert not stage.simulator.scripts
-
-    play(PROVIDER, script)
-
-
 def test_user_data_beyond_the_limit_is_refused_with_the_limit_and_nothing_is_sent():
     async def script(stage: Stage) -> None:
         order = await stage.order(user_data=b"x" * (FACTS.user_data_bytes + 1))

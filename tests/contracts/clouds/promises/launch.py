@@ -1,7 +1,9 @@
 """Buying: one request that pays, and an honest word about how it ended."""
 
+import asyncio
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 
 from tests.contracts.clouds.promises.offers import BEYOND_ANY_BOUND, keyless
 from tests.contracts.clouds.provider import Provider
@@ -33,6 +35,10 @@ def takes_no_user_data(provider: Provider) -> str:
 
 def tells_no_bill(provider: Provider) -> str:
     return "" if provider.facts.tells_billed_price else "its machines do not say what they cost"
+
+
+def ends_nothing_itself(provider: Provider) -> str:
+    return "" if provider.facts.longest_run is not None else "it ends no machine by itself"
 
 
 async def nothing_was_made(stage: Stage) -> None:
@@ -322,6 +328,19 @@ async def _(stage: Stage) -> None:
     await stage.cloud.launch(await stage.order())
 
     assert [call.timeout for call in stage.paying_calls] == [stage.provider.facts.launch_timeout]
+
+
+@promise("launch: the provider ends a machine after the longest run of its order", unfit=ends_nothing_itself)
+async def _(stage: Stage) -> None:
+    made = await stage.launched(max_run=timedelta(minutes=30))
+    await asyncio.sleep(stage.slowest_boot + 1_200)
+    assert await stage.cloud.status(made.id) is not None
+    await asyncio.sleep(600)
+    await stage.wait_for_endings()
+
+    assert stage.machines() == []
+    assert await stage.cloud.status(made.id) is None
+    assert stage.count(CloudVerb.TERMINATE) == 0
 
 
 @promise("launch: the last look comes after everything else, and binds the request that pays")

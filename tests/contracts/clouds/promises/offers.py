@@ -17,7 +17,7 @@ NO_ANSWER = (CannotTell, CloudBusy)  # both mean: unknown, keep what was known
 
 
 def table_prices(provider: Provider) -> str:
-    return "" if provider.facts.tells_prices else "its API tells no prices; they are from a dated table"
+    return "" if provider.tells_prices else "its API tells no prices; they are from a dated table"
 
 
 def no_price_slots(provider: Provider) -> str:
@@ -103,7 +103,7 @@ async def _(stage: Stage) -> None:
 async def _(stage: Stage) -> None:
     listing = await stage.cloud.offers()
 
-    assert {bool(offer.priced_on) for offer in listing.offers} == {not stage.provider.facts.tells_prices}
+    assert {bool(offer.priced_on) for offer in listing.offers} == {not stage.provider.tells_prices}
 
 
 async def with_prices(stage: Stage, price: object) -> Listing | None:

@@ -18,7 +18,7 @@ TROUBLE_IS_OVER = 2_400.0  # seconds after a launch: boot and the longest wait f
 
 
 def tells_no_creation(provider: Provider) -> str:
-    told = provider.facts.tells_creation or CREATED_TAG in provider.own_tags
+    told = provider.tells_creation or CREATED_TAG in provider.own_tags
     return "" if told else "its lists do not tell when a machine was made"
 
 

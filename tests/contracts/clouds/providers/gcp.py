@@ -58,6 +58,8 @@ def _own_words(status: int) -> bytes:
 
 PROVIDER = Provider(
     facts=gcp.FACTS,
+    judge="google-cloud-compute 1.56.0",
+    tells_prices=False,
     simulator=simulator,
     build=gcp.build,
     settings=_settings,

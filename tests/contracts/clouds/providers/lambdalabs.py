@@ -33,7 +33,9 @@ def _own_words(_status: int) -> bytes:
 
 
 PROVIDER = Provider(
-    FACTS,
+    facts=FACTS,
+    judge="lambda-ai-cloud-api-client 2.4.1",
+    tells_creation=False,
     simulator=simulator,
     build=build,
     exempt={

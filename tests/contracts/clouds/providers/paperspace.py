@@ -25,6 +25,7 @@ def _own_words(status: int) -> bytes:
 
 PROVIDER = Provider(
     facts=FACTS,
+    tells_prices=False,
     simulator=simulator,
     build=build,
     tells_balance=False,

@@ -41,6 +41,7 @@ def _own_words(status: int) -> bytes:
 
 PROVIDER = Provider(
     facts=FACTS,
+    judge="@runpod/mcp-server 4.0.0",
     simulator=_simulator,
     build=build,
     complete=_complete,

@@ -24,7 +24,7 @@ def _own_words(status: int) -> bytes:
 
 
 PROVIDER = Provider(
-    FACTS,
+    facts=FACTS,
     simulator=simulator,
     build=build,
     page_rows=100,

@@ -35,7 +35,8 @@ def _own_words(_status: int) -> bytes:
 
 
 PROVIDER = Provider(
-    FACTS,
+    facts=FACTS,
+    judge="vastai 1.9.1",
     simulator=simulator,
     build=build,
     complete=_complete,

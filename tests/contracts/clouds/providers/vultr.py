@@ -25,7 +25,8 @@ def _names(answer: Any) -> Iterable[tuple[Any, Any]]:
 
 
 PROVIDER = Provider(
-    FACTS,
+    facts=FACTS,
+    judge="vultr-python-client 1.0.1",
     simulator=simulator,
     build=build,
     exempt={

@@ -92,7 +92,9 @@ NO_ACCOUNT = "machines you own are in no account"
 YES_IS_ENOUGH = "a webhook's 2xx is the whole answer, whatever its body, as Standard Webhooks has it"
 
 PROVIDER = Provider(
-    FACTS,
+    facts=FACTS,
+    tells_prices=False,
+    tells_creation=False,
     simulator=_simulator,
     build=_build,
     settings=lambda url: settings_at(url, guarded=True),

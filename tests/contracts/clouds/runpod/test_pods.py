@@ -111,7 +111,7 @@ def test_an_answer_with_an_id_is_a_pod_whatever_else_it_lacks():
 
 def test_the_order_carries_the_token_last_and_everywhere():
     env = (("MODEL", "llama"), ("TGP_TOKEN", "somebody else's"))
-    order = an_order(container=Container("ubuntu", env, ("sh", "-c", "sleep 1")), tags=(("team", "blue"),), disk_gib=80)
+    order = an_order(container=Container("ubuntu", env, ("sh", "-c", "sleep 1")), tags=(("team", "blue"),))
     call = wire.launch(order)
 
     assert (call.method, call.path) == ("POST", "/v2/pods")
@@ -121,7 +121,7 @@ def test_the_order_carries_the_token_last_and_everywhere():
         "gpu": {"id": CARD, "count": 2, "minCudaVersion": "12.8"},
         "cloud": "SECURE",
         "dataCenterIds": ["EU-RO-1"],
-        "disk": 80,
+        "disk": 50,
         "env": {"MODEL": "llama", "TGP_TAGS": '{"team":"blue"}', "TGP_TOKEN": TOKEN},
         "cmd": ["sh", "-c", "sleep 1"],
     }

@@ -102,11 +102,6 @@ def test_an_order_vast_cannot_take_never_leaves(changes):
         wire_launch.launch(an_order(**changes), None)
 
 
-def test_a_disk_is_never_smaller_than_vast_makes_them():
-    assert body_of(an_order(disk_gib=2))["disk"] == 8
-    assert body_of(an_order(disk_gib=300))["disk"] == 300
-
-
 def read(answer: Reply):
     return wire_launch.read_launch(answer, an_order(), NOW)
 

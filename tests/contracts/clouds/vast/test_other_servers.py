@@ -1,6 +1,5 @@
 """Answers that our own simulator never gives: the adapter believes no more of them than they prove."""
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -149,29 +148,6 @@ def test_a_command_for_a_virtual_machine_is_refused_and_not_forgotten():
 
     with pytest.raises(OrderRefused, match="command"):
         wire_launch.launch(order, None)
-
-
-@on_stage
-async def test_a_disk_that_lifts_the_price_above_the_cap_is_not_ordered(stage: Stage):
-    """The listing's price holds 64 GB; what a larger disk adds is known before: nothing is bought to be given back."""
-    order = await stage.order(disk_gib=5_000)
-    cap = order.offer.hourly_microusd + 1_000
-
-    failure = await stage.raises(OrderRefused, stage.cloud.launch(replace(order, max_hourly_microusd=cap)))
-
-    assert "disk" in str(failure)
-    assert stage.paying_calls == []
-
-
-@on_stage
-async def test_a_larger_disk_within_the_cap_is_ordered(stage: Stage):
-    made = await stage.launched(disk_gib=80)
-    order = await stage.order(disk_gib=80)
-    await stage.settle()
-    billed = (await stage.cloud.status(made.id)).hourly_microusd
-
-    assert stage.machine().detail["disk"] == 80.0
-    assert billed <= order.max_hourly_microusd
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------

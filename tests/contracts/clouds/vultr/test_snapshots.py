@@ -11,7 +11,7 @@ from tests.contracts.clouds.providers.vultr import PROVIDER
 from tests.contracts.clouds.stage import Stage, play
 from tests.contracts.clouds.vultr.answers import page, refused, reply
 from tgp.adapters.clouds.vultr.facts import FACTS
-from tgp.adapters.clouds.vultr.snapshots import VultrShelf, read_made, read_removed, read_snapshots
+from tgp.adapters.clouds.vultr.snapshots import VultrImageStore, read_made, read_removed, read_snapshots
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
@@ -42,16 +42,16 @@ def a_snapshot(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def on_a_shelf(script: Callable[[Stage, VultrShelf], Awaitable[None]]) -> None:
+def on_a_shelf(script: Callable[[Stage, VultrImageStore], Awaitable[None]]) -> None:
     async def begin(stage: Stage) -> None:
         door = stage.door(stage.key)
-        await script(stage, VultrShelf(door.http(FACTS), door.key))
+        await script(stage, VultrImageStore(door.http(FACTS), door.key))
 
     play(PROVIDER, begin)
 
 
 def test_an_image_is_fetched_for_a_while_then_ready_then_removed_for_good():
-    async def script(stage: Stage, shelf: VultrShelf) -> None:
+    async def script(stage: Stage, shelf: VultrImageStore) -> None:
         made = await shelf.make(str(MARK), URL)
         assert (made.mark, made.ready) == (str(MARK), False)
         await asyncio.sleep(600)
@@ -65,7 +65,7 @@ def test_an_image_is_fetched_for_a_while_then_ready_then_removed_for_good():
 
 
 def test_a_packed_image_is_refused_as_vultr_refuses_it():
-    async def script(stage: Stage, shelf: VultrShelf) -> None:
+    async def script(stage: Stage, shelf: VultrImageStore) -> None:
         with pytest.raises(OrderRefused, match="raw disk image"):
             await shelf.make(str(MARK), f"{URL}.xz")
 
@@ -75,7 +75,7 @@ def test_a_packed_image_is_refused_as_vultr_refuses_it():
 
 
 def test_a_machine_cannot_be_ordered_from_an_image_that_is_still_fetched():
-    async def script(stage: Stage, shelf: VultrShelf) -> None:
+    async def script(stage: Stage, shelf: VultrImageStore) -> None:
         made = await shelf.make(str(MARK), URL)
         with pytest.raises(OrderRefused, match="snapshot"):
             await stage.cloud.launch(await stage.order(image=made.id))
@@ -91,7 +91,7 @@ def test_a_machine_cannot_be_ordered_from_an_image_that_is_still_fetched():
     [CloudFault.HANG_UP, CloudFault.ERROR, CloudFault.BUSY, CloudFault.HTML, CloudFault.EMPTY_BODY, CloudFault.GARBAGE],
 )
 def test_a_list_that_failed_is_never_an_empty_one(fault: CloudFault):
-    async def script(stage: Stage, shelf: VultrShelf) -> None:
+    async def script(stage: Stage, shelf: VultrImageStore) -> None:
         stage.aim(fault, CloudVerb.OTHER)
         with pytest.raises((CloudBusy, CannotTell)):
             await shelf.list()
@@ -100,7 +100,7 @@ def test_a_list_that_failed_is_never_an_empty_one(fault: CloudFault):
 
 
 def test_half_a_list_is_none():
-    async def script(stage: Stage, shelf: VultrShelf) -> None:
+    async def script(stage: Stage, shelf: VultrImageStore) -> None:
         answer = page("snapshots", [a_snapshot()], total=2)
         stage.instead(CloudVerb.OTHER, 200, answer.content)
         with pytest.raises(CannotTell, match="the list is incomplete"):
@@ -163,7 +163,7 @@ def test_gone_is_gone(answer: Reply):
 
 
 def test_no_error_shows_the_key():
-    async def script(stage: Stage, shelf: VultrShelf) -> None:
+    async def script(stage: Stage, shelf: VultrImageStore) -> None:
         stage.instead(CloudVerb.OTHER, 400, refused(400, f"Invalid token {stage.key}").content)
         with pytest.raises(OrderRefused) as caught:
             await shelf.make(str(MARK), URL)

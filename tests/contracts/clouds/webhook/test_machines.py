@@ -205,15 +205,6 @@ async def test_one_machine_that_does_not_tell_makes_the_answer_unknown(doubtful)
     for asking in (cloud.find(TOKEN), cloud.owned("tgp-")):
         with pytest.raises((CannotTell, CloudBusy)):
             await asking
-    assert not cloud.facts.lists_by_token
-
-
-async def test_lists_by_token_once_every_machine_was_heard_to_tell():
-    cloud = Bench({"status": OFF}).cloud(a_machine(), a_machine("box-2"))
-
-    assert not cloud.facts.lists_by_token
-    await cloud.offers()
-    assert cloud.facts.lists_by_token
 
 
 # -- a status that is a ping -------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from tgp.adapters.clouds.context import AdapterContext
+from tgp.adapters.clouds.error_answers import not_ended
 from tgp.adapters.clouds.gcp import launching, rights, wire
 from tgp.adapters.clouds.gcp.account import ServiceAccount, read_key
 from tgp.adapters.clouds.gcp.catalogue import catalogue
@@ -21,7 +22,6 @@ from tgp.adapters.clouds.gcp.names import parted
 from tgp.adapters.clouds.gcp.offers import PriceReader
 from tgp.adapters.clouds.gcp.tokens import GcpTokens
 from tgp.adapters.clouds.sender import LOOK_BYTES, OFFERS_BYTES, Sender
-from tgp.adapters.clouds.termination_errors import not_ended
 from tgp.core.model.cloud_errors import (
     CannotTell,
     CloudBusy,
@@ -29,8 +29,9 @@ from tgp.core.model.cloud_errors import (
     OutcomeUnknown,
 )
 from tgp.core.model.instance import Instance
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Call, Reply
 
 MAX_PAGES = 40  # of 500 rows; the most that is read

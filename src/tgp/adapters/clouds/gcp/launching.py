@@ -12,19 +12,16 @@ from tgp.adapters.clouds.parse import shown
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
-from tgp.core.model.prices import MICRO, hourly_microusd
 from tgp.ports.cloud import LaunchOrder
 from tgp.ports.http import Call, Reply, json_call
 
 DISK_TYPE = "pd-balanced"  # the one that every family here can boot from
-SHORTEST_RUN_S, LONGEST_RUN_S = 30, 120 * 86_400  # of maxRunDuration
 _PATH = re.compile(r"[a-z0-9][-a-z0-9._:]*(?:/[-a-z0-9._]+)*\Z", re.IGNORECASE)
 _UNDER_WAY = frozenset({"PENDING", "RUNNING", "DONE"})
 
 
 def launch(order: LaunchOrder, project: str, settings: ProviderSettings) -> Call:
     """One request, with an id made from the token: sent again it makes no second machine."""
-    _check_disk(order)
     zone, name = orderable(order.offer.place, "the zone"), orderable(order.token, "the token")
     return json_call(
         "POST",
@@ -53,31 +50,15 @@ def body_of(order: LaunchOrder, project: str, settings: ProviderSettings, zone: 
 
 
 def _boot_disk(order: LaunchOrder, project: str, settings: ProviderSettings, zone: str) -> dict[str, Any]:
-    size = order.disk_gib or catalogue().boot_disk_gib
     return {
         "boot": True,
         "autoDelete": True,  # a disk that outlives its machine would be billed unnoticed
         "initializeParams": {
             "sourceImage": _image(order.image or settings.image or "", project),
-            "diskSizeGb": str(size),
+            "diskSizeGb": str(catalogue().boot_disk_gib),
             "diskType": f"zones/{zone}/diskTypes/{DISK_TYPE}",
         },
     }
-
-
-def _check_disk(order: LaunchOrder) -> None:
-    """An offer's price includes the usual disk. Google's API has no disk prices, so the price cap is checked here."""
-    table = catalogue()
-    more = order.disk_gib - table.boot_disk_gib
-    if more <= 0:
-        return
-    extra = hourly_microusd(table.boot_disk / table.boot_disk_gib * more)
-    if order.offer.hourly_microusd + extra > order.max_hourly_microusd:
-        raise OrderRefused(
-            f"a boot disk of {order.disk_gib} GiB makes {order.offer.sku} at {WHO} "
-            f"${extra / MICRO:.3f} per hour more expensive "
-            "than offered, which is above the price limit of the order"
-        )
 
 
 def _image(told: str, project: str) -> str:
@@ -132,8 +113,7 @@ def _scheduling(order: LaunchOrder) -> dict[str, Any]:
     if order.offer.spot or order.max_run is not None:
         said["instanceTerminationAction"] = "DELETE"
     if order.max_run is not None:
-        seconds = min(max(int(order.max_run.total_seconds()), SHORTEST_RUN_S), LONGEST_RUN_S)
-        said["maxRunDuration"] = {"seconds": str(seconds)}
+        said["maxRunDuration"] = {"seconds": str(int(order.max_run.total_seconds()))}
     return said
 
 

@@ -12,7 +12,8 @@ from tgp.adapters.clouds.parse import ID
 from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 
 
 class LambdaCloud:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tgp.core.model.offer import BootMode
-from tgp.ports.cloud import CloudFacts, Rate
+from tgp.core.model.provider_facts import CloudFacts, Rate
 
 FACTS = CloudFacts(
     provider="lambdalabs",
@@ -11,13 +11,12 @@ FACTS = CloudFacts(
     boot=(BootMode.TAKEOVER,),
     endpoint="https://cloud.lambda.ai/api/v1",
     listing_lag=timedelta(seconds=60),  # not published; launches are listed at once as far as known
-    key_variable="LAMBDA_LABS_API_KEY",
-    tells_creation=False,  # so the creation time goes into a tag
+    start_timeout=timedelta(minutes=15),  # a machine of eight GPUs took 25 minutes
+    other_key_variables=("LAMBDA_API_KEY", "LAMBDA_CLOUD_TOKEN"),
     billing_step=timedelta(minutes=1),
     user_data_bytes=1_000_000,
     rates={
         "": Rate(1, timedelta(seconds=1)),
         "launch": Rate(1, timedelta(seconds=12)),
     },
-    judged_by="lambda-ai-cloud-api-client 2.4.1",
 )

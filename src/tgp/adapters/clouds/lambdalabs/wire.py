@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
+from tgp.adapters.clouds.error_answers import not_ended
 from tgp.adapters.clouds.lambdalabs.errors import NO_SUCH_OBJECT, answered, code_of, look_failed, refusal
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
 from tgp.adapters.clouds.lambdalabs.machines import CREATED_TAG, TOKEN_TAG, read_machine
 from tgp.adapters.clouds.parse import ParseError, identifier, mapping_of, on_one_page
 from tgp.adapters.clouds.redact import Confidence
-from tgp.adapters.clouds.termination_errors import not_ended
 from tgp.core.model.cloud_errors import CannotTell, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import LaunchOrder

@@ -1,1 +1,1 @@
-"""What every provider needs and no client repeats: pace, patience and counting, hung around the `Cloud` port."""
+"""What every provider needs and no client repeats: rate limits, retries and counts around the `Cloud` port."""

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from tgp.adapters.clouds.middleware.decorator import LAUNCH
 from tgp.adapters.clouds.middleware.rate_limiter import ALL_TOGETHER, RateLimiter, rate_limiters
 from tgp.core.model.cloud_errors import CloudBusy
-from tgp.ports.cloud import CloudFacts
+from tgp.core.model.provider_facts import CloudFacts
 
+LAUNCH = "launch"  # the verb that pays
 LONGEST_WAIT = timedelta(seconds=30)  # as long as the call itself may take (the Http port's usual timeout)
 LONGEST_HOLD = timedelta(
     seconds=60

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Mapping
 
-from tgp.ports.cloud import Rate
+from tgp.core.model.provider_facts import Rate
 
 ALL_TOGETHER = ""  # the key of `CloudFacts.rates` that every verb counts under
 

@@ -11,9 +11,10 @@ from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.ports.clock import Clock
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Call, Http
 
 
@@ -69,7 +70,6 @@ class PaperspaceCloud:
         template = order.image or await self._template_for(machine.name)
         if not template:
             raise OrderRefused(f"no Paperspace template supports {machine.name}: set settings.templateId")
-        wire.disk_gb(order.disk_gib)  # refused before a script is written
         script = await self._script(order) if order.user_data else ""
         return wire.launch(order, template, script, nvlink=machine.nvlink)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.adapters.clouds import unclear_answers
+from tgp.adapters.clouds import error_answers
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.parse import first_id, whatever_came
 from tgp.adapters.clouds.redact import Confidence, quoted
@@ -107,13 +107,13 @@ def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudErro
 def after_terminate(reply: Reply, machine: str, *confidences: Confidence) -> CloudError:
     if reply.status == 429:
         return busy(reply)
-    return unclear_answers.after_end(reply, FACTS.title, f"machine {machine}", _words(reply, *confidences), (400, 405))
+    return error_answers.after_end(reply, FACTS.title, f"machine {machine}", _words(reply, *confidences), (400, 405))
 
 
 def after_look(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
     if reply.status == 429:
         return busy(reply)
-    return unclear_answers.after_look(reply, FACTS.title, what, _words(reply, *confidences), busy=(408,))
+    return error_answers.after_look(reply, FACTS.title, what, _words(reply, *confidences), busy=(408,))
 
 
 def _words(reply: Reply, *confidences: Confidence) -> str | None:

@@ -22,7 +22,7 @@ from tgp.adapters.clouds.parse import (
     whatever_came,
 )
 from tgp.adapters.clouds.redact import Confidence, quoted
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OrderRefused, OutcomeUnknown
+from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import BootMode, Offer, Stock
 from tgp.core.model.prices import NotAPrice, hourly_microusd
@@ -34,7 +34,7 @@ MACHINES = "/v1/machines"
 EVENTS = "/v1/machine-events"
 SESSION = "/v1/auth/session"
 STANDING = "/v1/billing/account-standing"
-DISKS_GB = (100, 250, 500, 1_000, 2_000)  # what can be ordered
+DISK_GB = 100  # the smallest of 100, 250, 500, 1000 and 2000, which can be ordered
 STOPPING_PAUSE = timedelta(seconds=20)  # until a machine that is being stopped may be off
 GOOD_STANDING = "isInGoodStanding"
 STARTS = ("create", "start", "restart")  # events that should leave a machine running
@@ -89,7 +89,7 @@ def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> C
         "machineType": order.offer.sku,
         "templateId": template,
         "region": order.offer.place,
-        "diskSize": disk_gb(order.disk_gib),
+        "diskSize": DISK_GB,
         "publicIpType": "dynamic",
         "startOnCreate": True,
         "emailPassword": False,  # otherwise a password is mailed to the account's owner
@@ -121,14 +121,6 @@ def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> I
         raise OutcomeUnknown(f"Paperspace answered an order for {order.offer.instance_type} without a machine")
     # An answer with an id is a machine, whatever else it says.
     return Instance(machine, order.token, InstanceState.STARTING, sku=order.offer.sku, place=order.offer.place)
-
-
-def disk_gb(wanted_gib: int) -> int:
-    """The smallest available size that is large enough; OrderRefused if there is none."""
-    for size in DISKS_GB:
-        if size >= wanted_gib:
-            return size
-    raise OrderRefused(f"Paperspace has disks of at most {DISKS_GB[-1]} GB, the order needs {wanted_gib}")
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------

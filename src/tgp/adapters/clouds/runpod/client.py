@@ -5,8 +5,9 @@ from tgp.adapters.clouds.runpod.facts import FACTS
 from tgp.adapters.clouds.runpod.paging import PodPages
 from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.core.model.instance import Instance
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Http
 
 SECURE = ("SECURE",)  # if the class sets none, or one unknown to this version

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tgp.adapters.clouds import unclear_answers
+from tgp.adapters.clouds import error_answers
 from tgp.adapters.clouds.parse import ID, first_id, whatever_came
 from tgp.adapters.clouds.redact import Confidence, quoted
 from tgp.adapters.clouds.runpod.facts import FACTS
@@ -152,13 +152,13 @@ def after_launch(reply: Reply, what: str, *confidences: Confidence) -> CloudErro
 def after_terminate(reply: Reply, pod: str, *confidences: Confidence) -> CloudError:
     if reply.status == 429:
         return busy(reply)
-    return unclear_answers.after_end(reply, FACTS.title, f"pod {pod}", _words(reply, *confidences), (400, 409, 422))
+    return error_answers.after_end(reply, FACTS.title, f"pod {pod}", _words(reply, *confidences), (400, 409, 422))
 
 
 def after_look(reply: Reply, what: str, *confidences: Confidence) -> CloudError:
     if reply.status == 429:
         return busy(reply)
-    return unclear_answers.after_look(reply, FACTS.title, what, _words(reply, *confidences))
+    return error_answers.after_look(reply, FACTS.title, what, _words(reply, *confidences))
 
 
 def _words(reply: Reply, *confidences: Confidence) -> str | None:

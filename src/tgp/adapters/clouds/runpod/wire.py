@@ -26,7 +26,7 @@ TOKEN_VARIABLE = "TGP_TOKEN"  # noqa: S105 - the name of a variable
 TAGS_VARIABLE = "TGP_TAGS"
 MOST_SHARE = 65_536  # vCPUs, or GiB, of one pod; more is an error
 NVIDIA = "nvidia.com/gpu"
-DISK_GB = 50  # the default: as in the documentation's example
+DISK_GB = 50  # as in the documentation's example
 
 STATES = {
     "PROVISIONING": InstanceState.STARTING,
@@ -53,7 +53,7 @@ def launch(order: LaunchOrder) -> Call:
         "image": order.container.image,
         "gpu": _gpu(order, gpu_id, count),
         "cloud": cloud,
-        "disk": order.disk_gib or DISK_GB,
+        "disk": DISK_GB,
         "env": _environment(order, order.container),
     }
     if order.offer.place != ANYWHERE:

@@ -5,7 +5,8 @@ from tgp.adapters.clouds.simulated import wire
 from tgp.adapters.clouds.simulated.facts import FACTS
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Http
 
 MAX_PAGES = 200  # of 100 machines; the most that is read

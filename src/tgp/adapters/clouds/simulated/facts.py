@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tgp.core.model.offer import BootMode
-from tgp.ports.cloud import CloudFacts, Rate
+from tgp.core.model.provider_facts import CloudFacts, Rate
 
 FACTS = CloudFacts(
     provider="simulated",

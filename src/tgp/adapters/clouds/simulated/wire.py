@@ -9,6 +9,7 @@ from collections import Counter
 from typing import Any
 from urllib.parse import quote
 
+from tgp.adapters.clouds.error_answers import ABOUT_ORDERS, not_ended
 from tgp.adapters.clouds.parse import (
     ParseError,
     address,
@@ -21,7 +22,6 @@ from tgp.adapters.clouds.parse import (
     whole,
 )
 from tgp.adapters.clouds.simulated.facts import FACTS
-from tgp.adapters.clouds.termination_errors import ABOUT_ORDERS, not_ended
 from tgp.core.model import gpus, regions
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
@@ -165,8 +165,6 @@ def launch(order: LaunchOrder) -> Call:
         body["bid_usd_per_hour"] = dollars(order.bid_microusd)
     if order.image:
         body["image"] = order.image
-    if order.disk_gib:
-        body["disk_gib"] = order.disk_gib
     return json_call("POST", "/v1/machines", body, not_after=order.not_after)
 
 

@@ -11,10 +11,11 @@ from tgp.adapters.clouds.parse import ParseError
 from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.adapters.clouds.vast import wire, wire_launch, wire_offers
 from tgp.adapters.clouds.vast.facts import FACTS, TITLE
-from tgp.core.model.cloud_errors import CannotTell, KeyRefused, OrderRefused, SoldOut
+from tgp.core.model.cloud_errors import CannotTell, KeyRefused, SoldOut
 from tgp.core.model.instance import Instance
 from tgp.core.model.prices import MICRO, NotAPrice
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, Right, confirmed
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, Right, confirmed
 from tgp.ports.http import Call, Reply
 
 SEARCH_PAGES = 4  # 10,000 asks, some three times the whole market of 2026
@@ -60,28 +61,14 @@ class VastCloud:
     async def launch(self, order: LaunchOrder) -> Instance:
         self._need_a_key()
         price = await self._bid(order) if order.offer.spot else None
-        if price is None:
-            await self._keep_within_the_cap(order)
         reply = await self._sender.change(wire_launch.launch(await confirmed(order), price))
         return wire_launch.read_launch(reply, order, self._clock.now(), self._key)
 
     async def _bid(self, order: LaunchOrder) -> int:
         """What we bid for the machine alone: Vast adds the disk to it, and the order's price is for both."""
         whole = order.bid_microusd if order.bid_microusd is not None else order.offer.hourly_microusd
-        disk = await self._storage_of(wire_launch.ask_of(order)) * wire_launch.disk_gib(order) * MICRO
+        disk = await self._storage_of(wire_launch.ask_of(order)) * wire_offers.DISK_GIB * MICRO
         return int(min(whole, order.max_hourly_microusd) - disk)
-
-    async def _keep_within_the_cap(self, order: LaunchOrder) -> None:
-        """The price includes the listed disk; the cost of a larger one is computed before anything is bought."""
-        more = wire_launch.disk_gib(order) - order.offer.disk_gib
-        if more <= 0:
-            return
-        hourly = order.offer.hourly_microusd + await self._storage_of(wire_launch.ask_of(order)) * more * MICRO
-        if hourly > order.max_hourly_microusd:
-            raise OrderRefused(
-                f"{TITLE} charges ${hourly / MICRO:.4f}/h for {order.offer.sku} with a disk of "
-                f"{wire_launch.disk_gib(order)} GB, above the price limit of the order"
-            )
 
     async def _storage_of(self, ask: str) -> Decimal:
         """From the last listing; an offer that was not in it is looked up, which is free."""

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tgp.core.model.offer import BootMode
-from tgp.ports.cloud import CloudFacts, Rate
+from tgp.core.model.provider_facts import CloudFacts, Rate
 
 PROVIDER = "vast"
 TITLE = "Vast.ai"
@@ -28,11 +28,9 @@ FACTS = CloudFacts(
     (BootMode.CONTAINER,),
     "https://console.vast.ai",
     LISTING_LAG,
-    key_variable="VAST_API_KEY",
     public_offers=True,
     sells_spot=True,
     user_data_bytes=USER_DATA_CHARACTERS,
     idle_refresh_every=timedelta(minutes=20),  # there is a daily quota of searches, of unpublished size
     rates=RATES,
-    judged_by="vastai 1.9.1",
 )

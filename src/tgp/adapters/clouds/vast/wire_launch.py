@@ -22,7 +22,6 @@ from tgp.ports.http import Call, Reply, json_call
 
 VM_IMAGE = "docker.io/vastai/kvm:@vastai-automatic-tag"  # VMs boot only images of this repository
 VM_REPOSITORY = "docker.io/vastai/kvm"
-LEAST_DISK_GIB = 8
 LOWEST_BID, HIGHEST_BID = 1_000, 128 * MICRO  # micro-dollars; what `price` may be
 LONGEST_ENV, LONGEST_ENV_ENTRY = 32_768, 256  # characters
 MACHINE_FIELDS = ("new_contract", "instance_id", "contract_id")  # fields that may name a machine in an answer
@@ -44,16 +43,12 @@ def ask_of(order: LaunchOrder) -> str:
         raise OrderRefused(f"{TITLE} has no offer {order.offer.sku}: an offer id is a number") from error
 
 
-def disk_gib(order: LaunchOrder) -> int:
-    return max(order.disk_gib or order.offer.disk_gib or DISK_GIB, LEAST_DISK_GIB)
-
-
 def launch(order: LaunchOrder, price_microusd: int | None) -> Call:
     """The one call that pays. `price_microusd`, without the disk, makes it a bid; None buys on demand."""
     body: dict[str, Any] = {
         "client_id": "me",
         "label": order.token,
-        "disk": disk_gib(order),
+        "disk": DISK_GIB,
         "cancel_unavail": True,  # otherwise a bid that cannot start leaves a stopped machine that is billed
         "target_state": "running",
         **(_vm(order) if order.offer.sku.endswith(VM_SUFFIX) else _container(order)),

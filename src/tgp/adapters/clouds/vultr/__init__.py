@@ -3,10 +3,16 @@
 from tgp.adapters.clouds.context import AdapterContext
 from tgp.adapters.clouds.vultr.client import VultrCloud
 from tgp.adapters.clouds.vultr.facts import FACTS
+from tgp.adapters.clouds.vultr.snapshots import VultrImageStore
 from tgp.ports.cloud import Cloud
+from tgp.ports.images import ImageStore
 
-__all__ = ["FACTS", "build"]
+__all__ = ["FACTS", "build", "build_images"]
 
 
 def build(door: AdapterContext) -> Cloud:
     return VultrCloud(door)
+
+
+def build_images(door: AdapterContext) -> ImageStore:
+    return VultrImageStore(door.http(FACTS), door.key)

@@ -15,7 +15,8 @@ from tgp.adapters.clouds.vultr.machines import read_machines
 from tgp.adapters.clouds.vultr.paging import MOST_PAGES, VultrPages
 from tgp.core.model.cloud_errors import CannotTell, CloudBusy, KeyRefused
 from tgp.core.model.instance import Instance
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 
 
 class VultrCloud:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tgp.core.model.offer import BootMode
-from tgp.ports.cloud import CloudFacts, Rate
+from tgp.core.model.provider_facts import CloudFacts, Rate
 
 FACTS = CloudFacts(
     provider="vultr",
@@ -11,9 +11,9 @@ FACTS = CloudFacts(
     boot=(BootMode.NATIVE,),
     endpoint="https://api.vultr.com/v2",
     listing_lag=timedelta(seconds=60),  # not published; launches are listed at once as far as known
-    key_variable="VULTR_API_KEY",
+    talos_platform="vultr",
+    imported_image="vultr-{arch}.raw",  # an import needs it uncompressed
     public_offers=True,
     tells_billed_price=False,
     rates={"": Rate(10, timedelta(seconds=1), burst=5)},  # 30 calls a second are allowed; a verb may be three of them
-    judged_by="vultr-python-client 1.0.1",
 )

@@ -3,10 +3,10 @@
 from typing import Any
 from urllib.parse import quote
 
+from tgp.adapters.clouds.error_answers import not_ended
 from tgp.adapters.clouds.parse import ID, ParseError, identifier, moment
 from tgp.adapters.clouds.redact import Confidence
 from tgp.adapters.clouds.sender import Sender
-from tgp.adapters.clouds.termination_errors import not_ended
 from tgp.adapters.clouds.vultr.errors import MISSING, refusal, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.paging import MOST_PAGES, VultrPages
@@ -18,7 +18,7 @@ from tgp.ports.images import StoredImage
 READY, GONE = "complete", "deleted"
 
 
-class VultrShelf:
+class VultrImageStore:
     def __init__(self, http: Http, key: Secret | None = None) -> None:
         self._sender = Sender(http, FACTS.title)
         self._key = key  # `http` sends it; here it is only removed from errors

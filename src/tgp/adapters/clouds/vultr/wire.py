@@ -5,9 +5,9 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+from tgp.adapters.clouds.error_answers import not_ended
 from tgp.adapters.clouds.parse import ParseError, identifier, mapping_of
 from tgp.adapters.clouds.redact import Confidence
-from tgp.adapters.clouds.termination_errors import not_ended
 from tgp.adapters.clouds.vultr.errors import MISSING, look_failed, refusal, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.listing import DEDICATED

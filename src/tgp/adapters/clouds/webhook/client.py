@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from tgp.adapters.clouds.context import AdapterContext
+from tgp.adapters.clouds.error_answers import ABOUT_ORDERS, not_ended
 from tgp.adapters.clouds.sender import Sender
-from tgp.adapters.clouds.termination_errors import ABOUT_ORDERS, not_ended
 from tgp.adapters.clouds.webhook import wire
 from tgp.adapters.clouds.webhook.checking import ReceiverCheck, report
 from tgp.adapters.clouds.webhook.facts import ACCOUNT, FACTS
@@ -34,9 +34,10 @@ from tgp.core.model.cloud_errors import (
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import Offer
 from tgp.core.model.prices import NotAPrice
+from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.signature import NotASecret, keys_of
-from tgp.ports.cloud import Account, CloudFacts, KeyReport, LaunchOrder, Listing, confirmed
+from tgp.ports.cloud import Account, KeyReport, LaunchOrder, Listing, confirmed
 from tgp.ports.http import Http
 
 LOOKS_AT_ONCE = 8
@@ -62,13 +63,11 @@ class WebhookCloud:
         self._reach = EndpointGuard(door)
         self._machines = {machine.name: machine for machine in door.settings.machines}
         self._begun: dict[str, Started] = {}  # by machine; at most one each
-        self._tells_token: dict[str, bool] = {}  # by machine, from its last answer
         self._few = asyncio.Semaphore(LOOKS_AT_ONCE)
 
     @property
     def facts(self) -> CloudFacts:
-        all_report = bool(self._machines) and all(self._tells_token.get(name, False) for name in self._machines)
-        return replace(FACTS, lists_by_token=all_report)
+        return FACTS
 
     # -- selling and buying --------------------------------------------------------------------------------------------
 
@@ -197,9 +196,7 @@ class WebhookCloud:
         except OrderRefused as error:
             raise CannotTell(str(error)) from error
         call = wire.ask(machine, target, self._door.clock.now(), parts)
-        seen = wire.read_reading(await Sender(http, who).look(call, max_bytes=wire.STATUS_BYTES), who)
-        self._tells_token[machine.name] = seen.token is not None
-        return seen
+        return wire.read_reading(await Sender(http, who).look(call, max_bytes=wire.STATUS_BYTES), who)
 
     # -- ending --------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from tgp.core.model.offer import BootMode
-from tgp.ports.cloud import Account, CloudFacts
+from tgp.core.model.provider_facts import CloudFacts
+from tgp.ports.cloud import Account
 
 FACTS = CloudFacts(
     provider="webhook",
@@ -11,11 +12,7 @@ FACTS = CloudFacts(
     boot=(BootMode.POWER,),
     endpoint="",  # each machine has its own
     listing_lag=timedelta(seconds=60),  # a controller that polls a BMC once a minute
-    repeatable_launch=True,  # under one id; and powering on twice has no effect
-    lists_by_token=False,  # until every machine's status has reported a token
-    tells_creation=False,
     tells_billed_price=False,
-    tells_prices=False,  # they are in the class
     user_data_bytes=0,  # the machine is a member already: it gets no user data
 )
 # There is no account: the class lists the machines. A machine that it no longer lists is unknown, rather

@@ -1,25 +1,21 @@
 """Which file of the image factory a machine boots, by boot mode and provider."""
 
 from tgp.core.model.offer import BootMode
+from tgp.core.model.provider_facts import CloudFacts
 
-NOCLOUD, METAL = "nocloud", "metal"
-PLATFORMS = {"vultr": "vultr", "gcp": "gcp"}  # Talos's own names of those that boot it by themselves
+NOCLOUD = "nocloud"
 
 
-def platform_for(boot: BootMode, provider: str) -> str:
+def platform_for(boot: BootMode, facts: CloudFacts) -> str:
     """The Talos platform of the machine, which decides where Talos reads its config."""
-    if boot is BootMode.TAKEOVER:
-        return NOCLOUD
-    return PLATFORMS.get(provider, METAL)
+    return NOCLOUD if boot is BootMode.TAKEOVER else facts.talos_platform
 
 
-def asset_for(boot: BootMode, provider: str, arch: str = "amd64") -> str:
+def asset_for(boot: BootMode, facts: CloudFacts, arch: str = "amd64") -> str:
     """The disk image to fetch from the factory; empty: none is fetched.
 
-    Takeovers unpack it themselves; Vultr's import needs it uncompressed; at Google the administrator imports it.
+    Takeovers unpack it themselves. Where a provider imports none, the administrator does.
     """
     if boot is BootMode.TAKEOVER:
         return f"{NOCLOUD}-{arch}.raw.xz"
-    if boot is BootMode.NATIVE and provider == "vultr":
-        return f"vultr-{arch}.raw"
-    return ""
+    return facts.imported_image.format(arch=arch) if boot is BootMode.NATIVE else ""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -65,7 +66,6 @@ INSTANCE = {
 class GcpOrder:
     name: str
     wanted: WantedMachine
-    max_run_s: int | None
 
 
 def request_id(call: Call) -> str:
@@ -102,8 +102,9 @@ def order_of(call: Call, project: str, zone: str) -> GcpOrder:
         tags=tuple(labels.items()),
         user_data=_user_data(body),
         detail=(("scheduling", scheduling), ("disk_gib", disk_gib)),
+        max_run=_max_run(scheduling),
     )
-    return GcpOrder(name, wanted, _max_run(scheduling))
+    return GcpOrder(name, wanted)
 
 
 def new_labels(call: Call) -> dict[str, str]:
@@ -220,14 +221,16 @@ def _scheduling(body: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _max_run(scheduling: Mapping[str, Any]) -> int | None:
+def _max_run(scheduling: Mapping[str, Any]) -> timedelta | None:
     raw = scheduling.get("maxRunDuration")
     if raw is None:
         return None
     seconds = int(raw.get("seconds", 0))
     if not 30 <= seconds <= LONGEST_RUN_S:
         raise _invalid("scheduling.maxRunDuration", seconds, "Must be between 30 seconds and 120 days")
-    return seconds
+    if "instanceTerminationAction" not in scheduling:
+        raise _invalid("scheduling.instanceTerminationAction", "", "Must be specified with a limit of the run time")
+    return timedelta(seconds=seconds)
 
 
 def _labels(labels: dict[str, Any]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from tgp.sim.clouds.gcp.keys import KeyFile
 from tgp.sim.clouds.gcp.operations import Operation, Operations
 from tgp.sim.clouds.gcp.orders import new_labels, order_of, request_id
 from tgp.sim.clouds.gcp.token_server import TOKEN_PATH, TokenServer
-from tgp.sim.clouds.machine import Phase, SimulatedMachine
+from tgp.sim.clouds.machine import SimulatedMachine
 from tgp.sim.clouds.simulator import Simulator
 
 PROJECT = "tgp-pretend-project"
@@ -137,7 +137,6 @@ class GcpSimulator(Simulator):
         asked = GcpRequest(
             tenant, self.fleet.advance(), place.get("project", ""), place.get("zone", ""), place.get("name", "")
         )
-        self._end_what_ran_long_enough(asked.now)
         try:
             self._check_place(call, asked)
             handle: Answer = getattr(self, name)
@@ -317,7 +316,6 @@ class GcpSimulator(Simulator):
             # Names are unique here: two machines for one order cannot be.
             cloud_fault = None if self.fault is CloudFault.MADE_TWICE else self.fault
             operation.machine = self.fleet.rent(asked.tenant, order.wanted, cloud_fault)
-            operation.machine.detail["max_run_s"] = order.max_run_s
         except OutOfStock:
             operation.failure = _stock_out(asked)
         except Broke:
@@ -382,15 +380,6 @@ class GcpSimulator(Simulator):
     def _alive(self, tenant: Tenant) -> list[SimulatedMachine]:
         self.fleet.advance()
         return [each for each in self.fleet.living() if each.account == tenant.id]
-
-    def _end_what_ran_long_enough(self, now: datetime) -> None:
-        """maxRunDuration, counted from running."""
-        for machine in self.fleet.living():
-            limit = machine.detail.get("max_run_s")
-            if limit is None or machine.running_at is None or machine.phase in (Phase.ENDING, Phase.GONE):
-                continue
-            if now >= machine.running_at + timedelta(seconds=limit):
-                self.fleet.end(machine)
 
     def _no_machine(self, asked: GcpRequest) -> GcpError:
         return not_found(f"projects/{asked.project}/zones/{asked.zone}/instances/{asked.name}")

@@ -1,15 +1,26 @@
-"""Maps an error answer to an error class, for providers whose refusals have a JSON envelope of their own.
+"""What an error answer means, whatever the provider. After a refused termination the machine is still billed: retry.
 
 `words` are the provider's, safe to show; None: the answer is not in the provider's envelope, so a proxy may
 have written it.
 """
 
 from collections.abc import Collection
+from datetime import timedelta
 
-from tgp.adapters.clouds.termination_errors import NOT_NOW_PAUSE
-from tgp.core.model.cloud_errors import CannotTell, CloudBusy, CloudError, KeyRefused, OutcomeUnknown
+from tgp.core.model.cloud_errors import (
+    AccountExhausted,
+    CannotTell,
+    CloudBusy,
+    CloudError,
+    KeyRefused,
+    OrderRefused,
+    OutcomeUnknown,
+    SoldOut,
+)
 from tgp.ports.http import Reply
 
+NOT_NOW_PAUSE = timedelta(minutes=1)  # of a machine that is locked, or too young to be terminated
+ABOUT_ORDERS = (OrderRefused, SoldOut, AccountExhausted)  # these say that nothing was launched, and something was
 STRANGE = "not in the provider's error format"
 
 
@@ -33,3 +44,8 @@ def after_look(reply: Reply, who: str, what: str, words: str | None, busy: Colle
             return CloudBusy(f"{who} answered {status} to {what}")
         case status:
             return CannotTell(f"{who} answered {status} to {what}: {words or STRANGE}")
+
+
+def not_ended(error: CloudError) -> CloudError:
+    """The same text as a retryable error; errors that are not about an order stay as they are."""
+    return CloudBusy(str(error), NOT_NOW_PAUSE) if isinstance(error, ABOUT_ORDERS) else error
