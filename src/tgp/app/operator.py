@@ -284,7 +284,7 @@ class Operator:
             elif not reflector.store.synced:
                 yield f"{kind}: {reflector.why or 'not listed yet'}"
             elif reflector.silent_for() > CACHE_SILENT_AFTER:
-                yield f"{kind}: not up to date since {reflector.silent_for():.0f} s: {reflector.why or 'no answer'}"
+                yield f"{kind}: not up to date for {reflector.silent_for():.0f} s: {reflector.why or 'no answer'}"
         if self.elector is not None and self.elector.trouble:
             yield f"Lease {self.elector.key}: {self.elector.trouble}"
 

@@ -222,7 +222,7 @@ def test_a_schedule_of_five_fields_is_read(text):
         ("* * 0 * *", "day of month"),
         ("* * * 13 *", "month"),
         ("* * * * 8", "day of week"),
-        ("5-1 * * * *", "backwards"),
+        ("5-1 * * * *", "ends before it begins"),
         ("*/0 * * * *", "step"),
         ("a * * * *", "no value"),
         ("1,,2 * * * *", "no value"),

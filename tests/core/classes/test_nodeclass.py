@@ -97,7 +97,7 @@ def test_everything_that_is_missing_is_said_at_once():
     )["Ready"]
 
     assert (verdict.status, verdict.reason) == (False, "InvalidSpec")
-    assert verdict.message.startswith("3 things are missing: (1) ")
+    assert verdict.message.startswith("3 problems: (1) ")
     assert "RTX9999" in verdict.message
     assert "--from-literal=RUNPOD_API_KEY=… --from-literal=VULTR_API_KEY=…" in verdict.message
     assert "create secret generic mesh --from-literal=client-id=… --from-literal=client-secret=…" in verdict.message

@@ -93,7 +93,7 @@ def _bounds(span: str, field: _Field, *, open_end: bool) -> tuple[int, int]:
     low = _value(first, field)
     high = _value(last, field) if dash else field.high if open_end else low
     if low > high:
-        raise NotASchedule(f"{field.title}: {span!r} runs backwards")
+        raise NotASchedule(f"{field.title}: {span!r} ends before it begins")
     return low, high
 
 

@@ -65,7 +65,7 @@ def not_ready(gaps: Sequence[Gap]) -> ConditionUpdate:
         return ConditionUpdate("Ready", False, gaps[0].reason, str(gaps[0]))
     listed_ = "; ".join(f"({number}) {gap}" for number, gap in enumerate(gaps[:SHOWN_GAPS], 1))
     rest = f"; and {len(gaps) - SHOWN_GAPS} more: tgp check lists all" if gaps[SHOWN_GAPS:] else ""
-    return ConditionUpdate("Ready", False, gaps[0].reason, f"{len(gaps)} things are missing: {listed_}{rest}")
+    return ConditionUpdate("Ready", False, gaps[0].reason, f"{len(gaps)} problems: {listed_}{rest}")
 
 
 def gaps_of(references: ClassReferences) -> tuple[Gap, ...]:

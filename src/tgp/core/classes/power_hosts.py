@@ -56,7 +56,7 @@ _NEVER: tuple[tuple[str, tuple[str, ...]], ...] = (
     # Tailscale's own services on every machine of a tailnet: DNS, and a web interface.
     ("a service on every machine of a tailnet", ("100.100.100.100/32", "fd7a:115c:a1e0::53/128")),
     # RFC 5771, RFC 4291 2.7; RFC 1112 4, which holds the broadcast address.
-    ("no single machine", ("224.0.0.0/4", "240.0.0.0/4", "ff00::/8")),
+    ("a multicast or broadcast address", ("224.0.0.0/4", "240.0.0.0/4", "ff00::/8")),
 )
 NEVER: tuple[tuple[str, tuple[Network, ...]], ...] = tuple(
     (why, tuple(ip_network(network) for network in networks)) for why, networks in _NEVER
@@ -179,7 +179,7 @@ def _refuse_odd_characters(url: str) -> None:
     if not url.isascii() or not url.isprintable() or " " in url:
         raise HostRefused("a URL is printable ASCII without spaces: write other letters in a host name as xn--…")
     if "\\" in url:
-        raise HostRefused("a backslash in a URL means different things to different programs")
+        raise HostRefused("a URL must not contain a backslash: programs read it differently")
 
 
 def _parts(url: str) -> tuple[str, str, int, str, tuple[tuple[str, str], ...]]:
@@ -196,7 +196,7 @@ def _parts(url: str) -> tuple[str, str, int, str, tuple[tuple[str, str], ...]]:
     host, port = _host_and_port(authority, scheme)
     path = slash + path or "/"
     if re.search(r"%(?![0-9A-Fa-f]{2})", path):
-        raise HostRefused(f"the path on {host} has a % that begins no percent-encoding")
+        raise HostRefused(f"the path on {host} has a % without two hexadecimal digits after it")
     try:
         query = tuple(parse_qsl(query_text, keep_blank_values=True, max_num_fields=MOST_PARAMETERS))
     except ValueError:
@@ -226,7 +226,7 @@ def _literal(host: str) -> Address | None:
             # a zone names a network interface of the operator's host
             return IPv6Address(host[1:-1] if "%" not in host else "")
         except ValueError:
-            raise HostRefused("what stands in brackets is not an IPv6 address") from None
+            raise HostRefused("the text in brackets is not an IPv6 address") from None
     if _NUMBER.match(host.rpartition(".")[2]):
         if not _OCTETS.match(host):
             raise HostRefused(f"{host} is a number to some programs: write an address as four decimal numbers")

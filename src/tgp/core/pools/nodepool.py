@@ -63,7 +63,10 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
             f"spec.nodeClassRef.name: GPUNodeClass {name!r} does not exist; see kubectl get gpunodeclasses",
         )
     if observation.namespace_labels is None:
-        return _not_ready("NamespaceNotSeen", "the pool's Namespace is not in the cache yet: no class allows it")
+        return _not_ready(
+            "NamespaceNotSeen",
+            "the pool's Namespace is not in the cache yet; waiting for it before the class is checked",
+        )
     if not namespace_allowed(
         node_class, observation.namespace_labels, required=observation.allowed_namespaces_required
     ):

@@ -313,7 +313,7 @@ def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartT
     instance = presence.instance
     if instance.interrupted:
         return StartTermination(
-            lost, f"{_where(attempt)} took the spot machine back" + (f": {instance.said}" * bool(instance.said))
+            lost, f"{_where(attempt)} interrupted the spot machine" + (f": {instance.said}" * bool(instance.said))
         )
     if instance.state in (InstanceState.BROKEN, InstanceState.STOPPED):
         return StartTermination(

@@ -54,7 +54,7 @@ def _length(_ctx: click.Context, _param: click.Parameter, value: str) -> timedel
 
 
 @click.command()
-@click.option("--yes", is_flag=True, help="Do not ask, neither now nor before machines are terminated directly.")
+@click.option("--yes", is_flag=True, help="Skip every question, also the one before machines are terminated directly.")
 @click.option("--direct", is_flag=True, help="Terminate the machines from here at once, not through the operator.")
 @click.option(
     "--direct-after",

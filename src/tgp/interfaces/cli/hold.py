@@ -215,7 +215,7 @@ def _provider_named(words: tuple[str, ...]) -> str:
         return ""
     provider = canonical_provider(name)
     if provider not in PROVIDERS:
-        raise click.UsageError(f"there is no provider {name!r}: say one of {', '.join(sorted(PROVIDERS))}.")
+        raise click.UsageError(f"there is no provider {name!r}: choose one of {', '.join(sorted(PROVIDERS))}.")
     return provider
 
 
@@ -228,8 +228,8 @@ def _refuse_other_targets(words: tuple[str, ...]) -> None:
         raise click.UsageError(f"A class stores no reason, so nothing was suspended. Run: tgp hold class/{name}")
     if kind.lower() in OTHER_WORDS and len(words) == 1 and " " not in name:
         raise click.UsageError(
-            f"{words[0]!r} cannot be paused alone, and nothing was: tgp hold class/NAME suspends one class, tgp hold "
-            "pauses all purchases."
+            f"{words[0]!r} cannot be paused alone; nothing was changed: tgp hold class/NAME suspends one class, "
+            "tgp hold pauses all purchases."
         )
 
 

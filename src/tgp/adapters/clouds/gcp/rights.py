@@ -63,7 +63,7 @@ def read_permissions(reply: Reply | None) -> tuple[Right, ...]:
     held = _held(reply)
     if held is not None:
         return tuple(Right(each, held=each in held) for each in PERMISSIONS)
-    note = "the Cloud Resource Manager API did not tell; it may be switched off in this project"
+    note = "the Cloud Resource Manager API did not answer; it may be disabled in this project"
     return tuple(Right(each, held=None, note=note) for each in PERMISSIONS)
 
 
