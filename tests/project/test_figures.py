@@ -127,6 +127,7 @@ FIGURES = (
     Figure(MONEY, "more than two machines, and more than {}", 1 / orphans.SHARE),
     Figure(MONEY, "confirmed absent twice, {} apart", of_seconds(orphan_evidence.PROVEN_AFTER)),
     Figure(MONEY, "a tenth of the lifetime, at least {}", purchase.RUN_MARGIN),
+    Figure(REQUESTS, "extended past it ends {} and a drain earlier", lifecycle.PROVIDER_END_SPARE),
     Figure(MONEY, "the sum is above {}", facts_of("gcp").longest_run),
     Figure(MONEY, "`--direct-after` ({})", duration(DIRECT_AFTER, "")),
     Figure(OPERATOR, "with the default Lease ({})", SETTINGS.lease_duration),

@@ -12,7 +12,7 @@ KEYWORD = re.compile(r"\blambda\b(?! labs)")  # Python's own
 APART = {
     "api/common.py": "the contract with users: the names that classes use, and the names of keys in Secrets",
     "api/nodeclass.py": "the contract with users: which setting belongs to whom, and which are required",
-    "adapters/kube/events_text.py": "how keys of several vendors begin, so that no Event shows one",
+    "adapters/kube/events.py": "how keys of several vendors begin, so that no Event shows one",
 }
 
 
