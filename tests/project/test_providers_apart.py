@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tgp.api.common import DEFAULT_KEYS
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "tgp"
-NAMES = re.compile(r"\b(?:vast|runpod|lambdalabs|paperspace|vultr|gcp)\b|\bLambda\b", re.IGNORECASE)
+NAMES = re.compile(rf"\b(?:{'|'.join((*DEFAULT_KEYS, 'lambda'))})\b", re.IGNORECASE)  # webhook and simulated are words
 KEYWORD = re.compile(r"\blambda\b(?! labs)")  # Python's own
 APART = {
     "api/common.py": "the contract with users: the names that classes use, and the names of keys in Secrets",
@@ -18,7 +20,7 @@ APART = {
 
 def own_folder(path: str) -> bool:
     """A provider's adapter or its simulator."""
-    return re.match(r"(?:adapters|sim)/clouds/\w+/", path) is not None
+    return re.match(rf"(?:adapters|sim)/clouds/(?:{'|'.join(DEFAULT_KEYS)})(?:/|\.py$)", path) is not None
 
 
 def mentions() -> dict[str, list[str]]:
