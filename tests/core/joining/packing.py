@@ -40,8 +40,8 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.secret import Secret
 from tgp.core.model.taints import Taint
+from tgp.core.requests.chosen_offer import untrusted
 from tgp.core.requests.node_state import provider_id_of
-from tgp.core.requests.purchase import untrusted
 from tgp.ports.boot import BootPayload, BootRequest
 from tgp.ports.cloud import CloudFacts
 from tgp.ports.http import Call, Handler, Reply, Stream

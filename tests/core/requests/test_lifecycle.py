@@ -7,12 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.requests.an_observation import (
+    BUY,
     GONE,
     LAG,
     NEVER_MADE,
     NOT_SHOWN,
     NOW,
+    ON_SALE,
     SILENT,
+    SOLD_OUT,
     UID,
     WINDOW,
     a_condition,
@@ -25,11 +28,11 @@ from tests.core.requests.an_observation import (
     over,
 )
 from tgp.core.model.instance import InstanceState
-from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.presence import Absent, AccountProblem, Claims, Repeated, Unknown
 from tgp.core.requests.drain import Drain
-from tgp.core.requests.lifecycle import CONFIRMED_AFTER, FAILURES_MAX, LOSSES_MAX, next_step
-from tgp.core.requests.purchase import NoPurchase, Purchase
+from tgp.core.requests.lifecycle import FAILURES_MAX, LOSSES_MAX, next_step
+from tgp.core.requests.provider_reports import CONFIRMED_AFTER
+from tgp.core.requests.purchase import NoPurchase
 from tgp.core.requests.steps import (
     AbandonAttempt,
     AddFinalizer,
@@ -49,20 +52,6 @@ from tgp.core.requests.steps import (
     Wait,
 )
 
-OFFER = Offer(
-    provider="vast",
-    sku="x",
-    place="us",
-    gpu="RTX4090",
-    gpu_count=1,
-    gpu_memory_gib=24,
-    vcpus=8,
-    memory_gib=32,
-    disk_gib=0,
-    hourly_microusd=400_000,
-    boot=BootMode.NATIVE,
-)
-BUY = Purchase(OFFER, "vast/s/k", 400_000)
 MACHINE = {"presence": listed(), "status": {"ready_at": ago(minutes=3)}, "node": a_node()}
 ENDING = a_condition("Terminating", "Idle", since=ago(minutes=1))
 SILENT_NODE = a_node(ready=False, ready_since=ago(minutes=1))
@@ -74,55 +63,56 @@ DEAR_TWICE = Claims(price=Repeated(2, CONFIRMED_AFTER), together=1)
 
 
 def test_the_finalizer_comes_before_anything_else():
-    assert next_step(an_observation(finalizers=(), annotations={}, choice=BUY)) == AddFinalizer()
+    assert next_step(an_observation(finalizers=(), annotations={}, purchase=ON_SALE)) == AddFinalizer()
 
 
 def test_a_new_request_reserves_the_offer_that_was_chosen():
-    assert next_step(an_observation(choice=BUY, blank=True)) == Reserve(BUY, 1)
+    assert next_step(an_observation(purchase=ON_SALE, blank=True)) == Reserve(BUY, 1)
 
 
 def test_without_an_offer_it_waits_and_says_why():
-    step = next_step(an_observation(choice=NoPurchase("NoOfferFits", "too expensive")))
+    step = next_step(an_observation(purchase=SOLD_OUT))
 
-    assert step == Wait("NoOfferFits", "too expensive", None)
+    assert isinstance(step, Wait)
+    assert (step.reason, bool(step.message), step.until) == ("NoOfferFits", True, None)
 
 
 def test_nothing_is_chosen_while_purchases_are_stopped():
-    step = next_step(an_observation(choice=BUY, stopped=NoPurchase("PurchasesPaused", "stopped")))
+    step = next_step(an_observation(purchase=ON_SALE, stopped=NoPurchase("PurchasesPaused", "stopped")))
 
     assert isinstance(step, Wait)
     assert step.reason == "PurchasesPaused"
 
 
 def test_a_request_whose_status_was_erased_buys_nothing_before_every_provider_was_asked():
-    step = next_step(an_observation(choice=BUY, settled=False))
+    step = next_step(an_observation(purchase=ON_SALE, settled=False))
 
     assert isinstance(step, Wait)
     assert step.reason == "LaunchOutcomePending"
 
 
 def test_a_machine_that_no_attempt_explains_is_waited_for():
-    step = next_step(an_observation(over(), choice=BUY, strays=("i-9 at vast",)))
+    step = next_step(an_observation(over(), purchase=ON_SALE, strays=("i-9 at vast",)))
 
     assert isinstance(step, Wait)
     assert step.reason == "UnclaimedInstance"
 
 
 def test_the_next_attempt_is_above_every_number_ever_seen():
-    assert next_step(an_observation(over(3, "SoldOut"), choice=BUY, highest=7)) == Reserve(BUY, 8)
+    assert next_step(an_observation(over(3, "SoldOut"), purchase=ON_SALE, highest=7)) == Reserve(BUY, 8)
 
 
 def test_a_restored_copy_buys_nothing_and_can_be_deleted():
     copy = {"annotations": {"tgp.io/uid": "another"}}
 
-    assert isinstance(next_step(an_observation(choice=BUY, **copy)), Wait)
+    assert isinstance(next_step(an_observation(purchase=ON_SALE, **copy)), Wait)
     assert next_step(an_observation(deleting=True, **copy)) == RemoveFinalizer()
 
 
 def test_attempts_that_fail_are_followed_by_longer_and_longer_pauses():
     def waits(failures: int) -> timedelta:
         attempts = [over(number, ended_at=NOW) for number in range(1, failures + 1)]
-        step = next_step(an_observation(*attempts, choice=BUY))
+        step = next_step(an_observation(*attempts, purchase=ON_SALE))
         assert isinstance(step, Wait)
         assert step.until is not None
         return step.until - NOW
@@ -133,7 +123,7 @@ def test_attempts_that_fail_are_followed_by_longer_and_longer_pauses():
 def test_five_failed_launches_end_the_request():
     failed = [over(number) for number in range(1, FAILURES_MAX + 1)]
 
-    step = next_step(an_observation(*failed, choice=BUY))
+    step = next_step(an_observation(*failed, purchase=ON_SALE))
 
     assert isinstance(step, Complete)
     assert (step.phase, step.reason) == ("Failed", "TooManyFailures")
@@ -142,13 +132,13 @@ def test_five_failed_launches_end_the_request():
 def test_sold_out_offers_are_no_failure():
     sold_out = [over(number, "SoldOut") for number in range(1, 3 * FAILURES_MAX)]
 
-    assert next_step(an_observation(*sold_out, choice=BUY)) == Reserve(BUY, 3 * FAILURES_MAX)
+    assert next_step(an_observation(*sold_out, purchase=ON_SALE)) == Reserve(BUY, 3 * FAILURES_MAX)
 
 
 def test_a_machine_that_is_lost_again_and_again_is_not_replaced_for_ever():
     lost = [over(number, "Lost", launched_at=ago(hours=2)) for number in range(1, LOSSES_MAX + 1)]
 
-    step = next_step(an_observation(*lost, choice=BUY, spec={"restart_policy": "OnLoss"}))
+    step = next_step(an_observation(*lost, purchase=ON_SALE, spec={"restart_policy": "OnLoss"}))
 
     assert isinstance(step, Complete)
     assert step.phase == "Failed"
@@ -157,7 +147,7 @@ def test_a_machine_that_is_lost_again_and_again_is_not_replaced_for_ever():
 def test_the_life_of_a_lost_machine_counts_for_the_one_that_replaces_it():
     lost = over(1, "Lost", launched_at=ago(hours=5))
 
-    step = next_step(an_observation(lost, choice=BUY, spec={"restart_policy": "OnLoss", "max_lifetime": "4h"}))
+    step = next_step(an_observation(lost, purchase=ON_SALE, spec={"restart_policy": "OnLoss", "max_lifetime": "4h"}))
 
     assert isinstance(step, Complete)
     assert (step.phase, step.reason) == ("Finished", "Expired")
@@ -419,7 +409,7 @@ def test_a_deleted_request_is_let_go_when_nothing_of_it_is_left():
 
 def test_a_finished_request_stays_without_our_finalizer_and_for_as_long_as_it_is_kept():
     ended = (a_condition("Ended", "Idle", since=ago(hours=3)),)
-    kept = {"conditions": ended, "choice": BUY, "status": {"phase": "Finished"}}
+    kept = {"conditions": ended, "purchase": ON_SALE, "status": {"phase": "Finished"}}
 
     assert next_step(an_observation(over(1, "Returned"), **kept)) == RemoveFinalizer()
     free = {**kept, "finalizers": ()}
@@ -469,7 +459,7 @@ def test_a_purchase_follows_only_from_nothing_and_a_release_only_from_nothing_le
         status={"ready_at": ago(minutes=3)} if ready else {},
         deleting=deleting,
         may_order=may_order,
-        choice=BUY,
+        purchase=ON_SALE,
         node=a_node(),
     )
     step = next_step(observation)

@@ -22,14 +22,8 @@ from tgp.core.joining.mesh.status import LEASE_STALE
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import MeshStatus
 from tgp.core.model.presence import NO_CLAIMS, Absent, Claims, Repeated
-from tgp.core.requests.lifecycle import (
-    BELIEVED_AFTER,
-    CONFIRMED_AFTER,
-    COUNTED_ON_FOR,
-    DOUBTED_FOR,
-    SILENT_AT_MOST,
-    next_step,
-)
+from tgp.core.requests.lifecycle import COUNTED_ON_FOR, SILENT_AT_MOST, next_step
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, CONFIRMED_AFTER, DOUBTED_FOR
 from tgp.core.requests.status import compute_status
 from tgp.core.requests.steps import (
     AbandonAttempt,

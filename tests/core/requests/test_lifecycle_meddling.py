@@ -21,10 +21,12 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import Claims, Repeated
 from tgp.core.model.token import token_for
-from tgp.core.requests.lifecycle import CONFIRMED_AFTER, next_step
+from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.lifecycle import next_step
 from tgp.core.requests.node_state import registered
 from tgp.core.requests.observation import NodeObservation, Unrecorded
-from tgp.core.requests.purchase import most_to_pay, offer_of
+from tgp.core.requests.provider_reports import CONFIRMED_AFTER
+from tgp.core.requests.purchase import most_to_pay
 from tgp.core.requests.steps import (
     AddFinalizer,
     CloseAttempt,

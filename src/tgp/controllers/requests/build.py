@@ -57,7 +57,6 @@ def build(
         gate=deps.leader,
         clock=deps.clock,
         stand=mesh_status,
-        refuses=boot.refuses,
     )
     reconciler = _reconciler(deps, stores, instances, boot, observer)
     wakes = RequestEventMapping(stores.requests, instances.cache, instances.accounts)

@@ -19,7 +19,7 @@ from tgp.controllers.requests.machine_gateway import AccountMoved, LaunchInput, 
 from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.observe import RequestObserver
 from tgp.controllers.requests.status import RequestStatusWriter
-from tgp.core.model.attempts import in_short, provider_of
+from tgp.core.model.attempts import LAUNCHED, in_short, provider_of
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CloudBusy,
@@ -35,10 +35,11 @@ from tgp.core.model.facts import LaunchFailed, MachineLaunched, MachineOrdered, 
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.requests.known_ids import with_told
-from tgp.core.requests.lifecycle import LAUNCHED, next_step, price_believed
+from tgp.core.requests.lifecycle import next_step
 from tgp.core.requests.node_metadata import desired_metadata
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.provider_reports import price_believed
 from tgp.core.requests.steps import AbandonAttempt, Adopt, Launch, Wait
 from tgp.core.requests.timeouts import startup_timeouts_for
 from tgp.ports.boot import BootRefused

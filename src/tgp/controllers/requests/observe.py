@@ -25,14 +25,14 @@ from tgp.controllers.requests.node_patch_cache import NodePatchCache
 from tgp.core.classes.default_class import IMPLICIT, Chosen, Why, class_for
 from tgp.core.classes.nodeclass import listed
 from tgp.core.classes.semantic_validation import request_against_class, request_problems
-from tgp.core.inventory.limits import headroom_microusd, reservation_of, shortage
+from tgp.core.inventory.limits import Reservation, reservation_of, shortage
 from tgp.core.joining.mesh.drift import drift
 from tgp.core.joining.mesh.ignored_settings import ignored_message
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.market.sources import lacking, sources_of
 from tgp.core.model.account_access import access_of, accesses_of
 from tgp.core.model.account_access import provider_of as provider_at
-from tgp.core.model.attempts import attempts_of, exchanged, open_attempt, provider_of
+from tgp.core.model.attempts import LAUNCHED, attempts_of, exchanged, open_attempt, provider_of
 from tgp.core.model.cloud_account import TABLE, CloudAccount
 from tgp.core.model.costs import class_of, hourly_of, reserved_of
 from tgp.core.model.gpus import resource_name
@@ -42,18 +42,17 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.mesh import NO_MESH_NEEDED, Backend, MeshStatus
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import NO_CLAIMS, AccountProblem, Claims, Found, Presence, Unknown
-from tgp.core.model.price_book import OfferRow
+from tgp.core.model.source import Source
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.token import plain_uid, read_token
 from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
-from tgp.core.requests.device_plugin import plugin_for
+from tgp.core.requests.chosen_offer import offer_of, sized
 from tgp.core.requests.drain import Drain, drain
 from tgp.core.requests.known_ids import recalled
-from tgp.core.requests.lifecycle import BELIEVED_AFTER, LAUNCHED, PROGRESS_STEP, SILENT_AT_MOST, price_believed
-from tgp.core.requests.node_metadata import cleanup_patch, desired_metadata, future_node, pool_name
+from tgp.core.requests.lifecycle import SILENT_AT_MOST
+from tgp.core.requests.node_metadata import cleanup_patch, desired_metadata, pool_name
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.node_state import (
     idle,
@@ -64,16 +63,13 @@ from tgp.core.requests.node_state import (
     registered,
     worked_until,
 )
-from tgp.core.requests.observation import NOT_LOOKED_FOR, NodeObservation, RequestObservation, Unrecorded
+from tgp.core.requests.observation import NodeObservation, RequestObservation, Unrecorded
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, PROGRESS_STEP, price_believed
 from tgp.core.requests.purchase import (
     ALLOW_UNTRUSTED,
     NoPurchase,
-    PurchaseDecision,
     PurchaseInput,
-    decide_purchase,
-    offer_of,
-    own_cooldowns,
-    sized,
+    SourceObservation,
 )
 from tgp.core.requests.readoption import reconstructed, unrecorded
 from tgp.core.requests.steps import UNUSABLE, TerminationReason
@@ -121,7 +117,6 @@ class RequestObserver:
         gate: LeaderGuard,
         clock: Clock,
         stand: MeshStatusOf,
-        refuses: Callable[[Offer, GPUNodeClass], str],
     ) -> None:
         self.views = views
         self._policy = policy
@@ -134,7 +129,6 @@ class RequestObserver:
         self._gate = gate
         self._clock = clock
         self._stand = stand  # of the machine under a token, in its mesh
-        self._refuses = refuses  # why a machine of an offer could never be started; empty: it could
 
     def observe(self, record: KubeObject[GPURequest], memory: RequestMemo) -> RequestObservation:
         now = self._clock.now().replace(microsecond=0)
@@ -202,13 +196,13 @@ class RequestObserver:
                 stopped=NoPurchase(chosen.reason, chosen.message),
             )
         stopped = self._stopped() or _invalid(observation.record, chosen)
-        choice = NOT_LOOKED_FOR if stopped is not None else self._choose(observation, chosen)
+        purchase = None if stopped is not None else self._purchase(observation, chosen)
         mended = memory.refused_for not in (None, self.circumstances(record))
         return replace(
             observation,
             settled=self._settled(observation, memory),
             stopped=stopped,
-            choice=choice,
+            purchase=purchase,
             mended=mended,
             inert=self._inert(observation, chosen.object),
         )
@@ -322,29 +316,28 @@ class RequestObserver:
         why = self._consistency.distrust(account.access.name) if account is not None else ""
         return NoPurchase("ProviderInconsistent", why) if why else None
 
-    def _choose(self, observation: RequestObservation, chosen: Chosen) -> PurchaseDecision:
+    def _purchase(self, observation: RequestObservation, chosen: Chosen) -> PurchaseInput:
         record, market = observation.record, self._market
-        uid = plain_uid(record.uid_text)
-        held = [each for each in self._ledger.held(chosen.name) if each.uid != uid]
-        limits = chosen.object.spec.limits
-        return decide_purchase(
-            PurchaseInput(
-                observation.spec,
-                chosen.name,
-                chosen.object,
-                market.book,
-                own_cooldowns(market.cooldowns, observation.attempts),
-                headroom_microusd(limits, held),
-                closed=lambda row: self._closed(chosen, row),
-                distrusted=lambda row: self._distrusted(chosen, row),
-                unfit=lambda offer: self._unfit(record, offer),
-                shortage=lambda wanted: shortage(limits, held, wanted),
-                uid=uid,
-                now=observation.now,
-                unlisted=self._unlisted(chosen),
-                untrusted_allowed=self._untrusted_allowed(record),
-            )
+        return PurchaseInput(
+            record,
+            chosen.name,
+            chosen.object,
+            market.book,
+            {each.name: self._source(each) for each in sources_of(chosen.object).values()},
+            observation.now,
+            cooldowns=market.cooldowns,
+            attempts=observation.attempts,
+            held=self._held_by_others(record, chosen.name),
+            daemon_sets=tuple(self.views.daemon_sets.values()) if self._policy.device_plugin_required else None,
+            pool=self.pool_of(record),
+            default_backend=self._policy.default_backend,
+            unlisted=self._unlisted(chosen),
+            untrusted_allowed=self._untrusted_allowed(record),
         )
+
+    def _held_by_others(self, record: KubeObject[GPURequest], node_class: str) -> tuple[Reservation, ...]:
+        uid = plain_uid(record.uid_text)
+        return tuple(each for each in self._ledger.held(node_class) if each.uid != uid)
 
     def _untrusted_allowed(self, record: KubeObject[GPURequest]) -> bool:
         home = self.views.namespaces.get(ObjectKey("", record.key.namespace))
@@ -354,37 +347,28 @@ class RequestObserver:
         states = ((name, self._market.book.state(each.name)) for name, each in sources_of(chosen.object).items())
         return tuple(name for name, state in states if state is None)
 
-    def _closed(self, chosen: Chosen, row: OfferRow) -> str:
-        """Nothing is bought where it could not be listed afterwards."""
-        source = next((each for each in sources_of(chosen.object).values() if each.name == row.source), None)
-        if source is None:
-            return f"class {chosen.name} does not use this provider"
-        if missing := lacking(source) or self._refuses(row.offer, chosen.object):
-            return missing
-        source_status = self._market.source_statuses.get(row.source)
-        if source_status is not None and (source_status.key.valid is False or source_status.key.exhausted):
-            return source_status.key.why or "the provider refused the API key"
-        machine = row.offer.sku if row.offer.boot is BootMode.POWER else ""
+    def _source(self, source: Source) -> SourceObservation:
+        status = self._market.source_statuses.get(source.name)
+        refused = status is not None and (status.key.valid is False or status.key.exhausted)
+        access = access_of(source).name
+        return SourceObservation(
+            lacking(source),
+            (status.key.why or "the provider refused the API key") if status is not None and refused else "",
+            self._listing_problem(access),
+            self._consistency.distrust(access),
+            {each.name: self._machine_problem(source, each.name) for each in source.settings.machines},
+        )
+
+    def _machine_problem(self, source: Source, machine: str) -> str:
         access = access_of(source, machine).name
-        if machine and any(self._accounts.requests_at(access)):
+        if any(self._accounts.requests_at(access)):
             # A machine that does not say for which request it is on would look like the machine of both.
             return "another request uses this machine"
+        return self._listing_problem(access)
+
+    def _listing_problem(self, access: str) -> str:
         trouble = self._instance_cache.trouble(access)
         return trouble.why if trouble is not None else ""
-
-    def _distrusted(self, chosen: Chosen, row: OfferRow) -> str:
-        """Nothing is bought where lists contradict the Nodes: the new machine could not be counted."""
-        source = next((each for each in sources_of(chosen.object).values() if each.name == row.source), None)
-        if source is None or row.offer.boot is BootMode.POWER:
-            return ""
-        return self._consistency.distrust(access_of(source).name)
-
-    def _unfit(self, record: KubeObject[GPURequest], offer: Offer) -> str:
-        if not self._policy.device_plugin_required or offer.boot is BootMode.POWER:
-            return ""
-        future = future_node(record, offer, self.pool_of(record))
-        verdict = plugin_for(future, self.views.daemon_sets.values(), resource_name(offer.gpu))
-        return "" if verdict.runs else verdict.message
 
     # -- a machine, or the doubt whether there is one ----------------------------------------------------------------
 

@@ -21,10 +21,11 @@ from tgp.core.model.cloud_account import TABLE, CloudAccount
 from tgp.core.model.facts import ConditionChanged, subject_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.token import plain_uid, token_for
+from tgp.core.requests.chosen_offer import recorded
 from tgp.core.requests.lifecycle import idle_timeout
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.observation import RequestObservation
-from tgp.core.requests.purchase import chosen, life_of, reservation_of
+from tgp.core.requests.purchase import life_of, reservation_of
 from tgp.core.requests.steps import Launch, Reserve, Wait
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, Refused, WriteUnknown
@@ -114,7 +115,7 @@ class Reserver:
         return Attempt(
             number=step.number,
             token=self._token(observation.record, step),
-            offer=chosen(buy),
+            offer=recorded(buy.offer, buy.hourly_microusd),
             account=account.id,
             epoch=self._observer.epoch(),
             max_hourly_price=usd(buy.most_microusd) if buy.most_microusd is not None else None,

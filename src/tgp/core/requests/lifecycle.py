@@ -13,18 +13,26 @@ from itertools import takewhile
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
 from tgp.core.joining.mesh.status import LEASE_STALE
-from tgp.core.model.attempts import attempts_of, open_attempt
-from tgp.core.model.costs import most_believed, read_amount, reserved_of
+from tgp.core.model.attempts import LAUNCHED, attempts_of, open_attempt
+from tgp.core.model.costs import read_amount, reserved_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import about
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode
-from tgp.core.model.presence import Absent, AccountProblem, Claims, Found, Unknown
+from tgp.core.model.presence import Absent, AccountProblem, Found, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.requests.observation import RequestObservation, StartupTimeouts, Unrecorded
-from tgp.core.requests.purchase import Purchase, life_of, most_to_pay, price_cap
+from tgp.core.requests.provider_reports import (
+    BELIEVED_AFTER,
+    CONFIRMED_AFTER,
+    DOUBTED_FOR,
+    PROGRESS_STEP,
+    SEVERAL,
+    price_believed,
+)
+from tgp.core.requests.purchase import Purchase, decide_purchase, life_of, most_to_pay, price_cap
 from tgp.core.requests.steps import (
     LOST,
     UNUSABLE,
@@ -51,16 +59,11 @@ from tgp.core.requests.steps import (
 LOST_BY_REPORT = LOST | {
     TerminationReason.BROKEN
 }  # reasons that follow from what is reported or seen of a machine; no user asked for them
-LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
 FAILURES_MAX = 5  # launches without a machine, or with an unusable one
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 NODE_LOST_AFTER = timedelta(minutes=10)  # after this long a Node that is NotReady or missing is lost
 MESH_LOST_AFTER = timedelta(hours=1)  # a ready Node that the mesh does not know: it may be at work
 SILENT_AT_MOST = timedelta(hours=2)  # of Nodes that are silent together; after that one machine at a time is terminated
-CONFIRMED_AFTER = timedelta(seconds=30)  # between two lists that both report a machine as stopped or more expensive
-SEVERAL = 2  # machines of one account reported so at once: then the account is more likely wrong …
-DOUBTED_FOR = timedelta(minutes=10)  # … and machines that never joined are terminated for it after this long,
-BELIEVED_AFTER = timedelta(hours=1)  # those that serve after this long, one at a time
 COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists declare gone
 WARNED_AT = 0.8  # of the life
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
@@ -68,7 +71,6 @@ NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
 LONGEST_REFUSED = timedelta(hours=12)  # … at most: a template that is left broken for a year uses few attempts
 LOOK_AGAIN = timedelta(seconds=15)
-PROGRESS_STEP = timedelta(minutes=1)  # progress is written to the status at most this often
 NO_MACHINE = frozenset(
     {"SoldOut", "Refused", "KeyRefused", "QuotaOrBalanceExhausted", "Busy", "NotOrdered", "NotCreated"}
 )
@@ -153,12 +155,17 @@ def _without_machine(observation: RequestObservation) -> Step:
     if pause is not None and observation.now < pause:
         last = observation.attempts[-1]
         return Wait("BackingOff", f"Attempt {last.number} failed: {last.message or last.outcome}", pause)
-    if isinstance(observation.choice, Purchase):
-        return Reserve(observation.choice, _next_number(observation))
-    again = observation.choice.look_again
-    return Wait(
-        observation.choice.reason, observation.choice.message, observation.now + again if again is not None else None
-    )
+    return _buy(observation)
+
+
+def _buy(observation: RequestObservation) -> Step:
+    """The offers are ranked here and nowhere else: only where nothing is left but to buy."""
+    if observation.purchase is None:
+        return Wait("Undecided", "No offer was looked for.")
+    choice = decide_purchase(observation.purchase)
+    if isinstance(choice, Purchase):
+        return Reserve(choice, _next_number(observation))
+    return Wait(choice.reason, choice.message)
 
 
 def _readopt(observation: RequestObservation, found: Unrecorded) -> Step:
@@ -331,16 +338,6 @@ def _state_believed(observation: RequestObservation) -> bool:
     if observation.status.ready_at is None and observation.claims.together >= SEVERAL:
         return said.span >= DOUBTED_FOR
     return True
-
-
-def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
-    """Whether to believe the listed price: it is no higher than known, or was repeated later, and for few machines."""
-    said = claims.price
-    if said is None:  # nothing was counted yet: that list may have been read before the machine was recorded
-        return billed <= most_believed(attempt)
-    if claims.together >= SEVERAL:
-        return said.span >= BELIEVED_AFTER and claims.turn
-    return said.shown(CONFIRMED_AFTER)
 
 
 def _price_doubted(observation: RequestObservation, attempt: Attempt) -> bool:

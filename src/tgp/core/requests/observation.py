@@ -16,13 +16,12 @@ from tgp.core.model.node import Node
 from tgp.core.model.presence import NO_CLAIMS, Claims, Presence
 from tgp.core.model.spend import INSTANT
 from tgp.core.requests.drain import Drain
-from tgp.core.requests.purchase import NoPurchase, PurchaseDecision
+from tgp.core.requests.purchase import NoPurchase, PurchaseInput
 
 IN_DOUBT = frozenset(
     {"LaunchOutcomePending", "UnclaimedInstance"}
 )  # reasons of a request whose record is known to be incomplete
 RECORD_LOST = "RecordLost"  # the condition of a request whose status was erased, until it has an attempt again
-NOT_LOOKED_FOR = NoPurchase("Undecided", "No offer was looked for.")
 
 
 class NodeObservation(msgspec.Struct, frozen=True):
@@ -75,7 +74,7 @@ class RequestObservation(msgspec.Struct, frozen=True):
     settled: bool = True  # no provider can hold anything that is not in the attempts
     strays: tuple[str, ...] = ()  # machines under this request's uid that belong to no attempt
     unrecorded: Unrecorded | None = None  # to be adopted again; one of the strays
-    choice: PurchaseDecision = NOT_LOOKED_FOR
+    purchase: PurchaseInput | None = None  # what a choice among offers needs; None: nothing may be bought
     stopped: NoPurchase | None = None  # why nothing may be ordered, whatever was reserved
     node: NodeObservation = NodeObservation()
     mesh: MeshStatus = NO_MESH_NEEDED

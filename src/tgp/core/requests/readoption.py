@@ -10,13 +10,12 @@ from datetime import datetime
 from tgp.api.request import Attempt, ChosenOffer, GPURequest
 from tgp.api.values import usd
 from tgp.core.inventory.orphans import newest_kept_first
-from tgp.core.model.attempts import FINALIZER, attempts_of, copied, open_attempt
+from tgp.core.model.attempts import FINALIZER, LAUNCHED, attempts_of, copied, open_attempt
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.token import plain_uid, read_token
-from tgp.core.requests.lifecycle import LAUNCHED
-from tgp.core.requests.purchase import recorded
+from tgp.core.requests.chosen_offer import recorded
 
 OWNED_PROVIDER = "webhook"
 

@@ -12,7 +12,7 @@ import msgspec
 from tgp.api.request import ATTEMPTS_KEPT, Attempt
 from tgp.api.values import rfc3339, usd
 from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED
-from tgp.core.model.attempts import provider_of
+from tgp.core.model.attempts import LAUNCHED, provider_of
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.costs import cents, hourly_of, spent_by
 from tgp.core.model.facts import offer_words
@@ -21,11 +21,8 @@ from tgp.core.model.mesh import NO_MESH
 from tgp.core.model.money import about
 from tgp.core.model.presence import Absent, Found, Unknown
 from tgp.core.requests.lifecycle import (
-    BELIEVED_AFTER,
     COUNTED,
-    LAUNCHED,
     NO_MACHINE,
-    SEVERAL,
     expires_at,
     idle_timeout,
     next_deadline,
@@ -35,6 +32,7 @@ from tgp.core.requests.lifecycle import (
 )
 from tgp.core.requests.lifecycle import idle_since as noted_idle_since
 from tgp.core.requests.observation import RECORD_LOST, RequestObservation
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, SEVERAL
 from tgp.core.requests.steps import Complete, Step, Wait
 
 PROVIDER_INCONSISTENT = "ProviderInconsistent"
