@@ -91,7 +91,9 @@ def test_the_end_of_a_machine_that_no_list_ever_showed_is_asked_for_by_its_id():
     assert isinstance(step, Terminate)
     assert step.instance_id == "i-1"
 
-    asked = an_observation(a_machine(), conditions=(ending,), presence=unseen, never_listed=True, asked_to_end=1)
+    asked = an_observation(
+        a_machine(), conditions=(ending,), presence=unseen, never_listed=True, termination_requests=1
+    )
     assert isinstance(next_step(asked), CloseAttempt)
 
 

@@ -74,7 +74,7 @@ def test_a_change_of_the_request_or_its_class_is_tried_at_once():
     broken.now = broken.attempts[-1].ended_at + FIRST_PAUSE
 
     assert isinstance(broken.step(), Wait)
-    assert isinstance(broken.step(mended=True), Reserve)
+    assert isinstance(broken.step(inputs_changed=True), Reserve)
 
 
 def test_room_is_found_for_the_refusals_beside_machines_that_were_lost():

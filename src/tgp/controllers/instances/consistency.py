@@ -176,9 +176,9 @@ class Consistency:
         """One machine. True: its report contradicts the Node or an earlier report."""
         record, attempt = machine.record, machine.attempt
         account, began, token = poll.account, poll.began, attempt.token
-        presence = self._instance_cache.presence(
-            token, poll.access, machine.account.identities, instance_id=attempt.instance_id or ""
-        )
+        identities = machine.account.identities
+        self._instance_cache.watch(token, poll.access, identities)
+        presence = self._instance_cache.presence(token, poll.access, identities, instance_id=attempt.instance_id or "")
         if isinstance(presence, Absent):
             return self._absent(poll, machine, presence)
         if not isinstance(presence, Found):
