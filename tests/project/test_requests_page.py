@@ -20,8 +20,9 @@ PAGE = (ROOT / "docs" / "requests.md").read_text(encoding="utf-8")
 WHERE_REASONS_ARE_GIVEN = (
     "core/requests/lifecycle.py",
     "core/requests/purchase.py",
+    "core/requests/purchase_stops.py",
     "core/classes/default_class.py",
-    "controllers/requests/observe.py",
+    "controllers/requests/purchase_gatherer.py",
     "controllers/requests/reconciler.py",
     "controllers/requests/reserve.py",
     "controllers/requests/launch.py",

@@ -4,8 +4,6 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address
 
-from tgp.api.nodeclass import GPUNodeClass
-from tgp.core.model.offer import Offer
 from tgp.ports.boot import BootPayload, BootRefused, BootRequest
 from tgp.ports.http import Call, Http, NeverLeft, Reply, Stream
 from tgp.ports.resolver import UnknownHost
@@ -33,9 +31,6 @@ class NoResolver:
 
 class NoBoot:
     """Implements `Boot` where nothing is ever bought."""
-
-    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:  # noqa: ARG002 - it looks at nothing
-        return ""
 
     async def pack(self, boot_request: BootRequest) -> BootPayload:
         raise BootRefused("Observing", f"Node {boot_request.node_name}: the operator runs with --observe")

@@ -46,10 +46,6 @@ class BootPayload:
 
 
 class Boot(Protocol):
-    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:
-        """Why machines of this offer can never be started, known before anything is reserved; empty: they may."""
-        ...
-
     async def pack(self, boot_request: BootRequest) -> BootPayload:
         """Called for each attempt, before anything is paid. Raises BootRefused, or ClusterError: try again."""
         ...

@@ -15,11 +15,10 @@ from tgp.api.nodeclass import GPUAvailability, GPUNodeClass, GPUNodeClassSpec, P
 from tgp.api.request import GPURequest
 from tgp.api.values import microusd
 from tgp.core.classes.default_class import IMPLICIT, IMPLICIT_LIMITS, Why
-from tgp.core.inventory.limits import Reservation, headroom_microusd, shortage
+from tgp.core.inventory.limits import Reservation
 from tgp.core.market.query import BOOTS
 from tgp.core.market.ranking import rank
 from tgp.core.market.sources import source_for
-from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
@@ -29,10 +28,17 @@ from tgp.core.model.regions import known_region, nearest_regions, region_fits
 from tgp.core.model.source import PLAIN, source_of
 from tgp.core.model.taints import Taint
 from tgp.core.model.workload import DaemonSet
-from tgp.core.requests import purchase
 from tgp.core.requests.device_plugin import EPHEMERAL, plugin_for
 from tgp.core.requests.node_metadata import exclusive_taint, future_node
-from tgp.core.requests.purchase import NoPurchase, Purchase, PurchaseDecision, decide_purchase, query_for_request
+from tgp.core.requests.purchase import (
+    NoPurchase,
+    Purchase,
+    PurchaseDecision,
+    PurchaseInput,
+    decide_purchase,
+    every_source,
+    query_for_request,
+)
 from tgp.services.credentials import ProviderAccess
 from tgp.services.market import MarketService
 from tgp.services.request_documents import PriceSource, RentPlan
@@ -110,20 +116,14 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
     known = _book(node_class, market_service, accesses, cluster.now)
     book, stored = known.book, known.stored
     usable = _without_regions(node_class, stored)
-    held = cluster.held or ()
-    limits = usable.spec.limits
-    asked = purchase.PurchaseInput(
-        spec=cluster.request.spec,
-        name=cluster.class_name,
-        node_class=usable,
-        book=book,
-        cooldowns=Cooldowns(),
-        headroom_microusd=headroom_microusd(limits, held),
-        closed=lambda _row: "",
-        unfit=lambda _offer: "",
-        shortage=lambda wanted: shortage(limits, held, wanted),
-        uid="",
-        now=cluster.now,
+    asked = PurchaseInput(
+        _record(cluster.request),
+        cluster.class_name,
+        usable,
+        book,
+        every_source(usable),
+        cluster.now,
+        held=cluster.held or (),
     )
     choice = decide_purchase(asked)
     rest = rank(book, query_for_request(asked), cluster.now).first(OTHERS_SHOWN + 1)
@@ -144,15 +144,19 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
     )
 
 
+def _record(request: GPURequest) -> KubeObject[GPURequest]:
+    """As if it were stored."""
+    return KubeObject(key=ObjectKey(request.metadata.namespace, request.metadata.name), object=request)
+
+
 def _stops(cluster: ClusterState, choice: PurchaseDecision) -> str:
     """Why the offer would not be bought although it fits, with the operator's default settings; empty: it would."""
     if cluster.why is not None and cluster.class_name != IMPLICIT:
         return cluster.why.message
     if not isinstance(choice, Purchase) or cluster.daemon_sets is None or choice.offer.boot is BootMode.POWER:
         return ""
-    meta = cluster.request.metadata
-    record: KubeObject[GPURequest] = KubeObject(key=ObjectKey(meta.namespace, meta.name), object=cluster.request)
-    verdict = plugin_for(future_node(record, choice.offer), cluster.daemon_sets, resource_name(choice.offer.gpu))
+    future = future_node(_record(cluster.request), choice.offer)
+    verdict = plugin_for(future, cluster.daemon_sets, resource_name(choice.offer.gpu))
     return "" if verdict.runs else f"{verdict.message} (DevicePluginMissing)"
 
 
@@ -160,8 +164,7 @@ def _taints(cluster: ClusterState, choice: PurchaseDecision) -> tuple[Taint, ...
     """Of the future Node; if no offer fits now, those of every rented machine."""
     meta, spec = cluster.request.metadata, cluster.request.spec
     if isinstance(choice, Purchase):
-        record: KubeObject[GPURequest] = KubeObject(key=ObjectKey(meta.namespace, meta.name), object=cluster.request)
-        return future_node(record, choice.offer).taints
+        return future_node(_record(cluster.request), choice.offer).taints
     return (EPHEMERAL, *((exclusive_taint(meta.name),) if spec.exclusive else ()))
 
 

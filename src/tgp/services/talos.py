@@ -32,8 +32,8 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import ObjectRecord
 from tgp.core.model.talos import TalosVersion
+from tgp.core.requests.chosen_offer import offer_of, untrusted
 from tgp.core.requests.node_metadata import desired_metadata, pool_name
-from tgp.core.requests.purchase import offer_of, untrusted
 from tgp.ports.boot import BootRefused
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, Conflict, Forbidden, NotFound
 from tgp.ports.http import Http

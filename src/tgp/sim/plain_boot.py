@@ -5,16 +5,12 @@ For the simulated providers and machines whose image knows how to join. Nothing 
 
 import msgspec
 
-from tgp.api.nodeclass import GPUNodeClass
-from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.offer import BootMode
 from tgp.ports.boot import BootPayload, BootRefused, BootRequest
 
 
 class PlainBoot:
     """Implements `Boot`."""
-
-    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:  # noqa: ARG002 - one class is like another
-        return offer.no_node
 
     async def pack(self, boot_request: BootRequest) -> BootPayload:
         plate = msgspec.json.encode({"node": boot_request.node_name, "providerID": boot_request.provider_id})

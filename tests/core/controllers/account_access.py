@@ -265,6 +265,7 @@ class Scene:
 
     def presence(self, number: int, attempt: int = 1, account: str = "acme", **rest: Any) -> Any:
         identities = (account,) if account else ()
+        self.instance_cache.watch(a_token(number, attempt), self.access.name, identities)
         return self.instance_cache.presence(a_token(number, attempt), self.access.name, identities, **rest)
 
     def facts(self, kind: type) -> list[Any]:

@@ -12,8 +12,8 @@ from tgp.controllers.instances.consistency import AT_ONCE, CONSISTENT_FOR
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.requests.lifecycle import BELIEVED_AFTER, CONFIRMED_AFTER
 from tgp.core.requests.node_names import node_name_for
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, CONFIRMED_AFTER
 
 PRICE = 400_000
 

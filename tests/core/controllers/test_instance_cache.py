@@ -34,8 +34,9 @@ def a_snapshot(began, *machines, account="acme", **rest):
     return InstanceSnapshot(account, began, tuple(machines), **rest)
 
 
-def presence(instance_cache, account="acme", **rest):
-    return instance_cache.presence(TOKEN, "vultr/keys", (account,), **rest)
+def presence(instance_cache, account="acme", token=TOKEN, **rest):
+    instance_cache.watch(token, "vultr/keys", (account,))
+    return instance_cache.presence(token, "vultr/keys", (account,), **rest)
 
 
 def test_before_the_first_look_the_state_is_unknown(instance_cache):
@@ -115,20 +116,20 @@ def test_of_two_machines_the_recorded_one_was_found(instance_cache):
 
 def test_a_doubt_is_about_one_token_and_counts_nothing(instance_cache):
     presence(instance_cache)
-    instance_cache.presence(a_token(2), "vultr/keys", ("acme",))
+    presence(instance_cache, token=a_token(2))
     instance_cache.put("vultr/keys", a_snapshot(101.0, doubts={TOKEN: "it was renamed"}))
 
     assert Unknown(AccountProblem.UNREACHABLE, "it was renamed") == presence(instance_cache)
-    assert Absent(1, timedelta(0)) == instance_cache.presence(a_token(2), "vultr/keys", ("acme",))
+    assert Absent(1, timedelta(0)) == presence(instance_cache, token=a_token(2))
 
 
 def test_a_gap_leaves_unknown_what_was_not_asked_for(instance_cache):
     presence(instance_cache)
-    instance_cache.presence(a_token(2), "vultr/keys", ("acme",))
+    presence(instance_cache, token=a_token(2))
     instance_cache.put("vultr/keys", a_snapshot(101.0, gap="it does not report", absent=frozenset({a_token(2)})))
 
     assert Unknown(AccountProblem.UNREACHABLE, "it does not report") == presence(instance_cache)
-    assert Absent(1, timedelta(0)) == instance_cache.presence(a_token(2), "vultr/keys", ("acme",))
+    assert Absent(1, timedelta(0)) == presence(instance_cache, token=a_token(2))
     assert not instance_cache.listed_since("vultr/keys", 100.0)
     assert instance_cache.trouble("vultr/keys") is None
 

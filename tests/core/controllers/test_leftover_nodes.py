@@ -19,8 +19,8 @@ from tgp.core.model.cloud_account import account_of
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.taints import Taint
-from tgp.core.requests.lifecycle import BELIEVED_AFTER
 from tgp.core.requests.node_state import provider_id_of
+from tgp.core.requests.provider_reports import BELIEVED_AFTER
 from tgp.ports.cluster import Conflict
 
 AT = ObjectKey("", "train-1-abc")

@@ -41,8 +41,8 @@ from tgp.core.model.offer import Offer
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.taints import Taint
+from tgp.core.requests.chosen_offer import untrusted
 from tgp.core.requests.node_state import provider_id_of
-from tgp.core.requests.purchase import untrusted
 from tgp.ports.boot import BootPayload, BootRequest
 from tgp.ports.http import Call, Handler, Reply, Stream
 from tgp.sim.checkers.joining import overshared

@@ -5,14 +5,15 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from tests.core.joining.packing import in_a_hall, pack
+from tests.core.joining.packing import pack
 from tests.core.joining.test_mesh_selection import msgspec_class
 from tests.core.market.offers import an_offer as on_sale
 from tests.core.requests.test_node_metadata import a_node, metadata_of, worn
 from tests.core.requests.test_purchase import at, bought, purchase_inputs, waits
 from tgp.core.model.offer import BootMode, Trust
+from tgp.core.requests.chosen_offer import untrusted
 from tgp.core.requests.node_metadata import UNTRUSTED, metadata_patch
-from tgp.core.requests.purchase import ALLOW_UNTRUSTED, untrusted
+from tgp.core.requests.purchase import ALLOW_UNTRUSTED, cannot_boot
 from tgp.ports.boot import BootRefused
 
 SOMEBODYS = on_sale(provider="simulated", gpu="RTX4090", gpu_memory_gib=24, trust=Trust.ANY)
@@ -111,11 +112,7 @@ def test_kubespan_lets_none_of_them_in():
     with pytest.raises(BootRefused, match="KubeSpan admits every holder of the cluster's secret"):
         pack(spec, offer=SOMEBODYS)
 
-    async def refusal(hall):
-        node_class = msgspec_class({"providers": [{"name": "simulated"}], **spec})
-        return hall.boot.refuses(SOMEBODYS, node_class), hall.boot.refuses(PROVIDERS_OWN, node_class)
-
-    before_money, of_their_own = in_a_hall(refusal)
-    assert before_money  # known before anything is reserved
-    assert of_their_own == ""
+    node_class = msgspec_class({"providers": [{"name": "simulated"}], **spec})
+    assert cannot_boot(SOMEBODYS, node_class, "")  # known before anything is reserved
+    assert cannot_boot(PROVIDERS_OWN, node_class, "") == ""
     assert SOMEBODYS.boot is BootMode.NATIVE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.core.requests.an_observation import a_condition, a_machine, a_node, an_observation, listed
+from tests.core.requests.an_observation import a_class, a_condition, a_machine, a_node, an_observation, listed
 from tgp.api.request import RequestTailscale, RequestTalos, RequestWireGuard
 from tgp.core.joining.mesh.ignored_settings import ignored_message
 from tgp.core.requests.observation import RequestObservation
@@ -11,10 +11,11 @@ from tgp.core.requests.steps import Wait
 
 TUNNEL = RequestTalos(wire_guard_config=RequestWireGuard(address="10.8.0.9/24"))
 DEVICE = RequestTalos(tailscale_config=RequestTailscale(hostname="gpu"))
+ASKS = {"talos_config": TUNNEL}
 WAITS = Wait("NoOfferFits", "none of 3 offers fits")
 
 
-def inert(observation: RequestObservation) -> list[tuple[bool | None, str, str]]:
+def ignored(observation: RequestObservation) -> list[tuple[bool | None, str, str]]:
     told = compute_status(observation, WAITS).updates
     return [(each.status, each.reason, each.message) for each in told if each.type == "MeshConfigIgnored"]
 
@@ -56,20 +57,25 @@ def test_both_are_named_where_neither_counts():
 
 @pytest.mark.parametrize(
     "observation",
-    [an_observation(inert="so"), an_observation(a_machine(), node=a_node(), presence=listed(), inert="so")],
+    [
+        an_observation(spec=ASKS, node_class=a_class()),
+        an_observation(a_machine(), spec=ASKS, node=a_node(), presence=listed(), joined_by="kubespan"),
+    ],
     ids=["waits", "runs"],
 )
 def test_the_request_says_so_as_long_as_it_lives_and_goes_on_saying_what_matters_more(observation):
     story = compute_status(observation, WAITS)
 
-    assert inert(observation) == [(True, "AnotherMesh", "so")]
-    assert story.message not in ("", "so")
+    ((status, reason, message),) = ignored(observation)
+    assert (status, reason) == (True, "AnotherMesh")
+    assert message.startswith("spec.talosConfig.wireGuardConfig has no effect: ")
+    assert story.message not in ("", message)
 
 
 def test_what_is_unknown_now_stays_as_it_was():
     """A class that was edited is looked at in a moment: a condition that comes and goes would be told twice."""
     said = (a_condition("MeshConfigIgnored", "AnotherMesh"),)
 
-    assert inert(an_observation(conditions=said)) == [(True, "AnotherMesh", "as it was said")]
-    assert inert(an_observation(conditions=said, inert="")) == []
-    assert inert(an_observation()) == []
+    assert ignored(an_observation(spec=ASKS, conditions=said)) == [(True, "AnotherMesh", "as it was said")]
+    assert ignored(an_observation(conditions=said, node_class=a_class())) == []
+    assert ignored(an_observation(spec=ASKS)) == []

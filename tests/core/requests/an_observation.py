@@ -5,20 +5,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.core.market.offers import AListing, an_offer
 from tgp.api.common import Condition
+from tgp.api.nodeclass import ClassLimits, GPUNodeClass, GPUNodeClassSpec, ProviderConfig
 from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.core.model.account_access import AccountAccess
-from tgp.core.model.attempts import FINALIZER
+from tgp.core.model.attempts import FINALIZER, LAUNCHED
 from tgp.core.model.cloud_account import account_of
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
 from tgp.core.model.presence import Absent, AccountProblem, Found, Unknown
+from tgp.core.model.price_book import PriceBook
 from tgp.core.model.record import pack_uid
 from tgp.core.model.token import token_for
-from tgp.core.requests.lifecycle import LAUNCHED
-from tgp.core.requests.observation import NodeObservation, RequestObservation
+from tgp.core.requests.observation import MachinesInUse, NodeObservation, RequestObservation
+from tgp.core.requests.purchase import Purchase, PurchaseInput, SourceObservation, decide_purchase, every_source
 
 NOW = datetime(2026, 11, 16, 12, 0, 0, tzinfo=UTC)
 UID = "11111111-2222-3333-4444-555555555555"
@@ -103,3 +107,23 @@ def a_node(**rest: Any) -> NodeObservation:
     return replace(
         NodeObservation(node=node, initialized=True, words="1 of 1 nvidia.com/gpu allocatable", idle=False), **rest
     )
+
+
+def a_class(max_hourly_cost: str | None = None) -> GPUNodeClass:
+    limits = ClassLimits(max_hourly_cost=max_hourly_cost)
+    return GPUNodeClass(spec=GPUNodeClassSpec(providers=(ProviderConfig(name="vast"),), limits=limits))
+
+
+def _on_sale(*offers: Offer) -> PurchaseInput:
+    node_class = a_class()
+    (source,) = every_source(node_class)
+    book = PriceBook().with_listing(source, AListing(offers), NOW)
+    return PurchaseInput(an_observation().record, "rented", node_class, book, {source: SourceObservation()}, NOW)
+
+
+ON_SALE, SOLD_OUT = _on_sale(an_offer(provider="vast", gpu="RTX4090")), _on_sale()
+AN_OUTAGE = MachinesInUse(
+    tuple((an_observation().record, None) for _ in range(5))
+)  # five Nodes are missing, all at once
+BUY = decide_purchase(ON_SALE)
+assert isinstance(BUY, Purchase), BUY

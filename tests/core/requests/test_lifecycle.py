@@ -5,16 +5,22 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.core.requests.an_observation import (
+    AN_OUTAGE,
+    BUY,
     GONE,
     LAG,
     NEVER_MADE,
     NOT_SHOWN,
     NOW,
+    ON_SALE,
     SILENT,
+    SOLD_OUT,
     UID,
     WINDOW,
+    a_class,
     a_condition,
     a_machine,
     a_node,
@@ -24,12 +30,16 @@ from tests.core.requests.an_observation import (
     listed,
     over,
 )
+from tgp.core.classes.default_class import Why
+from tgp.core.inventory.limits import Reservation
+from tgp.core.model.hold import Hold
 from tgp.core.model.instance import InstanceState
-from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
 from tgp.core.model.presence import Absent, AccountProblem, Claims, Repeated, Unknown
-from tgp.core.requests.drain import Drain
-from tgp.core.requests.lifecycle import CONFIRMED_AFTER, FAILURES_MAX, LOSSES_MAX, next_step
-from tgp.core.requests.purchase import NoPurchase, Purchase
+from tgp.core.requests.lifecycle import FAILURES_MAX, LOSSES_MAX, next_step
+from tgp.core.requests.observation import AccessObservation
+from tgp.core.requests.provider_reports import CONFIRMED_AFTER
 from tgp.core.requests.steps import (
     AbandonAttempt,
     AddFinalizer,
@@ -49,20 +59,6 @@ from tgp.core.requests.steps import (
     Wait,
 )
 
-OFFER = Offer(
-    provider="vast",
-    sku="x",
-    place="us",
-    gpu="RTX4090",
-    gpu_count=1,
-    gpu_memory_gib=24,
-    vcpus=8,
-    memory_gib=32,
-    disk_gib=0,
-    hourly_microusd=400_000,
-    boot=BootMode.NATIVE,
-)
-BUY = Purchase(OFFER, "vast/s/k", 400_000)
 MACHINE = {"presence": listed(), "status": {"ready_at": ago(minutes=3)}, "node": a_node()}
 ENDING = a_condition("Terminating", "Idle", since=ago(minutes=1))
 SILENT_NODE = a_node(ready=False, ready_since=ago(minutes=1))
@@ -74,55 +70,56 @@ DEAR_TWICE = Claims(price=Repeated(2, CONFIRMED_AFTER), together=1)
 
 
 def test_the_finalizer_comes_before_anything_else():
-    assert next_step(an_observation(finalizers=(), annotations={}, choice=BUY)) == AddFinalizer()
+    assert next_step(an_observation(finalizers=(), annotations={}, purchase=ON_SALE)) == AddFinalizer()
 
 
 def test_a_new_request_reserves_the_offer_that_was_chosen():
-    assert next_step(an_observation(choice=BUY, blank=True)) == Reserve(BUY, 1)
+    assert next_step(an_observation(purchase=ON_SALE, blank=True)) == Reserve(BUY, 1)
 
 
 def test_without_an_offer_it_waits_and_says_why():
-    step = next_step(an_observation(choice=NoPurchase("NoOfferFits", "too expensive")))
+    step = next_step(an_observation(purchase=SOLD_OUT))
 
-    assert step == Wait("NoOfferFits", "too expensive", None)
+    assert isinstance(step, Wait)
+    assert (step.reason, bool(step.message), step.until) == ("NoOfferFits", True, None)
 
 
 def test_nothing_is_chosen_while_purchases_are_stopped():
-    step = next_step(an_observation(choice=BUY, stopped=NoPurchase("PurchasesPaused", "stopped")))
+    step = next_step(an_observation(purchase=ON_SALE, hold=Hold("stopped")))
 
     assert isinstance(step, Wait)
     assert step.reason == "PurchasesPaused"
 
 
 def test_a_request_whose_status_was_erased_buys_nothing_before_every_provider_was_asked():
-    step = next_step(an_observation(choice=BUY, settled=False))
+    step = next_step(an_observation(purchase=ON_SALE, accesses={"vast": AccessObservation()}))
 
     assert isinstance(step, Wait)
     assert step.reason == "LaunchOutcomePending"
 
 
 def test_a_machine_that_no_attempt_explains_is_waited_for():
-    step = next_step(an_observation(over(), choice=BUY, strays=("i-9 at vast",)))
+    step = next_step(an_observation(over(), purchase=ON_SALE, listed=(("vast", listed().instance),)))
 
     assert isinstance(step, Wait)
     assert step.reason == "UnclaimedInstance"
 
 
 def test_the_next_attempt_is_above_every_number_ever_seen():
-    assert next_step(an_observation(over(3, "SoldOut"), choice=BUY, highest=7)) == Reserve(BUY, 8)
+    assert next_step(an_observation(over(3, "SoldOut"), purchase=ON_SALE, highest=7)) == Reserve(BUY, 8)
 
 
 def test_a_restored_copy_buys_nothing_and_can_be_deleted():
     copy = {"annotations": {"tgp.io/uid": "another"}}
 
-    assert isinstance(next_step(an_observation(choice=BUY, **copy)), Wait)
+    assert isinstance(next_step(an_observation(purchase=ON_SALE, **copy)), Wait)
     assert next_step(an_observation(deleting=True, **copy)) == RemoveFinalizer()
 
 
 def test_attempts_that_fail_are_followed_by_longer_and_longer_pauses():
     def waits(failures: int) -> timedelta:
         attempts = [over(number, ended_at=NOW) for number in range(1, failures + 1)]
-        step = next_step(an_observation(*attempts, choice=BUY))
+        step = next_step(an_observation(*attempts, purchase=ON_SALE))
         assert isinstance(step, Wait)
         assert step.until is not None
         return step.until - NOW
@@ -133,7 +130,7 @@ def test_attempts_that_fail_are_followed_by_longer_and_longer_pauses():
 def test_five_failed_launches_end_the_request():
     failed = [over(number) for number in range(1, FAILURES_MAX + 1)]
 
-    step = next_step(an_observation(*failed, choice=BUY))
+    step = next_step(an_observation(*failed, purchase=ON_SALE))
 
     assert isinstance(step, Complete)
     assert (step.phase, step.reason) == ("Failed", "TooManyFailures")
@@ -142,13 +139,13 @@ def test_five_failed_launches_end_the_request():
 def test_sold_out_offers_are_no_failure():
     sold_out = [over(number, "SoldOut") for number in range(1, 3 * FAILURES_MAX)]
 
-    assert next_step(an_observation(*sold_out, choice=BUY)) == Reserve(BUY, 3 * FAILURES_MAX)
+    assert next_step(an_observation(*sold_out, purchase=ON_SALE)) == Reserve(BUY, 3 * FAILURES_MAX)
 
 
 def test_a_machine_that_is_lost_again_and_again_is_not_replaced_for_ever():
     lost = [over(number, "Lost", launched_at=ago(hours=2)) for number in range(1, LOSSES_MAX + 1)]
 
-    step = next_step(an_observation(*lost, choice=BUY, spec={"restart_policy": "OnLoss"}))
+    step = next_step(an_observation(*lost, purchase=ON_SALE, spec={"restart_policy": "OnLoss"}))
 
     assert isinstance(step, Complete)
     assert step.phase == "Failed"
@@ -157,7 +154,7 @@ def test_a_machine_that_is_lost_again_and_again_is_not_replaced_for_ever():
 def test_the_life_of_a_lost_machine_counts_for_the_one_that_replaces_it():
     lost = over(1, "Lost", launched_at=ago(hours=5))
 
-    step = next_step(an_observation(lost, choice=BUY, spec={"restart_policy": "OnLoss", "max_lifetime": "4h"}))
+    step = next_step(an_observation(lost, purchase=ON_SALE, spec={"restart_policy": "OnLoss", "max_lifetime": "4h"}))
 
     assert isinstance(step, Complete)
     assert (step.phase, step.reason) == ("Finished", "Expired")
@@ -203,10 +200,10 @@ def test_a_machine_that_an_error_named_is_ended_whatever_the_lists_say():
     attempt = an_attempt(instance_id="i-7")
 
     assert next_step(an_observation(attempt, presence=NEVER_MADE)) == Terminate(attempt, "i-7")
-    assert isinstance(next_step(an_observation(attempt, presence=NEVER_MADE, asked_to_end=1)), AbandonAttempt)
+    assert isinstance(next_step(an_observation(attempt, presence=NEVER_MADE, termination_requests=1)), AbandonAttempt)
 
 
-@pytest.mark.parametrize("stop", [{"deleting": True}, {"stopped": NoPurchase("Suspended", "so")}])
+@pytest.mark.parametrize("stop", [{"deleting": True}, {"chosen": Why("Suspended", "so")}])
 def test_a_reservation_that_was_not_ordered_can_be_taken_back(stop):
     step = next_step(an_observation(an_attempt(), presence=NOT_SHOWN, may_order=True, **stop))
 
@@ -229,7 +226,7 @@ def test_a_machine_in_use_is_left_alone():
 
 
 def test_a_node_that_does_not_look_as_it_should_is_fixed():
-    node, joined = a_node(mend={"metadata": {}}), (a_condition("Registered"),)
+    node, joined = a_node(metadata_patch={"metadata": {}}), (a_condition("Registered"),)
 
     step = next_step(an_observation(a_machine(), **{**MACHINE, "node": node}, conditions=joined))
     assert step == PatchNode(node.node, {"metadata": {}})
@@ -354,15 +351,18 @@ def leaving(reason: str = "Idle", **rest):
 
 
 def test_pods_leave_before_the_machine_does():
-    draining = Drain(False, "Draining", "1 pod")
+    node = a_node()
+    busy = replace(node, registered=node.node, pods=(Pod(key=ObjectKey("default", "train"), node="train-1"),))
+    step = leaving(node=busy)
 
-    assert leaving(drain=draining) == DrainNode(draining)
-    assert leaving(drain=Drain(True, "Drained", "")) == Terminate(a_machine(), "i-1")
+    assert isinstance(step, DrainNode)
+    assert [pod.key.name for pod in step.drain.evict] == ["train"]
+    assert leaving() == Terminate(a_machine(), "i-1")
 
 
 def test_the_end_is_asked_for_again_after_a_pause():
-    assert isinstance(leaving(ask_again_at=NOW + timedelta(seconds=1), asked_to_end=1), Wait)
-    assert leaving(ask_again_at=NOW, asked_to_end=1) == Terminate(a_machine(), "i-1")
+    assert isinstance(leaving(ask_again_at=NOW + timedelta(seconds=1), termination_requests=1), Wait)
+    assert leaving(ask_again_at=NOW, termination_requests=1) == Terminate(a_machine(), "i-1")
 
 
 def test_the_end_is_asked_for_also_where_lists_fail():
@@ -380,16 +380,16 @@ def test_nothing_is_ended_under_a_key_that_is_not_the_right_one(trouble):
 
 
 def test_gone_is_what_two_lists_a_lag_apart_do_not_show():
-    assert isinstance(leaving(presence=Absent(2, LAG - timedelta(seconds=1)), end_accepted=True), Wait)
-    assert isinstance(leaving(presence=GONE, end_accepted=True), CloseAttempt)
+    assert isinstance(leaving(presence=Absent(2, LAG - timedelta(seconds=1)), termination_accepted=True), Wait)
+    assert isinstance(leaving(presence=GONE, termination_accepted=True), CloseAttempt)
 
 
 def test_the_node_goes_before_the_books_are_closed():
     node = a_node()
 
-    fields = {"presence": GONE, "end_accepted": True}
+    fields = {"presence": GONE, "termination_accepted": True}
     assert leaving(**fields, node=a_node(leftover=node.node)) == RemoveNode(node.node)
-    assert leaving(**fields, node=a_node(leftover=node.node, undress={})) == PatchNode(node.node, {})
+    assert leaving(**fields, node=a_node(leftover=node.node, cleanup_patch={})) == PatchNode(node.node, {})
 
 
 @pytest.mark.parametrize(
@@ -405,7 +405,7 @@ def test_the_node_goes_before_the_books_are_closed():
     ],
 )
 def test_what_follows_a_machine_that_is_gone(reason, spec, outcome, phase):
-    step = leaving(reason, presence=GONE, spec=spec, end_accepted=True)
+    step = leaving(reason, presence=GONE, spec=spec, termination_accepted=True)
 
     assert isinstance(step, CloseAttempt)
     assert step.outcome == outcome
@@ -414,12 +414,14 @@ def test_what_follows_a_machine_that_is_gone(reason, spec, outcome, phase):
 
 def test_a_deleted_request_is_let_go_when_nothing_of_it_is_left():
     assert next_step(an_observation(over(1, "Returned"), deleting=True)) == RemoveFinalizer()
-    assert isinstance(next_step(an_observation(over(1, "Returned"), deleting=True, strays=("i-1 at vast",))), Wait)
+    assert isinstance(
+        next_step(an_observation(over(1, "Returned"), deleting=True, listed=(("vast", listed().instance),))), Wait
+    )
 
 
 def test_a_finished_request_stays_without_our_finalizer_and_for_as_long_as_it_is_kept():
     ended = (a_condition("Ended", "Idle", since=ago(hours=3)),)
-    kept = {"conditions": ended, "choice": BUY, "status": {"phase": "Finished"}}
+    kept = {"conditions": ended, "purchase": ON_SALE, "status": {"phase": "Finished"}}
 
     assert next_step(an_observation(over(1, "Returned"), **kept)) == RemoveFinalizer()
     free = {**kept, "finalizers": ()}
@@ -469,7 +471,7 @@ def test_a_purchase_follows_only_from_nothing_and_a_release_only_from_nothing_le
         status={"ready_at": ago(minutes=3)} if ready else {},
         deleting=deleting,
         may_order=may_order,
-        choice=BUY,
+        purchase=ON_SALE,
         node=a_node(),
     )
     step = next_step(observation)
@@ -489,13 +491,13 @@ def test_a_purchase_follows_only_from_nothing_and_a_release_only_from_nothing_le
 
 
 def test_a_price_above_the_reserved_one_does_not_overdraw_the_class():
-    within = listed(hourly_microusd=410_000)
+    within, limit = listed(hourly_microusd=410_000), {"node_class": a_class("0.45")}
+    beside = (Reservation("another", 100_000),)
 
     assert isinstance(next_step(an_observation(a_machine(), **{**MACHINE, "presence": within})), Wait)
-    assert (
-        ends(presence=within, claims=DEAR_TWICE, overdrawn="limits.maxHourlyCost is $0.40/h")
-        == TerminationReason.PRICE_EXCEEDED
-    )
+    assert isinstance(next_step(an_observation(a_machine(), **{**MACHINE, "presence": within}, **limit)), Wait)
+    end = ends(presence=within, claims=DEAR_TWICE, held=beside, **limit)
+    assert end == TerminationReason.PRICE_EXCEEDED
 
 
 def test_a_generous_owner_does_not_pay_another_machines_price():
@@ -509,13 +511,13 @@ def test_a_generous_owner_does_not_pay_another_machines_price():
 def test_many_silent_nodes_at_once_end_nothing():
     silent = a_node(ready=False, ready_since=ago(hours=1))
 
-    step = next_step(an_observation(a_machine(), **{**MACHINE, "node": silent, "many_unseen": "9 of 10"}))
+    step = next_step(an_observation(a_machine(), **{**MACHINE, "node": silent, "in_use": AN_OUTAGE}))
 
     assert isinstance(step, Wait)
 
 
 def test_that_a_node_joined_is_recorded_before_it_is_dressed():
     """An admission webhook that refuses the metadata must not stop the deadlines."""
-    node = a_node(mend={"metadata": {}}, initialized=False)
+    node = a_node(metadata_patch={"metadata": {}}, initialized=False)
 
     assert isinstance(next_step(an_observation(a_machine(), presence=listed(), node=node)), Wait)

@@ -6,7 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.core.requests.an_observation import (
+    BUY,
     NOW,
+    ON_SALE,
+    SOLD_OUT,
     a_condition,
     a_machine,
     a_node,
@@ -16,11 +19,9 @@ from tests.core.requests.an_observation import (
     listed,
     over,
 )
-from tests.core.requests.test_lifecycle import BUY
 from tgp.api.request import ATTEMPTS_KEPT
 from tgp.core.model.presence import Absent
 from tgp.core.requests.lifecycle import next_step
-from tgp.core.requests.purchase import NoPurchase
 from tgp.core.requests.status import kept
 from tgp.core.requests.steps import (
     AbandonAttempt,
@@ -90,7 +91,9 @@ def test_the_end_of_a_machine_that_no_list_ever_showed_is_asked_for_by_its_id():
     assert isinstance(step, Terminate)
     assert step.instance_id == "i-1"
 
-    asked = an_observation(a_machine(), conditions=(ending,), presence=unseen, never_listed=True, asked_to_end=1)
+    asked = an_observation(
+        a_machine(), conditions=(ending,), presence=unseen, never_listed=True, termination_requests=1
+    )
     assert isinstance(next_step(asked), CloseAttempt)
 
 
@@ -107,7 +110,7 @@ def test_an_attempt_that_was_withdrawn_is_followed_by_a_pause():
     """What a machine boots with may be refused for hours: no new reservation is made in every reconcile."""
     withdrawn = over(outcome="NotOrdered", ended_at=NOW)
 
-    step = next_step(an_observation(withdrawn, choice=NoPurchase("NoOfferFits", "nothing")))
+    step = next_step(an_observation(withdrawn, purchase=SOLD_OUT))
 
     assert isinstance(step, Wait)
     assert step.reason == "BackingOff"
@@ -140,7 +143,7 @@ def test_an_attempt_in_doubt_is_settled_without_our_finalizer_too():
 
 def test_a_request_with_an_erased_status_never_uses_a_number_twice_whichever_replica_leads():
     """A leader that never saw its machines cannot know its highest number; the time since creation bounds it."""
-    observation = an_observation(choice=BUY, wiped=True)
+    observation = an_observation(purchase=ON_SALE, wiped=True)
     record = replace(observation.record, created_at=NOW - timedelta(minutes=30))
     step = next_step(replace(observation, record=record))
 

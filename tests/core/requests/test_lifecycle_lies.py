@@ -5,10 +5,12 @@ from datetime import timedelta
 import pytest
 
 from tests.core.requests.an_observation import (
+    AN_OUTAGE,
     GONE,
     LAG,
     NEVER_MADE,
     NOW,
+    a_class,
     a_condition,
     a_machine,
     a_node,
@@ -22,14 +24,10 @@ from tgp.core.joining.mesh.status import LEASE_STALE
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import MeshStatus
 from tgp.core.model.presence import NO_CLAIMS, Absent, Claims, Repeated
-from tgp.core.requests.lifecycle import (
-    BELIEVED_AFTER,
-    CONFIRMED_AFTER,
-    COUNTED_ON_FOR,
-    DOUBTED_FOR,
-    SILENT_AT_MOST,
-    next_step,
-)
+from tgp.core.requests.lifecycle import COUNTED_ON_FOR, next_step
+from tgp.core.requests.observation import MachinesInUse
+from tgp.core.requests.outage import UNREACHABLE_AT_MOST
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, CONFIRMED_AFTER, DOUBTED_FOR
 from tgp.core.requests.status import compute_status
 from tgp.core.requests.steps import (
     AbandonAttempt,
@@ -115,7 +113,7 @@ def leaving(reason: str = "Lost", minutes: float = 1, **rest):
 def test_the_end_of_a_machine_that_is_denied_while_its_node_is_ready_is_asked_for_by_its_id():
     assert leaving("Deleted") == Terminate(a_machine(), "i-1")
     assert isinstance(leaving("Deleted", node=SILENT), CloseAttempt), "its Node agrees: it is gone"
-    assert isinstance(leaving("Deleted", end_accepted=True), CloseAttempt), "its provider agreed to end it: it is gone"
+    assert isinstance(leaving("Deleted", termination_accepted=True), CloseAttempt), "its provider agreed: it is gone"
     assert isinstance(leaving("Deleted", minutes=59), Terminate)
     assert isinstance(leaving("Deleted", minutes=60), CloseAttempt), "deletion ends in every case"
 
@@ -125,7 +123,7 @@ def test_a_ready_node_is_never_deleted_for_a_machine_that_was_lost():
     left = {"node": a_node(leftover=node), "minutes": 61}
 
     assert isinstance(leaving("Lost", **left), CloseAttempt), "the Node stays"
-    assert leaving("Lost", **left, end_accepted=True) == RemoveNode(node)
+    assert leaving("Lost", **left, termination_accepted=True) == RemoveNode(node)
     assert leaving("Expired", **left) == RemoveNode(node)
     silent = a_node(ready=False, leftover=SILENT.node)
     assert leaving("Lost", node=silent) == RemoveNode(SILENT.node)
@@ -137,11 +135,11 @@ def test_a_ready_node_is_never_deleted_for_a_machine_that_was_lost():
         ("Lost", {}, True),
         ("NodeLost", {}, True),
         ("Broken", {}, True),
-        ("Lost", {"end_accepted": True}, False),
+        ("Lost", {"termination_accepted": True}, False),
         ("Lost", {"claims": Claims(leaving=True)}, False),
         ("Deleted", {}, False),
         ("Deleted", {"seen_listed": True}, True),
-        ("Deleted", {"seen_listed": True, "end_accepted": True}, False),
+        ("Deleted", {"seen_listed": True, "termination_accepted": True}, False),
         ("PriceExceeded", {}, False),
     ],
 )
@@ -203,7 +201,7 @@ def test_a_bad_state_is_said_twice_and_the_node_does_not_contradict_it(claims, s
         (Claims(price=said(BELIEVED_AFTER), together=2, turn=True), TerminationReason.PRICE_EXCEEDED),
     ],
 )
-@pytest.mark.parametrize("limit", [{}, {"overdrawn": "limits.maxHourlyCost is $1/h"}])
+@pytest.mark.parametrize("limit", [{}, {"node_class": a_class("0.30")}])
 def test_a_price_above_the_cap_or_a_limit_is_said_twice_and_of_few(claims, end, limit):
     assert end_of(presence=DEARER, claims=claims, **limit) == end
 
@@ -236,15 +234,19 @@ def test_what_is_said_once_is_looked_at_again_soon(claims):
     ("since", "turn", "end"),
     [
         (timedelta(minutes=11), True, None),
-        (SILENT_AT_MOST - ALMOST, True, None),
-        (SILENT_AT_MOST, False, None),
-        (SILENT_AT_MOST, True, TerminationReason.NODE_LOST),
+        (UNREACHABLE_AT_MOST - ALMOST, True, None),
+        (UNREACHABLE_AT_MOST, False, None),
+        (UNREACHABLE_AT_MOST, True, TerminationReason.NODE_LOST),
     ],
 )
 def test_machines_silent_together_are_given_up_after_two_hours_one_at_a_time(since, turn, end):
     silent = a_node(ready=False, ready_since=NOW - since)
+    own, others = (an_observation().record, silent.node), AN_OUTAGE.served
 
-    assert end_of(presence=listed(), node=silent, many_unseen="5 of 6", silence_ends=turn, status=LONG) == end
+    assert end_of(presence=listed(), node=silent, in_use=MachinesInUse((own, *others), not turn), status=LONG) == end
+    assert end_of(presence=listed(), node=silent, in_use=MachinesInUse((*others, *others)), status=LONG) is None, (
+        "not its turn"
+    )
 
 
 LONG = {"ready_at": ago(hours=5)}

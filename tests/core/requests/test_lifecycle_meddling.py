@@ -1,5 +1,6 @@
 """What is done next about a request that a user edited: its annotation, its status, its Node."""
 
+import dataclasses
 from datetime import timedelta
 
 import pytest
@@ -19,12 +20,14 @@ from tests.core.requests.an_observation import (
 from tgp.api.request import GPURequestSpec
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.presence import Claims, Repeated
+from tgp.core.model.presence import AccountProblem, Claims, Repeated
 from tgp.core.model.token import token_for
-from tgp.core.requests.lifecycle import CONFIRMED_AFTER, next_step
+from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.lifecycle import next_step
 from tgp.core.requests.node_state import registered
-from tgp.core.requests.observation import NodeObservation, Unrecorded
-from tgp.core.requests.purchase import most_to_pay, offer_of
+from tgp.core.requests.observation import AccessObservation, NodeObservation
+from tgp.core.requests.provider_reports import CONFIRMED_AFTER
+from tgp.core.requests.purchase import most_to_pay
 from tgp.core.requests.steps import (
     AddFinalizer,
     CloseAttempt,
@@ -140,20 +143,25 @@ def test_what_was_let_go_and_lost_its_record_buys_nothing_again():
 # -- a machine that is not recorded ------------------------------------------------------------------------------------
 
 
+SECOND = dataclasses.replace(listed().instance, token=a_machine(2).token)
+FOUND = {"listed": (("vast/key", SECOND),), "highest": 2}
+FAILING = AccessObservation(problem=AccountProblem.UNREACHABLE)  # what does not answer is not waited for
+ANSWERS = {"vast/key": AccessObservation(listed_at=2.0, settles_at=1.0), "vultr/key": FAILING}
+
+
 @pytest.mark.parametrize("deleting", [False, True])
 @pytest.mark.parametrize("earlier", [(), (over(),)])
 def test_a_machine_that_is_not_on_record_is_adopted_again_in_every_state(deleting, earlier):
     """Also of a request that is being deleted: then its machine goes first, by the ordinary way."""
-    instance = listed().instance
-    found = Unrecorded(a_machine(2), instance, "vast/key", settled=True)
-    observation = an_observation(*earlier, deleting=deleting, unrecorded=found, strays=("i-1 at vast",), settled=False)
+    step = next_step(an_observation(*earlier, deleting=deleting, **FOUND, accesses=ANSWERS))
 
-    assert next_step(observation) == Readopt(a_machine(2), instance, "vast/key")
+    assert isinstance(step, Readopt)
+    assert (step.attempt.number, step.attempt.instance_id, step.instance, step.access) == (2, "i-1", SECOND, "vast/key")
 
 
-def test_before_it_is_adopted_again_every_provider_is_listed_once_more():
-    found = Unrecorded(a_machine(2), listed().instance, "vast/key", settled=False)
-    step = next_step(an_observation(unrecorded=found, strays=("i-1 at vast",)))
+@pytest.mark.parametrize("accesses", [{"vast/key": AccessObservation()}, {**ANSWERS, "gcp": AccessObservation()}])
+def test_before_it_is_adopted_again_every_provider_is_listed_once_more(accesses):
+    step = next_step(an_observation(**FOUND, accesses=accesses))
 
     assert isinstance(step, Wait)
     assert (step.reason, "Machine i-1 at vast is not in the status" in step.message) == ("LaunchOutcomePending", True)
@@ -163,6 +171,4 @@ def test_before_it_is_adopted_again_every_provider_is_listed_once_more():
     "rest", [{"annotations": {"tgp.io/uid": "another"}}, {"finalizers": (), "annotations": {}}], ids=["copy", "new"]
 )
 def test_what_is_no_request_of_ours_adopts_nothing(rest):
-    found = Unrecorded(a_machine(2), listed().instance, "vast/key", settled=True)
-
-    assert not isinstance(next_step(an_observation(unrecorded=found, **rest)), Readopt)
+    assert not isinstance(next_step(an_observation(**FOUND, accesses=ANSWERS, **rest)), Readopt)

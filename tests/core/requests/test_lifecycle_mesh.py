@@ -5,7 +5,7 @@ from typing import Any
 from tests.core.requests.an_observation import a_condition, a_machine, a_node, ago, an_observation, listed
 from tgp.core.model.mesh import MeshStatus
 from tgp.core.requests.lifecycle import next_step
-from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.observation import MachinesInUse, RequestObservation
 from tgp.core.requests.status import compute_status
 from tgp.core.requests.steps import StartTermination, TerminationReason, Wait
 
@@ -28,7 +28,12 @@ def test_a_machine_that_its_mesh_has_forgotten_is_lost_after_a_while():
 def test_it_is_not_lost_at_once_nor_while_the_mesh_is_silent_nor_while_many_nodes_are():
     assert isinstance(next_step(in_use(mesh=OUT)), Wait)
     assert isinstance(next_step(in_use(mesh=NOBODY_TELLS, conditions=(LOST_AN_HOUR_AGO,))), Wait)
-    assert isinstance(next_step(in_use(mesh=OUT, conditions=(LOST_AN_HOUR_AGO,), many_unseen="5 of 6")), Wait)
+    assert isinstance(
+        next_step(
+            in_use(mesh=OUT, conditions=(LOST_AN_HOUR_AGO,), in_use=MachinesInUse(in_mesh=(False,) * 5 + (True,)))
+        ),
+        Wait,
+    )
 
 
 def test_a_node_that_the_mesh_does_not_know_is_not_ready_and_says_why():

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from tests.core.requests.an_observation import NOW, an_observation, over
-from tests.core.requests.test_lifecycle import BUY
+from tests.core.requests.an_observation import NOW, ON_SALE, an_observation, over
 from tgp.core.model.token import MOST_ATTEMPTS
 from tgp.core.requests.lifecycle import FIRST_PAUSE, LONGEST_PAUSE, LONGEST_REFUSED, next_step
 from tgp.core.requests.status import kept
@@ -24,7 +23,7 @@ class Broken:
     now: datetime = NOW
 
     def step(self, **said):
-        return next_step(replace(an_observation(*self.attempts, choice=BUY, **said), now=self.now))
+        return next_step(replace(an_observation(*self.attempts, purchase=ON_SALE, **said), now=self.now))
 
     def refuse(self) -> timedelta:
         """One more attempt; how long the next one has to wait."""
@@ -75,7 +74,7 @@ def test_a_change_of_the_request_or_its_class_is_tried_at_once():
     broken.now = broken.attempts[-1].ended_at + FIRST_PAUSE
 
     assert isinstance(broken.step(), Wait)
-    assert isinstance(broken.step(mended=True), Reserve)
+    assert isinstance(broken.step(inputs_changed=True), Reserve)
 
 
 def test_room_is_found_for_the_refusals_beside_machines_that_were_lost():

@@ -20,6 +20,7 @@ from tgp.core.model.pod import OwnerRef
 from tgp.core.model.record import pack_uid
 from tgp.core.model.taints import Taint
 from tgp.core.model.token import token_for
+from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.device_plugin import EPHEMERAL
 from tgp.core.requests.drain import CORDONED, DISRUPTED, cordon
 from tgp.core.requests.node_metadata import (
@@ -32,7 +33,6 @@ from tgp.core.requests.node_metadata import (
     metadata_patch,
     slug,
 )
-from tgp.core.requests.purchase import offer_of
 
 UID = "0a1b2c3d-0000-4000-8000-00000000000f"
 TOKEN = token_for("0123456789", UID, 1)

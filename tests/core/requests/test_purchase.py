@@ -13,31 +13,31 @@ from tgp.api.decoding import decode
 from tgp.api.request import ChosenOffer, GPURequest
 from tgp.core.inventory.limits import Reservation
 from tgp.core.market.sources import sources_of
-from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.instance import Instance, InstanceState
-from tgp.core.model.offer import Offer
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import BootMode, Offer, Trust
+from tgp.core.requests.chosen_offer import offer_of, recorded, sized
 from tgp.core.requests.purchase import (
     NoPurchase,
     Purchase,
     PurchaseInput,
-    chosen,
+    SourceObservation,
     decide_purchase,
+    every_source,
     life_of,
     longest_run,
-    offer_of,
-    own_cooldowns,
     reservation_of,
-    sized,
 )
 
 CLASS = {"providers": [{"name": "vultr"}, {"name": "vast"}], "bootPolicy": "Any"}
 
 
-def a_spec(**spec: Any):
+def a_record(**spec: Any) -> KubeObject[GPURequest]:
     manifest = {"apiVersion": "tgp.io/v1", "kind": "GPURequest", "metadata": {"name": "r"}}
     read = decode(GPURequest, {**manifest, "spec": {"gpuType": "A100", **spec}})
     assert isinstance(read, GPURequest)
-    return read.spec
+    return KubeObject(key=ObjectKey("default", "r"), object=read)
 
 
 def at(provider: str, sku: str = "a", dollars: float = 1.0, **said: Any) -> Offer:
@@ -45,19 +45,8 @@ def at(provider: str, sku: str = "a", dollars: float = 1.0, **said: Any) -> Offe
 
 
 def purchase_inputs(*offers: Offer, node_class: dict[str, Any] | None = None, **spec: Any) -> PurchaseInput:
-    return PurchaseInput(
-        a_spec(**spec),
-        "rented",
-        a_class(**{**CLASS, **(node_class or {})}),
-        a_market(*offers),
-        Cooldowns(),
-        None,
-        closed=lambda _row: "",
-        unfit=lambda _offer: "",
-        shortage=lambda _wanted: "",
-        uid="u",
-        now=NOW,
-    )
+    bought_by = a_class(**{**CLASS, **(node_class or {})})
+    return PurchaseInput(a_record(**spec), "rented", bought_by, a_market(*offers), every_source(bought_by), NOW)
 
 
 CHEAP, DEAR = at("vultr", "cheap", 1.0), at("vast", "dear", 1.2)
@@ -159,7 +148,9 @@ def test_the_class_says_how_far_above_the_lowest_bid_to_go():
     providers = [{"name": "vast", "settings": {"bidMargin": 2}}]
     inputs = purchase_inputs(node_class={**ALLOWED, "providers": providers}, spot=True)
     name = sources_of(inputs.node_class)["vast"].name
-    inputs = replace(inputs, book=inputs.book.with_listing(name, AListing((SPOT,)), NOW))
+    inputs = replace(
+        inputs, sources=every_source(inputs.node_class), book=inputs.book.with_listing(name, AListing((SPOT,)), NOW)
+    )
     choice = decide_purchase(inputs)
 
     assert isinstance(choice, Purchase)
@@ -167,33 +158,82 @@ def test_the_class_says_how_far_above_the_lowest_bid_to_go():
 
 
 def test_a_provider_that_cannot_be_looked_at_afterwards_sells_nothing():
-    inputs = replace(
-        purchase_inputs(CHEAP, DEAR), closed=lambda row: "its list fails" if row.source.startswith("vultr") else ""
-    )
+    inputs = purchase_inputs(CHEAP, DEAR)
+    failing = SourceObservation(listing_problem="its list fails")
+    one = {name: failing if name.startswith("vultr") else row for name, row in inputs.sources.items()}
 
-    assert bought(inputs) == "dear"
-    assert waits(replace(inputs, closed=lambda _row: "its list fails")).reason == "ProviderUnavailable"
+    assert bought(replace(inputs, sources=one)) == "dear"
+    stay = waits(replace(inputs, sources=dict.fromkeys(inputs.sources, failing)))
+    assert (stay.reason, stay.message) == ("ProviderUnavailable", "vultr: its list fails")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (SourceObservation(missing_setting="no image"), "ProviderUnavailable"),
+        (SourceObservation(key_problem="refused"), "ProviderUnavailable"),
+        (SourceObservation(distrusted="its lists contradict the Nodes"), "ProviderInconsistent"),
+    ],
+)
+def test_a_provider_that_cannot_be_relied_on_sells_nothing(source, reason):
+    inputs = purchase_inputs(CHEAP)
+
+    assert waits(replace(inputs, sources=dict.fromkeys(inputs.sources, source))).reason == reason
+
+
+def test_a_provider_that_the_class_does_not_name_sells_nothing():
+    stay = waits(replace(purchase_inputs(CHEAP), sources={}))
+
+    assert (stay.reason, stay.message) == ("ProviderUnavailable", "vultr: class rented does not use this provider")
+
+
+def test_an_offer_that_cannot_become_a_node_is_not_bought():
+    theirs = at("vast", "theirs", trust=Trust.ANY)
+    spanned = {"networking": {"backend": "kubespan"}, "instanceRequirements": {"minTrust": "Any"}}
+    stay = waits(purchase_inputs(theirs, node_class=spanned))
+
+    assert (stay.reason, "KubeSpan" in stay.message) == ("ProviderUnavailable", True)
+
+
+@pytest.mark.parametrize(
+    ("machines", "reason"),
+    [
+        ({"mine": ""}, ""),
+        ({"mine": "another request uses this machine"}, "ProviderUnavailable"),
+        ({}, "ProviderUnavailable"),
+    ],
+)
+def test_a_machine_you_own_serves_one_request_at_a_time(machines, reason):
+    """Whatever is wrong with the lists of another machine at the same address."""
+    node_class = a_class(providers=[{"name": "webhook"}])
+    (name,) = every_source(node_class)
+    source = SourceObservation(listing_problem="another machine does not answer", distrusted="so", machines=machines)
+    book = a_market().with_listing(name, AListing((at("webhook", "mine", boot=BootMode.POWER),)), NOW)
+    choice = decide_purchase(PurchaseInput(a_record(), "own", node_class, book, {name: source}, NOW))
+
+    assert (choice.reason if isinstance(choice, NoPurchase) else "") == reason
 
 
 def test_a_machine_without_a_device_plugin_is_not_bought():
-    stay = waits(replace(purchase_inputs(CHEAP), unfit=lambda _offer: "install one"))
+    stay = waits(replace(purchase_inputs(CHEAP), daemon_sets=()))
 
-    assert (stay.reason, stay.message) == ("DevicePluginMissing", "install one")
+    assert (stay.reason, "device plugin" in stay.message) == ("DevicePluginMissing", True)
 
 
 def test_what_does_not_fit_the_limits_is_passed_over_for_what_does():
-    def tight(wanted: Reservation) -> str:
-        return "too large" if wanted.vcpus > 8 else ""
+    tight, small = {"limits": {"resources": {"cpu": "12"}}}, at("vast", "small", 1.5, vcpus=8)
 
-    small = at("vast", "small", 1.5, vcpus=8)
-
-    assert bought(replace(purchase_inputs(CHEAP, small), shortage=tight)) == "small"
-    stay = waits(replace(purchase_inputs(CHEAP), shortage=tight))
-    assert (stay.reason, stay.message) == ("LimitReached", "class rented: too large")
+    assert bought(purchase_inputs(CHEAP, small, node_class=tight)) == "small"
+    stay = waits(purchase_inputs(CHEAP, node_class=tight))
+    why = "class rented: limits.resources[cpu] is 12: one more machine would exceed it"
+    assert (stay.reason, stay.message) == ("LimitReached", why)
 
 
 def test_what_is_left_of_the_classs_money_is_a_limit_with_its_own_reason():
-    assert waits(replace(purchase_inputs(CHEAP), headroom_microusd=DOLLAR // 2)).reason == "LimitReached"
+    inputs = purchase_inputs(CHEAP, node_class={"limits": {"maxHourlyCost": "2.00"}})
+
+    assert bought(inputs) == "cheap"
+    assert waits(replace(inputs, held=(Reservation("u", 3 * DOLLAR // 2),))).reason == "LimitReached"
 
 
 @pytest.mark.parametrize(
@@ -206,7 +246,10 @@ def test_what_is_left_of_the_classs_money_is_a_limit_with_its_own_reason():
     ],
 )
 def test_how_long_a_machine_may_live(spec, life):
-    assert life_of(a_spec(**spec)) == life
+    read = a_record(**spec).object
+
+    assert read is not None
+    assert life_of(read.spec) == life
 
 
 LIMIT = timedelta(days=120)
@@ -226,7 +269,10 @@ LIMIT = timedelta(days=120)
 )
 def test_a_provider_that_can_ends_the_machine_long_after_the_operator_would_have(spec, limit, run):
     """Never within the lifetime and its drain: rather no end by the provider than one that is too early."""
-    assert longest_run(a_spec(**spec), limit) == run
+    read = a_record(**spec).object
+
+    assert read is not None
+    assert longest_run(read.spec, limit) == run
 
 
 def test_an_offer_that_ends_before_the_request_does_is_passed_over():
@@ -239,7 +285,7 @@ def test_an_offer_that_ends_before_the_request_does_is_passed_over():
 def test_a_record_reports_the_offer_again():
     buy = decide_purchase(purchase_inputs(CHEAP))
     assert isinstance(buy, Purchase)
-    again = offer_of(chosen(buy))
+    again = offer_of(recorded(buy.offer, buy.hourly_microusd))
 
     assert again.key == CHEAP.key
     assert (again.gpu, again.gpu_count, again.vcpus, again.memory_gib) == (CHEAP.gpu, 1, 16, 128)
@@ -249,10 +295,9 @@ def test_a_record_reports_the_offer_again():
 def test_what_failed_for_this_request_is_left_alone_also_by_a_leader_that_remembers_nothing():
     buy = decide_purchase(purchase_inputs(CHEAP))
     assert isinstance(buy, Purchase)
-    failed = over(1, "Failed", offer=chosen(buy), ended_at=NOW - timedelta(minutes=1))
-    inputs = purchase_inputs(CHEAP, DEAR)
+    failed = over(1, "Failed", offer=recorded(buy.offer, buy.hourly_microusd), ended_at=NOW - timedelta(minutes=1))
 
-    assert bought(replace(inputs, cooldowns=own_cooldowns(inputs.cooldowns, (failed,)))) == "dear"
+    assert bought(replace(purchase_inputs(CHEAP, DEAR), attempts=(failed,))) == "dear"
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,11 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST, JOB
 from tgp.core.classes.semantic_validation import class_problems
 from tgp.core.market.sources import source_for
-from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.secret import Secret
-from tgp.core.requests.purchase import Purchase, PurchaseInput, decide_purchase
+from tgp.core.requests.purchase import Purchase, PurchaseInput, decide_purchase, every_source
 from tgp.sim.clouds.http_factory import Dialler
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import World
@@ -117,16 +118,11 @@ def test_what_is_asked_for_is_sold_by_a_real_provider_and_boots_talos(page, docu
     assert isinstance(node_class, GPUNodeClass)
     choice = decide_purchase(
         PurchaseInput(
-            spec=request.spec,
-            name=node_class.metadata.name,
-            node_class=node_class,
-            book=book,
-            cooldowns=Cooldowns(),
-            headroom_microusd=None,
-            closed=lambda _row: "",
-            unfit=lambda _offer: "",
-            shortage=lambda _holding: "",
-            uid="",
+            KubeObject(key=ObjectKey("default", "asked"), object=request),
+            node_class.metadata.name,
+            node_class,
+            book,
+            every_source(node_class),
             now=max(state.seen_at for state in book.sources if state.seen_at is not None),
         )
     )

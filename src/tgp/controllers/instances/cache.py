@@ -98,12 +98,11 @@ class InstanceCache:
         self._watched.pop(token, None)
 
     def presence(self, token: str, access: str, account: tuple[str, ...], *, instance_id: str = "") -> Presence:
-        """What is known of a token; from the first question on its absences are counted.
+        """What is known of a token. Its absences count once it is watched.
 
         Of two machines under it the recorded one, `instance_id`, is the one that was found.
         """
-        self.watch(token, access, account)
-        watched = self._watched[token]
+        watched = self._watched.get(token) or _Watched(access, account, self._boottime())
         known = self._accounts.get(access) or _Account()
         if known.trouble is not None:
             return Unknown(known.trouble, known.why)
@@ -155,10 +154,15 @@ class InstanceCache:
 
     def listed_since(self, access: str, moment: float) -> bool:
         """Was a complete list begun after this moment (Clock.boottime)?"""
+        listed_at = self.listed_at(access)
+        return listed_at is not None and listed_at > moment
+
+    def listed_at(self, access: str) -> float | None:
+        """When the last list was begun (Clock.boottime), if it was complete; None: it was not, or listing fails now."""
         known = self._accounts.get(access)
         if known is None or known.trouble is not None or known.snapshot is None:
-            return False
-        return known.snapshot.complete and known.snapshot.began > moment
+            return None
+        return known.snapshot.began if known.snapshot.complete else None
 
     # -- updates by the poller ----------------------------------------------------------------------------------------
 

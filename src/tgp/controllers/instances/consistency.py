@@ -19,7 +19,7 @@ from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.instances.list_instances import BAD
 from tgp.core.model.account_access import provider_of
-from tgp.core.model.attempts import attempts_of, copied, open_attempt
+from tgp.core.model.attempts import LAUNCHED, attempts_of, copied, open_attempt
 from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.costs import most_believed, reserved_of
 from tgp.core.model.instance import Instance, InstanceState
@@ -27,8 +27,8 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import NO_CLAIMS, Absent, Claims, Found, Repeated
-from tgp.core.requests.lifecycle import BELIEVED_AFTER, LAUNCHED, SEVERAL
 from tgp.core.requests.node_names import node_name_for
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, SEVERAL
 from tgp.core.requests.purchase import most_to_pay
 from tgp.core.requests.steps import TerminationReason
 from tgp.ports.clock import Clock
@@ -176,9 +176,9 @@ class Consistency:
         """One machine. True: its report contradicts the Node or an earlier report."""
         record, attempt = machine.record, machine.attempt
         account, began, token = poll.account, poll.began, attempt.token
-        presence = self._instance_cache.presence(
-            token, poll.access, machine.account.identities, instance_id=attempt.instance_id or ""
-        )
+        identities = machine.account.identities
+        self._instance_cache.watch(token, poll.access, identities)
+        presence = self._instance_cache.presence(token, poll.access, identities, instance_id=attempt.instance_id or "")
         if isinstance(presence, Absent):
             return self._absent(poll, machine, presence)
         if not isinstance(presence, Found):

@@ -30,8 +30,8 @@ from tgp.core.model.record import uid_text
 from tgp.core.model.taints import Taint
 from tgp.core.model.token import MachineToken
 from tgp.core.requests.drain import written
-from tgp.core.requests.lifecycle import BELIEVED_AFTER
 from tgp.core.requests.node_state import read_provider_id
+from tgp.core.requests.provider_reports import BELIEVED_AFTER
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, Conflict, NotFound, View
 

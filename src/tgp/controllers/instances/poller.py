@@ -28,7 +28,7 @@ from tgp.core.inventory.orphan_evidence import ServerState
 from tgp.core.inventory.orphans import Orphan, Stuck
 from tgp.core.market.sources import source_for
 from tgp.core.model.account_access import AccountAccess, accesses_of
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import LAUNCHED, attempts_of, open_attempt
 from tgp.core.model.backoff import doubled
 from tgp.core.model.cloud_errors import CloudBusy, CloudError, KeyRefused
 from tgp.core.model.costs import most_believed
@@ -39,7 +39,6 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import AccountProblem
 from tgp.core.model.token import cluster_prefix, plain_uid
 from tgp.core.model.workload import Metadata
-from tgp.core.requests.lifecycle import LAUNCHED
 from tgp.core.requests.readoption import unrecorded
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud

@@ -19,13 +19,12 @@ from tgp.controllers.joining.records import JoinRecords
 from tgp.controllers.joining.tokens import BootstrapTokens
 from tgp.controllers.requests.indexes import BY_NODE
 from tgp.core.joining.mesh.status import LEASE_STALE, Silence, addresses_of, own_address, silence_of
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import LAUNCHED, attempts_of, open_attempt
 from tgp.core.model.join_record import JoinRecord, MeshRecord, trace_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.mesh import Backend, Device
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.requests.lifecycle import LAUNCHED
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, ClusterError, NotFound, View
 from tgp.ports.mesh import MeshError

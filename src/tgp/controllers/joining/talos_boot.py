@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tgp.api.nodeclass import GPUNodeClass
 from tgp.controllers.joining.images import ImageResolver
 from tgp.controllers.joining.inputs import BootInputLoader
 from tgp.controllers.joining.mesh_cache import MeshStatusCache
@@ -25,11 +24,12 @@ from tgp.core.joining.talos.user_data import DoesNotFit, user_data_for
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.join_record import JoinRecord, MeshRecord, note_of, trace_of
 from tgp.core.model.machine_config import TemplateRefused
-from tgp.core.model.mesh import Backend, MeshSettings, TailscaleJoin, TunnelJoin
-from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.mesh import MeshSettings, TailscaleJoin, TunnelJoin
+from tgp.core.model.offer import BootMode
 from tgp.core.model.secret import Secret
 from tgp.core.model.token import read_token
-from tgp.core.requests.purchase import untrusted
+from tgp.core.requests.chosen_offer import untrusted
+from tgp.core.requests.purchase import cannot_boot
 from tgp.ports.boot import BootPayload, BootRefused, BootRequest
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
@@ -69,23 +69,12 @@ class TalosBoot:
         self._learn = learn  # what must never be logged
         self._naming = asyncio.Lock()  # two concurrent callers would both take a free hostname
 
-    def refuses(self, offer: Offer, node_class: GPUNodeClass) -> str:
-        if offer.no_node:
-            return offer.no_node
-        settings = mesh_of(node_class, offer.provider, None, self._default_backend)
-        if settings.backend is Backend.KUBESPAN and untrusted(offer):
-            return (
-                "KubeSpan admits every holder of the cluster's secret, and this "
-                "host does not belong to the provider itself"
-            )
-        return ""
-
     async def pack(self, boot_request: BootRequest) -> BootPayload:
         offer = boot_request.offer
         if offer.boot is BootMode.POWER:
             return BootPayload()  # the machine is a member of the cluster already
         settings = mesh_of(boot_request.node_class, offer.provider, boot_request.spec, self._default_backend)
-        if why := self.refuses(offer, boot_request.node_class):
+        if why := cannot_boot(offer, boot_request.node_class, self._default_backend):
             raise BootRefused("CannotBoot", why)
         boot_input = await self._boot_inputs.load(boot_request.node_class, offer.provider, boot_request.spec)
         nvidia = resource_name(offer.gpu) == NVIDIA

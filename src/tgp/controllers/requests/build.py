@@ -10,7 +10,8 @@ from tgp.controllers.requests.failure_cooldowns import FailureCooldowns
 from tgp.controllers.requests.fresh_read_check import FreshReadCheck
 from tgp.controllers.requests.launch import Launcher
 from tgp.controllers.requests.machine_gateway import MachineGateway
-from tgp.controllers.requests.observe import MeshStatusOf, RequestObserver, Views
+from tgp.controllers.requests.observe import MeshStatusOf, RequestObserver
+from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
 from tgp.controllers.requests.readopt import Readopter
 from tgp.controllers.requests.reconciler import RequestReconciler
 from tgp.controllers.requests.reserve import Reserver
@@ -35,31 +36,7 @@ def no_mesh(_token: str, _node: Node | None) -> MeshStatus:
 def build(
     deps: Deps, stores: Stores, instances: Instances, boot: Boot, mesh_status: MeshStatusOf = no_mesh
 ) -> list[Controller]:
-    views = Views(
-        stores.requests,
-        stores.all_classes,
-        stores.pools,
-        stores.nodes,
-        stores.pods,
-        stores.daemon_sets,
-        stores.disruption_budgets,
-        stores.namespaces,
-    )
-    observer = RequestObserver(
-        views,
-        deps.settings,
-        market=stores.market,
-        instance_cache=instances.cache,
-        accounts=instances.accounts,
-        ledger=instances.ledger,
-        consistency=instances.consistency,
-        clouds=deps.clouds,
-        gate=deps.leader,
-        clock=deps.clock,
-        stand=mesh_status,
-        refuses=boot.refuses,
-    )
-    reconciler = _reconciler(deps, stores, instances, boot, observer)
+    reconciler = _reconciler(deps, stores, instances, boot, mesh_status)
     wakes = RequestEventMapping(stores.requests, instances.cache, instances.accounts)
     return [
         Controller(
@@ -88,9 +65,41 @@ def build(
 
 
 def _reconciler(
-    deps: Deps, stores: Stores, instances: Instances, boot: Boot, observer: RequestObserver
+    deps: Deps, stores: Stores, instances: Instances, boot: Boot, mesh_status: MeshStatusOf
 ) -> RequestReconciler:
-    views, cache, accounts, home = observer.views, instances.cache, instances.accounts, deps.settings.namespace
+    cache, accounts, home = instances.cache, instances.accounts, deps.settings.namespace
+    views = Views(
+        stores.requests,
+        stores.all_classes,
+        stores.pools,
+        stores.nodes,
+        stores.pods,
+        stores.daemon_sets,
+        stores.disruption_budgets,
+        stores.namespaces,
+    )
+    purchases = PurchaseGatherer(
+        views,
+        deps.settings,
+        market=stores.market,
+        instance_cache=cache,
+        accounts=accounts,
+        ledger=instances.ledger,
+        consistency=instances.consistency,
+    )
+    observer = RequestObserver(
+        views,
+        deps.settings,
+        purchases=purchases,
+        market=stores.market,
+        instance_cache=cache,
+        accounts=accounts,
+        consistency=instances.consistency,
+        clouds=deps.clouds,
+        gate=deps.leader,
+        clock=deps.clock,
+        mesh_status=mesh_status,
+    )
     cooldowns = FailureCooldowns(stores.market, accounts)
     conditions = StatusWriter(
         GPU_REQUEST, OWNED, deps.cluster, deps.journal, deps.clock, reported_elsewhere=NOT_REPORTED
@@ -105,8 +114,10 @@ def _reconciler(
         views,
         observer,
         reserver=Reserver(
-            observer,
+            purchases,
+            epoch=observer.epoch,
             cluster_id=stores.cluster_id,
+            clouds=deps.clouds,
             instance_cache=cache,
             accounts=accounts,
             ledger=instances.ledger,
@@ -117,6 +128,7 @@ def _reconciler(
         launcher=Launcher(
             views.requests,
             observer,
+            purchases,
             gateway=gateway,
             hold=instances.hold,
             fresh_read_check=FreshReadCheck(views, deps.cluster, home=home),
@@ -129,7 +141,7 @@ def _reconciler(
             clock=deps.clock,
         ),
         readopter=Readopter(
-            observer,
+            purchases,
             access=instances.poller.access,
             accounts=accounts,
             instance_cache=cache,

@@ -6,7 +6,7 @@ from tgp.api.request import Attempt
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.market.reconciler import MarketState
 from tgp.core.requests import cooldown
-from tgp.core.requests.purchase import offer_of
+from tgp.core.requests.chosen_offer import offer_of
 
 KEY_FAILURES = frozenset({"KeyRefused", "QuotaOrBalanceExhausted"})  # every other offer under the key would fail, too
 NOT_ORDERED = "NotOrdered"

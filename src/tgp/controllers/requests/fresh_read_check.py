@@ -5,7 +5,7 @@ the API server accepted it, and not only when a cache shows it.
 """
 
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, Resource
-from tgp.controllers.requests.observe import Views
+from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.classes.default_class import IMPLICIT
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import ObjectRecord, uid_text

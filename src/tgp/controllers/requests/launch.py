@@ -18,8 +18,9 @@ from tgp.controllers.requests.fresh_read_check import FreshReadCheck
 from tgp.controllers.requests.machine_gateway import AccountMoved, LaunchInput, MachineGateway
 from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.observe import RequestObserver
+from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer
 from tgp.controllers.requests.status import RequestStatusWriter
-from tgp.core.model.attempts import in_short, provider_of
+from tgp.core.model.attempts import LAUNCHED, in_short, provider_of
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CloudBusy,
@@ -34,13 +35,14 @@ from tgp.core.model.costs import reserved_of
 from tgp.core.model.facts import LaunchFailed, MachineLaunched, MachineOrdered, offer_words, subject_of
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.requests.known_ids import with_told
-from tgp.core.requests.lifecycle import LAUNCHED, next_step, price_believed
+from tgp.core.requests.lifecycle import next_step
 from tgp.core.requests.node_metadata import desired_metadata
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.provider_reports import price_believed
 from tgp.core.requests.steps import AbandonAttempt, Adopt, Launch, Wait
 from tgp.core.requests.timeouts import startup_timeouts_for
+from tgp.core.requests.unwritten_ids import with_unwritten
 from tgp.ports.boot import BootRefused
 from tgp.ports.clock import Clock
 from tgp.ports.cloud import Cloud, LaunchOrder
@@ -67,6 +69,7 @@ class Launcher:
         self,
         requests: View[KubeObject[GPURequest]],
         observer: RequestObserver,
+        purchases: PurchaseGatherer,
         *,
         gateway: MachineGateway,
         hold: Callable[[str, Attempt], Awaitable[None]],
@@ -81,6 +84,7 @@ class Launcher:
     ) -> None:
         self._requests = requests
         self._observer = observer
+        self._purchases = purchases
         self._gateway = gateway
         self._hold = hold  # protects the credentials while a machine needs them
         self._fresh_read_check = fresh_read_check
@@ -95,14 +99,14 @@ class Launcher:
     async def order(self, observation: RequestObservation, step: Launch, memory: RequestMemo) -> datetime | None:
         """Prepare the order, check once more, send it once."""
         record, attempt = observation.record, step.attempt
-        name, node_class = self._observer.class_of(record)
+        name, node_class = self._purchases.class_of(record)
         launch_input = self._launch_input(observation, attempt, node_class)
         memory.refused_for = None
         try:
             await self._hold(name, attempt)
             cloud, order = await self._gateway.prepare(attempt, launch_input)
         except BootRefused as error:
-            memory.refused_for = self._observer.circumstances(record)
+            memory.refused_for = self._purchases.circumstances(record)
             await self.withdraw(observation, AbandonAttempt(attempt, "NotOrdered", f"{error.reason}: {error}"), memory)
             return self._clock.now() + UNPACKED_PAUSE
         except (AccountMoved, KeyRefused) as error:
@@ -142,7 +146,7 @@ class Launcher:
 
     def _launch_input(self, observation: RequestObservation, attempt: Attempt, node_class: GPUNodeClass) -> LaunchInput:
         record = observation.record
-        metadata = desired_metadata(record, attempt, self._observer.pool_of(record))
+        metadata = desired_metadata(record, attempt, self._purchases.pool_of(record))
         assert metadata is not None, "an ordered attempt has an offer"
         startup_timeouts = startup_timeouts_for(node_class, attempt.offer, self._observer.facts(provider_of(attempt)))
         expires = self._clock.now() + startup_timeouts.launch + startup_timeouts.join
@@ -155,7 +159,7 @@ class Launcher:
         """The last check: after every wait, immediately before the order is sent. Returns until when it is valid."""
         record, began = observation.record, self._clock.boottime()
         try:
-            await self._fresh_read_check.confirm(record.key, self._observer.class_of(record)[0])
+            await self._fresh_read_check.confirm(record.key, self._purchases.class_of(record)[0])
             unchanged = self._still_to_order(record, node_class, memory)
         except ClusterError as error:
             raise NotConfirmed(str(error)) from error
@@ -174,7 +178,7 @@ class Launcher:
         newest = self._requests.get(record.key)
         if newest is None or newest.uid != record.uid or newest.object is None:
             return False
-        if newest.generation != record.generation or self._observer.class_of(newest)[1].spec != node_class.spec:
+        if newest.generation != record.generation or self._purchases.class_of(newest)[1].spec != node_class.spec:
             return False
         return isinstance(next_step(self._observer.observe(newest, memory)), Launch)
 
@@ -294,7 +298,7 @@ class Launcher:
     async def _record(self, attempt: Attempt, observation: RequestObservation, step: Wait, memory: RequestMemo) -> None:
         """Write the attempt to the status. A known instance id is kept in memory until the write succeeded."""
         if attempt.instance_id:
-            memory.told[attempt.token] = attempt
+            memory.unwritten[attempt.token] = attempt
             self._instance_cache.note_id(attempt.token, attempt.instance_id)
         try:
             await self._status.write(observation.with_attempt(attempt), step, memory)
@@ -311,7 +315,7 @@ class Launcher:
             except NotFound:
                 return  # the orphan collector finds its machine
             status, metadata = fresh.get("status") or {}, fresh["metadata"]
-            wanted = with_told(status, attempt, before=record.status)
+            wanted = with_unwritten(status, attempt, before=record.status)
             if metadata["uid"] != record.uid_text or wanted is None:
                 return
             try:

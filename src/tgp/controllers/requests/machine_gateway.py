@@ -17,9 +17,10 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.offer import Offer
 from tgp.core.model.source import Source
 from tgp.core.model.token import read_token
+from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import NodeMetadata, pool_name
 from tgp.core.requests.node_state import provider_id_of
-from tgp.core.requests.purchase import most_to_pay, offer_of
+from tgp.core.requests.purchase import most_to_pay
 from tgp.ports.boot import Boot, BootRequest
 from tgp.ports.cloud import Cloud, HasLeftovers, LaunchOrder
 from tgp.ports.clouds import Clouds

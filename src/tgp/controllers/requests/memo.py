@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tgp.api.request import Attempt
-from tgp.controllers.requests.node_patch_cache import NodePatchCache
+from tgp.core.model.attempts import attempts_of
+from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.unwritten_ids import recalled
 
 MOST = 20_000  # requests remembered; the least recently used is forgotten first
 
@@ -14,27 +16,36 @@ MOST = 20_000  # requests remembered; the least recently used is forgotten first
 class RequestMemo:
     since: float  # Clock.boottime: when this process first looked at the request
     blank: bool = False  # we added the finalizer, and nothing was ever ordered
-    empty: bool = False  # its status was empty at the last reconcile, although something may have been bought
+    erased: bool = False  # its status was empty at the last reconcile, although something may have been bought
     wiped: bool = False  # its status was found empty, and this process did not add the finalizer
     reserved: Attempt | None = None  # the attempt that this process wrote last, as it wrote it
     machine_ids: set[str] = field(default_factory=set)  # that the provider named in answers to our orders
     sent: set[str] = field(default_factory=set)  # tokens whose order was sent, or may have been
-    told: dict[str, Attempt] = field(default_factory=dict)  # by token: what a provider named, until the status shows it
+    unwritten: dict[str, Attempt] = field(default_factory=dict)  # by token: with an id that no status shows yet
     refused_for: tuple[object, ...] | None = (
         None  # the inputs with which an order could not be prepared; None: it could
     )
     busy: int = 0  # times the provider asked for a pause before the order
     order_not_before: datetime | None = None
-    asked: int = 0  # times the termination was requested
+    termination_requests: int = 0
     ask_again_at: datetime | None = None
-    end_accepted: bool = False  # the provider listed the machine and accepted its termination
+    termination_accepted: bool = False  # the provider listed the machine and accepted its termination
     trouble: str = ""  # the last error of a termination request
-    told_failing: bool = False
+    failing_reported: bool = False  # an Event says that termination requests fail
     progress: str | None = None  # the provider's own text; None: not read yet
-    told_at: float = 0.0  # when the status was last written
+    written_at: float = 0.0  # Clock.boottime: when the status was last written
     unsure_of: int | None = None  # a write conditional on this version got no answer
     unsure_since: float = 0.0
-    node_patches: NodePatchCache | None = None  # None: it has no machine
+
+    def remember(self, observation: RequestObservation) -> None:
+        """What this reconcile saw, for the next one."""
+        self.since = observation.since
+        self.erased = observation.erased
+        self.wiped |= observation.erased
+        self.progress = observation.progress
+        written = attempts_of(observation.record)
+        if self.unwritten and written and recalled(written, self.unwritten) is written:
+            self.unwritten.clear()  # the status has it, or the attempt is over
 
 
 class RequestMemos:
@@ -56,7 +67,6 @@ class RequestMemos:
             memory.blank = False
             memory.reserved = None  # a reservation found in a status is checked, and never ordered
             memory.unsure_of = None
-            memory.node_patches = None
 
     def forget(self, uid: str) -> None:
         self._by_uid.pop(uid, None)

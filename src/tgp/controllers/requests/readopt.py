@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.requests.memo import RequestMemo
-from tgp.controllers.requests.observe import RequestObserver
+from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer
 from tgp.controllers.requests.status import RequestStatusWriter
 from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.attempts import provider_of
@@ -25,7 +25,7 @@ from tgp.ports.journal import Journal
 class Readopter:
     def __init__(
         self,
-        observer: RequestObserver,
+        purchases: PurchaseGatherer,
         *,
         access: Callable[[str], AccountAccess | None],
         accounts: AccountTable,
@@ -34,7 +34,7 @@ class Readopter:
         journal: Journal,
         clock: Clock,
     ) -> None:
-        self._observer = observer
+        self._purchases = purchases
         self._access = access  # by name, whether or not a class still names it
         self._accounts = accounts
         self._instance_cache = instance_cache
@@ -50,7 +50,7 @@ class Readopter:
         account = await self._accounts.ensure(access, self._instance_cache.account(access.name), step.attempt.token)
         attempt = replace(step.attempt, account=account.id)
         parts = {
-            "nodeClass": self._observer.class_at(record, access.name) or None,
+            "nodeClass": self._purchases.class_at(record, access.name) or None,
             "nodeName": node_name_for(record.key, attempt.token, account),
             "readyAt": None,
             "idleSince": None,
@@ -59,12 +59,11 @@ class Readopter:
         known = replace(
             observation,
             attempts=(*observation.attempts, attempt),
-            unrecorded=None,
             presence=Found(step.instance),
             parts=parts,
         )
         await self._status.write(known, Wait("", ""), memory)
-        memory.asked, memory.ask_again_at, memory.trouble, memory.told_failing = 0, None, "", False
+        memory.termination_requests, memory.ask_again_at, memory.trouble, memory.failing_reported = 0, None, "", False
         memory.progress = None
         self._journal.note(
             MachineReadopted(

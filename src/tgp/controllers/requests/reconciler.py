@@ -16,7 +16,8 @@ from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.requests.launch import Launcher
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.memo import RequestMemo, RequestMemos
-from tgp.controllers.requests.observe import RequestObserver, Views
+from tgp.controllers.requests.observe import RequestObserver
+from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.requests.readopt import Readopter
 from tgp.controllers.requests.reserve import Reserver
 from tgp.controllers.requests.status import RequestStatusWriter
@@ -26,6 +27,7 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
 from tgp.core.model.undecodable import stand_in_for
+from tgp.core.requests.attempt_account import has_foreign_token
 from tgp.core.requests.lifecycle import ends_at, next_step
 from tgp.core.requests.observation import RequestObservation
 from tgp.core.requests.steps import (
@@ -110,6 +112,8 @@ class RequestReconciler:
         sure = await self._be_sure(record, memory)
         await self._accounts.load()
         observation = self._observer.observe(record, memory)
+        memory.remember(observation)
+        self._watch(observation)
         step = next_step(observation)
         if not sure and not isinstance(step, REPEATABLE):
             raise ClusterBusy(f"Write to GPURequest {record.key} got no answer and may still take effect; retrying.")
@@ -135,6 +139,12 @@ class RequestReconciler:
         memory.unsure_of = None
         self._ledger.seen(record.uid_text)
         return True
+
+    def _watch(self, observation: RequestObservation) -> None:
+        """From now on absences of its machine from the lists of its account count."""
+        attempt, account = observation.attempt, observation.account
+        if attempt is not None and account is not None and not has_foreign_token(observation.record, attempt):
+            self._instance_cache.watch(attempt.token, account.access.name, account.identities)
 
     async def _act(self, observation: RequestObservation, step: Step, memory: RequestMemo) -> datetime | None:
         match step:

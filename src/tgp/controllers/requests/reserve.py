@@ -12,7 +12,7 @@ from tgp.controllers.instances.accounts import AccountTable, TableFull
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.memo import RequestMemo
-from tgp.controllers.requests.observe import RequestObserver
+from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer
 from tgp.controllers.requests.status import RequestStatusWriter
 from tgp.core.market.sources import sources_of
 from tgp.core.model.account_access import access_of
@@ -21,12 +21,14 @@ from tgp.core.model.cloud_account import TABLE, CloudAccount
 from tgp.core.model.facts import ConditionChanged, subject_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.token import plain_uid, token_for
+from tgp.core.requests.chosen_offer import recorded
 from tgp.core.requests.lifecycle import idle_timeout
 from tgp.core.requests.node_names import node_name_for
 from tgp.core.requests.observation import RequestObservation
-from tgp.core.requests.purchase import chosen, life_of, longest_run, reservation_of
+from tgp.core.requests.purchase import life_of, longest_run, reservation_of
 from tgp.core.requests.steps import Launch, Reserve, Wait
 from tgp.ports.clock import Clock
+from tgp.ports.clouds import Clouds, known_facts
 from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, Refused, WriteUnknown
 from tgp.ports.journal import Journal
 from tgp.ports.leadership import NotLeading
@@ -38,9 +40,11 @@ NOT_WRITTEN_PAUSE = timedelta(minutes=1)  # before the table of accounts is trie
 class Reserver:
     def __init__(
         self,
-        observer: RequestObserver,
+        purchases: PurchaseGatherer,
         *,
+        epoch: Callable[[], str],
         cluster_id: Callable[[], str],
+        clouds: Clouds,
         instance_cache: InstanceCache,
         accounts: AccountTable,
         ledger: Ledger,
@@ -48,8 +52,10 @@ class Reserver:
         journal: Journal,
         clock: Clock,
     ) -> None:
-        self._observer = observer
+        self._purchases = purchases
+        self._epoch = epoch  # of the present term of leadership
         self._cluster_id = cluster_id  # empty: not known yet
+        self._clouds = clouds
         self._instance_cache = instance_cache
         self._accounts = accounts
         self._ledger = ledger
@@ -60,7 +66,7 @@ class Reserver:
     async def reserve(self, observation: RequestObservation, step: Reserve, memory: RequestMemo) -> datetime | None:
         """From the write on the machine counts against every limit, and may exist."""
         record, buy = observation.record, step.buy
-        name, node_class = self._observer.class_of(record)
+        name, node_class = self._purchases.class_of(record)
         try:
             account = await self._account(record, node_class, step)
         except (TableFull, Refused, Forbidden) as error:  # a quota on ConfigMaps, say: the condition names it
@@ -90,8 +96,8 @@ class Reserver:
         self._warn_without_end(observation)
         memory.blank = False
         memory.busy, memory.order_not_before = 0, None
-        memory.asked, memory.ask_again_at, memory.trouble, memory.told_failing = 0, None, "", False
-        memory.progress, memory.end_accepted = None, False
+        memory.termination_requests, memory.ask_again_at, memory.trouble, memory.failing_reported = 0, None, "", False
+        memory.progress, memory.termination_accepted = None, False
         memory.machine_ids.clear()
         return self._clock.now() + SOON
 
@@ -111,14 +117,14 @@ class Reserver:
 
     def _attempt(self, observation: RequestObservation, account: CloudAccount, step: Reserve) -> Attempt:
         buy = step.buy
-        facts = self._observer.facts(buy.offer.provider)
+        facts = known_facts(self._clouds, buy.offer.provider)
         run = longest_run(observation.spec, facts.longest_run if facts is not None else None)
         return Attempt(
             number=step.number,
             token=self._token(observation.record, step),
-            offer=chosen(buy),
+            offer=recorded(buy.offer, buy.hourly_microusd),
             account=account.id,
-            epoch=self._observer.epoch(),
+            epoch=self._epoch(),
             max_hourly_price=usd(buy.most_microusd) if buy.most_microusd is not None else None,
             reserved_at=observation.now,
             provider_ends_at=observation.now + run if run is not None else None,

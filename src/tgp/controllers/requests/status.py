@@ -38,12 +38,12 @@ class RequestStatusWriter:
         if (
             changed <= {"message"}
             and says_the_same(status, held)
-            and self._clock.boottime() - memory.told_at < NUMBERS_EVERY
+            and self._clock.boottime() - memory.written_at < NUMBERS_EVERY
         ):
             return
         parts = {**status.parts, **spent_parts(observation)} if changed else None
         await self._status_writer.write(observation.record, status.updates, parts, held=held)
-        memory.told_at = self._clock.boottime()
+        memory.written_at = self._clock.boottime()
         for fact in new_events(observation, status):
             if isinstance(fact, MachineReady):
                 self._failure_cooldowns.succeeded(observation.attempt)

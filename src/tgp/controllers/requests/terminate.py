@@ -102,33 +102,33 @@ class Terminator:
         attempt, instance_id = step.attempt, step.instance_id
         account = self._accounts.of(attempt)
         assert account is not None, "a terminated machine was bought in a recorded account"
-        memory.asked += 1
-        pause = doubled(FIRST_ASK, memory.asked, LONGEST_ASK)
+        memory.termination_requests += 1
+        pause = doubled(FIRST_ASK, memory.termination_requests, LONGEST_ASK)
         memory.ask_again_at = observation.now + pause
         try:
             await self._gateway.terminate(attempt, instance_id, seen=self._seen(observation, step, memory))
             memory.trouble = ""
             if isinstance(observation.presence, Found):
-                memory.end_accepted = True
+                memory.termination_accepted = True
                 accepted_at = attempt.termination_accepted_at or observation.now
                 observation = observation.with_attempt(replace(attempt, termination_accepted_at=accepted_at))
         except CloudError as error:
             memory.trouble = in_short(str(error))
             if isinstance(error, CloudBusy) and error.retry_after is not None:
                 memory.ask_again_at = observation.now + min(max(error.retry_after, FIRST_ASK), LONGEST_ASK)
-        if memory.trouble and memory.asked >= FAILING_AFTER and not memory.told_failing:
-            memory.told_failing = True
+        if memory.trouble and memory.termination_requests >= FAILING_AFTER and not memory.failing_reported:
+            memory.failing_reported = True
             self._journal.note(
                 TerminationFailing(
                     subject_of(observation.record),
                     account.provider,
                     instance_id,
-                    memory.asked,
+                    memory.termination_requests,
                     memory.trouble,
                     reserved_of(attempt),
                 )
             )
-        asked = replace(observation, asked_to_end=memory.asked, trouble=memory.trouble)
+        asked = replace(observation, termination_requests=memory.termination_requests, trouble=memory.trouble)
         await self._status.write(asked, Wait("Returning", memory.trouble), memory)
         self._instance_cache.ask_soon(account.access.name)
         return memory.ask_again_at

@@ -13,19 +13,33 @@ from itertools import takewhile
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
 from tgp.core.joining.mesh.status import LEASE_STALE
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import LAUNCHED, attempts_of, open_attempt
 from tgp.core.model.backoff import doubled
-from tgp.core.model.costs import most_believed, read_amount, reserved_of
+from tgp.core.model.costs import read_amount, reserved_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import about
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode
-from tgp.core.model.presence import Absent, AccountProblem, Claims, Found, Unknown
+from tgp.core.model.presence import Absent, AccountProblem, Found, Unknown
 from tgp.core.model.token import MOST_ATTEMPTS
-from tgp.core.requests.observation import RequestObservation, StartupTimeouts, Unrecorded
-from tgp.core.requests.purchase import Purchase, life_of, most_to_pay, price_cap
+from tgp.core.requests.drain import Drain, drain
+from tgp.core.requests.observation import RequestObservation, StartupTimeouts
+from tgp.core.requests.outage import UNREACHABLE_AT_MOST, first_to_go, many_unreachable
+from tgp.core.requests.overdraft import overdraft
+from tgp.core.requests.provider_reports import (
+    BELIEVED_AFTER,
+    CONFIRMED_AFTER,
+    DOUBTED_FOR,
+    PROGRESS_STEP,
+    SEVERAL,
+    price_believed,
+)
+from tgp.core.requests.purchase import Purchase, decide_purchase, life_of, most_to_pay, price_cap
+from tgp.core.requests.purchase_stops import order_stop, purchase_stop
+from tgp.core.requests.readoption import Unrecorded, machine_to_readopt
+from tgp.core.requests.settled import settled
 from tgp.core.requests.steps import (
     LOST,
     UNUSABLE,
@@ -52,16 +66,11 @@ from tgp.core.requests.steps import (
 LOST_BY_REPORT = LOST | {
     TerminationReason.BROKEN
 }  # reasons that follow from what is reported or seen of a machine; no user asked for them
-LAUNCHED = "Launched"  # the outcome of an attempt while the machine is ours
 FAILURES_MAX = 5  # launches without a machine, or with an unusable one
+NOTHING_RUNS = (InstanceState.STOPPED, InstanceState.BROKEN)
 LOSSES_MAX = 16  # machines lost in use, where each is replaced
 NODE_LOST_AFTER = timedelta(minutes=10)  # after this long a Node that is NotReady or missing is lost
 MESH_LOST_AFTER = timedelta(hours=1)  # a ready Node that the mesh does not know: it may be at work
-SILENT_AT_MOST = timedelta(hours=2)  # of Nodes that are silent together; after that one machine at a time is terminated
-CONFIRMED_AFTER = timedelta(seconds=30)  # between two lists that both report a machine as stopped or more expensive
-SEVERAL = 2  # machines of one account reported so at once: then the account is more likely wrong …
-DOUBTED_FOR = timedelta(minutes=10)  # … and machines that never joined are terminated for it after this long,
-BELIEVED_AFTER = timedelta(hours=1)  # those that serve after this long, one at a time
 COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists declare gone
 WARNED_AT = 0.8  # of the life
 PROVIDER_END_SPARE = timedelta(minutes=30)  # between our drain and the provider's own end; below purchase.RUN_MARGIN
@@ -74,7 +83,6 @@ NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
 LONGEST_REFUSED = timedelta(hours=12)  # … at most: a template that is left broken for a year uses few attempts
 LOOK_AGAIN = timedelta(seconds=15)
-PROGRESS_STEP = timedelta(minutes=1)  # progress is written to the status at most this often
 NO_MACHINE = frozenset(
     {"SoldOut", "Refused", "KeyRefused", "QuotaOrBalanceExhausted", "Busy", "NotOrdered", "NotCreated"}
 )
@@ -134,17 +142,18 @@ def _first(observation: RequestObservation) -> Step:
 
 
 def _without_machine(observation: RequestObservation) -> Step:
-    if observation.unrecorded is not None:
-        return _readopt(observation, observation.unrecorded)
-    if observation.strays:
+    if (found := machine_to_readopt(observation)) is not None:
+        return _readopt(observation, found)
+    if unclaimed := observation.unclaimed:
         return Wait(
             "UnclaimedInstance",
-            f"Waiting for the termination of {observation.strays[0]} ({_count(observation.strays)} without a record).",
+            f"Waiting for the termination of {unclaimed[0]} ({_count(unclaimed)} without a record).",
             _soon(observation),
         )
-    if not observation.settled and observation.waited:
-        return Wait("Waiting", "Listing the machines of all providers once more before continuing.", _soon(observation))
-    if not observation.settled and not observation.blank:
+    if not settled(observation):
+        if observation.waited:
+            why = "Listing the machines of all providers once more before continuing."
+            return Wait("Waiting", why, _soon(observation))
         why = "Checking all providers for machines of this request before continuing."
         return Wait("LaunchOutcomePending", why, _soon(observation))
     if observation.record.deleting:
@@ -153,18 +162,23 @@ def _without_machine(observation: RequestObservation) -> Step:
         return RemoveFinalizer()  # nothing is left to guard: its deletion need not wait for us
     if (finish := _no_more(observation)) is not None:
         return finish
-    if observation.stopped is not None:
-        return Wait(observation.stopped.reason, observation.stopped.message)
+    if (stop := purchase_stop(observation)) is not None:
+        return Wait(stop.reason, stop.message)
     pause = _pause_until(observation)
     if pause is not None and observation.now < pause:
         last = observation.attempts[-1]
         return Wait("BackingOff", f"Attempt {last.number} failed: {last.message or last.outcome}", pause)
-    if isinstance(observation.choice, Purchase):
-        return Reserve(observation.choice, _next_number(observation))
-    again = observation.choice.look_again
-    return Wait(
-        observation.choice.reason, observation.choice.message, observation.now + again if again is not None else None
-    )
+    return _buy(observation)
+
+
+def _buy(observation: RequestObservation) -> Step:
+    """The offers are ranked here and nowhere else: only where nothing is left but to buy."""
+    if observation.purchase is None:
+        return Wait("Undecided", "No offer was looked for.")
+    choice = decide_purchase(observation.purchase)
+    if isinstance(choice, Purchase):
+        return Reserve(choice, _next_number(observation))
+    return Wait(choice.reason, choice.message)
 
 
 def _readopt(observation: RequestObservation, found: Unrecorded) -> Step:
@@ -201,7 +215,7 @@ def _pause_until(observation: RequestObservation) -> datetime | None:
     failed = [attempt for attempt in observation.attempts if attempt.outcome in PAUSED_AFTER]
     if not failed or failed[-1] is not observation.attempts[-1] or failed[-1].ended_at is None:
         return None
-    if observation.mended:
+    if observation.inputs_changed:
         return failed[-1].ended_at + FIRST_PAUSE
     failures = len([each for each in failed if each.outcome != "SoldOut"])
     pause = doubled(FIRST_PAUSE, failures + 1, LONGEST_PAUSE)
@@ -253,7 +267,7 @@ def _in_doubt(observation: RequestObservation, attempt: Attempt) -> Step:
         return _order_or_not(observation, attempt)
     window = max(observation.settle_window, BELIEVED_AFTER) if observation.distrusted else observation.settle_window
     if isinstance(presence, Absent) and presence.shown(window):
-        if attempt.instance_id and not observation.asked_to_end:
+        if attempt.instance_id and not observation.termination_requests:
             # An error named a machine: terminate it, whatever lists show.
             return Terminate(attempt, attempt.instance_id)
         return AbandonAttempt(
@@ -265,8 +279,8 @@ def _in_doubt(observation: RequestObservation, attempt: Attempt) -> Step:
 def _order_or_not(observation: RequestObservation, attempt: Attempt) -> Step:
     if observation.record.deleting:
         return AbandonAttempt(attempt, "NotOrdered", "Request was deleted before the order was sent")
-    if observation.stopped is not None:
-        return AbandonAttempt(attempt, "NotOrdered", observation.stopped.message)
+    if (stop := order_stop(observation, attempt)) is not None:
+        return AbandonAttempt(attempt, "NotOrdered", stop.message)
     cap, reserved = price_cap(observation.spec), reserved_of(attempt)
     if cap is not None and reserved > cap:
         return AbandonAttempt(
@@ -340,16 +354,6 @@ def _state_believed(observation: RequestObservation) -> bool:
     return True
 
 
-def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
-    """Whether to believe the listed price: it is no higher than known, or was repeated later, and for few machines."""
-    said = claims.price
-    if said is None:  # nothing was counted yet: that list may have been read before the machine was recorded
-        return billed <= most_believed(attempt)
-    if claims.together >= SEVERAL:
-        return said.span >= BELIEVED_AFTER and claims.turn
-    return said.shown(CONFIRMED_AFTER)
-
-
 def _price_doubted(observation: RequestObservation, attempt: Attempt) -> bool:
     """The last list has a higher price than is believed yet."""
     told = observation.presence.instance.hourly_microusd if isinstance(observation.presence, Found) else None
@@ -367,9 +371,9 @@ def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartT
         return None
     reserved = read_amount(attempt.offer.hourly_price)  # None: the agreed price is unreadable, so only the cap holds
     ceiling = most_to_pay(observation.spec, reserved)
-    if billed > (reserved or 0) and observation.overdrawn:
+    if billed > (reserved or 0) and (limit := overdraft(observation, attempt)):
         return StartTermination(
-            TerminationReason.PRICE_EXCEEDED, f"{_where(attempt)} bills {about(billed)}/h, and {observation.overdrawn}"
+            TerminationReason.PRICE_EXCEEDED, f"{_where(attempt)} bills {about(billed)}/h, and {limit}"
         )
     if billed <= ceiling:
         return None
@@ -411,9 +415,8 @@ def _unnoticed(observation: RequestObservation, deadline: datetime) -> bool:
 def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTermination | None:
     node = observation.node.node
     if (since := unseen_since(observation)) is not None:
-        together = bool(observation.many_unseen) and not (
-            observation.silence_ends and observation.now >= since + SILENT_AT_MOST
-        )
+        turn = observation.now >= since + UNREACHABLE_AT_MOST and first_to_go(observation)
+        together = bool(many_unreachable(observation)) and not turn
         if observation.now >= since + NODE_LOST_AFTER and not together:
             what = "has been missing" if node is None else "has not been ready"
             beside = f"; {observation.mesh.message}" if observation.mesh.ok is False else ""
@@ -422,7 +425,7 @@ def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTerminat
                 f"Node {observation.status.node_name} {what} since {since:%H:%M:%S}Z{beside}",
             )
         return None
-    if (since := disconnected_since(observation)) is not None and not observation.many_unseen:
+    if (since := disconnected_since(observation)) is not None and not many_unreachable(observation):
         if observation.now >= since + MESH_LOST_AFTER:
             return StartTermination(
                 TerminationReason.MESH_LOST, f"{observation.mesh.message} (since {since:%H:%M:%S}Z)"
@@ -482,9 +485,9 @@ def _extended(length: timedelta, attempt: Attempt) -> timedelta:
 def _maintain(observation: RequestObservation, attempt: Attempt) -> Step:
     node = observation.node
     if (
-        node.node is not None and node.mend is not None and observation.holds("Registered")
+        node.node is not None and node.metadata_patch is not None and observation.holds("Registered")
     ):  # the status says first that the Node has joined
-        return PatchNode(node.node, node.mend)
+        return PatchNode(node.node, node.metadata_patch)
     return Wait("", "", _next_look(observation, attempt))
 
 
@@ -502,8 +505,10 @@ def _next_look(observation: RequestObservation, attempt: Attempt) -> datetime | 
     else:
         since, idle, length = unseen_since(observation), idle_since(observation), idle_timeout(observation)
         moments.append(since + NODE_LOST_AFTER if since is not None else None)
-        if since is not None and observation.many_unseen:
-            moments.append(max(since + SILENT_AT_MOST, observation.now + PROGRESS_STEP))  # then one machine at a time
+        if since is not None and many_unreachable(observation):
+            moments.append(
+                max(since + UNREACHABLE_AT_MOST, observation.now + PROGRESS_STEP)
+            )  # then one machine at a time
         since = disconnected_since(observation)
         moments.append(since + MESH_LOST_AFTER if since is not None else None)
         moments.append(idle + length if idle is not None and length is not None else None)
@@ -519,20 +524,21 @@ def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
         observation.never_listed
         and isinstance(observation.presence, Absent)
         and attempt.instance_id
-        and not observation.asked_to_end
+        and not observation.termination_requests
     ):
         return Terminate(
             attempt, attempt.instance_id
         )  # its provider named it, and lists may be late: request its termination
     if _gone(observation, attempt):
         left = observation.node.leftover
-        if left is not None and observation.node.undress is not None:
-            return PatchNode(left, observation.node.undress)
+        if left is not None and observation.node.cleanup_patch is not None:
+            return PatchNode(left, observation.node.cleanup_patch)
         if left is not None and not left.deleting and not _spared(observation, left):
             return RemoveNode(left)  # a Node that another finalizer holds is as gone as we can make it
         return _closed(observation, attempt)
-    if observation.drain is not None and not observation.drain.done:
-        return DrainNode(observation.drain)
+    draining = drain_now(observation)
+    if draining is not None and not draining.done:
+        return DrainNode(draining)
     if isinstance(observation.presence, Unknown) and observation.presence.trouble is not AccountProblem.UNREACHABLE:
         return Wait(observation.presence.trouble.value, observation.presence.why, _soon(observation))
     if observation.ask_again_at is not None and observation.now < observation.ask_again_at:
@@ -547,11 +553,34 @@ def _terminate(observation: RequestObservation, attempt: Attempt) -> Step:
     return Terminate(attempt, instance_id)
 
 
+def drain_now(observation: RequestObservation) -> Drain | None:
+    """What is left to drain; None: the termination is not recorded yet, or nothing runs there."""
+    ending = observation.condition("Terminating")
+    if ending is None or ending.status != "True" or ending.last_transition_time is None:
+        return None
+    if ending.reason in UNUSABLE and observation.status.ready_at is None:  # PriceExceeded may be a machine in use
+        return None
+    if isinstance(observation.presence, Found) and observation.presence.instance.state in NOTHING_RUNS:
+        return None
+    grace = span(observation.spec.termination_grace_period, "spec.terminationGracePeriod")
+    return drain(
+        observation.node.registered,
+        observation.node.pods,
+        observation.now,
+        ending.last_transition_time,
+        None if grace is NEVER else grace,
+        budgets=observation.budgets,
+    )
+
+
 def _spared(observation: RequestObservation, node: Node) -> bool:
     """A Ready Node is never deleted for a machine that was lost: the drain has cordoned it, and it stays."""
     ending = observation.holds("Terminating")
     return (
-        node.ready is True and ending is not None and ending.reason in LOST_BY_REPORT and not observation.end_accepted
+        node.ready is True
+        and ending is not None
+        and ending.reason in LOST_BY_REPORT
+        and not observation.termination_accepted
     )
 
 
@@ -563,7 +592,7 @@ def _gone(observation: RequestObservation, attempt: Attempt) -> bool:
     mute = _power(attempt) and isinstance(presence, Found) and presence.instance.state is InstanceState.UNKNOWN
     return (
         mute
-        and observation.asked_to_end > 0
+        and observation.termination_requests > 0
         and (observation.node.node is None or observation.node.node.ready is not True)
     )
 
@@ -573,7 +602,7 @@ def disputed(observation: RequestObservation) -> bool:
     is believed, and the termination is requested again and again.
     """
     ending = observation.holds("Terminating")
-    if not isinstance(observation.presence, Absent) or observation.end_accepted or not serving(observation):
+    if not isinstance(observation.presence, Absent) or observation.termination_accepted or not serving(observation):
         return False
     return ending is None or observation.now < (ending.last_transition_time or observation.now) + BELIEVED_AFTER
 
@@ -583,7 +612,9 @@ def _vanished(observation: RequestObservation, reason: str) -> bool:
 
     Where it was to be terminated anyway, an earlier process may have asked for it, unless this one has seen it listed.
     """
-    announced = observation.end_accepted or observation.claims.leaving or not isinstance(observation.presence, Absent)
+    announced = (
+        observation.termination_accepted or observation.claims.leaving or not isinstance(observation.presence, Absent)
+    )
     return not announced and (reason in LOST_BY_REPORT or observation.seen_listed)
 
 
@@ -706,5 +737,5 @@ def _soon(observation: RequestObservation) -> datetime:
     return observation.now + LOOK_AGAIN
 
 
-def _count(strays: tuple[str, ...]) -> str:
-    return "one machine" if len(strays) == 1 else f"{len(strays)} machines"
+def _count(machines: tuple[str, ...]) -> str:
+    return "one machine" if len(machines) == 1 else f"{len(machines)} machines"

@@ -24,10 +24,10 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer
 from tgp.core.model.taints import Taint
+from tgp.core.requests.chosen_offer import offer_of, untrusted
 from tgp.core.requests.device_plugin import EPHEMERAL, REQUEST, FutureNode
 from tgp.core.requests.drain import CORDONED, DISRUPTED, written
 from tgp.core.requests.node_state import provider_id_of
-from tgp.core.requests.purchase import offer_of, untrusted
 
 REQUEST_UID = "tgp.io/request-uid"
 GPU_PRESENT = "nvidia.com/gpu.present"

@@ -7,35 +7,43 @@ from typing import Any
 import msgspec
 
 from tgp.api.common import Condition
+from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatus
+from tgp.core.classes.default_class import Chosen, Why
+from tgp.core.inventory.limits import Reservation
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION, copied, exchanged, open_attempt
+from tgp.core.model.cloud_account import CloudAccount
+from tgp.core.model.hold import Hold
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.mesh import NO_MESH_NEEDED, MeshStatus
 from tgp.core.model.node import Node
-from tgp.core.model.presence import NO_CLAIMS, Claims, Presence
+from tgp.core.model.offer import Offer
+from tgp.core.model.pod import Pod
+from tgp.core.model.presence import NO_CLAIMS, AccountProblem, Claims, Presence
 from tgp.core.model.spend import INSTANT
-from tgp.core.requests.drain import Drain
-from tgp.core.requests.purchase import NoPurchase, PurchaseDecision
+from tgp.core.model.workload import PodDisruptionBudget
+from tgp.core.requests.purchase import PurchaseInput
 
 IN_DOUBT = frozenset(
     {"LaunchOutcomePending", "UnclaimedInstance"}
 )  # reasons of a request whose record is known to be incomplete
 RECORD_LOST = "RecordLost"  # the condition of a request whose status was erased, until it has an attempt again
-NOT_LOOKED_FOR = NoPurchase("Undecided", "No offer was looked for.")
 
 
 class NodeObservation(msgspec.Struct, frozen=True):
     """What is seen of a machine's Node."""
 
     node: Node | None = None  # None: there is none of that name that is ours
+    registered: Node | None = None  # the same, also where the record does not describe its machine
+    pods: tuple[Pod, ...] = ()  # that are scheduled to it
     initialized: bool = False  # the promised GPUs are allocatable, and start-up taints are gone
     words: str = ""  # how far it is, with numbers
-    mend: Mapping[str, Any] | None = None  # the patch to the desired metadata; None: nothing to change
+    metadata_patch: Mapping[str, Any] | None = None  # to the desired labels and taints; None: nothing to change
     idle: bool | None = None  # no pod uses a GPU there; None: there is no evidence
     worked_until: datetime | None = None  # when the last known pod that used a GPU there ended
     leftover: Node | None = None  # the Node to delete or clean up once the machine is gone
-    undress: Mapping[str, Any] | None = None  # of a machine you own: the patch that cleans its Node up
+    cleanup_patch: Mapping[str, Any] | None = None  # of a machine you own: restores its Node
     protected: str = ""  # what asks not to be disrupted; empty: nothing
 
 
@@ -47,56 +55,98 @@ class StartupTimeouts(msgspec.Struct, frozen=True):
     initialize: timedelta = timedelta(minutes=10)  # from a Node to all its GPUs
 
 
-class Unrecorded(msgspec.Struct, frozen=True):
-    """The machine of the newest attempt, which the status does not record."""
+class AccessObservation(msgspec.Struct, frozen=True):
+    """How current the lists of an account access are. Moments are of Clock.boottime."""
 
-    attempt: Attempt  # as far as it could be reconstructed
-    instance: Instance
-    access: str  # where it is listed
-    settled: bool  # every provider that answers was listed since any later order would have shown
+    listed_at: float | None = None  # when the last complete list was begun; None: none was, or listing fails now
+    settles_at: float = 0.0  # a list begun later shows everything that was ordered before
+    problem: AccountProblem | None = None  # why its state is unknown; None: it was listed
+    distrusted: bool = False  # its lists contradict the Nodes
+
+    def listed_since(self, moment: float) -> bool:
+        return self.listed_at is not None and self.listed_at > moment
+
+
+class MachinesInUse(msgspec.Struct, frozen=True):
+    """All machines in use, gathered where one of them cannot be reached: many at once are a fault of the network."""
+
+    served: tuple[tuple[KubeObject[GPURequest], Node | None], ...] = ()  # requests in use, each with its Node
+    node_lost: bool = False  # one of them is being terminated because its Node is lost
+    in_mesh: tuple[bool | None, ...] = ()  # whether the mesh knows each machine; None: it does not answer
+
+
+class ClassMember(msgspec.Struct, frozen=True):
+    """Another machine of the same class."""
+
+    uid: str
+    attempt: Attempt
+    leaving: bool  # it is being terminated
+    presence: Presence
+    claims: Claims
 
 
 class RequestObservation(msgspec.Struct, frozen=True):
-    """A struct: several are made per reconcile, and thirty fields take a frozen dataclass ten times as long."""
+    """A struct: several are made per reconcile, and forty fields take a frozen dataclass ten times as long."""
 
     record: KubeObject[GPURequest]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[Attempt, ...]  # with what providers report since they were written
     now: datetime
-    presence: Presence | None = None  # of the open attempt's machine; None: there is no open attempt
-    settle_window: timedelta = timedelta(0)  # absent for so long: it was never made
-    distrusted: str = ""  # why lists of its account prove nothing before long; empty: they are believed
-    listing_lag: timedelta = timedelta(0)  # absent for so long: it is gone
-    never_listed: bool = False  # its provider named an id, and no list has shown it yet
-    billing_step: timedelta = INSTANT  # every started step is billed in full
-    may_order: bool = False  # reserved by this process, in this term, and not sent
-    order_not_before: datetime | None = None  # the provider asked for a pause
+    keep_finished: timedelta | None = None  # None: without limit
+
+    # What this process remembers.
+    since: float = 0.0  # Clock.boottime: orders for it may be late, counted from then
     blank: bool = False  # this process added the finalizer and never ordered for it: no machine can exist
     wiped: bool = False  # its status was found empty although it has our finalizer: what it had is not recorded
-    settled: bool = True  # no provider can hold anything that is not in the attempts
-    strays: tuple[str, ...] = ()  # machines under this request's uid that belong to no attempt
-    unrecorded: Unrecorded | None = None  # to be adopted again; one of the strays
-    choice: PurchaseDecision = NOT_LOOKED_FOR
-    stopped: NoPurchase | None = None  # why nothing may be ordered, whatever was reserved
+    progress: str | None = None  # of the start, as the provider last reported it; None: not read yet
+    may_order: bool = False  # reserved by this process, in this term, and not sent
+    order_not_before: datetime | None = None  # the provider asked for a pause
+    inputs_changed: bool = False  # its last order could not be prepared, and its spec or class has changed since
+
+    # What lists show.
+    listed: tuple[tuple[str, Instance], ...] = ()  # (account access, machine) of every machine under its uid
+    highest: int = 0  # the highest attempt of this request that was seen anywhere
+    accesses: Mapping[str, AccessObservation] = msgspec.field(default_factory=dict)  # where a machine of it may be
+    shown_by_node: bool = False  # a Node is Ready that carries its uid
+    offers: tuple[Offer, ...] = ()  # on sale, where a machine may have to be recorded again
+
+    # What a purchase needs.
+    chosen: Chosen | Why | None = None  # the class that would buy, or why none would; None: not looked for
+    observing: bool = False  # this process never buys
+    hold: Hold | None = None  # all purchases are paused
+    held: tuple[Reservation, ...] = ()  # what other machines use of the class's limits
+    purchase: PurchaseInput | None = None  # what a choice among offers needs; None: nothing may be bought
+
+    # The machine of the open attempt.
+    account: CloudAccount | None = None  # where it is or would be; None: unknown
+    presence: Presence | None = None  # None: there is no open attempt
+    claims: Claims = NO_CLAIMS  # provider reports that would cause a termination
+    distrusted: str = ""  # why lists of its account prove nothing before long; empty: they are believed
+    settle_window: timedelta = timedelta(0)  # absent for so long: it was never made
+    listing_lag: timedelta = timedelta(0)  # absent for so long: it is gone
+    seen_listed: bool = False  # a list has shown the machine to this process
+    never_listed: bool = False  # its provider named an id, and no list has shown it yet
+    billing_step: timedelta = INSTANT  # every started step is billed in full
+    same_class: tuple[ClassMember, ...] = ()  # gathered where it costs more than was reserved
+
+    # Its Node.
+    node_class: GPUNodeClass | None = None  # of its machine, else the one that would buy; None: unknown
+    default_backend: str = ""  # the operator's own mesh
     node: NodeObservation = NodeObservation()
     mesh: MeshStatus = NO_MESH_NEEDED
-    drifted: str = ""  # how its class has changed since the launch; empty: it has not
-    inert: str | None = None  # its settings for another mesh; empty: none; None: unknown
+    joined_by: str = ""  # the mesh that its machine joined, whichever its class has now; empty: none is known
     startup_timeouts: StartupTimeouts = StartupTimeouts()
-    drain: Drain | None = None  # None: there is nothing to drain
-    claims: Claims = NO_CLAIMS  # provider reports that would cause a termination
-    asked_to_end: int = 0  # how often this process requested the termination
-    seen_listed: bool = False  # a list has shown the machine to this process
-    end_accepted: bool = False  # the provider listed the machine and accepted its termination
+    in_use: MachinesInUse = MachinesInUse()
+    budgets: tuple[PodDisruptionBudget, ...] = ()  # gathered while it is terminated
+
+    # Its termination.
+    termination_requests: int = 0  # how often this process requested the termination
+    termination_accepted: bool = False  # the provider listed the machine and accepted its termination
     ask_again_at: datetime | None = None
     trouble: str = ""  # the last error of a termination request
-    keep_finished: timedelta | None = None  # None: without limit
-    overdrawn: str = ""  # which limit of the class its billed price exceeds; empty: none
-    many_unseen: str = ""  # why many unreachable Nodes count as a network outage; empty: they are few
-    silence_ends: bool = False  # of the machines silent together for too long, this one is terminated first
-    highest: int = 0  # the highest attempt of this request that was seen anywhere
-    mended: bool = False  # its last order could not be prepared, and its spec or class has changed since
-    decided: Condition | None = None  # written with this reconcile
-    parts: Mapping[str, Any] = msgspec.field(default_factory=dict)  # of the status, written with this reconcile
+
+    # What is written with this reconcile.
+    decided: Condition | None = None
+    parts: Mapping[str, Any] = msgspec.field(default_factory=dict)  # of the status
 
     @property
     def spec(self) -> GPURequestSpec:
@@ -115,6 +165,17 @@ class RequestObservation(msgspec.Struct, frozen=True):
 
     def with_attempt(self, changed: Attempt) -> "RequestObservation":
         return msgspec.structs.replace(self, attempts=exchanged(self.attempts, changed))
+
+    @property
+    def unclaimed(self) -> tuple[str, ...]:
+        """Machines under this request's uid that do not belong to its open attempt."""
+        own = self.attempt.token if self.attempt is not None else ""
+        return tuple(sorted(f"{machine.id} at {access}" for access, machine in self.listed if machine.token != own))
+
+    @property
+    def erased(self) -> bool:
+        """Its status is empty, although something may have been bought."""
+        return self.enrolled and not self.attempts and not self.blank and not self.waited
 
     @property
     def enrolled(self) -> bool:

@@ -1,30 +1,35 @@
 """What would be bought for a request now: one offer, or the reason to wait."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from msgspec import structs
-
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
-from tgp.api.request import Attempt, ChosenOffer, GPURequestSpec
-from tgp.api.values import NEVER, microusd, span, usd
-from tgp.core.inventory.limits import Reservation
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import Attempt, GPURequest, GPURequestSpec
+from tgp.api.values import NEVER, microusd, span
+from tgp.core.inventory.limits import Reservation, headroom_microusd, shortage
+from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.market.query import query_for_class
 from tgp.core.market.ranking import Ranking, rank
 from tgp.core.market.ranking_messages import machine
+from tgp.core.market.sources import sources_of
 from tgp.core.model.cooldowns import Cooldowns
-from tgp.core.model.costs import read_amount
 from tgp.core.model.gpus import family_members, resource_name
-from tgp.core.model.instance import Instance
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.mesh import Backend
 from tgp.core.model.money import about
 from tgp.core.model.offer import BootMode, Offer, Trust
 from tgp.core.model.offer_query import Kinds, OfferQuery, RejectReason
 from tgp.core.model.price_book import OfferRow, PriceBook
+from tgp.core.model.workload import DaemonSet
 from tgp.core.requests import cooldown
 from tgp.core.requests.bids import DEFAULT_MARGIN, bid
+from tgp.core.requests.chosen_offer import offer_of, untrusted
+from tgp.core.requests.device_plugin import plugin_for
+from tgp.core.requests.node_metadata import future_node
 
 ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on marketplace hosts
 CANDIDATES = 40  # checked one by one; if all are unsuitable, more would be, too
@@ -33,7 +38,6 @@ RUN_MARGIN_SHARE, RUN_MARGIN = 10, timedelta(hours=1)  # a tenth of the lifetime
 PRICE_TOLERANCE = 1.25  # times the reserved price: above that the machine is terminated
 NO_CEILING = 1 << 62
 FAILED = frozenset({"Refused", "SoldOut", "NotCreated", "Failed", "Busy"})  # outcomes that put an offer into cooldown
-_BOOT_MODES = frozenset(mode.value for mode in BootMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,39 +59,64 @@ class NoPurchase:
 
     reason: str
     message: str
-    look_again: timedelta | None = None  # None: when something changes
 
 
 PurchaseDecision: TypeAlias = Purchase | NoPurchase
 
 
 @dataclass(frozen=True, slots=True)
+class SourceObservation:
+    """What is known of a source of the class. Nothing is bought where it could not be listed afterwards."""
+
+    missing_setting: str = ""  # without which nothing can be bought there; empty: none is missing
+    key_problem: str = ""  # why its API key buys nothing; empty: it does, as far as known
+    listing_problem: str = ""  # why its machines cannot be listed; empty: they were
+    distrusted: str = ""  # why its lists are not believed; empty: they are
+    machines: Mapping[str, str] | None = None  # you own, by name: why it cannot be used; None: not looked at
+
+
+@dataclass(frozen=True, slots=True)
 class PurchaseInput:
     """What the decision may use."""
 
-    spec: GPURequestSpec
-    name: str  # of the class
+    record: KubeObject[GPURequest]
+    class_name: str
     node_class: GPUNodeClass
     book: PriceBook
-    cooldowns: Cooldowns
-    headroom_microusd: int | None  # what is left of the class's maxHourlyCost
-    closed: Callable[[OfferRow], str]  # why nothing may be bought there now; empty: it may
-    unfit: Callable[[Offer], str]  # why a machine of this offer would be unusable as a node; empty: usable
-    shortage: Callable[[Reservation], str]  # why it does not fit the class's limits; empty: it does
-    uid: str
+    sources: Mapping[str, SourceObservation]  # of the class, by name
     now: datetime
+    cooldowns: Cooldowns = field(default_factory=Cooldowns)
+    attempts: tuple[Attempt, ...] = ()  # of this request, up to now
+    held: tuple[Reservation, ...] = ()  # what other machines use of the class's limits
+    daemon_sets: tuple[DaemonSet, ...] | None = None  # one has to be a device plugin; None: none is required
+    pool: GPUNodePool | None = None  # that created the request
+    default_backend: str = ""  # the operator's own mesh
     untrusted_allowed: bool = True  # may its namespace use marketplace hosts?
     unlisted: tuple[str, ...] = ()  # providers of the class whose offers are not listed yet
-    distrusted: Callable[[OfferRow], str] = lambda _row: ""  # why this source's lists are not believed; empty: they are
+
+    @property
+    def spec(self) -> GPURequestSpec:
+        assert self.record.object is not None, "an unreadable request buys nothing"
+        return self.record.object.spec
+
+    @property
+    def headroom_microusd(self) -> int | None:
+        """What is left of the class's maxHourlyCost; None: it has none."""
+        return headroom_microusd(self.node_class.spec.limits, self.held)
+
+
+def every_source(node_class: GPUNodeClass) -> dict[str, SourceObservation]:
+    """The sources of a class, where nothing is known that speaks against them."""
+    return {source.name: SourceObservation() for source in sources_of(node_class).values()}
 
 
 def decide_purchase(inputs: PurchaseInput) -> PurchaseDecision:
     """The best offer that passes everything; else the reason nearest to a purchase."""
     spec, node_class = inputs.spec, inputs.node_class
     if spec.spot and not node_class.spec.instance_requirements.spot_allowed:
-        return NoPurchase("SpotNotAllowed", f"spec.spot: class {inputs.name} does not allow spot machines")
+        return NoPurchase("SpotNotAllowed", f"spec.spot: class {inputs.class_name} does not allow spot machines")
     if spec.gpu_type is not None and not _models(spec, node_class):
-        return NoPurchase("NotInClass", f"spec.gpuType: class {inputs.name} does not allow {spec.gpu_type}")
+        return NoPurchase("NotInClass", f"spec.gpuType: class {inputs.class_name} does not allow {spec.gpu_type}")
     ranking = rank(inputs.book, query_for_request(inputs), inputs.now)
     refused = ""
     for row in ranking.first(CANDIDATES):
@@ -108,7 +137,7 @@ def decide_purchase(inputs: PurchaseInput) -> PurchaseDecision:
 def query_for_request(inputs: PurchaseInput) -> OfferQuery:
     """The class's query, narrowed by the request."""
     spec = inputs.spec
-    query = query_for_class(inputs.node_class, inputs.cooldowns)
+    query = query_for_class(inputs.node_class, own_cooldowns(inputs.cooldowns, inputs.attempts))
     pinned = spec.offer
     regions = tuple(dict.fromkeys(each for each in (spec.region, *spec.regions) if each))
     if pinned is not None and pinned.region:
@@ -127,11 +156,6 @@ def query_for_request(inputs: PurchaseInput) -> OfferQuery:
         headroom_microusd=inputs.headroom_microusd,
         lasting=life_of(spec) or USUAL_LIFE,
     )
-
-
-def untrusted(offer: Offer) -> bool:
-    """Whether a third party owns the host: its Node gets a taint, and no shared secret."""
-    return offer.trust < Trust.DATACENTER
 
 
 def price_cap(spec: GPURequestSpec) -> int | None:
@@ -178,75 +202,30 @@ def own_cooldowns(cooldowns: Cooldowns, attempts: tuple[Attempt, ...]) -> Cooldo
     return cooldowns
 
 
-def chosen(buy: Purchase) -> ChosenOffer:
-    """For the record."""
-    return recorded(buy.offer, buy.hourly_microusd)
-
-
-def recorded(offer: Offer, hourly_microusd: int) -> ChosenOffer:
-    """An offer as an attempt keeps it, at the price that limits count."""
-    return ChosenOffer(
-        provider=offer.provider,
-        instance_type=offer.instance_type,
-        sku=offer.sku if offer.sku != offer.instance_type else None,
-        region=offer.region,
-        place=offer.place or None,
-        host=offer.host or None,
-        gpu_type=offer.gpu,
-        gpu_count=offer.gpu_count,
-        gpu_memory_gib=offer.gpu_memory_gib,
-        vcpus=offer.vcpus or None,
-        memory_gib=offer.memory_gib or None,
-        boot_mode=offer.boot.value,
-        untrusted=untrusted(offer),
-        spot=offer.spot,
-        hourly_price=usd(hourly_microusd),
-    )
-
-
-def sized(written: ChosenOffer, instance: Instance) -> ChosenOffer:
-    """With the machine's own vCPUs and memory where the offer had none: from then on they count in limits."""
-    vcpus, memory_gib = written.vcpus or instance.vcpus or None, written.memory_gib or instance.memory_gib or None
-    return structs.replace(written, vcpus=vcpus, memory_gib=memory_gib)
-
-
-def offer_of(written: ChosenOffer) -> Offer:
-    """An offer again, from its record: what was ordered, not what is on sale now.
-
-    Values that cannot be read (of a newer version, or edited by a user) must not prevent the termination.
-    """
-    return Offer(
-        provider=written.provider,
-        sku=written.sku or written.instance_type,
-        place=written.place or "",
-        region=written.region or "unknown",
-        host=written.host or "",
-        type_name=written.instance_type if written.sku else "",
-        gpu=written.gpu_type or "",
-        gpu_count=written.gpu_count or 1,
-        gpu_memory_gib=written.gpu_memory_gib or 0,
-        vcpus=written.vcpus or 0,
-        memory_gib=written.memory_gib or 0,
-        disk_gib=0,
-        spot=written.spot,
-        hourly_microusd=read_amount(written.hourly_price) or 0,
-        boot=BootMode(written.boot_mode) if written.boot_mode in _BOOT_MODES else BootMode.NATIVE,
-        trust=Trust.ANY if written.untrusted else Trust.DATACENTER,
-    )
-
-
 def reservation_of(uid: str, buy: Purchase) -> Reservation:
     offer = buy.offer
     most = buy.hourly_microusd if buy.most_microusd is None else buy.most_microusd
     return Reservation(uid, most, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
 
 
-def _consider(inputs: PurchaseInput, row: OfferRow) -> "Purchase | str":
+def cannot_boot(offer: Offer, node_class: GPUNodeClass, default_backend: str) -> str:
+    """Why machines of this offer can never become Nodes, known before anything is reserved; empty: they can."""
+    if offer.no_node:
+        return offer.no_node
+    backend = mesh_of(node_class, offer.provider, None, default_backend).backend
+    if backend is Backend.KUBESPAN and untrusted(offer):
+        return (
+            "KubeSpan admits every holder of the cluster's secret, and this host does not belong to the provider itself"
+        )
+    return ""
+
+
+def _consider(inputs: PurchaseInput, row: OfferRow) -> Purchase | str:
     """A purchase, or `Reason: message`."""
     offer = row.offer
-    if why := inputs.closed(row):
+    if why := _unavailable(inputs, row):
         return f"ProviderUnavailable: {offer.provider}: {why}"
-    if why := inputs.distrusted(row):
+    if offer.boot is not BootMode.POWER and (why := inputs.sources[row.source].distrusted):
         return f"ProviderInconsistent: {why}"
     price, bidding = offer.hourly_microusd, None
     if offer.spot and offer.host:
@@ -256,11 +235,41 @@ def _consider(inputs: PurchaseInput, row: OfferRow) -> "Purchase | str":
             return f"NoOfferFits: {machine(offer)}: no bid within the limits would win"
         price = bidding
     buy = Purchase(offer, row.source, price, bidding, _most(inputs.spec, offer, price))
-    if why := inputs.shortage(reservation_of(inputs.uid, buy)):
-        return f"LimitReached: class {inputs.name}: {why}{_if_capped(inputs, buy)}"
-    if why := inputs.unfit(offer):
+    if why := _shortage(inputs, buy):
+        return f"LimitReached: class {inputs.class_name}: {why}{_if_capped(inputs, buy)}"
+    if why := _plugin_missing(inputs, offer):
         return f"DevicePluginMissing: {why}"
     return buy
+
+
+def _unavailable(inputs: PurchaseInput, row: OfferRow) -> str:
+    """Why nothing may be bought there now; empty: it may."""
+    source, offer = inputs.sources.get(row.source), row.offer
+    if source is None:
+        return f"class {inputs.class_name} does not use this provider"
+    return (
+        source.missing_setting
+        or cannot_boot(offer, inputs.node_class, inputs.default_backend)
+        or source.key_problem
+        or (_machine_unavailable(source, offer.sku) if offer.boot is BootMode.POWER else source.listing_problem)
+    )
+
+
+def _machine_unavailable(source: SourceObservation, name: str) -> str:
+    return source.machines.get(name, "class does not name this machine") if source.machines is not None else ""
+
+
+def _shortage(inputs: PurchaseInput, buy: Purchase) -> str:
+    return shortage(inputs.node_class.spec.limits, inputs.held, reservation_of("", buy))
+
+
+def _plugin_missing(inputs: PurchaseInput, offer: Offer) -> str:
+    """Why no GPU of such a Node would be allocatable; empty: a device plugin would run there, or none is required."""
+    if inputs.daemon_sets is None or offer.boot is BootMode.POWER:
+        return ""
+    future = future_node(inputs.record, offer, inputs.pool)
+    verdict = plugin_for(future, inputs.daemon_sets, resource_name(offer.gpu))
+    return "" if verdict.runs else verdict.message
 
 
 def _most(spec: GPURequestSpec, offer: Offer, price: int) -> int:
@@ -272,7 +281,7 @@ def _most(spec: GPURequestSpec, offer: Offer, price: int) -> int:
 def _if_capped(inputs: PurchaseInput, buy: Purchase) -> str:
     """What helps where only the margin for a rising price exceeds the limit; empty: nothing the user can set."""
     at_most = replace(buy, most_microusd=buy.hourly_microusd)
-    if buy.most_microusd == buy.hourly_microusd or inputs.shortage(reservation_of(inputs.uid, at_most)):
+    if buy.most_microusd == buy.hourly_microusd or _shortage(inputs, at_most):
         return ""
     return (
         f" (listed at {about(buy.hourly_microusd)}/h; an order may be billed up to {about(buy.most_microusd or 0)}/h, "

@@ -7,16 +7,20 @@ collector terminates machines of older attempts.
 from collections.abc import Iterable
 from datetime import datetime
 
+import msgspec
+
 from tgp.api.request import Attempt, ChosenOffer, GPURequest
 from tgp.api.values import usd
 from tgp.core.inventory.orphans import newest_kept_first
-from tgp.core.model.attempts import FINALIZER, attempts_of, copied, open_attempt
+from tgp.core.model.account_access import provider_of
+from tgp.core.model.attempts import FINALIZER, LAUNCHED, attempts_of, copied, open_attempt
 from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.token import plain_uid, read_token
-from tgp.core.requests.lifecycle import LAUNCHED
-from tgp.core.requests.purchase import recorded
+from tgp.core.requests.chosen_offer import recorded
+from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.settled import listed_everywhere
 
 OWNED_PROVIDER = "webhook"
 
@@ -29,6 +33,26 @@ def may_readopt(record: KubeObject[GPURequest]) -> bool:
     if record.object is None or FINALIZER not in record.finalizers or copied(record):
         return False
     return not any(each.type == "Ended" and each.status == "True" for each in record.object.status.conditions)
+
+
+class Unrecorded(msgspec.Struct, frozen=True):
+    """The machine of the newest attempt, which the status does not record."""
+
+    attempt: Attempt  # as far as it could be reconstructed
+    instance: Instance
+    access: str  # where it is listed
+    settled: bool  # every provider that answers was listed since any later order would have shown
+
+
+def machine_to_readopt(observation: RequestObservation) -> Unrecorded | None:
+    """Rare: the status was erased or restored, and its machine still runs."""
+    record = observation.record
+    found = unrecorded(record, (one for _, one in observation.listed), observation.highest)
+    if found is None:
+        return None
+    where = next(access for access, one in observation.listed if one is found)
+    attempt = reconstructed(record, found, provider_of(where), observation.offers, now=observation.now)
+    return Unrecorded(attempt, found, where, settled=listed_everywhere(observation, where))
 
 
 def unrecorded(record: KubeObject[GPURequest], listed: Iterable[Instance], highest: int) -> Instance | None:

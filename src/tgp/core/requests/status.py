@@ -11,23 +11,23 @@ import msgspec
 
 from tgp.api.request import ATTEMPTS_KEPT, Attempt
 from tgp.api.values import rfc3339, usd
-from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED
-from tgp.core.model.attempts import provider_of
+from tgp.core.joining.mesh.drift import drift
+from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED, ignored_message
+from tgp.core.joining.mesh.selection import backend_of
+from tgp.core.model.attempts import LAUNCHED, provider_of
 from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.costs import hourly_of, spent_by
 from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
-from tgp.core.model.mesh import NO_MESH
+from tgp.core.model.mesh import NO_MESH, Backend
 from tgp.core.model.money import about, cents
 from tgp.core.model.presence import Absent, Found, Unknown
 from tgp.core.requests.lifecycle import (
-    BELIEVED_AFTER,
     COUNTED,
-    LAUNCHED,
     NO_MACHINE,
     PROVIDER_ENDS_IT,
-    SEVERAL,
     cut_by_provider,
+    drain_now,
     expires_at,
     idle_timeout,
     next_deadline,
@@ -37,6 +37,8 @@ from tgp.core.requests.lifecycle import (
 )
 from tgp.core.requests.lifecycle import idle_since as noted_idle_since
 from tgp.core.requests.observation import RECORD_LOST, RequestObservation
+from tgp.core.requests.outage import many_unreachable
+from tgp.core.requests.provider_reports import BELIEVED_AFTER, SEVERAL
 from tgp.core.requests.steps import Complete, Step, Wait
 
 PROVIDER_INCONSISTENT = "ProviderInconsistent"
@@ -162,9 +164,19 @@ def _presumed(observation: RequestObservation) -> Iterator[ConditionUpdate]:
 def _ignored_settings(observation: RequestObservation) -> Iterator[ConditionUpdate]:
     """Comes first, because the last condition is repeated as the request's message, and this one is minor."""
     before = observation.holds(MESH_CONFIG_IGNORED)
-    words = observation.inert if observation.inert is not None else before.message if before is not None else ""
+    ignored = ignored_settings(observation)
+    words = ignored if ignored is not None else before.message if before is not None else ""
     if words:
         yield ConditionUpdate(MESH_CONFIG_IGNORED, True, "AnotherMesh", words)
+
+
+def ignored_settings(observation: RequestObservation) -> str | None:
+    """Its settings for another mesh than its machine joins; empty: it has none; None: unknown."""
+    node_class, joined_by = observation.node_class, observation.joined_by
+    if node_class is None and not joined_by:
+        return None
+    by_class = backend_of(node_class, observation.default_backend) if node_class is not None else ""
+    return ignored_message(observation.spec.talos_config, joined_by or by_class or Backend.NONE)
 
 
 def _why_waiting(step: Step) -> tuple[str, str]:
@@ -199,8 +211,9 @@ def _machine(observation: RequestObservation, attempt: Attempt) -> Iterator[Cond
         else:
             yield ConditionUpdate("ExpiresSoon", True, "LifeNearlyOver", words)
     yield from _joining(observation, attempt)
-    if observation.drifted:
-        yield ConditionUpdate("Drifted", True, "NetworkingChanged", observation.drifted)
+    provider, request = provider_of(attempt), observation.record.object
+    if drifted := drift(observation.mesh, observation.node_class, provider, request, observation.default_backend):
+        yield ConditionUpdate("Drifted", True, "NetworkingChanged", drifted)
     ending = observation.holds("Terminating")
     if ending is not None:
         yield from _ending(observation, ending.reason, ending.message)
@@ -239,14 +252,11 @@ def _ready(observation: RequestObservation, attempt: Attempt) -> ConditionUpdate
         return _not_ready("NodeGone" if lost else "Joining", _deadline_words(observation, attempt))
     if node.ready is not True:
         why = f"Node {node.name} is not ready: {node.ready_reason or 'the kubelet does not report'}"
-        return _not_ready("NodeNotReady", f"{why}; {observation.many_unseen}" if observation.many_unseen else why)
+        return _not_ready("NodeNotReady", _with_outage(observation, why))
     if not observation.node.initialized:
         return _not_ready("NotInitialized", observation.node.words)
     if observation.mesh.ok is False or (observation.mesh.ok is None and observation.status.ready_at is None):
-        why = observation.mesh.message
-        return _not_ready(
-            observation.mesh.reason, f"{why}; {observation.many_unseen}" if observation.many_unseen else why
-        )
+        return _not_ready(observation.mesh.reason, _with_outage(observation, observation.mesh.message))
     length = idle_timeout(observation)
     until = (
         "" if length is None else f" The machine is terminated after {_length(length)} without a pod that uses a GPU."
@@ -255,12 +265,12 @@ def _ready(observation: RequestObservation, attempt: Attempt) -> ConditionUpdate
 
 
 def _ending(observation: RequestObservation, reason: str, message: str) -> Iterator[ConditionUpdate]:
-    drain = observation.drain
+    drain = drain_now(observation)
     if drain is not None:
         drained = "Drained" if drain.done else "Draining"
         yield ConditionUpdate("Drained", drain.done, drained, drain.message)
     yield _not_ready(reason, message)
-    count = observation.asked_to_end
+    count = observation.termination_requests
     trouble = f"; termination requested {count} times, last error: {observation.trouble}" if observation.trouble else ""
     bare = message.partition("; ")[0] if trouble else message
     yield ConditionUpdate("Terminating", True, reason, f"{bare}{trouble}")
@@ -279,7 +289,7 @@ def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator
     machine, price = f"machine {attempt.instance_id}", f"{about(hourly_of(attempt))}/h"
     hour = int(BELIEVED_AFTER.total_seconds()) // 60
     unlisted = isinstance(observation.presence, Absent) and observation.presence.shown(observation.listing_lag)
-    if unlisted and serving(observation) and not observation.end_accepted and node is not None:
+    if unlisted and serving(observation) and not observation.termination_accepted and node is not None:
         what = f"{provider} does not list {machine}, but Node {node.name} is Ready"
         assumed = f"The machine is assumed to run at {price}"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "MachineNotListed", f"{what}. {assumed}. {_LOOK}")
@@ -319,10 +329,15 @@ def _deadline_words(observation: RequestObservation, attempt: Attempt) -> str:
         seen = (
             f"Node {name} has not been seen since {rfc3339(since)}" if since is not None else f"Node {name} is missing"
         )
-        return f"{seen}; {observation.many_unseen}" if observation.many_unseen else seen
+        return _with_outage(observation, seen)
     deadline = next_deadline(observation, attempt)
     until = f" until {rfc3339(deadline.at)}" if deadline is not None else ""
     return f"Waiting for Node {observation.status.node_name}{until}; after that the next offer is tried."
+
+
+def _with_outage(observation: RequestObservation, why: str) -> str:
+    many = many_unreachable(observation)
+    return f"{why}; {many}" if many else why
 
 
 def _offer_words(attempt: Attempt) -> str:

@@ -9,16 +9,16 @@ from tgp.api.request import Attempt
 from tgp.core.model.attempts import exchanged
 
 
-def recalled(attempts: tuple[Attempt, ...], known: Mapping[str, Attempt]) -> tuple[Attempt, ...]:
+def recalled(attempts: tuple[Attempt, ...], unwritten: Mapping[str, Attempt]) -> tuple[Attempt, ...]:
     """The attempts, the newest with the instance id the provider named, where its record has none."""
     newest = attempts[-1] if attempts else None
-    named = known.get(newest.token) if newest is not None else None
+    named = unwritten.get(newest.token) if newest is not None else None
     if newest is None or named is None or newest.ended_at is not None or newest.instance_id:
         return attempts
     return exchanged(attempts, named)
 
 
-def with_told(status: Mapping[str, Any], attempt: Attempt, *, before: Mapping[str, Any]) -> dict[str, Any] | None:
+def with_unwritten(status: Mapping[str, Any], attempt: Attempt, *, before: Mapping[str, Any]) -> dict[str, Any] | None:
     """A status as another client wrote it, plus this attempt as its provider named it. None: nothing to add.
 
     An attempt that is missing there is added again, with the names that were reserved with it (`before`).

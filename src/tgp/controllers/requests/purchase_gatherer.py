@@ -1,0 +1,164 @@
+"""Gathers what a purchase depends on: the class that buys, its sources and limits, and what is on sale."""
+
+from dataclasses import dataclass
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import GPURequest
+from tgp.controllers.deps import FeatureSettings
+from tgp.controllers.instances.accounts import AccountTable
+from tgp.controllers.instances.cache import InstanceCache
+from tgp.controllers.instances.consistency import Consistency
+from tgp.controllers.market.reconciler import MarketState
+from tgp.controllers.requests.ledger import Ledger
+from tgp.core.classes.default_class import Chosen, Why, class_for
+from tgp.core.inventory.limits import Reservation
+from tgp.core.market.sources import lacking, sources_of
+from tgp.core.model.account_access import access_of, accesses_of
+from tgp.core.model.costs import class_of
+from tgp.core.model.hold import Hold, hold_of
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.core.model.source import Source
+from tgp.core.model.token import plain_uid
+from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
+from tgp.core.requests.node_metadata import pool_name
+from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.purchase import ALLOW_UNTRUSTED, PurchaseInput, SourceObservation
+from tgp.ports.cluster import ClusterBusy, View
+
+
+@dataclass(frozen=True, slots=True)
+class Views:
+    requests: View[KubeObject[GPURequest]]
+    classes: View[KubeObject[GPUNodeClass]]
+    pools: View[KubeObject[GPUNodePool]]
+    nodes: View[Node]
+    pods: View[Pod]
+    daemon_sets: View[DaemonSet]
+    budgets: View[PodDisruptionBudget]
+    namespaces: View[Namespace]
+
+
+class PurchaseGatherer:
+    def __init__(
+        self,
+        views: Views,
+        policy: FeatureSettings,
+        *,
+        market: MarketState,
+        instance_cache: InstanceCache,
+        accounts: AccountTable,
+        ledger: Ledger,
+        consistency: Consistency,
+    ) -> None:
+        self._views = views
+        self._policy = policy
+        self._market = market
+        self._instance_cache = instance_cache
+        self._accounts = accounts
+        self._ledger = ledger
+        self._consistency = consistency
+
+    def class_for(self, record: KubeObject[GPURequest]) -> Chosen | Why:
+        assert record.object is not None, "an unreadable request is not reconciled"
+        home = self._views.namespaces.get(ObjectKey("", record.key.namespace))
+        if home is None:
+            why = f"Namespace {record.key.namespace} is not in the cache yet; waiting for it before a class is chosen."
+            return Why("NamespaceNotSeen", why)
+        return class_for(
+            record.object,
+            self._views.classes.values(),
+            namespace_labels=home.labels,
+            allowed_namespaces_required=self._policy.allowed_namespaces_required,
+        )
+
+    def hold(self) -> Hold | None:
+        home = self._views.namespaces.get(ObjectKey("", self._policy.namespace))
+        return hold_of(home.annotations) if home is not None else None
+
+    def inputs(self, observation: RequestObservation, chosen: Chosen) -> PurchaseInput:
+        record, market = observation.record, self._market
+        sources = sources_of(chosen.object)
+        home = self._views.namespaces.get(ObjectKey("", record.key.namespace))
+        return PurchaseInput(
+            record,
+            chosen.name,
+            chosen.object,
+            market.book,
+            {each.name: self._source(each) for each in sources.values()},
+            observation.now,
+            cooldowns=market.cooldowns,
+            attempts=observation.attempts,
+            held=self.held_by_others(record, chosen.name),
+            daemon_sets=tuple(self._views.daemon_sets.values()) if self._policy.device_plugin_required else None,
+            pool=self.pool_of(record),
+            default_backend=self._policy.default_backend,
+            unlisted=tuple(name for name, each in sources.items() if market.book.state(each.name) is None),
+            untrusted_allowed=home is not None and home.labels.get(ALLOW_UNTRUSTED) == "true",
+        )
+
+    def _source(self, source: Source) -> SourceObservation:
+        status = self._market.source_statuses.get(source.name)
+        refused = status is not None and (status.key.valid is False or status.key.exhausted)
+        access = access_of(source).name
+        return SourceObservation(
+            lacking(source),
+            (status.key.why or "the provider refused the API key") if status is not None and refused else "",
+            self._listing_problem(access),
+            self._consistency.distrust(access),
+            {each.name: self._machine_problem(source, each.name) for each in source.settings.machines},
+        )
+
+    def _machine_problem(self, source: Source, machine: str) -> str:
+        access = access_of(source, machine).name
+        if any(self._accounts.requests_at(access)):
+            # A machine that does not say for which request it is on would look like the machine of both.
+            return "another request uses this machine"
+        return self._listing_problem(access)
+
+    def _listing_problem(self, access: str) -> str:
+        trouble = self._instance_cache.trouble(access)
+        return trouble.why if trouble is not None else ""
+
+    def held_by_others(self, record: KubeObject[GPURequest], node_class: str) -> tuple[Reservation, ...]:
+        uid = plain_uid(record.uid_text)
+        return tuple(each for each in self._ledger.held(node_class) if each.uid != uid)
+
+    def class_of(self, record: KubeObject[GPURequest]) -> tuple[str, GPUNodeClass]:
+        """The class by which the request buys, for a purchase that was decided just now."""
+        chosen = self.class_for(record)
+        if isinstance(chosen, Why):
+            raise ClusterBusy(f"class of GPURequest {record.key} was deleted during this reconcile; trying again")
+        return chosen.name, chosen.object
+
+    def class_at(self, record: KubeObject[GPURequest], access: str) -> str:
+        """The class that most likely bought a machine there; empty: no class is known that buys there."""
+        chosen = self.class_for(record)
+        if isinstance(chosen, Chosen) and access in access_names(chosen.object):
+            return chosen.name
+        buying = (
+            each.key.name
+            for each in self._views.classes.values()
+            if each.object and access in access_names(each.object)
+        )
+        return min(buying, default=chosen.name if isinstance(chosen, Chosen) else "")
+
+    def circumstances(self, record: KubeObject[GPURequest]) -> tuple[object, ...]:
+        """What a user may change so that an order can be prepared that could not: the spec, the class."""
+        found = self._views.classes.get(ObjectKey("", class_of(record)))
+        if found is None or found.object is None:
+            return (record.generation,)
+        turned = (each.last_transition_time for each in found.object.status.conditions if each.type == "Ready")
+        return record.generation, found.uid, found.object.spec, next(turned, None)
+
+    def pool_of(self, record: KubeObject[GPURequest]) -> GPUNodePool | None:
+        name = pool_name(record)
+        found = self._views.pools.get(ObjectKey(record.key.namespace, name)) if name else None
+        return found.object if found is not None else None
+
+
+def access_names(node_class: GPUNodeClass) -> set[str]:
+    return {access.name for source in sources_of(node_class).values() for access in accesses_of(source)}

@@ -1,0 +1,63 @@
+"""What a provider reports of a machine: when it is believed, and how it changes the record of the attempt."""
+
+from datetime import timedelta
+from typing import Any
+
+from msgspec.structs import replace
+
+from tgp.api.request import Attempt
+from tgp.api.values import usd
+from tgp.core.model.attempts import LAUNCHED, exchanged
+from tgp.core.model.costs import most_believed
+from tgp.core.model.instance import Instance
+from tgp.core.model.presence import Claims, Found
+from tgp.core.requests.chosen_offer import sized
+from tgp.core.requests.observation import RequestObservation
+
+CONFIRMED_AFTER = timedelta(seconds=30)  # between two lists that both report a machine as stopped or more expensive
+SEVERAL = 2  # machines of one account reported so at once: then the account is more likely wrong …
+DOUBTED_FOR = timedelta(minutes=10)  # … and machines that never joined are terminated for it after this long,
+BELIEVED_AFTER = timedelta(hours=1)  # those that serve after this long, one at a time
+PROGRESS_STEP = timedelta(minutes=1)  # progress is written to the status at most this often
+
+
+def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
+    """Whether to believe the listed price: it is no higher than known, or was repeated later, and for few machines."""
+    said = claims.price
+    if said is None:  # nothing was counted yet: that list may have been read before the machine was recorded
+        return billed <= most_believed(attempt)
+    if claims.together >= SEVERAL:
+        return said.span >= BELIEVED_AFTER and claims.turn
+    return said.shown(CONFIRMED_AFTER)
+
+
+def with_reports(observation: RequestObservation, attempt: Attempt) -> RequestObservation:
+    """What the provider says of a running machine goes into its attempt, and is written with the next status."""
+    if not isinstance(observation.presence, Found) or attempt.outcome != LAUNCHED:
+        return observation
+    instance = observation.presence.instance
+    changes = _changes(observation, attempt, instance)
+    progress: str | None = f"{instance.state}/{instance.progress}"
+    started = observation.status.ready_at is not None  # from then on nothing counts as progress of a start
+    due = attempt.progress_at is None or observation.now - attempt.progress_at >= PROGRESS_STEP
+    if not started and due and observation.progress not in (None, progress):
+        changes["progress_at"] = observation.now
+        progress = observation.progress  # until the time is written: that may fail
+    attempts = exchanged(observation.attempts, replace(attempt, **changes)) if changes else observation.attempts
+    return replace(observation, attempts=attempts, progress=progress)
+
+
+def _changes(observation: RequestObservation, attempt: Attempt, instance: Instance) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    billed = instance.hourly_microusd
+    if (
+        billed is not None
+        and usd(billed) != attempt.hourly_price
+        and price_believed(observation.claims, attempt, billed)
+    ):
+        changes["hourly_price"] = usd(billed)
+    if attempt.offer is not None and (offer := sized(attempt.offer, instance)) != attempt.offer:
+        changes["offer"] = offer
+    if instance.id != attempt.instance_id:
+        changes["instance_id"] = instance.id
+    return changes
