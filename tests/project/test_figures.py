@@ -32,7 +32,7 @@ from tgp.core.classes import default_class, market_status
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.reports import doctor
-from tgp.core.requests import drain, lifecycle, purchase
+from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, offers_view, rent, status
 from tgp.sim import scaled
 from tgp.sim.checkers import joining, leader_terms, money
@@ -150,19 +150,19 @@ FIGURES = (
     Figure(REQUESTS, "nothing: about {}", settles("vultr")),
     Figure(REQUESTS, "missing or not ready for {}", lifecycle.NODE_LOST_AFTER),
     Figure(REQUESTS, "its mesh has not known it for {}", lifecycle.MESH_LOST_AFTER),
-    Figure(REQUESTS, "two lists {} apart", lifecycle.CONFIRMED_AFTER),
+    Figure(REQUESTS, "two lists {} apart", provider_reports.CONFIRMED_AFTER),
     Figure(REQUESTS, "more than {} above the offer", purchase.PRICE_TOLERANCE - 1),
     Figure(REQUESTS, "({} above the listed price", purchase.PRICE_TOLERANCE - 1),
     Figure(REQUESTS, "unreachable for {} counts as drained", drain.UNREACHABLE_FOR),
     Figure(REQUESTS, "`keepFinished` ({};", SETTINGS.keep_finished),
-    Figure(REQUESTS, "Against a Ready Node: after {} of such reports", lifecycle.BELIEVED_AFTER),
+    Figure(REQUESTS, "Against a Ready Node: after {} of such reports", provider_reports.BELIEVED_AFTER),
     Figure(REQUESTS, "two or more machines within {} |", of_seconds(consistency.AT_ONCE)),
-    Figure(REQUESTS, "prices: after {} of such reports", lifecycle.BELIEVED_AFTER),
-    Figure(REQUESTS, "never joined: after {} |", lifecycle.DOUBTED_FOR),
+    Figure(REQUESTS, "prices: after {} of such reports", provider_reports.BELIEVED_AFTER),
+    Figure(REQUESTS, "never joined: after {} |", provider_reports.DOUBTED_FOR),
     Figure(REQUESTS, "every limit of its class for {} (", lifecycle.COUNTED_ON_FOR),
-    Figure(REQUESTS, "until the Node is not Ready, for {} at most", lifecycle.BELIEVED_AFTER),
-    Figure(REQUESTS, "(more than two, and more than {})", 1 / observe.SHARE_SILENT),
-    Figure(REQUESTS, "no machine is terminated for it within {}", lifecycle.SILENT_AT_MOST),
+    Figure(REQUESTS, "until the Node is not Ready, for {} at most", provider_reports.BELIEVED_AFTER),
+    Figure(REQUESTS, "(more than two, and more than {})", 1 / outage.SHARE),
+    Figure(REQUESTS, "no machine is terminated for it within {}", outage.UNREACHABLE_AT_MOST),
     Figure(SAFETY, "where a provider itself created two, one is gone within {}", of_seconds(money.SETTLE)),
     Figure(SAFETY, "owns by token is terminated within {}", of_seconds(money.ORPHANED_FOR)),
     Figure(SAFETY, "Leaders that are gone within {}", of_seconds(leader_terms.BRIEF)),

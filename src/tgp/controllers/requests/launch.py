@@ -288,11 +288,11 @@ class Launcher:
     async def _unknown(
         self, observation: RequestObservation, attempt: Attempt, error: OutcomeUnknown, memory: RequestMemo
     ) -> None:
-        said = in_short(str(error))
+        message = in_short(str(error))
         memory.machine_ids |= {error.instance_id} - {""}
-        noted = replace(attempt, message=said, instance_id=error.instance_id or attempt.instance_id)
-        self._journal.note(_failed(observation, attempt, "Unknown", said))
-        words = f"Outcome of attempt {attempt.number} at {provider_of(attempt)} is unknown: {said}"
+        noted = replace(attempt, message=message, instance_id=error.instance_id or attempt.instance_id)
+        self._journal.note(_failed(observation, attempt, "Unknown", message))
+        words = f"Outcome of attempt {attempt.number} at {provider_of(attempt)} is unknown: {message}"
         await self._record(noted, observation, Wait("LaunchOutcomePending", words), memory)
 
     async def _record(self, attempt: Attempt, observation: RequestObservation, step: Wait, memory: RequestMemo) -> None:

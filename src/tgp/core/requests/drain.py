@@ -113,10 +113,10 @@ def tier(pod: Pod) -> int:
 
 def _empty(node: Node, change: dict[str, Any] | None, *, late: bool) -> Drain:
     """A Node that accepts pods does not stay empty: the machine is terminated once the cordon was observed."""
-    said = f"No pod is left to evict from Node {node.name}"
+    message = f"No pod is left to evict from Node {node.name}"
     if change is None or late:
-        return Drain(True, "Drained", said, change)
-    return Drain(False, "Cordoning", f"{said}; waiting for the cordon", change, next_look=ASK_AGAIN)
+        return Drain(True, "Drained", message, change)
+    return Drain(False, "Cordoning", f"{message}; waiting for the cordon", change, next_look=ASK_AGAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,8 @@ class _Wait:
     def go_on(self, left: Sequence[Pod]) -> Drain:
         if self.until is not None and self.now >= self.until:
             cut = tuple(self._words(pod) for pod in left)
-            said = f"Grace period ended at {_minute(self.until)}; {_pods(len(left))} terminated with the machine"
-            return Drain(True, "GraceOver", f"{said}: {_some(cut)}", self.change, waiting=cut)
+            message = f"Grace period ended at {_minute(self.until)}; {_pods(len(left))} terminated with the machine"
+            return Drain(True, "GraceOver", f"{message}: {_some(cut)}", self.change, waiting=cut)
         lowest = min(tier(pod) for pod in left)
         present = [pod for pod in left if tier(pod) == lowest]
         calls = {pod.key: call for pod in left if not pod.deleting and (call := self._last_call(pod)) is not None}

@@ -344,21 +344,21 @@ def serving(observation: RequestObservation) -> bool:
 
 def _state_believed(observation: RequestObservation) -> bool:
     """Whether the machine is stopped, broken or interrupted. One list is no proof, and a Ready Node contradicts it."""
-    said = observation.claims.state
-    if said is None or not said.shown(CONFIRMED_AFTER):
+    report = observation.claims.state
+    if report is None or not report.shown(CONFIRMED_AFTER):
         return False
     if serving(observation):
-        return said.span >= BELIEVED_AFTER and observation.claims.turn
+        return report.span >= BELIEVED_AFTER and observation.claims.turn
     if observation.status.ready_at is None and observation.claims.together >= SEVERAL:
-        return said.span >= DOUBTED_FOR
+        return report.span >= DOUBTED_FOR
     return True
 
 
 def _price_doubted(observation: RequestObservation, attempt: Attempt) -> bool:
     """The last list has a higher price than is believed yet."""
-    told = observation.presence.instance.hourly_microusd if isinstance(observation.presence, Found) else None
+    billed = observation.presence.instance.hourly_microusd if isinstance(observation.presence, Found) else None
     return observation.claims.price is not None or (
-        told is not None and not price_believed(observation.claims, attempt, told)
+        billed is not None and not price_believed(observation.claims, attempt, billed)
     )
 
 

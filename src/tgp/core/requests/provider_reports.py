@@ -23,12 +23,12 @@ PROGRESS_STEP = timedelta(minutes=1)  # progress is written to the status at mos
 
 def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
     """Whether to believe the listed price: it is no higher than known, or was repeated later, and for few machines."""
-    said = claims.price
-    if said is None:  # nothing was counted yet: that list may have been read before the machine was recorded
+    report = claims.price
+    if report is None:  # nothing was counted yet: that list may have been read before the machine was recorded
         return billed <= most_believed(attempt)
     if claims.together >= SEVERAL:
-        return said.span >= BELIEVED_AFTER and claims.turn
-    return said.shown(CONFIRMED_AFTER)
+        return report.span >= BELIEVED_AFTER and claims.turn
+    return report.shown(CONFIRMED_AFTER)
 
 
 def with_reports(observation: RequestObservation, attempt: Attempt) -> RequestObservation:

@@ -22,16 +22,16 @@ def startup_timeouts_for(
     node_class: GPUNodeClass | None, offer: ChosenOffer | None, facts: CloudFacts | None
 ) -> StartupTimeouts:
     """`node_class` None: it is gone, so the default times count. `facts` are the offer's provider's; None: unknown."""
-    said = (node_class.spec.timeouts if node_class is not None else None) or Timeouts()
+    timeouts = (node_class.spec.timeouts if node_class is not None else None) or Timeouts()
     large = offer is not None and (offer.gpu_count or 0) >= MANY_GPUS
     launch = (facts.start_timeout if facts is not None else LAUNCH_USUAL) * (LARGE_TAKES if large else 1)
     boot = BOOT.get((offer.boot_mode or "") if offer is not None else "", BOOT_USUAL)
     return StartupTimeouts(
-        launch=_said(said.launch, "launch") or launch,
-        join=(_said(said.boot, "boot") or boot) + (_said(said.join, "join") or JOIN_USUAL),
-        initialize=_said(said.initialize, "initialize") or INITIALIZE_USUAL,
+        launch=_written(timeouts.launch, "launch") or launch,
+        join=(_written(timeouts.boot, "boot") or boot) + (_written(timeouts.join, "join") or JOIN_USUAL),
+        initialize=_written(timeouts.initialize, "initialize") or INITIALIZE_USUAL,
     )
 
 
-def _said(written: str | None, name: str) -> timedelta | None:
+def _written(written: str | None, name: str) -> timedelta | None:
     return duration(written, f"spec.timeouts.{name}") if written else None
