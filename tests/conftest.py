@@ -19,6 +19,6 @@ gc.set_threshold(50_000, 20, 50)
 
 # How long an example takes says more about what else the machine does than about the rule it tries.
 settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=amount(100, 1000)
+    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=amount(50, 1000)
 )
 settings.load_profile("untimed")

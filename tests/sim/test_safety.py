@@ -115,7 +115,7 @@ def test_hours_with_faults_lose_no_money(capfd):
     assert int(told["handovers"]) >= HOURS
 
 
-@pytest.mark.parametrize("seed", [19, 47])
+@pytest.mark.parametrize("seed", [19, 47][: amount(1, 2)])
 def test_a_seed_that_once_lost_money_loses_none(seed):
     """Seed 19 once wrote down a hundred times the price of a machine that was found again, and ended it for that. Seed
     47 once bought a second machine seven seconds after the first: its status was wiped long after we first looked, and

@@ -23,7 +23,7 @@ from tgp.ports.http import Reply
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.machine import SimulatedMachine
 
-ROUNDS = amount(300, 10000, "TGP_FUZZ")
+ROUNDS = amount(150, 10000, "TGP_FUZZ")
 FOREIGN = 2
 SHARED_ROUNDS = 2_000
 

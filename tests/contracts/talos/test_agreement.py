@@ -21,7 +21,7 @@ from tools.judge.page import sheet
 from tools.judge.paper import expected, good, written
 from tools.judge.valid import ADDITIONS, generated
 
-MUTANTS = amount(120, 2500, "TGP_MUTANTS")  # for each release
+MUTANTS = amount(60, 2500, "TGP_MUTANTS")  # for each release
 SEED = int(os.environ.get("TGP_SEED", "1"))
 
 

@@ -4,8 +4,8 @@ The side effects by which a machine is let in and put out again: the book of wha
 bootstrap tokens, certificate requests, and what the image factory is asked. At each: crash before it, crash after it, a
 pause past the Lease, an answer that is lost, an old view.
 
-By default the acts at each take turns, with two at those that make or take away a secret. `TGP_PLANS=each` tries all
-five at each. One plan alone: `TGP_PLANS='pause at tgp-0#42'`.
+By default the acts take turns, one at each. `TGP_PLANS=each` tries all five at each. One plan alone:
+`TGP_PLANS='pause at tgp-0#42'`.
 """
 
 import os
@@ -114,8 +114,7 @@ class Worth:
         if SAID or (self._only and not gist.startswith(self._only)):
             return ()
         turn = len(self.effects)
-        many = 1 if any(word in gist for word in ("book", "oauth", "schematics")) else 2
-        return tuple(ACTS[(turn + 2 * step) % len(ACTS)] for step in range(many))
+        return (ACTS[turn % len(ACTS)],)
 
 
 def play(story: Joins, **options: Any) -> Any:

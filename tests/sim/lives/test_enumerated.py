@@ -25,7 +25,7 @@ ACTS = tuple(Act)
 MONEY = "machines"
 AROUND = ("Provisioning ['None']", "Provisioning ['Launched']", "metadata.finalizers", "configmaps")
 RENEWALS = 3  # of a Lease, where all the others count
-HOUR_EVERY = 4  # effects, one whose plan of the act in turn is followed by an hour of quiet
+HOUR_EVERY = 16  # effects, one whose plan of the act in turn is followed by an hour of quiet
 SHORT = 2.0  # minutes of quiet, beside those before it, after the other acts
 _seen: set[str] = set()  # gists of stories before: the first story to say a thing stands for all
 

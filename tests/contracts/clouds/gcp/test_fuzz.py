@@ -14,7 +14,7 @@ from tgp.ports.http import Reply
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.gcp import GcpSimulator
 
-ANSWERS = amount(300, 10000, "TGP_FUZZ")  # bent ones
+ANSWERS = amount(150, 10000, "TGP_FUZZ")  # bent ones
 FRESH_EVERY = 9  # questions
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 10**30, 1.5, float("1e300"), "", "x" * 5000, "../../etc", "\ud7ff\u0000", [], {}, [[]],
