@@ -88,7 +88,7 @@ class ClusterService:
         if ask:
             accounts = await self._accounts()
             before = await self._all(typed(GPU_REQUEST, GPURequest))
-            readable = [record.object for record in classes if record.object is not None]
+            readable = [record.value for record in classes if record.value is not None]
             inspections = await self._inventory.inspect(
                 readable, [attempt for _, attempt in expected(before)], accounts or {}
             )

@@ -206,7 +206,7 @@ class _Cluster:
         found = await paged(self._http, ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)), {})
         written = [found.records[key] for key in sorted(found.records)]
         if written:
-            return tuple((record.key.name, record.object) for record in written if record.object is not None)
+            return tuple((record.key.name, record.value) for record in written if record.value is not None)
         try:
             values = await self._secret_reader.read(OPERATOR_SECRET)
         except Forbidden:

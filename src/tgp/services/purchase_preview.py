@@ -146,7 +146,7 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
 
 def _record(request: GPURequest) -> KubeObject[GPURequest]:
     """As if it were stored."""
-    return KubeObject(key=ObjectKey(request.metadata.namespace, request.metadata.name), object=request)
+    return KubeObject(key=ObjectKey(request.metadata.namespace, request.metadata.name), value=request)
 
 
 def _stops(cluster: ClusterState, choice: PurchaseDecision) -> str:

@@ -169,7 +169,7 @@ class RequestService:
                 records = await self._listed(ListTarget(typed(GPU_REQUEST, GPURequest), namespace))
             except NotFound as error:
                 raise NotFound(NO_KINDS) from error
-        requests = tuple(record.object for record in records or () if record.object is not None)
+        requests = tuple(record.value for record in records or () if record.value is not None)
         names = {request.status.node_name for request in requests}
         return ClusterStatus(
             self._server_time.now(), requests, await self._pods_on({name for name in names if name}), only
@@ -206,7 +206,7 @@ class RequestService:
         state = ClusterState(
             request,
             meant,
-            next((record.object for record in classes if record.key.name == meant), None),
+            next((record.value for record in classes if record.key.name == meant), None),
             why,
             self._server_time.now(),
             None if records is None else tuple(_held(records, meant)),
@@ -343,7 +343,7 @@ def _holders(records: Iterable[KubeObject[GPURequest]], node_class: str) -> Iter
     for record in records:
         attempt = None if copied(record) else open_attempt(attempts_of(record))
         if attempt is not None and class_of(record) == node_class:
-            phase = record.object.status.phase if record.object is not None else None
+            phase = record.value.status.phase if record.value is not None else None
             yield Holder(record.key, phase or "?", reservation_of("", attempt).microusd)
 
 

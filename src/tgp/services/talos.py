@@ -60,9 +60,9 @@ class TalosService:
             near = get_close_matches(name, [record.key.name for record in records], n=3)
             hint = f"; did you mean {', '.join(near)}?" if near else "; see kubectl get gpunodeclasses"
             raise NotFound(f"there is no class {name}{hint}")
-        if found.object is None:
+        if found.value is None:
             raise ClusterError(f"class {name} was written by a newer version: upgrade tgp to read it")
-        return found.object
+        return found.value
 
     async def templates(
         self, node_class: str, version: TalosVersion | None, backend: Backend | None
@@ -93,7 +93,7 @@ class TalosService:
         node_class = await self.node_class(options.node_class or await self._class_of(record))
         attempt = open_attempt(attempts_of(record)) if record is not None else None
         offer = offer_of(attempt.offer) if attempt is not None and attempt.offer is not None else None
-        request = record.object if record is not None else None
+        request = record.value if record is not None else None
         configs = configs_of(node_class)
         said = (
             offer.provider
@@ -140,10 +140,10 @@ class TalosService:
 
     async def _class_of(self, record: KubeObject[GPURequest] | None) -> str:
         assert record is not None, "a class or a request is named"
-        if record.object is None:
+        if record.value is None:
             raise ClusterError(f"request {record.key} was written by a newer version: upgrade tgp to read it")
         classes = await self._all(typed(GPU_NODE_CLASS, GPUNodeClass))
-        meant = record.object.status.node_class or class_name(record.object, classes)
+        meant = record.value.status.node_class or class_name(record.value, classes)
         if not isinstance(meant, str):
             raise click.ClickException(f"The class of request {record.key} is unclear: {meant.message}")
         return meant
@@ -153,7 +153,7 @@ class TalosService:
         if not name:
             return None
         pools = await self._all(typed(GPU_NODE_POOL, GPUNodePool), record.key.namespace)
-        return next((pool.object for pool in pools if pool.key.name == name), None)
+        return next((pool.value for pool in pools if pool.key.name == name), None)
 
     # -- the join Secret -----------------------------------------------------------------------------------------------
 

@@ -42,14 +42,14 @@ def a_legacy_budget(spec: dict[str, Any] | None = None, generation: int = 1, **p
     document = {"apiVersion": "budget.zxuhan.dev/v1alpha1", "kind": "GPUWorkloadBudget", "spec": spec or SPEC}
     budget = decode(LegacyBudget, document)
     assert isinstance(budget, LegacyBudget), budget
-    return KubeObject(key=ObjectKey("default", "team-a"), uid=UID, generation=generation, object=budget, **plate)
+    return KubeObject(key=ObjectKey("default", "team-a"), uid=UID, generation=generation, value=budget, **plate)
 
 
 def a_mirror(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None, **plate: Any) -> Any:
     budget = decode(GPUWorkloadBudget, {"apiVersion": "tgp.io/v1", "kind": "GPUWorkloadBudget", "spec": spec or SPEC})
     assert isinstance(budget, GPUWorkloadBudget), budget
     owner = OwnerRef("GPUWorkloadBudget", "team-a", UID, "budget.zxuhan.dev/v1alpha1", controller=True)
-    plate = {"generation": 4, "owners": (owner,), "annotations": {CARRIED: "1"}, "object": budget, **plate}
+    plate = {"generation": 4, "owners": (owner,), "annotations": {CARRIED: "1"}, "value": budget, **plate}
     return KubeObject(key=ObjectKey("default", "team-a"), status_document=msgspec.json.encode(status or {}), **plate)
 
 
@@ -139,7 +139,7 @@ def test_the_mirror_of_an_earlier_object_is_left_to_the_garbage_collector():
     assert next_step(a_legacy_budget(), a_mirror(owners=(earlier,))) == LeaveMirror()
 
 
-@pytest.mark.parametrize("mirror", [a_mirror(deletion_requested_at="soon"), a_mirror(object=None, unreadable="newer")])
+@pytest.mark.parametrize("mirror", [a_mirror(deletion_requested_at="soon"), a_mirror(value=None, unreadable="newer")])
 def test_a_mirror_that_goes_or_cannot_be_read_is_waited_for(mirror):
     assert next_step(a_legacy_budget(generation=2), mirror) == LeaveMirror()
 

@@ -36,7 +36,7 @@ def a_class(
         generation=1,
         annotations={DEFAULT_ANNOTATION: "true"} if default else {},
         deletion_requested_at=deleting,
-        object=GPUNodeClass(spec=spec, status=status),
+        value=GPUNodeClass(spec=spec, status=status),
     )
 
 
@@ -176,7 +176,7 @@ def test_a_class_that_is_being_deleted_buys_nothing_more():
 
 
 def test_a_class_of_a_newer_version_is_not_guessed_at():
-    unreadable = KubeObject(key=ObjectKey("", "a"), object=None, unreadable="from the future")
+    unreadable = KubeObject(key=ObjectKey("", "a"), value=None, unreadable="from the future")
 
     assert reason(a_request("a"), unreadable) == "NodeClassUnreadable"
 

@@ -47,7 +47,7 @@ def a_request(
     return KubeObject(
         key=ObjectKey("team", name),
         uid=f"uid-of-{name}",
-        object=GPURequest(
+        value=GPURequest(
             spec=GPURequestSpec(gpu_type="A10"),
             status=GPURequestStatus(
                 **{"node_class": node_class, "attempts": attempts, "conditions": conditions, **status}
@@ -190,8 +190,8 @@ def test_an_alias_is_the_provider_it_means():
     request = a_request("a", joined)
     offer = ChosenOffer(provider="vast", instance_type="x")
     attempt = Attempt(number=1, token="t", offer=offer)
-    status = msgspec.structs.replace(request.object.status, attempts=(attempt,))
-    request = msgspec.structs.replace(request, object=msgspec.structs.replace(request.object, status=status))
+    status = msgspec.structs.replace(request.value.status, attempts=(attempt,))
+    request = msgspec.structs.replace(request, value=msgspec.structs.replace(request.value, status=status))
 
     assert boots_seen(held(request), {}, ["vast.ai"]) == {"vast.ai": rfc3339(NOW)}
 

@@ -71,7 +71,7 @@ def a_record(number: int, *attempts: Attempt, copy: bool = False, unreadable: bo
         uid=pack_uid(uid(number)),
         resource_version=1,
         annotations={UID_ANNOTATION: uid(99) if copy else uid(number)},
-        object=None if unreadable else request,
+        value=None if unreadable else request,
         status_document=msgspec.json.encode(status),
     )
 
@@ -83,7 +83,7 @@ def a_class(*providers: dict[str, Any], version: int = 1) -> KubeObject[GPUNodeC
         key=ObjectKey("", "cheap"),
         uid=pack_uid(uid(90)),
         resource_version=version,
-        object=msgspec.convert(document, GPUNodeClass),
+        value=msgspec.convert(document, GPUNodeClass),
     )
 
 

@@ -23,8 +23,8 @@ def served(number: int, **status) -> object:
     offer = {"provider": "vultr", "instanceType": "a100", "hourlyPrice": "0.40"}
     attempt = an_attempt(number, outcome="Launched", instanceId=f"i-{number}-1", offer=offer)
     record = a_record(number, attempt)
-    told = msgspec.structs.replace(record.object.status, **status)
-    return msgspec.structs.replace(record, object=msgspec.structs.replace(record.object, status=told))
+    told = msgspec.structs.replace(record.value.status, **status)
+    return msgspec.structs.replace(record, value=msgspec.structs.replace(record.value, status=told))
 
 
 def a_scene(*numbers: int, ready: bool = True) -> Scene:

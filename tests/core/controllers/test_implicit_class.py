@@ -68,7 +68,7 @@ class Stage:
         self.memory_api.look()
         self._loop.run_until_complete(self.keeper.reconcile(KEY))
         record = self.view.get(KEY)
-        return [] if record is None or record.object is None else [each.name for each in record.object.spec.providers]
+        return [] if record is None or record.value is None else [each.name for each in record.value.spec.providers]
 
     def a_plain_request(self, name: str = "train") -> None:
         self.memory_api.create(GPU_REQUEST, "default", name, spec={"gpuType": "A10"})

@@ -272,7 +272,7 @@ def test_a_request_that_only_a_newer_version_can_read_still_holds(memory_api):
     memory_api.look()
     record = memory_api.requests.get(ObjectKey("default", "train"))
     assert record is not None
-    unreadable = msgspec.structs.replace(record, object=None, unreadable="from the future")
+    unreadable = msgspec.structs.replace(record, value=None, unreadable="from the future")
 
     assert list(classes_of(memory_api).of_request(None, unreadable)) == [RENTED]
     assert list(secrets_of(memory_api).of_request(None, unreadable)) == [secret_key()]

@@ -33,7 +33,7 @@ def a_record(number: int, *attempts, version: int = 1, node_class: str = "rented
     own = rest.pop("bought_by", number)
     rows = tuple(msgspec.structs.replace(row, token=token_for(CLUSTER, uid(own), row.number)) for row in attempts)
     status = GPURequestStatus(attempts=rows, node_class=node_class)
-    fields = {"object": GPURequest(spec=GPURequestSpec(gpu_type="RTX4090"), status=status), **rest}
+    fields = {"value": GPURequest(spec=GPURequestSpec(gpu_type="RTX4090"), status=status), **rest}
     return KubeObject(
         key=ObjectKey("default", f"r{number}"), uid=pack_uid(uid(number)), resource_version=version, **fields
     )
@@ -87,7 +87,7 @@ def test_a_reservation_that_was_never_written_is_terminated():
 def test_an_object_of_a_newer_version_still_counts():
     attempt = {"number": 1, "token": token_for("abcdef0123", uid(1), 1), "offer": "an unknown shape"}
     document = msgspec.json.encode({"nodeClass": "rented", "attempts": [attempt]})
-    _, ledger = a_ledger(a_record(1, object=None, status_document=document, unreadable="newer"))
+    _, ledger = a_ledger(a_record(1, value=None, status_document=document, unreadable="newer"))
 
     assert len(ledger.held("rented")) == 1
 

@@ -275,7 +275,7 @@ async def test_no_more_than_a_few_are_asked_for_in_one_look():
 def a_box():
     machine = {"name": "box", "gpuCount": 1, "scaleUpEndpoint": "http://b/on", "scaleDownEndpoint": "http://b/off"}
     owned = a_class({"name": "webhook", "settings": {"machines": [machine]}})
-    return access_of(source_of("webhook", "", "", owned.object.spec.providers[0].settings), "box")
+    return access_of(source_of("webhook", "", "", owned.value.spec.providers[0].settings), "box")
 
 
 def a_request_for_the_box(number, **rest):

@@ -167,7 +167,7 @@ def left_over(machines, record, highest):
 
 WIPED = guarded(a_record(1))
 ENDED_REQUEST = replace(
-    WIPED, object=replace(WIPED.object, status=replace(WIPED.object.status, conditions=(a_condition("Ended"),)))
+    WIPED, value=replace(WIPED.value, status=replace(WIPED.value.status, conditions=(a_condition("Ended"),)))
 )
 
 

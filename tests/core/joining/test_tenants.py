@@ -141,7 +141,7 @@ def a_request(spec: Mapping[str, Any], name: str, number: int) -> KubeObject[GPU
         read = msgspec.convert(document, GPURequest)
     except msgspec.ValidationError:
         return None
-    return KubeObject(key=ObjectKey("team", name), uid=pack_uid(uid(number)), resource_version=1, object=read)
+    return KubeObject(key=ObjectKey("team", name), uid=pack_uid(uid(number)), resource_version=1, value=read)
 
 
 async def packed(hall: Packing, spec: Mapping[str, Any], record: KubeObject[GPURequest], number: int) -> Packed:
@@ -153,7 +153,7 @@ async def packed(hall: Packing, spec: Mapping[str, Any], record: KubeObject[GPUR
     assert dress is not None
     return await hall.pack(
         spec,
-        record.object,
+        record.value,
         offer,
         token=token,
         key=record.key,
@@ -243,11 +243,9 @@ def test_a_tenants_words_are_refused_where_the_class_does_not_say_them():
     spec = {"tailscaleConfig": {"hostname": "x", "tags": ["tag:admin"], "advertiseRoutes": ["0.0.0.0/0"]}}
     record = a_request({"gpuType": "RTX4090", "talosConfig": {**spec, "image": "{{.ClusterSecret}}"}}, "r", 1)
     assert record is not None
-    assert record.object is not None
+    assert record.value is not None
     node_class = msgspec_class({"providers": [{"name": "simulated"}], **CLASSES["generated"]})
-    paths = [
-        each.path for each in (*request_problems(record.object), *request_against_class(record.object, node_class))
-    ]
+    paths = [each.path for each in (*request_problems(record.value), *request_against_class(record.value, node_class))]
     assert [path.removeprefix("spec.talosConfig.") for path in paths] == [
         "image",
         "tailscaleConfig.tags",

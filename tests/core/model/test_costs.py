@@ -31,7 +31,7 @@ def an_attempt(**said: Any) -> Attempt:
 def a_record(**said: Any) -> KubeObject[GPURequest]:
     status = said.pop("status", GPURequestStatus(node_class="cheap"))
     request = GPURequest(spec=GPURequestSpec(gpu_type="RTX4090"), status=status)
-    fields: dict[str, Any] = {"key": ObjectKey("team-a", "train-7"), "uid": pack_uid(UID), "object": request}
+    fields: dict[str, Any] = {"key": ObjectKey("team-a", "train-7"), "uid": pack_uid(UID), "value": request}
     return KubeObject(**fields | said)
 
 
@@ -133,7 +133,7 @@ def test_an_attempt_without_a_machine_is_no_entry():
 
 def test_an_object_of_a_newer_version_still_says_its_class():
     """It cannot be read, and its money is counted all the same."""
-    record = a_record(object=None, status_document=b'{"nodeClass": "cheap", "attempts": []}')
+    record = a_record(value=None, status_document=b'{"nodeClass": "cheap", "attempts": []}')
     entry = entry_of(record, an_attempt(ended_at=NOW + HOUR))
 
     assert entry is not None

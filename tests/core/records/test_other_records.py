@@ -148,8 +148,8 @@ POOL = {
 def test_one_of_our_own_kinds_is_its_typed_value_with_its_status_beside_it():
     record = read(typed(GPU_NODE_POOL, GPUNodePool), json.loads(json.dumps(POOL)))
 
-    assert record.object is not None
-    assert record.object.spec.node_class_ref.name == "default"
+    assert record.value is not None
+    assert record.value.spec.node_class_ref.name == "default"
     assert (record.generation, record.uid_text) == (4, "u-1")
     assert record.annotations == {"any": "thing"}, "all of them"
     assert record.status == {"nodeCount": 3, "fromTheFuture": {"x": 1}}, "with what we do not know"
@@ -161,7 +161,7 @@ def test_one_of_our_own_that_cannot_be_read_is_still_there():
     manifest["spec"] = {"nodeClassRef": "a string"}
     record = read(typed(GPU_NODE_POOL, GPUNodePool), manifest)
 
-    assert record.object is None
+    assert record.value is None
     assert "nodeClassRef" in record.unreadable
     assert record.status["nodeCount"] == 3
     assert (record.key, record.uid_text) == (ObjectKey("team", "a100"), "u-1")

@@ -84,7 +84,7 @@ def an_observation(
         deletion_requested_at=NOW if deleting else None,
         finalizers=finalizers,
         annotations={"tgp.io/uid": UID} if annotations is None else annotations,
-        object=GPURequest(
+        value=GPURequest(
             spec=GPURequestSpec(**{"gpu_type": "RTX4090", **(spec or {})}),
             status=GPURequestStatus(
                 **{"attempts": attempts, "conditions": conditions, "node_name": "train-1", **(status or {})}

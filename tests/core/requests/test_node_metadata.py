@@ -46,7 +46,7 @@ def a_request(
         spec=GPURequestSpec(gpu_type="RTX4090", labels=labels or {}, taints=taints),
         status=GPURequestStatus(mesh_hostname=mesh),
     )
-    return KubeObject(key=ObjectKey("ml", "train-7"), uid=pack_uid(UID), object=written, **rest)
+    return KubeObject(key=ObjectKey("ml", "train-7"), uid=pack_uid(UID), value=written, **rest)
 
 
 def an_offer(**rest) -> ChosenOffer:

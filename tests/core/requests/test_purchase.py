@@ -37,7 +37,7 @@ def a_record(**spec: Any) -> KubeObject[GPURequest]:
     manifest = {"apiVersion": "tgp.io/v1", "kind": "GPURequest", "metadata": {"name": "r"}}
     read = decode(GPURequest, {**manifest, "spec": {"gpuType": "A100", **spec}})
     assert isinstance(read, GPURequest)
-    return KubeObject(key=ObjectKey("default", "r"), object=read)
+    return KubeObject(key=ObjectKey("default", "r"), value=read)
 
 
 def at(provider: str, sku: str = "a", dollars: float = 1.0, **said: Any) -> Offer:
@@ -246,7 +246,7 @@ def test_what_is_left_of_the_classs_money_is_a_limit_with_its_own_reason():
     ],
 )
 def test_how_long_a_machine_may_live(spec, life):
-    read = a_record(**spec).object
+    read = a_record(**spec).value
 
     assert read is not None
     assert life_of(read.spec) == life
@@ -269,7 +269,7 @@ LIMIT = timedelta(days=120)
 )
 def test_a_provider_that_can_ends_the_machine_long_after_the_operator_would_have(spec, limit, run):
     """Never within the lifetime and its drain: rather no end by the provider than one that is too early."""
-    read = a_record(**spec).object
+    read = a_record(**spec).value
 
     assert read is not None
     assert longest_run(read.spec, limit) == run

@@ -156,7 +156,7 @@ def test_a_restored_copy_owns_no_machine():
 
 def test_an_object_of_a_newer_version_still_costs():
     document = {"phase": "Ready", "nodeClass": "cheap", "attempts": [msgspec.to_builtins(an_attempt())]}
-    record = a_record(object=None, status_document=msgspec.json.encode(document))
+    record = a_record(value=None, status_document=msgspec.json.encode(document))
     found = shown(record)
 
     assert found.get_sample_value("tgp_hourly_dollars", WHOSE) == 0.4

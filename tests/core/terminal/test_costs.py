@@ -37,13 +37,13 @@ def test_a_restored_copy_costs_nothing():
 def test_a_class_costs_what_its_status_says_and_nonsense_is_nothing():
     def a_class(**status: str) -> KubeObject[GPUNodeClass]:
         spec = GPUNodeClassSpec(providers=(ProviderConfig(name="vast"),))
-        return KubeObject(key=ObjectKey("", "c"), object=GPUNodeClass(spec=spec, status=GPUNodeClassStatus(**status)))
+        return KubeObject(key=ObjectKey("", "c"), value=GPUNodeClass(spec=spec, status=GPUNodeClassStatus(**status)))
 
     assert cost_row_of(a_class(hourly_cost="1.50", total_cost="20"), NOW) == CostRow(1_500_000, 20_000_000)
     assert cost_row_of(a_class(hourly_cost="plenty"), NOW) == CostRow(0, 0)
 
 
 def test_what_cannot_be_read_has_no_purse():
-    unreadable = msgspec.structs.replace(an_observation(a_machine()).record, object=None)
+    unreadable = msgspec.structs.replace(an_observation(a_machine()).record, value=None)
 
     assert cost_row_of(unreadable, NOW) is None

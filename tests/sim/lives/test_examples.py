@@ -118,7 +118,7 @@ def test_what_is_asked_for_is_sold_by_a_real_provider_and_boots_talos(page, docu
     assert isinstance(node_class, GPUNodeClass)
     choice = decide_purchase(
         PurchaseInput(
-            KubeObject(key=ObjectKey("default", "asked"), object=request),
+            KubeObject(key=ObjectKey("default", "asked"), value=request),
             node_class.metadata.name,
             node_class,
             book,

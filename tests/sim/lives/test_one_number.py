@@ -51,8 +51,8 @@ def test_every_place_tells_the_same_at_the_same_instant():
         assert abs(billed - everything) <= everything // 100, "what the provider bills is another matter"
 
         for record in records:  # the column of kubectl: as of the last write
-            assert record.object is not None
-            status = record.object.status
+            assert record.value is not None
+            status = record.value.status
             assert status.spent_as_of is not None
             assert status.spent is not None
             at_that_moment = msgspec.structs.replace(status, spent=None)
@@ -70,14 +70,14 @@ def _typed(obj) -> KubeObject[GPURequest]:
         key=ObjectKey(meta["namespace"], meta["name"]),
         uid=pack_uid(meta["uid"]),
         annotations=meta.get("annotations", {}),
-        object=msgspec.convert(obj, GPURequest, strict=False),
+        value=msgspec.convert(obj, GPURequest, strict=False),
         status_document=msgspec.json.encode(obj["status"]),
     )
 
 
 def _typed_class(obj) -> KubeObject[GPUNodeClass]:
     assert read_amount(obj["status"]["totalCost"]) is not None
-    return KubeObject(key=ObjectKey("", "rented"), object=msgspec.convert(obj, GPUNodeClass, strict=False))
+    return KubeObject(key=ObjectKey("", "rented"), value=msgspec.convert(obj, GPUNodeClass, strict=False))
 
 
 def _purse(record, now) -> int:
@@ -87,8 +87,8 @@ def _purse(record, now) -> int:
 
 
 def _story(record: KubeObject[GPURequest], now, status=None) -> int:
-    assert record.object is not None
-    request = record.object if status is None else msgspec.structs.replace(record.object, status=status)
+    assert record.value is not None
+    request = record.value if status is None else msgspec.structs.replace(record.value, status=status)
     return story_of(request, now).spent_microusd
 
 

@@ -140,7 +140,7 @@ class RequestCollector(Collector):
     def _add_gpus(self, sums: Sums, record: KubeObject[GPURequest], attempt: Attempt) -> None:
         labels, offer = _labels(record, attempt), attempt.offer
         sums.promised[labels] += (offer.gpu_count or 0) if offer is not None else 0
-        name = record.object.status.node_name if record.object is not None else None
+        name = record.value.status.node_name if record.value is not None else None
         node = self._node(name) if name else None
         if node is None:
             return
@@ -162,7 +162,7 @@ def _labels(record: KubeObject[GPURequest], attempt: Attempt) -> Labels:
 
 
 def _phase(record: KubeObject[GPURequest]) -> str:
-    said = record.object.status.phase if record.object is not None else record.status.get("phase")
+    said = record.value.status.phase if record.value is not None else record.status.get("phase")
     return said if said in PHASES else PHASES[0]
 
 
@@ -176,5 +176,5 @@ def _asked_to_end(record: KubeObject[GPURequest]) -> datetime | None:
 
 def _condition(record: KubeObject[GPURequest], name: str) -> Condition | None:
     """None: not set, or the object cannot be read by this version."""
-    conditions = record.object.status.conditions if record.object is not None else ()
+    conditions = record.value.status.conditions if record.value is not None else ()
     return next((each for each in conditions if each.type == name), None)

@@ -13,7 +13,7 @@ from tgp.interfaces.terminal.snapshot import CostRow
 
 def cost_row_of(record: KubeObject[Any], now: datetime) -> CostRow | None:
     """None: objects of this kind have no cost, or it cannot be read."""
-    match record.object:
+    match record.value:
         case GPURequest(status=status) if not copied(record):
             attempts = attempts_of(record)
             attempt = open_attempt(attempts)

@@ -56,10 +56,10 @@ class ImplicitClass:
 
     def _is_wanted(self) -> bool:
         pinned = self._requests.by_index(BY_NODE_CLASS, IMPLICIT)
-        if any(record.object is None or record.object.status.phase not in ENDED for record in pinned):
+        if any(record.value is None or record.value.status.phase not in ENDED for record in pinned):
             return True
         waiting = self._requests.by_index(WAITING, YES) if not len(self._classes) else ()
-        return any(record.object is not None and wants_default(record.object) for record in waiting)
+        return any(record.value is not None and wants_default(record.value) for record in waiting)
 
     async def _keys(self) -> frozenset[str]:
         try:
@@ -83,7 +83,7 @@ class ImplicitClass:
 
     def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
         """A request without a class of its own was created, deleted, pinned, or ended."""
-        concerned = any(each is not None and each.object is not None and _is_ours(each.object) for each in (old, new))
+        concerned = any(each is not None and each.value is not None and _is_ours(each.value) for each in (old, new))
         return (KEY,) if concerned and _standing(old) != _standing(new) else ()
 
 
@@ -92,9 +92,9 @@ def _is_ours(request: GPURequest) -> bool:
 
 
 def _standing(record: KubeObject[GPURequest] | None) -> tuple[str | None, bool] | None:
-    if record is None or record.object is None:
+    if record is None or record.value is None:
         return None
-    status = record.object.status
+    status = record.value.status
     return status.node_class, status.phase in ENDED
 
 

@@ -72,12 +72,12 @@ class NodeClassReconciler:
         if record is None:
             self._earlier.pop(key.name, None)
             return None
-        if record.object is None:
+        if record.value is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
         if record.deleting:
             status = deleting_status(record.status, self._machines(record), self._clock.now())
         else:
-            status = class_status(await self._observe(record, record.object))
+            status = class_status(await self._observe(record, record.value))
         if status is None:
             return None
         await self._status_writer.write(record, status.conditions, status.parts)
@@ -121,9 +121,9 @@ class NodeClassReconciler:
         changed = new or old
         assert changed is not None, "a change has a before or an after"
         for record in self._classes.values():
-            if record.object is None:
+            if record.value is None:
                 continue
-            wanted = wanted_by(record.object, backend_of(record.object, self._default_backend))
+            wanted = wanted_by(record.value, backend_of(record.value, self._default_backend))
             joining = self._inspector is not None and changed.key.name == JOIN_SECRET
             if joining or changed.key.name in names(wanted):
                 yield record.key
@@ -152,7 +152,7 @@ class NodeClassReconciler:
         for record in self._classes.values():
             conditions = ("SweepHalted", "OrphanTerminationFailing")
             reported = any(condition_in(record.status, name) is not None for name in conditions)
-            if record.object is not None and (news or reported):
+            if record.value is not None and (news or reported):
                 yield record.key
 
     def selling_from(self, old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:
@@ -160,8 +160,8 @@ class NodeClassReconciler:
         changed = new or old
         assert changed is not None, "a change has a before or an after"
         for record in self._classes.values():
-            if record.object is not None and changed.key.name in {
-                source.name for source in sources_of(record.object).values()
+            if record.value is not None and changed.key.name in {
+                source.name for source in sources_of(record.value).values()
             }:
                 yield record.key
 

@@ -95,9 +95,9 @@ class Instances:
         if not self.poller.any_unrecorded:
             return
         record = self._stores.all_classes.get(ObjectKey("", node_class))
-        if record is None or record.object is None:
+        if record is None or record.value is None:
             return
-        for source in sources_of(record.object).values():
+        for source in sources_of(record.value).values():
             for access in accesses_of(source):
                 for orphan in self.poller.orphans_of(access.name):
                     token = read_token(orphan.instance.token)

@@ -79,8 +79,8 @@ class _Machine:
 
     @property
     def request(self) -> GPURequest:
-        assert self.record.object is not None, "only readable requests are judged"
-        return self.record.object
+        assert self.record.value is not None, "only readable requests are judged"
+        return self.record.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class Consistency:
     def _launched(self, access: str) -> Iterator[_Machine]:
         for record in sorted(self._table.requests_at(access), key=lambda each: each.key):
             attempt = open_attempt(attempts_of(record))
-            if record.object is None or attempt is None or attempt.outcome != LAUNCHED:
+            if record.value is None or attempt is None or attempt.outcome != LAUNCHED:
                 continue
             account = self._table.of(attempt)
             if account is not None:
@@ -326,11 +326,11 @@ def _is_ending(record: KubeObject[GPURequest]) -> bool:
 
 def _ends_for(record: KubeObject[GPURequest]) -> str:
     """The reason of its Terminating; empty: its machine is not being terminated."""
-    assert record.object is not None, "only readable requests are judged"
-    conditions = record.object.status.conditions
+    assert record.value is not None, "only readable requests are judged"
+    conditions = record.value.status.conditions
     return next((each.reason for each in conditions if each.type == "Terminating" and each.status == "True"), "")
 
 
 def _implausible(record: KubeObject[GPURequest], attempt: Attempt, instance: Instance) -> bool:
-    assert record.object is not None, "only readable requests are judged"
-    return (instance.hourly_microusd or 0) > most_to_pay(record.object.spec, reserved_of(attempt) or None)
+    assert record.value is not None, "only readable requests are judged"
+    return (instance.hourly_microusd or 0) > most_to_pay(record.value.spec, reserved_of(attempt) or None)

@@ -192,8 +192,8 @@ class LeftoverNodes:
         return remembered | {
             access.name
             for record in self._classes.values()
-            if record.object is not None
-            for source in sources_of(record.object).values()
+            if record.value is not None
+            for source in sources_of(record.value).values()
             if source.provider == provider
             for access in accesses_of(source)
         }

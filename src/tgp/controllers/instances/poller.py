@@ -415,10 +415,10 @@ class InstancePoller:
 
 def _accesses_of_class(record: KubeObject[GPUNodeClass] | None) -> dict[str, AccountAccess]:
     """Also of disabled entries: machines bought there still exist."""
-    if record is None or record.object is None:
+    if record is None or record.value is None:
         return {}
     found: dict[str, AccountAccess] = {}
-    for provider in record.object.spec.providers:
+    for provider in record.value.spec.providers:
         source = source_for(provider)
         if source.provider in PROVIDERS:  # an entry of a newer version is ignored
             # Each owned machine is an account of its own: a silent one must not make the others unknown.

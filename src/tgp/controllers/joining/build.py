@@ -83,22 +83,22 @@ class Joining:
         )
 
     def joins_by(self, record: KubeObject[GPURequest], attempt: Attempt) -> datetime | None:
-        name = record.object.status.node_class if record.object is not None else None
+        name = record.value.status.node_class if record.value is not None else None
         found = self._stores.all_classes.get(ObjectKey("", name or ""))
         facts = known_facts(self._clouds, provider_of(attempt))
-        return joins_by(attempt, startup_timeouts_for(found.object if found else None, attempt.offer, facts))
+        return joins_by(attempt, startup_timeouts_for(found.value if found else None, attempt.offer, facts))
 
     def recorded_again(self, record: KubeObject[GPURequest], attempt: Attempt) -> JoinRecord | None:
         """What was written when the machine was ordered, as far as its class still says."""
-        request, offer = record.object, attempt.offer
+        request, offer = record.value, attempt.offer
         if request is None or offer is None or offer.boot_mode == BootMode.POWER.value:
             return None
         node = node_name_for(record.key, attempt.token)
         found = self._stores.all_classes.get(ObjectKey("", request.status.node_class or ""))
-        if found is None or found.object is None or attempt.reserved_at is None:
+        if found is None or found.value is None or attempt.reserved_at is None:
             return None
-        settings = mesh_of(found.object, offer.provider, request, self._default_backend)
-        hostname = name_in(settings, found.object, request, (offer.provider, node))
+        settings = mesh_of(found.value, offer.provider, request, self._default_backend)
+        hostname = name_in(settings, found.value, request, (offer.provider, node))
         until = self.joins_by(record, attempt) or attempt.reserved_at
         return JoinRecord(attempt.token, str(record.key), node, attempt.reserved_at, until, note_of(settings, hostname))
 

@@ -47,11 +47,11 @@ class ImageSweep:
 
     def _needs(self, record: KubeObject[GPUNodeClass]) -> Iterator[ImageNeed]:
         """Raises BootRefused if a class cannot be decoded: then nothing is deleted."""
-        if record.object is None:
+        if record.value is None:
             raise BootRefused("NodeClassUnreadable", f"GPUNodeClass {record.key.name} was written by a newer version")
-        for entry in record.object.spec.providers:
+        for entry in record.value.spec.providers:
             provider = canonical_provider(entry.name)
             if self._images.imports_at(provider):
-                config = talos_of(record.object, provider)
-                backend = mesh_of(record.object, provider, None, self._default_backend).backend
-                yield ImageNeed(record.object, provider, self._boot_inputs.version(config), config, backend)
+                config = talos_of(record.value, provider)
+                backend = mesh_of(record.value, provider, None, self._default_backend).backend
+                yield ImageNeed(record.value, provider, self._boot_inputs.version(config), config, backend)

@@ -148,7 +148,7 @@ class JoinReconciler:
 
     def _was_ready(self, request: ObjectKey) -> bool:
         record = self._requests.get(request)
-        return record is not None and record.object is not None and record.object.status.ready_at is not None
+        return record is not None and record.value is not None and record.value.status.ready_at is not None
 
     async def _keep_token(self, record: KubeObject[GPURequest], attempt: Attempt, entry: JoinRecord) -> None:
         """The token lives until the machine has joined, or its join timeout has passed."""
@@ -165,7 +165,7 @@ class JoinReconciler:
 
     def _again(self, record: KubeObject[GPURequest]) -> datetime:
         now = self._clock.now()
-        if record.object is not None and record.object.status.ready_at is None:
+        if record.value is not None and record.value.status.ready_at is None:
             return now + (LOOK_BEFORE_READY if _registered(record) else LOOK_FOR_NODE)
         step = LOOK_AFTER_READY.total_seconds()
         return datetime.fromtimestamp((now.timestamp() // step + 1) * step, now.tzinfo)
@@ -214,7 +214,7 @@ def _proven(device: Device, note: MeshRecord, node: Node | None) -> bool:
 
 
 def _registered(record: KubeObject[GPURequest]) -> bool:
-    conditions = record.object.status.conditions if record.object is not None else ()
+    conditions = record.value.status.conditions if record.value is not None else ()
     return any(each.type == "Registered" and each.status == "True" for each in conditions)
 
 

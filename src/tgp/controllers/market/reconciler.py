@@ -166,15 +166,15 @@ class MarketReconciler:
             return False
         names = {class_of(record) for record in self._requests.by_index(WAITING, YES)}
         return "" in names or any(
-            record.object is not None and record.key.name in names and source in sources_of(record.object).values()
+            record.value is not None and record.key.name in names and source in sources_of(record.value).values()
             for record in self._classes.values()
         )
 
     def _wanted(self) -> dict[str, Source]:
         found: dict[str, Source] = {}
         for record in self._classes.values():
-            if record.object is not None:
-                found |= {source.name: source for source in sources_of(record.object).values()}
+            if record.value is not None:
+                found |= {source.name: source for source in sources_of(record.value).values()}
         return found
 
     # -- a reconcile -------------------------------------------------------------------------------------------------
@@ -337,6 +337,6 @@ def _missing_right(right: Right) -> str:
 
 
 def _names(record: KubeObject[GPUNodeClass] | None) -> tuple[str, ...]:
-    if record is None or record.object is None:
+    if record is None or record.value is None:
         return ()
-    return tuple(source.name for source in sources_of(record.object).values())
+    return tuple(source.name for source in sources_of(record.value).values())

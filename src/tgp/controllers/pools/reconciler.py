@@ -18,7 +18,7 @@ BY_CLASS = "class"  # the index of pools by the class they name
 
 
 def by_class(record: KubeObject[GPUNodePool]) -> tuple[str, ...]:
-    return (record.object.spec.node_class_ref.name,) if record.object is not None else ()
+    return (record.value.spec.node_class_ref.name,) if record.value is not None else ()
 
 
 class NodePoolReconciler:
@@ -43,9 +43,9 @@ class NodePoolReconciler:
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._pools.get(key)
-        if record is None or record.deleting or record.object is None:
+        if record is None or record.deleting or record.value is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
-        await self._status_writer.write(record, judge_pool(self._observation(record.key, record.object)))
+        await self._status_writer.write(record, judge_pool(self._observation(record.key, record.value)))
         return None
 
     def _observation(self, key: ObjectKey, pool: GPUNodePool) -> PoolObservation:
@@ -53,8 +53,8 @@ class NodePoolReconciler:
         namespace = self._namespaces.get(ObjectKey("", key.namespace))
         return PoolObservation(
             pool=pool,
-            node_class=None if node_class is None else node_class.object,
-            class_unreadable=node_class is not None and node_class.object is None,
+            node_class=None if node_class is None else node_class.value,
+            class_unreadable=node_class is not None and node_class.value is None,
             class_ready=None if node_class is None else condition_in(node_class.status, "Ready"),
             namespace_labels=None if namespace is None else namespace.labels,
             allowed_namespaces_required=self._allowed_namespaces_required,

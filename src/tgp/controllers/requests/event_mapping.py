@@ -91,7 +91,7 @@ def _held(record: KubeObject[GPURequest] | None) -> int:
 
 def _means(record: KubeObject[GPUNodeClass]) -> tuple[object, ...]:
     """The parts of a class that requests use: of its status only whether it is ready."""
-    if record.object is None:
+    if record.value is None:
         return (record.uid, record.unreadable)
-    ready = next((each for each in record.object.status.conditions if each.type == "Ready"), None)
-    return record.uid, record.object.spec, ready, record.deleting, record.generation, record.labels, record.annotations
+    ready = next((each for each in record.value.status.conditions if each.type == "Ready"), None)
+    return record.uid, record.value.spec, ready, record.deleting, record.generation, record.labels, record.annotations

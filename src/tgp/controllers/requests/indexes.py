@@ -23,7 +23,7 @@ def by_node_class(record: KubeObject[GPURequest]) -> tuple[str, ...]:
 
 
 def by_node(record: KubeObject[GPURequest]) -> tuple[str, ...]:
-    name = record.object.status.node_name if record.object is not None else None
+    name = record.value.status.node_name if record.value is not None else None
     return (name,) if name else ()
 
 
@@ -40,7 +40,7 @@ def by_account(record: KubeObject[GPURequest]) -> tuple[str, ...]:
 
 def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     """It has no machine and may get one: market changes concern it."""
-    if record.object is None or record.object.status.phase in ("Finished", "Failed"):
+    if record.value is None or record.value.status.phase in ("Finished", "Failed"):
         return ()
     return (YES,) if open_attempt(attempts_of(record)) is None else ()
 

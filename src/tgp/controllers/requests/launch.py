@@ -176,7 +176,7 @@ class Launcher:
     def _still_to_order(self, record: KubeObject[GPURequest], node_class: GPUNodeClass, memory: RequestMemo) -> bool:
         """Whether the prepared order still holds: request and class are unchanged, and nothing stops it."""
         newest = self._requests.get(record.key)
-        if newest is None or newest.uid != record.uid or newest.object is None:
+        if newest is None or newest.uid != record.uid or newest.value is None:
             return False
         if newest.generation != record.generation or self._purchases.class_of(newest)[1].spec != node_class.spec:
             return False

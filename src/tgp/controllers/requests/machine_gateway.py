@@ -136,10 +136,10 @@ class MachineGateway:
 
     def _boot_request(self, attempt: Attempt, offer: Offer, launch_input: LaunchInput) -> BootRequest:
         record = launch_input.record
-        assert record.object is not None, "an unreadable request buys nothing"
+        assert record.value is not None, "an unreadable request buys nothing"
         return BootRequest(
             record.key,
-            record.object,
+            record.value,
             launch_input.node_class,
             offer,
             attempt.token,
@@ -175,6 +175,6 @@ def _max_run(attempt: Attempt) -> timedelta | None:
 
 def _ceiling(record: KubeObject[GPURequest], attempt: Attempt, offer: Offer) -> int:
     """No more than was reserved."""
-    assert record.object is not None, "an unreadable request buys nothing"
-    agreed, reserved = most_to_pay(record.object.spec, offer.hourly_microusd), read_amount(attempt.max_hourly_price)
+    assert record.value is not None, "an unreadable request buys nothing"
+    agreed, reserved = most_to_pay(record.value.spec, offer.hourly_microusd), read_amount(attempt.max_hourly_price)
     return agreed if reserved is None else min(agreed, reserved)

@@ -126,13 +126,13 @@ class RequestObserver:
             hold=self._purchases.hold(),
             inputs_changed=memory.refused_for not in (None, self._purchases.circumstances(record)),
             purchase=self._purchases.inputs(observation, chosen),
-            node_class=chosen.object,
+            node_class=chosen.value,
             default_backend=self._policy.default_backend,
         )
 
     def _with_accesses(self, observation: RequestObservation) -> RequestObservation:
         """Wherever a machine may be that is not recorded."""
-        classes = (record.object for record in self._views.classes.values())
+        classes = (record.value for record in self._views.classes.values())
         named = {access for node_class in classes if node_class is not None for access in access_names(node_class)}
         used = {each.access.name for each in self._accounts.known() if each.empty_since is None}
         listed = {access for access, _ in observation.listed}
@@ -232,7 +232,7 @@ class RequestObserver:
         assert attempt is not None, "a machine belongs to an open attempt"
         name = observation.status.node_class or ""
         found = self._views.classes.get(ObjectKey("", name))
-        node_class = found.object if found is not None else None
+        node_class = found.value if found is not None else None
         node_name = node_name_for(record.key, attempt.token, account)
         node = self._views.nodes.get(ObjectKey("", node_name))
         pods = tuple(self._views.pods.by_index(PODS_BY_NODE, node_name)) if node_name else ()
@@ -258,8 +258,8 @@ class RequestObserver:
     def _same_class(self, own: KubeObject[GPURequest], node_class: str) -> Iterator[ClassMember]:
         for record in self._views.requests.by_index(BY_NODE_CLASS, node_class):
             attempt = open_attempt(attempts_of(record))
-            if attempt is not None and record.object is not None and record.uid != own.uid:
-                leaving = record.deleting or record.object.status.phase == "Terminating"
+            if attempt is not None and record.value is not None and record.uid != own.uid:
+                leaving = record.deleting or record.value.status.phase == "Terminating"
                 presence = self._presence(record, attempt, self._accounts.of(attempt))
                 yield ClassMember(plain_uid(record.uid_text), attempt, leaving, presence, self._claims(attempt))
 
@@ -278,8 +278,8 @@ class RequestObserver:
 
     def _serving(self) -> Iterator[tuple[KubeObject[GPURequest], GPURequest, Node | None]]:
         for record in self._views.requests.values():
-            if record.object is not None and serves(record.object):
-                yield record, record.object, self._views.nodes.get(ObjectKey("", record.object.status.node_name or ""))
+            if record.value is not None and serves(record.value):
+                yield record, record.value, self._views.nodes.get(ObjectKey("", record.value.status.node_name or ""))
 
     def facts(self, provider: str) -> CloudFacts | None:
         return known_facts(self._clouds, provider)
@@ -300,6 +300,6 @@ def _billed(observation: RequestObservation) -> int:
 
 
 def _loses_node(record: KubeObject[GPURequest]) -> bool:
-    conditions = record.object.status.conditions if record.object is not None else ()
+    conditions = record.value.status.conditions if record.value is not None else ()
     lost = ("Terminating", "True", TerminationReason.NODE_LOST)
     return any((each.type, each.status, each.reason) == lost for each in conditions)

@@ -63,13 +63,13 @@ class PurchaseGatherer:
         self._consistency = consistency
 
     def class_for(self, record: KubeObject[GPURequest]) -> Chosen | Why:
-        assert record.object is not None, "an unreadable request is not reconciled"
+        assert record.value is not None, "an unreadable request is not reconciled"
         home = self._views.namespaces.get(ObjectKey("", record.key.namespace))
         if home is None:
             why = f"Namespace {record.key.namespace} is not in the cache yet; waiting for it before a class is chosen."
             return Why("NamespaceNotSeen", why)
         return class_for(
-            record.object,
+            record.value,
             self._views.classes.values(),
             namespace_labels=home.labels,
             allowed_namespaces_required=self._policy.allowed_namespaces_required,
@@ -81,12 +81,12 @@ class PurchaseGatherer:
 
     def inputs(self, observation: RequestObservation, chosen: Chosen) -> PurchaseInput:
         record, market = observation.record, self._market
-        sources = sources_of(chosen.object)
+        sources = sources_of(chosen.value)
         home = self._views.namespaces.get(ObjectKey("", record.key.namespace))
         return PurchaseInput(
             record,
             chosen.name,
-            chosen.object,
+            chosen.value,
             market.book,
             {each.name: self._source(each) for each in sources.values()},
             observation.now,
@@ -132,32 +132,30 @@ class PurchaseGatherer:
         chosen = self.class_for(record)
         if isinstance(chosen, Why):
             raise ClusterBusy(f"class of GPURequest {record.key} was deleted during this reconcile; trying again")
-        return chosen.name, chosen.object
+        return chosen.name, chosen.value
 
     def class_at(self, record: KubeObject[GPURequest], access: str) -> str:
         """The class that most likely bought a machine there; empty: no class is known that buys there."""
         chosen = self.class_for(record)
-        if isinstance(chosen, Chosen) and access in access_names(chosen.object):
+        if isinstance(chosen, Chosen) and access in access_names(chosen.value):
             return chosen.name
         buying = (
-            each.key.name
-            for each in self._views.classes.values()
-            if each.object and access in access_names(each.object)
+            each.key.name for each in self._views.classes.values() if each.value and access in access_names(each.value)
         )
         return min(buying, default=chosen.name if isinstance(chosen, Chosen) else "")
 
     def circumstances(self, record: KubeObject[GPURequest]) -> tuple[object, ...]:
         """What a user may change so that an order can be prepared that could not: the spec, the class."""
         found = self._views.classes.get(ObjectKey("", class_of(record)))
-        if found is None or found.object is None:
+        if found is None or found.value is None:
             return (record.generation,)
-        turned = (each.last_transition_time for each in found.object.status.conditions if each.type == "Ready")
-        return record.generation, found.uid, found.object.spec, next(turned, None)
+        turned = (each.last_transition_time for each in found.value.status.conditions if each.type == "Ready")
+        return record.generation, found.uid, found.value.spec, next(turned, None)
 
     def pool_of(self, record: KubeObject[GPURequest]) -> GPUNodePool | None:
         name = pool_name(record)
         found = self._views.pools.get(ObjectKey(record.key.namespace, name)) if name else None
-        return found.object if found is not None else None
+        return found.value if found is not None else None
 
 
 def access_names(node_class: GPUNodeClass) -> set[str]:

@@ -102,7 +102,7 @@ class RequestReconciler:
         record = self._views.requests.get(key)
         if record is None:
             return None
-        if record.object is None:  # of a newer version, say. It owns its machine, and expires like any other
+        if record.value is None:  # of a newer version, say. It owns its machine, and expires like any other
             record, expires = stand_in_for(record), None
             if not record.deleting and (expires := ends_at(record)) is None:
                 return None

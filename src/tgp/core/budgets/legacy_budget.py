@@ -57,16 +57,16 @@ MirrorStep: TypeAlias = CreateMirror | UpdateMirror | MirrorStatus | LeaveMirror
 
 def next_step(legacy: KubeObject[LegacyBudget], mirror: KubeObject[GPUWorkloadBudget] | None) -> MirrorStep:
     """The next step that brings legacy object and mirror into agreement."""
-    if legacy.object is None or legacy.deleting:  # the garbage collector deletes its mirror
+    if legacy.value is None or legacy.deleting:  # the garbage collector deletes its mirror
         return LeaveMirror()
-    spec = legacy.object.spec
+    spec = legacy.value.spec
     if mirror is None:
         return CreateMirror(_manifest(legacy, spec))
-    if mirror.object is None or mirror.deleting or _of_an_earlier(legacy, mirror):
+    if mirror.value is None or mirror.deleting or _of_an_earlier(legacy, mirror):
         return LeaveMirror()
     if not _is_mirror(legacy, mirror):
         return MirrorStatus(dict.fromkeys(MIRRORED), (), _name_taken(legacy))
-    change = _difference(mirror.object.spec, spec)
+    change = _difference(mirror.value.spec, spec)
     if mirror.annotations.get(CARRIED) != str(legacy.generation):
         carried = {"metadata": {"annotations": {CARRIED: str(legacy.generation)}}}
         return UpdateMirror({**carried, "spec": change} if change else carried)

@@ -28,7 +28,7 @@ NAMED_MOST = 5  # classes in a message
 @dataclass(frozen=True, slots=True)
 class Chosen:
     name: str  # as it is pinned
-    object: GPUNodeClass
+    value: GPUNodeClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +60,14 @@ def class_for(
     record = known.get(name)
     if record is None or (name == IMPLICIT and request.spec.node_class_ref is not None):
         return _gone(request, name)
-    if record.object is None:
+    if record.value is None:
         return Why("NodeClassUnreadable", f"GPUNodeClass {name} was written by a newer version: upgrade the operator")
-    if not namespace_allowed(record.object, namespace_labels, required=allowed_namespaces_required):
+    if not namespace_allowed(record.value, namespace_labels, required=allowed_namespaces_required):
         return Why(
             "NamespaceNotAllowed",
             f"{_called(name)} does not allow this namespace: ask its administrator about spec.allowedNamespaces",
         )
-    return _not_buying(name, record) or Chosen(name, record.object)
+    return _not_buying(name, record) or Chosen(name, record.value)
 
 
 def class_name(request: GPURequest, classes: Iterable[KubeObject[GPUNodeClass]]) -> str | Why:
@@ -89,7 +89,7 @@ def implicit_class(keys: Collection[str], default_backend: str) -> GPUNodeClass 
 
 
 def implicit_record(node_class: GPUNodeClass, version: int) -> KubeObject[GPUNodeClass]:
-    return KubeObject(key=ObjectKey("", IMPLICIT), resource_version=version, generation=version, object=node_class)
+    return KubeObject(key=ObjectKey("", IMPLICIT), resource_version=version, generation=version, value=node_class)
 
 
 def wants_default(request: GPURequest) -> bool:
@@ -141,12 +141,12 @@ def _gone(request: GPURequest, name: str) -> Why:
 
 
 def _not_buying(name: str, record: KubeObject[GPUNodeClass]) -> Why | None:
-    assert record.object is not None
+    assert record.value is not None
     if record.deleting:
         return Why("NodeClassDeleting", f"GPUNodeClass {name} is being deleted: no machine is launched")
-    if name != IMPLICIT and (unready := _unready(name, record, record.object.status.conditions)) is not None:
+    if name != IMPLICIT and (unready := _unready(name, record, record.value.status.conditions)) is not None:
         return unready
-    if record.object.spec.suspend:
+    if record.value.spec.suspend:
         return Why(
             "Suspended",
             (

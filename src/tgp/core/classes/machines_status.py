@@ -201,7 +201,7 @@ def boot_proven(boot_seen: Mapping[str, str], providers: Sequence[str]) -> Condi
 
 
 def _recorded_spend(record: KubeObject[GPURequest], attempts: Sequence[Attempt]) -> int:
-    recorded = _dollars(record.object.status.spent) if record.object is not None else 0
+    recorded = _dollars(record.value.status.spent) if record.value is not None else 0
     return max(recorded, sum(_dollars(attempt.spent) for attempt in attempts if attempt.ended_at is not None))
 
 
@@ -215,12 +215,12 @@ def _presumed(record: KubeObject[GPURequest], attempts: Sequence[Attempt]) -> tu
 
 
 def _joined_at(record: KubeObject[GPURequest]) -> datetime | None:
-    if record.object is None:
+    if record.value is None:
         return None
     registered = _condition(record, "Registered")
     if registered is not None and registered.status == "True" and registered.last_transition_time is not None:
         return registered.last_transition_time
-    return record.object.status.ready_at
+    return record.value.status.ready_at
 
 
 def _says(record: KubeObject[GPURequest], name: str, status: str, reason: str) -> str:
@@ -229,7 +229,7 @@ def _says(record: KubeObject[GPURequest], name: str, status: str, reason: str) -
 
 
 def _condition(record: KubeObject[GPURequest], name: str) -> Condition | None:
-    conditions = record.object.status.conditions if record.object is not None else ()
+    conditions = record.value.status.conditions if record.value is not None else ()
     return next((each for each in conditions if each.type == name), None)
 
 

@@ -19,8 +19,8 @@ def class_needed(record: KubeObject[GPURequest]) -> str:
     """
     if open_attempt(attempts_of(record)) is None:
         return ""
-    if record.object is not None:
-        return record.object.status.node_class or ""
+    if record.value is not None:
+        return record.value.status.node_class or ""
     said = record.status.get("nodeClass")
     return said if isinstance(said, str) else ""
 

@@ -77,7 +77,7 @@ def _owner(record: KubeObject[GPURequest], unrecorded: Instance | None) -> Reque
     return RequestOwner(
         attempt.token if attempt is not None else "",
         (attempt.instance_id or "") if attempt is not None else "",
-        everything=record.object is None,
+        everything=record.value is None,
     )
 
 

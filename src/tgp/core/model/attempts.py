@@ -18,8 +18,8 @@ MESSAGE_KEPT = 512  # characters of a provider's message
 
 def attempts_of(record: KubeObject[GPURequest]) -> tuple[Attempt, ...]:
     """In the order of their numbers. Of an object we cannot read, at least the tokens: it still owns its machines."""
-    if record.object is not None:
-        return in_order(record.object.status.attempts)
+    if record.value is not None:
+        return in_order(record.value.status.attempts)
     return in_order(tuple(_salvaged(record.status.get("attempts"))))
 
 

@@ -112,11 +112,11 @@ def entry_of(record: KubeObject[GPURequest], attempt: Attempt, step: timedelta =
 
 def class_of(record: KubeObject[GPURequest]) -> str:
     """The class it was reserved with; without a reservation the class it names; empty: neither."""
-    if record.object is None:
+    if record.value is None:
         said = record.status.get("nodeClass")
         return said if isinstance(said, str) else ""
-    ref = record.object.spec.node_class_ref
-    return record.object.status.node_class or (ref.name if ref is not None else "")
+    ref = record.value.spec.node_class_ref
+    return record.value.status.node_class or (ref.name if ref is not None else "")
 
 
 def pool_of(record: KubeObject[GPURequest]) -> str:

@@ -25,10 +25,10 @@ class KubeObject(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     annotations: Mapping[str, str] = NO_LABELS  # all of them
     finalizers: tuple[str, ...] = ()
     owners: tuple[OwnerRef, ...] = ()
-    object: T | None = None  # None: it could not be read, see `unreadable`
+    value: T | None = None  # None: it could not be read, see `unreadable`
     status_document: bytes = b""  # `.status` as the API server has it, byte for byte
     lifetime_written: str = ""  # spec.maxLifetime, or ttl, of an object that could not be read; empty: it has none
-    unreadable: str = ""  # why there is no `object`: written by a newer version, say. It still owns what it bought.
+    unreadable: str = ""  # why there is no `value`: written by a newer version, say. It still owns what it bought.
 
     @property
     def deleting(self) -> bool:

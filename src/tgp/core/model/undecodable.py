@@ -32,7 +32,7 @@ def stand_in_for(record: KubeObject[GPURequest]) -> KubeObject[GPURequest]:
         **parts, attempts=attempts_of(record), conditions=tuple(each for each in conditions if each is not None)
     )
     spec = GPURequestSpec(max_lifetime=_lifetime(record.lifetime_written), idle_timeout=NEVER_WRITTEN)
-    return msgspec.structs.replace(record, object=GPURequest(spec=spec, status=status))
+    return msgspec.structs.replace(record, value=GPURequest(spec=spec, status=status))
 
 
 def _read(value: object, kind: Any) -> Any:

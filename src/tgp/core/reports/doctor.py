@@ -285,7 +285,7 @@ def _ending_since(record: KubeObject[GPURequest]) -> datetime | None:
 
 
 def _condition(record: KubeObject[GPURequest], name: str) -> Condition | None:
-    held = record.object.status.conditions if record.object is not None else ()
+    held = record.value.status.conditions if record.value is not None else ()
     return next((condition for condition in held if condition.type == name), None)
 
 
@@ -361,7 +361,7 @@ def _halts(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
 
 def _classes(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
     for record in inventory.classes:
-        for condition in record.object.status.conditions if record.object is not None else ():
+        for condition in record.value.status.conditions if record.value is not None else ():
             if condition.type == SWEEP_HALTED and condition.status == "True":
                 yield DoctorFinding(
                     DoctorProblem.SWEEP_HALTED,
@@ -420,7 +420,7 @@ def _paused(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
     if inventory.hold is not None:
         yield DoctorFinding(DoctorProblem.HELD, "everything", f"Purchases are paused: {inventory.hold}.", "tgp release")
     for record in inventory.classes:
-        if record.object is not None and record.object.spec.suspend:
+        if record.value is not None and record.value.spec.suspend:
             about = f"class/{record.key}"
             yield DoctorFinding(
                 DoctorProblem.SUSPENDED,

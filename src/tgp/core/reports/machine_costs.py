@@ -63,14 +63,14 @@ def expected(requests: Iterable[KubeObject[GPURequest]]) -> Iterator[tuple[KubeO
 
 def waits(record: KubeObject[GPURequest]) -> bool:
     """Would it buy as soon as it is allowed to?"""
-    if record.deleting or copied(record) or record.object is None:
+    if record.deleting or copied(record) or record.value is None:
         return False
-    return open_attempt(attempts_of(record)) is None and record.object.status.phase not in ENDED
+    return open_attempt(attempts_of(record)) is None and record.value.status.phase not in ENDED
 
 
 def lives(record: KubeObject[GPURequest]) -> bool:
     """Has it a machine, or would it get one? One that has ended is kept: deleted, it could be created again."""
-    phase = record.object.status.phase if record.object is not None else None
+    phase = record.value.status.phase if record.value is not None else None
     return phase not in ENDED or open_attempt(attempts_of(record)) is not None
 
 

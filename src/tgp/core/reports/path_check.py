@@ -55,7 +55,7 @@ class CheckedMachine:
     @property
     def over(self) -> bool:
         """Has its request ended without leaving a machine?"""
-        status = self.request.object.status if self.request is not None and self.request.object is not None else None
+        status = self.request.value.status if self.request is not None and self.request.value is not None else None
         return status is not None and status.phase in OVER and self.attempt is None
 
     @property
@@ -63,7 +63,7 @@ class CheckedMachine:
         """Of the Node that exists, or is expected; empty: unknown."""
         if self.node is not None:
             return self.node.name
-        status = self.request.object.status if self.request is not None and self.request.object is not None else None
+        status = self.request.value.status if self.request is not None and self.request.value is not None else None
         return (status.node_name or "") if status is not None else ""
 
 
@@ -159,13 +159,13 @@ def _request(target: CheckedMachine) -> PathLink:
         if target.node is not None and target.node.provider_id.startswith(SCHEME):
             return PathLink("request", False, "this Node was rented, but no request owns it any more", "tgp doctor")
         return PathLink("request", True, "none: this Node was not rented")
-    if record.object is None:
+    if record.value is None:
         return PathLink("request", None, f"{record.key} was written by a newer version", "upgrade tgp")
     if copied(record):
         return PathLink(
             "request", False, f"{record.key} is a restored copy: the machine belongs to another request", ""
         )
-    status = record.object.status
+    status = record.value.status
     words = f"{record.key} is {status.phase or 'new'}"
     if target.over:
         return PathLink("request", True, f"{words}: the machine is gone and no longer billed")
@@ -311,7 +311,7 @@ def _owns(record: KubeObject[GPURequest], node: Node | None, name: str) -> bool:
         return False
     if node is not None and node.provider_id:
         return node.provider_id.rpartition("/")[2] == attempt.token
-    return record.object is not None and record.object.status.node_name == name
+    return record.value is not None and record.value.status.node_name == name
 
 
 def _short(words: str) -> str:

@@ -60,14 +60,14 @@ def unsuspended(
     stopped = {
         record.key.name
         for record in inventory.classes
-        if record.object is not None and record.object.spec.suspend and record.key.name != but
+        if record.value is not None and record.value.spec.suspend and record.key.name != but
     }
     return tuple(purchase for purchase in found if purchase.node_class not in stopped)
 
 
 def _requests(inventory: ClusterInventory) -> Iterator[PendingPurchase]:
     for record in inventory.requests:
-        if record.object is None:
+        if record.value is None:
             continue
         why = _why(record)
         if why:
@@ -81,18 +81,18 @@ def _requests(inventory: ClusterInventory) -> Iterator[PendingPurchase]:
 
 
 def _why(record: KubeObject[GPURequest]) -> str:
-    assert record.object is not None, "only readable requests are judged"
+    assert record.value is not None, "only readable requests are judged"
     if waits(record):
         reason = _reason(record)
         return "waits for a machine" + (f" ({reason})" if reason not in {"", *PAUSED} else "")
-    if record.deleting or copied(record) or record.object.status.phase in ENDED:
+    if record.deleting or copied(record) or record.value.status.phase in ENDED:
         return ""
-    onward = record.object.spec.restart_policy == "OnLoss" and open_attempt(attempts_of(record)) is not None
+    onward = record.value.spec.restart_policy == "OnLoss" and open_attempt(attempts_of(record)) is not None
     return "launches another machine when its machine is lost (restartPolicy OnLoss)" if onward else ""
 
 
 def _reason(record: KubeObject[GPURequest]) -> str:
     """Why it waits; empty: no condition says so yet."""
-    assert record.object is not None, "only readable requests are judged"
-    conditions = record.object.status.conditions
+    assert record.value is not None, "only readable requests are judged"
+    conditions = record.value.status.conditions
     return next((each.reason for each in conditions if each.type == "Launched" and each.status != "True"), "")

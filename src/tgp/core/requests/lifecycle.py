@@ -674,9 +674,9 @@ def _life_ends_at(observation: RequestObservation) -> datetime | None:
 def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
     """When the machine of a request expires, by its lifetime alone; None: never, or there is none."""
     attempts = attempts_of(record)
-    if record.object is None or open_attempt(attempts) is None:
+    if record.value is None or open_attempt(attempts) is None:
         return None
-    began, life = life_began(attempts), life_of(record.object.spec)
+    began, life = life_began(attempts), life_of(record.value.spec)
     return began + life if began is not None and life is not None else None
 
 

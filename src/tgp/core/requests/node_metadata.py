@@ -68,18 +68,18 @@ def desired_metadata(
     record: KubeObject[GPURequest], attempt: Attempt, pool: GPUNodePool | None = None
 ) -> NodeMetadata | None:
     """For the machine of an attempt; None: its record does not describe it, so the Node is not changed."""
-    if record.object is None or attempt.offer is None:
+    if record.value is None or attempt.offer is None:
         return None
     offer = offer_of(attempt.offer)
     price = attempt.hourly_price or attempt.offer.hourly_price or usd(offer.hourly_microusd)
     identity = "" if offer.boot is BootMode.POWER else provider_id_of(offer.provider, attempt.token)
-    return replace(_metadata(record, record.object, offer, price, pool), provider_id=identity)
+    return replace(_metadata(record, record.value, offer, price, pool), provider_id=identity)
 
 
 def future_node(record: KubeObject[GPURequest], offer: Offer, pool: GPUNodePool | None = None) -> FutureNode:
     """What would register if this offer were bought. Start-up taints are left out: they are removed later."""
-    assert record.object is not None, "a request that cannot be read buys nothing"
-    desired = _metadata(record, record.object, offer, usd(offer.hourly_microusd), pool)
+    assert record.value is not None, "a request that cannot be read buys nothing"
+    desired = _metadata(record, record.value, offer, usd(offer.hourly_microusd), pool)
     return FutureNode({"kubernetes.io/os": "linux", "kubernetes.io/arch": offer.arch, **desired.labels}, desired.taints)
 
 

@@ -150,13 +150,13 @@ class RequestObservation(msgspec.Struct, frozen=True):
 
     @property
     def spec(self) -> GPURequestSpec:
-        assert self.record.object is not None, "an unreadable request is not reconciled"
-        return self.record.object.spec
+        assert self.record.value is not None, "an unreadable request is not reconciled"
+        return self.record.value.spec
 
     @property
     def status(self) -> GPURequestStatus:
-        assert self.record.object is not None, "an unreadable request is not reconciled"
-        return self.record.object.status
+        assert self.record.value is not None, "an unreadable request is not reconciled"
+        return self.record.value.status
 
     @property
     def attempt(self) -> Attempt | None:

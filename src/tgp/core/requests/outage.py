@@ -55,6 +55,6 @@ def _unreachable_since(record: KubeObject[GPURequest], node: Node | None) -> dat
     """By the status, or by the Node; None: it can be reached, or it is not recorded since when it cannot."""
     if node is not None:
         return node.ready_since if node.ready is not True else None
-    assert record.object is not None, "only what can be read serves"
-    noted = next((each for each in record.object.status.conditions if each.type == "Registered"), None)
+    assert record.value is not None, "only what can be read serves"
+    noted = next((each for each in record.value.status.conditions if each.type == "Registered"), None)
     return noted.last_transition_time if noted is not None and noted.status == "False" else None

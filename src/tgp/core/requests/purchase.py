@@ -96,8 +96,8 @@ class PurchaseInput:
 
     @property
     def spec(self) -> GPURequestSpec:
-        assert self.record.object is not None, "an unreadable request buys nothing"
-        return self.record.object.spec
+        assert self.record.value is not None, "an unreadable request buys nothing"
+        return self.record.value.spec
 
     @property
     def headroom_microusd(self) -> int | None:

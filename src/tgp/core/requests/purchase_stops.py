@@ -35,10 +35,10 @@ def _stop(observation: RequestObservation) -> NoPurchase | None:
 
 def _invalid(record: KubeObject[GPURequest], chosen: Chosen) -> NoPurchase | None:
     """What the CRD could not refuse."""
-    assert record.object is not None, "an unreadable request is not reconciled"
-    problems = request_problems(record.object)
+    assert record.value is not None, "an unreadable request is not reconciled"
+    problems = request_problems(record.value)
     if chosen.name != IMPLICIT:  # made by the operator: there are no rules of an administrator
-        problems += request_against_class(record.object, chosen.object)
+        problems += request_against_class(record.value, chosen.value)
     return NoPurchase("InvalidSpec", listed(problems)) if problems else None
 
 
@@ -53,5 +53,5 @@ def _over_limit(observation: RequestObservation, attempt: Attempt) -> NoPurchase
     if not isinstance(chosen, Chosen):
         return None
     wanted = reservation_of(plain_uid(observation.record.uid_text), attempt)
-    why = shortage(chosen.object.spec.limits, observation.held, wanted)
+    why = shortage(chosen.value.spec.limits, observation.held, wanted)
     return NoPurchase("LimitReached", f"class {chosen.name}: {why}") if why else None

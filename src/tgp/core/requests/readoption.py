@@ -30,9 +30,9 @@ def may_readopt(record: KubeObject[GPURequest]) -> bool:
 
     Not one that has ended, nor one without our finalizer: nothing would keep it until its machine is gone.
     """
-    if record.object is None or FINALIZER not in record.finalizers or copied(record):
+    if record.value is None or FINALIZER not in record.finalizers or copied(record):
         return False
-    return not any(each.type == "Ended" and each.status == "True" for each in record.object.status.conditions)
+    return not any(each.type == "Ended" and each.status == "True" for each in record.value.status.conditions)
 
 
 class Unrecorded(msgspec.Struct, frozen=True):
@@ -98,8 +98,8 @@ def reconstructed(
 
 
 def _offer(record: KubeObject[GPURequest], instance: Instance, provider: str, offers: Iterable[Offer]) -> ChosenOffer:
-    assert record.object is not None, "an unreadable request is not reconciled"
-    spec, billed = record.object.spec, instance.hourly_microusd
+    assert record.value is not None, "an unreadable request is not reconciled"
+    spec, billed = record.value.spec, instance.hourly_microusd
     same = [each for each in offers if each.provider == provider and each.sku == instance.sku]
     there = [each for each in same if each.place == instance.place] or same
     fitting = [each for each in there if each.spot == instance.spot] or there

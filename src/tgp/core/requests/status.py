@@ -211,7 +211,7 @@ def _machine(observation: RequestObservation, attempt: Attempt) -> Iterator[Cond
         else:
             yield ConditionUpdate("ExpiresSoon", True, "LifeNearlyOver", words)
     yield from _joining(observation, attempt)
-    provider, request = provider_of(attempt), observation.record.object
+    provider, request = provider_of(attempt), observation.record.value
     if drifted := drift(observation.mesh, observation.node_class, provider, request, observation.default_backend):
         yield ConditionUpdate("Drifted", True, "NetworkingChanged", drifted)
     ending = observation.holds("Terminating")

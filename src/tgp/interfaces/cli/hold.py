@@ -185,7 +185,7 @@ def freed(inventory: ClusterInventory, node_class: str) -> tuple[PendingPurchase
 
 
 def standing(inventory: ClusterInventory) -> str:
-    suspended = [record.key.name for record in inventory.classes if record.object and record.object.spec.suspend]
+    suspended = [record.key.name for record in inventory.classes if record.value and record.value.spec.suspend]
     only = f" Suspended: {', '.join(f'class/{name}' for name in suspended)}." if suspended else ""
     if inventory.hold is not None:
         since = f" since {rfc3339(inventory.hold.since)}" if inventory.hold.since is not None else ""
@@ -197,7 +197,7 @@ def _is_suspended(inventory: ClusterInventory, name: str) -> bool:
     """Raises UsageError where there is no such class, with the nearest names."""
     for record in inventory.classes:
         if record.key.name == name:
-            return record.object is not None and record.object.spec.suspend
+            return record.value is not None and record.value.spec.suspend
     near = get_close_matches(name, [record.key.name for record in inventory.classes], n=3)
     hint = f" Did you mean {', '.join(near)}?" if near else ""
     raise click.UsageError(f"there is no GPUNodeClass {name!r}.{hint}")
@@ -259,7 +259,7 @@ def as_document(inventory: ClusterInventory, said: str) -> dict[str, Any]:
         held=hold is not None,
         reason=hold.reason if hold is not None else None,
         since=rfc3339(hold.since) if hold is not None and hold.since is not None else None,
-        heldClasses=[record.key.name for record in inventory.classes if record.object and record.object.spec.suspend],
+        heldClasses=[record.key.name for record in inventory.classes if record.value and record.value.spec.suspend],
         message=said,
         usdPerHour=usd(hourly_total(held)),
         machines=[machine_item(one) for one in held],

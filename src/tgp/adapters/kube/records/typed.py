@@ -54,7 +54,7 @@ class TypedReader(Generic[T]):
             },
             generation=meta.generation,
             owners=given(meta.owner_references, self._plates.owners, ()),
-            object=self._whole.decode(document),
+            value=self._whole.decode(document),
             status_document=bytes(outline.status),
         )
 
