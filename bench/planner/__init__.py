@@ -1,0 +1,1 @@
+"""Speed and closeness to the best possible plan of the planner."""
