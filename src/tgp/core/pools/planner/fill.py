@@ -26,7 +26,9 @@ class Patterns:
 
 def orders(problem: Problem, value: Floats) -> list[Index]:
     """Orders to fill machines in: the most valuable first per unit of each resource, and per largest share."""
-    typical = np.maximum(np.median(problem.capacity, axis=0), 1.0) if problem.sources else np.ones(0)
+    if not problem.sources or not problem.classes:
+        return [np.zeros(0, np.intp)]
+    typical = np.maximum(np.median(problem.capacity, axis=0), 1.0)
     share = (problem.need / typical).max(axis=1, initial=1e-9)
     by_share = value / np.maximum(share, 1e-9)
     ranked = [np.argsort(-by_share, kind="stable")]
