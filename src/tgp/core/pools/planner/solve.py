@@ -1,0 +1,134 @@
+"""The stages of a packing: a first answer, better columns, a proven bound, whole numbers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tgp.core.pools.planner.columns import GAIN, Master, Relaxed
+from tgp.core.pools.planner.exact import best_pattern, most_value, patterns_within
+from tgp.core.pools.planner.greedy import greedy, value_alone
+from tgp.core.pools.planner.problem import Bound, Machines, Packing, Problem
+from tgp.core.pools.planner.rounding import best_whole, near_columns, rounded
+
+ROUND_UP_FROM = (1.0, 0.7, 0.5)
+EXTRA_ROUNDS = 4  # of pricing all sources between two exact ones
+LEAST_VALUE = 1e-3  # micro-dollars: a pod that costs nothing more still has to go somewhere
+CLOSED = 1e-9  # of a cost: a smaller gap is rounding
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How hard to try, counted in steps: equal worlds give equal plans on any machine. 0 rounds: the greedy only."""
+
+    rounds: int = 60  # of pricing all sources
+    exact_rounds: int = 12
+    columns: int = 1500  # most that the search for whole numbers gets
+    nodes: int = 50  # of that search
+    good: float = 5e-4  # of the cost: with a smaller gap, whole numbers are not searched for
+    small: int = 300  # pods: up to that many, every pattern that may matter is listed to close the gap
+    small_listed: int = 6000  # patterns
+    small_nodes: int = 1000
+
+
+THOROUGH = Effort()
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    packing: Packing
+    bound: Bound
+    columns: tuple[Machines, ...] = ()  # that the fractions use: hints for the next time
+
+    @property
+    def gap(self) -> float:
+        """How far above the best possible the charge may be, as a share of that."""
+        least = self.bound.least
+        return max(self.packing.charged / least - 1.0, 0.0) if least > 0 else 0.0
+
+
+def solve(problem: Problem, effort: Effort = THOROUGH, hints: Iterable[Machines] = ()) -> Solved:
+    """The best packing that the effort finds. There is always an answer."""
+    first = greedy(problem, value_alone(problem))
+    if not effort.rounds or not problem.hosts.any():
+        return Solved(first, Bound(0.0, proven=False))
+    return _Solving(problem, effort).run(first, hints)
+
+
+class _Solving:
+    def __init__(self, problem: Problem, effort: Effort) -> None:
+        self._problem = problem
+        self._effort = effort
+        self._master = Master(problem)
+        self._live = np.flatnonzero((problem.stock > 0) & problem.hosts.any(axis=0))
+
+    def run(self, first: Packing, hints: Iterable[Machines]) -> Solved:
+        problem, columns = self._problem, self._master.columns
+        self._master.add_machines(first.machines)
+        self._master.add_machines(hints)
+        relaxed, bound = self._proven(self._improved(self._effort.rounds))
+        value = np.maximum(relaxed.duals.value, LEAST_VALUE)
+        whole = [rounded(problem, columns, relaxed, value, up_from) for up_from in ROUND_UP_FROM]
+        best = self._searched(relaxed, bound, min((first, *whole), key=_preference))
+        used = np.flatnonzero(relaxed.taken > 0).tolist()
+        return Solved(best, bound, tuple(Machines(columns.source[place], columns.pods[place], 1) for place in used))
+
+    def _improved(self, rounds: int) -> Relaxed:
+        relaxed = self._master.solve()
+        for _ in range(rounds):
+            if not self._master.add_priced(relaxed.duals, self._live):
+                break
+            relaxed = self._master.solve()
+        return relaxed
+
+    def _proven(self, relaxed: Relaxed) -> tuple[Relaxed, Bound]:
+        """Exact pricing until no source has a better pattern; with the best bound seen on the way."""
+        problem, live, least = self._problem, self._live, 0.0
+        for _ in range(self._effort.exact_rounds):
+            duals = relaxed.duals
+            charge = duals.charge(problem)
+            enough = (charge + duals.stock) * (1 + GAIN) + GAIN
+            most = most_value(problem, duals.value, enough)
+            added = 0
+            for source in live[most[live] > enough[live]].tolist():
+                search = best_pattern(problem, source, duals.value, float(enough[source]))
+                most[source] = min(most[source], search.most)
+                added += self._master.columns.add(source, search.pods)
+            saved = np.minimum(charge - most, 0.0)[live] @ problem.stock[live].astype(float)
+            bound = float(duals.value @ problem.count) - float(duals.limit @ problem.room) + float(saved)
+            least = max(least, bound)
+            if not added:
+                return relaxed, Bound(min(least, relaxed.charged), proven=True)
+            relaxed = self._improved(EXTRA_ROUNDS)
+        return relaxed, Bound(min(least, relaxed.charged), proven=False)
+
+    def _searched(self, relaxed: Relaxed, bound: Bound, best: Packing) -> Packing:
+        """A search over the columns that a better answer may use; in small worlds then over all patterns that may."""
+        problem, effort, columns = self._problem, self._effort, self._master.columns
+        small = int(problem.count.sum()) <= effort.small
+        if best.charged - bound.least > (CLOSED if small else effort.good) * best.charged:
+            near = near_columns(relaxed, best.charged - bound.least, effort.columns)
+            best = best_whole(problem, columns, near, best, effort.nodes)
+        gap = best.charged - bound.least
+        if small and bound.proven and gap > CLOSED * best.charged and self._list_all(relaxed, gap):
+            near = near_columns(self._master.solve(), gap, effort.small_listed)
+            best = best_whole(problem, columns, near, best, effort.small_nodes)
+        return best
+
+    def _list_all(self, relaxed: Relaxed, gap: float) -> bool:
+        """Add every pattern whose reduced cost is below the gap: a better answer uses no other. False: too many."""
+        problem, duals, left = self._problem, relaxed.duals, self._effort.small_listed
+        floor = duals.charge(problem) + duals.stock - gap
+        most = most_value(problem, duals.value, floor)
+        for source in self._live[most[self._live] >= floor[self._live]].tolist():
+            found = patterns_within(problem, source, duals.value, float(floor[source]), left)
+            if found is None:
+                return False
+            left -= len(found)
+            for pods in found:
+                self._master.columns.add(source, pods)
+        return True
+
+
+def _preference(packing: Packing) -> tuple[float, int]:
+    return packing.charged, sum(each.copies for each in packing.machines)
