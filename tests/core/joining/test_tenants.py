@@ -23,9 +23,9 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import pack_uid
 from tgp.core.model.token import token_for
+from tgp.core.requests.chosen_offer import recorded
 from tgp.core.requests.node_metadata import desired_metadata
 from tgp.core.requests.node_names import node_name_for
-from tgp.core.requests.purchase import Purchase, chosen
 from tgp.ports.boot import BootRefused
 from tools.reference import leaves
 
@@ -148,7 +148,7 @@ async def packed(hall: Packing, spec: Mapping[str, Any], record: KubeObject[GPUR
     """As the till's desk has it made up."""
     offer = an_offer(provider="simulated", gpu="RTX4090", gpu_memory_gib=24)
     token = token_for(CLUSTER, uid(number), 1)
-    attempt = Attempt(number=1, token=token, offer=chosen(Purchase(offer, "simulated", offer.hourly_microusd)))
+    attempt = Attempt(number=1, token=token, offer=recorded(offer, offer.hourly_microusd))
     dress = desired_metadata(record, attempt)
     assert dress is not None
     return await hall.pack(

@@ -8,7 +8,7 @@ import pytest
 from bench.planner.checker import violations
 from tests.amounts import amount
 from tgp.core.pools.planner.greedy import greedy, value_alone
-from tgp.core.pools.planner.problem import HostRule, Limit, Machines, Packing, Problem
+from tgp.core.pools.planner.problem import HostRule, Limit, PackedMachines, Packing, Problem
 from tgp.core.pools.planner.solve import Effort, solve
 
 WORLDS = amount(60, 2000)
@@ -95,7 +95,7 @@ def test_two_pods_of_one_gpu_get_two_small_machines_not_one_large() -> None:
     problem = Problem(
         need, np.array([2]), np.array([1e9]), capacity, price, np.array([100, 100]), np.ones((1, 2), np.bool_)
     )
-    assert solve(problem).packing.machines == (Machines(0, ((0, 1),), 2),)
+    assert solve(problem).packing.machines == (PackedMachines(0, ((0, 1),), 2),)
 
 
 def test_a_machine_that_costs_nothing_is_used_first() -> None:
@@ -147,7 +147,7 @@ def cheapest(problem: Problem) -> float:
 
 
 def _allowed(problem: Problem, source: int, pods: tuple[int, ...]) -> bool:
-    machine = Machines(source, tuple((number, many) for number, many in enumerate(pods) if many), 1)
+    machine = PackedMachines(source, tuple((number, many) for number, many in enumerate(pods) if many), 1)
     unserved = [int(count) - many for count, many in zip(problem.count, pods, strict=True)]
     if problem.stock[source] < 1:
         return False

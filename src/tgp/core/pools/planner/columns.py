@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tgp.core.pools.planner.fill import Patterns, fill, orders
-from tgp.core.pools.planner.problem import Floats, Index, Machines, Pattern, Problem
+from tgp.core.pools.planner.problem import Floats, Index, PackedMachines, Pattern, Problem
 
 GAIN = 1e-7  # of a price: less is rounding
 MOST_NEW = 200  # columns in one round
@@ -130,7 +130,7 @@ class Master:
         self._sent = 0
         self.columns = ColumnSet()
 
-    def add_machines(self, machines: Iterable[Machines]) -> None:
+    def add_machines(self, machines: Iterable[PackedMachines]) -> None:
         for each in machines:
             self.columns.add(each.source, each.pods)
 

@@ -36,14 +36,14 @@ class HostRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Limit:
-    """Machines together use at most so much: money, nodes, GPUs of a class of machines or of a pool."""
+    """PackedMachines together use at most so much: money, nodes, GPUs of a class of machines or of a pool."""
 
     name: str
     use: Floats  # by source: what one machine takes
     most: float
 
 
-class Machines(NamedTuple):
+class PackedMachines(NamedTuple):
     """So many machines of one source, all with the same pods on them."""
 
     source: int
@@ -137,13 +137,13 @@ class Problem:
 class Packing:
     """An answer: every pod of a class is on one of the machines, or unserved."""
 
-    machines: tuple[Machines, ...] = ()
+    machines: tuple[PackedMachines, ...] = ()
     unserved: tuple[int, ...] = ()  # by class
     cost: float = 0.0  # of the machines, without penalties
     charged: float = 0.0  # with penalties
 
     @classmethod
-    def of(cls, problem: Problem, machines: Iterable[Machines]) -> "Packing":
+    def of(cls, problem: Problem, machines: Iterable[PackedMachines]) -> "Packing":
         merged = together(machines)
         left = problem.count.copy()
         for each in merged:
@@ -161,13 +161,13 @@ class Bound:
     proven: bool
 
 
-def together(machines: Iterable[Machines]) -> tuple[Machines, ...]:
+def together(machines: Iterable[PackedMachines]) -> tuple[PackedMachines, ...]:
     """Equal machines once, in a fixed order."""
     copies: dict[tuple[int, Pattern], int] = {}
     for source, pods, many in machines:
         if many > 0:
             copies[source, pods] = copies.get((source, pods), 0) + many
-    return tuple(Machines(source, pods, many) for (source, pods), many in sorted(copies.items()))
+    return tuple(PackedMachines(source, pods, many) for (source, pods), many in sorted(copies.items()))
 
 
 @dataclass(slots=True)
@@ -177,14 +177,14 @@ class Remaining:
     count: Ints  # pods of each class
     stock: Ints  # machines of each source
     room: Floats  # of each limit
-    taken: list[Machines] = field(default_factory=list)
+    taken: list[PackedMachines] = field(default_factory=list)
 
     @classmethod
     def of(cls, problem: Problem) -> "Remaining":
         return cls(problem.count.copy(), problem.stock.copy(), problem.room.copy())
 
     def most(self, problem: Problem, source: int) -> int:
-        """Machines of a source that stock and limits still allow."""
+        """PackedMachines of a source that stock and limits still allow."""
         most = int(self.stock[source])
         for place, limit in enumerate(problem.limits):
             if limit.use[source] > 0:
@@ -197,4 +197,4 @@ class Remaining:
         self.stock[source] -= copies
         if len(self.room):
             self.room -= problem.use[:, source] * copies
-        self.taken.append(Machines(source, tuple(sorted(pods.items())), copies))
+        self.taken.append(PackedMachines(source, tuple(sorted(pods.items())), copies))

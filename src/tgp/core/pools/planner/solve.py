@@ -8,7 +8,7 @@ import numpy as np
 from tgp.core.pools.planner.columns import GAIN, Master, Relaxed
 from tgp.core.pools.planner.exact import best_pattern, most_value, patterns_within
 from tgp.core.pools.planner.greedy import greedy, value_alone
-from tgp.core.pools.planner.problem import Bound, Machines, Packing, Problem
+from tgp.core.pools.planner.problem import Bound, PackedMachines, Packing, Problem
 from tgp.core.pools.planner.rounding import best_whole, near_columns, rounded
 
 ROUND_UP_FROM = (1.0, 0.7, 0.5)
@@ -38,7 +38,7 @@ THOROUGH = Effort()
 class Solved:
     packing: Packing
     bound: Bound
-    columns: tuple[Machines, ...] = ()  # that the fractions use: hints for the next time
+    columns: tuple[PackedMachines, ...] = ()  # that the fractions use: hints for the next time
 
     @property
     def gap(self) -> float:
@@ -47,7 +47,7 @@ class Solved:
         return max(self.packing.charged / least - 1.0, 0.0) if least > 0 else 0.0
 
 
-def solve(problem: Problem, effort: Effort = THOROUGH, hints: Iterable[Machines] = ()) -> Solved:
+def solve(problem: Problem, effort: Effort = THOROUGH, hints: Iterable[PackedMachines] = ()) -> Solved:
     """The best packing that the effort finds. There is always an answer."""
     first = greedy(problem, value_alone(problem))
     if not effort.rounds or not problem.hosts.any():
@@ -62,7 +62,7 @@ class _Solving:
         self._master = Master(problem)
         self._live = np.flatnonzero((problem.stock > 0) & problem.hosts.any(axis=0))
 
-    def run(self, first: Packing, hints: Iterable[Machines]) -> Solved:
+    def run(self, first: Packing, hints: Iterable[PackedMachines]) -> Solved:
         problem, columns = self._problem, self._master.columns
         self._master.add_machines(first.machines)
         self._master.add_machines(hints)
@@ -71,7 +71,9 @@ class _Solving:
         whole = [rounded(problem, columns, relaxed, value, up_from) for up_from in ROUND_UP_FROM]
         best = self._searched(relaxed, bound, min((first, *whole), key=_preference))
         used = np.flatnonzero(relaxed.taken > 0).tolist()
-        return Solved(best, bound, tuple(Machines(columns.source[place], columns.pods[place], 1) for place in used))
+        return Solved(
+            best, bound, tuple(PackedMachines(columns.source[place], columns.pods[place], 1) for place in used)
+        )
 
     def _improved(self, rounds: int) -> Relaxed:
         relaxed = self._master.solve()
