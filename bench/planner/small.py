@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import highspy
 import numpy as np
@@ -69,11 +70,11 @@ def _more_fits(problem: Problem, classes: list[int], room: np.ndarray, pods: tup
 
 
 def _least(problem: Problem, columns: list[tuple[int, tuple[int, ...]]]) -> float:
-    solver = highspy.Highs()
+    solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
-    served = [[] for _ in problem.count]
-    drawn: dict[int, list[object]] = {}
-    cost = 0
+    served: list[list[Any]] = [[] for _ in problem.count]
+    drawn: dict[int, list[Any]] = {}
+    cost: Any = 0
     for source, pods in columns:
         copies = solver.addVariable(lb=0, ub=float(problem.stock[source]), type=highspy.HighsVarType.kInteger)
         cost = cost + float(problem.price[source]) * copies
@@ -85,7 +86,7 @@ def _least(problem: Problem, columns: list[tuple[int, tuple[int, ...]]]) -> floa
         unserved = solver.addVariable(lb=0, ub=float(problem.count[number]), type=highspy.HighsVarType.kInteger)
         cost = cost + float(problem.penalty[number]) * unserved
         solver.addConstr(sum(terms, start=unserved * 1.0) >= float(problem.count[number]))
-    for source, copies in drawn.items():
-        solver.addConstr(sum(copies[1:], start=copies[0] * 1.0) <= float(problem.stock[source]))
+    for source, taken in drawn.items():
+        solver.addConstr(sum(taken[1:], start=taken[0] * 1.0) <= float(problem.stock[source]))
     solver.minimize(cost)
     return float(solver.getInfo().objective_function_value)

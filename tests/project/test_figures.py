@@ -177,7 +177,7 @@ FIGURES = (
 )
 
 FREE = (
-    (SAFETY, "runs a quarter of them", "EVERY in tests/sim/mutants/test_mutants.py"),
+    (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
     (README, "after four hours", "the maxLifetime of the manifest above it"),
     (LIVE, "A run lasts less than an hour, so it costs at most one hour", "the watchman's 50 minutes, rounded up"),
     (LIVE, "`MAX_USD` an hour", "a price"),
