@@ -12,7 +12,7 @@ from tools.toolbox import tether
 from tools.toolbox.debian import SEARCHED
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0  # a killed program leaves its children behind
 RUN_BOUND_S = 30.0
 POLL_S = 0.02
 LAST_LINES = 25

@@ -10,8 +10,10 @@ from typing import Any
 from tools.lan.host import Host, LanFailed, Program, wait_for
 from tools.toolbox.debian import SEARCHED
 
-JOIN_BOUND_S = 60.0
-REFUSED_BOUND_S = 90.0  # containerboot itself gives up after a minute
+JOIN_BOUND_S = 180.0
+STOP_BOUND_S = 60.0
+REFUSED_BOUND_S = 180.0  # containerboot itself gives up after a minute
+DEVICE = "tailscale0"
 SOCKET = "/run/tailscale/tailscaled.sock"
 
 
@@ -72,7 +74,13 @@ class TailscaleClient:
         return found
 
     def stop(self) -> None:
+        """Until its network device is gone: the next client on this host could not make it again."""
         self.program.stop()
+        wait_for(
+            lambda: DEVICE not in self.host.run("ip", "-brief", "link"),
+            STOP_BOUND_S,
+            lambda: f"{self.host.name} still has {DEVICE}. {self.program.tail()}",
+        )
 
     def _pinged(self, address: str) -> bool:
         """Who has just come is not known to everybody yet."""
