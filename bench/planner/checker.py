@@ -24,7 +24,9 @@ def violations(problem: Any, machines: Sequence[Any], unserved: Sequence[int]) -
         for place, rule in enumerate(problem.host_rules):
             owners = any(rule.owners[number] for number, _ in machine.pods)
             members = sum(amount for number, amount in machine.pods if rule.members[number])
-            if owners and members > rule.most:
+            there = 0 if rule.present is None else int(rule.present[machine.source])
+            before = rule.owned is not None and bool(rule.owned[machine.source])
+            if (owners and members + there > rule.most) or (before and members and members + there > rule.most):
                 wrong.append(f"source {machine.source}: {members} pods break host rule {place}")
     for number, count in enumerate(problem.count):
         if served[number] + unserved[number] != count or unserved[number] < 0:

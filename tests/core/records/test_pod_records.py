@@ -13,9 +13,17 @@ from tgp.adapters.kube.records.kinds import pods
 from tgp.adapters.kube.records.pod import PodReader
 from tgp.adapters.kube.records.projection import ADDED, BOOKMARK, DELETED, ERROR, Projection
 from tgp.api.resource import POD
-from tgp.core.model.labels import LabelRequirement, Selector
+from tgp.core.model.labels import NOTHING_AT_ALL, LabelRequirement, Selector, selector
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.placement import Affinity, NodeTerm, PodTerm
+from tgp.core.model.placement import (
+    Affinity,
+    HostPort,
+    NodeTerm,
+    PodTerm,
+    PreferredNodes,
+    PreferredPods,
+    SpreadConstraint,
+)
 from tgp.core.model.pod import OwnerRef, Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
@@ -83,7 +91,16 @@ def test_what_a_pod_wants_and_whose_it_is():
             "schedulingGates": [{"name": "tgp.io/budget"}],
             "resourceClaims": [{"name": "gpu"}],
             "topologySpreadConstraints": [
-                {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1},
+                {
+                    "topologyKey": "zone",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "maxSkew": 2,
+                    "minDomains": 3,
+                    "labelSelector": {"matchLabels": {"app": "x"}},
+                    "matchLabelKeys": ["pod-template-hash"],
+                    "nodeAffinityPolicy": "Ignore",
+                    "nodeTaintsPolicy": "Honor",
+                },
                 {"topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1},
             ],
         },
@@ -99,11 +116,47 @@ def test_what_a_pod_wants_and_whose_it_is():
     assert pod.node_selector == {"tgp.io/gpu-type": "A100"}
     assert pod.tolerations == (Toleration(key="nvidia.com/gpu", operator="Exists", effect="NoSchedule"),)
     assert pod.gates == ("tgp.io/budget",)
-    assert pod.spread_keys == ("zone",)
+    assert pod.spreads == (
+        SpreadConstraint("zone", selector({"app": "x"}), 2, 3, True, ("pod-template-hash",), False, True),
+        SpreadConstraint("rack", NOTHING_AT_ALL, hard=False),
+    )
     assert pod.claims_devices
 
 
-def test_required_affinity_is_kept_and_preferences_are_not():
+def test_ports_of_the_host_are_kept_and_others_are_not():
+    pod = read(
+        spec={
+            "containers": [
+                {"ports": [{"containerPort": 80}, {"containerPort": 9, "hostPort": 9, "protocol": "UDP"}]},
+                {"ports": [{"containerPort": 8, "hostPort": 8, "hostIP": "0.0.0.0"}]},
+            ],
+            "initContainers": [
+                {"restartPolicy": "Always", "ports": [{"containerPort": 7, "hostPort": 7, "hostIP": "127.0.0.1"}]},
+                {"ports": [{"containerPort": 6, "hostPort": 6}]},
+            ],
+        }
+    )
+
+    assert pod.host_ports == (HostPort(7, "TCP", "127.0.0.1"), HostPort(8), HostPort(9, "UDP"))
+    assert HostPort(7, "TCP", "127.0.0.1").collides(HostPort(7))
+    assert not HostPort(7, "TCP", "127.0.0.1").collides(HostPort(7, "TCP", "10.0.0.1"))
+    assert not HostPort(7, "UDP").collides(HostPort(7))
+
+
+def test_claims_are_kept_by_name_and_preemption_by_its_policy():
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "models"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        {"name": "kube-api-access-abcde", "projected": {"sources": []}},
+    ]
+    pod = read({"name": "train"}, {"volumes": volumes, "preemptionPolicy": "Never"})
+
+    assert pod.volume_claims == ("models", "train-scratch")
+    assert not pod.preempts
+    assert read().preempts
+
+
+def test_affinity_is_kept_with_its_preferences():
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     pod = read(
@@ -116,10 +169,18 @@ def test_required_affinity_is_kept_and_preferences_are_not():
                             {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
                         ]
                     },
-                    preferred: [{"weight": 1, "preference": {}}],
+                    preferred: [
+                        {"weight": 7, "preference": {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}}
+                    ],
                 },
                 "podAntiAffinity": {
                     required: [{"topologyKey": "host", "labelSelector": {"matchLabels": {"app": "x"}}}],
+                    preferred: [
+                        {
+                            "weight": 9,
+                            "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}},
+                        }
+                    ],
                 },
             }
         }
@@ -130,7 +191,8 @@ def test_required_affinity_is_kept_and_preferences_are_not():
         NodeTerm((LabelRequirement("zone", "In", ("a",)),)),
         NodeTerm((), (LabelRequirement("metadata.name", "In", ("n1",)),)),
     )
-    assert pod.affinity == Affinity(terms, (), (apart,))
+    wished = (PreferredNodes(7, NodeTerm((LabelRequirement("gpu", "Exists"),))),)
+    assert pod.affinity == Affinity(terms, (), (apart,), wished, (PreferredPods(-9, PodTerm("zone", apart.selector)),))
     assert pod.affinity.admits_node("n2", {"zone": "a"})
     assert pod.affinity.admits_node("n1", {})
     assert not pod.affinity.admits_node("n2", {"zone": "b"})

@@ -7,7 +7,7 @@ import msgspec
 
 from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.placement import ANYWHERE, Affinity
+from tgp.core.model.placement import ANYWHERE, Affinity, HostPort, SpreadConstraint
 from tgp.core.model.record import Uid
 from tgp.core.model.resources import NOTHING, Resources
 from tgp.core.model.taints import Toleration
@@ -48,10 +48,13 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node_selector: Mapping[str, str] = NO_LABELS
     affinity: Affinity = ANYWHERE
     tolerations: tuple[Toleration, ...] = ()
-    spread_keys: tuple[str, ...] = ()  # topology keys of its hard spread constraints
+    spreads: tuple[SpreadConstraint, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    volume_claims: tuple[str, ...] = ()  # PersistentVolumeClaims of its namespace, those of generic volumes included
     gates: tuple[str, ...] = ()  # what it waits for before the scheduler may look at it
     claims_devices: bool = False  # it uses dynamic resource allocation, which `requests` does not show
     priority: int = 0
+    preempts: bool = True  # False: its preemptionPolicy is Never
     scheduler: str = "default-scheduler"
     grace_seconds: int = 30
 

@@ -27,10 +27,7 @@ def a_world(seed: int, *, sources: int = 12, most_pods: int = 40) -> Problem:
     price = np.rint(gpus * luck.uniform(200_000, 900_000, sources))
     free = luck.random(sources) < 0.15
     stock = np.where(free, 1, luck.integers(0, 7, sources)).astype(np.int64)
-    rules = tuple(
-        HostRule(luck.random(classes) < 0.4, luck.random(classes) < 0.5, int(luck.integers(1, 4)))
-        for _ in range(int(luck.integers(0, 3)))
-    )
+    rules = tuple(a_rule(luck, classes, free) for _ in range(int(luck.integers(0, 3))))
     limits = []
     if luck.random() < 0.4:
         limits.append(Limit("money", np.where(free, 0.0, price), float(luck.integers(1, 12) * 1_000_000)))
@@ -47,6 +44,15 @@ def a_world(seed: int, *, sources: int = 12, most_pods: int = 40) -> Problem:
         rules,
         tuple(limits),
     )
+
+
+def a_rule(luck: np.random.Generator, classes: int, free: np.ndarray) -> HostRule:
+    """On machines that exist already, which cost nothing, members and owners may run."""
+    owners, members, most = luck.random(classes) < 0.4, luck.random(classes) < 0.5, int(luck.integers(0, 4))
+    if luck.random() < 0.5:
+        return HostRule(owners, members, most)
+    present = np.where(free, luck.integers(0, 4, len(free)), 0).astype(np.int64)
+    return HostRule(owners, members, most, present, free & (luck.random(len(free)) < 0.5) & (present <= most))
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))
@@ -170,6 +176,15 @@ def without_last_source(problem: Problem) -> Problem:
         problem.price[:-1],
         problem.stock[:-1],
         problem.fits[:, :-1],
-        problem.host_rules,
+        tuple(
+            HostRule(
+                rule.owners,
+                rule.members,
+                rule.most,
+                None if rule.present is None else rule.present[:-1],
+                None if rule.owned is None else rule.owned[:-1],
+            )
+            for rule in problem.host_rules
+        ),
         tuple(Limit(limit.name, limit.use[:-1], limit.most) for limit in problem.limits),
     )

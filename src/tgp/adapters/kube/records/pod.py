@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from tgp.adapters.kube.records.meta import ABSENT, MetaWire, ObjectMetaReader, PartialObject, given, version
-from tgp.adapters.kube.records.podspec import Specs, SpecWire
+from tgp.adapters.kube.records.podspec import Specs, SpecWire, claims_of
 from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import ANYWHERE
@@ -84,10 +84,13 @@ class PodReader:
             node_selector=selector,
             affinity=ANYWHERE if spec.affinity is ABSENT else given(spec.affinity, specs.affinities, ANYWHERE),
             tolerations=() if spec.tolerations is ABSENT else given(spec.tolerations, specs.tolerations, ()),
-            spread_keys=() if spec.spreads is ABSENT else given(spec.spreads, specs.spreads, ()),
+            spreads=() if spec.spreads is ABSENT else given(spec.spreads, specs.spreads, ()),
+            host_ports=specs.host_ports(spec),
+            volume_claims=claims_of(meta.name, spec.volumes) if spec.volumes else (),
             gates=() if spec.gates is ABSENT else given(spec.gates, specs.gates, ()),
             claims_devices=spec.claims is not ABSENT and bytes(spec.claims) not in _NO_CLAIMS,
             priority=spec.priority or 0,
+            preempts=spec.preemption_policy != "Never",
             scheduler=plates.names.share(spec.scheduler_name),
             grace_seconds=30 if (grace := spec.termination_grace_period_seconds) is None else grace,
             phase=phase,

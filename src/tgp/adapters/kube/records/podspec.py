@@ -9,7 +9,16 @@ from tgp.adapters.kube.interning import InternPool
 from tgp.adapters.kube.records.meta import ABSENT, ObjectMetaReader, given
 from tgp.api.quantity import Written
 from tgp.core.model.labels import NO_LABELS, NOTHING_AT_ALL, LabelRequirement, Selector, selector
-from tgp.core.model.placement import ANYWHERE, Affinity, NodeTerm, PodTerm
+from tgp.core.model.placement import (
+    ANYWHERE,
+    Affinity,
+    HostPort,
+    NodeTerm,
+    PodTerm,
+    PreferredNodes,
+    PreferredPods,
+    SpreadConstraint,
+)
 from tgp.core.model.resources import CPU, MEMORY, NOTHING, Resources, read_resources
 from tgp.core.model.taints import Toleration
 
@@ -19,7 +28,18 @@ Everything: TypeAlias = tuple[Documents, Documents, Documents, bytes, bytes]
 
 class ContainerWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: msgspec.Raw = ABSENT
+    ports: msgspec.Raw = ABSENT
     restart_policy: str = ""
+
+
+class _NamedClaimWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    claim_name: str = ""
+
+
+class VolumeWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    name: str = ""
+    persistent_volume_claim: _NamedClaimWire | None = None
+    ephemeral: msgspec.Raw = ABSENT  # its claim is named after the pod and the volume
 
 
 class SpecWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -34,7 +54,9 @@ class SpecWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     spreads: msgspec.Raw = msgspec.field(default=ABSENT, name="topologySpreadConstraints")
     gates: msgspec.Raw = msgspec.field(default=ABSENT, name="schedulingGates")
     claims: msgspec.Raw = msgspec.field(default=ABSENT, name="resourceClaims")
+    volumes: tuple[VolumeWire, ...] | None = None
     priority: int | None = None
+    preemption_policy: str = ""
     scheduler_name: str = "default-scheduler"
     termination_grace_period_seconds: int | None = None
 
@@ -47,6 +69,18 @@ class _ResourcesWire(msgspec.Struct, frozen=True, gc=False):
 class _SpreadWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
+    max_skew: int = 1
+    min_domains: int | None = None
+    label_selector: "SelectorWire | None" = None
+    match_label_keys: tuple[str, ...] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+
+
+class _PortWire(msgspec.Struct, frozen=True, gc=False):
+    host_port: int = msgspec.field(default=0, name="hostPort")
+    protocol: str = "TCP"
+    host_address: str = msgspec.field(default="", name="hostIP")
 
 
 class _GateWire(msgspec.Struct, frozen=True, gc=False):
@@ -70,8 +104,16 @@ class _RequiredWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_selector_terms: tuple[_NodeTermWire, ...] | None = None
 
 
+class _PreferredNodeWire(msgspec.Struct, frozen=True, gc=False):
+    weight: int = 1
+    preference: _NodeTermWire = _NodeTermWire()
+
+
 class _NodeAffinityWire(msgspec.Struct, frozen=True, gc=False):
     required: _RequiredWire | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[_PreferredNodeWire, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
 
 
 class _PodTermWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -81,9 +123,17 @@ class _PodTermWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     namespace_selector: SelectorWire | None = None
 
 
+class _PreferredPodWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    weight: int = 1
+    pod_affinity_term: _PodTermWire = _PodTermWire()
+
+
 class _PodAffinityWire(msgspec.Struct, frozen=True, gc=False):
     required: tuple[_PodTermWire, ...] | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[_PreferredPodWire, ...] | None = msgspec.field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
 
 
@@ -100,13 +150,14 @@ class Specs:
         self._plates = plates
         self.tolerations: InternPool[bytes, tuple[Toleration, ...]] = InternPool(_TOLERATIONS.decode)
         self.affinities: InternPool[bytes, Affinity] = InternPool(_affinity)
-        self.spreads: InternPool[bytes, tuple[str, ...]] = InternPool(_spread_keys)
+        self.spreads: InternPool[bytes, tuple[SpreadConstraint, ...]] = InternPool(_spreads)
+        self._ports: InternPool[Documents, tuple[HostPort, ...]] = InternPool(_host_ports)
         self.gates: InternPool[bytes, tuple[str, ...]] = InternPool(_gate_names)
         self._plain: InternPool[Documents, Resources] = InternPool(_sum)
         self._layered: InternPool[Everything, Resources] = InternPool(_layered)
 
     def pools(self) -> tuple[InternPool[Any, Any], ...]:
-        own = (self.tolerations, self.affinities, self.spreads, self.gates, self._plain, self._layered)
+        own = (self.tolerations, self.affinities, self.spreads, self._ports, self.gates, self._plain, self._layered)
         return (*self._plates.pools(), *own)
 
     def requests(self, spec: SpecWire) -> Resources:
@@ -128,6 +179,13 @@ class Specs:
                 bytes(spec.resources),
             )
         )
+
+    def host_ports(self, spec: SpecWire) -> tuple[HostPort, ...]:
+        named = [bytes(each.ports) for each in spec.containers if each.ports is not ABSENT]
+        if spec.init_containers:
+            sidecars = (each for each in spec.init_containers if each.restart_policy == "Always")
+            named += [bytes(each.ports) for each in sidecars if each.ports is not ABSENT]
+        return self._ports.share(tuple(named)) if named else ()
 
     def placement(self, spec: SpecWire) -> dict[str, Any]:
         """Its scheduling constraints and requests, as keyword arguments of a record."""
@@ -192,11 +250,14 @@ def _overridden(total: Resources, whole_pod: Mapping[str, Written]) -> Resources
 
 def _affinity(document: bytes) -> Affinity:
     wire = _AFFINITY.decode(document)
-    required = wire.node_affinity.required if wire.node_affinity else None
+    nodes = wire.node_affinity or _NodeAffinityWire()
+    required = nodes.required
     return Affinity(
         None if required is None else tuple(_node_term(term) for term in required.node_selector_terms or ()),
         _pod_terms(wire.pod_affinity),
         _pod_terms(wire.pod_anti_affinity),
+        tuple(PreferredNodes(each.weight, _node_term(each.preference)) for each in nodes.preferred or ()),
+        (*_preferred_pods(wire.pod_affinity, 1), *_preferred_pods(wire.pod_anti_affinity, -1)),
     )
 
 
@@ -205,21 +266,51 @@ def _node_term(term: _NodeTermWire) -> NodeTerm:
 
 
 def _pod_terms(affinity: _PodAffinityWire | None) -> tuple[PodTerm, ...]:
-    required = (affinity.required if affinity else None) or ()
-    return tuple(
-        PodTerm(
-            term.topology_key,
-            term.label_selector.selector() if term.label_selector else NOTHING_AT_ALL,
-            term.namespaces or (),
-            term.namespace_selector.selector() if term.namespace_selector else None,
-        )
-        for term in required
+    return tuple(_pod_term(term) for term in (affinity.required if affinity else None) or ())
+
+
+def _preferred_pods(affinity: _PodAffinityWire | None, sign: int) -> tuple[PreferredPods, ...]:
+    preferred = (affinity.preferred if affinity else None) or ()
+    return tuple(PreferredPods(sign * each.weight, _pod_term(each.pod_affinity_term)) for each in preferred)
+
+
+def _pod_term(term: _PodTermWire) -> PodTerm:
+    return PodTerm(
+        term.topology_key,
+        term.label_selector.selector() if term.label_selector else NOTHING_AT_ALL,
+        term.namespaces or (),
+        term.namespace_selector.selector() if term.namespace_selector else None,
     )
 
 
-def _spread_keys(document: bytes) -> tuple[str, ...]:
-    spreads = _SPREADS.decode(document)
-    return tuple(spread.topology_key for spread in spreads if spread.when_unsatisfiable == "DoNotSchedule")
+def _spreads(document: bytes) -> tuple[SpreadConstraint, ...]:
+    return tuple(
+        SpreadConstraint(
+            wire.topology_key,
+            wire.label_selector.selector() if wire.label_selector else NOTHING_AT_ALL,
+            wire.max_skew,
+            wire.min_domains,
+            wire.when_unsatisfiable == "DoNotSchedule",
+            wire.match_label_keys or (),
+            wire.node_affinity_policy != "Ignore",
+            wire.node_taints_policy == "Honor",
+        )
+        for wire in _SPREADS.decode(document) or ()
+    )
+
+
+def _host_ports(documents: Documents) -> tuple[HostPort, ...]:
+    every = (port for document in documents for port in _PORTS.decode(document) or ())
+    return tuple(sorted({HostPort(port.host_port, port.protocol, _address(port)) for port in every if port.host_port}))
+
+
+def _address(port: _PortWire) -> str:
+    return "" if port.host_address in ("0.0.0.0", "::") else port.host_address  # noqa: S104 - compared, not bound
+
+
+def claims_of(pod: str, volumes: tuple[VolumeWire, ...]) -> tuple[str, ...]:
+    named = [each.persistent_volume_claim.claim_name for each in volumes if each.persistent_volume_claim is not None]
+    return (*named, *(f"{pod}-{each.name}" for each in volumes if each.ephemeral is not ABSENT))
 
 
 def _gate_names(document: bytes) -> tuple[str, ...]:
@@ -230,5 +321,6 @@ _TOLERATIONS: msgspec.json.Decoder[tuple[Toleration, ...]] = msgspec.json.Decode
 _AMOUNTS: msgspec.json.Decoder[dict[str, Written] | None] = msgspec.json.Decoder(dict[str, Written] | None)
 _RESOURCES: msgspec.json.Decoder[_ResourcesWire] = msgspec.json.Decoder(_ResourcesWire)
 _AFFINITY: msgspec.json.Decoder[_AffinityWire] = msgspec.json.Decoder(_AffinityWire)
-_SPREADS: msgspec.json.Decoder[tuple[_SpreadWire, ...]] = msgspec.json.Decoder(tuple[_SpreadWire, ...])
+_SPREADS: msgspec.json.Decoder[tuple[_SpreadWire, ...] | None] = msgspec.json.Decoder(tuple[_SpreadWire, ...] | None)
+_PORTS: msgspec.json.Decoder[tuple[_PortWire, ...] | None] = msgspec.json.Decoder(tuple[_PortWire, ...] | None)
 _GATES: msgspec.json.Decoder[tuple[_GateWire, ...]] = msgspec.json.Decoder(tuple[_GateWire, ...])

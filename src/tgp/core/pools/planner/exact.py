@@ -101,6 +101,7 @@ class _Branching:
         self._room = [float(problem.capacity[source, resource]) for resource in resources]
         self._rules = [problem.rules_of[number] for number in order]
         self._problem = problem
+        self._source = source
         self._ruled = any(bool(rules) for rules in self._rules)
         self._ratios = self._suffix_ratios()
         self._best = floor
@@ -163,8 +164,10 @@ class _Branching:
         number = self._order[place]
         for name in self._rules[place]:
             rule = self._problem.host_rules[name]
-            members = sum(many for other, many in self._chosen if rule.members[other])
+            there = 0 if rule.present is None else int(rule.present[self._source])
+            members = there + sum(many for other, many in self._chosen if rule.members[other])
             owned = rule.owners[number] or any(rule.owners[other] for other, _ in self._chosen)
+            owned = owned or (rule.owned is not None and bool(rule.owned[self._source]))
             if rule.members[number] and owned:
                 most = min(most, rule.most - members)
             elif rule.owners[number] and members > rule.most:

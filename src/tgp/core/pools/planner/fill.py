@@ -56,8 +56,8 @@ def fill(problem: Problem, sources: Index, order: Index, value: Floats, count: I
     free = [problem.capacity[sources, resource] for resource in range(problem.capacity.shape[1])]
     worth = np.zeros(len(sources))
     rules = problem.host_rules
-    members = np.zeros((len(rules), len(sources)))
-    owned = np.zeros((len(rules), len(sources)), np.bool_)
+    members = np.array([_at(rule.present, sources) for rule in rules], np.float64)
+    owned = np.array([_at(rule.owned, sources) for rule in rules], np.bool_)
     rows: list[Index] = []
     counts: list[Floats] = []
     numbers: list[int] = []
@@ -98,6 +98,10 @@ def fill(problem: Problem, sources: Index, order: Index, value: Floats, count: I
         counts.append(fitting)
         numbers.append(number)
     return _sparse(sources, rows, counts, numbers, worth)
+
+
+def _at(by_source: Ints | Bools | None, sources: Index) -> Ints | Bools:
+    return by_source[sources] if by_source is not None else np.zeros(len(sources), np.int64)
 
 
 def _obey(rule: HostRule, number: int, fitting: Floats, members: Floats, owned: Bools) -> None:

@@ -32,6 +32,25 @@ class HostRule:
     owners: Bools  # by class
     members: Bools  # by class
     most: int
+    present: Ints | None = None  # by source: members that run there already; None: nowhere any
+    owned: Bools | None = None  # by source: whether an owner runs there already; None: nowhere
+
+    def allows(self, number: int) -> Floats | None:
+        """By source: how many pods of a class that is a member may be added; None: as many as fit."""
+        if not self.members[number]:
+            return None
+        present = self.present if self.present is not None else 0
+        room: Floats = np.maximum(np.float64(self.most) - present, 0)
+        if self.owners[number]:
+            return room
+        return np.where(self.owned, room, np.inf) if self.owned is not None else None
+
+    def shuts_out(self, number: int) -> Bools | None:
+        """By source: whether too many members run there for an owner of this class; None: nowhere."""
+        if not self.owners[number] or self.present is None:
+            return None
+        shut: Bools = self.present > self.most
+        return shut
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,10 +115,11 @@ class Problem:
             for resource, amount in needs:
                 np.minimum(most[number], np.floor(self.capacity[:, resource] / amount), out=most[number])
         for rule in self.host_rules:
-            both = rule.owners & rule.members
-            most[both] = np.minimum(most[both], rule.most)
-            if rule.most < 0:
-                most[rule.owners] = 0
+            for named in np.flatnonzero(rule.owners | rule.members).tolist():
+                if (room := rule.allows(named)) is not None:
+                    np.minimum(most[named], room, out=most[named])
+                if (shut := rule.shuts_out(named)) is not None:
+                    most[named][shut] = 0
         np.minimum(most, self.count[:, None], out=most)
         return most
 

@@ -1,0 +1,134 @@
+"""Pods that no rule tells apart are one class: a plan counts them, and gives each its name again in the end."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tgp.core.model.labels import LabelRequirement, Selector
+from tgp.core.model.placement import PodTerm, SpreadConstraint
+from tgp.core.model.pod import Pod
+
+# Annotations by which pods of one template may still differ in what may be bought for them.
+MAX_PRICE, MAX_WAIT = "tgp.io/max-price", "tgp.io/max-wait"
+GANG, GANG_SIZE = "tgp.io/gang", "tgp.io/gang-size"
+TELLING = (MAX_PRICE, MAX_WAIT, GANG, GANG_SIZE)
+
+Namespaces: TypeAlias = Mapping[str, Mapping[str, str]]  # name → labels
+
+
+@dataclass(frozen=True, slots=True)
+class PodMatcher:
+    """Which pods a term of another pod means: some labels, in some namespaces."""
+
+    selector: Selector
+    namespaces: frozenset[str]
+    namespace_selector: Selector | None = None  # None: only the named ones
+
+    def matches(self, namespace: str, labels: Mapping[str, str], known: Namespaces) -> bool:
+        if namespace not in self.namespaces:
+            if self.namespace_selector is None or namespace not in known:
+                return False
+            if not self.namespace_selector.selects(known[namespace]):
+                return False
+        return self.selector.selects(labels)
+
+
+def matcher_of_term(term: PodTerm, namespace: str) -> PodMatcher:
+    """`namespace`: of the pod that has the term; it is meant where the term names none."""
+    named = frozenset(term.namespaces)
+    if not named and term.namespace_selector is None:
+        named = frozenset({namespace})
+    return PodMatcher(term.selector, named, term.namespace_selector)
+
+
+def matcher_of_spread(spread: SpreadConstraint, pod: Pod) -> PodMatcher:
+    """A label key that the pod lacks is left out, as the scheduler does."""
+    own = tuple(LabelRequirement(key, "In", (pod.labels[key],)) for key in spread.match_label_keys if key in pod.labels)
+    return PodMatcher(Selector((*spread.selector.requirements, *own)), frozenset({pod.key.namespace}))
+
+
+def matchers_of(pod: Pod) -> tuple[PodMatcher, ...]:
+    """Everything by which a pod looks at the labels of others, or of its own kind."""
+    namespace, affinity = pod.key.namespace, pod.affinity
+    return (
+        *(matcher_of_term(term, namespace) for term in (*affinity.near, *affinity.apart)),
+        *(matcher_of_term(each.term, namespace) for each in affinity.preferred_pods),
+        *(matcher_of_spread(each, pod) for each in pod.spreads),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PodClass:
+    """At least one pod; the first stands for all in everything but its name."""
+
+    pods: tuple[Pod, ...]  # the oldest first
+    matched: frozenset[PodMatcher]  # of the matchers in play, those that match these pods
+
+    @property
+    def pod(self) -> Pod:
+        return self.pods[0]
+
+
+def grouped(pods: Sequence[Pod], matchers: Iterable[PodMatcher], namespaces: Namespaces) -> tuple[PodClass, ...]:
+    """Classes in the order of their oldest pod. `matchers` are those in play: of these pods, and of pods that run."""
+    in_play = tuple(dict.fromkeys(matchers))
+    matched: dict[tuple[str, int], frozenset[PodMatcher]] = {}
+    rough: dict[tuple[object, ...], list[Pod]] = {}
+    for pod in sorted(pods, key=_age):
+        seen = (pod.key.namespace, id(pod.labels))
+        if seen not in matched:
+            matched[seen] = frozenset(each for each in in_play if each.matches(seen[0], pod.labels, namespaces))
+        rough.setdefault(_by_identity(pod, id(matched[seen])), []).append(pod)
+    # Equal sub-documents are usually one object, but need not be: what is equal by value comes together.
+    exact: dict[tuple[object, ...], list[Pod]] = {}
+    for alike in rough.values():
+        first = alike[0]
+        exact.setdefault(_by_value(first, matched[first.key.namespace, id(first.labels)]), []).extend(alike)
+    return tuple(
+        PodClass(tuple(sorted(alike, key=_age)), matched[alike[0].key.namespace, id(alike[0].labels)])
+        for alike in exact.values()
+    )
+
+
+def _age(pod: Pod) -> tuple[float, str]:
+    return pod.created_at.timestamp() if pod.created_at is not None else 0.0, str(pod.key)
+
+
+def _by_identity(pod: Pod, matched: int) -> tuple[object, ...]:
+    return (
+        pod.key.namespace,
+        id(pod.requests),
+        id(pod.node_selector),
+        id(pod.affinity),
+        id(pod.tolerations),
+        id(pod.spreads),
+        id(pod.host_ports),
+        pod.volume_claims,
+        pod.priority,
+        id(pod.annotations),
+        matched,
+        _own_labels(pod),
+    )
+
+
+def _by_value(pod: Pod, matched: frozenset[PodMatcher]) -> tuple[object, ...]:
+    return (
+        pod.key.namespace,
+        pod.requests,
+        tuple(sorted(pod.node_selector.items())),
+        pod.affinity,
+        pod.tolerations,
+        pod.spreads,
+        pod.host_ports,
+        pod.volume_claims,
+        pod.priority,
+        tuple(pod.annotations.get(name, "") for name in TELLING),
+        matched,
+        _own_labels(pod),
+    )
+
+
+def _own_labels(pod: Pod) -> tuple[str, ...]:
+    """Values of its own labels that its spread constraints compare with."""
+    keys = [key for spread in pod.spreads for key in spread.match_label_keys]
+    return tuple(pod.labels.get(key, "") for key in keys) if keys else ()
