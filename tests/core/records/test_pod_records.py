@@ -128,7 +128,7 @@ def test_ports_of_the_host_are_kept_and_others_are_not():
         spec={
             "containers": [
                 {"ports": [{"containerPort": 80}, {"containerPort": 9, "hostPort": 9, "protocol": "UDP"}]},
-                {"ports": [{"containerPort": 8, "hostPort": 8, "hostIP": "0.0.0.0"}]},
+                {"ports": [{"containerPort": 8, "hostPort": 8, "hostIP": "0.0.0.0"}]},  # noqa: S104 - read, not bound
             ],
             "initContainers": [
                 {"restartPolicy": "Always", "ports": [{"containerPort": 7, "hostPort": 7, "hostIP": "127.0.0.1"}]},
