@@ -151,6 +151,8 @@ FIGURES = (
     Figure(REQUESTS, "missing or not ready for {}", lifecycle.NODE_LOST_AFTER),
     Figure(REQUESTS, "its mesh has not known it for {}", lifecycle.MESH_LOST_AFTER),
     Figure(REQUESTS, "two lists {} apart", provider_reports.CONFIRMED_AFTER),
+    Figure(REQUESTS, "Ten times the price and more: in lists for {} |", provider_reports.DOUBTED_FOR),
+    Figure(REQUESTS, "is likely another unit: lists for {} |", provider_reports.DOUBTED_FOR),
     Figure(REQUESTS, "more than {} above the offer", purchase.PRICE_TOLERANCE - 1),
     Figure(REQUESTS, "({} above the listed price", purchase.PRICE_TOLERANCE - 1),
     Figure(REQUESTS, "unreachable for {} counts as drained", drain.UNREACHABLE_FOR),

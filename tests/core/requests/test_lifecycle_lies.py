@@ -203,7 +203,20 @@ def test_a_bad_state_is_said_twice_and_the_node_does_not_contradict_it(claims, s
 )
 @pytest.mark.parametrize("limit", [{}, {"node_class": a_class("0.30")}])
 def test_a_price_above_the_cap_or_a_limit_is_said_twice_and_of_few(claims, end, limit):
-    assert end_of(presence=DEARER, claims=claims, **limit) == end
+    assert end_of(presence=listed(hourly_microusd=1_000_000), claims=claims, **limit) == end
+
+
+@pytest.mark.parametrize(
+    ("claims", "end"),
+    [
+        (Claims(price=said(CONFIRMED_AFTER), together=1), None),
+        (Claims(price=said(DOUBTED_FOR - ALMOST), together=1), None),
+        (Claims(price=said(DOUBTED_FOR), together=1), TerminationReason.PRICE_EXCEEDED),
+    ],
+)
+def test_a_price_that_looks_like_another_unit_is_said_for_longer(claims, end):
+    """Cents for dollars, for a moment and of the only machine: it cost a machine that worked."""
+    assert end_of(presence=DEARER, claims=claims) == end
 
 
 def test_several_at_once_are_reported_as_the_providers_contradiction():

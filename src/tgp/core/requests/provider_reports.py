@@ -17,18 +17,23 @@ from tgp.core.requests.observation import RequestObservation
 CONFIRMED_AFTER = timedelta(seconds=30)  # between two lists that both report a machine as stopped or more expensive
 SEVERAL = 2  # machines of one account reported so at once: then the account is more likely wrong …
 DOUBTED_FOR = timedelta(minutes=10)  # … and machines that never joined are terminated for it after this long,
+OTHER_UNIT = 10  # times the agreed price: more is likely cents for dollars, and is believed after DOUBTED_FOR
 BELIEVED_AFTER = timedelta(hours=1)  # those that serve after this long, one at a time
 PROGRESS_STEP = timedelta(minutes=1)  # progress is written to the status at most this often
 
 
 def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
-    """Whether to believe the listed price: it is no higher than known, or was repeated later, and for few machines."""
+    """Whether to believe the listed price: it is no higher than known, or was repeated later, and for few machines.
+
+    A price many times the agreed one is more often a mistake of the provider than a bill: it takes longer.
+    """
     report = claims.price
     if report is None:  # nothing was counted yet: that list may have been read before the machine was recorded
         return billed <= most_believed(attempt)
     if claims.together >= SEVERAL:
         return report.span >= BELIEVED_AFTER and claims.turn
-    return report.shown(CONFIRMED_AFTER)
+    agreed = most_believed(attempt)
+    return report.shown(DOUBTED_FOR if agreed and billed >= OTHER_UNIT * agreed else CONFIRMED_AFTER)
 
 
 def with_reports(observation: RequestObservation, attempt: Attempt) -> RequestObservation:
