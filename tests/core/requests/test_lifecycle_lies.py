@@ -219,6 +219,15 @@ def test_a_price_that_looks_like_another_unit_is_said_for_longer(claims, end):
     assert end_of(presence=DEARER, claims=claims) == end
 
 
+def test_a_price_in_another_unit_is_reported_while_it_is_doubted():
+    claims = Claims(price=said(CONFIRMED_AFTER), together=1)
+    reason, message = condition("ProviderInconsistent", presence=DEARER, claims=claims)
+
+    assert reason == "PriceImplausible"
+    assert "$40.00/h, 100 times the agreed $0.40/h" in message
+    assert "terminated only if" in message
+
+
 def test_several_at_once_are_reported_as_the_providers_contradiction():
     reason, message = condition(
         "ProviderInconsistent", presence=DEARER, claims=Claims(price=said(CONFIRMED_AFTER), together=5)

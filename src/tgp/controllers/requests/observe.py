@@ -38,7 +38,7 @@ from tgp.core.requests.node_reading import NodeInput, read_node
 from tgp.core.requests.node_state import read_provider_id
 from tgp.core.requests.observation import AccessObservation, ClassMember, MachinesInUse, RequestObservation
 from tgp.core.requests.outage import serves
-from tgp.core.requests.provider_reports import with_reports
+from tgp.core.requests.provider_reports import listed_price, with_reports
 from tgp.core.requests.steps import TerminationReason
 from tgp.core.requests.timeouts import startup_timeouts_for
 from tgp.core.requests.unwritten_ids import recalled
@@ -239,7 +239,7 @@ class RequestObserver:
         owned = account is not None and account.owned
         seen = read_node(observation, attempt, NodeInput(node_name, node, pods, self._purchases.pool_of(record), owned))
         mesh = NO_MESH_NEEDED if owned else self._mesh_status(attempt.token, seen.node)
-        costs_more = node_class is not None and _billed(observation) > reserved_of(attempt)
+        costs_more = node_class is not None and listed_price(observation) > reserved_of(attempt)
         observation = replace(
             observation,
             held=self._purchases.held_by_others(record, name) if costs_more else (),
@@ -292,11 +292,6 @@ def settle_window(lease: timedelta, facts: CloudFacts | None) -> timedelta:
     """Longer than a Lease, an order and the provider's listing lag together: no order can be later than that."""
     late = facts.launch_timeout + facts.listing_lag if facts is not None else LONGEST_LAUNCH + UNKNOWN_LAG
     return lease + late + SETTLE_MARGIN
-
-
-def _billed(observation: RequestObservation) -> int:
-    """As the provider lists it, believed or not; 0: it lists no price."""
-    return (observation.presence.instance.hourly_microusd or 0) if isinstance(observation.presence, Found) else 0
 
 
 def _loses_node(record: KubeObject[GPURequest]) -> bool:

@@ -32,8 +32,18 @@ def price_believed(claims: Claims, attempt: Attempt, billed: int) -> bool:
         return billed <= most_believed(attempt)
     if claims.together >= SEVERAL:
         return report.span >= BELIEVED_AFTER and claims.turn
+    return report.shown(DOUBTED_FOR if in_another_unit(attempt, billed) else CONFIRMED_AFTER)
+
+
+def listed_price(observation: RequestObservation) -> int:
+    """As the provider lists it, believed or not; 0: it lists no price."""
+    return (observation.presence.instance.hourly_microusd or 0) if isinstance(observation.presence, Found) else 0
+
+
+def in_another_unit(attempt: Attempt, billed: int) -> bool:
+    """Whether the price is so many times the agreed one that cents for dollars explain it best."""
     agreed = most_believed(attempt)
-    return report.shown(DOUBTED_FOR if agreed and billed >= OTHER_UNIT * agreed else CONFIRMED_AFTER)
+    return agreed > 0 and billed >= OTHER_UNIT * agreed
 
 
 def with_reports(observation: RequestObservation, attempt: Attempt) -> RequestObservation:

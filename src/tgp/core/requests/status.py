@@ -16,7 +16,7 @@ from tgp.core.joining.mesh.ignored_settings import MESH_CONFIG_IGNORED, ignored_
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.model.attempts import LAUNCHED, provider_of
 from tgp.core.model.conditions import ConditionUpdate
-from tgp.core.model.costs import hourly_of, spent_by
+from tgp.core.model.costs import hourly_of, most_believed, spent_by
 from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.mesh import NO_MESH, Backend
@@ -38,7 +38,13 @@ from tgp.core.requests.lifecycle import (
 from tgp.core.requests.lifecycle import idle_since as noted_idle_since
 from tgp.core.requests.observation import RECORD_LOST, RequestObservation
 from tgp.core.requests.outage import many_unreachable
-from tgp.core.requests.provider_reports import BELIEVED_AFTER, SEVERAL
+from tgp.core.requests.provider_reports import (
+    BELIEVED_AFTER,
+    DOUBTED_FOR,
+    SEVERAL,
+    in_another_unit,
+    listed_price,
+)
 from tgp.core.requests.steps import Complete, Step, Wait
 
 PROVIDER_INCONSISTENT = "ProviderInconsistent"
@@ -301,6 +307,12 @@ def _inconsistent(observation: RequestObservation, attempt: Attempt) -> Iterator
         what = f"{provider} reports {claims.together} machines at once as not running or more expensive"
         until = f"They are terminated only if {provider} reports so for {hour} min, and then one at a time"
         yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "SeveralAtOnce", f"{what}. {until}. {_LOOK}")
+    elif claims.price is not None and in_another_unit(attempt, listed := listed_price(observation)):
+        agreed = most_believed(attempt)
+        what = f"{provider} lists {machine} at {about(listed)}/h, {listed // agreed} times the agreed {about(agreed)}/h"
+        minutes = int(DOUBTED_FOR.total_seconds()) // 60
+        until = f"The machine is terminated only if {provider} lists so for {minutes} min"
+        yield ConditionUpdate(PROVIDER_INCONSISTENT, True, "PriceImplausible", f"{what}. {until}. {_LOOK}")
 
 
 def _phase(observation: RequestObservation, updates: list[ConditionUpdate]) -> str:

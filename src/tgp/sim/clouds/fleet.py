@@ -317,7 +317,7 @@ class Fleet:
             self._after(now, self._luck.uniform(*self.habits.ending), lambda at: self._gone(machine, at, "deleted"))
 
     def _end_run(self, machine: SimulatedMachine, running_at: datetime, now: datetime) -> None:
-        """It ran as long as it may. One that was stopped meanwhile counts anew from its next start."""
+        """It ran as long as it may. One that was stopped meanwhile counts from its next start."""
         if machine.phase is Phase.RUNNING and machine.running_at == running_at:
             self._turn(machine, Phase.ENDING)
             self._after(
