@@ -16,6 +16,7 @@ from tgp.api.request import Attempt, ChosenOffer, GPURequest, GPURequestSpec, GP
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer_labels import slug
 from tgp.core.model.pod import OwnerRef
 from tgp.core.model.record import pack_uid
 from tgp.core.model.taints import Taint
@@ -31,7 +32,6 @@ from tgp.core.requests.node_metadata import (
     desired_metadata,
     future_node,
     metadata_patch,
-    slug,
 )
 
 UID = "0a1b2c3d-0000-4000-8000-00000000000f"
@@ -123,6 +123,7 @@ def test_the_labels_are_those_that_the_api_promises():
         "tgp.io/provisioned": "true",
         "nvidia.com/gpu.present": "true",
         "topology.kubernetes.io/region": "eu-west",
+        "topology.kubernetes.io/zone": "simulated-eu-west",
         "node.kubernetes.io/instance-type": "gpu-2x-4090",
         "eks-node-viewer/instance-price": "0.80",
     }
@@ -145,6 +146,8 @@ def test_the_labels_are_those_that_the_api_promises():
         ({"gpu_memory_gib": 0}, "tgp.io/gpu-memory", None),  # unknown
         ({"region": "unknown"}, "tgp.io/region", "unknown"),
         ({"region": "unknown"}, "topology.kubernetes.io/region", None),  # two unknown places are not one
+        ({"region": "unknown"}, "topology.kubernetes.io/zone", None),
+        ({"place": "eu west 1"}, "topology.kubernetes.io/zone", "simulated-eu-west-1"),
         ({}, "tgp.io/nodepool", None),
         ({"instance_type": "NVIDIA A100 (80 GB) / x8"}, "node.kubernetes.io/instance-type", "NVIDIA-A100-80-GB-x8"),
     ],

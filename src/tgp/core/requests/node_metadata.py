@@ -6,23 +6,31 @@ An annotation records the labels we added, so that a label removed from the spec
 machine you own can be cleaned up when its request is over.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from tgp.api.cel import LABEL_VALUE_PATTERN, OPEN_DOMAINS, OURS_PATTERN
+from tgp.api.cel import OPEN_DOMAINS, OURS_PATTERN
 from tgp.api.common import REQUIREMENT_KEYS
 from tgp.api.common import TaintSpec as WrittenTaint
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.pattern import matches
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import usd
-from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
-from tgp.core.model.offer import UNKNOWN_REGION, BootMode, Offer
+from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.offer_labels import (
+    FITTING_KEPT,
+    GPU_PRESENT,
+    INSTANCE_TYPE,
+    REGION,
+    ZONE,
+    is_label_value,
+    label_value,
+    offer_labels,
+)
 from tgp.core.model.taints import Taint
 from tgp.core.requests.chosen_offer import offer_of, untrusted
 from tgp.core.requests.device_plugin import EPHEMERAL, REQUEST, FutureNode
@@ -30,9 +38,6 @@ from tgp.core.requests.drain import CORDONED, DISRUPTED, written
 from tgp.core.requests.node_state import provider_id_of
 
 REQUEST_UID = "tgp.io/request-uid"
-GPU_PRESENT = "nvidia.com/gpu.present"
-REGION = "topology.kubernetes.io/region"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 PRICE_LABEL = "eks-node-viewer/instance-price"
 PRICE = "tgp.io/hourly-price"
 MESH_HOSTNAME = "tgp.io/mesh-hostname"
@@ -45,10 +50,7 @@ RAW = "-raw"  # tgp.io/region-raw: the text that is no valid label value
 RESERVED = frozenset(key for key in REQUIREMENT_KEYS if not key.startswith(("kubernetes.io/", "topology.")))
 CLAIMED = frozenset(name for name in RESERVED if name.startswith("tgp.io/"))
 KUBELETS_OWN = frozenset({"kubernetes.io/arch", "kubernetes.io/os"})  # the kubelet knows best, and sets them once
-FOUND_THERE = frozenset({REGION, INSTANCE_TYPE, GPU_PRESENT})  # a machine you own may have them from another tool
-LONGEST_LABEL = 63
-FITTING_KEPT = 4096  # cached checks of label values: a Node's are checked in every reconcile
-_NO_LABEL = re.compile(r"[^A-Za-z0-9_.-]+")
+FOUND_THERE = frozenset({REGION, ZONE, INSTANCE_TYPE, GPU_PRESENT})  # a machine you own may have them from another tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +132,6 @@ def cleanup_patch(node: Node, request_uid: str, desired: NodeMetadata | None) ->
     return _changes(metadata=metadata, spec=spec) or None
 
 
-def slug(text: str) -> str:
-    """The nearest label value: invalid characters become a dash."""
-    bare = _NO_LABEL.sub("-", text).strip("-_.")
-    return bare[:LONGEST_LABEL].rstrip("-_.")
-
-
 def exclusive_taint(request: str) -> Taint:
     """Keeps every pod off the machine but those made for this request. A request's name is always a label value."""
     return Taint(REQUEST, "NoSchedule", request)
@@ -191,27 +187,12 @@ def _ours(record: KubeObject[GPURequest], offer: Offer, price: str) -> tuple[dic
         "tgp.io/nodepool-namespace": record.key.namespace if pool else "",
         REQUEST: record.key.name,
         REQUEST_UID: record.uid_text,
-        "tgp.io/provider": offer.provider,
-        "tgp.io/gpu-type": offer.gpu,
-        "tgp.io/gpu-count": str(offer.gpu_count),
-        "tgp.io/gpu-memory": str(offer.gpu_memory_gib or ""),
-        "tgp.io/region": offer.region,
-        "tgp.io/spot": "true" if offer.spot else "false",
-        "tgp.io/capacity-type": "spot" if offer.spot else "on-demand",
-        "tgp.io/provisioned": "true",
-        GPU_PRESENT: "true" if resource_name(offer.gpu).startswith("nvidia.com/") else "",
-        REGION: offer.region if offer.region != UNKNOWN_REGION else "",
-        INSTANCE_TYPE: offer.instance_type,
+        **offer_labels(offer),
         PRICE_LABEL: price,
     }
-    labels = {name: text if _fits(text) else slug(text) for name, text in known.items()}
-    raw = {f"tgp.io/{name.rpartition('/')[2]}{RAW}": text for name, text in known.items() if not _fits(text)}
+    labels = {name: label_value(text) for name, text in known.items()}
+    raw = {f"tgp.io/{name.rpartition('/')[2]}{RAW}": text for name, text in known.items() if not is_label_value(text)}
     return {name: value for name, value in labels.items() if value}, raw
-
-
-@lru_cache(maxsize=FITTING_KEPT)
-def _fits(text: str) -> bool:
-    return len(text) <= LONGEST_LABEL and matches(text, LABEL_VALUE_PATTERN)
 
 
 def _taints(rows: Iterable[WrittenTaint]) -> tuple[Taint, ...]:
