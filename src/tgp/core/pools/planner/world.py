@@ -1,0 +1,138 @@
+"""What a plan is made from, and what it answers.
+
+Everything here is a plain value: equal worlds give equal plans.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
+from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
+from tgp.core.model.pod import Pod
+from tgp.core.model.price_book import PriceBook
+from tgp.core.model.resources import NOTHING, Resources
+from tgp.core.model.storage import Claim, StorageClass, Volume
+from tgp.core.model.taints import Taint
+from tgp.core.model.workload import DaemonSet
+from tgp.core.pools.planner.classes import Namespaces
+from tgp.core.pools.planner.problem import PackedMachines
+from tgp.core.requests.purchase import SourceObservation
+
+USD, NODES = "usd", "nodes"  # resources of a limit, beside those of Kubernetes
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRoom:
+    """What is left of one limit of a class or a pool."""
+
+    name: str  # as a message names it: "GPUNodeClass cheap: limits.maxHourlyCost is $4/h"
+    resource: str  # USD (micro-dollars per hour), NODES, or a resource of Kubernetes (CPU in milli)
+    left: int
+    pools: frozenset[ObjectKey]  # whose machines count
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPool:
+    """A pool, and everything outside the price book that decides what it may buy."""
+
+    key: ObjectKey
+    pool: GPUNodePool
+    class_name: str
+    node_class: GPUNodeClass
+    stopped: str = ""  # why it buys nothing now: "NodeClassSuspended: GPUNodeClass cheap is suspended"; empty: it buys
+    namespaces: frozenset[str] = frozenset()  # whose pods the class allows
+    untrusted_namespaces: frozenset[str] = frozenset()  # of these, those whose pods may run on marketplace hosts
+    sources: Mapping[str, SourceObservation] = field(default_factory=dict)  # of the class, by name
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """A machine that is there, or that is on its way: what it has room for costs nothing more."""
+
+    name: str  # of the Node; of a machine on its way: of its GPURequest, with the namespace
+    free: Resources = NOTHING  # what no pod has taken, "pods" included; of one on its way: what it promises
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    pods: tuple[Pod, ...] = ()  # that run there, or that the machine was bought for
+    coming: ObjectKey | None = None  # the GPURequest of a machine on its way; None: the Node is Ready
+    refused: frozenset[str] = frozenset()  # uids of pods that the scheduler refuses there, whatever the count says
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What machines of a type had when they had joined."""
+
+    allocatable: Resources
+    boot_seconds: int = 0  # 0: unknown
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    now: datetime
+    pods: tuple[Pod, ...]  # the demand: pods that may be planned for
+    pools: tuple[PlannedPool, ...]
+    book: PriceBook
+    cooldowns: Cooldowns = field(default_factory=Cooldowns)
+    capacity: tuple[Capacity, ...] = ()
+    limits: tuple[LimitRoom, ...] = ()
+    daemon_sets: tuple[DaemonSet, ...] = ()
+    device_plugin_required: bool = True
+    default_backend: str = ""  # the operator's own mesh
+    namespaces: Namespaces = field(default_factory=dict)
+    claims: Mapping[ObjectKey, Claim] = field(default_factory=dict)
+    volumes: Mapping[str, Volume] = field(default_factory=dict)  # by name
+    storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)  # by name
+    shapes: Mapping[str, Shape] = field(default_factory=dict)  # by offer key
+    successes: Mapping[str, int] = field(default_factory=dict)  # by offer key: launches in a row that succeeded
+    not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys not bought for it again
+    refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why nothing is bought for it now
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One machine to buy."""
+
+    pool: ObjectKey
+    offer: Offer
+    source: str  # of the price book
+    hourly_microusd: int  # as listed; of a spot machine on a marketplace the bid
+    pods: tuple[Pod, ...]  # the oldest first
+    compared: str = ""  # the next cheaper machine, and why it does not serve these pods
+
+
+@dataclass(frozen=True, slots=True)
+class PoolReason:
+    """Why a pool does not serve a pod."""
+
+    pool: ObjectKey
+    reason: str  # CamelCase, for metrics: "NoOfferFits"
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    pod: Pod
+    reasons: tuple[PoolReason, ...]  # one per pool; of a pod that no pool can serve, for one reason: one with no pool
+
+    @property
+    def message(self) -> str:
+        return "; ".join(f"{each.pool}: {each.message}" if each.pool.name else each.message for each in self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    orders: tuple[Order, ...] = ()
+    placed: Mapping[str, str] = field(default_factory=dict)  # pod uid → name of the capacity that has room for it
+    unserved: tuple[Unserved, ...] = ()
+    cost: int = 0  # micro-dollars per hour, of the orders
+    bound: int = 0  # no plan costs less; 0: not proven
+    gap: float | None = None  # how far above the bound the cost is, as a share of it; None: the bound is not proven
+    hints: tuple[PackedMachines, ...] = ()
+    columns: int = 0
+
+
+NO_POOL = ObjectKey("", "")  # of a reason that is no pool's
