@@ -18,7 +18,7 @@ from tgp.core.model.price_book import PriceBook
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Toleration
 from tgp.core.model.workload import DaemonSet
-from tgp.core.pools.planner.world import Capacity, PlannedPool, World
+from tgp.core.pools.planner.world import Capacity, PlanInput, PlannedPool
 from tgp.core.requests.purchase import every_source
 
 NOW = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
@@ -108,6 +108,6 @@ def a_node(name: str, gpus: int = 1, *, pods: tuple[Pod, ...] = (), **said: Any)
     return Capacity(**{"name": name, "free": free, "labels": {HOSTNAME: name}, "pods": pods} | said)
 
 
-def a_world(demand: Iterable[Pod], book: PriceBook, *pools: PlannedPool, **said: Any) -> World:
+def a_world(demand: Iterable[Pod], book: PriceBook, *pools: PlannedPool, **said: Any) -> PlanInput:
     fields: dict[str, Any] = {"daemon_sets": (PLUGIN,), "namespaces": {"team": {}}}
-    return World(NOW, tuple(demand), pools or (a_pool(),), book, **fields | said)
+    return PlanInput(NOW, tuple(demand), pools or (a_pool(),), book, **fields | said)

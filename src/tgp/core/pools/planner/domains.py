@@ -16,7 +16,7 @@ from tgp.core.pools.planner.classes import PodMatcher, matcher_of_spread, matche
 from tgp.core.pools.planner.masks import LabelColumn
 from tgp.core.pools.planner.problem import LARGEST, Bools, Floats
 from tgp.core.pools.planner.rows import HOSTNAME, DemandRow
-from tgp.core.pools.planner.sources import Sources
+from tgp.core.pools.planner.sources import SourceSet
 from tgp.core.pools.requirements import Malformed, together
 
 NEW_DOMAINS = 3  # the cheapest that pods are spread over where their pool does not name its own
@@ -37,7 +37,7 @@ class _Terms:
         return bool(self.near or self.spread)
 
 
-def split_by_domain(rows: Sequence[DemandRow], sources: Sources) -> tuple[list[DemandRow], list[Refused]]:
+def split_by_domain(rows: Sequence[DemandRow], sources: SourceSet) -> tuple[list[DemandRow], list[Refused]]:
     """Rows that topology narrows to one domain each, and the units that no domain can take."""
     refused: list[Refused] = []
     current = list(rows)
@@ -47,7 +47,7 @@ def split_by_domain(rows: Sequence[DemandRow], sources: Sources) -> tuple[list[D
     return current, refused
 
 
-def _keys(rows: Iterable[DemandRow], sources: Sources) -> list[str]:
+def _keys(rows: Iterable[DemandRow], sources: SourceSet) -> list[str]:
     """Topologies in play: of the rows, and of running pods that keep others away."""
     keys = {term.topology_key for row in rows for term in (*row.pod.affinity.near, *row.pod.affinity.apart)}
     keys |= {spread.topology_key for row in rows for spread in row.pod.spreads if spread.hard}
@@ -56,7 +56,7 @@ def _keys(rows: Iterable[DemandRow], sources: Sources) -> list[str]:
 
 
 class _Splitting:
-    def __init__(self, key: str, rows: Sequence[DemandRow], sources: Sources) -> None:
+    def __init__(self, key: str, rows: Sequence[DemandRow], sources: SourceSet) -> None:
         self._key = key
         self._rows = rows
         self._sources = sources

@@ -9,7 +9,7 @@ from tgp.core.model.placement import HostPort
 from tgp.core.pools.planner.classes import PodMatcher, matcher_of_spread, matcher_of_term
 from tgp.core.pools.planner.problem import HostRule
 from tgp.core.pools.planner.rows import HOSTNAME, DemandRow
-from tgp.core.pools.planner.world import Capacity, World
+from tgp.core.pools.planner.world import Capacity, PlanInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class _HostTerm:
     most: int
 
 
-def host_rules(classes: Sequence[DemandRow], world: World, sources: int) -> tuple[HostRule, ...]:
+def host_rules(classes: Sequence[DemandRow], world: PlanInput, sources: int) -> tuple[HostRule, ...]:
     """The rules of these classes, and of the pods that run already."""
     capacity = world.capacity
     owners: dict[_HostTerm, list[int]] = {}
@@ -56,7 +56,7 @@ def _rule(
     term: _HostTerm,
     owners: Sequence[int],
     classes: Sequence[DemandRow],
-    world: World,
+    world: PlanInput,
     sources: int,
 ) -> HostRule:
     capacity = world.capacity

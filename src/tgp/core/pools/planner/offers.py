@@ -27,7 +27,7 @@ from tgp.core.model.taints import Taint
 from tgp.core.pools.nodepool import value_check
 from tgp.core.pools.planner.masks import LabelColumn, SourceTable, label_column
 from tgp.core.pools.planner.problem import Bools, Index
-from tgp.core.pools.planner.world import PlannedPool, World
+from tgp.core.pools.planner.world import PlanInput, PlannedPool
 from tgp.core.pools.requirements import Malformed, together
 from tgp.core.requests.device_plugin import provides
 from tgp.core.requests.node_metadata import template_labels, template_taints
@@ -58,7 +58,7 @@ class PoolOffers:
     unavailable: str = ""  # the first reason for which a provider is unavailable
 
 
-def offers_of(pool: PlannedPool, world: World) -> PoolOffers:
+def offers_of(pool: PlannedPool, world: PlanInput) -> PoolOffers:
     """What the pool may buy now."""
     query = pool_query(pool, world.cooldowns)
     ranking = rank(world.book, query, world.now)
@@ -90,7 +90,7 @@ def pool_query(pool: PlannedPool, cooldowns: Cooldowns) -> OfferQuery:
     )
 
 
-def _without_unavailable(pool: PlannedPool, world: World, rows: Index, codes: Codes) -> tuple[Index, str]:
+def _without_unavailable(pool: PlannedPool, world: PlanInput, rows: Index, codes: Codes) -> tuple[Index, str]:
     """Only rows whose source, machine and boot would let a request buy them; and the first reason of the others."""
     book = world.book
     columns, first = book.columns, ""
@@ -115,7 +115,7 @@ def _without_unavailable(pool: PlannedPool, world: World, rows: Index, codes: Co
     return rows[keep], first
 
 
-def _unavailable(pool: PlannedPool, world: World, source: SourceObservation | None, offer: Offer) -> str:
+def _unavailable(pool: PlannedPool, world: PlanInput, source: SourceObservation | None, offer: Offer) -> str:
     if source is None:
         return f"GPUNodeClass {pool.class_name} does not use this provider"
     owned = offer.boot is BootMode.POWER
@@ -153,7 +153,7 @@ def _or_absent(named: Callable[[str], bool], *, absent: bool) -> Callable[[str |
     return lambda value: absent if value is None else named(value)
 
 
-def _plugged(world: World, rows: Index, table: SourceTable) -> Bools:
+def _plugged(world: PlanInput, rows: Index, table: SourceTable) -> Bools:
     """Where a device plugin for the machine's GPUs would run. Machines you own have theirs already."""
     columns = world.book.columns
     resources = np.array([resource_name(gpu) for gpu in columns.words.gpus], dtype=object)[columns.gpu[rows]]

@@ -15,16 +15,16 @@ from tgp.core.pools.planner.problem import PackedMachines, Problem
 from tgp.core.pools.planner.reasons import Explaining, everywhere
 from tgp.core.pools.planner.rows import DemandRow, resources_of, rows_of, sharing_machines
 from tgp.core.pools.planner.solve import THOROUGH, Effort
-from tgp.core.pools.planner.sources import Sources, sources_of
+from tgp.core.pools.planner.sources import SourceSet, sources_of
 from tgp.core.pools.planner.stages import Staged, Stages, staged
 from tgp.core.pools.planner.volumes import volume_problem
-from tgp.core.pools.planner.world import Order, Plan, PoolReason, Unserved, World
+from tgp.core.pools.planner.world import Order, Plan, PlanInput, PoolReason, Unserved
 
 UNSERVED_FACTOR = 10.0  # times the most expensive machine: what leaving a pod unserved is charged
 LEAST_PENALTY = 1e9  # micro-dollars
 
 
-def plan(world: World, effort: Effort = THOROUGH, hints: Iterable[PackedMachines] = ()) -> Plan:
+def plan(world: PlanInput, effort: Effort = THOROUGH, hints: Iterable[PackedMachines] = ()) -> Plan:
     """Equal worlds with equal hints give equal plans."""
     pods, unserved = _plannable(world)
     if not pods:
@@ -32,7 +32,7 @@ def plan(world: World, effort: Effort = THOROUGH, hints: Iterable[PackedMachines
     return _Planning(world, pods, effort).run(unserved, hints)
 
 
-def _plannable(world: World) -> tuple[list[Pod], list[Unserved]]:
+def _plannable(world: PlanInput) -> tuple[list[Pod], list[Unserved]]:
     """Pods that may be planned for; and those that wait for something that no machine would change."""
     pods, unserved = [], []
     waiting = incomplete_gangs(world)
@@ -56,7 +56,7 @@ def gang_of(pod: Pod) -> str:
     return f"{pod.key.namespace}/{name}" if name else ""
 
 
-def incomplete_gangs(world: World) -> dict[str, str]:
+def incomplete_gangs(world: PlanInput) -> dict[str, str]:
     """Gangs that miss pods, each with the message."""
     sizes: dict[str, int] = {}
     found: dict[str, int] = {}
@@ -85,12 +85,12 @@ class _Rows:
 
 
 class _Planning:
-    def __init__(self, world: World, pods: Sequence[Pod], effort: Effort) -> None:
+    def __init__(self, world: PlanInput, pods: Sequence[Pod], effort: Effort) -> None:
         self._world = world
         self._effort = effort
         self._pods = pods
         offers = [offers_of(pool, world) for pool in world.pools if not pool.stopped]
-        self._sources: Sources = sources_of(world, offers, resources_of(pods))
+        self._sources: SourceSet = sources_of(world, offers, resources_of(pods))
 
     def run(self, unserved: list[Unserved], hints: Iterable[PackedMachines]) -> Plan:
         asked = self._rows()

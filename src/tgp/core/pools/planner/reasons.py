@@ -12,7 +12,7 @@ from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, PoolOffers
 from tgp.core.pools.planner.problem import Index, Limit
 from tgp.core.pools.planner.rows import DemandRow, own_price, own_price_until
-from tgp.core.pools.planner.sources import Sources
+from tgp.core.pools.planner.sources import SourceSet
 from tgp.core.pools.planner.volumes import reached_by
 from tgp.core.pools.planner.world import NO_POOL, PlannedPool, PoolReason
 
@@ -46,7 +46,7 @@ _ALL = (*REASONS, *POD_REASONS)
 class Explaining:
     """What is known when a plan is made: sources, and what is left of limits."""
 
-    sources: Sources
+    sources: SourceSet
     limits: tuple[Limit, ...]
     left: tuple[float, ...]  # of each limit
 

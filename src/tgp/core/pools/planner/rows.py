@@ -13,7 +13,7 @@ from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.classes import MAX_PRICE, MAX_WAIT, PodClass, PodMatcher, matcher_of_term
 from tgp.core.pools.planner.problem import LARGEST, Bools, Floats
-from tgp.core.pools.planner.sources import PODS, Sources
+from tgp.core.pools.planner.sources import PODS, SourceSet
 from tgp.core.pools.planner.volumes import reached_by
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -45,7 +45,7 @@ def resources_of(pods: Iterable[Pod]) -> tuple[str, ...]:
     return (*sorted(names - {PODS}), PODS)
 
 
-def rows_of(classes: Sequence[PodClass], sources: Sources) -> list[DemandRow]:
+def rows_of(classes: Sequence[PodClass], sources: SourceSet) -> list[DemandRow]:
     """One row for each class, its topology not looked at yet."""
     masks = _Masks(sources)
     needs: dict[Resources, Floats] = {}
@@ -98,7 +98,7 @@ def own_price_until(pod: Pod) -> datetime | None:
 class _Masks:
     """Masks of classes, each distinct one made once."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: SourceSet) -> None:
         self._sources = sources
         self._known: dict[object, Bools] = {}
 
@@ -140,7 +140,7 @@ class _Masks:
         return mask
 
     def allowed(self, namespace: str) -> Bools:
-        """Sources whose class serves pods of this namespace, on hosts that it may use."""
+        """SourceSet whose class serves pods of this namespace, on hosts that it may use."""
         sources = self._sources
         pools = [each.pool for each in sources.offers]
         served = np.array([True, *(namespace in each.namespaces for each in pools)], np.bool_)
@@ -151,7 +151,7 @@ class _Masks:
 
 
 def sharing_machines(
-    rows: Sequence[DemandRow], sources: Sources
+    rows: Sequence[DemandRow], sources: SourceSet
 ) -> tuple[list[DemandRow], list[tuple[DemandRow, str]]]:
     """Pods with affinity by hostname become one unit, or go where the pods run that they look for.
 
@@ -182,7 +182,7 @@ def sharing_machines(
     return list(made.values()), refused
 
 
-def _running(matcher: PodMatcher, sources: Sources) -> Bools:
+def _running(matcher: PodMatcher, sources: SourceSet) -> Bools:
     world = sources.world
     found = np.zeros(sources.size, np.bool_)
     for place, there in enumerate(world.capacity):

@@ -18,7 +18,7 @@ from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.masks import SourceTable, label_column, stacked
 from tgp.core.pools.planner.offers import PoolOffers
 from tgp.core.pools.planner.problem import Bools, Floats, Index, Ints, Limit
-from tgp.core.pools.planner.world import NODES, USD, Capacity, LimitRoom, PlannedPool, World
+from tgp.core.pools.planner.world import NODES, USD, Capacity, LimitRoom, PlanInput, PlannedPool
 from tgp.core.requests.bids import DEFAULT_MARGIN, bid
 
 PODS = "pods"
@@ -36,10 +36,10 @@ UNKNOWN_USE = float("inf")
 
 
 @dataclass(frozen=True, eq=False)
-class Sources:
+class SourceSet:
     """Arrays are by source."""
 
-    world: World
+    world: PlanInput
     offers: tuple[PoolOffers, ...]
     resources: tuple[str, ...]
     table: SourceTable
@@ -158,11 +158,11 @@ class Sources:
         return np.where(fixed, self.price[sources], most)
 
 
-assert (USD, NODES, CPU, MEMORY) == ("usd", "nodes", "cpu", "memory"), "the cases of Sources._use"
+assert (USD, NODES, CPU, MEMORY) == ("usd", "nodes", "cpu", "memory"), "the cases of SourceSet._use"
 _POWER = BOOT_MODES.index(BootMode.POWER)
 
 
-def sources_of(world: World, offers: Sequence[PoolOffers], resources: tuple[str, ...]) -> Sources:
+def sources_of(world: PlanInput, offers: Sequence[PoolOffers], resources: tuple[str, ...]) -> SourceSet:
     there = _table_of(world.capacity)
     table = stacked([there, *(each.table for each in offers)])
     rows = np.concatenate([np.full(there.size, -1), *(each.rows for each in offers)]).astype(np.intp)
@@ -176,7 +176,7 @@ def sources_of(world: World, offers: Sequence[PoolOffers], resources: tuple[str,
     price[there.size :] = _prices(world, offers, rows[there.size :], pool[there.size :])
     stock = np.ones(table.size, np.int64)
     stock[there.size :] = _stock(world, rows[there.size :])
-    return Sources(world, tuple(offers), resources, table, np.maximum(capacity, 0), price, stock, pool, rows)
+    return SourceSet(world, tuple(offers), resources, table, np.maximum(capacity, 0), price, stock, pool, rows)
 
 
 def _table_of(capacity: Sequence[Capacity]) -> SourceTable:
@@ -196,7 +196,7 @@ def _amounts(resources: Resources, names: Iterable[str]) -> list[float]:
     return [float(resources.of(name)) for name in names]
 
 
-def _offered(world: World, rows: Index, resources: tuple[str, ...]) -> Floats:
+def _offered(world: PlanInput, rows: Index, resources: tuple[str, ...]) -> Floats:
     """What pods may use of one machine of each row: what such a machine had before, or an estimate."""
     columns = world.book.columns
     amounts = np.zeros((len(rows), len(resources)))
@@ -233,7 +233,7 @@ def _or_unknown(column: Small, unit: float) -> Floats:
     return np.where(known > 0, known * unit, UNKNOWN_USE)
 
 
-def _subtract_daemon_sets(world: World, table: SourceTable, capacity: Floats, resources: tuple[str, ...]) -> None:
+def _subtract_daemon_sets(world: PlanInput, table: SourceTable, capacity: Floats, resources: tuple[str, ...]) -> None:
     """From machines that have not joined yet: on the others these pods run already."""
     new = np.ones(table.size, np.bool_)
     new[: len(world.capacity)] = [each.coming is not None for each in world.capacity]
@@ -244,7 +244,7 @@ def _subtract_daemon_sets(world: World, table: SourceTable, capacity: Floats, re
         capacity[table.admits(daemon_set) & new] -= needs
 
 
-def _prices(world: World, offers: Sequence[PoolOffers], rows: Index, pool: Index) -> Floats:
+def _prices(world: PlanInput, offers: Sequence[PoolOffers], rows: Index, pool: Index) -> Floats:
     """As listed. For a spot machine on a marketplace: what a request would bid."""
     columns = world.book.columns
     prices = columns.price[rows].astype(np.float64)
@@ -263,7 +263,7 @@ def _margin(pool: PlannedPool, provider: str) -> float:
     return DEFAULT_MARGIN
 
 
-def _stock(world: World, rows: Index) -> Ints:
+def _stock(world: PlanInput, rows: Index) -> Ints:
     """As the provider tells, or a few; twice as many after each launch that succeeded."""
     stock = np.empty(len(rows), np.int64)
     for place, row in enumerate(rows.tolist()):

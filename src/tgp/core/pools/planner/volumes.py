@@ -9,12 +9,12 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.storage import BOUND, WAIT_FOR_FIRST_CONSUMER, Claim, StorageClass
 from tgp.core.pools.planner.masks import SourceTable
 from tgp.core.pools.planner.problem import Bools
-from tgp.core.pools.planner.world import World
+from tgp.core.pools.planner.world import PlanInput
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"  # local volumes: they exist on Nodes, and are never made
 
 
-def volume_problem(pod: Pod, world: World) -> str:
+def volume_problem(pod: Pod, world: PlanInput) -> str:
     """Why the pod cannot be scheduled anywhere yet; empty: its volumes do not prevent it."""
     for name in pod.volume_claims:
         claim = world.claims.get(ObjectKey(pod.key.namespace, name))
@@ -34,7 +34,7 @@ def volume_problem(pod: Pod, world: World) -> str:
     return ""
 
 
-def reached_by(pod: Pod, world: World, table: SourceTable) -> Bools:
+def reached_by(pod: Pod, world: PlanInput, table: SourceTable) -> Bools:
     """By source: whether all volumes of the pod can be attached there."""
     reached = np.ones(table.size, np.bool_)
     for name in pod.volume_claims:
@@ -52,7 +52,7 @@ def reached_by(pod: Pod, world: World, table: SourceTable) -> Bools:
     return reached
 
 
-def _storage_class(claim: Claim, world: World) -> StorageClass | None:
+def _storage_class(claim: Claim, world: PlanInput) -> StorageClass | None:
     if claim.storage_class is not None:
         return world.storage_classes.get(claim.storage_class)
     return min(
