@@ -23,7 +23,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.app.main import tgp
 from tgp.core.classes.default_class import Why
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import NOTHING_USED, Reservation, Usage, usage_of
 from tgp.core.model.cloud_errors import CloudBusy
 from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.provider_facts import CloudFacts
@@ -156,7 +156,7 @@ async def plan_for(
     *accesses: ProviderAccess,
     market: AMarket | None = None,
     node_class: GPUNodeClass | None = None,
-    held: tuple[Reservation, ...] | None = (),
+    held: Usage | None = NOTHING_USED,
     hold: str = "",
     why: Why | None = None,
     plugins: tuple[DaemonSet, ...] | None = None,
@@ -237,8 +237,8 @@ async def test_nothing_that_fits_says_why_and_what_a_status_cannot_tell():
 
 async def test_what_others_hold_counts_against_the_limits():
     one = Reservation("a" * 32, 2_000_000)
-    money = await plan_for(wanted(), held=(Reservation("a" * 32, 3_000_000),))
-    nodes = await plan_for(wanted(), held=(one, Reservation("b" * 32, 1)))
+    money = await plan_for(wanted(), held=usage_of([Reservation("a" * 32, 3_000_000)]))
+    nodes = await plan_for(wanted(), held=usage_of([one, Reservation("b" * 32, 1)]))
 
     assert isinstance(money.choice, NoPurchase)
     assert money.choice.reason == "LimitReached"

@@ -102,7 +102,7 @@ class Operator:
         self.stores = Stores()
         self.elector = self._elector() if settings.leader_elect and not settings.observe else None
         fence = self.elector.fence if self.elector is not None else None
-        cluster = make_cluster(environment, self._http, fence, self.stores, self, observe=settings.observe)
+        cluster = make_cluster(settings, environment, self._http, fence, self.stores, history=self)
         self._recorder = None if settings.observe else EventRecorder(cluster, self.clock, self.identity)
         self.journal = LiveJournal(self._recorder or NoEvents(), self.metrics, titled)
         self.deps = make_deps(

@@ -15,7 +15,7 @@ from tgp.api.nodeclass import GPUAvailability, GPUNodeClass, GPUNodeClassSpec, P
 from tgp.api.request import GPURequest
 from tgp.api.values import microusd
 from tgp.core.classes.default_class import IMPLICIT, IMPLICIT_LIMITS, Why
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import NOTHING_USED, Usage
 from tgp.core.market.query import BOOTS
 from tgp.core.market.ranking import rank
 from tgp.core.market.sources import source_for
@@ -63,7 +63,7 @@ class ClusterState:
     node_class: GPUNodeClass | None
     why: Why | None  # why that class would not buy now
     now: datetime
-    held: tuple[Reservation, ...] | None = ()  # what counts against its limits; None: you may not list requests
+    held: Usage | None = NOTHING_USED  # what counts against its limits; None: you may not list requests
     hold: str = ""
     daemon_sets: tuple[DaemonSet, ...] | None = None  # None: you may not list them
 
@@ -123,7 +123,7 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
         book,
         every_source(usable),
         cluster.now,
-        held=cluster.held or (),
+        held=cluster.held or NOTHING_USED,
     )
     choice = decide_purchase(asked)
     rest = rank(book, query_for_request(asked), cluster.now).first(OTHERS_SHOWN + 1)

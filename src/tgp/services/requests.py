@@ -26,7 +26,7 @@ from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.controllers.market.credentials import present_keys
 from tgp.core.classes.default_class import Why, class_for, class_name
 from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
-from tgp.core.inventory.limits import Reservation, reservation_of
+from tgp.core.inventory.limits import Reservation, reservation_of, usage_of
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.class_secrets import names, wanted_by
@@ -209,7 +209,7 @@ class RequestService:
             next((record.value for record in classes if record.key.name == meant), None),
             why,
             self._server_time.now(),
-            None if records is None else tuple(_held(records, meant)),
+            None if records is None else usage_of(_held(records, meant)),
             str(hold) if hold is not None else "",
             await self._daemon_sets(),
         )

@@ -11,7 +11,7 @@ from tests.core.market.test_query import a_class, a_market
 from tests.core.requests.an_observation import over
 from tgp.api.decoding import decode
 from tgp.api.request import ChosenOffer, GPURequest
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.market.sources import sources_of
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.kube_object import KubeObject
@@ -225,7 +225,7 @@ def test_what_does_not_fit_the_limits_is_passed_over_for_what_does():
 
     assert bought(purchase_inputs(CHEAP, small, node_class=tight)) == "small"
     stay = waits(purchase_inputs(CHEAP, node_class=tight))
-    why = "class rented: limits.resources[cpu] is 12: one more machine would exceed it"
+    why = "class rented: limits.resources[cpu] is 12, of which 0 is in use: 16 more does not fit"
     assert (stay.reason, stay.message) == ("LimitReached", why)
 
 
@@ -233,7 +233,7 @@ def test_what_is_left_of_the_classs_money_is_a_limit_with_its_own_reason():
     inputs = purchase_inputs(CHEAP, node_class={"limits": {"maxHourlyCost": "2.00"}})
 
     assert bought(inputs) == "cheap"
-    assert waits(replace(inputs, held=(Reservation("u", 3 * DOLLAR // 2),))).reason == "LimitReached"
+    assert waits(replace(inputs, held=usage_of([Reservation("u", 3 * DOLLAR // 2)]))).reason == "LimitReached"
 
 
 @pytest.mark.parametrize(

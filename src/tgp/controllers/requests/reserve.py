@@ -10,7 +10,7 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import usd
 from tgp.controllers.instances.accounts import AccountTable, TableFull
 from tgp.controllers.instances.cache import InstanceCache
-from tgp.controllers.requests.ledger import Ledger
+from tgp.controllers.requests.ledger import GroupLimits, Ledger
 from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer
 from tgp.controllers.requests.status import RequestStatusWriter
@@ -74,9 +74,12 @@ class Reserver:
             await self._status.write(observation, Wait("AccountNotWritten", in_short(why)), memory)
             return observation.now + NOT_WRITTEN_PAUSE
         attempt = self._attempt(observation, account, step)
-        why = self._ledger.reserve(name, node_class.spec.limits, reservation_of(plain_uid(record.uid_text), buy))
+        limited, pool = [GroupLimits(name, node_class.spec.limits)], observation.pool
+        if pool is not None and pool.value is not None:
+            limited.append(GroupLimits(pool.key, pool.value.spec.limits))
+        why = self._ledger.reserve(limited, reservation_of(plain_uid(record.uid_text), buy))
         if why:
-            await self._status.write(observation, Wait("LimitReached", f"class {name}: {why}"), memory)
+            await self._status.write(observation, Wait("LimitReached", why), memory)
             return None
         parts = {
             "nodeClass": name,
@@ -131,7 +134,9 @@ class Reserver:
         )
 
     def _warn_without_end(self, observation: RequestObservation) -> None:
-        """Warn at the purchase, not by the bill."""
+        """Warn at the purchase, not by the bill. The machines of a pool end when the pool no longer needs them."""
+        if observation.pool is not None:
+            return
         if life_of(observation.spec) is None:
             why = "spec.maxLifetime is Never: the machine is billed until it is idle, lost or deleted."
         elif idle_timeout(observation) is None:

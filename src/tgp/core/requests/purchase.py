@@ -10,7 +10,7 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec
 from tgp.api.values import NEVER, microusd, span
-from tgp.core.inventory.limits import Reservation, headroom_microusd, shortage
+from tgp.core.inventory.limits import NOTHING_USED, Reservation, Usage, headroom_microusd, shortage
 from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.market.query import query_for_class
 from tgp.core.market.ranking import Ranking, rank
@@ -29,7 +29,7 @@ from tgp.core.requests import cooldown
 from tgp.core.requests.bids import DEFAULT_MARGIN, bid
 from tgp.core.requests.chosen_offer import offer_of, untrusted
 from tgp.core.requests.device_plugin import plugin_for
-from tgp.core.requests.node_metadata import future_node
+from tgp.core.requests.node_metadata import future_node, pool_key
 
 ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on marketplace hosts
 CANDIDATES = 40  # checked one by one; if all are unsuitable, more would be, too
@@ -87,7 +87,8 @@ class PurchaseInput:
     now: datetime
     cooldowns: Cooldowns = field(default_factory=Cooldowns)
     attempts: tuple[Attempt, ...] = ()  # of this request, up to now
-    held: tuple[Reservation, ...] = ()  # what other machines use of the class's limits
+    held: Usage = NOTHING_USED  # what other machines use of the class's limits
+    held_of_pool: Usage = NOTHING_USED  # what other machines of the pool use of its limits
     daemon_sets: tuple[DaemonSet, ...] | None = None  # one has to be a device plugin; None: none is required
     pool: GPUNodePool | None = None  # that created the request
     default_backend: str = ""  # the operator's own mesh
@@ -236,7 +237,7 @@ def _consider(inputs: PurchaseInput, row: OfferRow) -> Purchase | str:
         price = bidding
     buy = Purchase(offer, row.source, price, bidding, _most(inputs.spec, offer, price))
     if why := _shortage(inputs, buy):
-        return f"LimitReached: class {inputs.class_name}: {why}{_if_capped(inputs, buy)}"
+        return f"LimitReached: {why}{_if_capped(inputs, buy)}"
     if why := _plugin_missing(inputs, offer):
         return f"DevicePluginMissing: {why}"
     return buy
@@ -260,7 +261,11 @@ def _machine_unavailable(source: SourceObservation, name: str) -> str:
 
 
 def _shortage(inputs: PurchaseInput, buy: Purchase) -> str:
-    return shortage(inputs.node_class.spec.limits, inputs.held, reservation_of("", buy))
+    wanted, pool = reservation_of("", buy), inputs.pool
+    if why := shortage(inputs.node_class.spec.limits, inputs.held, wanted):
+        return f"class {inputs.class_name}: {why}"
+    why = shortage(pool.spec.limits, inputs.held_of_pool, wanted) if pool is not None else ""
+    return f"pool {pool_key(inputs.record)}: {why}" if why else ""
 
 
 def _plugin_missing(inputs: PurchaseInput, offer: Offer) -> str:
