@@ -16,6 +16,7 @@ from tests.cli.program import tgp as program
 from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
 from tests.core.cli.rows import an_offer
+from tests.core.market.offers import NOW
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.kube.connect import Connection
 from tgp.api.decoding import decode
@@ -26,6 +27,7 @@ from tgp.core.classes.default_class import Why
 from tgp.core.inventory.limits import NOTHING_USED, Reservation, Usage, usage_of
 from tgp.core.model.cloud_errors import CloudBusy
 from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.price_book import OfferRow
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import source_of
@@ -316,7 +318,8 @@ class FakeServices:
         self.created.append(manifest)
 
 
-BUY = Purchase(an_offer(hourly_microusd=1_200_000, stock=Stock.CONFIRMED), "vultr", 1_200_000)
+LISTED = an_offer(hourly_microusd=1_200_000, stock=Stock.CONFIRMED)
+BUY = Purchase(OfferRow(LISTED, "vultr", NOW), 1_200_000)
 STAY = NoPurchase("NoOfferFits", "none of 3 offers fits: 3 too expensive")
 
 

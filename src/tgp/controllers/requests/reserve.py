@@ -107,7 +107,7 @@ class Reserver:
     async def _account(self, record: KubeObject[GPURequest], node_class: GPUNodeClass, step: Reserve) -> CloudAccount:
         """Recorded in the operator's namespace before a status names it."""
         buy = step.buy
-        source = next((each for each in sources_of(node_class).values() if each.name == buy.source), None)
+        source = next((each for each in sources_of(node_class).values() if each.name == buy.row.source), None)
         assert source is not None, "a chosen offer has a source of the class"
         access = access_of(source, buy.offer.sku if buy.offer.boot.value == "power" else "")
         return await self._accounts.ensure(access, self._instance_cache.account(access.name), self._token(record, step))
@@ -125,10 +125,10 @@ class Reserver:
         return Attempt(
             number=step.number,
             token=self._token(observation.record, step),
-            offer=recorded(buy.offer, buy.hourly_microusd),
+            offer=recorded(buy.ordered),
             account=account.id,
             epoch=self._epoch(),
-            max_hourly_price=usd(buy.most_microusd) if buy.most_microusd is not None else None,
+            max_hourly_price=usd(buy.most_microusd),
             reserved_at=observation.now,
             provider_ends_at=observation.now + run if run is not None else None,
         )

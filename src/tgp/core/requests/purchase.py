@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from msgspec import structs
+
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
@@ -42,15 +44,25 @@ FAILED = frozenset({"Refused", "SoldOut", "NotCreated", "Failed", "Busy"})  # ou
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """This offer, at this price: what will be reserved and ordered."""
+    """This line of the price book, at this price: what will be reserved and ordered."""
 
-    offer: Offer
-    source: str
-    hourly_microusd: int  # of a spot machine on a marketplace the bid
-    bid_microusd: int | None = None
-    most_microusd: int | None = (
-        None  # the most that the order allows: counted against limits until billed; None: the price
-    )
+    row: OfferRow
+    most_microusd: int  # an hour, that the order allows: counted against limits until billed
+    bid_microusd: int | None = None  # None: the offer has a price, and takes no bids
+
+    @property
+    def offer(self) -> Offer:
+        """As it is listed."""
+        return self.row.offer
+
+    @property
+    def hourly_microusd(self) -> int:
+        return self.offer.hourly_microusd if self.bid_microusd is None else self.bid_microusd
+
+    @property
+    def ordered(self) -> Offer:
+        """At the price that is agreed: the attempt records it, and the order is made from that record."""
+        return structs.replace(self.offer, hourly_microusd=self.hourly_microusd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +217,7 @@ def own_cooldowns(cooldowns: Cooldowns, attempts: tuple[Attempt, ...]) -> Cooldo
 
 def reservation_of(uid: str, buy: Purchase) -> Reservation:
     offer = buy.offer
-    most = buy.hourly_microusd if buy.most_microusd is None else buy.most_microusd
-    return Reservation(uid, most, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
+    return Reservation(uid, buy.most_microusd, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
 
 
 def cannot_boot(offer: Offer, node_class: GPUNodeClass, default_backend: str) -> str:
@@ -229,13 +240,13 @@ def _consider(inputs: PurchaseInput, row: OfferRow) -> Purchase | str:
     if offer.boot is not BootMode.POWER and (why := inputs.sources[row.source].distrusted):
         return f"ProviderInconsistent: {why}"
     price, bidding = offer.hourly_microusd, None
-    if offer.spot and offer.host:
+    if offer.takes_bids:
         margin = _margin(inputs.node_class, offer.provider)
         bidding = bid(offer, margin, _least(price_cap(inputs.spec), inputs.headroom_microusd))
         if bidding is None:
             return f"NoOfferFits: {machine(offer)}: no bid within the limits would win"
         price = bidding
-    buy = Purchase(offer, row.source, price, bidding, _most(inputs.spec, offer, price))
+    buy = Purchase(row, _most(inputs.spec, offer, price), bidding)
     if why := _shortage(inputs, buy):
         return f"LimitReached: {why}{_if_capped(inputs, buy)}"
     if why := _plugin_missing(inputs, offer):
@@ -279,7 +290,7 @@ def _plugin_missing(inputs: PurchaseInput, offer: Offer) -> str:
 
 def _most(spec: GPURequestSpec, offer: Offer, price: int) -> int:
     """A price may rise between listing and order. A bid is an upper limit, and the price of electricity is fixed."""
-    fixed = (offer.spot and offer.host) or offer.boot is BootMode.POWER
+    fixed = offer.takes_bids or offer.boot is BootMode.POWER
     return price if fixed else most_to_pay(spec, price)
 
 
@@ -289,7 +300,7 @@ def _if_capped(inputs: PurchaseInput, buy: Purchase) -> str:
     if buy.most_microusd == buy.hourly_microusd or _shortage(inputs, at_most):
         return ""
     return (
-        f" (listed at {about(buy.hourly_microusd)}/h; an order may be billed up to {about(buy.most_microusd or 0)}/h, "
+        f" (listed at {about(buy.hourly_microusd)}/h; an order may be billed up to {about(buy.most_microusd)}/h, "
         f"unless spec.maxHourlyPrice is lower)"
     )
 

@@ -14,12 +14,12 @@ import msgspec
 
 from tgp.core.joining.talos import fat_volume
 from tgp.core.model.boot_image import BootImage
+from tgp.core.model.offer import ARCHITECTURES
 
 PROGRAM = "takeover.sh"
 HOME = "/run/tgp"
 MARK = "# tgp takeover"
 ADDRESS = re.compile(r"https?://[A-Za-z0-9._:/%-]{1,512}\Z")  # goes into a shell: no special characters
-ARCHITECTURES = ("amd64", "arm64")
 NETWORK = "version: 1\nconfig: []\n"  # nothing to add to DHCP; some releases fail on meta-data without it
 
 
