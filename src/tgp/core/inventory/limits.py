@@ -105,7 +105,8 @@ def _resource_shortage(resource: str, limits: ClassLimits, held: Sequence[Reserv
         takes = each.takes(resource)
         if takes is None:
             return (
-                f"limits.resources[{resource}] is {written}, and a provider does not report the {resource} of a machine"
+                f"limits.resources[{resource}] is {written}, but a provider does not report the {resource} of a "
+                "machine, so the limit cannot be checked"
             )
         taken += takes
     if taken <= most:
