@@ -519,7 +519,7 @@ def test_an_answer_that_is_lost_is_looked_up():
 
 def test_a_request_that_was_there_before_is_not_taken_for_the_new_one():
     older = document(meta={"creationTimestamp": "2026-11-15T14:02:10Z"})
-    with pytest.raises(AlreadyExists, match="request ml/train existed before"):
+    with pytest.raises(AlreadyExists, match="request ml/train already existed"):
         creating(LOST, json_reply(200, older))
 
 
@@ -575,7 +575,7 @@ def test_from_a_terminal_without_keys_to_a_request_in_the_cluster(cluster: Mount
     assert made.exit_code == 0, made.output
     assert sorted(names(cluster)) == ["mine", "train"]
     assert again.exit_code == 1
-    assert "request ml/mine exists already" in again.output
+    assert "request ml/mine already exists" in again.output
     assert lost.exit_code == 1
     assert "nowhere" in lost.output
 

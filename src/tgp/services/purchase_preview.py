@@ -45,8 +45,8 @@ from tgp.services.request_documents import PriceSource, RentPlan
 
 OTHERS_SHOWN = 2
 ONLY_THE_CHEAPEST = (
-    "a class's status has only the cheapest machine of each model and provider; with API keys in this terminal "
-    "(see tgp check) the providers are asked"
+    "offers are from the class's status, which has only the cheapest machine of each model and provider; to ask the "
+    "providers instead, set API keys in this terminal (see tgp check)"
 )
 IMPLICIT_NOTE = (
     "there is no GPUNodeClass: this plan uses the API keys of this terminal; the operator uses those in its own "
@@ -91,7 +91,9 @@ class KnownOffers:
     def with_stored(self, entry: ProviderConfig, node_class: GPUNodeClass, why: str, now: datetime) -> "KnownOffers":
         row = node_class.status.providers.get(entry.name)
         if row is None or row.offers is None:
-            source = PriceSource(entry.name, False, None, why or "no API key in this terminal, no offers in the status")
+            source = PriceSource(
+                entry.name, False, None, why or "no API key in this terminal, and no offers in the status of the class"
+            )
             return replace(self, sources=(*self.sources, source))
         name = canonical_provider(entry.name)
         listed = (each for each in node_class.status.available_gpus if each.provider == entry.name)

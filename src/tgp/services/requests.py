@@ -224,7 +224,7 @@ class RequestService:
             await self._cluster.create(GPU_REQUEST, manifest)
         except AlreadyExists as error:
             raise AlreadyExists(
-                f"request {key} exists already: tgp why request/{key}, or choose another --name"
+                f"request {key} already exists: see tgp why request/{key}, or choose another --name"
             ) from error
         except NotFound as error:
             raise NotFound(
@@ -243,7 +243,7 @@ class RequestService:
             ) from error
         made = found.metadata.creation_timestamp
         if made is None or made < began - CLOCK_STEP:
-            raise AlreadyExists(f"request {key} existed before: tgp why request/{key}, or choose another --name")
+            raise AlreadyExists(f"request {key} already existed: see tgp why request/{key}, or choose another --name")
 
     # -- shared reads -----------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class RequestService:
         request = decode(GPURequest, document)
         if isinstance(request, UnreadableObject):
             raise ClusterError(
-                f"request {key} was written by a newer version: upgrade, or kubectl get gpurequest {key.name} "
+                f"request {key} was written by a newer version: upgrade tgp, or run kubectl get gpurequest {key.name} "
                 f"-n {key.namespace} -o yaml ({request.why})"
             )
         return request

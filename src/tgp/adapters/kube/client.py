@@ -264,7 +264,7 @@ def _written(stored: Mapping[str, Any]) -> Written:
     metadata = stored["metadata"]
     version, uid, generation = metadata.get("resourceVersion"), metadata.get("uid"), metadata.get("generation", 0)
     if not isinstance(version, str) or not version or not isinstance(uid, str) or not isinstance(generation, int):
-        raise UnreadableReply("the object in it has no uid or version")
+        raise UnreadableReply("the object has no uid or resourceVersion")
     return Written(version, uid, generation, changed=True)
 
 

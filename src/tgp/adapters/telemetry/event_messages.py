@@ -75,7 +75,7 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
             return EventMessage("ProtectionHolds", f"Termination waits for {fact.who}")
         case TerminationFailing():
             asked = "once" if fact.tries == 1 else f"{fact.tries} times"
-            costs = f"was terminated {asked} and is still billed at {about(fact.hourly_microusd)}/h"
+            costs = f"is still billed at {about(fact.hourly_microusd)}/h; termination was requested {asked}"
             return EventMessage("TerminationFailing", f"{_machine(fact, titled)} {costs}: {fact.why}", warning=True)
         case _:
             assert_never(fact)

@@ -110,10 +110,10 @@ def _last_number(rows: list[Any], after: int) -> int:
             number = int(contract_id(row.get("id") if isinstance(row, dict) else None))
         except ParseError as error:
             raise CannotTell(
-                f"{TITLE} has more than one page of offers, and an offer without a number: {error}"
+                f"{TITLE} has more than one page of offers, and one offer has no numeric id: {error}"
             ) from error
         if number <= last:
-            raise CannotTell(f"{TITLE} has more than one page of offers, and does not sort them by number")
+            raise CannotTell(f"{TITLE} has more than one page of offers, and does not sort them by id")
         last = number
     if last == after:
         raise CannotTell(f"{TITLE} announced more offers, but returned none")
