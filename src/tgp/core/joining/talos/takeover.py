@@ -8,7 +8,7 @@ import base64
 import gzip
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -60,7 +60,7 @@ def start_up_script(config: str, image: BootImage, node_name: str = "") -> bytes
 @cache
 def program() -> bytes:
     """Without comments and indentation: a provider may accept little."""
-    text = resources.files(__package__).joinpath(PROGRAM).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(PROGRAM).read_text(encoding="utf-8")
     first, *lines = (line.strip() for line in text.splitlines())
     return "\n".join((first, *(line for line in lines if line and not line.startswith("#")), "")).encode()
 
