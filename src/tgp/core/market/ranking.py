@@ -56,6 +56,16 @@ class Ranking:
         return self._asked.query
 
     @property
+    def fitting(self) -> Rows:
+        """Rows of the book that match, best first."""
+        return self._fitting
+
+    @property
+    def reasons(self) -> npt.NDArray[np.int8]:
+        """By row of the book: the place of its reason in RejectReason; their number where it fits."""
+        return self._reasons
+
+    @property
     def best(self) -> OfferRow | None:
         return self._book.row(int(self._fitting[0])) if len(self._fitting) else None
 

@@ -118,14 +118,14 @@ def _outside_class(allowed: Mapping[str, Allowed], node_class: GPUNodeClass) -> 
         ("tgp.io/capacity-type", CAPACITY_TYPES if wants.spot_allowed else CAPACITY_TYPES[:1]),
         ("tgp.io/spot", ("false", "true") if wants.spot_allowed else ("false",)),
     ):
-        if key in allowed and offered and not any(_admits(key, allowed[key])(value) for value in offered):
+        if key in allowed and offered and not any(value_check(key, allowed[key])(value) for value in offered):
             yield f"{key}: the class has only {', '.join(offered[:5])}"
     memory = allowed.get("tgp.io/gpu-memory")
     if memory is not None and memory.below is not None and memory.below <= (wants.min_gpu_memory_gib or 0):
         yield f"tgp.io/gpu-memory: the class wants at least {wants.min_gpu_memory_gib} GiB"
 
 
-def _admits(key: str, allowed: Allowed) -> Callable[[str], bool]:
+def value_check(key: str, allowed: Allowed) -> Callable[[str], bool]:
     """GPU models go by any of their names, and a family stands for its members."""
     if key != "tgp.io/gpu-type" or allowed.chosen is None:
         return allowed.admits

@@ -14,7 +14,7 @@ from typing import Any
 from tgp.api.cel import OPEN_DOMAINS, OURS_PATTERN
 from tgp.api.common import REQUIREMENT_KEYS
 from tgp.api.common import TaintSpec as WrittenTaint
-from tgp.api.nodepool import GPUNodePool
+from tgp.api.nodepool import GPUNodePool, NodeTemplate
 from tgp.api.pattern import matches
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import usd
@@ -83,6 +83,23 @@ def future_node(record: KubeObject[GPURequest], offer: Offer, pool: GPUNodePool 
     assert record.value is not None, "a request that cannot be read buys nothing"
     desired = _metadata(record, record.value, offer, usd(offer.hourly_microusd), pool)
     return FutureNode({"kubernetes.io/os": "linux", "kubernetes.io/arch": offer.arch, **desired.labels}, desired.taints)
+
+
+def template_taints(template: NodeTemplate | None, offer: Offer) -> tuple[Taint, ...]:
+    """Taints that a machine of this offer registers with, for a pool's template; None: for no pool."""
+    owned = offer.boot is BootMode.POWER
+    ephemeral = template.spec.ephemeral_taint if template is not None else None
+    return (
+        *((EPHEMERAL,) if (ephemeral if ephemeral is not None else not owned) else ()),
+        *(_taints(template.spec.taints) if template is not None else ()),
+        *((UNTRUSTED,) if not owned and untrusted(offer) else ()),
+    )
+
+
+def template_labels(template: NodeTemplate | None) -> dict[str, str]:
+    """Labels of a pool's template that its Nodes get: none of those that are the operator's own."""
+    given = template.metadata.labels if template is not None and template.metadata is not None else {}
+    return {name: value for name, value in given.items() if not _reserved(name)}
 
 
 def metadata_patch(node: Node, desired: NodeMetadata, *, initialized: bool) -> dict[str, Any] | None:
@@ -154,15 +171,10 @@ def _metadata(
     given = template.metadata if template is not None else None
     owned = offer.boot is BootMode.POWER
     ours, raw = _ours(record, offer, price)
-    theirs = {**(given.labels if given is not None else {}), **request.spec.labels}
-    taints = _taints((*(template.spec.taints if template is not None else ()), *request.spec.taints))
-    ephemeral = template.spec.ephemeral_taint if template is not None else None
-    if ephemeral if ephemeral is not None else not owned:
-        taints = (EPHEMERAL, *taints)
+    theirs = {name: value for name, value in request.spec.labels.items() if not _reserved(name)}
+    taints = (*template_taints(template, offer), *_taints(request.spec.taints))
     if request.spec.exclusive:
         taints = (*taints, exclusive_taint(record.key.name))
-    if not owned and untrusted(offer):
-        taints = (*taints, UNTRUSTED)
     annotations = {**raw, PRICE: price}
     if request.status.mesh_hostname:
         annotations[MESH_HOSTNAME] = request.status.mesh_hostname
@@ -170,7 +182,7 @@ def _metadata(
         annotations[MESH_ADDRESS] = request.status.mesh_address
     first = given.annotations if given is not None else {}
     return NodeMetadata(
-        labels={name: value for name, value in theirs.items() if not _reserved(name)} | ours,
+        labels=template_labels(template) | theirs | ours,
         annotations=annotations,
         taints=_merged_taints((), taints),
         startup_taints=_taints(template.spec.startup_taints) if template is not None else (),

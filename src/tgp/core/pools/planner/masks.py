@@ -3,16 +3,29 @@
 Labels of many sources are a table: for each key its distinct values, and a number into them for each source.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from tgp.core.model.labels import LabelRequirement
-from tgp.core.model.placement import NodeTerm
-from tgp.core.model.pod import Pod
-from tgp.core.model.taints import Taint, untolerated
+from tgp.core.model.placement import Affinity, NodeTerm
+from tgp.core.model.taints import Taint, Toleration, untolerated
 from tgp.core.pools.planner.problem import Bools, Index
+
+
+class Placeable(Protocol):
+    """What pods and the pods of a DaemonSet have in common."""
+
+    @property
+    def node_selector(self) -> Mapping[str, str]: ...
+
+    @property
+    def affinity(self) -> Affinity: ...
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +54,14 @@ class SourceTable:
     labels: Mapping[str, LabelColumn]  # a key that is missing here is a label that no source has
     taints: tuple[tuple[Taint, ...], ...]  # distinct
     taint_place: Index  # by source: into `taints`
-    names: tuple[str, ...] = ()  # of Nodes, by source; empty: no source has a name yet
+    names: tuple[str, ...] = ()  # of the Nodes among them, which stand first
 
-    def admits(self, pod: Pod) -> Bools:
+    def admits(self, pod: Placeable) -> Bools:
         """By source: whether node selector, required node affinity and tolerations let the pod run there."""
+        return self.selected_by(pod) & self.tolerated_by(pod)
+
+    def selected_by(self, pod: Placeable) -> Bools:
+        """By source: whether node selector and required node affinity match."""
         selected = np.ones(self.size, np.bool_)
         for key, value in pod.node_selector.items():
             selected &= self._column(LabelRequirement(key, "In", (value,)))
@@ -54,9 +71,9 @@ class SourceTable:
             for term in terms:
                 any_term |= self.admitted_by(term)
             selected &= any_term
-        return selected & self.tolerated_by(pod)
+        return selected
 
-    def tolerated_by(self, pod: Pod) -> Bools:
+    def tolerated_by(self, pod: Placeable) -> Bools:
         verdicts = np.array([untolerated(each, pod.tolerations) is None for each in self.taints], np.bool_)
         spread: Bools = verdicts[self.taint_place]
         return spread
@@ -72,6 +89,16 @@ class SourceTable:
             admitted &= self._named(requirement)
         return admitted
 
+    def matches_all(self, requirements: Iterable[LabelRequirement]) -> Bools:
+        matched = np.ones(self.size, np.bool_)
+        for requirement in requirements:
+            matched &= self._column(requirement)
+        return matched
+
+    def values(self, key: str) -> LabelColumn:
+        """One label of all sources."""
+        return self.labels.get(key) or LabelColumn((None,), np.zeros(self.size, np.intp))
+
     def _column(self, requirement: LabelRequirement) -> Bools:
         column = self.labels.get(requirement.key)
         if column is None:
@@ -80,6 +107,32 @@ class SourceTable:
         return column.admitted(lambda value: requirement.admits({} if value is None else {key: value}))
 
     def _named(self, requirement: LabelRequirement) -> Bools:
-        if not self.names:
-            return np.zeros(self.size, np.bool_)
-        return np.array([requirement.admits({requirement.key: name}) for name in self.names], np.bool_)
+        """By name: sources without one, which stand after those that have one, match nothing."""
+        matched = np.zeros(self.size, np.bool_)
+        matched[: len(self.names)] = [requirement.admits({requirement.key: name}) for name in self.names]
+        return matched
+
+
+def stacked(tables: Sequence[SourceTable]) -> SourceTable:
+    """One after another; those with names first."""
+    size = sum(each.size for each in tables)
+    labels = {key: _stacked_column(tables, key) for key in dict.fromkeys(key for each in tables for key in each.labels)}
+    places: dict[tuple[Taint, ...], int] = {}
+    taint_place = np.concatenate(
+        [
+            np.array([places.setdefault(taints, len(places)) for taints in each.taints], np.intp)[each.taint_place]
+            for each in tables
+        ]
+        or [np.zeros(0, np.intp)]
+    )
+    return SourceTable(size, labels, tuple(places), taint_place, tuple(name for each in tables for name in each.names))
+
+
+def _stacked_column(tables: Sequence[SourceTable], key: str) -> LabelColumn:
+    places: dict[str | None, int] = {}
+    parts = []
+    for table in tables:
+        column = table.values(key)
+        translate = np.array([places.setdefault(value, len(places)) for value in column.values], np.intp)
+        parts.append(translate[column.place])
+    return LabelColumn(tuple(places), np.concatenate(parts))

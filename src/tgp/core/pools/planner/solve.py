@@ -105,7 +105,8 @@ class _Solving:
                 search = best_pattern(problem, source, duals.value, float(enough[source]))
                 most[source] = min(most[source], search.most)
                 added += self._master.columns.add(source, search.pods)
-            saved = np.minimum(charge - most, 0.0)[live] @ problem.stock[live].astype(float)
+            machines = np.minimum(problem.stock[live], problem.count.sum())  # each has at least one pod
+            saved = np.minimum(charge - most, 0.0)[live] @ machines.astype(float)
             bound = float(duals.value @ problem.count) - float(duals.limit @ problem.room) + float(saved)
             least = max(least, bound)
             if not added:

@@ -71,7 +71,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class PlanInput:
     now: datetime
     pods: tuple[Pod, ...]  # the demand: pods that may be planned for
     pools: tuple[PlannedPool, ...]

@@ -1,0 +1,195 @@
+"""Why pods are not served, and why an order is not a cheaper machine: every offer has exactly one reason."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from tgp.core.market.ranking_messages import REASONS_SHOWN, machine
+from tgp.core.model.money import about
+from tgp.core.model.resources import CPU, MEMORY
+from tgp.core.model.taints import Taint
+from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, PoolOffers
+from tgp.core.pools.planner.problem import Index, Limit
+from tgp.core.pools.planner.rows import DemandRow, own_price, own_price_until
+from tgp.core.pools.planner.sources import SourceSet
+from tgp.core.pools.planner.volumes import reached_by
+from tgp.core.pools.planner.world import NO_POOL, PlannedPool, PoolReason
+
+# Reasons of a pod, after those of the pool: from what can never fit to what nearly does.
+SELECTED = "not matched by the pod's node selector or affinity"
+TAINTED = "taint not tolerated by the pod"
+NOT_TRUSTED = "marketplace host, which the pod's namespace does not allow"
+OUT_OF_REACH = "out of reach of the pod's volumes"
+TOO_SMALL = "too small"
+TOPOLOGY = "ruled out by the pod's topology"
+OWN_PRICE = "above the pod's own price"
+FAILED_BEFORE = "failed for this pod before"
+LIMITED = "over a limit"
+TAKEN = "taken by other pods"
+POD_REASONS = (
+    SELECTED,
+    TAINTED,
+    NOT_TRUSTED,
+    OUT_OF_REACH,
+    TOO_SMALL,
+    OWN_PRICE,
+    LIMITED,
+    FAILED_BEFORE,
+    TOPOLOGY,
+    TAKEN,
+)
+_ALL = (*REASONS, *POD_REASONS)
+
+
+@dataclass(frozen=True, slots=True)
+class Explaining:
+    """What is known when a plan is made: sources, and what is left of limits."""
+
+    sources: SourceSet
+    limits: tuple[Limit, ...]
+    left: tuple[float, ...]  # of each limit
+
+    def pool_reason(self, row: DemandRow, pool: PlannedPool) -> PoolReason:
+        """Why this pool does not serve the pods of a row."""
+        if pool.stopped:
+            reason, _, message = pool.stopped.partition(": ")
+            return PoolReason(pool.key, reason, message)
+        namespace = row.pod.key.namespace
+        if namespace not in pool.namespaces:
+            why = f"GPUNodeClass {pool.class_name} does not allow namespace {namespace}"
+            return PoolReason(pool.key, "NamespaceNotAllowed", why)
+        offers = next(each for each in self.sources.offers if each.pool is pool)
+        verdicts = self.verdicts(row, offers)
+        counts = Counter(verdicts.tolist())
+        words = _summary(counts, len(verdicts))
+        nearest = _ALL[max(counts)] if counts else ""
+        if nearest == LIMITED:
+            return PoolReason(pool.key, "LimitReached", f"{words}; {self._limit_words(row, offers)}")
+        if nearest == TAINTED:
+            return PoolReason(pool.key, "TaintNotTolerated", f"{words}; {self._taint_words(row, offers)}")
+        if nearest == TOO_SMALL:
+            return PoolReason(pool.key, "TooSmall", f"{words}; {self._size_words(row, offers)}")
+        if nearest == OWN_PRICE:
+            return PoolReason(pool.key, "OwnPrice", f"{words}; {self._price_words(row)}")
+        if nearest == UNAVAILABLE:
+            return PoolReason(pool.key, "ProviderUnavailable", f"{words}; {offers.unavailable}")
+        return PoolReason(pool.key, "NoOfferFits", words)
+
+    def verdicts(self, row: DemandRow, offers: PoolOffers) -> np.ndarray:
+        """By row of the book: into the reasons. They add up to all offers."""
+        sources = self.sources
+        verdicts = offers.codes.copy()
+        mine = np.flatnonzero(sources.pool == sources.offers.index(offers))
+        rows = sources.row[mine]
+        open_to = verdicts[rows] == FITS
+        for reason, fails in self._checks(row, mine):
+            hit = open_to & fails
+            verdicts[rows[hit]] = _ALL.index(reason)
+            open_to &= ~fails
+        verdicts[rows[open_to]] = _ALL.index(TAKEN)
+        return verdicts
+
+    def _checks(self, row: DemandRow, mine: Index) -> list[tuple[str, np.ndarray]]:
+        sources, pod = self.sources, row.pod
+        table, world = sources.table, sources.world
+        price = own_price(pod, world.now)
+        untrusted = np.array([pod.key.namespace in each.pool.untrusted_namespaces for each in sources.offers], np.bool_)
+        return [
+            (SELECTED, ~table.selected_by(pod)[mine]),
+            (TAINTED, ~table.tolerated_by(pod)[mine]),
+            (NOT_TRUSTED, ~(sources.trusted[mine] | untrusted[sources.pool[mine]])),
+            (OUT_OF_REACH, ~reached_by(pod, world, table)[mine]),
+            (TOO_SMALL, (sources.capacity[mine] < row.need).any(axis=1)),
+            (OWN_PRICE, sources.per_gpu[mine] > price if price is not None else np.zeros(len(mine), np.bool_)),
+            (LIMITED, sources.uncounted[mine] | self._over(mine)),
+            (FAILED_BEFORE, ~row.whole[mine]),
+            (TOPOLOGY, ~row.mask[mine]),
+        ]
+
+    def _over(self, mine: Index) -> np.ndarray:
+        over = np.zeros(len(mine), np.bool_)
+        for limit, left in zip(self.limits, self.left, strict=True):
+            over |= limit.use[mine] > left
+        return over
+
+    def _limit_words(self, row: DemandRow, offers: PoolOffers) -> str:
+        mine = np.flatnonzero((self.sources.pool == self.sources.offers.index(offers)) & row.mask)
+        for limit, left in zip(self.limits, self.left, strict=True):
+            if len(mine) and (limit.use[mine] > left).all():
+                return limit.name
+        return "a limit counts what the provider does not report"
+
+    def _taint_words(self, row: DemandRow, offers: PoolOffers) -> str:
+        missing = _missing(row, offers)
+        names = ", ".join(f"{{key: {each.key}, operator: Exists, effect: {each.effect}}}" for each in missing)
+        return f"to use them, add to the pod's tolerations: {names}" if missing else "the pod tolerates no such taint"
+
+    def _size_words(self, row: DemandRow, offers: PoolOffers) -> str:
+        """The resource that the most machines have too little of, and the most that one has."""
+        sources = self.sources
+        mine = sources.pool == sources.offers.index(offers)
+        if not mine.any():
+            return "no machine is large enough"
+        short = (sources.capacity[mine] < row.need).sum(axis=0)
+        worst = int(np.argmax(short))
+        name, most = sources.resources[worst], float(sources.capacity[mine, worst].max())
+        return (
+            f"the pod requests {_amount(name, float(row.need[worst]))}, the largest machine has {_amount(name, most)}"
+        )
+
+    def _price_words(self, row: DemandRow) -> str:
+        sources, pod = self.sources, row.pod
+        ceiling, until = own_price(pod, sources.world.now), own_price_until(pod)
+        fitting = np.flatnonzero(
+            sources.table.admits(pod) & (sources.row >= 0) & (sources.capacity >= row.need).all(axis=1)
+        )
+        now = f"the lowest price now is {about(int(sources.per_gpu[fitting].min()))}" if len(fitting) else ""
+        ends = f"until {until:%Y-%m-%d %H:%M} UTC" if until is not None else "for as long as it waits"
+        return f"the pod pays at most {about(ceiling or 0)} per GPU and hour {ends}; {now}".rstrip("; ")
+
+    def compared(self, source: int, row: DemandRow) -> str:
+        """The next cheaper machine of the same pool, and why it does not serve these pods."""
+        sources = self.sources
+        offers = sources.offers[int(sources.pool[source])]
+        prices = sources.world.book.columns.price
+        cheaper = np.flatnonzero(prices < prices[sources.row[source]])
+        if not len(cheaper):
+            return "no offer is cheaper"
+        verdicts = self.verdicts(row, offers)
+        nearest = cheaper[verdicts[cheaper] == verdicts[cheaper].max()]
+        best = int(nearest[-1])
+        return f"next cheaper: {machine(sources.world.book.offers[best])}, {_ALL[int(verdicts[best])]}"
+
+
+def everywhere(reason: str, message: str) -> tuple[PoolReason, ...]:
+    """One reason that is no pool's."""
+    return (PoolReason(NO_POOL, reason, message),)
+
+
+def _missing(row: DemandRow, offers: PoolOffers) -> list[Taint]:
+    """Taints of the pool's machines that the pod does not tolerate: those of the easiest machines."""
+    missing: list[list[Taint]] = []
+    for place in sorted(set(offers.table.taint_place.tolist())):
+        hard = [each for each in offers.table.taints[place] if each.effect != "PreferNoSchedule"]
+        missing.append([each for each in hard if not any(one.covers(each) for one in row.pod.tolerations)])
+    return min(missing, key=len, default=[])
+
+
+def _amount(resource: str, amount: float) -> str:
+    if resource == CPU:
+        return f"{amount / 1000:g} CPU"
+    if resource == MEMORY:
+        return f"{amount / (1 << 30):.1f} GiB memory"
+    return f"{amount:g} {resource}"
+
+
+def _summary(counts: Counter[int], total: int) -> str:
+    """The nearest misses first."""
+    if not total:
+        return "no offers are known"
+    nearest = sorted(counts.items(), reverse=True)
+    shown = [f"{count} {_ALL[code]}" for code, count in nearest[:REASONS_SHOWN]]
+    if rest := sum(count for _, count in nearest[REASONS_SHOWN:]):
+        shown.append(f"{rest} others")
+    return f"none of {total} offers fits: {', '.join(shown)}"

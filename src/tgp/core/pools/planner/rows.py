@@ -1,0 +1,199 @@
+"""The rows of the packing problem: pods that are planned alike, what one needs, and which sources could hold it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from tgp.api.field_error import Invalid
+from tgp.api.values import duration, microusd
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.model.resources import Resources
+from tgp.core.pools.planner.classes import MAX_PRICE, MAX_WAIT, PodClass, PodMatcher, matcher_of_term
+from tgp.core.pools.planner.problem import LARGEST, Bools, Floats
+from tgp.core.pools.planner.sources import PODS, SourceSet
+from tgp.core.pools.planner.volumes import reached_by
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DemandRow:
+    """Units are interchangeable. A unit is one pod, or several that have to share a machine."""
+
+    units: tuple[tuple[Pod, ...], ...]  # the oldest first
+    matched: frozenset[PodMatcher]
+    need: Floats  # of one unit, by resource
+    mask: Bools  # by source: whether everything but room allows it
+    whole: Bools  # the same before the pods' topology narrowed it
+
+    @property
+    def pod(self) -> Pod:
+        return self.units[0][0]
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        return tuple(pod for unit in self.units for pod in unit)
+
+
+def resources_of(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Every resource that a pod asks for, and the number of pods."""
+    distinct = {id(pod.requests): pod.requests for pod in pods}
+    names = {name for requests in distinct.values() for name, amount in requests.items() if amount}
+    return (*sorted(names - {PODS}), PODS)
+
+
+def rows_of(classes: Sequence[PodClass], sources: SourceSet) -> list[DemandRow]:
+    """One row for each class, its topology not looked at yet."""
+    masks = _Masks(sources)
+    needs: dict[Resources, Floats] = {}
+    rows = []
+    for each in classes:
+        need = needs.get(each.pod.requests)
+        if need is None:
+            need = needs[each.pod.requests] = need_of(each.pod.requests, sources.resources)
+        mask = masks.of(each)
+        rows.append(DemandRow(tuple((pod,) for pod in each.pods), each.matched, need, mask, mask))
+    return rows
+
+
+def need_of(requests: Resources, resources: Sequence[str], pods: int = 1) -> Floats:
+    amounts = [float(pods) if name == PODS else float(requests.of(name)) for name in resources]
+    need: Floats = np.minimum(np.array(amounts), LARGEST)
+    return need
+
+
+def own_price(pod: Pod, now: datetime) -> int | None:
+    """What the pod itself pays at most for one GPU and hour, while it waits; None: no such price.
+
+    An annotation that cannot be read counts as absent.
+    """
+    ceiling = read_price(pod)
+    if ceiling is None:
+        return None
+    ends = own_price_until(pod)
+    return None if ends is not None and now >= ends else ceiling
+
+
+def read_price(pod: Pod) -> int | None:
+    written = pod.annotations.get(MAX_PRICE)
+    try:
+        return microusd(written, MAX_PRICE) if written is not None else None
+    except Invalid:
+        return None
+
+
+def own_price_until(pod: Pod) -> datetime | None:
+    """Until when the pod's own price holds; None: for as long as it waits."""
+    written = pod.annotations.get(MAX_WAIT)
+    try:
+        length = duration(written, MAX_WAIT) if written is not None else None
+    except Invalid:
+        return None
+    return pod.created_at + min(length, timedelta(days=3650)) if length is not None and pod.created_at else None
+
+
+class _Masks:
+    """Masks of classes, each distinct one made once."""
+
+    def __init__(self, sources: SourceSet) -> None:
+        self._sources = sources
+        self._known: dict[object, Bools] = {}
+
+    def of(self, each: PodClass) -> Bools:
+        pod, world = each.pod, self._sources.world
+        price = own_price(pod, world.now)
+        barred = frozenset(key for one in each.pods for key in world.not_for.get(uid_text(one.uid), ()))
+        refused = frozenset(
+            place.name
+            for place in world.capacity
+            if place.refused and any(uid_text(one.uid) in place.refused for one in each.pods)
+        )
+        key = (
+            pod.key.namespace,
+            tuple(sorted(pod.node_selector.items())),
+            pod.affinity.node_terms,
+            pod.tolerations,
+            pod.volume_claims,
+            price,
+            barred,
+            refused,
+        )
+        if key not in self._known:
+            self._known[key] = self._made(pod, price, barred, refused)
+        return self._known[key]
+
+    def _made(self, pod: Pod, price: int | None, barred: frozenset[str], refused: frozenset[str]) -> Bools:
+        sources, world = self._sources, self._sources.world
+        mask = sources.table.admits(pod) & self.allowed(pod.key.namespace) & ~sources.uncounted
+        if pod.volume_claims:
+            mask &= reached_by(pod, world, sources.table)
+        if price is not None:
+            mask &= sources.per_gpu <= price
+        if barred:
+            mask &= [row < 0 or world.book.offers[row].key not in barred for row in sources.row.tolist()]
+        if refused:
+            mask[: sources.there] &= [place.name not in refused for place in world.capacity]
+        mask.setflags(write=False)
+        return mask
+
+    def allowed(self, namespace: str) -> Bools:
+        """SourceSet whose class serves pods of this namespace, on hosts that it may use."""
+        sources = self._sources
+        pools = [each.pool for each in sources.offers]
+        served = np.array([True, *(namespace in each.namespaces for each in pools)], np.bool_)
+        anywhere = np.array([True, *(namespace in each.untrusted_namespaces for each in pools)], np.bool_)
+        place = sources.pool + 1
+        allowed: Bools = served[place] & (sources.trusted | anywhere[place])
+        return allowed
+
+
+def sharing_machines(
+    rows: Sequence[DemandRow], sources: SourceSet
+) -> tuple[list[DemandRow], list[tuple[DemandRow, str]]]:
+    """Pods with affinity by hostname become one unit, or go where the pods run that they look for.
+
+    Returns the rows, and those that cannot be placed with the reason.
+    """
+    made, refused = dict(enumerate(rows)), []
+    for number, original in enumerate(rows):
+        terms = [term for term in original.pod.affinity.near if term.topology_key == HOSTNAME]
+        if number not in made or not terms:
+            continue
+        for term in terms:
+            matcher = matcher_of_term(term, original.pod.key.namespace)
+            running = _running(matcher, sources)
+            others = [each for each in made if each != number and matcher in made[each].matched]
+            if running.any():
+                made[number] = replace(made[number], mask=made[number].mask & running)
+            elif matcher in original.matched:
+                alike = [each for each in others if term in made[each].pod.affinity.near]
+                made[number] = _bundle([made[number], *(made.pop(each) for each in alike)])
+            elif others:
+                partner = made.pop(others[0])
+                made[number] = _bundle([made[number], replace(partner, units=partner.units[:1])])
+                if partner.units[1:]:
+                    made[others[0]] = replace(partner, units=partner.units[1:])
+            else:
+                refused.append((made.pop(number), "no pod matches its pod affinity by kubernetes.io/hostname"))
+                break
+    return list(made.values()), refused
+
+
+def _running(matcher: PodMatcher, sources: SourceSet) -> Bools:
+    world = sources.world
+    found = np.zeros(sources.size, np.bool_)
+    for place, there in enumerate(world.capacity):
+        found[place] = any(matcher.matches(pod.key.namespace, pod.labels, world.namespaces) for pod in there.pods)
+    return found
+
+
+def _bundle(rows: Sequence[DemandRow]) -> DemandRow:
+    """All pods of these rows as one unit."""
+    mask: Bools = np.logical_and.reduce([row.mask for row in rows])
+    need = np.sum([row.need * len(row.units) for row in rows], axis=0)
+    matched = frozenset(matcher for row in rows for matcher in row.matched)
+    pods = tuple(pod for row in rows for pod in row.pods)
+    return DemandRow((pods,), matched, np.minimum(need, LARGEST), mask, rows[0].whole)

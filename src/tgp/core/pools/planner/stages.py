@@ -1,0 +1,179 @@
+"""The order in which pods and sources are brought together: pools by weight, pods by priority, gangs whole."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from tgp.core.pools.planner.problem import Bools, HostRule, Ints, Limit, PackedMachines, Problem, together
+from tgp.core.pools.planner.solve import Effort, solve
+
+MOST_REPEATS = 16  # plans that are made again because a gang was served in part; then all such gangs are left out
+
+Step: TypeAlias = tuple[Bools, Bools]  # rows and sources that take part
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stages:
+    tier: Ints  # by source; 0: there already
+    priority: Ints  # by row
+    gangs: Sequence[str]  # by row; empty: none
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    machines: tuple[PackedMachines, ...]
+    unserved: tuple[int, ...]  # by row
+    bound: float | None  # of the charge; None: not proven
+    columns: tuple[PackedMachines, ...] = ()  # hints for the next time
+    left: tuple[float, ...] = ()  # of each limit
+
+
+def staged(problem: Problem, stages: Stages, effort: Effort, hints: Iterable[PackedMachines] = ()) -> Staged:
+    gangs, warm = stages.gangs, tuple(hints)
+    kept, found = problem, _by_priority(problem, stages, effort, warm)
+    for repeat in range(MOST_REPEATS + 1):
+        torn = _served_in_part(kept, found, gangs)
+        if not torn:
+            break
+        dropped = torn if repeat == MOST_REPEATS else torn[:1]
+        out = np.array([gang in dropped for gang in gangs], np.bool_)
+        kept = replace(kept, count=np.where(out, 0, kept.count))
+        found = _by_priority(kept, stages, effort, warm)
+    missing = problem.count - kept.count
+    return replace(found, unserved=tuple((np.array(found.unserved, np.int64) + missing).tolist()))
+
+
+def _served_in_part(problem: Problem, found: Staged, gangs: Sequence[str]) -> list[str]:
+    """Gangs of which some pods are served and others are not: those with the fewest served first."""
+    served: dict[str, int] = {}
+    unserved: dict[str, int] = {}
+    for number, gang in enumerate(gangs):
+        if gang:
+            missing = found.unserved[number]
+            served[gang] = served.get(gang, 0) + int(problem.count[number]) - missing
+            unserved[gang] = unserved.get(gang, 0) + missing
+    torn = [gang for gang, many in served.items() if many and unserved[gang]]
+    return sorted(torn, key=lambda gang: (served[gang], gang))
+
+
+def _by_priority(problem: Problem, stages: Stages, effort: Effort, hints: tuple[PackedMachines, ...]) -> Staged:
+    """All at once; only if pods stay unserved, those of the highest priority first."""
+    tier, priority = stages.tier, stages.priority
+    every = np.ones(problem.classes, np.bool_)
+    found = _run(problem, [(every, allowed) for allowed in _tiers(tier)], effort, hints)
+    levels = sorted(set(priority[problem.count > 0].tolist()), reverse=True)
+    if len(levels) < 2 or not any(found.unserved):
+        return found
+    steps = [(priority == level, allowed) for level in levels for allowed in _tiers(tier)]
+    return replace(_run(problem, steps, effort, hints), bound=None)
+
+
+def _tiers(tier: Ints) -> list[Bools]:
+    """What is there already takes part in each."""
+    return [(tier == each) | (tier == 0) for each in sorted(set(tier.tolist()) - {0})] or [tier == 0]
+
+
+def _run(problem: Problem, steps: Sequence[Step], effort: Effort, hints: tuple[PackedMachines, ...]) -> Staged:
+    bought = _Bought(problem)
+    bound: float | None = 0.0
+    columns: list[PackedMachines] = []
+    for rows, sources in steps:
+        part = bought.rest(rows, sources)
+        if not part.count.any():
+            continue
+        solved = solve(part, effort, [each for each in hints if each.source < problem.sources])
+        bought.add(solved.packing.machines)
+        columns += [each for each in solved.columns if each.source < problem.sources]
+        bound = bound + solved.bound.least if bound is not None and solved.bound.proven else None
+    return Staged(
+        together(bought.machines), tuple(bought.count.tolist()), bound, tuple(columns), tuple(bought.room.tolist())
+    )
+
+
+@dataclass(slots=True)
+class _Bought:
+    """What earlier steps took, and the room that is left on their machines."""
+
+    problem: Problem
+    count: Ints = field(init=False)
+    machines: list[PackedMachines] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.count = self.problem.count.copy()
+
+    @property
+    def room(self) -> np.ndarray:
+        room = self.problem.room.copy()
+        for each in self.machines:
+            if len(room):
+                room -= self.problem.use[:, each.source] * each.copies
+        return np.maximum(room, 0)
+
+    def rest(self, rows: Bools, sources: Bools) -> Problem:
+        """The problem that is left for these rows and sources; machines bought before cost nothing more."""
+        problem = self.problem
+        stock = np.where(sources, problem.stock, 0)
+        for each in self.machines:
+            stock[each.source] -= each.copies
+        count = np.where(rows, self.count, 0)
+        limits = tuple(
+            Limit(limit.name, limit.use, float(left)) for limit, left in zip(problem.limits, self.room, strict=True)
+        )
+        rest = replace(problem, count=count, stock=np.maximum(stock, 0), limits=limits)
+        return _with_machines(rest, self.machines) if self.machines else rest
+
+    def add(self, machines: Iterable[PackedMachines]) -> None:
+        earlier, taken = list(self.machines), [0] * len(self.machines)
+        for each in machines:
+            for number, amount in each.pods:
+                self.count[number] -= amount * each.copies
+            place = each.source - self.problem.sources
+            if place < 0:
+                self.machines.append(each)
+                continue
+            base = earlier[place]
+            taken[place] += each.copies
+            pods = dict(base.pods)
+            for number, amount in each.pods:
+                pods[number] = pods.get(number, 0) + amount
+            self.machines.append(PackedMachines(base.source, tuple(sorted(pods.items())), each.copies))
+        for place, copies in enumerate(taken):
+            self.machines[place] = earlier[place]._replace(copies=earlier[place].copies - copies)
+        self.machines = [each for each in self.machines if each.copies > 0]
+
+
+def _with_machines(problem: Problem, machines: Sequence[PackedMachines]) -> Problem:
+    """Machines with pods on them as more sources, with the room that is left."""
+    source = np.array([each.source for each in machines], np.intp)
+    pods = np.zeros((len(machines), problem.classes))
+    for place, each in enumerate(machines):
+        for number, amount in each.pods:
+            pods[place, number] = amount
+    return replace(
+        problem,
+        capacity=np.concatenate([problem.capacity, np.maximum(problem.capacity[source] - pods @ problem.need, 0)]),
+        price=np.concatenate([problem.price, np.zeros(len(machines))]),
+        stock=np.concatenate([problem.stock, np.array([each.copies for each in machines], np.int64)]),
+        fits=np.concatenate([problem.fits, problem.fits[:, source]], axis=1),
+        host_rules=tuple(_with_pods(rule, problem.sources, source, pods) for rule in problem.host_rules),
+        limits=tuple(
+            Limit(limit.name, np.concatenate([limit.use, np.zeros(len(machines))]), limit.most)
+            for limit in problem.limits
+        ),
+    )
+
+
+def _with_pods(rule: HostRule, sources: int, source: np.ndarray, pods: np.ndarray) -> HostRule:
+    present = rule.present if rule.present is not None else np.zeros(sources, np.int64)
+    owned = rule.owned if rule.owned is not None else np.zeros(sources, np.bool_)
+    more = (pods @ rule.members.astype(np.float64)).astype(np.int64)
+    owning = (pods @ rule.owners.astype(np.float64)) > 0
+    return HostRule(
+        rule.owners,
+        rule.members,
+        rule.most,
+        np.concatenate([present, present[source] + more]),
+        np.concatenate([owned, owned[source] | owning]),
+    )

@@ -1,0 +1,67 @@
+"""Where a pod's volumes let it run."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.core.model.storage import BOUND, WAIT_FOR_FIRST_CONSUMER, Claim, StorageClass
+from tgp.core.pools.planner.masks import SourceTable
+from tgp.core.pools.planner.problem import Bools
+from tgp.core.pools.planner.world import PlanInput
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"  # local volumes: they exist on Nodes, and are never made
+
+
+def volume_problem(pod: Pod, world: PlanInput) -> str:
+    """Why the pod cannot be scheduled anywhere yet; empty: its volumes do not prevent it."""
+    for name in pod.volume_claims:
+        claim = world.claims.get(ObjectKey(pod.key.namespace, name))
+        if claim is None:
+            return f"PersistentVolumeClaim {name} does not exist"
+        if claim.phase == BOUND:
+            if claim.volume not in world.volumes:
+                return f"PersistentVolume {claim.volume} of PersistentVolumeClaim {name} does not exist"
+            continue
+        storage = _storage_class(claim, world)
+        if storage is None:
+            return f"PersistentVolumeClaim {name} is not bound, and its StorageClass does not exist"
+        if storage.binding_mode != WAIT_FOR_FIRST_CONSUMER:
+            return f"PersistentVolumeClaim {name} is not bound yet"
+        if storage.provisioner == NO_PROVISIONER:
+            return f"PersistentVolumeClaim {name} needs a local volume, which only existing Nodes have"
+    return ""
+
+
+def reached_by(pod: Pod, world: PlanInput, table: SourceTable) -> Bools:
+    """By source: whether all volumes of the pod can be attached there."""
+    reached = np.ones(table.size, np.bool_)
+    for name in pod.volume_claims:
+        claim = world.claims.get(ObjectKey(pod.key.namespace, name))
+        if claim is None:
+            continue
+        if claim.phase == BOUND:
+            volume = world.volumes.get(claim.volume)
+            if volume is not None and volume.node_terms is not None:
+                reached &= _any(table.admitted_by(term) for term in volume.node_terms)
+            continue
+        storage = _storage_class(claim, world)
+        if storage is not None and storage.topologies:
+            reached &= _any(table.matches_all(each) for each in storage.topologies)
+    return reached
+
+
+def _storage_class(claim: Claim, world: PlanInput) -> StorageClass | None:
+    if claim.storage_class is not None:
+        return world.storage_classes.get(claim.storage_class)
+    return min(
+        (each for each in world.storage_classes.values() if each.is_default),
+        key=lambda each: each.key.name,
+        default=None,
+    )
+
+
+def _any(masks: Iterable[Bools]) -> Bools:
+    anywhere: Bools = np.logical_or.reduce(list(masks))
+    return anywhere

@@ -1,0 +1,302 @@
+"""From pods and a market to orders: what is bought, where pods go, and what is said of those that wait."""
+
+from collections import Counter
+from datetime import timedelta
+
+from tests.core.market.offers import AListing
+from tests.core.pools.planner.worlds import (
+    GIB,
+    HOSTNAME,
+    NOW,
+    TOLERATES,
+    ZONE,
+    a_class,
+    a_market,
+    a_node,
+    a_pod,
+    a_pool,
+    a_world,
+    apart,
+    near,
+    on_sale,
+    pods,
+    spread,
+)
+from tgp.core.market.sources import sources_of
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Trust
+from tgp.core.model.placement import HostPort
+from tgp.core.model.resources import Resources
+from tgp.core.model.taints import Taint, Toleration
+from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.world import LimitRoom, Order, Plan, Shape
+
+SMALL = on_sale("small", 1.0)
+TAINT = Taint("team", "NoSchedule", "x")
+LARGE = on_sale("large", 1.8, gpu_count=2, vcpus=32, memory_gib=256)
+
+
+def bought(answer: Plan) -> dict[str, int]:
+    return dict(Counter(order.offer.sku for order in answer.orders))
+
+
+def zones(answer: Plan) -> dict[str, int]:
+    return dict(Counter(order.offer.place for order in answer.orders for _ in order.pods))
+
+
+def said(answer: Plan, pod: str) -> str:
+    return next(each.message for each in answer.unserved if each.pod.key.name == pod)
+
+
+def test_nothing_waits_and_nothing_is_bought():
+    assert plan(a_world((), a_market(SMALL))) == Plan()
+
+
+def test_one_pod_gets_the_cheapest_machine_that_holds_it():
+    answer = plan(a_world([a_pod()], a_market(SMALL, LARGE)))
+    assert bought(answer) == {"small": 1}
+    assert answer.cost == 1_000_000
+    assert answer.gap is not None
+    assert answer.gap < 1e-6
+    assert not answer.unserved
+
+
+def test_two_pods_share_a_machine_where_that_is_cheaper():
+    assert bought(plan(a_world(pods(2), a_market(SMALL, LARGE)))) == {"large": 1}
+
+
+def test_pods_go_by_name_and_each_once():
+    answer = plan(a_world(pods(5), a_market(SMALL, LARGE)))
+    named = [pod.key.name for order in answer.orders for pod in order.pods]
+    assert sorted(named) == [f"train-{number}" for number in range(5)]
+
+
+def test_room_on_a_node_comes_before_any_purchase():
+    answer = plan(a_world(pods(2), a_market(SMALL), capacity=(a_node("box"),)))
+    assert bought(answer) == {"small": 1}
+    assert list(answer.placed.values()) == ["box"]
+
+
+def test_a_machine_on_its_way_counts():
+    coming = a_node("team/p-1", gpus=2, coming=ObjectKey("team", "p-1"))
+    answer = plan(a_world(pods(2), a_market(SMALL), capacity=(coming,)))
+    assert not answer.orders
+    assert set(answer.placed.values()) == {"team/p-1"}
+
+
+def test_a_node_whose_taint_the_pod_does_not_tolerate_has_no_room_for_it():
+    node = a_node("box", taints=(TAINT,))
+    assert bought(plan(a_world([a_pod()], a_market(SMALL), capacity=(node,)))) == {"small": 1}
+
+
+def test_memory_counts_less_than_the_offer_says():
+    almost_all = a_pod(memory=120 * GIB)
+    assert not plan(a_world([almost_all], a_market(SMALL))).orders
+    fits = a_pod(memory=118 * GIB)
+    assert plan(a_world([fits], a_market(SMALL))).orders
+
+
+def test_what_a_type_had_before_counts_instead():
+    shape = Shape(Resources(15_000, 100 * GIB, (("nvidia.com/gpu", 1), ("pods", 110))))
+    world = a_world([a_pod(memory=110 * GIB)], a_market(SMALL, on_sale("other", 1.5)), shapes={SMALL.key: shape})
+    assert bought(plan(world)) == {"other": 1}
+
+
+def test_a_pool_buys_within_its_requirements():
+    wants = [{"key": "tgp.io/region", "operator": "In", "values": ["us-east"]}]
+    east = on_sale("east", 3.0, region="us-east", place="east-1")
+    assert bought(plan(a_world([a_pod()], a_market(SMALL, east), a_pool(requirements=wants)))) == {"east": 1}
+
+
+def test_a_pool_with_more_weight_serves_first_whatever_it_costs():
+    heavy = a_pool("heavy", [{"key": "tgp.io/gpu-count", "operator": "In", "values": ["2"]}], weight=10)
+    answer = plan(a_world(pods(2), a_market(SMALL, LARGE), a_pool("light"), heavy))
+    assert {order.pool.name for order in answer.orders} == {"heavy"}
+    assert bought(plan(a_world(pods(1), a_market(SMALL, LARGE), a_pool("light"), heavy))) == {"large": 1}
+
+
+def test_what_the_first_pool_cannot_serve_the_next_one_does():
+    heavy = a_pool("heavy", [{"key": "tgp.io/gpu-count", "operator": "In", "values": ["2"]}], weight=10)
+    market = a_market(SMALL, on_sale("pair", 1.8, gpu_count=2, left=1))
+    answer = plan(a_world(pods(3), market, a_pool("light"), heavy))
+    assert bought(answer) == {"pair": 1, "small": 1}
+
+
+def test_a_class_that_selects_by_priority_uses_the_preferred_provider_first():
+    providers = [{"name": "vultr", "priority": 1}, {"name": "simulated", "priority": 2}]
+    by_priority = a_class(providers=providers, selection="Priority")
+    market = a_market(SMALL)
+    vultr = sources_of(by_priority)["vultr"]
+    market = market.with_listing(vultr.name, AListing((on_sale("dear", 9.0, provider="vultr"),)), NOW)
+    assert bought(plan(a_world([a_pod()], market, a_pool(node_class=by_priority)))) == {"dear": 1}
+
+
+def test_a_limit_holds_and_is_named():
+    room = LimitRoom("GPUNodeClass c: limits.maxNodes is 2", "nodes", 2, frozenset({ObjectKey("team", "p")}))
+    answer = plan(a_world(pods(3), a_market(SMALL), limits=(room,)))
+    assert len(answer.orders) == 2
+    assert "limits.maxNodes is 2" in answer.unserved[0].message
+    assert answer.unserved[0].reasons[0].reason == "LimitReached"
+
+
+def test_a_limit_of_one_pool_does_not_bind_another():
+    room = LimitRoom(
+        "GPUNodePool team/p: limits.resources[nodes] is 1", "nodes", 1, frozenset({ObjectKey("team", "p")})
+    )
+    answer = plan(a_world(pods(3), a_market(SMALL), a_pool("p"), a_pool("q"), limits=(room,)))
+    assert len(answer.orders) == 3
+
+
+def test_money_counts_with_the_margin_that_a_request_may_pay():
+    room = LimitRoom("limits.maxHourlyCost is $2/h", "usd", 2_000_000, frozenset({ObjectKey("team", "p")}))
+    assert len(plan(a_world(pods(2), a_market(SMALL), limits=(room,))).orders) == 1
+    ample = LimitRoom("limits.maxHourlyCost is $2.1/h", "usd", 2_100_000, frozenset({ObjectKey("team", "p")}))
+    assert len(plan(a_world(pods(2), a_market(SMALL), limits=(ample,))).orders) == 2
+
+
+def test_the_higher_priority_is_served_where_not_all_can_be():
+    room = LimitRoom("limits.maxNodes is 1", "nodes", 1, frozenset({ObjectKey("team", "p")}))
+    low, high = pods(3, "low"), pods(1, "high", priority=1000)
+    answer = plan(a_world((*low, *high), a_market(SMALL), limits=(room,)))
+    assert [pod.key.name for order in answer.orders for pod in order.pods] == ["high-0"]
+    assert len(answer.unserved) == 3
+
+
+def test_a_lower_priority_fills_the_room_that_is_left():
+    room = LimitRoom("limits.maxNodes is 1", "nodes", 1, frozenset({ObjectKey("team", "p")}))
+    low, high = pods(3, "low"), pods(1, "high", priority=1000)
+    answer = plan(a_world((*low, *high), a_market(LARGE), limits=(room,)))
+    assert [len(order.pods) for order in answer.orders] == [2]
+
+
+def test_a_gang_is_served_whole_or_not_at_all():
+    gang = {"tgp.io/gang": "mpi", "tgp.io/gang-size": "3"}
+    room = LimitRoom("limits.maxNodes is 2", "nodes", 2, frozenset({ObjectKey("team", "p")}))
+    together = pods(3, annotations=gang)
+    answer = plan(a_world((*together, a_pod("single")), a_market(SMALL), limits=(room,)))
+    assert [pod.key.name for order in answer.orders for pod in order.pods] == ["single"]
+    assert len(answer.unserved) == 3
+    assert len(plan(a_world(together, a_market(SMALL))).orders) == 3
+
+
+def test_a_gang_waits_for_its_pods():
+    gang = {"tgp.io/gang": "mpi", "tgp.io/gang-size": "3"}
+    answer = plan(a_world(pods(2, annotations=gang), a_market(SMALL)))
+    assert not answer.orders
+    assert "has 2 of 3 pods" in answer.unserved[0].message
+
+
+def test_a_pods_own_price_holds_until_its_patience_ends():
+    cheap = {"tgp.io/max-price": "0.50", "tgp.io/max-wait": "2h"}
+    answer = plan(a_world([a_pod(annotations=cheap)], a_market(SMALL)))
+    assert not answer.orders
+    assert "at most $0.50 per GPU and hour until 2026-11-16 13:55 UTC" in answer.unserved[0].message
+    assert "the lowest price now is $1.00" in answer.unserved[0].message
+    old = a_pod(annotations=cheap, created_at=NOW - timedelta(hours=3))
+    assert plan(a_world([old], a_market(SMALL))).orders
+
+
+def test_a_price_that_cannot_be_read_is_absent():
+    odd = {"tgp.io/max-price": "cheap", "tgp.io/max-wait": "later"}
+    assert plan(a_world([a_pod(annotations=odd)], a_market(SMALL))).orders
+
+
+def test_pods_that_stay_apart_get_a_machine_each():
+    alone = pods(2, labels={"app": "x"}, affinity=apart(HOSTNAME, app="x"))
+    assert bought(plan(a_world(alone, a_market(SMALL, LARGE)))) == {"small": 2}
+
+
+def test_a_running_pod_keeps_others_off_its_node():
+    running = a_pod("running", labels={"app": "x"}, affinity=apart(HOSTNAME, app="x"))
+    world = a_world(pods(1, labels={"app": "x"}), a_market(SMALL), capacity=(a_node("box", pods=(running,)),))
+    assert bought(plan(world)) == {"small": 1}
+
+
+def test_ports_of_the_host_are_not_shared():
+    serving = pods(2, host_ports=(HostPort(8080),))
+    assert bought(plan(a_world(serving, a_market(SMALL, LARGE)))) == {"small": 2}
+
+
+def test_pods_that_stay_together_share_one_machine():
+    close = pods(2, labels={"app": "x"}, affinity=near(HOSTNAME, app="x"))
+    assert bought(plan(a_world(close, a_market(SMALL, LARGE)))) == {"large": 1}
+    answer = plan(a_world(pods(3, labels={"app": "x"}, affinity=near(HOSTNAME, app="x")), a_market(SMALL, LARGE)))
+    assert not answer.orders
+
+
+PRICES = {"a": 1.0, "b": 1.1, "c": 1.2}
+THREE_ZONES = a_market(*(on_sale(f"in-{zone}", price, place=zone) for zone, price in PRICES.items()))
+
+
+def test_a_spread_by_zone_is_even():
+    answer = plan(a_world(pods(7, labels={"app": "x"}, spreads=spread(ZONE, app="x")), THREE_ZONES))
+    assert zones(answer) == {"a": 3, "b": 2, "c": 2}
+
+
+def test_pods_that_stay_together_by_zone_go_to_the_cheapest():
+    answer = plan(a_world(pods(3, labels={"app": "x"}, affinity=near(ZONE, app="x")), THREE_ZONES))
+    assert zones(answer) == {"a": 3}
+
+
+def test_pods_that_stay_apart_by_zone_get_a_zone_each():
+    answer = plan(a_world(pods(4, labels={"app": "x"}, affinity=apart(ZONE, app="x")), THREE_ZONES))
+    assert zones(answer) == {"a": 1, "b": 1, "c": 1}
+    assert "pod anti-affinity by topology.kubernetes.io/zone" in answer.unserved[0].message
+
+
+def test_a_full_node_of_another_zone_holds_the_spread_down():
+    home = a_node("box", gpus=0, labels={HOSTNAME: "box", ZONE: "home"})
+    world = a_world(pods(7, labels={"app": "x"}, spreads=spread(ZONE, app="x")), THREE_ZONES, capacity=(home,))
+    answer = plan(world)
+    assert max(zones(answer).values()) == 1
+    assert len(answer.unserved) == 7 - len(answer.orders)
+
+
+def test_a_label_that_no_machine_has():
+    answer = plan(a_world(pods(1, labels={"app": "x"}, spreads=spread("rack", app="x")), THREE_ZONES))
+    assert "rack: no machine has this label" in answer.unserved[0].message
+
+
+def test_reasons_name_the_taint_to_tolerate():
+    answer = plan(a_world([a_pod(tolerations=())], a_market(SMALL)))
+    assert "{key: tgp.io/ephemeral, operator: Exists, effect: NoSchedule}" in said(answer, "train")
+
+
+def test_reasons_name_what_is_too_small():
+    answer = plan(a_world([a_pod(gpus=4)], a_market(SMALL, LARGE)))
+    assert "the pod requests 4 nvidia.com/gpu, the largest machine has 2 nvidia.com/gpu" in said(answer, "train")
+
+
+def test_every_offer_has_one_reason():
+    market = a_market(SMALL, LARGE, on_sale("spot", 0.4, spot=True), on_sale("dear", 50.0))
+    answer = plan(a_world([a_pod(gpus=4)], market, a_pool(maxHourlyPrice="20")))
+    assert "none of 4 offers fits: 2 too small, 1 too expensive, 1 spot is not allowed" in said(answer, "train")
+
+
+def test_marketplace_hosts_need_the_namespaces_consent():
+    host = on_sale("host", 0.1, trust=Trust.VERIFIED)
+    anyone = a_class(instanceRequirements={"minTrust": "Verified"})
+    tolerates = (*TOLERATES, Toleration(key="tgp.io/untrusted", operator="Exists"))
+    pod = a_pod(tolerations=tolerates)
+    assert not plan(a_world([pod], a_market(host), a_pool(node_class=anyone))).orders
+    open_to = a_pool(node_class=anyone, untrusted=frozenset({"team"}))
+    assert plan(a_world([pod], a_market(host), open_to)).orders
+
+
+def test_a_pool_that_is_stopped_says_why():
+    answer = plan(
+        a_world([a_pod()], a_market(SMALL), a_pool(stopped="NodeClassSuspended: GPUNodeClass c is suspended"))
+    )
+    assert said(answer, "train") == "team/p: GPUNodeClass c is suspended"
+
+
+def test_no_device_plugin_no_purchase():
+    answer = plan(a_world([a_pod()], a_market(SMALL), daemon_sets=()))
+    assert not answer.orders
+    assert "no GPU device plugin would run there" in said(answer, "train")
+
+
+def test_an_order_says_why_not_the_next_cheaper_machine():
+    answer = plan(a_world([a_pod(gpus=2)], a_market(SMALL, LARGE)))
+    order: Order = answer.orders[0]
+    assert order.compared == "next cheaper: 1x A100-80GB-SXM at $1.00/h from simulated in west-1, too small"
