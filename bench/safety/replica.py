@@ -129,6 +129,7 @@ class Replica:
             entropy=host.entropy,
             leader=LeaderGuard(standing.fence),
             caches=Caches(),
+            compute=host.compute,
         )
         machines = Instances(deps, stores)
         controllers = (

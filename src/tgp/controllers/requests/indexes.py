@@ -1,4 +1,4 @@
-"""Indexes of requests: by class, Node, uid, account, and those that wait."""
+"""Indexes of requests: by class, Node, uid, account, pool, and those that wait."""
 
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
@@ -6,12 +6,14 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.pod import Pod
 from tgp.core.model.token import plain_uid
+from tgp.core.pools.orders import owner_of
 
 BY_NODE_CLASS = "nodeClass"
 BY_NODE = "node"
 BY_UID = "uid"
 BY_ACCOUNT = "account"
 WAITING = "waiting"
+BY_POOL = "pool"
 YES = "yes"
 PODS_BY_NODE = "node"
 
@@ -45,7 +47,20 @@ def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     return (YES,) if open_attempt(attempts_of(record)) is None else ()
 
 
-INDEXES = {BY_NODE_CLASS: by_node_class, BY_NODE: by_node, BY_UID: by_uid, BY_ACCOUNT: by_account, WAITING: waiting}
+def by_pool(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """The uid of the pool that wrote it."""
+    uid = owner_of(record)
+    return (uid,) if uid else ()
+
+
+INDEXES = {
+    BY_NODE_CLASS: by_node_class,
+    BY_NODE: by_node,
+    BY_UID: by_uid,
+    BY_ACCOUNT: by_account,
+    WAITING: waiting,
+    BY_POOL: by_pool,
+}
 
 
 def by_node_name(pod: Pod) -> tuple[str, ...]:

@@ -87,6 +87,7 @@ class RequestObserver:
             recalled(attempts_of(record), memory.unwritten),
             self._clock.now().replace(microsecond=0),
             keep_finished=self._policy.keep_finished,
+            pooled=self._purchases.pool_of(record) is not None,
             since=memory.since,
             blank=memory.blank,
             progress=memory.progress,

@@ -196,6 +196,9 @@ def _no_more(observation: RequestObservation) -> Complete | None:
     if len(failures) >= FAILURES_MAX:
         last = failures[-1].message or failures[-1].outcome
         return Complete("Failed", "TooManyFailures", f"{len(failures)} launches failed. Last error: {last}")
+    paid = [attempt for attempt in observation.attempts if attempt.outcome == "Failed"]
+    if observation.pooled and paid:  # the pool plans again: another offer may serve its pods better
+        return Complete("Failed", "MachineUnusable", paid[-1].message or "The machine was never usable.")
     if _next_number(observation) > MOST_ATTEMPTS:
         return Complete(
             "Failed", "TooManyAttempts", f"No machine after {MOST_ATTEMPTS} attempts; delete and recreate the request."
@@ -694,8 +697,9 @@ def counted_until(observation: RequestObservation) -> datetime | None:
 
 
 def idle_timeout(observation: RequestObservation) -> timedelta | None:
+    """None: it never ends for idleness, or its pool decides when."""
     length = span(observation.spec.idle_timeout, "spec.idleTimeout")
-    return None if length is NEVER else length
+    return None if length is NEVER or observation.pooled else length
 
 
 def idle_since(observation: RequestObservation) -> datetime | None:

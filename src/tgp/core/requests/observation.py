@@ -92,6 +92,7 @@ class RequestObservation(msgspec.Struct, frozen=True):
     attempts: tuple[Attempt, ...]  # with what providers report since they were written
     now: datetime
     keep_finished: timedelta | None = None  # None: without limit
+    pooled: bool = False  # the pool that created it exists, and looks after it
 
     # What this process remembers.
     since: float = 0.0  # Clock.boottime: orders for it may be late, counted from then
