@@ -96,6 +96,7 @@ class ObserveSession:
             connection.entropy,
             socket.gethostname(),
             namespace=connection.namespace,
+            compute=connection.compute,
             dial=dial,
             resolver=SystemResolver(),
             api_server=connection.addresses,

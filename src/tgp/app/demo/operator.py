@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from tgp.adapters.compute import Threads
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.app.demo.fixtures import ACCOUNT, NAMESPACE
@@ -49,6 +50,7 @@ class DemoOperator:
             entropy or SystemEntropy(),
             ACCOUNT,
             NAMESPACE,
+            Threads(),
             dial=dial,
             resolver=EmbeddedResolver(),
         )
