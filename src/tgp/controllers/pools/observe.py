@@ -25,6 +25,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.record import uid_text
+from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.token import plain_uid
 from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves
 from tgp.core.pools.demand import Demand, demand_of, patience_ends
@@ -36,6 +37,7 @@ from tgp.core.pools.replicas import missing_slots
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, own_cooldowns
+from tgp.ports.cluster import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,13 @@ class PlanObservation:
     look_again_at: datetime | None = None  # when the world changes by itself
 
 
+@dataclass(frozen=True, slots=True)
+class StorageViews:
+    claims: View[Claim]
+    volumes: View[Volume]
+    classes: View[StorageClass]
+
+
 class WorldObserver:
     def __init__(
         self,
@@ -60,8 +69,10 @@ class WorldObserver:
         market: MarketState,
         ledger: Ledger,
         memory: PoolMemory,
+        storage: StorageViews,
     ) -> None:
         self._views = views
+        self._storage = storage
         self._policy = policy
         self._purchases = purchases
         self._market = market
@@ -102,6 +113,9 @@ class WorldObserver:
             self._policy.device_plugin_required,
             self._policy.default_backend,
             {each.key.name: each.labels for each in self._views.namespaces.values()},
+            claims={each.key: each for each in self._storage.claims.values()},
+            volumes={each.key.name: each for each in self._storage.volumes.values()},
+            storage_classes={each.key.name: each for each in self._storage.classes.values()},
             not_for=runaways.not_for,
             refused={**memory.disagreements.refusals(demand.pods), **runaways.refused},
         )
