@@ -19,7 +19,7 @@ from tgp.core.model.costs import read_amount, reserved_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.money import about
+from tgp.core.model.money import about, distance
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, AccountProblem, Found, Unknown
@@ -387,7 +387,9 @@ def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartT
     if billed <= ceiling:
         return None
     return StartTermination(
-        TerminationReason.PRICE_EXCEEDED, f"{_where(attempt)} bills {about(billed)}/h, above {about(ceiling)}/h"
+        TerminationReason.PRICE_EXCEEDED,
+        f"{_where(attempt)} bills {about(billed)}/h, {distance(billed - ceiling)} above the maximum of "
+        f"{about(ceiling)}/h",
     )
 
 
