@@ -47,6 +47,11 @@ PROOFS = (
         ("tests/controlplane/test_hostile_tenant.py",),
         waits=True,
     ),
+    Proof(
+        "scheduler",
+        "5000 pairs and 1000 small clusters, judged by the real kube-scheduler",
+        ("tests/controlplane/test_scheduler_judge.py",),
+    ),
     Proof("clouds", "10,000 wrong answers for each provider, 5 worlds for each promise", ("tests/contracts/clouds",)),
     Proof("meshes", "5000 spoiled answers and 50 storms for each mesh", ("tests/contracts/mesh",)),
     Proof(

@@ -38,6 +38,14 @@ def test_a_claim():
     assert claim.key == ObjectKey("ml", "it")
     assert (claim.storage_class, claim.volume, claim.phase) == ("fast", "pv-1", BOUND)
     assert claim.selected_node == ""
+    assert not claim.bound
+
+
+@pytest.mark.parametrize(("volume", "bound"), [("pv-1", True), ("", False)])
+def test_a_claim_is_bound_once_both_sides_agree(volume, bound):
+    metadata = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+
+    assert read(claims(), {"metadata": metadata, "spec": {"volumeName": volume}}).bound is bound
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from tgp.core.model.placement import NodeTerm
 from tgp.core.model.workload import Metadata
 
 BOUND, WAIT_FOR_FIRST_CONSUMER = "Bound", "WaitForFirstConsumer"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 # Labels of a volume that are a rule, too: the scheduler compares them with the Node's. By the name that replaced it.
 ZONE_LABELS = {
@@ -24,6 +25,7 @@ class Claim(Metadata, frozen=True, gc=False, kw_only=True):
     phase: str = ""  # Pending, Bound, Lost
     storage_class: str | None = None  # None: not given; the cluster's default class, if it has one, is filled in
     volume: str = ""  # the PersistentVolume's name; empty: not bound yet
+    bound: bool = False  # both sides have agreed: only then the scheduler places a pod that uses it
     selected_node: str = ""  # where the volume is being made; the scheduler takes the pod to no other Node meanwhile
 
 
@@ -47,6 +49,11 @@ class StorageClass(Metadata, frozen=True, gc=False, kw_only=True):
     provisioner: str = ""
     is_default: bool = False
     topologies: tuple[tuple[LabelRequirement, ...], ...] = ()  # allowedTopologies: any of them; empty: anywhere
+
+    @property
+    def provisions(self) -> bool:
+        """Whether it makes volumes; otherwise a claim gets one that is there."""
+        return self.provisioner not in ("", NO_PROVISIONER)
 
     def admits(self, labels: Mapping[str, str]) -> bool:
         """Whether it can make a volume for a Node with these labels."""

@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tgp.api.resource import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from tgp.core.model.object_key import ObjectKey
@@ -37,7 +38,13 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 MOST_LIKED = 100  # the largest weight of a preference
 NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
 
-Verdict = tuple[list[str], bool]  # what the first filter that objects says, and whether evicting others could help
+
+class Verdict(NamedTuple):
+    """What the first filter that objects to a node says; empty: the node may take the pod."""
+
+    reasons: list[str]
+    helped: bool = False  # evicting others could change its mind
+    everywhere: bool = False  # no node would be better
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,22 +145,23 @@ class Scheduler(ClusterController):
         if pod is None or not _wants_a_node(pod):
             self._forget(key)
             return None
-        nodes = list(self.api.all(NODE))
-        volumes = volumes_of(self.api, pod) if uses_claims(pod) else None
-        if nodes and volumes is not None and volumes.refused:
-            self._remember(key, pod)
-            self._refuse(pod, _refused_everywhere(volumes.refused, len(nodes), pod))
-            return None
-        attempt = PodToPlace(pod, requests_of(pod), host_ports(pod), volumes, self._neighbours(pod, nodes))
-        verdicts = [(node, self._verdict(attempt, node, nodes)) for node in nodes]
-        fitting = [node for node, (reasons, _) in verdicts if not reasons]
+        verdicts = self.verdicts(pod, self.api.all(NODE))
+        fitting = [node for node, verdict in verdicts if not verdict.reasons]
         if fitting:
             self._forget(key)
-            self._bind(attempt, self._best(attempt, fitting))
+            self._bind(pod, self._best(pod, fitting))
         else:
             self._remember(key, pod)
             self._refuse(pod, _why(verdicts, pod))
         return None
+
+    def verdicts(self, pod: Json, nodes: list[Json]) -> list[tuple[Json, Verdict]]:
+        """Which of these nodes may take it, as if there were no others."""
+        volumes = volumes_of(self.api, pod) if uses_claims(pod) else None
+        if volumes is not None and volumes.refused:
+            return [(node, Verdict([volumes.refused], everywhere=True)) for node in nodes]
+        placed = PodToPlace(pod, requests_of(pod), host_ports(pod), volumes, self._neighbours(pod, nodes))
+        return [(node, self._verdict(placed, node, nodes)) for node in nodes]
 
     def _neighbours(
         self, pod: Json, nodes: list[Json], crowded: str = "", guests: list[Json] | None = None
@@ -174,9 +182,9 @@ class Scheduler(ClusterController):
 
         return Neighbours(pod, nodes, pods_on, namespaces, repelling)
 
-    def _verdict(self, attempt: PodToPlace, node: Json, nodes: list[Json]) -> Verdict:
+    def _verdict(self, placed: PodToPlace, node: Json, nodes: list[Json]) -> Verdict:
         """Both with the pods that are promised room on the node, and without them: they may never come."""
-        pod, name = attempt.pod, node["metadata"]["name"]
+        pod, name = placed.pod, node["metadata"]["name"]
         guests = [
             guest
             for key, guest in self._nominated.get(name, {}).items()
@@ -184,33 +192,33 @@ class Scheduler(ClusterController):
         ]
         if guests:
             crowded = PodToPlace(
-                pod, attempt.asked, attempt.ports, attempt.volumes, self._neighbours(pod, nodes, name, guests)
+                pod, placed.asked, placed.ports, placed.volumes, self._neighbours(pod, nodes, name, guests)
             )
             found = self._objections(crowded, node, guests)
-            if found[0]:
+            if found.reasons:
                 return found
-        return self._objections(attempt, node, [])
+        return self._objections(placed, node, [])
 
-    def _objections(self, attempt: PodToPlace, node: Json, guests: list[Json]) -> Verdict:
-        pod = attempt.pod
+    def _objections(self, placed: PodToPlace, node: Json, guests: list[Json]) -> Verdict:
+        pod = placed.pod
         spec, taints = pod["spec"], node["spec"].get("taints") or []
         tolerations = spec.get("tolerations") or []
         if node["spec"].get("unschedulable") and untolerated(tolerations, [CORDONED], SCHEDULING_EFFECTS):
-            return ["node(s) were unschedulable"], False
+            return Verdict(["node(s) were unschedulable"])
         if untolerated(tolerations, taints, SCHEDULING_EFFECTS):
-            return ["node(s) had untolerated taint(s)"], False  # since 1.34 the scheduler no longer says which
+            return Verdict(["node(s) had untolerated taint(s)"])  # since 1.34 the scheduler no longer says which
         if not selects(spec, node):
-            return ["node(s) didn't match Pod's node affinity/selector"], False
-        if attempt.ports and any(collide(attempt.ports, host_ports(other)) for other in self._pods_on(node, guests)):
-            return [NO_PORTS], True
-        short = self._shortages(attempt.asked, node, guests)
-        if short[0]:
+            return Verdict(["node(s) didn't match Pod's node affinity/selector"])
+        if placed.ports and any(collide(placed.ports, host_ports(other)) for other in self._pods_on(node, guests)):
+            return Verdict([NO_PORTS], helped=True)
+        short = self._shortages(placed.asked, node, guests)
+        if short.reasons:
             return short
-        elsewhere = attempt.volumes.objection(node) if attempt.volumes is not None else ""
+        elsewhere = placed.volumes.objection(node) if placed.volumes is not None else ""
         if elsewhere:
-            return [elsewhere], False
-        objection = attempt.neighbours.objection(node) if attempt.neighbours is not None else None
-        return ([], False) if objection is None else ([objection[0]], objection[1])
+            return Verdict([elsewhere])
+        objection = placed.neighbours.objection(node) if placed.neighbours is not None else None
+        return Verdict([]) if objection is None else Verdict([objection[0]], objection[1])
 
     def _pods_on(self, node: Json, guests: list[Json]) -> Iterable[Json]:
         return (*self._placed.get(node["metadata"]["name"], {}).values(), *guests)
@@ -227,14 +235,14 @@ class Scheduler(ClusterController):
             name for name, amount in asked.items() if amount and amount > allocatable.get(name, 0) - used.get(name, 0)
         ]
         reasons = ["Too many pods" if name == "pods" else f"Insufficient {name}" for name in short]
-        return reasons, all(asked[name] <= allocatable.get(name, 0) for name in short)
+        return Verdict(reasons, all(asked[name] <= allocatable.get(name, 0) for name in short))
 
-    def _best(self, attempt: PodToPlace, fitting: list[Json]) -> Json:
-        promised = _promised(attempt.pod)
+    def _best(self, pod: Json, fitting: list[Json]) -> Json:
+        promised, asked = _promised(pod), requests_of(pod)
         own = next((node for node in fitting if node["metadata"]["name"] == promised), None)
         if own is not None:
             return own
-        return min(fitting, key=lambda node: (-_liked(attempt.pod, node), *self._fullness(node, attempt.asked)))
+        return min(fitting, key=lambda node: (-_liked(pod, node), *self._fullness(node, asked)))
 
     def _fullness(self, node: Json, asked: Amounts) -> tuple[float, str]:
         """Least allocated first, over cpu and memory, as the stock scheduler scores; then by name."""
@@ -247,10 +255,10 @@ class Scheduler(ClusterController):
         ]
         return (round(sum(shares), 9), node["metadata"]["name"])
 
-    def _bind(self, attempt: PodToPlace, node: Json) -> None:
-        pod, name = attempt.pod, node["metadata"]["name"]
-        if attempt.volumes is not None:
-            bind_volumes(self.api, attempt.volumes, node)
+    def _bind(self, pod: Json, node: Json) -> None:
+        name = node["metadata"]["name"]
+        if uses_claims(pod):
+            bind_volumes(self.api, volumes_of(self.api, pod), node)
         self.api.bind(pod, name)
         meta = pod["metadata"]
         text = f"Successfully assigned {meta['namespace']}/{meta['name']} to {name}"
@@ -335,26 +343,21 @@ def _may_help(before: Json | None, after: Json | None) -> bool:
     )
 
 
-def _refused_everywhere(why: str, total: int, pod: Json) -> str:
-    """A pod that no node could help is refused before any is looked at."""
-    preemption = f"0/{total} nodes are available: {total} {UNHELPFUL}."
-    if pod["spec"].get("preemptionPolicy") == "Never":
-        preemption = "not eligible due to preemptionPolicy=Never."
-    return f"0/{total} nodes are available: {why}. no new claims to deallocate, preemption: {preemption}"
-
-
 def _why(verdicts: list[tuple[Json, Verdict]], pod: Json) -> str:
     """The scheduler's own sentence: counts and reasons in the order of their text, then what preemption could do."""
     if not verdicts:
         return "no nodes available to schedule pods"
     total = len(verdicts)
-    reasons = Counter(reason for _, (found, _) in verdicts for reason in found)
+    reasons = _listed(Counter(reason for _, verdict in verdicts for reason in verdict.reasons))
+    first = verdicts[0][1]
+    if first.everywhere:  # said before any node was looked at, so without a count
+        reasons = first.reasons[0]
     if pod["spec"].get("preemptionPolicy") == "Never":
         preemption = "not eligible due to preemptionPolicy=Never."
     else:
-        hopes = Counter(NO_VICTIMS if hope else UNHELPFUL for _, (_, hope) in verdicts)
+        hopes = Counter(NO_VICTIMS if verdict.helped else UNHELPFUL for _, verdict in verdicts)
         preemption = f"0/{total} nodes are available: {_listed(hopes)}."
-    return f"0/{total} nodes are available: {_listed(reasons)}. no new claims to deallocate, preemption: {preemption}"
+    return f"0/{total} nodes are available: {reasons}. no new claims to deallocate, preemption: {preemption}"
 
 
 def _listed(counts: Counter[str]) -> str:

@@ -310,7 +310,8 @@ def _host_ports(documents: Documents) -> tuple[HostPort, ...]:
 
 
 def _address(port: _PortWire) -> str:
-    return "" if port.host_address in ("0.0.0.0", "::") else port.host_address  # noqa: S104 - compared, not bound
+    """Of the two addresses that mean all, the scheduler knows one: `::` is to it an address like others."""
+    return "" if port.host_address == "0.0.0.0" else port.host_address  # noqa: S104 - compared, not bound
 
 
 def claims_of(pod: str, volumes: tuple[VolumeWire, ...]) -> tuple[str, ...]:

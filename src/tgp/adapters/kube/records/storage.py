@@ -15,6 +15,7 @@ from tgp.core.model.storage import Claim, StorageClass, Volume
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 OLD_CLASS = "volume.beta.kubernetes.io/storage-class"  # wins over the field, as everywhere in Kubernetes
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+BIND_COMPLETED = b'"pv.kubernetes.io/bind-completed"'
 _TELLING = (b"selected-node", b"storage-class")
 
 
@@ -50,6 +51,7 @@ class ClaimReader:
             phase=share(wire.status.phase),
             storage_class=None if storage_class is None else share(storage_class),
             volume=wire.spec.volume_name,
+            bound=bool(wire.spec.volume_name) and BIND_COMPLETED in written,
             selected_node=share(annotations.get(SELECTED_NODE, "")),
         )
 
