@@ -132,7 +132,7 @@ def _reconciler(
             purchases,
             gateway=gateway,
             hold=instances.hold,
-            fresh_read_check=FreshReadCheck(views, deps.cluster, home=home),
+            fresh_read_check=FreshReadCheck(views, deps.cluster, home=home, boottime=deps.clock.boottime),
             cluster=deps.cluster,
             instance_cache=cache,
             accounts=accounts,
