@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.sim.an_operator import a_class, a_pool, operator_main
 from tests.sim.lives.a_world import SimEnv, sim_env, write
-from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
+from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST
 from tgp.sim.router import Exchange, Tap
 from tgp.sim.world import KUBERNETES
 
@@ -62,6 +62,7 @@ def test_a_machine_of_a_pool_idles_until_the_pool_deletes_it_and_its_cost_is_rec
         env.until(lambda: env.phase() == "Ready", minutes=60)
         env.world.run(minutes=90)
         assert env.phase() == "Ready"
+        assert "NoEnd" not in {event["reason"] for event in env.world.api.local_api.objects(EVENT)}
 
         disrupted = {"type": "Disrupted", "status": "True", "reason": "Empty", "message": "no pod needs it"}
         held = (env.request() or {})["status"]["conditions"]
