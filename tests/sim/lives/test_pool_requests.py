@@ -1,12 +1,34 @@
 """Requests that a pool created: held to its limits, idle as long as it likes, and gone when it deletes them."""
 
+from collections import Counter
 from typing import Any
 
 from tests.sim.an_operator import a_class, a_pool, operator_main
 from tests.sim.lives.a_world import SimEnv, sim_env, write
-from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
+from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST
+from tgp.sim.router import Exchange, Tap
+from tgp.sim.world import KUBERNETES
 
 POOL = "team"
+CALLS_PER_ORDER = 8  # at most, with what the operator writes meanwhile about orders that were sent before
+READS_IN_COMMON = 4  # of class and hold: once a second for all orders
+
+
+class CallsUntilOrdered(Tap):
+    """The operator's calls to the API server until the last of so many orders, without its watches and its Lease."""
+
+    def __init__(self, env: SimEnv, orders: int) -> None:
+        self.calls: Counter[str] = Counter()
+        self.left = orders
+        env.world.network.taps.append(self)
+
+    def written(self, exchange: Exchange) -> None:
+        call = exchange.call
+        if exchange.endpoint.name != KUBERNETES:
+            self.left -= call.changes_things
+        elif self.left > 0 and "/leases" not in call.path and not dict(call.query).get("watch"):
+            kind = call.path.removesuffix("/status").split("/")[-2]
+            self.calls[f"{call.method} {'status' if call.path.endswith('/status') else kind}"] += 1
 
 
 def begin(env: SimEnv, **limits: Any) -> None:
@@ -40,6 +62,7 @@ def test_a_machine_of_a_pool_idles_until_the_pool_deletes_it_and_its_cost_is_rec
         env.until(lambda: env.phase() == "Ready", minutes=60)
         env.world.run(minutes=90)
         assert env.phase() == "Ready"
+        assert "NoEnd" not in {event["reason"] for event in env.world.api.local_api.objects(EVENT)}
 
         disrupted = {"type": "Disrupted", "status": "True", "reason": "Empty", "message": "no pod needs it"}
         held = (env.request() or {})["status"]["conditions"]
@@ -92,3 +115,21 @@ def test_nothing_is_bought_for_a_pool_that_is_gone():
         env.world.run(minutes=2)
         assert env.phase() == "gone", "the garbage collector deleted it, and nothing held it"
         assert env.living() == []
+
+
+def test_an_order_takes_few_calls_to_the_api_server():
+    orders = 10
+    with sim_env("pool-calls") as env:
+        for stand in env.simulator.fleet.stands.values():
+            stand.stock = orders
+        begin(env)
+        counted = CallsUntilOrdered(env, orders)
+        for number in range(orders):
+            written_by_pool(env, f"train-{number}")
+        env.until(lambda: len(env.living()) == orders, minutes=5)
+
+        assert counted.left == 0
+        assert counted.calls.total() <= orders * CALLS_PER_ORDER, counted.calls
+        assert counted.calls["GET gpurequests"] == orders
+        assert counted.calls["PATCH gpurequests"] == orders
+        assert counted.calls["GET gpunodeclasses"] + counted.calls["GET namespaces"] <= READS_IN_COMMON

@@ -6,16 +6,16 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.pod import Pod
 from tgp.core.model.token import plain_uid
-from tgp.core.pools.orders import owner_of
-from tgp.core.requests.node_metadata import pool_key
+from tgp.core.requests.node_metadata import pool_key, pool_owner
 
 BY_NODE_CLASS = "nodeClass"
 BY_NODE = "node"
 BY_UID = "uid"
 BY_ACCOUNT = "account"
-WAITING = "waiting"
 BY_POOL = "pool"
 BY_POOL_UID = "poolUid"
+WAITING = "waiting"  # requests that users wrote
+WAITING_OF_POOL = "waitingOfPool"  # by class
 YES = "yes"
 PODS_BY_NODE = "node"
 
@@ -48,17 +48,25 @@ def by_account(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     return (attempt.account,) if attempt is not None and attempt.account and not copied(record) else ()
 
 
-def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+def waits(record: KubeObject[GPURequest]) -> bool:
     """It has no machine and may get one: market changes concern it."""
     if record.value is None or record.value.status.phase in ("Finished", "Failed"):
-        return ()
-    return (YES,) if open_attempt(attempts_of(record)) is None else ()
+        return False
+    return open_attempt(attempts_of(record)) is None
+
+
+def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    return (YES,) if waits(record) and pool_owner(record) is None else ()
+
+
+def waiting_of_pool(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    return by_node_class(record) if waits(record) and pool_owner(record) is not None else ()
 
 
 def by_pool_uid(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     """The uid of the pool that wrote it."""
-    uid = owner_of(record)
-    return (uid,) if uid else ()
+    owner = pool_owner(record)
+    return (owner.uid,) if owner is not None else ()
 
 
 INDEXES = {
@@ -68,7 +76,9 @@ INDEXES = {
     BY_UID: by_uid,
     BY_ACCOUNT: by_account,
     WAITING: waiting,
-    BY_POOL_UID: by_pool_uid,
+BY_POOL = "pool"
+BY_POOL_UID = "poolUid"
+    WAITING_OF_POOL: waiting_of_pool,
 }
 
 

@@ -4,7 +4,7 @@ Nothing is decided here and nothing is changed: pure functions of `core/requests
 """
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -80,6 +80,10 @@ class RequestObserver:
         self._gate = gate
         self._clock = clock
         self._mesh_status = mesh_status
+        self._nodes_at: datetime | None = None
+        self._nodes_in_use = MachinesInUse()
+        self._mesh_at: datetime | None = None
+        self._mesh_in_use = MachinesInUse()
 
     def observe(self, record: KubeObject[GPURequest], memory: RequestMemo) -> RequestObservation:
         uid = plain_uid(record.uid_text)
@@ -253,7 +257,7 @@ class RequestObserver:
             mesh=mesh,
             joined_by=Backend.NONE if owned else mesh.backend,
             startup_timeouts=startup_timeouts_for(node_class, attempt.offer, self.facts(provider_of(attempt))),
-            in_use=self._in_use(node, mesh),
+            in_use=self._in_use(node, mesh, observation.now),
             budgets=tuple(self._views.budgets.values()) if observation.holds("Terminating") else (),
         )
         return with_reports(observation, attempt)
@@ -266,18 +270,30 @@ class RequestObserver:
                 presence = self._presence(record, attempt, self._accounts.of(attempt))
                 yield ClassMember(plain_uid(record.uid_text), attempt, leaving, presence, self._claims(attempt))
 
-    def _in_use(self, node: Node | None, mesh: MeshStatus) -> MachinesInUse:
+    def _in_use(self, node: Node | None, mesh: MeshStatus, now: datetime) -> MachinesInUse:
+        """Gathered once a second for all requests: in an outage each of them asks, and outages last minutes."""
         if node is None or node.ready is not True:
-            served = ((record, seen) for record, request, seen in self._serving() if request.status.instance_id)
-            return MachinesInUse(tuple(served), node_lost=any(map(_loses_node, self._views.requests.values())))
+            if self._nodes_at != now:
+                self._nodes_at, self._nodes_in_use = now, self._seen_by_nodes()
+            return self._nodes_in_use
         if mesh.ok is False:
-            statuses = (
-                self._mesh_status(attempt.token, seen).ok
-                for record, _, seen in self._serving()
-                if (attempt := open_attempt(attempts_of(record))) is not None
-            )
-            return MachinesInUse(in_mesh=tuple(statuses))
+            if self._mesh_at != now:
+                self._mesh_at, self._mesh_in_use = now, self._seen_by_mesh()
+            return self._mesh_in_use
         return MachinesInUse()
+
+    def _seen_by_nodes(self) -> MachinesInUse:
+        served = [(record, seen) for record, request, seen in self._serving() if request.status.instance_id]
+        unreachable = tuple((record, seen) for record, seen in served if seen is None or seen.ready is not True)
+        return MachinesInUse(len(served), unreachable, any(map(_loses_node, self._views.requests.values())))
+
+    def _seen_by_mesh(self) -> MachinesInUse:
+        statuses = (
+            self._mesh_status(attempt.token, seen).ok
+            for record, _, seen in self._serving()
+            if (attempt := open_attempt(attempts_of(record))) is not None
+        )
+        return MachinesInUse(in_mesh=tuple(statuses))
 
     def _serving(self) -> Iterator[tuple[KubeObject[GPURequest], GPURequest, Node | None]]:
         for record in self._views.requests.values():

@@ -26,7 +26,7 @@ from tgp.core.inventory.limits import (
 )
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.conditions import ConditionUpdate
-from tgp.core.model.costs import class_of, hourly_of, priced, spent
+from tgp.core.model.costs import hourly_of, priced, spent
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import AccountProblem
@@ -102,15 +102,6 @@ class ClassMachines:
 
 def spent_at(machine_count: MachineCount, now: datetime) -> int:
     return max(spent(machine_count.attempts, now), machine_count.recorded_microusd)
-
-
-def machines_of(
-    node_class: str, requests: Iterable[KubeObject[GPURequest]], earlier_microusd: int = 0
-) -> ClassMachines:
-    machine_counts = (machine_count_of(record) for record in requests if class_of(record) == node_class)
-    return ClassMachines(
-        tuple(sorted(machine_count for machine_count in machine_counts if machine_count is not None)), earlier_microusd
-    )
 
 
 def earlier(holdings: ClassMachines, held: Mapping[str, Any]) -> int:

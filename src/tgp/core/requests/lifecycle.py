@@ -83,6 +83,7 @@ NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
 LONGEST_REFUSED = timedelta(hours=12)  # … at most: a template that is left broken for a year uses few attempts
 LOOK_AGAIN = timedelta(seconds=15)
+POOL_LOOKS_EVERY = timedelta(minutes=2)  # at a waiting request of a pool, besides what wakes it
 NO_MACHINE = frozenset(
     {"SoldOut", "Refused", "KeyRefused", "QuotaOrBalanceExhausted", "Busy", "NotOrdered", "NotCreated"}
 )
@@ -163,7 +164,7 @@ def _without_machine(observation: RequestObservation) -> Step:
     if (finish := _no_more(observation)) is not None:
         return finish
     if (stop := purchase_stop(observation)) is not None:
-        return Wait(stop.reason, stop.message)
+        return Wait(stop.reason, stop.message, _pool_looks(observation))
     pause = _pause_until(observation)
     if pause is not None and observation.now < pause:
         last = observation.attempts[-1]
@@ -174,11 +175,16 @@ def _without_machine(observation: RequestObservation) -> Step:
 def _buy(observation: RequestObservation) -> Step:
     """The offers are ranked here and nowhere else: only where nothing is left but to buy."""
     if observation.purchase is None:
-        return Wait("Undecided", "No offer was looked for.")
+        return Wait("Undecided", "No offer was looked for.", _pool_looks(observation))
     choice = decide_purchase(observation.purchase)
     if isinstance(choice, Purchase):
         return Reserve(choice, _next_number(observation))
-    return Wait(choice.reason, choice.message)
+    return Wait(choice.reason, choice.message, _pool_looks(observation))
+
+
+def _pool_looks(observation: RequestObservation) -> datetime | None:
+    """The waiting requests of pools are many and short-lived, so not every change in the market wakes all of them."""
+    return observation.now + POOL_LOOKS_EVERY if observation.pool is not None else None
 
 
 def _readopt(observation: RequestObservation, found: Unrecorded) -> Step:

@@ -72,7 +72,8 @@ class AccessObservation(msgspec.Struct, frozen=True):
 class MachinesInUse(msgspec.Struct, frozen=True):
     """All machines in use, gathered where one of them cannot be reached: many at once are a fault of the network."""
 
-    served: tuple[tuple[KubeObject[GPURequest], Node | None], ...] = ()  # requests in use, each with its Node
+    served: int = 0
+    unreachable: tuple[tuple[KubeObject[GPURequest], Node | None], ...] = ()  # of them; a Node is missing or not ready
     node_lost: bool = False  # one of them is being terminated because its Node is lost
     in_mesh: tuple[bool | None, ...] = ()  # whether the mesh knows each machine; None: it does not answer
 
