@@ -29,7 +29,7 @@ STRANGE = "not in the provider's error format"
 class Said:
     """An error in the provider's own format."""
 
-    words: str  # safe to show
+    words: str  # safe to show; empty: it gives no reason
     code: str = ""
     text: str = ""  # in which the rows' texts are looked for, lower case
 
@@ -78,16 +78,12 @@ class ErrorTable:
     pause: Callable[[Reply], timedelta | None] = _asked_pause  # after 429; None: the caller decides
     trouble_pause: timedelta | None = None  # after 5xx, where the provider asks for none; None: the caller decides
 
-    def refusal(self, reply: Reply, said: Said | None, what: str) -> CloudError | None:
-        """The definite refusal of a change; None: it may have happened."""
-        return self._known(self.orders, reply, said, what)
-
     def after_order(self, reply: Reply, said: Said | None, what: str, machine: str = "") -> CloudError:
         """`machine`: the id that the answer names, if it names one."""
         if machine:
             words = f"{self.title} answered {reply.status} to {what} and named machine {machine}"
             return OutcomeUnknown(words, machine)
-        return self.refusal(reply, said, what) or self.unknown(reply, said, what)
+        return self._known(self.orders, reply, said, what) or self.unknown(reply, said, what)
 
     def after_end(self, reply: Reply, said: Said | None, what: str) -> CloudError:
         known = self._known(self.ends or self.orders, reply, said, what)
@@ -98,29 +94,29 @@ class ErrorTable:
         known = self._known(self.looks, reply, said, what)
         if known is not None:
             return known
-        words = self._words(reply, said, what)
+        words = self._words(reply, said.words if said is not None else STRANGE, what)
         if reply.status >= 500 or reply.status in self.busy:
             return CloudBusy(words, reply.retry_after or self.trouble_pause)
         return CannotTell(words)
 
     def unknown(self, reply: Reply, said: Said | None, what: str) -> OutcomeUnknown:
-        return OutcomeUnknown(self._words(reply, said, what))
+        return OutcomeUnknown(self._words(reply, said.words if said is not None else STRANGE, what))
 
     def _known(self, rows: tuple[Row, ...], reply: Reply, said: Said | None, what: str) -> CloudError | None:
         row = first_fitting(rows, reply.status, said) if said is not None else None
         if row is not None and said is not None:
-            words = f"{self.title} answered {reply.status} to {what}: {row.words(said)}"
+            words = self._words(reply, row.words(said), what)
             return (
                 CloudBusy(words, reply.retry_after or self.trouble_pause)
                 if row.error is CloudBusy
                 else row.error(words)
             )
         if reply.status == 429:
-            return CloudBusy(f"{self.title} limits the rate of calls ({what})", self.pause(reply))
+            return CloudBusy(self._words(reply, "too many calls", what), self.pause(reply))
         return None
 
-    def _words(self, reply: Reply, said: Said | None, what: str) -> str:
-        return f"{self.title} answered {reply.status} to {what}: {(said.words if said else '') or STRANGE}"
+    def _words(self, reply: Reply, why: str, what: str) -> str:
+        return f"{self.title} answered {reply.status} to {what}" + (f": {why}" if why else "")
 
 
 def not_ended(error: CloudError) -> CloudError:
