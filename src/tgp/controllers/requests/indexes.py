@@ -75,9 +75,8 @@ INDEXES = {
     BY_NODE: by_node,
     BY_UID: by_uid,
     BY_ACCOUNT: by_account,
+    BY_POOL_UID: by_pool_uid,
     WAITING: waiting,
-BY_POOL = "pool"
-BY_POOL_UID = "poolUid"
     WAITING_OF_POOL: waiting_of_pool,
 }
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tgp.adapters.clouds.gcp.errors import QUOTA_OF_ALL, WHO, unreadable_look, whatever_came
+from tgp.adapters.clouds.gcp.errors import QUOTA_OF_ALL, WHO, look_failed
 from tgp.adapters.clouds.gcp.wire import root
-from tgp.adapters.clouds.parse import mapping_of, shown
+from tgp.adapters.clouds.parse import mapping_of, object_in, shown
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.ports.cloud import Account, Right
 from tgp.ports.http import Call, Reply, UnreadableReply, json_call
@@ -48,7 +48,7 @@ def permissions(name: str) -> Call:
 def read_project(reply: Reply, name: str) -> tuple[Account, str, bool]:
     """The account, its quota for GPUs in words, and whether a GPU could be rented at all."""
     if reply.status != 200:
-        raise unreadable_look(reply, f"the project {name}")
+        raise look_failed(reply, f"the project {name}")
     body = mapping_of(reply, WHO)
     if body.get("kind") != "compute#project" or body.get("name") != name:
         raise CannotTell(f"{WHO} was asked for the project {name} and returned something else")
@@ -81,7 +81,7 @@ def _held(reply: Reply | None) -> list[Any] | None:
 
 def read_regions(reply: Reply | None) -> tuple[str, ...]:
     """A note per kind of GPU: where the most of its quota is left. Nothing where it cannot be read: a courtesy."""
-    items = whatever_came(reply).get("items") if reply is not None and reply.status == 200 else None
+    items = object_in(reply).get("items") if reply is not None and reply.status == 200 else None
     left: dict[str, list[tuple[float, str]]] = {}
     for region in items if isinstance(items, list) else ():
         name = region.get("name") if isinstance(region, dict) else None

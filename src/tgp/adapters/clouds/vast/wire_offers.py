@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from tgp.adapters.clouds.parse import ParseError, mapping_of, moment, rows_of, shown, text, whole
 from tgp.adapters.clouds.redact import Confidence
+from tgp.adapters.clouds.vast.errors import look_failed, succeeded, told_in
 from tgp.adapters.clouds.vast.facts import PROVIDER, TITLE
-from tgp.adapters.clouds.vast.refusals import give_up_looking, refusal_of, succeeded
 from tgp.adapters.clouds.vast.wire import contract_id
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell
@@ -92,10 +92,10 @@ class OfferPage:
 
 def read_page(reply: Reply, after: int, now: datetime, *confidences: Confidence) -> OfferPage:
     if reply.status != 200:
-        give_up_looking(reply, "searching offers", now, *confidences)
+        raise look_failed(reply, "searching offers", now, *confidences)
     body = mapping_of(reply, TITLE)
     if not succeeded(body):
-        raise CannotTell(f"{TITLE} failed the search: {refusal_of(reply, *confidences).said}")
+        raise CannotTell(f"{TITLE} failed the search: {told_in(reply, *confidences).words}")
     rows = rows_of(body, "offers", TITLE)
     if len(rows) < PAGE_ROWS and body.get("truncated") is not True:
         return OfferPage(tuple(rows), None)
