@@ -48,7 +48,7 @@ def test_the_file_may_nest():
         ({}, {}, ["workers"], "the file must be a mapping"),
         ({"listen": "8080"}, {}, None, "--listen: '8080' is not host:port"),
         ({"log_format": "xml"}, {}, None, "--log-format: 'xml' is not one of auto, json, text"),
-        ({"power_allowed_hosts": "bad host!"}, {}, None, "--power-allowed-hosts: 'bad host!' allows no host"),
+        ({"power_allowed_hosts": "bad host!"}, {}, None, "--power-allowed-hosts: 'bad host!' is not a host pattern"),
         (
             {"log_level": "inf"},
             {},
