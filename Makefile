@@ -44,14 +44,14 @@ test-live: ready ## rent one real machine and terminate it (costs money: PROVIDE
 check: ready ## before each commit, under a minute: format, lint, types, imports, collection, quick tests
 	@$(PY) -m tools.check
 
-format: ready ## rewrite the code in the house's format
+format: ready ## rewrite the code in the project's format
 	@.venv/bin/ruff format --quiet .
 	@.venv/bin/ruff check --fix --quiet .
 
 bench: ready ## measure speed and memory beside peers
 	@$(PY) -m bench $(NAME)
 
-lock: ## write requirements/*.txt anew from requirements/*.in
+lock: ## write requirements/*.txt from requirements/*.in
 	@$(PYTHON) tools/lock.py
 
 cluster: ready ## start a real control plane for yourself and print its KUBECONFIG
