@@ -15,7 +15,7 @@ help: ## what can be done here
 	@printf '  KUBECONFIG=…   with run: observe a real cluster; nothing is bought, nothing is written\n'
 	@printf '  NAME=cache     with bench: one of cache, market, mesh, safety, simulation, startup (all when absent)\n'
 	@printf '  T=tests/core   with test: only these tests, by one pytest\n'
-	@printf '  NAME=storms,plans   with prove: only these steps\n'
+	@printf '  NAME=faults,plans   with prove: only these steps\n'
 	@printf '  TGP_LANES=1    with test, prove and check: how many at a time (as many as there are cores when absent)\n'
 	@printf '  PROVIDER=vultr MAX_USD=1   with test-live: where, and what an hour must stay below; YES=1 does it\n'
 
@@ -35,7 +35,7 @@ endif
 test: ready ## prove it: every test, real control plane included (builds its tools once)
 	@$(PY) -m tools.suite $(T)
 
-prove: ready ## before a release, hours: every mutant, 5000 hours of storms, larger counts; NAME=storms,talos for some
+prove: ready ## before a release, hours: every mutant, 5000 hours of random faults, larger counts; NAME=faults,talos for some
 	@$(PY) -m tools.prove "$(NAME)"
 
 test-live: ready ## rent one real machine and terminate it (costs money: PROVIDER, MAX_USD, a key)
@@ -44,14 +44,14 @@ test-live: ready ## rent one real machine and terminate it (costs money: PROVIDE
 check: ready ## before each commit, under a minute: format, lint, types, imports, collection, quick tests
 	@$(PY) -m tools.check
 
-format: ready ## rewrite the code in the house's format
+format: ready ## rewrite the code in the project's format
 	@.venv/bin/ruff format --quiet .
 	@.venv/bin/ruff check --fix --quiet .
 
 bench: ready ## measure speed and memory beside peers
 	@$(PY) -m bench $(NAME)
 
-lock: ## write requirements/*.txt anew from requirements/*.in
+lock: ## write requirements/*.txt from requirements/*.in
 	@$(PYTHON) tools/lock.py
 
 cluster: ready ## start a real control plane for yourself and print its KUBECONFIG

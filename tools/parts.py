@@ -1,8 +1,8 @@
 """The parts that `make test` is cut into: each is one pytest process, and they run side by side.
 
 A part is some paths under `tests/` without those that other parts name within them. So every test is in exactly one
-part, and a new file or folder is in one without a word here. Whoever adds what takes more than half a minute, or what
-needs a machine in a special state, gives it a part of its own.
+part, also a new file or folder. A test that takes more than half a minute, or needs a machine in a special state, gets
+a part of its own.
 """
 
 import sys

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.controlplane import replica
 from tools.controlplane.plane import ControlPlane, quiet_environment
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 # A fraction of the shipped times: what is tried is the order of things, not the length of a lease.
 LEASE = ("--lease-duration=6s", "--renew-deadline=4s", "--retry-period=1s")
 LEASE_LOST = 75
@@ -52,7 +52,7 @@ class Replicas:
                 [*command, f"--kubeconfig={kubeconfig}", f"--identity={name}"],
                 stdout=log,
                 stderr=log,
-                cwd=HOUSE,
+                cwd=ROOT,
                 env=environment,
             )
         return self._running[name]

@@ -18,7 +18,7 @@ from tests.controlplane.node_registrar import NodeRegistrar
 from tests.controlplane.providers import settings_of, written
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.simulators import Simulators
-from tests.controlplane.test_lives import HOUSE, OURS, SECRET, a_device_plugin, a_secret, request_path, seen, status_of
+from tests.controlplane.test_lives import OURS, ROOT, SECRET, a_device_plugin, a_secret, request_path, seen, status_of
 from tests.sim.forging import Knowledge, forged_spec, forged_status
 from tgp.adapters.http.serve import listen
 from tgp.app.demo.fixtures import join_secret
@@ -79,9 +79,9 @@ def simulators() -> Iterator[Simulators]:
 def replicas(plane, simulators, kubectl_program, tmp_path_factory) -> Iterator[Replicas]:
     with NodeRegistrar(simulators, plane.admin):
         run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
-        run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+        run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
         run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-        run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+        run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
         run("create", "namespace", HOME)
         run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true", "team=ours")
         run.apply(a_secret(simulators), join_secret(), a_device_plugin(), *the_classes(simulators), *the_tenant())

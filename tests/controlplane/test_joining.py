@@ -59,7 +59,7 @@ from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import RELEASES, ControlPlane, Wanted
 
 T = TypeVar("T")
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 OURS = "tgp-system"
 PROVIDER = "simulated"
 GPU = "nvidia.com/gpu"
@@ -213,11 +213,11 @@ def plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
 def env(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JoinEnv]:
     """A cluster whose join Secret tells the truth, with a class for each mesh; the operator under the shipped roles."""
     admin = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
-    admin("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+    admin("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     admin("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    admin("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+    admin("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
     if narrowed(plane):
-        admin("apply", f"--filename={HOUSE / 'deploy' / 'policy'}")
+        admin("apply", f"--filename={ROOT / 'deploy' / 'policy'}")
     with Simulators("joining") as simulators:
         classes = [a_class(simulators, name, TALOS[plane.wanted.version]) for name in (PLAIN, *MESHES)]
         admin.apply(a_secret(simulators), true_join_secret(plane), a_device_plugin(), *classes)

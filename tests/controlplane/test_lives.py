@@ -33,8 +33,8 @@ from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import EVERYTHING, ControlPlane
 
-HOUSE = Path(__file__).parents[2]
-SEED_CLASS = HOUSE / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
+ROOT = Path(__file__).parents[2]
+SEED_CLASS = ROOT / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
 CLASS = "everyone"
 CONTAINERS = [name for name, asked in PROVIDERS.items() if asked.boots == (BootMode.CONTAINER,)]
 BOOTED = [name for name in PROVIDERS if name not in CONTAINERS]
@@ -74,9 +74,9 @@ def admin(plane, kubectl_program, simulators, node_bootstrap) -> Kubectl:
 
 
 def furnished(run: Kubectl, simulators: Simulators) -> Kubectl:
-    run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+    run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+    run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
     run.apply(a_secret(simulators), join_secret(), a_device_plugin(), a_class(simulators))
     run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true")
     return run
@@ -380,7 +380,7 @@ def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(
     plane, admin, simulators, replicas, terminated
 ):
     """With a class that names the six real providers and nothing else of note: the Job completes on the machine."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (HOUSE / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     request, job = (
         YAML(typ="safe").load(block) for block in blocks if "kind: GPURequest" in block or "kind: Job" in block
     )

@@ -27,7 +27,7 @@ from tools.live.choice import cheapest
 from tools.live.termination import NotShown, terminate
 from tools.live.walk import WalkFailed
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 CLUSTER, OTHER = "c0ffee0123", "0ddba11000"
 UID = "0123456789abcdef0123456789abcdef"
 PREFIX = cluster_prefix(CLUSTER)
@@ -187,7 +187,7 @@ def a_walker(simulators: Simulators, within_s: float = 600.0) -> tuple[subproces
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=HOUSE,
+        cwd=ROOT,
         env=os.environ | {"SETTINGS": settings},
     )
     assert process.stdout is not None

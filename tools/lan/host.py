@@ -1,4 +1,4 @@
-"""One computer: its own network, processes and /run; the files are everybody's."""
+"""One computer: its own network, processes and /run; the files are shared."""
 
 import ctypes
 import subprocess

@@ -62,7 +62,7 @@ class Ways:
     entropy: Entropy
     dial: HttpFactory
     resolver: Resolver
-    serve: Serve  # mounts a handler; gives back the way there for whoever shows a token
+    serve: Serve  # mounts a handler; returns a client for a given token
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from tools.live.asked import counter_of, settings_in
 from tools.live.termination import NotShown, terminate
 
 HOME = b"home\n"
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STARTED = b"watching\n"
 
@@ -36,13 +36,13 @@ def watchman(provider: str, prefix: str, within_s: float, environ: Mapping[str, 
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=dict(environ),
-        cwd=HOUSE,
+        cwd=ROOT,
         start_new_session=True,  # Ctrl-C is for the walk
     )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        assert process.stdout.readline() == STARTED, "nobody watches, so nothing is bought"
+        assert process.stdout.readline() == STARTED, "no watchman runs, so nothing is bought"
         yield process.pid
         process.stdin.write(HOME)
     finally:

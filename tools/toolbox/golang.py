@@ -28,7 +28,7 @@ class Go:
     came_from: str  # for people: "PATH" or "wheel"
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """What every build runs with: this Go and no other, no C compiler, nobody else's workspace."""
+        """What every build runs with: this Go and no other, no C compiler, no other workspace."""
         return {
             **environ,
             "PATH": f"{self.program.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",

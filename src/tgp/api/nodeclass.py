@@ -264,7 +264,7 @@ class Networking(ApiStruct, frozen=True, kw_only=True):
             doc=(
                 "tailscale, headscale, wireguard, kubespan or none. Default: the one that is configured in this class, "
                 "else the operator's own networking.backend. Refused: headscale without tailscaleConfig.loginServer, "
-                "wireguard without talosConfig.wireGuardConfig, and no choice where several are configured. "
+                "wireguard without talosConfig.wireGuardConfig, and no backend where several meshes are configured. "
                 "A change replaces a pool's nodes one by one within its disruption budget."
             ),
             enum=BACKENDS,

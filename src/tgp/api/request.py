@@ -87,7 +87,7 @@ class RequestWireGuard(ApiStruct, frozen=True, kw_only=True):
 
 
 class RequestTalos(ApiStruct, frozen=True, kw_only=True):
-    """What a tenant may set of the operating system. No templates, no Secrets: those are the class's."""
+    """Settings of the operating system that a tenant may change. No templates, no Secrets: those are the class's."""
 
     image: Annotated[
         str | None,
@@ -265,7 +265,9 @@ class GPURequestSpec(ApiStruct, frozen=True, kw_only=True):
         ),
     ] = "Never"
     termination_grace_period: Annotated[str, grace(GRACE_DOC)] = "1h"
-    talos_config: Annotated[RequestTalos | None, Field(doc="What a tenant may set of the operating system.")] = None
+    talos_config: Annotated[
+        RequestTalos | None, Field(doc="Settings of the operating system that a tenant may change.")
+    ] = None
     labels: Annotated[Labels, NODE_LABELS] = msgspec.field(default_factory=dict)
     taints: Annotated[
         tuple[TaintSpec, ...], Field(doc="Taints of this one machine's Node.", max_items=32, list_type="atomic")
@@ -312,14 +314,14 @@ class ChosenOffer(ApiStruct, frozen=True, kw_only=True):
     spot: Annotated[bool, Field(doc="Whether the provider may interrupt the machine.")] = False
     hourly_price: Annotated[
         str | None,
-        Field(doc="Dollars per hour when it was ordered, of spot machines the bid; limits count it.", max_length=24),
+        Field(doc="Dollars per hour at the order; for spot machines the bid. Limits count it.", max_length=24),
     ] = None
 
 
 class Attempt(ApiStruct, frozen=True, kw_only=True):
     """One attempt to launch a machine. The attempt is written before the provider is called."""
 
-    number: Annotated[int, Field(doc="1 for the first.", minimum=1)]
+    number: Annotated[int, Field(doc="The number of the attempt, from 1.", minimum=1)]
     token: Annotated[str, Field(doc="The token that marks the machine at the provider.", max_length=63)]
     offer: Annotated[ChosenOffer | None, Field(doc="What was ordered.")] = None
     account: Annotated[
@@ -332,7 +334,7 @@ class Attempt(ApiStruct, frozen=True, kw_only=True):
             max_length=63,
         ),
     ] = None
-    epoch: Annotated[str | None, Field(doc="Which leader reserved it.", max_length=128)] = None
+    epoch: Annotated[str | None, Field(doc="The term of the leader that reserved it.", max_length=128)] = None
     reserved_at: Annotated[datetime | None, Field(doc="When the attempt was written.", format="date-time")] = None
     launched_at: Annotated[
         datetime | None, Field(doc="When the provider confirmed the launch.", format="date-time")
@@ -375,7 +377,7 @@ class Attempt(ApiStruct, frozen=True, kw_only=True):
     max_hourly_price: Annotated[
         str | None,
         Field(
-            doc="Dollars per hour that the order allows at most; limits count them until the billed price is known.",
+            doc="Maximum dollars per hour of the order. Limits count it until the billed price is known.",
             max_length=24,
         ),
     ] = None

@@ -46,10 +46,10 @@ class Settings:
     leader_elect: bool = _setting(True, "hold the Lease before acting; off only if there is never a second replica")
     lease_name: str = _setting("tgp-operator", "name of the Lease", key="lease.name")
     lease_duration: timedelta = _setting(
-        timedelta(seconds=15), "a silent leader is replaced after this", key="lease.duration"
+        timedelta(seconds=15), "a leader that does not renew is replaced after this time", key="lease.duration"
     )
     renew_deadline: timedelta = _setting(
-        timedelta(seconds=10), "a leader that could not renew for this long exits", key="lease.renewDeadline"
+        timedelta(seconds=10), "a leader that could not renew for this time exits", key="lease.renewDeadline"
     )
     retry_period: timedelta = _setting(
         timedelta(seconds=2), "time between two attempts to get the Lease", key="lease.retryPeriod"
@@ -68,7 +68,7 @@ class Settings:
     kube_burst: int = _setting(400, "calls to the API server that may be sent at once (1 to 10000)", key="kube.burst")
     workers: int = _setting(4, "reconciles that may run at once per controller (1 to 64)")
     require_allowed_namespaces: bool = _setting(
-        False, "a class without allowedNamespaces serves no namespace instead of every one"
+        False, "a class without allowedNamespaces serves no namespace, instead of all"
     )
     require_device_plugin: bool = _setting(
         True,

@@ -50,7 +50,7 @@ def test_the_file_may_nest():
         ({}, {"TGP_KUBE_BURST": "99999"}, None, "TGP_KUBE_BURST: 99999 is not between 1 and 10000"),
         ({"listen": "8080"}, {}, None, "--listen: '8080' is not host:port"),
         ({"log_format": "xml"}, {}, None, "--log-format: 'xml' is not one of auto, json, text"),
-        ({"power_allowed_hosts": "bad host!"}, {}, None, "--power-allowed-hosts: 'bad host!' allows no host"),
+        ({"power_allowed_hosts": "bad host!"}, {}, None, "--power-allowed-hosts: 'bad host!' is not a host pattern"),
         (
             {"log_level": "inf"},
             {},

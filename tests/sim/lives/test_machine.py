@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from tests.amounts import amount
 from tests.sim.an_operator import a_class, operator_main
 from tests.sim.lives.a_world import sim_env
-from tests.sim.lives.reference import BRISK, CLASS, QUICK, fair_weather
+from tests.sim.lives.reference import BRISK, CLASS, QUICK, without_faults
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
 from tgp.core.model.token import plain_uid
 from tgp.sim.checkers.objects import loose_ends
@@ -125,7 +125,7 @@ class Requests(RuleBasedStateMachine):
 
     def _go_home(self) -> None:
         env = self.env
-        fair_weather(env)
+        without_faults(env)
         env.world.network.plan = None
         for name in ("one", "two", "three"):
             if env.request(name) is not None:

@@ -75,8 +75,8 @@ COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists
 WARNED_AT = 0.8  # of the life
 PROVIDER_END_SPARE = timedelta(minutes=30)  # between our drain and the provider's own end; below purchase.RUN_MARGIN
 PROVIDER_ENDS_IT = (
-    "The provider was told at the launch how long the machine may run and cannot be told otherwise now: "
-    "spec.maxLifetime was extended beyond that."
+    "The provider ends the machine at the time that was set at launch and cannot be changed; "
+    "spec.maxLifetime was extended beyond that time."
 )
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
 NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered

@@ -226,7 +226,7 @@ def _story(snapshot: Snapshot) -> Text:
     if not snapshot.stories:
         return Text()
     last = snapshot.stories[-1]
-    return _line(("story: ", "bold magenta"), (last.text, ""), (f"  ({age(snapshot.now - last.at)} ago)", "dim"))
+    return _line(("scenario: ", "bold magenta"), (last.text, ""), (f"  ({age(snapshot.now - last.at)} ago)", "dim"))
 
 
 def _event_cells(event: EventRow, snapshot: Snapshot, width: int) -> Iterable[Text]:

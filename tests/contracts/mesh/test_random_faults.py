@@ -16,7 +16,7 @@ from tgp.sim.mesh.mesh_faults import MeshFault
 from tgp.sim.mesh.tailnet import JoinRefused
 
 T = TypeVar("T")
-SEEDS = amount(3, 50, "TGP_SEEDS")  # storms per adapter
+SEEDS = amount(3, 50, "TGP_SEEDS")  # worlds with random faults per adapter
 MACHINES = 12
 CHANCE = 0.06  # of each fault, per call that it can befall
 TRIES = 200
@@ -62,7 +62,7 @@ async def one_machine(stage: Stage, number: int, luck: Random) -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_whatever_the_weather_machines_leave_nothing_behind_and_take_nothing_along(kind: Kind, seed: int) -> None:
+def test_whatever_fails_machines_leave_nothing_behind_and_take_nothing_along(kind: Kind, seed: int) -> None:
     async def script(stage: Stage) -> None:
         others = {stage.tailnet.add(f"train-{number}").id for number in range(4)}  # older, of the same names
         others |= {stage.tailnet.add("office", (TAG,)).id}

@@ -1,4 +1,4 @@
-"""`python -m tests.sim.mutants.storms [NAME …]`: which broken protocols the safety bench notices by itself.
+"""`python -m tests.sim.mutants.random_faults [NAME …]`: which broken protocols the safety bench notices by itself.
 
 Histories aim at one moment; runs with random faults do not. A mutant that such a run kills
 shows that a clean score of the benchmark means something.
@@ -69,7 +69,7 @@ def try_on(name: str, worlds: int = WORLDS) -> Death | None:
         changed = make(name, Path(place))
         for seed in range(1, worlds + 1):
             done = subprocess.run(
-                command(changed, "tests.sim.mutants.storms", "--world", str(seed)),
+                command(changed, "tests.sim.mutants.random_faults", "--world", str(seed)),
                 cwd=ROOT,
                 capture_output=True,
                 text=True,
