@@ -66,7 +66,7 @@ class FeatureSettings:
     factory_url: str = ""
     tailscale_url: str = ""
     workers: int = 4
-    time_zones: frozenset[str] = frozenset()
+    time_zones: Callable[[], frozenset[str]] = frozenset  # the IANA names this machine has; empty: they are unknown
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """Reconciles GPUNodePools: does their class exist and allow them, and could any machine satisfy them?"""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.controllers.status_writer import StatusWriter
+from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
@@ -31,7 +32,7 @@ class NodePoolReconciler:
         *,
         allowed_namespaces_required: bool,
         observing: bool,
-        time_zones: frozenset[str],
+        time_zones: Callable[[], frozenset[str]],
     ) -> None:
         self._pools = pools
         self._classes = classes
@@ -59,7 +60,7 @@ class NodePoolReconciler:
             namespace_labels=None if namespace is None else namespace.labels,
             allowed_namespaces_required=self._allowed_namespaces_required,
             observing=self._observing,
-            time_zones=self._time_zones,
+            time_zones=self._time_zones() if names_time_zone(pool) else frozenset(),
         )
 
     def of_class(self, old: KubeObject[Any] | None, new: KubeObject[Any] | None) -> Iterable[ObjectKey]:

@@ -152,6 +152,10 @@ def request_against_class(request: GPURequest, node_class: GPUNodeClass) -> list
     return problems
 
 
+def names_time_zone(named: GPUNodeClass | GPUNodePool) -> bool:
+    return any(_time_zones(named))
+
+
 def unknown_time_zones(named: GPUNodeClass | GPUNodePool, zones: frozenset[str]) -> list[FieldError]:
     """Time zones that `zones`, the IANA names this system has, does not list."""
     return [
