@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from tgp.adapters.kube.event_channel import Caches, EventChannel, LocalCache
 from tgp.adapters.kube.index import by_namespace
 from tgp.adapters.kube.secret_reader import KubeSecretReader
@@ -50,8 +52,7 @@ from tgp.ports.journal import Journal
 IMPLICIT_CLASS = Resource("tgp.io", "v1", "implicitclasses", "ImplicitClass", namespaced=False)  # never written
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureSettings:
+class FeatureSettings(msgspec.Struct, frozen=True):
     """The operator's settings as far as controllers read them."""
 
     namespace: str  # the operator's own

@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+import msgspec
 
 from tgp import __version__
 from tgp.adapters.clock import SystemClock
@@ -24,8 +25,7 @@ from tgp.ports.resolver import UnknownHost
 OUTSIDE_NAMESPACE = "tgp-system"  # where the operator lives, seen from a kubeconfig
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(msgspec.Struct, frozen=True):
     http: Http
     clock: Clock
     entropy: Entropy

@@ -6,8 +6,9 @@ A new leader's view is a list begun after it won the Lease: it holds every reser
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import Attempt, GPURequest
@@ -25,15 +26,13 @@ from tgp.ports.cluster import View
 BELIEVED_GONE_AFTER = 150.0  # seconds: longer than the latest order (60 s) plus the listing lag (60 s)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(msgspec.Struct, frozen=True):
     record: KubeObject[GPURequest]
     holding: Reservation | None
     presumed: tuple[tuple[datetime, Reservation], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
+class Noted(msgspec.Struct, frozen=True):
     node_class: str
     holding: Reservation
 
@@ -103,8 +102,7 @@ def _presumed(record: KubeObject[GPURequest]) -> tuple[tuple[datetime, Reservati
     return () if copied(record) else tuple(presumed_of(attempts_of(record)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Vanished:
+class _Vanished(msgspec.Struct, frozen=True):
     node_class: str
     account: str  # the id that its attempt named
     token: str

@@ -8,9 +8,10 @@ second object or the cluster, and name the component that checks them.
 import ipaddress
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+import msgspec
 
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.field import ApiStruct
@@ -28,8 +29,7 @@ from tgp.core.model import gpus
 OLDEST_TALOS, NEWEST_TALOS = (1, 10), (1, 14)
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticProblem:
+class SemanticProblem(msgspec.Struct, frozen=True):
     """One rule beyond the CRD: what is refused, and by which component."""
 
     what: str

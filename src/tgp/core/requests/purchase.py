@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+import msgspec
+
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
@@ -53,8 +55,7 @@ class Purchase:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NoPurchase:
+class NoPurchase(msgspec.Struct, frozen=True):
     """Nothing is bought now. The reason is a condition's."""
 
     reason: str
@@ -64,8 +65,7 @@ class NoPurchase:
 PurchaseDecision: TypeAlias = Purchase | NoPurchase
 
 
-@dataclass(frozen=True, slots=True)
-class SourceObservation:
+class SourceObservation(msgspec.Struct, frozen=True):
     """What is known of a source of the class. Nothing is bought where it could not be listed afterwards."""
 
     missing_setting: str = ""  # without which nothing can be bought there; empty: none is missing
