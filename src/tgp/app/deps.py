@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from zoneinfo import available_timezones
 
 from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.kube.client import KubeCluster
@@ -143,7 +142,7 @@ def make_deps(
             settings.factory_url,
             settings.tailscale_url,
             settings.workers,
-            _time_zones(),
+            _time_zones,
             frozenset(settings.scheduler_names),
             settings.batch_idle,
             settings.batch_max,
@@ -165,4 +164,6 @@ def make_deps(
 @cache
 def _time_zones() -> frozenset[str]:
     """Of this machine: reading them means reading a directory tree."""
+    from zoneinfo import available_timezones  # here: it takes 1 MB, and few classes and pools name a zone
+
     return frozenset(available_timezones())

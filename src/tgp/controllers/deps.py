@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from tgp.adapters.kube.event_channel import Caches, EventChannel, LocalCache
 from tgp.adapters.kube.index import by_namespace
 from tgp.adapters.kube.secret_reader import KubeSecretReader
@@ -55,8 +57,7 @@ from tgp.ports.journal import Journal
 IMPLICIT_CLASS = Resource("tgp.io", "v1", "implicitclasses", "ImplicitClass", namespaced=False)  # never written
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureSettings:
+class FeatureSettings(msgspec.Struct, frozen=True):
     """The operator's settings as far as controllers read them."""
 
     namespace: str  # the operator's own
@@ -71,7 +72,7 @@ class FeatureSettings:
     factory_url: str = ""
     tailscale_url: str = ""
     workers: int = 4
-    time_zones: frozenset[str] = frozenset()
+    time_zones: Callable[[], frozenset[str]] = frozenset  # the IANA names this machine has; empty: they are unknown
     scheduler_names: frozenset[str] = frozenset({"default-scheduler"})
     batch_idle: timedelta = timedelta(seconds=1)
     batch_max: timedelta = timedelta(seconds=10)

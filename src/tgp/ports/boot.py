@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+import msgspec
+
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.core.model.object_key import ObjectKey
@@ -20,8 +22,7 @@ class BootRefused(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True, slots=True)
-class BootRequest:
+class BootRequest(msgspec.Struct, frozen=True):
     """The Node that a machine is to become."""
 
     request: ObjectKey
@@ -33,7 +34,7 @@ class BootRequest:
     provider_id: str  # tgp://<provider>/<token>
     expires_at: datetime  # the start-up timeout; join credentials need not live longer
     pool: str = ""  # the pool that wrote the request; empty: a user did
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
 
 

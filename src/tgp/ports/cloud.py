@@ -43,6 +43,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from tgp.core.model.instance import Instance
 from tgp.core.model.offer import Offer
 from tgp.core.model.provider_facts import CloudFacts
@@ -96,14 +98,12 @@ class Listing:
     dropped: Mapping[str, int] = field(default_factory=dict)  # why → how many were left out
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(msgspec.Struct, frozen=True):
     id: str  # never a key; `key:` and a digest where the provider names no account
     name: str = ""  # display name; empty: unknown
 
 
-@dataclass(frozen=True, slots=True)
-class Right:
+class Right(msgspec.Struct, frozen=True):
     """One thing a key must be able to do."""
 
     name: str

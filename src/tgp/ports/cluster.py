@@ -8,9 +8,10 @@ truncated by an older replica. Every write names what it expects to find (uid, r
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol, TypeVar
+
+import msgspec
 
 from tgp.api.resource import Resource
 from tgp.core.model.object_key import ObjectKey
@@ -84,8 +85,7 @@ class View(Protocol[R_co]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True):
     """What the API server holds after a write."""
 
     resource_version: str

@@ -223,8 +223,7 @@ class HttpFactory(Protocol):
 # The server side: a handler, mounted on a router in memory or on a real port.
 
 
-@dataclass(frozen=True, slots=True)
-class Streaming:
+class Streaming(msgspec.Struct, frozen=True):
     """An answer that goes on: pieces of bytes until the iterator ends or the caller hangs up (it is then closed)."""
 
     status: int

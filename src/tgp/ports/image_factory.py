@@ -3,8 +3,9 @@ schematic and version.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+import msgspec
 
 from tgp.core.model.talos import TalosVersion
 
@@ -17,8 +18,7 @@ class FactoryRefused(FactoryError):
     """The factory refuses: an unknown extension, an unknown version. The text says which."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schematic:
+class Schematic(msgspec.Struct, frozen=True):
     """What is customised in an image. Equal schematics have one id, at every factory. Never holds secrets."""
 
     extensions: tuple[str, ...] = ()  # official ones, sorted: siderolabs/tailscale

@@ -5,13 +5,13 @@
 `remove` deletes; an already deleted image is a success. The provider stores the mark and does not keep it unique.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class StoredImage:
+
+class StoredImage(msgspec.Struct, frozen=True):
     id: str  # as used in an order
     mark: str  # as written by us; any text on images of others
     ready: bool  # False: the import is still running

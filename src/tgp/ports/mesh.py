@@ -15,9 +15,10 @@ again at any time; only its return proves the removal.
 list and remove devices?
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
+
+import msgspec
 
 from tgp.core.model.mesh import Device, DeviceRef, MeshJoin, MeshReport, MeshSettings, Network, Secrets
 
@@ -38,8 +39,7 @@ class MeshBusy(MeshError):
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True, slots=True)
-class JoinRequest:
+class JoinRequest(msgspec.Struct, frozen=True):
     """A machine that is to join."""
 
     hostname: str
@@ -48,8 +48,7 @@ class JoinRequest:
     expires_at: datetime  # the machine's start-up timeout; the key need not live longer
 
 
-@dataclass(frozen=True, slots=True)
-class Enrollment:
+class Enrollment(msgspec.Struct, frozen=True):
     join: MeshJoin
     key_id: str = ""  # to revoke the key; empty: none was made
     address: str = ""  # if known beforehand

@@ -62,7 +62,7 @@ class ClassHarness:
             clouds=Facts(),  # type: ignore[arg-type]  # only asked for facts
             namespace=HOME,
             default_backend="none",
-            time_zones=frozenset(),
+            time_zones=frozenset,
             requests=memory_api.requests,
             stuck=lambda: self.stuck,
         )

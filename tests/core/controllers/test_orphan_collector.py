@@ -1,7 +1,6 @@
 """The orphan collector: machines without an owner are terminated, slowly, never for one list or a stale cache."""
 
 import asyncio
-from dataclasses import replace as replace_dataclass
 
 import pytest
 from msgspec.structs import replace
@@ -546,11 +545,11 @@ async def test_a_halt_ends_by_itself_where_the_evidence_is_complete():
 
 
 async def go_back(halted):
-    halted.scene.server_state = replace_dataclass(SERVER, revision=99)
+    halted.scene.server_state = replace(SERVER, revision=99)
 
 
 async def become_another(halted):
-    halted.scene.server_state = replace_dataclass(SERVER, uid="another")
+    halted.scene.server_state = replace(SERVER, uid="another")
 
 
 async def fall_silent(halted):

@@ -5,12 +5,12 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
+import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
@@ -24,8 +24,7 @@ READ_BUFFER_BYTES = 256 << 10  # asyncio reads at most this much at once; a smal
 MAX_HEADER_BYTES = 32 << 10  # one header; proxies with long cookies stay below it
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionPool:
+class ConnectionPool(msgspec.Struct, frozen=True):
     """How connections are made and kept."""
 
     connections: int = 64  # at once; further calls wait, within `connect_within`

@@ -12,6 +12,8 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
 from tgp.adapters.kube.config_field import ConfigField, ConfigInvalid, parse_yaml
 
 T = TypeVar("T")
@@ -64,16 +66,14 @@ class KubeconfigUser:
     impersonation: tuple[tuple[str, str], ...] = ()  # headers
 
 
-@dataclass(frozen=True, slots=True)
-class ContextEntry:
+class ContextEntry(msgspec.Struct, frozen=True):
     where: str
     cluster: str
     user: str
     namespace: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterTarget:
+class ClusterTarget(msgspec.Struct, frozen=True):
     """One cluster as one user: all that is needed to connect."""
 
     cluster: ClusterEntry
@@ -82,13 +82,12 @@ class ClusterTarget:
     context: str  # empty: from inside the cluster
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(msgspec.Struct, frozen=True):
     """One file, or several merged. Entries are read when they are chosen: a broken one does not affect the others."""
 
-    clusters: dict[str, Callable[[], ClusterEntry]] = field(default_factory=dict)
-    users: dict[str, Callable[[], KubeconfigUser]] = field(default_factory=dict)
-    contexts: dict[str, Callable[[], ContextEntry]] = field(default_factory=dict)
+    clusters: dict[str, Callable[[], ClusterEntry]] = msgspec.field(default_factory=dict)
+    users: dict[str, Callable[[], KubeconfigUser]] = msgspec.field(default_factory=dict)
+    contexts: dict[str, Callable[[], ContextEntry]] = msgspec.field(default_factory=dict)
     current: str = ""
 
 

@@ -3,16 +3,16 @@
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 
 class ConfigInvalid(Exception):
     """The configuration cannot be used. The text names the file and the field, and never a value that may be secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigField:
+class ConfigField(msgspec.Struct, frozen=True):
     value: Any
     file: str
     name: str  # users[2].user.exec; empty: the whole document

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
+
+import msgspec
 
 from tgp import __version__
 from tgp.adapters.clock import SystemClock
@@ -25,8 +27,7 @@ from tgp.ports.resolver import UnknownHost
 OUTSIDE_NAMESPACE = "tgp-system"  # where the operator lives, seen from a kubeconfig
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
+class Connection(msgspec.Struct, frozen=True):
     http: Http
     clock: Clock
     entropy: Entropy

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+import msgspec
+
 LONGEST_DURATION = 3_600.0  # seconds; a record that claims more is treated as if it claimed this
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
+class LeaseTimes(msgspec.Struct, frozen=True):
     """Seconds. The defaults are client-go's."""
 
     duration: float = 15.0  # no other candidate may take over before a record is unchanged for this long
@@ -51,25 +52,21 @@ class Seen:
     since: float
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(msgspec.Struct, frozen=True):
     """There is no Lease: create one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Take:
+class Take(msgspec.Struct, frozen=True):
     """The Lease is released, or its holder stopped renewing."""
 
     record: LeaseRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Renew:
+class Renew(msgspec.Struct, frozen=True):
     record: LeaseRecord
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForLease:
+class WaitForLease(msgspec.Struct, frozen=True):
     """Another process holds it, or held one that was deleted: wait at least until then (Clock.boottime)."""
 
     until: float

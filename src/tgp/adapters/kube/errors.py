@@ -4,9 +4,10 @@ Only answers that certainly stored nothing become errors that say so. For a chan
 page of HTML, nothing at all) is `WriteUnknown`: "etcdserver: request timed out" may well have been stored.
 """
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+import msgspec
 
 from tgp.ports.cluster import (
     AlreadyExists,
@@ -34,8 +35,7 @@ TOO_LARGE = "ResourceVersionTooLarge"  # apimachinery/pkg/apis/meta/v1/types.go,
 OTHER_UID = ("the UID in the precondition", "Precondition failed: UID in precondition")
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(msgspec.Struct, frozen=True):
     """The readable part of a refusal: a Status object, or a description of something else."""
 
     code: int

@@ -16,6 +16,8 @@ from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
+
 from tgp.adapters.kube.token_bucket import TokenBucket, TokenRate
 from tgp.api.resource import Resource
 from tgp.core.model.backoff import doubled
@@ -48,8 +50,7 @@ SECRETS = (
 NAMED_SECRET = re.compile(r"(?i)\b((?:api[_-]?key|key|token|password|secret)=)[^&\s]+")  # in a query
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Equal notes are one event that happened more than once."""
 
     subject: FactSubject

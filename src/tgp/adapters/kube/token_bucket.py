@@ -1,12 +1,11 @@
 """A rate limit on our own side: so many at once, and after that so many a second."""
 
-from dataclasses import dataclass
+import msgspec
 
 ROUNDING = 1e-9  # seconds: what sums of floats may be off by
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRate:
+class TokenRate(msgspec.Struct, frozen=True):
     per_second: float
     burst: int
 

@@ -7,9 +7,10 @@ that is silent beyond that is dead. A quiet kind costs one small request every 3
 """
 
 import asyncio
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, TypeVar
+
+import msgspec
 
 from tgp.adapters.kube.errors import Status, error_for, error_of
 from tgp.adapters.kube.list import HEADERS_WITHIN, LINES_AT_ONCE, ListTarget
@@ -21,8 +22,7 @@ from tgp.ports.http import Http, Reply, UnreadableReply
 R = TypeVar("R", bound=ObjectRecord)
 
 
-@dataclass(frozen=True, slots=True)
-class WatchTimes:
+class WatchTimes(msgspec.Struct, frozen=True):
     """How long a watch lasts, in seconds, and when a dead one is noticed. Shorter costs calls, longer a stale cache."""
 
     at_least: int = 30

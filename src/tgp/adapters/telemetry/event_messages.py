@@ -1,9 +1,10 @@
 """Events about the machine of a request: one sentence per fact, with the number that matters."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_never
+
+import msgspec
 
 from tgp.api.values import go_duration, rfc3339
 from tgp.core.model.facts import (
@@ -30,8 +31,7 @@ EXPECTED_TERMINATIONS = frozenset({"Deleted", "Expired", "Idle"})  # asked for b
 UNKNOWN = "Unknown"  # the outcome of a launch that the operator searches for by its token
 
 
-@dataclass(frozen=True, slots=True)
-class EventMessage:
+class EventMessage(msgspec.Struct, frozen=True):
     reason: str
     message: str
     warning: bool = False

@@ -14,6 +14,7 @@ from tgp.core.classes.checks import class_status, deleting_status
 from tgp.core.classes.machines_status import ClassMachines, MachineCount, earlier, machine_count_of, spent_at
 from tgp.core.classes.nodeclass import ClassPreflight, ClassReferences
 from tgp.core.classes.observation import ClassObservation
+from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.inventory.orphans import Stuck
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.market.sources import sources_of
@@ -46,7 +47,7 @@ class NodeClassReconciler:
         clouds: Clouds,
         namespace: str,
         default_backend: str,
-        time_zones: frozenset[str],
+        time_zones: Callable[[], frozenset[str]],
         requests: View[KubeObject[GPURequest]] | None = None,  # None: a class's machines are not reported
         halted: Callable[[], Mapping[str, str]] = dict,  # accounts where the collector stopped, each with the cause
         stuck: Callable[[], Iterable[Stuck]] = tuple,  # machines that no request owns and whose termination fails
@@ -96,8 +97,9 @@ class NodeClassReconciler:
         present, forbidden = await present_keys(names(wanted), self._secret_reader)
         preflight = await self._inspector.inspect(node_class) if self._inspector is not None else ClassPreflight()
         accesses, halted = _accesses(node_class), self._halted()
+        zones = self._time_zones() if names_time_zone(node_class) else frozenset()
         return ClassObservation(
-            ClassReferences(node_class, present, self._namespace, self._default_backend, self._time_zones, forbidden),
+            ClassReferences(node_class, present, self._namespace, self._default_backend, zones, forbidden),
             now=self._clock.now(),
             generation=record.generation,
             status=record.status,

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+import msgspec
+
 from tgp.core.inventory.orphans import newest_kept_first
 from tgp.core.model.instance import Instance
 from tgp.core.model.presence import Absent, AccountProblem, Found, Presence, Unknown
@@ -20,15 +22,14 @@ FORGOTTEN_AFTER = 3600.0  # seconds without a question about a token
 MOST_REMEMBERED = 65_536  # requests whose highest attempt is known; the least recently seen are forgotten first
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceSnapshot:
+class InstanceSnapshot(msgspec.Struct, frozen=True):
     """One list of one account: its machines of this cluster."""
 
     account: str  # under which identity
     began: float  # Clock.boottime, before the first byte was sent
     instances: tuple[Instance, ...]
     absent: frozenset[str] = frozenset()  # tokens that were asked for one by one, and do not exist
-    doubts: Mapping[str, str] = field(default_factory=dict)  # token → why the state of this one is unknown
+    doubts: Mapping[str, str] = msgspec.field(default_factory=dict)  # token → why the state of this one is unknown
     gap: str = ""  # why a machine that is not listed may exist all the same; empty: the list was complete
     lied: bool = False  # the list contradicts what the provider says of single machines
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
+
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import rfc3339
 from tgp.controllers.instances.accounts import AccountTable
@@ -69,8 +71,7 @@ class _Account:
     number: int = 0  # of machines with suspicious reports
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
+class _Machine(msgspec.Struct, frozen=True):
     """Recorded as launched, and perhaps terminating."""
 
     record: KubeObject[GPURequest]
@@ -83,8 +84,7 @@ class _Machine:
         return self.record.value
 
 
-@dataclass(frozen=True, slots=True)
-class _Poll:
+class _Poll(msgspec.Struct, frozen=True):
     access: str
     account: _Account
     began: float  # Clock.boottime

@@ -8,6 +8,8 @@ omits is unknown, and nothing is concluded from it.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance, InstanceState
@@ -17,8 +19,7 @@ BAD = frozenset({InstanceState.STOPPED, InstanceState.BROKEN})  # nothing runs t
 MOST_ASKED = 20  # machines asked for by id per list; the others stay unknown until the first are settled
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedInstance:
+class ExpectedInstance(msgspec.Struct, frozen=True):
     """A token whose machine should be listed."""
 
     token: str

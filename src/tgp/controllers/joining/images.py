@@ -4,7 +4,8 @@ Checked before anything is paid for. Where a provider imports images, one is imp
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
@@ -31,8 +32,7 @@ COUNTS = (1, 8)  # of GPUs: machines with 8 may have NVLink switches
 ARCH = "amd64"  # of stored images: providers with an image store sell no other
 
 
-@dataclass(frozen=True, slots=True)
-class ImageNeed:
+class ImageNeed(msgspec.Struct, frozen=True):
     """What machines of one class may need at one provider."""
 
     node_class: GPUNodeClass

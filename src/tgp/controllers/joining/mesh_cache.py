@@ -1,6 +1,8 @@
 """The last observed mesh status of each machine; requests read it, the reconciler fills it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from tgp.core.joining.mesh.status import Silence, mesh_status_of
 from tgp.core.model.mesh import NO_MESH_NEEDED, TITLES, Backend, Device, MeshStatus, Network
@@ -9,8 +11,7 @@ from tgp.core.model.node import Node
 NOT_ASKED = MeshStatus(None, "NotAskedYet", "the mesh was not checked yet")
 
 
-@dataclass(frozen=True, slots=True)
-class MeshObservation:
+class MeshObservation(msgspec.Struct, frozen=True):
     backend: Backend
     hostname: str
     ranges: tuple[Network, ...] = ()

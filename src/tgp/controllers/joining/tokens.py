@@ -7,10 +7,11 @@ name. Secrets there are read, written and deleted one by one; they are neither l
 import binascii
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
+
+import msgspec
 
 from tgp.api.resource import SECRET
 from tgp.api.values import rfc3339
@@ -34,8 +35,7 @@ CHOICES = 3  # ids that one machine's token may have: foreign Secrets under all 
 TRIES = 4  # of one id, when another client changes the same Secret
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSecret:
+class TokenSecret(msgspec.Struct, frozen=True):
     """The Secret of one of our tokens, with what a conditional write needs."""
 
     bearer: Bearer

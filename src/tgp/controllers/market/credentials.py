@@ -1,7 +1,8 @@
 """The API keys for a source of offers or an account: read through the secret reader, never kept."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import Source
@@ -9,10 +10,9 @@ from tgp.ports.cluster import Forbidden
 from tgp.ports.secret_reader import SecretReader
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     own: Secret | None = None  # None: it needs none, or there is none; `missing` says which
-    others: Mapping[tuple[str, str], Secret] = field(default_factory=dict)  # that the settings refer to
+    others: Mapping[tuple[str, str], Secret] = msgspec.field(default_factory=dict)  # that the settings refer to
     missing: str = ""  # why there is no key where one is named
 
     @property

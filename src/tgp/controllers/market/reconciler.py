@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+import msgspec
+
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.controllers.market.credentials import Credentials, credentials_for, secrets_of
@@ -68,8 +70,7 @@ class MarketState:
         self.book = self.book.without(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Poll:
+class Poll(msgspec.Struct, frozen=True):
     """One poll of a source, with all that it needs."""
 
     name: str
@@ -92,8 +93,7 @@ class FailureStreak:
     reported: bool = False  # they were reported
 
 
-@dataclass(frozen=True, slots=True)
-class PollDelay:
+class PollDelay(msgspec.Struct, frozen=True):
     """Of one source, after it was polled."""
 
     fingerprints: tuple[str, ...]

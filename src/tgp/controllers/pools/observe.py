@@ -15,6 +15,7 @@ from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
 from tgp.core.classes.nodeclass import namespace_allowed
+from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.inventory.limits import Reservation
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
@@ -218,7 +219,7 @@ class WorldObserver:
             namespace_labels=None if namespace is None else namespace.labels,
             allowed_namespaces_required=self._policy.allowed_namespaces_required,
             observing=self._policy.observing,
-            time_zones=self._policy.time_zones,
+            time_zones=self._policy.time_zones() if names_time_zone(pool) else frozenset(),
         )
 
     def _stopped(self, key: ObjectKey, pool: GPUNodePool, node_class: KubeObject[GPUNodeClass]) -> str:

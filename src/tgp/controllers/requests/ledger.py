@@ -6,9 +6,10 @@ A new leader's view is a list begun after it won the Lease: it holds every reser
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
+
+import msgspec
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.controllers.instances.accounts import AccountTable
@@ -37,22 +38,19 @@ BELIEVED_GONE_AFTER = 150.0  # seconds: longer than the latest order (60 s) plus
 Group: TypeAlias = str | ObjectKey
 
 
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
+class GroupLimits(msgspec.Struct, frozen=True):
     """The limits of a class or a pool."""
 
     group: Group
     limits: Limits | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(msgspec.Struct, frozen=True):
     groups: tuple[Group, ...]
     holding: Reservation
 
 
-@dataclass(frozen=True, slots=True)
-class _Presumed:
+class _Presumed(msgspec.Struct, frozen=True):
     groups: tuple[Group, ...]
     until: datetime
     holding: Reservation
@@ -164,8 +162,7 @@ def presumed_by(record: KubeObject[GPURequest]) -> tuple[tuple[datetime, Reserva
     return () if copied(record) else tuple(presumed_of(attempts_of(record)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Vanished:
+class _Vanished(msgspec.Struct, frozen=True):
     groups: tuple[Group, ...]
     account: str  # the id that its attempt named
     token: str

@@ -1,7 +1,8 @@
 """Launches and terminates machines: translates an attempt into calls of a provider."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import Attempt, GPURequest
@@ -32,8 +33,7 @@ class AccountMoved(CloudError):
     """The key belongs to another account than the one the reservation was made for. Nothing was ordered."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchInput:
+class LaunchInput(msgspec.Struct, frozen=True):
     """What an order needs beside the attempt."""
 
     record: KubeObject[GPURequest]

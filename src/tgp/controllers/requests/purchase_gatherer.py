@@ -1,6 +1,6 @@
 """Gathers what a purchase depends on: the class that buys, its sources and limits, and what is on sale."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
@@ -30,8 +30,7 @@ from tgp.core.requests.purchase import ALLOW_UNTRUSTED, PurchaseInput, SourceObs
 from tgp.ports.cluster import ClusterBusy, View
 
 
-@dataclass(frozen=True, slots=True)
-class Views:
+class Views(msgspec.Struct, frozen=True):
     requests: View[KubeObject[GPURequest]]
     classes: View[KubeObject[GPUNodeClass]]
     pools: View[KubeObject[GPUNodePool]]

@@ -6,7 +6,6 @@ reverted. The mirror's status is copied back, field by field.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -24,22 +23,19 @@ MIRRORED = ("consumedGpuHours", "remainingGpuHours", "trackedPods", "lastEnforce
 OURS = f"{GPU_WORKLOAD_BUDGET.plural}.{GPU_WORKLOAD_BUDGET.group}"
 
 
-@dataclass(frozen=True, slots=True)
-class CreateMirror:
+class CreateMirror(msgspec.Struct, frozen=True):
     """There is no mirror yet."""
 
     manifest: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateMirror:
+class UpdateMirror(msgspec.Struct, frozen=True):
     """The legacy spec has changed: a merge patch for the mirror."""
 
     change: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorStatus:
+class MirrorStatus(msgspec.Struct, frozen=True):
     """The mirror is up to date: copy its status, and add these conditions."""
 
     shown: Mapping[str, Any]  # None for a part that the mirror does not have
@@ -47,8 +43,7 @@ class MirrorStatus:
     updates: tuple[ConditionUpdate, ...]  # ours; they replace the mirror's of the same type
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveMirror:
+class LeaveMirror(msgspec.Struct, frozen=True):
     """Nothing to do before another change triggers a reconcile."""
 
 

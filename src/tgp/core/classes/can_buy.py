@@ -7,9 +7,11 @@ missing from a listing at the moment may come back, and the offers of a provider
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from tgp.core.classes.market_status import ProviderStanding
 from tgp.core.market.ranking import Ranking, rank
@@ -31,8 +33,7 @@ FAR_TOO_EXPENSIVE = 1.25  # times the class's limit: prices do not fall so far b
 REASONS_SAID = 3  # of one provider
 
 
-@dataclass(frozen=True, slots=True)
-class Buying:
+class Buying(msgspec.Struct, frozen=True):
     """The input of `judge_buying`."""
 
     query: OfferQuery  # the class's own

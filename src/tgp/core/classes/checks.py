@@ -3,10 +3,11 @@ sums them up.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeAlias
+
+import msgspec
 
 from tgp.core.classes.can_buy import Buying, cannot_buy, judge_buying, steady
 from tgp.core.classes.machines_status import (
@@ -47,8 +48,7 @@ MISFITS_SAID = 3  # reasons in a condition
 LOOK_AGAIN_AFTER = timedelta(minutes=15)
 
 
-@dataclass(frozen=True, slots=True)
-class ClassStatus:
+class ClassStatus(msgspec.Struct, frozen=True):
     """What to write about a class, and when to look at it again."""
 
     conditions: tuple[ConditionUpdate, ...]

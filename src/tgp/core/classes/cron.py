@@ -4,8 +4,9 @@ Fields are minute, hour, day of month, month, day of week; each a list of number
 Sunday is 0 and 7. `@daily` and the like stand for their five fields.
 """
 
-from dataclasses import dataclass
 from itertools import product
+
+import msgspec
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
@@ -26,8 +27,7 @@ class NotASchedule(ValueError):
     """The schedule cannot be read; the message names the field and the cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(msgspec.Struct, frozen=True):
     title: str
     low: int
     high: int
@@ -44,8 +44,7 @@ _FIELDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CronSchedule:
+class CronSchedule(msgspec.Struct, frozen=True):
     """The values at which a schedule matches, per field. Days follow cron: if both are narrowed, either suffices."""
 
     minutes: frozenset[int]

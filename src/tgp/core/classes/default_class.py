@@ -6,7 +6,8 @@ operator does not guess.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tgp.api.common import DEFAULT_KEYS, Condition, ObjectMeta
 from tgp.api.nodeclass import ClassLimits, GPUNodeClass, GPUNodeClassSpec, Networking, ProviderConfig
@@ -25,14 +26,12 @@ OAUTH_KEYS = frozenset({"client-id", "client-secret"})
 NAMED_MOST = 5  # classes in a message
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     name: str  # as it is pinned
     value: GPUNodeClass
 
 
-@dataclass(frozen=True, slots=True)
-class Why:
+class Why(msgspec.Struct, frozen=True):
     """Why no class serves the request now; the reason is a condition's reason."""
 
     reason: str

@@ -4,7 +4,6 @@ An unchanged class is not written: its cost is computed when something else abou
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -75,8 +74,7 @@ def machine_count_of(record: KubeObject[GPURequest]) -> MachineCount | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ClassMachines:
+class ClassMachines(msgspec.Struct, frozen=True):
     machine_counts: tuple[MachineCount, ...] = ()
     earlier_microusd: int = 0  # spent by requests that are gone
 

@@ -6,10 +6,11 @@ minutes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from tgp.api.field_error import Invalid
 from tgp.api.nodeclass import GPUNodeClass
@@ -29,8 +30,7 @@ AVAILABLE_MOST = 128  # rows of availableGPUs; the schema's bound is 256
 ERROR_MOST = 512
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderStanding:
+class ProviderStanding(msgspec.Struct, frozen=True):
     """One enabled provider of a class, as it is known now."""
 
     name: str  # as the class writes it

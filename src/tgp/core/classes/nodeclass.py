@@ -1,7 +1,8 @@
 """What a GPUNodeClass refers to: what is missing or contradicts itself, and how to fix it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tgp.api.common import KEY_IS_A_FILE, PROVIDERS, canonical_provider
 from tgp.api.field_error import FieldError
@@ -16,8 +17,7 @@ SHOWN_GAPS = 6  # in one condition
 SHOWN_PROBLEMS = 3  # a condition is read on a screen; the rest is counted
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """One thing that keeps a class from buying: a condition's reason and message, and the command that fixes it."""
 
     reason: str
@@ -28,8 +28,7 @@ class Gap:
         return f"{self.message}. Try: {self.command}" if self.command else self.message
 
 
-@dataclass(frozen=True, slots=True)
-class ClassPreflight:
+class ClassPreflight(msgspec.Struct, frozen=True):
     """Could machines of the class boot and join? Found out before money is spent."""
 
     gaps: tuple[Gap, ...] = ()  # why not; empty: nothing was found
@@ -37,8 +36,7 @@ class ClassPreflight:
     unchecked: ConditionUpdate | None = None  # what only Talos can check, on a machine; None: all was checked
 
 
-@dataclass(frozen=True, slots=True)
-class ClassReferences:
+class ClassReferences(msgspec.Struct, frozen=True):
     """A class, and what exists of the things that it refers to."""
 
     node_class: GPUNodeClass

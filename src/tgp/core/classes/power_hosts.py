@@ -11,10 +11,11 @@ Spellings that programs read differently are refused and not interpreted.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import TypeAlias
 from urllib.parse import parse_qsl
+
+import msgspec
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -80,8 +81,7 @@ class HostRefused(ValueError):
     """The host must not be called. The message says why; it quotes the host, never a path or a query."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostRules:
+class HostRules(msgspec.Struct, frozen=True):
     """The operator's settings for hosts. The defaults are the strict ones."""
 
     allowed: tuple[str, ...] = ()
@@ -98,8 +98,7 @@ class HostRules:
 STRICT = HostRules()
 
 
-@dataclass(frozen=True, slots=True)
-class PowerTarget:
+class PowerTarget(msgspec.Struct, frozen=True):
     """A URL that may be called, once the addresses of its host are checked."""
 
     origin: str  # scheme, host, port: what is connected to

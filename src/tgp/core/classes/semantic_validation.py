@@ -8,9 +8,10 @@ second object or the cluster, and name the component that checks them.
 import ipaddress
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+import msgspec
 
 from tgp.api.budget import GPUWorkloadBudget
 from tgp.api.field import ApiStruct
@@ -28,8 +29,7 @@ from tgp.core.model import gpus
 OLDEST_TALOS, NEWEST_TALOS = (1, 10), (1, 14)
 
 
-@dataclass(frozen=True, slots=True)
-class SemanticProblem:
+class SemanticProblem(msgspec.Struct, frozen=True):
     """One rule beyond the CRD: what is refused, and by which component."""
 
     what: str
@@ -150,6 +150,10 @@ def request_against_class(request: GPURequest, node_class: GPUNodeClass) -> list
         if route not in routes
     ]
     return problems
+
+
+def names_time_zone(named: GPUNodeClass | GPUNodePool) -> bool:
+    return any(_time_zones(named))
 
 
 def unknown_time_zones(named: GPUNodeClass | GPUNodePool, zones: frozenset[str]) -> list[FieldError]:

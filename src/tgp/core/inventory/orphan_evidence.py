@@ -6,22 +6,21 @@ its history did not go back; twice, ten minutes apart.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 PROVEN_AFTER = 600.0  # seconds between the two checks
 ENDED_EVERY = 60.0  # seconds between two terminations while there are so many orphans
 
 
-@dataclass(frozen=True, slots=True)
-class ServerState:
+class ServerState(msgspec.Struct, frozen=True):
     """Which API server answered, and how far its history has come."""
 
     uid: str  # of the kube-system namespace
     revision: int  # of a list begun after the read
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(msgspec.Struct, frozen=True):
     """A machine's request was read at this moment (Clock.boottime), and does not exist."""
 
     at: float

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import msgspec
+
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.instance import Instance
@@ -19,8 +21,7 @@ SHARE = 5  # one in so many of the listed machines may be terminated at once
 YOUNGEST = datetime.max.replace(tzinfo=UTC)  # for machines of unknown age
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOwner:
+class RequestOwner(msgspec.Struct, frozen=True):
     """What one request may keep."""
 
     token: str  # of the attempt that may have a machine; empty: none may
@@ -35,8 +36,7 @@ class Orphan:
     lost: bool = False  # no request has its uid: it was removed, or the view of the requests is wrong
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
+class Stuck(msgspec.Struct, frozen=True):
     """An orphan that is still listed although its termination was requested."""
 
     access: str

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from tgp.core.model.record import uid_text
 from tgp.core.model.signing import SigningRequest
 
@@ -50,8 +52,7 @@ class Bearer:
     used_by: str = ""  # uid of the certificate request it was used for; empty: unused
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptClaim:
+class AttemptClaim(msgspec.Struct, frozen=True):
     """The attempt that the token was made for, as recorded in its GPURequest."""
 
     waits: bool  # the attempt is open, and its machine is expected
@@ -59,25 +60,21 @@ class AttemptClaim:
     taken: bool = False  # a Node of that name exists: it belongs to another machine, as this one has no certificate yet
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(msgspec.Struct, frozen=True):
     """Not a request for us, or already answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(msgspec.Struct, frozen=True):
     """Not decided yet: check again then."""
 
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Approve:
+class Approve(msgspec.Struct, frozen=True):
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
+class Deny(msgspec.Struct, frozen=True):
     """Final. `why` is shown to users and may quote the requester, shortened."""
 
     reason: str

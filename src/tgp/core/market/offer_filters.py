@@ -4,10 +4,10 @@ One function per reason. Rows are numbers of lines in the book; the answer says 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,8 +25,7 @@ NO_POLICY = SourcePolicy()
 _CONTAINER = BOOT_MODES.index(BootMode.CONTAINER)
 
 
-@dataclass(frozen=True, slots=True)
-class FilterInput:
+class FilterInput(msgspec.Struct, frozen=True):
     """What is asked of the book, and when."""
 
     book: PriceBook

@@ -6,10 +6,10 @@ to what nearly does, so that the last reasons name the nearest misses.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -24,8 +24,7 @@ _REASONS = tuple(RejectReason)
 _FITS = len(_REASONS)  # in the array of reasons: none
 
 
-@dataclass(frozen=True, slots=True)
-class Miss:
+class Miss(msgspec.Struct, frozen=True):
     """One offer that was rejected."""
 
     row: OfferRow

@@ -1,8 +1,9 @@
 """How long to wait before trying again: twice as long after each failure, up to a bound."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
+
+import msgspec
 
 MAX_DOUBLINGS = 20  # keeps the product small; every bound is reached long before
 
@@ -20,8 +21,7 @@ def spread(whole: Length, luck: float) -> Length:
     return whole * (0.5 + 0.5 * luck)
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     first: float  # seconds
     cap: float
 

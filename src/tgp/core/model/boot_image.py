@@ -1,14 +1,13 @@
 """What one machine boots: which Talos, with which extensions, and where that image is."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tgp.core.model.talos import TalosVersion
 
 DISK_ENDINGS = (".xz", ".zst", ".gz")  # how the factory packs a disk image; without any of them it is not packed
 
 
-@dataclass(frozen=True, slots=True)
-class BootImage:
+class BootImage(msgspec.Struct, frozen=True):
     version: TalosVersion
     schematic: str  # 64 hexadecimal digits; empty: the administrator's own image, of which nothing is known
     installer: str  # for the machine config; empty: left out

@@ -1,7 +1,8 @@
 """Which keys of which Secrets a class refers to: by name, never by value."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from tgp.api.common import DEFAULT_KEYS, OAuthSecretRef, SecretKeyRef, canonical_provider
 from tgp.api.nodeclass import GPUNodeClass, ProviderConfig
@@ -10,8 +11,7 @@ from tgp.api.talos import TailscaleConfig, TalosConfig, WireGuardConfig
 OPERATOR_SECRET = "tgp-operator-secret"  # noqa: S105 - the name of a Secret, not a secret
 
 
-@dataclass(frozen=True, slots=True)
-class WantedKey:
+class WantedKey(msgspec.Struct, frozen=True):
     """One key of one Secret in the operator's namespace, and the field that refers to it."""
 
     secret: str

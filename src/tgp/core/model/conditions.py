@@ -1,17 +1,17 @@
 """Conditions: what is true of an object, since when, and why; written only when they change."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from tgp.api.values import rfc3339
 
 MAX_MESSAGE = 1024  # the schema's bound is 32768; a readable message is shorter
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionUpdate:
+class ConditionUpdate(msgspec.Struct, frozen=True):
     """One condition as a rule decides it: what holds, without when it began to hold."""
 
     type: str

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+import msgspec
+
 from tgp.core.model.columns import host_key
 from tgp.core.model.offer import Offer
 
@@ -11,8 +13,7 @@ LONGEST_COOLDOWN = timedelta(hours=4)
 FORGOTTEN_AFTER = timedelta(hours=24)
 
 
-@dataclass(frozen=True, slots=True)
-class Cooldown:
+class Cooldown(msgspec.Struct, frozen=True):
     """The cooldown of one offer, host, provider or account."""
 
     failures: int

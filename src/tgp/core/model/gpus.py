@@ -7,11 +7,12 @@ dated data file, read and checked at first use.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from tgp.core.data.loading import Table, load
 
@@ -24,8 +25,7 @@ MAKERS = ("nvidia", "amd")
 _FIELDS = ("model", "memory_gib", "reported_gib", "maker", "architecture", "form", "families", "aliases")
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(msgspec.Struct, frozen=True):
     model: str
     memory_gib: int
     maker: str  # nvidia or amd
@@ -43,8 +43,7 @@ class Gpu:
         return any(abs(told_gib - each) <= each * MEMORY_TOLERANCE for each in self.reported_gib)
 
 
-@dataclass(frozen=True, slots=True)
-class GpuCatalogue:
+class GpuCatalogue(msgspec.Struct, frozen=True):
     """The whole table, indexed by plain names."""
 
     gpus: Mapping[str, Gpu]  # by model, in the file's order

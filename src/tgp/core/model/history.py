@@ -7,8 +7,9 @@ was offered has no bucket: absence is not a price.
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+import msgspec
 
 from tgp.core.model.offer import Offer, Stock
 from tgp.core.model.price_book import SeriesKey, sane
@@ -20,8 +21,7 @@ COARSE_FOR = timedelta(days=14)
 MOST_SERIES = 2_000  # at most 624 buckets of 16 bytes each: 20 MB; eight providers have some 800 in use
 
 
-@dataclass(frozen=True, slots=True)
-class Bucket:
+class Bucket(msgspec.Struct, frozen=True):
     """What was seen from `start` on, for as long as the bucket is."""
 
     start: datetime

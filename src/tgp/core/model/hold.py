@@ -1,8 +1,9 @@
 """The hold: while the operator's Namespace has this annotation nothing is launched; terminations continue."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from tgp.api.values import is_rfc3339, rfc3339
 
@@ -12,8 +13,7 @@ NO_REASON = "no reason given"
 LONGEST_REASON = 512  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(msgspec.Struct, frozen=True):
     reason: str
     since: datetime | None = None  # None: the annotation was written by hand, without a time
 

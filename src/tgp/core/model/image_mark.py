@@ -1,7 +1,8 @@
 """The name of an image that the operator imported at a provider: the image is found and deleted by it."""
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from tgp.core.model.identity import CLUSTER_DIGITS
 from tgp.core.model.talos import TalosVersion, read_version
@@ -9,8 +10,7 @@ from tgp.core.model.talos import TalosVersion, read_version
 _FORM = re.compile(rf"tgp-([0-9a-f]{{{CLUSTER_DIGITS}}}) talos (v\S{{1,64}}) (amd64|arm64) ([0-9a-f]{{64}})")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ImageMark:
+class ImageMark(msgspec.Struct, frozen=True, order=True):
     """`tgp-<cluster id> talos <version> <arch> <schematic>`. Images are found by it: the form stays as it is."""
 
     cluster: str

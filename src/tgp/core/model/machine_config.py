@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 
 class Severity(StrEnum):
     ERROR = "error"  # Talos refuses it, or the node never joins
@@ -24,8 +26,7 @@ class ConfigFinding:
         return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Conversion:
+class Conversion(msgspec.Struct, frozen=True, order=True):
     """One thing in an old template that was replaced by what really boots."""
 
     line: int

@@ -7,6 +7,8 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
+import msgspec
+
 from tgp.core.model.secret import Secret
 
 Network: TypeAlias = IPv4Network | IPv6Network
@@ -31,8 +33,7 @@ IN_A_TAILNET = frozenset({Backend.TAILSCALE, Backend.HEADSCALE})
 TAILNET: tuple[Network, ...] = (ip_network("100.64.0.0/10"), ip_network("fd7a:115c:a1e0::/48"))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Ref:
+class Ref(msgspec.Struct, frozen=True, order=True):
     """One key of one Secret in the operator's namespace."""
 
     secret: str
@@ -92,8 +93,7 @@ Secrets: TypeAlias = Mapping[Ref, Secret]
 # -- what a machine is given: the mesh's part of its machine config ----------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TailscaleJoin:
+class TailscaleJoin(msgspec.Struct, frozen=True):
     auth_key: Secret
     hostname: str
     single_use: bool = True  # then it must not be tried again at the next start
@@ -106,8 +106,7 @@ class TailscaleJoin:
         return TAILNET
 
 
-@dataclass(frozen=True, slots=True)
-class TunnelJoin:
+class TunnelJoin(msgspec.Struct, frozen=True):
     private_key: Secret
     address: str  # CIDR: the node's own, 10.8.0.7/24
     server_key: str
@@ -122,15 +121,13 @@ class TunnelJoin:
         return (ip_network(host),)
 
 
-@dataclass(frozen=True, slots=True)
-class KubeSpanJoin:
+class KubeSpanJoin(msgspec.Struct, frozen=True):
     """Keys are created on the node, peers are found by discovery: nothing to pass on."""
 
     ranges: tuple[Network, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NoMesh:
+class NoMesh(msgspec.Struct, frozen=True):
     ranges: tuple[Network, ...] = ()
 
 

@@ -5,6 +5,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TypeAlias
 
+import msgspec
+
 from tgp.core.model.instance import Instance
 
 
@@ -19,8 +21,7 @@ class AccountProblem(StrEnum):
     UNREACHABLE = "ProviderUnreachable"  # silence, 5xx, half a list, HTML …
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """Listed under the attempt's token. `others` are further machines under the same token: never kept."""
 
     instance: Instance
@@ -44,8 +45,7 @@ class Absent(Repeated):
     """Not in complete lists of the same account, all begun after it could have been seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(msgspec.Struct, frozen=True):
     """What an account reports of one machine that would end its request: not believed before it is repeated later."""
 
     state: Repeated | None = None  # that the machine is stopped, broken or interrupted; None: not reported
@@ -58,8 +58,7 @@ class Claims:
 NO_CLAIMS = Claims()
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(msgspec.Struct, frozen=True):
     """It cannot be decided. Never taken for absence."""
 
     trouble: AccountProblem

@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import msgspec
+
 from tgp.api.common import DEFAULT_KEYS
 from tgp.core.model.offer import BootMode
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """At most `calls` in any `per`, evenly spaced after a burst of `burst`."""
 
     calls: int

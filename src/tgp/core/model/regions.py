@@ -6,10 +6,11 @@ the location itself, or names its country. The table is a dated data file, read 
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from types import MappingProxyType
+
+import msgspec
 
 from tgp.core.data.loading import Table, load
 from tgp.core.model.offer import UNKNOWN_REGION
@@ -23,8 +24,7 @@ _COMPASS = re.compile(r"[A-Z]{2,3}-([A-Z]{2})(-\d+)?")  # US-FL-1, EU-DE-2: a da
 _BRACKETED = re.compile(r"\(([^()]+)\)\s*$")  # "East Coast (NY2)" is called NY2 too
 
 
-@dataclass(frozen=True, slots=True)
-class Atlas:
+class Atlas(msgspec.Struct, frozen=True):
     """The whole table, indexed by plain names."""
 
     regions: tuple[str, ...]  # ours, without `unknown`

@@ -4,9 +4,10 @@ No purchase depends on it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+
+import msgspec
 
 from tgp.api.common import DEFAULT_KEYS
 from tgp.core.data.loading import Table, load
@@ -14,8 +15,7 @@ from tgp.core.model import gpus
 from tgp.core.model.prices import NotAPrice, hourly_microusd
 
 
-@dataclass(frozen=True, slots=True)
-class Sold:
+class Sold(msgspec.Struct, frozen=True):
     """The smallest machine with GPUs of a model, on demand."""
 
     gpu: str

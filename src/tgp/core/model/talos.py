@@ -1,14 +1,14 @@
 """Talos releases: how they are written, and how they compare."""
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.(\d{1,3})(-[0-9A-Za-z.-]{1,40})?\Z")
 OLDEST_MINOR, NEWEST_MINOR = 10, 14  # of 1.x; what is known of each is in core/joining/talos
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TalosVersion:
+class TalosVersion(msgspec.Struct, frozen=True, order=True):
     minor: int
     patch: int
     final: bool = True  # a release candidate comes before the release

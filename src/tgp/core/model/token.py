@@ -1,8 +1,9 @@
 """The token that marks a machine at its provider. Once released its form never changes: machines are found by it."""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from tgp.core.model.identity import CLUSTER_DIGITS
 
@@ -11,8 +12,7 @@ KEPT = 65_536  # parsed texts that are cached: every list of a provider's machin
 _FORM = re.compile(rf"tgp-([0-9a-f]{{{CLUSTER_DIGITS}}})-([0-9a-f]{{32}})-([1-9][0-9]{{0,3}})")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineToken:
+class MachineToken(msgspec.Struct, frozen=True):
     """`tgp-<cluster id>-<request uid, 32 hex digits>-<attempt>`: 52 characters at most, fit for every provider."""
 
     cluster: str

@@ -1,7 +1,8 @@
 """Conditions of a GPUNodePool: does its class exist and allow it, and could any machine satisfy it?"""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
@@ -19,8 +20,7 @@ OWNED = frozenset({"Ready", "Limited", "Unsatisfiable", "Observing"})
 CAPACITY_TYPES = ("on-demand", "spot")
 
 
-@dataclass(frozen=True, slots=True)
-class PoolObservation:
+class PoolObservation(msgspec.Struct, frozen=True):
     """The input of the pool's conditions."""
 
     pool: GPUNodePool

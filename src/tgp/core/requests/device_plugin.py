@@ -5,7 +5,8 @@ pods tolerate the node's taints and its selectors match the node's labels.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from tgp.core.model.taints import Taint, untolerated
 from tgp.core.model.workload import DaemonSet
@@ -19,8 +20,7 @@ REQUEST = "tgp.io/request"  # the Node's label with its request's name; of exclu
 EPHEMERAL = Taint("tgp.io/ephemeral", "NoSchedule")
 
 
-@dataclass(frozen=True, slots=True)
-class FutureNode:
+class FutureNode(msgspec.Struct, frozen=True):
     """What a node will look like when it registers."""
 
     labels: Mapping[str, str]
@@ -28,8 +28,7 @@ class FutureNode:
     name: str = "tgp-future-node"
 
 
-@dataclass(frozen=True, slots=True)
-class PluginVerdict:
+class PluginVerdict(msgspec.Struct, frozen=True):
     runs: bool
     message: str
 

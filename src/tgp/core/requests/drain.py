@@ -6,9 +6,10 @@ PodDisruptionBudget, are waited for until the grace period ends; then the machin
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+
+import msgspec
 
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
@@ -31,8 +32,7 @@ LOOK_AGAIN = timedelta(minutes=1)
 NAMES_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(msgspec.Struct, frozen=True):
     """What is left to do. First the cordon, then the evictions; a blocked eviction is tried again later."""
 
     done: bool  # the machine may be terminated
@@ -119,8 +119,7 @@ def _empty(node: Node, change: dict[str, Any] | None, *, late: bool) -> Drain:
     return Drain(False, "Cordoning", f"{message}; waiting for the cordon", change, next_look=ASK_AGAIN)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
+class _Wait(msgspec.Struct, frozen=True):
     """A drain with pods left."""
 
     node: Node

@@ -6,9 +6,11 @@ Only then: what would be bought?
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import takewhile
+
+import msgspec
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import NEVER, span
@@ -456,8 +458,7 @@ def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTerminat
     return StartTermination(TerminationReason.IDLE, f"No pod has used the GPUs since {idle:%H:%M:%S}Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True):
     at: datetime
     end: TerminationReason
     words: str  # what did not happen

@@ -1,8 +1,9 @@
 """What a Node shows of its machine: is it ours, is it complete, is it used, may it be disrupted?"""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
+
+import msgspec
 
 from tgp.api.request import GPURequest
 from tgp.core.model.kube_object import KubeObject
@@ -22,8 +23,7 @@ COMING_UP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+class CheckResult(msgspec.Struct, frozen=True):
     """Yes or no, and why, in text for users."""
 
     yes: bool

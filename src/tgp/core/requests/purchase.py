@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from msgspec import structs
+import msgspec
 
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
@@ -62,11 +62,10 @@ class Purchase:
     @property
     def ordered(self) -> Offer:
         """At the price that is agreed: the attempt records it, and the order is made from that record."""
-        return structs.replace(self.offer, hourly_microusd=self.hourly_microusd)
+        return msgspec.structs.replace(self.offer, hourly_microusd=self.hourly_microusd)
 
 
-@dataclass(frozen=True, slots=True)
-class NoPurchase:
+class NoPurchase(msgspec.Struct, frozen=True):
     """Nothing is bought now. The reason is a condition's."""
 
     reason: str
@@ -76,8 +75,7 @@ class NoPurchase:
 PurchaseDecision: TypeAlias = Purchase | NoPurchase
 
 
-@dataclass(frozen=True, slots=True)
-class SourceObservation:
+class SourceObservation(msgspec.Struct, frozen=True):
     """What is known of a source of the class. Nothing is bought where it could not be listed afterwards."""
 
     missing_setting: str = ""  # without which nothing can be bought there; empty: none is missing

@@ -4,7 +4,6 @@ Users read every text here. Times are given as moments, not as minutes left: an 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -76,8 +75,7 @@ RECORD_LOST_MESSAGE = (
 _LOOK = "Check the provider's console; delete the request to terminate the machine."
 
 
-@dataclass(frozen=True, slots=True)
-class RequestStatus:
+class RequestStatus(msgspec.Struct, frozen=True):
     phase: str
     message: str
     updates: tuple[ConditionUpdate, ...]

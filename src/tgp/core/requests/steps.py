@@ -5,6 +5,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+import msgspec
+
 from tgp.api.request import Attempt
 from tgp.core.model.instance import Instance
 from tgp.core.model.node import Node
@@ -49,24 +51,20 @@ class Wait:
     until: datetime | None = None  # look again then; None: when something changes
 
 
-@dataclass(frozen=True, slots=True)
-class AddFinalizer:
+class AddFinalizer(msgspec.Struct, frozen=True):
     """Our finalizer and the object's uid, before anything can be bought."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(msgspec.Struct, frozen=True):
     buy: Purchase
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True):
     attempt: Attempt
 
 
-@dataclass(frozen=True, slots=True)
-class AbandonAttempt:
+class AbandonAttempt(msgspec.Struct, frozen=True):
     """The attempt is over, and there is no machine."""
 
     attempt: Attempt
@@ -74,16 +72,14 @@ class AbandonAttempt:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Adopt:
+class Adopt(msgspec.Struct, frozen=True):
     """The provider lists a machine under our token: it belongs to this attempt."""
 
     attempt: Attempt
     instance: Instance
 
 
-@dataclass(frozen=True, slots=True)
-class Readopt:
+class Readopt(msgspec.Struct, frozen=True):
     """The status that named this machine was erased or restored: record the machine again and continue with it."""
 
     attempt: Attempt  # as far as it could be reconstructed
@@ -91,40 +87,34 @@ class Readopt:
     access: str  # where it is listed
 
 
-@dataclass(frozen=True, slots=True)
-class StartTermination:
+class StartTermination(msgspec.Struct, frozen=True):
     """Record the decision that the machine will be terminated."""
 
     end: TerminationReason
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PatchNode:
+class PatchNode(msgspec.Struct, frozen=True):
     node: Node
     change: Any
 
 
-@dataclass(frozen=True, slots=True)
-class DrainNode:
+class DrainNode(msgspec.Struct, frozen=True):
     """Drain the node."""
 
     drain: Drain
 
 
-@dataclass(frozen=True, slots=True)
-class Terminate:
+class Terminate(msgspec.Struct, frozen=True):
     attempt: Attempt
     instance_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveNode:
+class RemoveNode(msgspec.Struct, frozen=True):
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class CloseAttempt:
+class CloseAttempt(msgspec.Struct, frozen=True):
     """The machine is gone: record what it cost, and what follows."""
 
     attempt: Attempt
@@ -134,8 +124,7 @@ class CloseAttempt:
     counts_until: datetime | None = None  # only lists say that it is gone: until then it counts against limits
 
 
-@dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(msgspec.Struct, frozen=True):
     """The request has ended; the object stays as a record."""
 
     phase: str
@@ -143,13 +132,11 @@ class Complete:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
+class RemoveFinalizer(msgspec.Struct, frozen=True):
     """Nothing of it is left anywhere: remove our finalizer."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRequest:
+class DeleteRequest(msgspec.Struct, frozen=True):
     """It was kept long enough."""
 
 

@@ -9,9 +9,10 @@ first. A failed `terminate` is repeated by the check whether the machine is gone
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
+
+import msgspec
 
 from tgp.adapters.clouds.middleware.account_throttle import LAUNCH, AccountThrottles
 from tgp.adapters.clouds.middleware.metrics import CANCELLED, UNFORESEEN, WENT_WELL, CloudMetrics, NoCloudMetrics
@@ -30,8 +31,7 @@ VERBS = (*SAFE_VERBS, LAUNCH, "terminate")
 SPREAD = 0.25  # of a pause that the provider named: all clients got the same time
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(msgspec.Struct, frozen=True):
     """The longest duration of a call: `tries` answers and the pauses between them, each `longest` and a spread."""
 
     tries: int = 3

@@ -1,10 +1,11 @@
 """Whether a machine is connected: its Node on an address of the mesh, and the mesh knowing the machine."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any
+
+import msgspec
 
 from tgp.core.model.mesh import Device, MeshStatus, Network
 from tgp.core.model.node import Node
@@ -14,8 +15,7 @@ NO_LEASE = "NoLease"  # its kubelet has not reported yet
 LEASE_STALE = "LeaseStale"  # its kubelet stopped reporting
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(msgspec.Struct, frozen=True):
     """How a kubelet's Lease shows that the kubelet is silent."""
 
     reason: str

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
+
 from tgp.core.joining.talos.keys import CLASSIC_KIND, kinds
 from tgp.core.joining.talos.plan import NodePlan
 from tgp.core.joining.talos.stream import Document, Path, WrittenFloat, WrittenInt, spell
@@ -47,8 +49,7 @@ class NodeExpectations:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDocument:
+class ConfigDocument(msgspec.Struct, frozen=True):
     """One document of the stream."""
 
     kind: str  # v1alpha1: the classic one, which has no kind

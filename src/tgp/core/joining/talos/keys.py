@@ -12,9 +12,10 @@ is a key with the lines below it as content.
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+
+import msgspec
 
 from tgp.core.joining.talos.key_table import CLASSIC, CONTROL_PLANE_KINDS, DOCUMENTS, UNSEEN_KINDS
 
@@ -68,10 +69,9 @@ class KeyForm(StrEnum):
     WAKE_ON_LAN = "=wol"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyShape:
+class KeyShape(msgspec.Struct, frozen=True):
     form: KeyForm
-    keys: Mapping[str, "KeyShape"] = field(default_factory=dict)  # of a section
+    keys: Mapping[str, "KeyShape"] = msgspec.field(default_factory=dict)  # of a section
     of: "KeyShape | None" = None  # of a list or a mapping: what it holds
 
 

@@ -3,7 +3,8 @@
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 _UP = re.compile(r"\btailscale\s+up\b(.*)")
 _KEPT = frozenset(
@@ -26,9 +27,8 @@ _SWITCHES = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class UpFlags:
-    environment: dict[str, str] = field(default_factory=dict)
+class UpFlags(msgspec.Struct, frozen=True):
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
     left_out: tuple[str, ...] = ()  # names of flags without an equivalent
 
     def told(self) -> str:

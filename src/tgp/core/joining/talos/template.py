@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
+
+import msgspec
 
 from tgp.core.joining.talos.stream import Document, Path, UnreadableStream, read_stream, spell
 from tgp.core.joining.talos.variables import ACTION, ALIASES, ESCAPE, VARIABLE, foreign, is_escape, shown
@@ -34,8 +36,7 @@ def read_template(template: str) -> tuple[Document, ...]:
     return tuple(Document(words.restored(each.data), each.line, each.lines) for each in documents)
 
 
-@dataclass(frozen=True, slots=True)
-class Foreign:
+class Foreign(msgspec.Struct, frozen=True):
     """Something between {{ and }} that is not a variable of tgp."""
 
     line: int
