@@ -1,7 +1,7 @@
 """Why pods are not served, and why an order is not a cheaper machine: every offer has exactly one reason."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -49,6 +49,7 @@ class Explaining:
     sources: SourceSet
     limits: tuple[Limit, ...]
     left: tuple[float, ...]  # of each limit
+    _known: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict, compare=False)
 
     def pool_reason(self, row: DemandRow, pool: PlannedPool) -> PoolReason:
         """Why this pool does not serve the pods of a row."""
@@ -77,7 +78,13 @@ class Explaining:
         return PoolReason(pool.key, "NoOfferFits", words)
 
     def verdicts(self, row: DemandRow, offers: PoolOffers) -> np.ndarray:
-        """By row of the book: into the reasons. They add up to all offers."""
+        """By row of the book: into the reasons. They add up to all offers. Rows of equal need and masks share them."""
+        key = (id(row.need), id(row.mask), id(row.whole), id(offers))
+        if key not in self._known:
+            self._known[key] = self._judged(row, offers)
+        return self._known[key]
+
+    def _judged(self, row: DemandRow, offers: PoolOffers) -> np.ndarray:
         sources = self.sources
         verdicts = offers.codes.copy()
         mine = np.flatnonzero(sources.pool == sources.offers.index(offers))
