@@ -9,7 +9,7 @@ PY := .venv/bin/python
 .PHONY: help run test prove test-live check format bench lock cluster clean ready ready-to-run
 
 help: ## what can be done here
-	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and gives them back.\n\n'
+	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and terminates them when they are idle.\n\n'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\n  FOR=30s        with run: end by itself after that much wall time\n'
 	@printf '  KUBECONFIG=…   with run: observe a real cluster; nothing is bought, nothing is written\n'
@@ -38,7 +38,7 @@ test: ready ## prove it: every test, real control plane included (builds its too
 prove: ready ## before a release, hours: every mutant, 5000 hours of storms, larger counts; NAME=storms,talos for some
 	@$(PY) -m tools.prove "$(NAME)"
 
-test-live: ready ## rent one real machine and give it back (costs money: PROVIDER, MAX_USD, a key)
+test-live: ready ## rent one real machine and terminate it (costs money: PROVIDER, MAX_USD, a key)
 	@PROVIDER="$(PROVIDER)" MAX_USD="$(MAX_USD)" YES="$(if $(filter command,$(origin YES)),$(YES))" $(PY) -m tools.live
 
 check: ready ## before each commit, under a minute: format, lint, types, imports, collection, quick tests

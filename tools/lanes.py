@@ -16,7 +16,7 @@ from typing import Protocol
 
 from tools.steps import HOUSE, Step
 from tools.told import VARIABLE, Began, Collected, Over, Reader, Spent
-from tools.toolbox import tether
+from tools.toolbox import child_process
 
 POLL_S = 0.1
 PATIENCE_S = 20.0  # after Ctrl-C: a control plane wants to be ended, too
@@ -124,7 +124,7 @@ class _Lane:
         told = folder / f"{number}.told"
         self._news = Reader(told)
         self._began = time.monotonic()
-        self._process = tether.spawn(step.command, self._log, {**surroundings(), VARIABLE: str(told)}, HOUSE)
+        self._process = child_process.spawn(step.command, self._log, {**surroundings(), VARIABLE: str(told)}, HOUSE)
 
     def look(self, screen: Screen) -> bool:
         """True once it has ended."""
@@ -156,4 +156,4 @@ class _Lane:
         give_up_at = time.monotonic() + patience_s
         while self._process.poll() is None and time.monotonic() < give_up_at:
             time.sleep(POLL_S)
-        tether.stop(self._process, 1.0)
+        child_process.stop(self._process, 1.0)

@@ -19,7 +19,7 @@ from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.resolver import SystemResolver
 from tools.live.asked import counter_of, settings_in
-from tools.live.giving_back import NotShown, terminate
+from tools.live.termination import NotShown, terminate
 
 HOME = b"home\n"
 HOUSE = Path(__file__).parents[2]
@@ -74,7 +74,7 @@ async def _watch(provider: str, prefix: str, within_s: float) -> int:
         except NotShown as error:
             _say(str(error))
             return 1
-    _say(f"nothing is left; {len(ended)} given back")
+    _say(f"nothing is left; {len(ended)} terminated")
     return 0
 
 

@@ -276,7 +276,7 @@ class GPURequestSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class ChosenOffer(ApiStruct, frozen=True, kw_only=True):
-    """The offer an attempt is about."""
+    """The offer an attempt is about, at the price that was agreed. What is absent has its usual value."""
 
     provider: Annotated[str, Field(doc="The provider.", max_length=63)]
     instance_type: Annotated[str, Field(doc="The provider's name for the machine.", max_length=253)]
@@ -289,7 +289,12 @@ class ChosenOffer(ApiStruct, frozen=True, kw_only=True):
     gpu_memory_gib: Annotated[int | None, Field(doc="Memory of one GPU in GiB.", minimum=0)] = None
     vcpus: Annotated[int | None, Field(doc="Virtual CPUs; absent: unknown.", minimum=0)] = None
     memory_gib: Annotated[int | None, Field(doc="Memory in GiB; absent: unknown.", minimum=0)] = None
+    disk_gib: Annotated[
+        int | None, Field(doc="The machine's own disk in GiB; absent: the order chooses its size.", minimum=0)
+    ] = None
+    arch: Annotated[str | None, Field(doc="The CPU's architecture; absent: amd64.", max_length=16)] = None
     place: Annotated[str | None, Field(doc="The provider's name for the location.", max_length=253)] = None
+    country: Annotated[str | None, Field(doc="The country, as ISO 3166 names it: NL.", max_length=63)] = None
     host: Annotated[str | None, Field(doc="Of marketplaces: the id of the host.", max_length=253)] = None
     boot_mode: Annotated[
         str | None, Field(doc="How the machine becomes a node: native, takeover or power.", max_length=16)
@@ -297,6 +302,13 @@ class ChosenOffer(ApiStruct, frozen=True, kw_only=True):
     untrusted: Annotated[
         bool, Field(doc="Whether a third party owns the host. The owner of a host can read what runs there.")
     ] = False
+    verified: Annotated[
+        bool, Field(doc="Of a host that a third party owns: whether the provider has checked the host.")
+    ] = False
+    until: Annotated[
+        datetime | None,
+        Field(doc="When the machine's owner takes it back; absent: no such time is known.", format="date-time"),
+    ] = None
     spot: Annotated[bool, Field(doc="Whether the provider may interrupt the machine.")] = False
     hourly_price: Annotated[
         str | None,

@@ -14,6 +14,7 @@ from tgp.api.field_error import Invalid
 from tgp.api.values import NEVER, Span, duration, go_duration, span
 from tgp.core.classes.power_hosts import HostRules
 
+MOST_CALLS = 10_000  # per second, to the API server
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
 
@@ -63,6 +64,8 @@ class Settings:
     log_level: str = _setting(
         "info", "the lowest level that is logged", key="log.level", choices=("debug", "info", "warning", "error")
     )
+    kube_qps: int = _setting(200, "calls per second to the API server, after a burst (1 to 10000)", key="kube.qps")
+    kube_burst: int = _setting(400, "calls to the API server that may be sent at once (1 to 10000)", key="kube.burst")
     workers: int = _setting(4, "reconciles that may run at once per controller (1 to 64)")
     require_allowed_namespaces: bool = _setting(
         False, "a class without allowedNamespaces serves no namespace instead of every one"
@@ -215,6 +218,9 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
     """Settings that contradict each other are refused here, not discovered in production."""
     if not 1 <= settings.workers <= 64:
         raise BadSetting(f"{places['workers']}: {settings.workers} is not between 1 and 64")
+    for name in ("kube_qps", "kube_burst"):
+        if not 1 <= getattr(settings, name) <= MOST_CALLS:
+            raise BadSetting(f"{places[name]}: {getattr(settings, name)} is not between 1 and {MOST_CALLS}")
     names = ("retry_period", "renew_deadline", "lease_duration")
     lengths = [getattr(settings, name) for name in names]
     if not lengths[0] < lengths[1] < lengths[2]:

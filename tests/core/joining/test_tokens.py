@@ -129,7 +129,7 @@ async def test_a_foreign_secret_is_left_alone(court):
 async def test_where_strangers_stand_everywhere_nothing_is_bought(court):
     strangers(court, FIRST, SECOND, THIRD)
 
-    with pytest.raises(BootRefused, match="have every bootstrap token id"):
+    with pytest.raises(BootRefused, match="use every bootstrap token id"):
         await court.minted()
 
 

@@ -19,7 +19,7 @@ from tests.core.requests.an_observation import (
     listed,
     over,
 )
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -117,14 +117,14 @@ def a_member(uid: str, *, leaving: bool = False, newer: bool = True, presence=RI
     ],
 )
 def test_only_the_newest_of_those_that_overdraw_is_terminated(members, exceeds):
-    held = (Reservation("one", 900_000),)
+    held = usage_of([Reservation("one", 900_000)])
     observation = an_observation(BILLED, node_class=a_class("1.00"), held=held, same_class=members)
 
     assert bool(overdraft(observation, BILLED)) is exceeds
 
 
 def test_a_class_that_is_gone_limits_nothing():
-    assert overdraft(an_observation(BILLED, held=(Reservation("one", 900_000),)), BILLED) == ""
+    assert overdraft(an_observation(BILLED, held=usage_of([Reservation("one", 900_000)])), BILLED) == ""
 
 
 # -- what a provider reports -------------------------------------------------------------------------------------------

@@ -42,12 +42,12 @@ AT_LIST = [CloudFault.LIST_NOTHING, CloudFault.LIST_PARTIAL, CloudFault.LIST_GON
 ENOUGH = 120  # minutes of time without faults
 
 
-class Town(RuleBasedStateMachine):
+class Requests(RuleBasedStateMachine):
     """Two replicas, three names, one class of two machines."""
 
     def __init__(self):
         super().__init__()
-        self._open = sim_env("town", kubelets=QUICK)
+        self._open = sim_env("requests", kubelets=QUICK)
         self.env = self._open.__enter__()
         a_class(self.env.world, CLASS, limits={"maxNodes": 2})
         for number in range(2):
@@ -137,4 +137,4 @@ class Town(RuleBasedStateMachine):
 
 
 def test_whatever_people_and_luck_do_money_is_kept_and_nothing_is_left():
-    run_state_machine_as_test(Town, settings=BRIEF)
+    run_state_machine_as_test(Requests, settings=BRIEF)

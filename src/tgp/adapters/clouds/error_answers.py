@@ -28,9 +28,9 @@ def after_end(reply: Reply, who: str, what: str, words: str | None, refused: Col
     """`refused`: the statuses that mean, in the provider's envelope, that nothing was terminated."""
     match reply.status:
         case 401 | 403 if words is not None:
-            return KeyRefused(f"{who}'s key may not terminate {what}: {words}")
+            return KeyRefused(f"{who} refused the API key for the termination of {what}: {words}")
         case status if words is not None and status in refused:
-            return CloudBusy(f"{who} refused to terminate {what} for now: {words}", NOT_NOW_PAUSE)
+            return CloudBusy(f"{who} does not terminate {what} yet: {words}", NOT_NOW_PAUSE)
         case status:
             return OutcomeUnknown(f"{who} answered the termination of {what} with {status}: {words or STRANGE}")
 
@@ -39,7 +39,7 @@ def after_look(reply: Reply, who: str, what: str, words: str | None, busy: Colle
     """Never means "absent". `busy`: temporary statuses besides 5xx."""
     match reply.status:
         case 401 | 403 if words is not None:
-            return KeyRefused(f"{who} refused the key for {what}: {words}")
+            return KeyRefused(f"{who} refused the API key for {what}: {words}")
         case status if status >= 500 or status in busy:
             return CloudBusy(f"{who} answered {status} to {what}")
         case status:

@@ -3,10 +3,20 @@
 from collections.abc import Iterable
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
-from tgp.controllers.requests.indexes import BY_ACCOUNT, BY_NODE, BY_NODE_CLASS, WAITING, YES, by_account
+from tgp.controllers.requests.indexes import (
+    BY_ACCOUNT,
+    BY_NODE,
+    BY_NODE_CLASS,
+    BY_POOL,
+    WAITING,
+    YES,
+    by_account,
+    waiting,
+)
 from tgp.core.inventory.limits import reservation_of
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
@@ -50,6 +60,19 @@ class RequestEventMapping:
             return self._waiting()
         own = {record.key for record in self._requests.by_index(BY_NODE_CLASS, changed.key.name)}
         return sorted(own | set(self._waiting()))
+
+    def of_pool(self, old: KubeObject[GPUNodePool] | None, new: KubeObject[GPUNodePool] | None) -> Iterable[ObjectKey]:
+        """Its requests, when it appears or disappears; those that wait, when its limits change."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        there, was = (
+            (each.uid, each.value is None, each.deleting) if each is not None else None for each in (new, old)
+        )
+        own = self._requests.by_index(BY_POOL, str(changed.key))
+        if there != was:
+            return [record.key for record in own]
+        before, after = (each.value.spec.limits if each is not None and each.value else None for each in (old, new))
+        return [record.key for record in own if waiting(record)] if before != after else ()
 
     def of_access(self, old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:
         """Requests whose machine changed there, and those that wait for a reachable provider."""

@@ -1,4 +1,4 @@
-"""Indexes of requests: by class, Node, uid, account, and those that wait."""
+"""Indexes of requests: by class, pool, Node, uid, account, and those that wait."""
 
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
@@ -6,8 +6,10 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.pod import Pod
 from tgp.core.model.token import plain_uid
+from tgp.core.requests.node_metadata import pool_key
 
 BY_NODE_CLASS = "nodeClass"
+BY_POOL = "pool"
 BY_NODE = "node"
 BY_UID = "uid"
 BY_ACCOUNT = "account"
@@ -20,6 +22,12 @@ def by_node_class(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     """The class it was reserved by; without a reservation the class it names."""
     name = class_of(record)
     return (name,) if name else ()
+
+
+def by_pool(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """The pool that created it, as namespace/name."""
+    key = pool_key(record)
+    return (str(key),) if key is not None else ()
 
 
 def by_node(record: KubeObject[GPURequest]) -> tuple[str, ...]:
@@ -45,7 +53,14 @@ def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     return (YES,) if open_attempt(attempts_of(record)) is None else ()
 
 
-INDEXES = {BY_NODE_CLASS: by_node_class, BY_NODE: by_node, BY_UID: by_uid, BY_ACCOUNT: by_account, WAITING: waiting}
+INDEXES = {
+    BY_NODE_CLASS: by_node_class,
+    BY_POOL: by_pool,
+    BY_NODE: by_node,
+    BY_UID: by_uid,
+    BY_ACCOUNT: by_account,
+    WAITING: waiting,
+}
 
 
 def by_node_name(pod: Pod) -> tuple[str, ...]:

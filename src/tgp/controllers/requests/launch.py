@@ -146,7 +146,8 @@ class Launcher:
 
     def _launch_input(self, observation: RequestObservation, attempt: Attempt, node_class: GPUNodeClass) -> LaunchInput:
         record = observation.record
-        metadata = desired_metadata(record, attempt, self._purchases.pool_of(record))
+        pool = observation.pool.value if observation.pool is not None else None
+        metadata = desired_metadata(record, attempt, pool)
         assert metadata is not None, "an ordered attempt has an offer"
         startup_timeouts = startup_timeouts_for(node_class, attempt.offer, self._observer.facts(provider_of(attempt)))
         expires = self._clock.now() + startup_timeouts.launch + startup_timeouts.join

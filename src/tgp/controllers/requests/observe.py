@@ -20,8 +20,9 @@ from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views, access_names
 from tgp.core.classes.default_class import Chosen, Why
+from tgp.core.inventory.limits import NOTHING_USED
 from tgp.core.model.account_access import provider_of as provider_at
-from tgp.core.model.attempts import LAUNCHED, attempts_of, exchanged, open_attempt, provider_of
+from tgp.core.model.attempts import LAUNCHED, attempts_of, copied, exchanged, open_attempt, provider_of
 from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.costs import reserved_of
 from tgp.core.model.kube_object import KubeObject
@@ -87,6 +88,7 @@ class RequestObserver:
             recalled(attempts_of(record), memory.unwritten),
             self._clock.now().replace(microsecond=0),
             keep_finished=self._policy.keep_finished,
+            pool=self._purchases.pool_of(record),
             since=memory.since,
             blank=memory.blank,
             progress=memory.progress,
@@ -194,15 +196,15 @@ class RequestObserver:
         )
 
     def _before_order(self, observation: RequestObservation) -> RequestObservation:
-        chosen, counts = self._purchases.class_for(observation.record), observation.may_order
+        record, pool = observation.record, observation.pool
+        chosen = self._purchases.class_for(record)
+        observation = replace(observation, chosen=chosen, observing=self._policy.observing, hold=self._purchases.hold())
+        if not observation.may_order or not isinstance(chosen, Chosen):
+            return observation
         return replace(
             observation,
-            chosen=chosen,
-            observing=self._policy.observing,
-            hold=self._purchases.hold(),
-            held=self._purchases.held_by_others(observation.record, chosen.name)
-            if counts and isinstance(chosen, Chosen)
-            else (),
+            held=self._purchases.held_by_others(record, chosen.name),
+            held_of_pool=self._purchases.held_by_others(record, pool.key) if pool is not None else NOTHING_USED,
         )
 
     def _presence(self, record: KubeObject[GPURequest], attempt: Attempt, account: CloudAccount | None) -> Presence:
@@ -237,12 +239,13 @@ class RequestObserver:
         node = self._views.nodes.get(ObjectKey("", node_name))
         pods = tuple(self._views.pods.by_index(PODS_BY_NODE, node_name)) if node_name else ()
         owned = account is not None and account.owned
-        seen = read_node(observation, attempt, NodeInput(node_name, node, pods, self._purchases.pool_of(record), owned))
+        pool = observation.pool.value if observation.pool is not None else None
+        seen = read_node(observation, attempt, NodeInput(node_name, node, pods, pool, owned))
         mesh = NO_MESH_NEEDED if owned else self._mesh_status(attempt.token, seen.node)
         costs_more = node_class is not None and listed_price(observation) > reserved_of(attempt)
         observation = replace(
             observation,
-            held=self._purchases.held_by_others(record, name) if costs_more else (),
+            held=self._purchases.held_by_others(record, name) if costs_more else NOTHING_USED,
             same_class=tuple(self._same_class(record, name)) if costs_more else (),
             node_class=node_class,
             default_backend=self._policy.default_backend,
@@ -258,7 +261,7 @@ class RequestObserver:
     def _same_class(self, own: KubeObject[GPURequest], node_class: str) -> Iterator[ClassMember]:
         for record in self._views.requests.by_index(BY_NODE_CLASS, node_class):
             attempt = open_attempt(attempts_of(record))
-            if attempt is not None and record.value is not None and record.uid != own.uid:
+            if attempt is not None and record.value is not None and record.uid != own.uid and not copied(record):
                 leaving = record.deleting or record.value.status.phase == "Terminating"
                 presence = self._presence(record, attempt, self._accounts.of(attempt))
                 yield ClassMember(plain_uid(record.uid_text), attempt, leaving, presence, self._claims(attempt))

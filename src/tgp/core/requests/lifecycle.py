@@ -308,13 +308,19 @@ def _pending_message(observation: RequestObservation, attempt: Attempt) -> str:
 
 def _reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     if observation.record.deleting:
-        return StartTermination(TerminationReason.DELETED, "Request was deleted")
+        return StartTermination(TerminationReason.DELETED, _why_deleted(observation))
     return (
         _failed_machine(observation, attempt)
         or _price_exceeded(observation, attempt)
         or _expired(observation)
         or (_unused(observation, attempt) if observation.status.ready_at is not None else _late(observation, attempt))
     )
+
+
+def _why_deleted(observation: RequestObservation) -> str:
+    """A pool writes the reason first."""
+    disrupted = observation.holds("Disrupted")
+    return f"Request was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "Request was deleted"
 
 
 def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
@@ -667,8 +673,13 @@ def drained_for_provider_at(observation: RequestObservation) -> datetime | None:
 
 
 def _life_ends_at(observation: RequestObservation) -> datetime | None:
-    began, life = life_began(observation.attempts), life_of(observation.spec)
+    began, life = life_began(observation.attempts), _life(observation)
     return began + life if began is not None and life is not None else None
+
+
+def _life(observation: RequestObservation) -> timedelta | None:
+    """How long its machine may live; None: without limit, or its pool decides."""
+    return None if observation.kept_by_pool else life_of(observation.spec)
 
 
 def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
@@ -683,7 +694,7 @@ def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
 def warned_at(observation: RequestObservation) -> datetime | None:
     if cut_by_provider(observation):
         return observation.attempt.launched_at if observation.attempt is not None else None  # at once
-    began, life = life_began(observation.attempts), life_of(observation.spec)
+    began, life = life_began(observation.attempts), _life(observation)
     return began + life * WARNED_AT if began is not None and life is not None else None
 
 
@@ -694,6 +705,9 @@ def counted_until(observation: RequestObservation) -> datetime | None:
 
 
 def idle_timeout(observation: RequestObservation) -> timedelta | None:
+    """None: idle for any time, or its pool decides."""
+    if observation.kept_by_pool:
+        return None
     length = span(observation.spec.idle_timeout, "spec.idleTimeout")
     return None if length is NEVER else length
 

@@ -311,3 +311,8 @@ def test_an_order_says_why_not_the_next_cheaper_machine():
     answer = plan(a_world([a_pod(gpus=2)], a_market(SMALL, LARGE)))
     order: Order = answer.orders[0]
     assert order.compared == "next cheaper: 1x A100-80GB-SXM at $1.00/h from simulated in west-1, too small"
+
+
+def test_an_order_for_two_pods_says_that_a_cheaper_machine_holds_only_one():
+    answer = plan(a_world(pods(2), a_market(SMALL, LARGE)))
+    assert answer.orders[0].compared.endswith("in west-1, too small for these 2 pods together")

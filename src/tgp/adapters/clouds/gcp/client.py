@@ -204,7 +204,7 @@ class GcpCloud:
         try:
             token, fresh = await tokens.current()
         except CannotTell as error:
-            raise CloudBusy(f"{error}; nothing was sent without one") from error
+            raise CloudBusy(f"{error}; the call was not sent") from error
         if order is not None:
             call = replace(call, not_after=(await confirmed(order)).not_after)
         reply = await self._compute.change(_keyed(call, token))

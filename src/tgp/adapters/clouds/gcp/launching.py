@@ -129,7 +129,7 @@ def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
     named = machine if _names_it(reply, order.token) else ""
     if reply.status == 409 and refusal_of(reply).reason == "alreadyExists":
         # Names are unique and our tokens are used once: an existing one was made by an earlier order of ours.
-        raise OutcomeUnknown(f"{WHO} has a machine of this name already", machine)
+        raise OutcomeUnknown(f"{WHO} already has a machine of this name", machine)
     known = error_for(reply, what, order.user_data) if not reply.ok else None
     if known is not None and not named:
         raise known
@@ -145,9 +145,9 @@ def _read_operation(operation: dict[str, Any], order: LaunchOrder, what: str, ma
         if known is not None:
             raise known
         reason = failures[0].reason or "no reason given"
-        raise OutcomeUnknown(f"{WHO} reports that {what} failed, but not that nothing was launched: {reason}", machine)
+        raise OutcomeUnknown(f"{WHO} reports that {what} failed, but a machine may exist: {reason}", machine)
     if status not in _UNDER_WAY or not _is_for(operation, order):
-        raise OutcomeUnknown(f"{WHO} answered {what} with an operation that is not about it", machine)
+        raise OutcomeUnknown(f"{WHO} answered {what} with an operation of another order", machine)
     return Instance(
         machine,
         order.token,

@@ -51,7 +51,7 @@ def read_project(reply: Reply, name: str) -> tuple[Account, str, bool]:
         raise unreadable_look(reply, f"the project {name}")
     body = mapping_of(reply, WHO)
     if body.get("kind") != "compute#project" or body.get("name") != name:
-        raise CannotTell(f"{WHO} was asked for the project {name} and shows something else")
+        raise CannotTell(f"{WHO} was asked for the project {name} and returned something else")
     for metric, limit, usage in _quotas(body):
         if metric == QUOTA_OF_ALL:
             return Account(name), f"{_number(usage)} of {_number(limit)} GPUs used in all regions", usage < limit
@@ -97,7 +97,7 @@ def _most(places: list[tuple[float, str]]) -> str:
     first = sorted(places, key=lambda place: (-place[0], place[1]))[:REGIONS_TOLD]
     rest = len(places) - len(first)
     told = ", ".join(f"{_number(count)} left in {shown(name)}" for count, name in first)
-    return f"{told}, and some in {rest} more" if rest else told
+    return f"{told}, and some in {rest} more regions" if rest else told
 
 
 def _quotas(body: Mapping[str, Any]) -> Iterator[tuple[str, float, float]]:

@@ -201,7 +201,7 @@ def read_making(reply: Reply, machine: str) -> Instance | None:
         raise unreadable_look(reply, "a machine's operations")
     body = mapping_of(reply, WHO)
     if body.get("kind") != "compute#operationList":
-        raise CannotTell(f"{WHO} answered a machine's operations with something else")
+        raise CannotTell(f"{WHO} answered a machine's operations in an unknown format")
     _check_whole(body, "a machine's operations")
     rows = [] if body.get("items") is None else body["items"]
     if not isinstance(rows, list) or any(not isinstance(row, dict) for row in rows):

@@ -88,7 +88,7 @@ def parts_of(sku: str) -> tuple[str, int, str]:
     """GPU id, number of GPUs and cloud, as this adapter wrote them into an offer."""
     gpu_id, count, cloud = ("", "", *sku.rsplit(":", 2))[-3:]
     if not gpu_id or not count.isascii() or not count.isdigit() or cloud not in STANDS:
-        raise OrderRefused("the offer is not one of RunPod's: select another offer")
+        raise OrderRefused("the offer is not from RunPod: select another offer")
     return gpu_id, int(count), cloud
 
 

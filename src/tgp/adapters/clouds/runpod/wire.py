@@ -45,9 +45,9 @@ def launch(order: LaunchOrder) -> Call:
     """The order; `OrderRefused` for what RunPod does not support."""
     gpu_id, count, cloud = parts_of(order.offer.sku)
     if order.container is None or not order.container.image:
-        raise OrderRefused("RunPod starts containers: the order has none")
+        raise OrderRefused("RunPod starts containers, and the order has no container image")
     if order.user_data:
-        raise OrderRefused("RunPod starts containers: they accept no user data")
+        raise OrderRefused("RunPod starts containers, which accept no user data")
     body: dict[str, Any] = {
         "name": order.token,
         "image": order.container.image,

@@ -85,7 +85,7 @@ def _vm(order: LaunchOrder) -> dict[str, Any]:
     if image and re.split("[:@]", image)[0] != VM_REPOSITORY:
         raise OrderRefused(f"{TITLE} boots virtual machines from images of {VM_REPOSITORY} only")
     if order.container is not None and (order.container.entrypoint or order.container.command):
-        raise OrderRefused(f"{TITLE} boots a virtual machine from an image: user data is possible, a command is not")
+        raise OrderRefused(f"{TITLE} boots a virtual machine from an image: it accepts user data, but no command")
     body: dict[str, Any] = {"image": image or VM_IMAGE, "env": _env(order), "runtype": "ssh", "vm": True}
     if start := _start(order):
         body["onstart"] = start

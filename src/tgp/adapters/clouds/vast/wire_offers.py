@@ -25,7 +25,7 @@ from tgp.adapters.clouds.vast.wire import contract_id
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.gpus import find
-from tgp.core.model.offer import BootMode, Offer, Stock, Trust
+from tgp.core.model.offer import ARCHITECTURES, BootMode, Offer, Stock, Trust
 from tgp.core.model.prices import HIGHEST_HOURLY, NotAPrice, hourly_microusd
 from tgp.core.model.regions import country_of, region_of
 from tgp.ports.cloud import Listing
@@ -42,7 +42,6 @@ VM_SUFFIX = ":vm"  # of the sku: the same ask, as a virtual machine
 LONGEST_PLACE = 128
 NEWEST_CUDA = 100  # more is an error
 UNTOLD_PLACE = "unknown"  # some hosts have no location
-ARCHITECTURES = ("amd64", "arm64")
 FINEST = Decimal("1e-9")  # dollars; sums of finer ones are too long for a price
 ABSURD_STORAGE = Decimal(1000)  # dollars per GB and month; more is an error
 
@@ -111,10 +110,10 @@ def _last_number(rows: list[Any], after: int) -> int:
             number = int(contract_id(row.get("id") if isinstance(row, dict) else None))
         except ParseError as error:
             raise CannotTell(
-                f"{TITLE} has more than one page of offers, and an offer without a number: {error}"
+                f"{TITLE} has more than one page of offers, and one offer has no numeric id: {error}"
             ) from error
         if number <= last:
-            raise CannotTell(f"{TITLE} has more than one page of offers, and does not sort them by number")
+            raise CannotTell(f"{TITLE} has more than one page of offers, and does not sort them by id")
         last = number
     if last == after:
         raise CannotTell(f"{TITLE} announced more offers, but returned none")

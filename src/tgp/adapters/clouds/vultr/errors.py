@@ -62,9 +62,9 @@ def refusal(reply: Reply, verb: str, *confidences: Confidence) -> CloudError | N
         return None
     lower = text.lower()
     if any(word in lower for word in SPENT):
-        return AccountExhausted(f"{TITLE} refused {verb}, the account's limit is reached: {words}")
+        return AccountExhausted(f"{TITLE} refused {verb} because the account's limit is reached: {words}")
     if any(word in lower for word in EMPTY):
-        return SoldOut(f"{TITLE} refused {verb}, sold out: {words}")
+        return SoldOut(f"{TITLE} refused {verb} because the plan is sold out: {words}")
     return OrderRefused(f"{TITLE} refused {verb}: {words}")
 
 
@@ -84,7 +84,7 @@ def _key_refused(reply: Reply, verb: str, words: str) -> KeyRefused:
     advice = (
         "the API key is invalid, or this address is not in the key's access control list at Vultr"
         if reply.status == STRANGER
-        else "the key's user does not have the permission"
+        else "the user of the API key does not have the permission"
     )
     return KeyRefused(f"{TITLE} refused {verb}: {advice} ({words})")
 

@@ -75,7 +75,7 @@ def _is_talos(row: Any) -> bool:
 
 def no_image() -> OrderRefused:
     return OrderRefused(
-        f"{TITLE} has no Talos image of its own at the moment: set settings.snapshotId of the provider "
+        f"{TITLE} offers no Talos image now: set settings.snapshotId of the provider "
         f"{FACTS.provider} to a snapshot made from a Talos image"
     )
 

@@ -82,7 +82,7 @@ async def on_loopback(handler: Handler, clock: Clock) -> AsyncIterator[Callable[
         await listening.stop()
 
 
-class Town:
+class LiveCluster:
     """Strangers are refused: the Secret in here holds a real key, and others may use this machine."""
 
     def __init__(self, asked: Asked, ways: Ways) -> None:
@@ -101,7 +101,7 @@ class Town:
 
     @property
     def prefix(self) -> str:
-        """What every machine of this town carries, and no other town's."""
+        """What every machine of this cluster carries, and no other cluster's."""
         kube_system = self.server.local_api.get(NAMESPACE, "", "kube-system")
         assert kube_system is not None, "every API server has one"
         return cluster_prefix(cluster_id(str(kube_system["metadata"]["uid"])))

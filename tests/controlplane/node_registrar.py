@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-from tests.controlplane.village import Village
+from tests.controlplane.simulators import Simulators
 from tgp.sim.clouds.machine import Phase, SimulatedMachine
 from tgp.sim.node_bootstrap import BootIdentity, boot_identity_of
 from tools.controlplane.client import AdminClient, Refused
@@ -20,11 +20,11 @@ GPU = "nvidia.com/gpu"
 SILENT = [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "the kubelet is silent"}]
 
 
-class Estate:
+class NodeRegistrar:
     """Looks at the fleets a few times a second while it is open."""
 
-    def __init__(self, village: Village, admin: AdminClient) -> None:
-        self._village = village
+    def __init__(self, simulators: Simulators, admin: AdminClient) -> None:
+        self._simulators = simulators
         self._admin = admin
         self._awake: dict[str, BootIdentity] = {}  # by machine id
         self._closing = threading.Event()
@@ -43,7 +43,7 @@ class Estate:
 
     def _run(self) -> None:
         while not self._closing.wait(POLL_S):
-            for provider, machine in self._village.machines():
+            for provider, machine in self._simulators.machines():
                 try:
                     self._attend_to(provider, machine)
                 except OSError:
@@ -66,7 +66,7 @@ class Estate:
             del self._awake[machine.id]
 
     def _wake(self, plate: BootIdentity, machine: SimulatedMachine) -> None:
-        node = node_of(plate, machine, self._village.joins(plate.guest) if plate.guest is not None else "")
+        node = node_of(plate, machine, self._simulators.joins(plate.guest) if plate.guest is not None else "")
         try:
             self._admin.call("POST", "/api/v1/nodes", node)
         except Refused as error:

@@ -42,7 +42,7 @@ async def terminate(
         for machine in left or ():
             none_since = None
             ended[machine.id] = None
-            say(f"giving back {machine.id} ({machine.state}, {machine.token})")
+            say(f"terminating {machine.id} ({machine.state}, {machine.token})")
             try:
                 await cloud.terminate(machine.id)
             except CloudError as error:

@@ -66,14 +66,14 @@ class Held:
         await self._go.wait()
 
 
-class Village:
+class Simulators:
     def __init__(self, seed: str = "lives") -> None:
         self._seed = seed
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="village", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="simulators", daemon=True)
         self._ports = AsyncExitStack()
         self._held: list[Held] = []
-        self._desk = AdminApi({})
+        self._api = AdminApi({})
         self.tailscale = TailscaleSimulator(SystemClock(), seed)
         self.tailscale.client.tags = (OPERATOR_TAG,)
         self.tailscale.tag_owners = {OPERATOR_TAG: set(), **{tag: {OPERATOR_TAG} for tag in TAGS}}
@@ -99,12 +99,12 @@ class Village:
 
     async def _open(self) -> None:
         clock = SystemClock()
-        self._desk = AdminApi({provider: pretend(provider, clock, self._seed) for provider in SIMULATORS})
-        for provider, simulator in self._desk.simulators.items():
+        self._api = AdminApi({provider: pretend(provider, clock, self._seed) for provider in SIMULATORS})
+        for provider, simulator in self._api.simulators.items():
             _hurry(simulator.fleet)
             listening = await listen(self._door(provider))
             self._ports.push_async_callback(listening.stop)
-            self._desk.urls[provider] = listening.url + path_of(provider)
+            self._api.urls[provider] = listening.url + path_of(provider)
         for known, handler in (
             (TAILSCALE_API, self.tailscale.handle),
             (HEADSCALE_URL, self.headscale.handle),
@@ -115,8 +115,8 @@ class Village:
             self._beside[urlsplit(known).netloc] = listening.url
 
     def _door(self, provider: str) -> Handler:
-        inside = self._desk.beside(provider)
-        simulator = self._desk.simulators[provider]
+        inside = self._api.beside(provider)
+        simulator = self._api.simulators[provider]
 
         async def answer(call: Call) -> Reply | Streaming:
             reply = await inside(call)
@@ -137,9 +137,9 @@ class Village:
 
         def on_the_loop() -> None:
             try:
-                for simulator in self._desk.simulators.values():
+                for simulator in self._api.simulators.values():
                     simulator.fleet.advance()
-                seen.set_result(at(self._desk))
+                seen.set_result(at(self._api))
             except Exception as error:  # noqa: BLE001 - it is raised again where somebody asked
                 seen.set_exception(error)
 
@@ -149,7 +149,7 @@ class Village:
     def hold(self, provider: str, verb: CloudVerb) -> Held:
         """The next answer of this kind waits until it is released."""
 
-        def hold(_desk: AdminApi) -> Held:
+        def hold(_api: AdminApi) -> Held:
             held = Held(provider, verb, self._loop)
             self._held.append(held)
             return held
@@ -159,22 +159,22 @@ class Village:
     def machines(self, provider: str = "") -> list[tuple[str, SimulatedMachine]]:
         """Every one there ever was, with its provider."""
         return self.look(
-            lambda desk: [
+            lambda api: [
                 (name, machine)
-                for name, simulator in desk.simulators.items()
+                for name, simulator in api.simulators.items()
                 for machine in simulator.fleet.machines.values()
                 if provider in ("", name)
             ]
         )
 
     def urls(self) -> dict[str, str]:
-        return self.look(lambda desk: dict(desk.urls))
+        return self.look(lambda api: dict(api.urls))
 
     def keys(self) -> dict[str, str]:
         """As people keep them in the operator's Secret."""
         return self.look(
-            lambda desk: (
-                {variable: desk.simulators[name].key_at(desk.urls[name]) for name, variable in DEFAULT_KEYS.items()}
+            lambda api: (
+                {variable: api.simulators[name].key_at(api.urls[name]) for name, variable in DEFAULT_KEYS.items()}
                 | {"client-id": self.tailscale.client.id, "client-secret": self.tailscale.client.secret}
                 | {"headscale": self.headscale.api_key}
             )
@@ -185,7 +185,7 @@ class Village:
         if not guest.auth_key:
             return guest.address
         tailnet = self.tailnets[guest.login_server]
-        return self.look(lambda _desk: tailnet.join(guest.auth_key, guest.hostname)).addresses[0]
+        return self.look(lambda _api: tailnet.join(guest.auth_key, guest.hostname)).addresses[0]
 
     @property
     def tailnets(self) -> dict[str, Tailnet]:
@@ -195,12 +195,12 @@ class Village:
     def devices(self) -> list[str]:
         """In whichever tailnet."""
         nets = self.tailnets.values()
-        return self.look(lambda _desk: [seat.hostname for net in nets for seat in net.devices()])
+        return self.look(lambda _api: [seat.hostname for net in nets for seat in net.devices()])
 
     def open_keys(self) -> list[str]:
         """Auth keys by which somebody could still come in."""
         nets = self.tailnets.values()
-        return self.look(lambda _desk: [key.id for net in nets for key in net.keys.values() if net.is_valid(key)])
+        return self.look(lambda _api: [key.id for net in nets for key in net.keys.values() if net.is_valid(key)])
 
     def signposts(self) -> str:
         """From the names that everybody knows to the ports here, for a replica whose class names no endpoint."""

@@ -1,4 +1,4 @@
-"""Programs on a tether: they end with us, and only with us."""
+"""Programs on a child_process: they end with us, and only with us."""
 
 import subprocess
 import threading
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.toolbox import tether
+from tools.toolbox import child_process
 
 STUBBORN = 'trap "" TERM; echo deaf; while :; do sleep 0.05; done'
 
@@ -18,26 +18,26 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_program_that_ignores_the_polite_signal_is_killed_with_its_group(log: Path, eventually, runs):
-    process = tether.spawn(["sh", "-c", f"sleep 300 & echo $!; {STUBBORN}"], log)
+    process = child_process.spawn(["sh", "-c", f"sleep 300 & echo $!; {STUBBORN}"], log)
     eventually(lambda: "deaf" in log.read_text())
     its_child = int(log.read_text().split()[0])
 
-    assert not tether.stop(process, patience_s=0.1)
+    assert not child_process.stop(process, patience_s=0.1)
     assert not runs(process.pid)
     eventually(lambda: not runs(its_child))
 
 
 def test_a_program_that_goes_when_asked_is_not_killed(log: Path):
-    process = tether.spawn(["sleep", "300"], log)
+    process = child_process.spawn(["sleep", "300"], log)
 
-    assert tether.stop(process, patience_s=5)
-    assert tether.stop(process, patience_s=5)  # once more does no harm
+    assert child_process.stop(process, patience_s=5)
+    assert child_process.stop(process, patience_s=5)  # once more does no harm
 
 
 def test_a_program_outlives_the_thread_that_asked_for_it(log: Path):
     """The kernel ties a child to the thread that made it; ours is not the caller's."""
     started: list[subprocess.Popen[bytes]] = []
-    asking = threading.Thread(target=lambda: started.append(tether.spawn(["sleep", "300"], log)))
+    asking = threading.Thread(target=lambda: started.append(child_process.spawn(["sleep", "300"], log)))
     asking.start()
     asking.join()
     time.sleep(0.2)
@@ -45,11 +45,11 @@ def test_a_program_outlives_the_thread_that_asked_for_it(log: Path):
     try:
         assert started[0].poll() is None
     finally:
-        tether.stop(started[0], patience_s=5)
+        child_process.stop(started[0], patience_s=5)
 
 
 def test_a_program_that_cannot_be_run_says_so_in_its_log(log: Path, tmp_path: Path):
-    process = tether.spawn([str(tmp_path / "nothing")], log)
+    process = child_process.spawn([str(tmp_path / "nothing")], log)
 
-    assert process.wait(120) == tether.CANNOT_RUN
+    assert process.wait(120) == child_process.CANNOT_RUN
     assert "cannot run" in log.read_text()

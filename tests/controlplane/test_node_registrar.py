@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.controlplane.estate import GPU, Estate
+from tests.controlplane.node_registrar import GPU, NodeRegistrar
 from tests.controlplane.providers import PROVIDERS, settings_of
-from tests.controlplane.village import Village
+from tests.controlplane.simulators import Simulators
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.clouds.registry import AllClouds
 from tgp.adapters.entropy import SystemEntropy
@@ -31,12 +31,12 @@ RENTED = tuple(name for name, asked in PROVIDERS.items() if name != "webhook" an
 
 
 @pytest.fixture(scope="module")
-def village() -> Iterator[Village]:
-    with Village("estate") as open_now:
+def simulators() -> Iterator[Simulators]:
+    with Simulators("nodes") as open_now:
         yield open_now
 
 
-def rented(village: Village, provider: str, node: str = NODE) -> Instance:
+def rented(simulators: Simulators, provider: str, node: str = NODE) -> Instance:
     """The cheapest machine there, ordered as the operator orders it."""
     provider_id = f"tgp://{provider}/{TOKEN}"
 
@@ -45,8 +45,8 @@ def rented(village: Village, provider: str, node: str = NODE) -> Instance:
         async with http_client_pool(clock) as dial:
             clouds = AllClouds(dial, clock, SystemEntropy(), SystemResolver())
             variable = DEFAULT_KEYS.get(provider)
-            key = Secret(village.keys()[variable]) if variable else None
-            source = source_of(provider, "", "", settings_of(provider, village.urls()[provider]))
+            key = Secret(simulators.keys()[variable]) if variable else None
+            source = source_of(provider, "", "", settings_of(provider, simulators.urls()[provider]))
             cloud = clouds.open(source, key, {})
             sold = [offer for offer in (await cloud.offers()).offers if not offer.spot and offer.stock != Stock.NONE]
             offer = min(sold, key=lambda offer: (offer.gpu_count, offer.hourly_microusd, offer.key))
@@ -66,27 +66,27 @@ def rented(village: Village, provider: str, node: str = NODE) -> Instance:
 
 
 @pytest.mark.parametrize("provider", RENTED)
-def test_a_machine_is_told_which_node_it_shall_be(village, provider):
-    rented(village, provider)
+def test_a_machine_is_told_which_node_it_shall_be(simulators, provider):
+    rented(simulators, provider)
 
-    _, machine = village.machines(provider)[-1]
+    _, machine = simulators.machines(provider)[-1]
     plate = boot_identity_of(provider, machine)
     assert plate is not None, (machine.user_data, machine.detail)
     assert (plate.node, plate.provider_id) == (NODE, f"tgp://{provider}/{TOKEN}")
 
 
-def test_a_held_answer_comes_after_the_provider_did_as_asked(village):
-    before = len(village.machines("simulated"))
-    held = village.hold("simulated", CloudVerb.LAUNCH)
+def test_a_held_answer_comes_after_the_provider_did_as_asked(simulators):
+    before = len(simulators.machines("simulated"))
+    held = simulators.hold("simulated", CloudVerb.LAUNCH)
     done: list[Instance] = []
 
     async def order() -> None:
-        done.append(await asyncio.to_thread(rented, village, "simulated"))
+        done.append(await asyncio.to_thread(rented, simulators, "simulated"))
 
     async def both() -> None:
         ordering = asyncio.create_task(order())
         await asyncio.to_thread(held.wait, 20.0)
-        assert len(village.machines("simulated")) == before + 1
+        assert len(simulators.machines("simulated")) == before + 1
         assert done == []
         held.release()
         await ordering
@@ -96,7 +96,7 @@ def test_a_held_answer_comes_after_the_provider_did_as_asked(village):
 
 
 def test_a_running_machine_is_a_ready_node_with_gpus_until_it_is_gone(full_control_plane, full_kubectl, eventually):
-    with Village("one machine") as street, Estate(street, full_control_plane.admin):
+    with Simulators("one machine") as street, NodeRegistrar(street, full_control_plane.admin):
         made = rented(street, "simulated", "estate-1")
 
         def ready() -> str:
@@ -108,7 +108,7 @@ def test_a_running_machine_is_a_ready_node_with_gpus_until_it_is_gone(full_contr
         assert node["spec"]["providerID"] == f"tgp://simulated/{TOKEN}"
         assert node["status"]["allocatable"][GPU] == "1"
 
-        street.look(lambda desk: _end(desk.simulators["simulated"].fleet, made.id))
+        street.look(lambda api: _end(api.simulators["simulated"].fleet, made.id))
 
         eventually(lambda: ready() == "Unknown")
     full_kubectl("delete", "node", "estate-1")

@@ -52,7 +52,7 @@ class Line:
 IN_MESH, LOOPBACK = "control-plane.mesh.test", "127.0.0.1"
 
 
-class StandIn:
+class FakeKubelet:
     def __init__(self, told: TalosGuest) -> None:
         self.told = told
 

@@ -72,7 +72,7 @@ def _errands() -> "queue.SimpleQueue[Callable[[], None]]":
         while True:
             waiting.get()()
 
-    threading.Thread(target=run_errands, name="tether", daemon=True).start()
+    threading.Thread(target=run_errands, name="child_process", daemon=True).start()
     return waiting
 
 

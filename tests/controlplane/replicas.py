@@ -22,7 +22,7 @@ POLL_S = 0.2
 SHOWN = 4000  # characters of a log, for whoever has to find out
 
 
-class Crew:
+class Replicas:
     def __init__(
         self,
         plane: ControlPlane,
@@ -74,11 +74,11 @@ class Crew:
             code = process.poll()
             if code is None:
                 continue
-            self.start(name)  # in any case: one failure is enough, the next test shall have its crew
+            self.start(name)  # in any case: one failure is enough, the next test shall have its replicas
             assert code in (LEASE_LOST, LAST_RESORT), f"{name} ended with {code}: {self.said(name)[-SHOWN:]}"
 
     def until(self, holds: Callable[[], bool], what: str | Callable[[], str], within_s: float = PATIENCE_S) -> float:
-        """Seconds until it holds; the crew is minded meanwhile."""
+        """Seconds until it holds; the replicas is minded meanwhile."""
         began = time.monotonic()
         while not _soon(holds):
             self.tend()
