@@ -62,7 +62,8 @@ def our_plan(case: Case, rounds: int = ROUNDS) -> Answer:
 
 
 def a_world(case: Case) -> PlanInput:
-    node_class = _decoded(GPUNodeClass, {"providers": [{"name": PROVIDER}]}, "c")
+    spec: dict[str, object] = {"providers": [{"name": PROVIDER}], "instanceRequirements": {"spotAllowed": True}}
+    node_class = _decoded(GPUNodeClass, spec, "c")
     template = {"spec": {"ephemeralTaint": bool(case.taints)}}
     pool = _decoded(GPUNodePool, {"nodeClassRef": {"name": "c"}, "template": template}, "p")
     planned = PlannedPool(
