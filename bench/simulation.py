@@ -86,6 +86,6 @@ def _pass(world: World, minutes: int) -> None:
 
 async def _operator(host: Host) -> None:
     outside = Environment(
-        host.http(KUBERNETES), host.clock, host.entropy, host.name, OPERATOR_NAMESPACE, boot=PlainBoot()
+        host.http(KUBERNETES), host.clock, host.entropy, host.name, OPERATOR_NAMESPACE, host.compute, boot=PlainBoot()
     )
     await Operator(Settings(), outside).run()

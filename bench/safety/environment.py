@@ -215,6 +215,7 @@ def start(world: World, replicas: tuple[str, ...]) -> None:
             host.entropy,
             host.name,
             HOME,
+            host.compute,
             dial=Dialler(world.network, host.clock, host),
             resolver=host.resolver,
             watches=WATCHES,

@@ -139,6 +139,7 @@ class Replica:
             entropy=host.entropy,
             leader=LeaderGuard(standing.fence),
             caches=Caches(),
+            compute=host.compute,
         )
         machines = Instances(deps, stores)
         controllers = (

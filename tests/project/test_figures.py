@@ -31,6 +31,7 @@ from tgp.controllers.requests import launch, observe
 from tgp.core.classes import default_class, market_status
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
+from tgp.core.pools import capacity, orders, runaway, upkeep
 from tgp.core.reports import doctor
 from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, offers_view, rent, status
@@ -40,8 +41,8 @@ from tools.live import termination, walk
 
 ROOT = Path(__file__).resolve().parents[2]
 README, SECURITY, FIELDS = "README.md", "SECURITY.md", "docs/fields.md"
-LIVE, MARKET, METRICS, MONEY, OPERATOR = (
-    f"docs/{name}.md" for name in ("live", "market", "metrics", "money", "operator")
+LIVE, MARKET, METRICS, MONEY, OPERATOR, POOLS = (
+    f"docs/{name}.md" for name in ("live", "market", "metrics", "money", "operator", "pools")
 )
 RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
@@ -119,6 +120,20 @@ FIGURES = (
     Figure(MARKET, "A provider that fails for less than {}", market_status.OUTAGE_REPORTED_AFTER),
     Figure(METRICS, "cancelled after their timeout ({})", controller.RECONCILE_TIMEOUT),
     Figure(METRICS, "could not be listed for {}", market.TROUBLE_AFTER),
+    Figure(METRICS, "could not buy what was planned within {}", upkeep.WITHDRAWN_AFTER),
+    Figure(POOLS, "no further pod has come for {}", SETTINGS.batch_idle),
+    Figure(POOLS, "at the latest {} after the first", SETTINGS.batch_max),
+    Figure(POOLS, "pods that leave within {}", capacity.LEAVING_WITHIN),
+    Figure(POOLS, "the planned price and {} more", 1 / orders.PRICE_MARGIN),
+    Figure(POOLS, "dearer or over a limit for {}", upkeep.WITHDRAWN_AFTER),
+    Figure(POOLS, "nothing is bought for {},", runaway.PAUSES[0]),
+    Figure(POOLS, "after the second such machine for {}", runaway.PAUSES[1]),
+    Figure(POOLS, "after the third for {}", runaway.PAUSES[2]),
+    Figure(POOLS, "the scheduler refuses a pod for {}", runaway.DISAGREED_AFTER),
+    Figure(POOLS, "pods of that owner for {}", runaway.DISAGREED_FOR),
+    Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
+    Figure(POOLS, "stays for at least {} after it became ready", upkeep.SCHEDULED_WITHIN),
+    Figure(POOLS, "by themselves after {} without a pod", duration(orders.BACKSTOP, "")),
     Figure(METRICS, "still listed {} after their termination", request_metrics.FAILING_AFTER),
     Figure(MONEY, "vanish from an account within {}", of_seconds(consistency.AT_ONCE)),
     Figure(MONEY, "until the lists were consistent for {}", of_seconds(consistency.CONSISTENT_FOR)),

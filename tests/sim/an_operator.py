@@ -31,6 +31,7 @@ def operator_main(settings: Settings | None = None):
             entropy=host.entropy,
             host=host.name,
             namespace=NAMESPACE_NAME,
+            compute=host.compute,
             dial=dial_of(host),
             resolver=host.process.doors.resolver,
             boot=PlainBoot(),

@@ -17,6 +17,7 @@ from tgp.core.model.hold import HOLD
 from tgp.core.model.object_key import ObjectKey
 from tgp.ports.http import Call, Http, Reply, Stream
 from tgp.ports.leadership import LeadershipLost
+from tgp.sim.compute import InlineCompute
 from tgp.sim.plain_boot import PlainBoot
 from tgp.sim.process import Host
 from tgp.sim.world import KUBERNETES, World
@@ -60,6 +61,7 @@ class Replica:
             host.entropy,
             host.name,
             NAMESPACE_NAME,
+            host.compute,
             dial=dial_of(host),
             resolver=host.process.doors.resolver,
             boot=PlainBoot(),
@@ -180,7 +182,13 @@ def test_a_helper_that_dies_is_loud():
 
         async def scenario() -> None:
             environment = Environment(
-                world.visitor(KUBERNETES), world.clock, _Luck(), "test", NAMESPACE_NAME, boot=PlainBoot()
+                world.visitor(KUBERNETES),
+                world.clock,
+                _Luck(),
+                "test",
+                NAMESPACE_NAME,
+                InlineCompute(),
+                boot=PlainBoot(),
             )
             operator = Operator(Settings(), environment)
 

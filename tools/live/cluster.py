@@ -17,6 +17,7 @@ import msgspec
 from ruamel.yaml import YAML
 
 from tgp import __version__
+from tgp.adapters.compute import Threads
 from tgp.adapters.http.client import HttpClient
 from tgp.adapters.http.serve import listen
 from tgp.api.crds import crds
@@ -119,6 +120,7 @@ class LiveCluster:
                 ways.entropy,
                 NAME,
                 OURS,
+                Threads(),
                 dial=ways.dial,
                 resolver=ways.resolver,
                 boot=PlainBoot(),

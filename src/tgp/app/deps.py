@@ -31,6 +31,7 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.ports.boot import Boot
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster
+from tgp.ports.compute import Compute
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http, HttpFactory
 from tgp.ports.journal import Journal
@@ -47,6 +48,7 @@ class Environment:
     entropy: Entropy
     host: str  # this machine's name, for the Lease
     namespace: str  # our own, unless the settings name another
+    compute: Compute  # where plans are made
     dial: HttpFactory = no_http  # to providers
     boot: Boot | None = None  # how machines boot where they join by themselves; None: as Talos
     resolver: Resolver = field(default_factory=NoResolver)
@@ -142,6 +144,9 @@ def make_deps(
             settings.tailscale_url,
             settings.workers,
             _time_zones(),
+            frozenset(settings.scheduler_names),
+            settings.batch_idle,
+            settings.batch_max,
         ),
         cluster=cluster,
         clouds=clouds,
@@ -152,6 +157,7 @@ def make_deps(
         entropy=environment.entropy,
         leader=LeaderGuard(fence, observing=settings.observe),
         caches=Caches(),
+        compute=environment.compute,
         learn=environment.redactor.learn,
     )
 

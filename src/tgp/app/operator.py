@@ -136,7 +136,7 @@ class Operator:
         own = (
             *market.build(deps, stores),
             *classes.build(deps, stores, machines, join),
-            *pools.build(deps, stores),
+            *pools.build(deps, stores, machines),
         )
         if observing:
             return own

@@ -80,6 +80,15 @@ class Settings:
         "how long an ended GPURequest stays, with its reason and its cost, before it is removed; or Never",
         or_never=True,
     )
+    scheduler_names: tuple[str, ...] = _setting(
+        ("default-scheduler",), "schedulers whose unschedulable pods machines are bought for", shape="NAME[,NAME…]"
+    )
+    batch_idle: timedelta = _setting(
+        timedelta(seconds=1), "a plan is made once no further pod has come for this long", key="pools.batchIdle"
+    )
+    batch_max: timedelta = _setting(
+        timedelta(seconds=10), "a plan waits for further pods no longer than this", key="pools.batchMax"
+    )
     networking_backend: str = _setting(
         "",
         "mesh for classes that configure none: " + ", ".join(BACKENDS),
@@ -126,6 +135,8 @@ class Setting:
             return ""
         if isinstance(self.default, bool):
             return str(self.default).lower()
+        if isinstance(self.default, tuple):
+            return ",".join(self.default)
         return go_duration(self.default) if isinstance(self.default, timedelta) else str(self.default)
 
     @property
@@ -221,6 +232,10 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
     for name in ("kube_qps", "kube_burst"):
         if not 1 <= getattr(settings, name) <= MOST_CALLS:
             raise BadSetting(f"{places[name]}: {getattr(settings, name)} is not between 1 and {MOST_CALLS}")
+    if settings.batch_max < settings.batch_idle:
+        raise BadSetting(f"{places['batch_max']} must not be shorter than {places['batch_idle']}")
+    if not settings.scheduler_names:
+        raise BadSetting(f"{places['scheduler_names']}: name at least one scheduler, such as default-scheduler")
     names = ("retry_period", "renew_deadline", "lease_duration")
     lengths = [getattr(settings, name) for name in names]
     if not lengths[0] < lengths[1] < lengths[2]:

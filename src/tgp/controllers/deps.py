@@ -32,7 +32,7 @@ from tgp.api.resource import (
 )
 from tgp.controllers.classes.implicit_class import AllClasses
 from tgp.controllers.market.reconciler import MarketState
-from tgp.controllers.pools.reconciler import BY_CLASS, by_class
+from tgp.controllers.pools.indexes import BY_CLASS, WAITING_PODS, by_class, by_waiting
 from tgp.controllers.requests.indexes import INDEXES, PODS_BY_NODE, by_node_name
 from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.core.model.identity import KUBE_SYSTEM, cluster_id
@@ -47,6 +47,7 @@ from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import Cluster
+from tgp.ports.compute import Compute
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import HttpFactory
 from tgp.ports.journal import Journal
@@ -71,6 +72,9 @@ class FeatureSettings:
     tailscale_url: str = ""
     workers: int = 4
     time_zones: frozenset[str] = frozenset()
+    scheduler_names: frozenset[str] = frozenset({"default-scheduler"})
+    batch_idle: timedelta = timedelta(seconds=1)
+    batch_max: timedelta = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,7 @@ class Deps:
     entropy: Entropy
     leader: LeaderGuard
     caches: Caches
+    compute: Compute
     learn: Callable[[Secret], None] = lambda _secret: None  # what must never be logged
 
 
@@ -100,7 +105,7 @@ class Stores:
         )
         self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)
         self.nodes: Store[Node] = Store(NODE)
-        self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: by_node_name})
+        self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: by_node_name, WAITING_PODS: by_waiting})
         self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
         self.disruption_budgets: Store[PodDisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
         self.claims: Store[Claim] = Store(PERSISTENT_VOLUME_CLAIM)
@@ -121,6 +126,7 @@ class Stores:
         self.polls = EventChannel("polls")  # accesses that a controller wants listed now
         self.accounts = EventChannel("accounts")  # that were read, written or forgotten
         self.in_mesh = EventChannel("in-mesh")  # requests of whose machine something new was seen in its mesh
+        self.plans = EventChannel("plans")  # pools of which a plan says something new
         self.sweeps = EventChannel("sweeps")  # what is done again and again, without an object of its own
 
     def channels(self) -> tuple[LocalCache[Any], ...]:
@@ -131,6 +137,7 @@ class Stores:
             self.polls,
             self.accounts,
             self.in_mesh,
+            self.plans,
             self.sweeps,
         )
 

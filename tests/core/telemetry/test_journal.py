@@ -1,6 +1,7 @@
 """Each fact has a log line, a metric and an Event that say the same, and none shows a secret."""
 
 import logging
+from collections.abc import Mapping
 from dataclasses import is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import get_args, get_type_hints
@@ -10,7 +11,7 @@ import pytest
 from tgp.adapters.telemetry.journal import BY_OTHERS, LiveJournal
 from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.request import ChosenOffer
-from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, Resource
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, POD, Resource
 from tgp.core.model import facts
 from tgp.core.model.facts import Fact, FactSubject, offer_words
 from tgp.core.model.object_key import ObjectKey
@@ -18,6 +19,7 @@ from tgp.core.model.token import read_token, token_for
 
 SUBJECT = FactSubject(GPU_NODE_CLASS, ObjectKey("", "cheap"), "uid-1")
 TRAIN = FactSubject(GPU_REQUEST, ObjectKey("team-a", "train-7"), "uid-2")
+POD_SUBJECT = FactSubject(POD, ObjectKey("team-a", "trainer-0"), "uid-3")
 TITLES = {"vast": "Vast.ai"}
 TOKEN = token_for("0123456789", "0b5f0a3e-2f5c-4c0e-9e35-3d1a6f0c2b11", 1)
 ACCESS = "vast/keys/V#1a2b3c4d"
@@ -244,10 +246,47 @@ TABLE = [
     (facts.HistoryRewound("revision 7 after 9"), "WARNING", ("tgp_history_rewound_total", {}, 1), None),
     (facts.OrphanGone(ACCESS, "4711", TOKEN), "INFO", ("tgp_orphans_gone_total", VAST, 1), None),
     (facts.SweepHalted(ACCESS, 9, 12), "WARNING", ("tgp_sweeps_halted_total", VAST, 1), None),
+    (
+        facts.PlanMade("Ordered", 9, 2, {"TooSmall": 1}, timedelta(seconds=1), 8100, 40),
+        "INFO",
+        ("tgp_unserved_pods", {"reason": "TooSmall"}, 1),
+        None,
+    ),
+    (
+        facts.PlanMade("Unserved", 9, 0, {}, timedelta(seconds=1), -1, 40),
+        "DEBUG",
+        ("tgp_plans_total", {"outcome": "Unserved"}, 1),
+        None,
+    ),
+    (
+        facts.ScaleUpTriggered(POD_SUBJECT, "Pool a/b orders 1x T4"),
+        "INFO",
+        None,
+        (False, "TriggeredScaleUp", "Pool a/b orders 1x T4"),
+    ),
+    (
+        facts.ScaleUpNotTriggered(POD_SUBJECT, "a/b: too small"),
+        "INFO",
+        None,
+        (False, "NotTriggerScaleUp", "a/b: too small"),
+    ),
+    (
+        facts.AnnotationIgnored(POD_SUBJECT, "no price"),
+        "INFO",
+        None,
+        (True, "AnnotationIgnored", "no price"),
+    ),
+    (
+        facts.RequestWithdrawn(POD_SUBJECT, "sold out"),
+        "INFO",
+        ("tgp_withdrawn_requests_total", {}, 1),
+        (False, "Withdrawn", "Request is deleted, and its pods are planned for again: sold out"),
+    ),
 ]
 
 SAID = (
     str,
+    Mapping[str, int],  # counts by few words
     bool,
     int,
     ObjectKey,

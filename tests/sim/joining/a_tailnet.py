@@ -85,6 +85,7 @@ def talos_operator(settings: Settings | None = None):
             entropy=host.entropy,
             host=host.name,
             namespace=NAMESPACE_NAME,
+            compute=host.compute,
             dial=dial_of(host),
             resolver=host.process.doors.resolver,
         )

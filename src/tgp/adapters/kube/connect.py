@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from tgp import __version__
@@ -17,6 +17,7 @@ from tgp.adapters.resolver import SystemResolver
 from tgp.core.classes.power_hosts import Address
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster
+from tgp.ports.compute import Compute
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http
 from tgp.ports.resolver import UnknownHost
@@ -34,6 +35,7 @@ class Connection:
     namespace: str  # the operator's: the pod's own, else the usual one
     addresses: tuple[Address, ...] = ()  # of the server; none: its name could not be resolved here
     home: str = "default"  # the context's own namespace: the default namespace of a user's objects
+    compute: Compute = field(default_factory=Threads)
 
     @property
     def cluster(self) -> Cluster:
@@ -58,7 +60,7 @@ async def connect(kubeconfig: str = "", context: str = "") -> AsyncIterator[Conn
     try:
         server = target.cluster.server
         addresses = await _addresses(server)
-        yield Connection(http, clock, entropy, server, target.context, namespace, addresses, target.namespace)
+        yield Connection(http, clock, entropy, server, target.context, namespace, addresses, target.namespace, compute)
     finally:
         await http.close()
         compute.close()

@@ -11,6 +11,7 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.api.resource import GPU_REQUEST
 from tgp.core.model.account_access import provider_of
 from tgp.core.model.facts import (
+    AnnotationIgnored,
     ConditionChanged,
     ExpiresSoon,
     Fact,
@@ -46,10 +47,15 @@ from tgp.core.model.facts import (
     OrphanGone,
     OrphanTerminated,
     OrphanTerminationFailing,
+    PlanMade,
+    PoolFact,
     ProtectionHolds,
     ProviderFailing,
     ProviderRecovered,
     ReconcileFailed,
+    RequestWithdrawn,
+    ScaleUpNotTriggered,
+    ScaleUpTriggered,
     SweepHalted,
     TerminationFailing,
     WatchFailing,
@@ -65,6 +71,7 @@ BY_OTHERS = (
     "allows every bootstrap token to join as any node. Find and remove the binding that grants "
     "certificatesigningrequests/nodeclient to the group system:bootstrappers"
 )
+MILLION = 1_000_000
 MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "NotOrdered"})  # ordinary in a market: the next offer is tried
 
 
@@ -123,10 +130,38 @@ class LiveJournal:
                 self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
             case OrphanFound() | OrphanTerminationFailing() | OrphanTerminated() | OrphanGone() | SweepHalted():
                 self._orphans(fact).labels(provider_of(fact.access)).inc()
+            case PlanMade() | ScaleUpTriggered() | ScaleUpNotTriggered() | AnnotationIgnored() | RequestWithdrawn():
+                self._of_pools(fact)
             case _:
                 self._count(fact)
                 said = event_message(fact, self._titled)
                 self._events.emit(fact.subject, warning=said.warning, reason=said.reason, message=said.message)
+
+    def _of_pools(self, fact: PoolFact) -> None:
+        match fact:
+            case PlanMade():
+                metrics = self._metrics
+                metrics.plans.labels(fact.outcome).inc()
+                metrics.plan_seconds.observe(max(0.0, fact.took.total_seconds()))
+                metrics.plan_columns.set(fact.columns)
+                metrics.planned_machines.inc(fact.orders)
+                if fact.gap_ppm >= 0:
+                    metrics.plan_gap.set(fact.gap_ppm / MILLION)
+                metrics.unserved.clear()
+                for reason, count in fact.unserved.items():
+                    metrics.unserved.labels(reason).set(count)
+            case ScaleUpTriggered():
+                self._events.emit(fact.subject, warning=False, reason="TriggeredScaleUp", message=fact.message)
+            case ScaleUpNotTriggered():
+                self._events.emit(fact.subject, warning=False, reason="NotTriggerScaleUp", message=fact.message)
+            case AnnotationIgnored():
+                self._events.emit(fact.subject, warning=True, reason="AnnotationIgnored", message=fact.message)
+            case RequestWithdrawn():
+                self._metrics.withdrawn.inc()
+                message = f"Request is deleted, and its pods are planned for again: {fact.why}"
+                self._events.emit(fact.subject, warning=False, reason="Withdrawn", message=message)
+            case _:
+                assert_never(fact)
 
     def _orphans(
         self, fact: OrphanFound | OrphanTerminationFailing | OrphanTerminated | OrphanGone | SweepHalted
@@ -217,6 +252,10 @@ def _level(fact: Fact) -> int:
             return logging.INFO if fact.outcome in MARKET_OUTCOMES else logging.WARNING
         case ConditionChanged():
             return logging.INFO if fact.good else logging.WARNING
+        case PlanMade():
+            return (
+                logging.INFO if fact.orders else logging.DEBUG
+            )  # pods that nothing serves are planned for again and again
         case _:
             return logging.INFO
 

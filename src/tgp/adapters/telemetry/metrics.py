@@ -95,6 +95,22 @@ class Metrics:
             "tgp_redactions", "Secrets removed from output by the last check: each one is a bug", registry=of
         )
         self._of_machines(of)
+        self._of_pools(of)
+
+    def _of_pools(self, of: CollectorRegistry) -> None:
+        self.plans = Counter("tgp_plans_total", "Plans for all pools by outcome", ["outcome"], registry=of)
+        self.plan_seconds = Histogram("tgp_plan_seconds", "Duration of a plan", buckets=RECONCILE_BUCKETS, registry=of)
+        self.plan_gap = Gauge(
+            "tgp_plan_gap_ratio", "How far the last plan's cost is above a proven bound, as a share", registry=of
+        )
+        self.plan_columns = Gauge("tgp_plan_columns", "Patterns that the last plan chose from", registry=of)
+        self.planned_machines = Counter("tgp_planned_machines_total", "Machines that plans ordered", registry=of)
+        self.unserved = Gauge(
+            "tgp_unserved_pods", "Pods that the last plan found no machine for, by reason", ["reason"], registry=of
+        )
+        self.withdrawn = Counter(
+            "tgp_withdrawn_requests_total", "Requests of pools that could not buy what was planned", registry=of
+        )
 
     def _of_controllers(self, of: CollectorRegistry) -> None:
         self.reconcile_time = Histogram(

@@ -147,6 +147,7 @@ def environment(connection: Connection, dial: HttpFactory, redactor: Redactor) -
         entropy=connection.entropy,
         host=socket.gethostname(),
         namespace=connection.namespace,
+        compute=connection.compute,
         dial=dial,
         resolver=SystemResolver(),
         redactor=redactor,

@@ -1,72 +1,96 @@
-"""Reconciles GPUNodePools: does their class exist and allow them, and could any machine satisfy them?"""
+"""Reconciles GPUNodePools: what their class lets them be, what they have, what the last plan said, and their end."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_POOL
+from tgp.controllers.pools.indexes import BY_CLASS
+from tgp.controllers.pools.memory import PoolMemory
+from tgp.controllers.pools.observe import WorldObserver
+from tgp.controllers.pools.planner import POOL_FINALIZER
+from tgp.controllers.requests.indexes import BY_POOL_UID
+from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
-from tgp.core.model.conditions import condition_in
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Namespace
-from tgp.core.pools.nodepool import PoolObservation, judge_pool
-from tgp.ports.cluster import View
-
-BY_CLASS = "class"  # the index of pools by the class they name
-
-
-def by_class(record: KubeObject[GPUNodePool]) -> tuple[str, ...]:
-    return (record.value.spec.node_class_ref.name,) if record.value is not None else ()
+from tgp.core.pools.nodepool import judge_pool
+from tgp.core.pools.orders import owner_of
+from tgp.core.pools.status import limited, machine_parts, plan_parts, what_remains, would_buy_parts
+from tgp.ports.cluster import Cluster, NotFound
 
 
 class NodePoolReconciler:
     def __init__(
         self,
-        pools: View[KubeObject[GPUNodePool]],
-        classes: View[KubeObject[GPUNodeClass]],
-        namespaces: View[Namespace],
+        views: Views,
+        observer: WorldObserver,
+        memory: PoolMemory,
         status_writer: StatusWriter,
         *,
-        allowed_namespaces_required: bool,
-        observing: bool,
-        time_zones: frozenset[str],
+        cluster: Cluster,
     ) -> None:
-        self._pools = pools
-        self._classes = classes
-        self._namespaces = namespaces
+        self._views = views
+        self._observer = observer
+        self._memory = memory
         self._status_writer = status_writer
-        self._allowed_namespaces_required = allowed_namespaces_required
-        self._observing = observing
-        self._time_zones = time_zones
+        self._cluster = cluster
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
-        record = self._pools.get(key)
-        if record is None or record.deleting or record.value is None:
+        record = self._views.pools.get(key)
+        if record is None:
+            self._memory.reports.pop(key, None)
+            return None
+        if record.deleting:
+            await self._leave(record)
+            return None
+        if record.value is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
-        await self._status_writer.write(record, judge_pool(self._observation(record.key, record.value)))
+        await self._status(record, record.value)
         return None
 
-    def _observation(self, key: ObjectKey, pool: GPUNodePool) -> PoolObservation:
-        node_class = self._classes.get(ObjectKey("", pool.spec.node_class_ref.name))
-        namespace = self._namespaces.get(ObjectKey("", key.namespace))
-        return PoolObservation(
-            pool=pool,
-            node_class=None if node_class is None else node_class.value,
-            class_unreadable=node_class is not None and node_class.value is None,
-            class_ready=None if node_class is None else condition_in(node_class.status, "Ready"),
-            namespace_labels=None if namespace is None else namespace.labels,
-            allowed_namespaces_required=self._allowed_namespaces_required,
-            observing=self._observing,
-            time_zones=self._time_zones,
-        )
+    async def _status(self, record: KubeObject[GPUNodePool], pool: GPUNodePool) -> None:
+        node_class = self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
+        updates = list(judge_pool(self._observer.pool_observation(record.key, pool, node_class)))
+        report = self._memory.reports.get(record.key)
+        parts = machine_parts(self._requests(record))
+        if report is not None:
+            parts["lastPlan"] = plan_parts(report.at, report.gap, report.orders, report.unserved)
+            parts["wouldBuy"] = would_buy_parts(report.would_buy)
+            if (limit := limited(report.limited)) is not None:
+                updates.append(limit)
+        await self._status_writer.write(record, updates, _changed(record.status, parts))
+
+    async def _leave(self, record: KubeObject[GPUNodePool]) -> None:
+        """Machines first. Their requests are deleted one by one, and each shows that its machine is gone."""
+        left = self._requests(record)
+        expected = any(owner_of(each.record) == record.uid_text for each in self._memory.expected.values())
+        if left or expected:
+            await self._status_writer.write(record, (what_remains(left),), _changed(record.status, machine_parts(left)))
+            return
+        if POOL_FINALIZER in record.finalizers:
+            others = [each for each in record.finalizers if each != POOL_FINALIZER]
+            change = {"metadata": {"finalizers": others}}
+            version = str(record.resource_version)
+            with suppress(NotFound):  # already deleted
+                await self._cluster.patch(
+                    GPU_NODE_POOL, record.key, change, resource_version=version, uid=record.uid_text
+                )
+
+    def _requests(self, record: KubeObject[GPUNodePool]) -> list[KubeObject[GPURequest]]:
+        return list(self._views.requests.by_index(BY_POOL_UID, record.uid_text))
+
+    # -- what wakes it -------------------------------------------------------------------------------------------------
 
     def of_class(self, old: KubeObject[Any] | None, new: KubeObject[Any] | None) -> Iterable[ObjectKey]:
         """Pools that a change of this class concerns."""
         changed = new or old
         assert changed is not None, "a change has a before or an after"
-        return [record.key for record in self._pools.by_index(BY_CLASS, changed.key.name)]
+        return [record.key for record in self._views.pools.by_index(BY_CLASS, changed.key.name)]
 
     def of_namespace(self, old: Namespace | None, new: Namespace | None) -> Iterable[ObjectKey]:
         """Pools that a change of this Namespace's labels concerns."""
@@ -74,4 +98,18 @@ class NodePoolReconciler:
         assert changed is not None, "a change has a before or an after"
         if old is not None and new is not None and old.labels == new.labels:
             return []
-        return [record.key for record in self._pools.by_index("namespace", changed.key.name)]
+        return [record.key for record in self._views.pools.by_index("namespace", changed.key.name)]
+
+    def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
+        """The pool that wrote it."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        uid = owner_of(changed)
+        owner = next((each.name for each in changed.owners if each.uid == uid), "") if uid else ""
+        return (ObjectKey(changed.key.namespace, owner),) if owner else ()
+
+
+def _changed(status: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any] | None:
+    """Parts that differ from what is held; None: none does. What is absent is 0, or nothing."""
+    changed = {name: part for name, part in parts.items() if status.get(name) != part}
+    return changed if any(part or status.get(name) for name, part in changed.items() if part != "0.00") else None

@@ -6,14 +6,16 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.pod import Pod
 from tgp.core.model.token import plain_uid
+from tgp.core.pools.orders import owner_of
 from tgp.core.requests.node_metadata import pool_key
 
 BY_NODE_CLASS = "nodeClass"
-BY_POOL = "pool"
 BY_NODE = "node"
 BY_UID = "uid"
 BY_ACCOUNT = "account"
 WAITING = "waiting"
+BY_POOL = "pool"
+BY_POOL_UID = "poolUid"
 YES = "yes"
 PODS_BY_NODE = "node"
 
@@ -53,6 +55,12 @@ def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     return (YES,) if open_attempt(attempts_of(record)) is None else ()
 
 
+def by_pool_uid(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """The uid of the pool that wrote it."""
+    uid = owner_of(record)
+    return (uid,) if uid else ()
+
+
 INDEXES = {
     BY_NODE_CLASS: by_node_class,
     BY_POOL: by_pool,
@@ -60,6 +68,7 @@ INDEXES = {
     BY_UID: by_uid,
     BY_ACCOUNT: by_account,
     WAITING: waiting,
+    BY_POOL_UID: by_pool_uid,
 }
 
 

@@ -88,7 +88,7 @@ class PurchaseGatherer:
             chosen.name,
             chosen.value,
             market.book,
-            {each.name: self._source(each) for each in sources.values()},
+            self.sources(chosen.value),
             observation.now,
             cooldowns=market.cooldowns,
             attempts=observation.attempts,
@@ -100,6 +100,10 @@ class PurchaseGatherer:
             unlisted=tuple(name for name, each in sources.items() if market.book.state(each.name) is None),
             untrusted_allowed=home is not None and home.labels.get(ALLOW_UNTRUSTED) == "true",
         )
+
+    def sources(self, node_class: GPUNodeClass) -> dict[str, SourceObservation]:
+        """The sources of a class, by name."""
+        return {each.name: self._source(each) for each in sources_of(node_class).values()}
 
     def _source(self, source: Source) -> SourceObservation:
         status = self._market.source_statuses.get(source.name)

@@ -3,6 +3,7 @@
 A fact is noted when it *becomes* true, not on every reconcile while it stays true, and carries no secret.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
@@ -368,6 +369,49 @@ class KeyRotated(Struct, frozen=True):
     now: str
 
 
+# -- pools -------------------------------------------------------------------------------------------------------------
+
+
+class PlanMade(Struct, frozen=True):
+    outcome: str  # Ordered, Unserved, or Placed: there is room for every pod already
+    pods: int
+    orders: int
+    unserved: Mapping[str, int]  # by reason: few values
+    took: timedelta
+    gap_ppm: int  # how far the cost is above a proven bound, in millionths of it; -1: not proven
+    columns: int
+
+
+class ScaleUpTriggered(Struct, frozen=True):
+    """A machine is ordered for a pod. About the pod."""
+
+    subject: FactSubject
+    message: str
+
+
+class ScaleUpNotTriggered(Struct, frozen=True):
+    """No machine is ordered for a pod that waits for one. About the pod."""
+
+    subject: FactSubject
+    message: str
+
+
+class AnnotationIgnored(Struct, frozen=True):
+    """An annotation of a pod cannot be read, and counts as absent."""
+
+    subject: FactSubject
+    message: str
+
+
+class RequestWithdrawn(Struct, frozen=True):
+    """A pool's request could not buy the offer that was planned: it is deleted, and its pods are planned for again."""
+
+    subject: FactSubject
+    why: str
+
+
+PoolFact: TypeAlias = PlanMade | ScaleUpTriggered | ScaleUpNotTriggered | AnnotationIgnored | RequestWithdrawn
+
 MachineFact: TypeAlias = (
     MachineOrdered
     | MachineLaunched
@@ -414,4 +458,5 @@ Fact: TypeAlias = (
     | OrphanTerminated
     | OrphanGone
     | SweepHalted
+    | PoolFact
 )

@@ -15,7 +15,7 @@ from tgp.core.model.gpus import family_members, known
 from tgp.core.model.labels import LabelRequirement
 from tgp.core.pools.requirements import Allowed, Malformed, together
 
-OWNED = frozenset({"Ready", "Unsatisfiable", "Observing"})
+OWNED = frozenset({"Ready", "Limited", "Unsatisfiable", "Observing"})
 CAPACITY_TYPES = ("on-demand", "spot")
 
 

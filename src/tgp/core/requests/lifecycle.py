@@ -196,6 +196,9 @@ def _no_more(observation: RequestObservation) -> Complete | None:
     if len(failures) >= FAILURES_MAX:
         last = failures[-1].message or failures[-1].outcome
         return Complete("Failed", "TooManyFailures", f"{len(failures)} launches failed. Last error: {last}")
+    paid = [attempt for attempt in observation.attempts if attempt.outcome == "Failed"]
+    if observation.kept_by_pool and paid:  # the pool plans again: another offer may serve its pods better
+        return Complete("Failed", "MachineUnusable", paid[-1].message or "The machine was never usable.")
     if _next_number(observation) > MOST_ATTEMPTS:
         return Complete(
             "Failed", "TooManyAttempts", f"No machine after {MOST_ATTEMPTS} attempts; delete and recreate the request."

@@ -30,6 +30,7 @@ KEPT_ANNOTATIONS = (
     "cluster-autoscaler.kubernetes.io/",
     "controller.kubernetes.io/",
     "kubernetes.io/config.mirror",
+    "leaderworkerset.sigs.k8s.io/",
     "eks-node-viewer/",
 )
 # One search instead of decoding: 0.5 us for the usual 200 bytes, of which nothing is kept.

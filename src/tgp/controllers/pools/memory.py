@@ -1,0 +1,106 @@
+"""What this process remembers of its plans: who bought for whom, what is created and not seen yet, what was said.
+
+A new process begins without it: requests tell their anchors, failed ones what did not work, statuses the last plan.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from tgp.api.request import GPURequest
+from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
+from tgp.core.pools.planner.world import Order
+from tgp.core.pools.runaway import Disagreements, Runaways
+from tgp.core.requests import cooldown
+
+EXPECTED_FOR = 60.0  # seconds after which a create without an answer will not happen any more
+SAID_AGAIN_AFTER = timedelta(hours=1)  # a text that only changed its numbers
+MOST_SAID = 20_000  # pods
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRequest:
+    """A request that was created, or may have been, and that the view does not show yet."""
+
+    record: KubeObject[GPURequest]
+    order: Order
+    since: float  # Clock.boottime
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """What the last plan means for one pool. Kept as it is while a new plan says nothing new."""
+
+    at: datetime
+    gap: float | None = None
+    orders: int = 0
+    unserved: int = 0
+    would_buy: tuple[Order, ...] = ()
+    limited: str = ""  # which limit keeps pods waiting; empty: none
+
+    def says_the_same(self, other: "PlanReport") -> bool:
+        quiet = not (self.orders or other.orders)
+        return (
+            quiet
+            and replace(self, at=other.at, gap=None, would_buy=()) == replace(other, gap=None, would_buy=())
+            and _kinds(self.would_buy) == _kinds(other.would_buy)
+        )
+
+
+def _kinds(orders: Iterable[Order]) -> list[str]:
+    return sorted(each.offer.key for each in orders)
+
+
+@dataclass(slots=True)
+class SaidText:
+    reasons: str
+    text: str
+    at: datetime
+
+
+@dataclass
+class PoolMemory:
+    expected: dict[ObjectKey, ExpectedRequest] = field(default_factory=dict)
+    bought_for: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)  # request → uids of pods
+    offers: dict[ObjectKey, Offer] = field(default_factory=dict)  # of requests that have reserved nothing yet
+    placed: Mapping[str, str] = field(default_factory=dict)  # of the last plan: pod uid → name of the capacity
+    reports: dict[ObjectKey, PlanReport] = field(default_factory=dict)  # by pool
+    runaways: Runaways = field(default_factory=Runaways)
+    disagreements: Disagreements = field(default_factory=Disagreements)
+    withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
+    said: dict[str, SaidText] = field(default_factory=dict)  # pod uid → what its last Event says
+
+    def withdraw(self, key: ObjectKey, why: str, now: datetime) -> None:
+        """The offer of a request that could not buy is left out of plans for a while."""
+        offer = self.offers.get(key)
+        if offer is not None:
+            self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
+
+    def refuse(self, offer: Offer, why: str, now: datetime) -> None:
+        self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
+
+    def cooldowns(self, market: Cooldowns) -> Cooldowns:
+        """The market's, and those of withdrawn requests."""
+        return replace(market, offers={**self.withdrawn.offers, **market.offers}) if self.withdrawn.offers else market
+
+    def forget_requests(self, there: Iterable[ObjectKey]) -> None:
+        """Of requests that are gone, and are not expected either."""
+        kept = {*there, *self.expected}
+        self.bought_for = {key: uids for key, uids in self.bought_for.items() if key in kept}
+        self.offers = {key: offer for key, offer in self.offers.items() if key in kept}
+
+    def news(self, uid: str, reasons: str, text: str, now: datetime) -> bool:
+        """Whether a pod is to be told: the reason changed, or the text did and the last one is old."""
+        said = self.said.get(uid)
+        if said is not None and said.text == text:
+            return False
+        if said is not None and said.reasons == reasons and now < said.at + SAID_AGAIN_AFTER:
+            return False
+        self.said[uid] = SaidText(reasons, text, now)
+        return True
+
+    def forget_pods(self, waiting: Mapping[str, object]) -> None:
+        self.said = {uid: said for uid, said in self.said.items() if uid in waiting}

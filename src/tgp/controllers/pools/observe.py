@@ -1,0 +1,295 @@
+"""Gathers the world that a plan is made from: nodes first, then pods, so that a race buys too little, not too much."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import GPURequest
+from tgp.controllers.deps import FeatureSettings
+from tgp.controllers.market.reconciler import MarketState
+from tgp.controllers.pools.indexes import WAITING_PODS, YES
+from tgp.controllers.pools.memory import PoolMemory
+from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
+from tgp.controllers.requests.ledger import Ledger
+from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
+from tgp.core.classes.nodeclass import namespace_allowed
+from tgp.core.inventory.limits import Reservation
+from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.conditions import condition_in
+from tgp.core.model.cooldowns import Cooldowns
+from tgp.core.model.costs import class_of
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
+from tgp.core.model.record import uid_text
+from tgp.core.model.storage import Claim, StorageClass, Volume
+from tgp.core.model.token import plain_uid
+from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves
+from tgp.core.pools.demand import Demand, demand_of, patience_ends
+from tgp.core.pools.limits import expected_reservation, limit_rooms
+from tgp.core.pools.nodepool import PoolObservation, judge_pool
+from tgp.core.pools.orders import owner_of
+from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool
+from tgp.core.pools.replicas import missing_slots
+from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.node_metadata import pool_key
+from tgp.core.requests.purchase import ALLOW_UNTRUSTED, own_cooldowns
+from tgp.ports.cluster import View
+
+
+@dataclass(frozen=True, slots=True)
+class PlanObservation:
+    """A world, and what an order needs beside it."""
+
+    world: PlanInput
+    demand: Demand
+    pools: Mapping[ObjectKey, KubeObject[GPUNodePool]] = field(default_factory=dict)  # those that may buy
+    observing: tuple[PlannedPool, ...] = ()  # those that only report
+    own_nodes: Mapping[str, bool] = field(default_factory=dict)  # Ready Nodes, and whether a pool bought the machine
+    look_again_at: datetime | None = None  # when the world changes by itself
+
+
+@dataclass(frozen=True, slots=True)
+class StorageViews:
+    claims: View[Claim]
+    volumes: View[Volume]
+    classes: View[StorageClass]
+
+
+class WorldObserver:
+    def __init__(
+        self,
+        views: Views,
+        policy: FeatureSettings,
+        *,
+        purchases: PurchaseGatherer,
+        market: MarketState,
+        ledger: Ledger,
+        memory: PoolMemory,
+        storage: StorageViews,
+    ) -> None:
+        self._views = views
+        self._storage = storage
+        self._policy = policy
+        self._purchases = purchases
+        self._market = market
+        self._ledger = ledger
+        self._memory = memory
+        self._by_pin: tuple[int, dict[tuple[str, str, bool], list[Offer]]] = (-1, {})
+
+    def observe(self, now: datetime) -> PlanObservation:
+        memory, moments = self._memory, []
+        capacity, own_nodes = [], {}
+        for node in sorted(self._views.nodes.values(), key=lambda each: each.name):
+            if not serves(node) or self._ends(node):
+                continue
+            pods = sorted(self._views.pods.by_index(PODS_BY_NODE, node.name), key=lambda each: each.key)
+            room, until = node_capacity(node, pods, now, memory.disagreements.refused_at(node.name, now))
+            capacity.append(room)
+            own_nodes[node.name] = self._of_pool(node)
+            moments.append(until)
+        capacity += self._coming()
+        room_at = {each.name: each.free for each in capacity if each.coming is None}
+        demand = demand_of(self._views.pods.by_index(WAITING_PODS, YES), self._policy.scheduler_names, room_at)
+        waiting = {uid_text(pod.uid): pod for pod in demand.pods}
+        cooldowns = self._cooldowns()
+        runaways = memory.runaways.refusals([*waiting, *self._slots()], now)
+        planned = tuple(self._pools())
+        buying = tuple(each for each in planned if not self._observes(each.pool))
+        moments += [runaways.until, memory.disagreements.next_change(now), _first_end(cooldowns, now)]
+        moments += [ends for pod in demand.pods if (ends := patience_ends(pod)) is not None]
+        world = PlanInput(
+            now,
+            demand.pods,
+            buying,
+            self._market.book,
+            cooldowns,
+            tuple(capacity),
+            tuple(self._limits(planned)),
+            tuple(sorted(self._views.daemon_sets.values(), key=lambda each: each.key)),
+            self._policy.device_plugin_required,
+            self._policy.default_backend,
+            {each.key.name: each.labels for each in self._views.namespaces.values()},
+            claims={each.key: each for each in self._storage.claims.values()},
+            volumes={each.key.name: each for each in self._storage.volumes.values()},
+            storage_classes={each.key.name: each for each in self._storage.classes.values()},
+            not_for=runaways.not_for,
+            refused={**memory.disagreements.refusals(demand.pods), **runaways.refused},
+        )
+        return PlanObservation(
+            world,
+            demand,
+            {each.key: found for each in buying if (found := self._views.pools.get(each.key)) is not None},
+            tuple(each for each in planned if self._observes(each.pool)),
+            own_nodes,
+            min((each for each in moments if each is not None and each > now), default=None),
+        )
+
+    # -- machines ------------------------------------------------------------------------------------------------------
+
+    def _ends(self, node: Node) -> bool:
+        """Whether the machine of this Node is being terminated, or will be next."""
+        found = self._views.requests.by_index(BY_NODE, node.name)
+        return any(each.deleting or _holds(each, "Terminating") or _holds(each, "Disrupted") for each in found)
+
+    def _of_pool(self, node: Node) -> bool:
+        return any(owner_of(each) for each in self._views.requests.by_index(BY_NODE, node.name))
+
+    def _coming(self) -> Iterator[Capacity]:
+        """Machines on their way, of any pool or user, and requests that were created and are not seen yet."""
+        for record in sorted(self._views.requests.values(), key=lambda each: each.key):
+            offer = self.offer_for(record) if on_its_way(record) else None
+            if offer is not None:
+                yield coming_capacity(record, offer, self._pool_of(record))
+        for key, expected in sorted(self._memory.expected.items()):
+            if self._views.requests.get(key) is None:
+                yield coming_capacity(expected.record, expected.order.offer, self._pool_of(expected.record))
+
+    def _pool_of(self, record: KubeObject[GPURequest]) -> GPUNodePool | None:
+        pool = self._purchases.pool_of(record)
+        return pool.value if pool is not None else None
+
+    def offer_for(self, record: KubeObject[GPURequest]) -> Offer | None:
+        """What it has bought or will buy; None: that is open."""
+        attempt = open_attempt(attempts_of(record))
+        if attempt is not None and attempt.offer is not None:
+            return offer_of(attempt.offer)
+        planned = self._memory.offers.get(record.key)
+        if planned is not None or record.value is None or record.value.spec.offer is None:
+            return planned
+        pin, spot = record.value.spec.offer, record.value.spec.spot
+        found = self._pinned(pin.provider, pin.instance_type, spot)
+        return next((each for each in found if pin.region in (None, each.place, each.region)), None)
+
+    def _pinned(self, provider: str, instance_type: str, spot: bool) -> list[Offer]:
+        book = self._market.book
+        if self._by_pin[0] != book.number:
+            by_pin: dict[tuple[str, str, bool], list[Offer]] = {}
+            for offer in book.offers:
+                by_pin.setdefault((offer.provider, offer.instance_type, offer.spot), []).append(offer)
+            self._by_pin = (book.number, by_pin)
+        return self._by_pin[1].get((provider, instance_type, spot), [])
+
+    # -- pools and limits ----------------------------------------------------------------------------------------------
+
+    def _pools(self) -> Iterator[PlannedPool]:
+        hold = self._purchases.hold()
+        for record in sorted(self._views.pools.values(), key=lambda each: each.key):
+            node_class = self._class_of(record.value) if record.value is not None else None
+            if record.value is None or record.deleting or node_class is None or node_class.value is None:
+                continue
+            stopped = self._stopped(record.key, record.value, node_class)
+            if not stopped and hold is not None:
+                stopped = f"PurchasesPaused: all purchases are paused ({hold})"
+            allowed = tuple(self._allowed(node_class.value))
+            yield PlannedPool(
+                record.key,
+                record.value,
+                node_class.key.name,
+                node_class.value,
+                stopped,
+                frozenset(name for name, _ in allowed),
+                frozenset(name for name, untrusted in allowed if untrusted),
+                self._purchases.sources(node_class.value),
+            )
+
+    def _class_of(self, pool: GPUNodePool) -> KubeObject[GPUNodeClass] | None:
+        return self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
+
+    def _allowed(self, node_class: GPUNodeClass) -> Iterator[tuple[str, bool]]:
+        """Namespaces that the class serves, and whether their pods may run on hosts of third parties."""
+        required = self._policy.allowed_namespaces_required
+        for namespace in self._views.namespaces.values():
+            if namespace_allowed(node_class, namespace.labels, required=required):
+                yield namespace.key.name, namespace.labels.get(ALLOW_UNTRUSTED) == "true"
+
+    def pool_observation(
+        self, key: ObjectKey, pool: GPUNodePool, node_class: KubeObject[GPUNodeClass] | None
+    ) -> PoolObservation:
+        namespace = self._views.namespaces.get(ObjectKey("", key.namespace))
+        return PoolObservation(
+            pool=pool,
+            node_class=None if node_class is None else node_class.value,
+            class_unreadable=node_class is not None and node_class.value is None,
+            class_ready=None if node_class is None else condition_in(node_class.status, "Ready"),
+            namespace_labels=None if namespace is None else namespace.labels,
+            allowed_namespaces_required=self._policy.allowed_namespaces_required,
+            observing=self._policy.observing,
+            time_zones=self._policy.time_zones,
+        )
+
+    def _stopped(self, key: ObjectKey, pool: GPUNodePool, node_class: KubeObject[GPUNodeClass]) -> str:
+        if node_class.deleting:
+            return f"NodeClassDeleted: GPUNodeClass {node_class.key.name} is being deleted"
+        verdicts = judge_pool(self.pool_observation(key, pool, node_class))
+        ready = next(each for each in verdicts if each.type == "Ready")
+        if ready.status is not True or ready.reason == "NodeClassSuspended":
+            return f"{ready.reason}: {ready.message}"
+        return ""
+
+    def _observes(self, pool: GPUNodePool) -> bool:
+        return self._policy.observing or pool.spec.mode == "Observe"
+
+    def _slots(self) -> Iterator[str]:
+        for pool in self._views.pools.values():
+            yield from missing_slots(pool, ())
+
+    def _limits(self, pools: tuple[PlannedPool, ...]) -> Iterator[LimitRoom]:
+        by_class: dict[str, list[PlannedPool]] = {}
+        for each in pools:
+            by_class.setdefault(each.class_name, []).append(each)
+        waiting = tuple(self._waiting_reservations())
+        for name, members in sorted(by_class.items()):
+            used = self._ledger.used(name)
+            for of_class, _, reservation in waiting:
+                used = used.plus(reservation) if of_class == name else used
+            keys = frozenset(each.key for each in members)
+            yield from limit_rooms(f"GPUNodeClass {name}", members[0].node_class.spec.limits, used, keys)
+            for member in members:
+                yield from self._pool_limits(member, waiting)
+
+    def _pool_limits(
+        self, pool: PlannedPool, waiting: tuple[tuple[str, ObjectKey | None, Reservation], ...]
+    ) -> Iterator[LimitRoom]:
+        used = self._ledger.used(pool.key)
+        for _, of_pool, each in waiting:
+            used = used.plus(each) if of_pool == pool.key else used
+        yield from limit_rooms(f"GPUNodePool {pool.key}", pool.pool.spec.limits, used, frozenset({pool.key}))
+
+    def _waiting_reservations(self) -> Iterator[tuple[str, ObjectKey | None, Reservation]]:
+        """(class, pool, what it will use) of requests that have reserved nothing yet."""
+        for record in self._views.requests.values():
+            if not living(record) or record.value is None or open_attempt(attempts_of(record)) is not None:
+                continue
+            offer = self.offer_for(record) if owner_of(record) else None
+            if offer is not None:
+                uid = plain_uid(record.uid_text)
+                yield class_of(record), pool_key(record), expected_reservation(uid, record.value, offer)
+        for key, expected in self._memory.expected.items():
+            if self._views.requests.get(key) is None and expected.record.value is not None:
+                held = expected_reservation(str(key), expected.record.value, expected.order.offer)
+                yield class_of(expected.record), pool_key(expected.record), held
+
+    # -- memory --------------------------------------------------------------------------------------------------------
+
+    def _cooldowns(self) -> Cooldowns:
+        """Also those that failed requests of pools tell of: a new leader knows no others."""
+        cooldowns = self._memory.cooldowns(self._market.cooldowns)
+        for record in sorted(self._views.requests.values(), key=lambda each: each.key):
+            if owner_of(record) and record.value is not None and record.value.status.phase == "Failed":
+                cooldowns = own_cooldowns(cooldowns, attempts_of(record))
+        return cooldowns
+
+
+def _holds(record: KubeObject[GPURequest], kind: str) -> bool:
+    conditions = record.value.status.conditions if record.value is not None else ()
+    return any(each.type == kind and each.status == "True" for each in conditions)
+
+
+def _first_end(cooldowns: Cooldowns, now: datetime) -> datetime | None:
+    every = (cooldowns.offers, cooldowns.hosts, cooldowns.providers, cooldowns.accounts)
+    ends = (each.until for kind in every for each in kind.values() if each.cools_down(now))
+    return min(ends, default=None)

@@ -1,0 +1,407 @@
+"""The one loop that buys for pools: gather the world, plan, create a GPURequest per ordered machine.
+
+Pods are gathered for a moment first, so that what comes together is planned together. Nothing is planned while no pod
+waits and no pool has `replicas`. Every order is checked against the views once more after the plan: if one of its pods
+is gone or bound meanwhile, nothing is created for it, and the next plan decides again.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
+from tgp.controllers.deps import FeatureSettings
+from tgp.controllers.pools.indexes import WAITING_PODS, YES
+from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
+from tgp.controllers.pools.observe import PlanObservation, WorldObserver
+from tgp.controllers.requests.indexes import BY_POOL_UID
+from tgp.controllers.requests.purchase_gatherer import Views
+from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.money import about
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.pools.capacity import living
+from tgp.core.pools.demand import asks_for_gpus
+from tgp.core.pools.orders import (
+    AnchoredOrder,
+    anchor_of,
+    anchored,
+    free_names,
+    is_ours,
+    manifest_of,
+    record_of,
+)
+from tgp.core.pools.planner.world import Order, Plan, PlanInput, Unserved
+from tgp.core.pools.replicas import missing_slots, world_of_slots
+from tgp.core.pools.runaway import family
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, NotFound, Refused, WriteUnknown
+from tgp.ports.compute import Compute
+from tgp.ports.journal import Journal
+
+PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
+POOL_FINALIZER = "tgp.io/machines"
+LEAST_PAUSE = 1.0  # seconds between two plans
+EVENTS_PER_OWNER = 10  # in one plan
+LIMIT_REASON = "LimitReached"  # of a plan's reasons, the one that makes a pool Limited
+
+Planner: TypeAlias = Callable[[PlanInput], Plan]
+
+
+class Batch:
+    """When to plan: once no further pod has come for a moment, and at the latest a while after the first."""
+
+    def __init__(self, idle: timedelta, most: timedelta) -> None:
+        self._idle, self._most = idle.total_seconds(), most.total_seconds()
+        self._first: float | None = None  # None: no batch is open
+        self._last = 0.0
+        self._planned = float("-inf")
+
+    def add(self, now: float) -> None:
+        self._first = now if self._first is None else self._first
+        self._last = now
+
+    def due(self, now: float) -> float:
+        if self._first is None:
+            self.add(now)
+        assert self._first is not None, "a batch is open"
+        return max(min(self._last + self._idle, self._first + self._most), self._planned + LEAST_PAUSE)
+
+    def close(self, now: float | None = None) -> None:
+        """`now`: a plan was made; None: there is nothing to plan."""
+        self._first = None
+        self._planned = self._planned if now is None else now
+
+
+class PoolPlanner:
+    def __init__(
+        self,
+        views: Views,
+        policy: FeatureSettings,
+        *,
+        plan: Planner,
+        observer: WorldObserver,
+        memory: PoolMemory,
+        cluster: Cluster,
+        compute: Compute,
+        journal: Journal,
+        clock: Clock,
+        announce: Callable[[ObjectKey], None],
+    ) -> None:
+        self._views = views
+        self._plan = plan
+        self._observer = observer
+        self._memory = memory
+        self._cluster = cluster
+        self._compute = compute
+        self._journal = journal
+        self._clock = clock
+        self._announce = announce  # that a plan says something new of this pool
+        self._batch = Batch(policy.batch_idle, policy.batch_max)
+        self._waiting = False  # something was waiting when the last reconcile looked
+
+    # -- what wakes it -------------------------------------------------------------------------------------------------
+
+    def of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[ObjectKey]:
+        asked, asks = old is not None and asks_for_gpus(old), new is not None and asks_for_gpus(new)
+        if asks and not asked:
+            self._batch.add(self._clock.boottime())
+            return (PLAN_KEY,)
+        if asked != asks:
+            return (PLAN_KEY,)
+        return (PLAN_KEY,) if self._waiting and _room_changed(old, new) else ()
+
+    def of_node(self, old: Node | None, new: Node | None) -> Iterable[ObjectKey]:
+        return (PLAN_KEY,) if self._waiting and (new is None or not new.repeats(old)) else ()
+
+    def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
+        return (PLAN_KEY,) if self._waiting and _stage(old) != _stage(new) else ()
+
+    def of_pool(self, _old: object, _new: object) -> Iterable[ObjectKey]:
+        return (PLAN_KEY,)
+
+    def of_others(self, _old: object, _new: object) -> Iterable[ObjectKey]:
+        return (PLAN_KEY,) if self._waiting else ()
+
+    # -- one reconcile -------------------------------------------------------------------------------------------------
+
+    async def reconcile(self, _key: ObjectKey) -> datetime | None:
+        now, tick = self._clock.now(), self._clock.boottime()
+        await self._settle_expected(tick)
+        self._waiting = self._anything_waits()
+        if not self._waiting:
+            self._batch.close()
+            self._memory.forget_pods({})
+            self._nothing_waits(now)
+            return None
+        due = self._batch.due(tick)
+        if tick < due:
+            return now + timedelta(seconds=due - tick)
+        self._batch.close(tick)
+        seen = self._gather(now)
+        if filled := await self._fill_replicas(seen, now):
+            self._report(seen, Plan(), filled, (), now)
+            return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
+        plan = await self._planned(seen.world)
+        self._memory.placed = plan.placed
+        ordered = await self._order(plan.orders, seen, now)
+        would_buy = await self._observed(seen, plan)
+        self._report(seen, plan, ordered, would_buy, now)
+        return seen.look_again_at
+
+    def _anything_waits(self) -> bool:
+        if not len(self._views.pools):
+            return False
+        if any(True for _ in self._views.pods.by_index(WAITING_PODS, YES)):
+            return True
+        return any(True for pool in self._views.pools.values() for _ in self._missing(pool))
+
+    def _gather(self, now: datetime) -> PlanObservation:
+        memory, requests = self._memory, self._views.requests
+        waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
+        for record in requests.values():
+            memory.runaways.learn(record, memory.bought_for.get(record.key, ()))
+        seen = self._observer.observe(now)
+        memory.disagreements.learn(memory.placed, waiting, seen.own_nodes, now)
+        memory.forget_requests(record.key for record in requests.values())
+        memory.forget_pods(waiting)
+        return seen
+
+    async def _planned(self, world: PlanInput) -> Plan:
+        if not (world.pods and world.pools):
+            return Plan()
+        began = self._clock.boottime()
+        plan = await self._compute.run(lambda: self._plan(world))
+        reasons = Counter(each.reasons[0].reason for each in plan.unserved if each.reasons)
+        outcome = "Ordered" if plan.orders else "Unserved" if plan.unserved else "Placed"
+        self._journal.note(
+            PlanMade(
+                outcome,
+                len(world.pods),
+                len(plan.orders),
+                dict(sorted(reasons.items())),
+                timedelta(seconds=self._clock.boottime() - began),
+                -1 if plan.gap is None else round(plan.gap * 1_000_000),
+                plan.columns,
+            )
+        )
+        return plan
+
+    # -- orders --------------------------------------------------------------------------------------------------------
+
+    async def _order(self, orders: Iterable[Order], seen: PlanObservation, now: datetime) -> list[AnchoredOrder]:
+        still = [each for each in orders if all(self._still_waits(pod) for pod in each.pods)]
+        created = []
+        for each in anchored(still, self._taken()):
+            if await self._create(each, seen, now):
+                created.append(each)
+        return created
+
+    def _still_waits(self, pod: Pod) -> bool:
+        found = self._views.pods.get(pod.key)
+        return found is not None and found.uid == pod.uid and asks_for_gpus(found)
+
+    def _taken(self) -> set[str]:
+        """Anchors of requests that live, or may."""
+        there = {anchor_of(record) for record in self._views.requests.values() if living(record)}
+        return there | {anchor_of(each.record) for each in self._memory.expected.values()}
+
+    async def _create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
+        """Whether the request is there, or may be."""
+        pool = self._views.pools.get(wanted.order.pool)
+        before = seen.pools.get(wanted.order.pool)
+        if (
+            pool is None
+            or before is None
+            or pool.deleting
+            or pool.value is None
+            or pool.generation != before.generation
+        ):
+            return False  # it changed while the plan was made
+        await self._guard(pool)
+        class_name = pool.value.spec.node_class_ref.name
+        known = {record.key: record for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)}
+        for key in free_names(pool, wanted.anchor, {**known, **self._memory.expected}):
+            manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")
+            self._expect(key, wanted, record_of(manifest, pool))
+            try:
+                await self._cluster.create(GPU_REQUEST, manifest)
+            except AlreadyExists:
+                if await self._is_there(key, pool, wanted.anchor):
+                    return True
+                self._forget(key)
+                continue
+            except Refused as error:
+                self._forget(key)
+                self._memory.refuse(wanted.order.offer, f"the API server refused the GPURequest: {error}", now)
+                return False
+            except WriteUnknown:
+                return True  # it may exist: it counts until that is known
+            except ClusterError:  # nothing was created
+                self._forget(key)
+                raise
+            return True
+        return False
+
+    def _expect(self, key: ObjectKey, wanted: AnchoredOrder, record: KubeObject[GPURequest]) -> None:
+        memory = self._memory
+        memory.expected[key] = ExpectedRequest(record, wanted.order, self._clock.boottime())
+        memory.bought_for[key] = tuple(uid_text(pod.uid) for pod in wanted.order.pods)
+        memory.offers[key] = wanted.order.offer
+
+    def _forget(self, key: ObjectKey) -> None:
+        for held in (self._memory.expected, self._memory.bought_for, self._memory.offers):
+            held.pop(key, None)
+
+    async def _is_there(self, key: ObjectKey, pool: KubeObject[GPUNodePool], anchor: str) -> bool:
+        try:
+            return is_ours(await self._cluster.read(GPU_REQUEST, key), pool, anchor)
+        except NotFound:
+            return False
+
+    async def _guard(self, pool: KubeObject[GPUNodePool]) -> None:
+        """A pool that has machines is deleted after them."""
+        if POOL_FINALIZER in pool.finalizers:
+            return
+        change = {"metadata": {"finalizers": [*pool.finalizers, POOL_FINALIZER]}}
+        version = str(pool.resource_version)
+        await self._cluster.patch(GPU_NODE_POOL, pool.key, change, resource_version=version, uid=pool.uid_text)
+        await self._views.pools.wait_for_own_write(pool.key)
+
+    async def _settle_expected(self, tick: float) -> None:
+        """Forget what the view shows, and what was never created."""
+        for key, each in list(self._memory.expected.items()):
+            if self._views.requests.get(key) is not None:
+                del self._memory.expected[key]
+            elif tick - each.since > EXPECTED_FOR:
+                try:
+                    await self._cluster.read(GPU_REQUEST, key)
+                except NotFound:
+                    self._forget(key)
+
+    # -- replicas ------------------------------------------------------------------------------------------------------
+
+    def _missing(self, pool: KubeObject[GPUNodePool]) -> Iterator[str]:
+        taken = self._taken() if pool.value is not None and pool.value.spec.replicas else set()
+        return missing_slots(pool, taken)
+
+    async def _fill_replicas(self, seen: PlanObservation, now: datetime) -> list[AnchoredOrder]:
+        created = []
+        for planned in seen.world.pools:
+            pool = seen.pools.get(planned.key)
+            slots = tuple(self._missing(pool)) if pool is not None else ()
+            if not slots or pool is None:
+                continue
+            world = world_of_slots(seen.world, planned, slots)
+            plan = await self._planned(world)
+            for order in plan.orders:
+                for each in anchored((order,), self._taken()):
+                    if await self._create(each, seen, now):
+                        created.append(each)
+        return created
+
+    # -- what is said --------------------------------------------------------------------------------------------------
+
+    async def _observed(self, seen: PlanObservation, plan: Plan) -> tuple[Order, ...]:
+        """What pools that only observe would buy for the pods that no other pool serves."""
+        if not seen.observing:
+            return ()
+        served = {uid_text(pod.uid) for order in plan.orders for pod in order.pods} | set(plan.placed)
+        left = tuple(pod for pod in seen.world.pods if uid_text(pod.uid) not in served)
+        return (await self._planned(replace(seen.world, pods=left, pools=seen.observing))).orders
+
+    def _report(
+        self,
+        seen: PlanObservation,
+        plan: Plan,
+        ordered: Iterable[AnchoredOrder],
+        would_buy: Iterable[Order],
+        now: datetime,
+    ) -> None:
+        made, would = list(ordered), list(would_buy)
+        for pool in (*seen.pools, *(each.key for each in seen.observing)):
+            unserved = [each for each in plan.unserved if any(reason.pool == pool for reason in each.reasons)]
+            limits = (
+                r.message for each in unserved for r in each.reasons if (r.pool, r.reason) == (pool, LIMIT_REASON)
+            )
+            report = PlanReport(
+                now,
+                plan.gap,
+                sum(each.order.pool == pool for each in made),
+                len(unserved),
+                tuple(each for each in would if each.pool == pool),
+                next(limits, ""),
+            )
+            self._keep(pool, report)
+        self._tell(seen, plan, made, now)
+
+    def _keep(self, pool: ObjectKey, report: PlanReport) -> None:
+        before = self._memory.reports.get(pool)
+        if before is None or not report.says_the_same(before):
+            self._memory.reports[pool] = report
+            self._announce(pool)
+
+    def _nothing_waits(self, now: datetime) -> None:
+        for pool, report in list(self._memory.reports.items()):
+            if report.unserved or report.would_buy or report.limited:
+                self._keep(pool, PlanReport(now))
+
+    def _tell(self, seen: PlanObservation, plan: Plan, made: Iterable[AnchoredOrder], now: datetime) -> None:
+        told: dict[str, int] = {}
+        for each in made:
+            order = each.order
+            text = (
+                f"Pool {order.pool} orders {order.offer.gpu_count}x {order.offer.gpu} from {order.offer.provider} "
+                f"at {about(order.hourly_microusd)}/h"
+            )
+            for pod in order.pods:
+                if self._views.pods.get(pod.key) is not None and self._may_tell(pod, told):
+                    self._memory.news(uid_text(pod.uid), "ordered", text, now)
+                    self._journal.note(ScaleUpTriggered(_subject(pod), text))
+        for unserved in (*seen.demand.refused, *plan.unserved):
+            self._tell_unserved(unserved, told, now)
+        for ignored in seen.demand.ignored:
+            uid = f"{uid_text(ignored.pod.uid)}/{ignored.message}"
+            if self._memory.news(uid, "ignored", ignored.message, now) and self._may_tell(ignored.pod, told):
+                self._journal.note(AnnotationIgnored(_subject(ignored.pod), ignored.message))
+
+    def _tell_unserved(self, unserved: Unserved, told: dict[str, int], now: datetime) -> None:
+        pod = unserved.pod
+        reasons = ",".join(f"{each.pool}={each.reason}" for each in unserved.reasons)
+        if self._memory.news(uid_text(pod.uid), reasons, unserved.message, now) and self._may_tell(pod, told):
+            self._journal.note(ScaleUpNotTriggered(_subject(pod), unserved.message))
+
+    @staticmethod
+    def _may_tell(pod: Pod, told: dict[str, int]) -> bool:
+        owner = family(pod)
+        told[owner] = told.get(owner, 0) + 1
+        return told[owner] <= EVENTS_PER_OWNER
+
+
+def _subject(pod: Pod) -> FactSubject:
+    return FactSubject(POD, pod.key, uid_text(pod.uid))
+
+
+def _room_changed(old: Pod | None, new: Pod | None) -> bool:
+    """A pod came to a Node, left it, or is about to."""
+    before = (old.node, old.finished, old.deletion_requested_at) if old is not None else ("", False, None)
+    after = (new.node, new.finished, new.deletion_requested_at) if new is not None else ("", False, None)
+    return before != after
+
+
+def _stage(record: KubeObject[GPURequest] | None) -> tuple[object, ...]:
+    """What a plan reads of a request."""
+    if record is None or record.value is None:
+        return ()
+    attempt, status = open_attempt(attempts_of(record)), record.value.status
+    held = frozenset(each.type for each in status.conditions if each.status == "True")
+    marks: Mapping[str, bool] = {kind: kind in held for kind in ("Initialized", "Terminating", "Disrupted", "Ended")}
+    return (record.deleting, status.phase, attempt.token if attempt is not None else "", tuple(marks.items()))

@@ -1,0 +1,159 @@
+"""From the orders of a plan to GPURequests: one request per machine, at most one living request per anchor.
+
+The anchor of a machine is a pod (or a slot of a pool with `replicas`) that it was bought for. Names are made from it,
+so that an operator that repeats itself creates nothing twice, and machines on their way never outnumber waiting pods.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.pattern import matches
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
+from tgp.api.values import microusd, usd
+from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.costs import POOL_KIND
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import UNKNOWN_REGION, Offer
+from tgp.core.model.pod import OwnerRef
+from tgp.core.model.record import uid_text
+from tgp.core.pools.planner.world import Order
+
+FOR, PLAN = "tgp.io/for", "tgp.io/plan"  # annotations of a pool's request: its anchor, and the plan that ordered it
+NOT_IN_BACKUPS = "velero.io/exclude-from-backup"  # a restored copy would be a request that buys
+DIGITS = 10
+LONGEST_NAME = 63
+MOST_ORDINALS = 200  # requests that one anchor may have had and that still exist
+PRICE_MARGIN = 20  # a twentieth: what a price may rise between the plan and the order
+BACKSTOP = "30m"  # the idle timeout once no pool looks after the machine (kubectl delete --cascade=orphan)
+SLOT = "slot-"  # how the anchor of a pool with `replicas` begins
+_REGION = r"^[!-~]{1,63}$"
+
+
+@dataclass(frozen=True, slots=True)
+class AnchoredOrder:
+    order: Order
+    anchor: str
+
+
+def slot_of(pool_uid: str, number: int) -> str:
+    return f"{SLOT}{number}.{pool_uid}"
+
+
+def slot_number(anchor: str) -> int | None:
+    """None: the anchor is a pod."""
+    number, dot, _ = anchor.removeprefix(SLOT).partition(".")
+    return int(number) if anchor.startswith(SLOT) and dot and number.isdigit() else None
+
+
+def anchor_of(record: KubeObject[GPURequest]) -> str:
+    return record.annotations.get(FOR, "")
+
+
+def owner_of(record: KubeObject[GPURequest]) -> str:
+    """The uid of the pool that wrote it; empty: a user did."""
+    owner = next((each for each in record.owners if each.controller and each.kind == POOL_KIND), None)
+    return owner.uid if owner is not None else ""
+
+
+def anchored(orders: Iterable[Order], taken: Collection[str]) -> Iterator[AnchoredOrder]:
+    """Each order with the smallest uid among its pods that anchors nothing yet; an order without one is left out."""
+    anchors = set(taken)
+    for order in orders:
+        free = sorted(uid for pod in order.pods if (uid := uid_text(pod.uid)) not in anchors)
+        if free:
+            anchors.add(free[0])
+            yield AnchoredOrder(order, free[0])
+
+
+def request_name(pool: str, pool_uid: str, anchor: str, ordinal: int) -> str:
+    digest = blake2b("\0".join((pool_uid, anchor, str(ordinal))).encode(), digest_size=DIGITS // 2).hexdigest()
+    return f"{pool[: LONGEST_NAME - DIGITS - 1].rstrip('-.')}-{digest}"
+
+
+def free_names(pool: KubeObject[GPUNodePool], anchor: str, known: Mapping[ObjectKey, object]) -> Iterator[ObjectKey]:
+    """Names for one more request of the anchor, in the order of their ordinals, without those that are known taken."""
+    for ordinal in range(MOST_ORDINALS):
+        key = ObjectKey(pool.key.namespace, request_name(pool.key.name, pool.uid_text, anchor, ordinal))
+        if key not in known:
+            yield key
+
+
+def manifest_of(
+    key: ObjectKey, anchored_order: AnchoredOrder, pool: KubeObject[GPUNodePool], class_name: str, plan: str
+) -> dict[str, Any]:
+    assert pool.value is not None, "a pool that cannot be read orders nothing"
+    order, spec = anchored_order.order, pool.value.spec
+    return {
+        "apiVersion": GPU_REQUEST.api_version,
+        "kind": GPU_REQUEST.kind,
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "annotations": {FOR: anchored_order.anchor, PLAN: plan, NOT_IN_BACKUPS: "true"},
+            "ownerReferences": [
+                {
+                    "apiVersion": GPU_NODE_POOL.api_version,
+                    "kind": POOL_KIND,
+                    "name": pool.key.name,
+                    "uid": pool.uid_text,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "nodeClassRef": {"name": class_name},
+            "offer": pinned(order.offer),
+            "spot": order.offer.spot,
+            "maxHourlyPrice": usd(most_microusd(order, pool.value)),
+            "maxLifetime": "Never",
+            "idleTimeout": BACKSTOP,
+            "terminationGracePeriod": spec.template.spec.termination_grace_period,
+        },
+    }
+
+
+def pinned(offer: Offer) -> dict[str, str]:
+    """A place that is no valid field value is left out: provider, type and price still bind."""
+    region = offer.place if matches(offer.place, _REGION) else offer.region
+    where = {} if region in ("", UNKNOWN_REGION) else {"region": region}
+    return {"provider": offer.provider, "instanceType": offer.instance_type, **where}
+
+
+def most_microusd(order: Order, pool: GPUNodePool) -> int:
+    """The lower of the pool's ceiling and the planned price with a margin."""
+    most = order.hourly_microusd + -(-order.hourly_microusd // PRICE_MARGIN)
+    ceiling = pool.spec.max_hourly_price
+    return most if ceiling is None else min(most, microusd(ceiling, "spec.maxHourlyPrice"))
+
+
+def record_of(manifest: Mapping[str, Any], pool: KubeObject[GPUNodePool]) -> KubeObject[GPURequest]:
+    """The request as the view will show it: until then it stands in for it."""
+    meta = manifest["metadata"]
+    return KubeObject(
+        key=ObjectKey(meta["namespace"], meta["name"]),
+        annotations=meta["annotations"],
+        owners=(OwnerRef(POOL_KIND, pool.key.name, pool.uid_text, GPU_NODE_POOL.api_version, controller=True),),
+        value=msgspec.convert({**manifest, "metadata": {}}, GPURequest),
+    )
+
+
+def is_ours(found: Mapping[str, Any], pool: KubeObject[GPUNodePool], anchor: str) -> bool:
+    """Whether an object that has the name already is the request that was to be created, and lives."""
+    meta = found.get("metadata", {})
+    owned = any(each.get("uid") == pool.uid_text and each.get("controller") for each in meta.get("ownerReferences", ()))
+    ended = found.get("status", {}).get("phase") in ("Finished", "Failed")
+    same = (meta.get("annotations") or {}).get(FOR) == anchor
+    return owned and same and not ended and "deletionTimestamp" not in meta
+
+
+def waits_for_offer(record: KubeObject[GPURequest]) -> bool:
+    """It has no machine, and no order under way."""
+    return open_attempt(attempts_of(record)) is None

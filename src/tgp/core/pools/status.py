@@ -1,0 +1,88 @@
+"""What a pool's status says of its machines and of the last plan."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from tgp.api.request import GPURequest
+from tgp.api.values import rfc3339, usd
+from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.conditions import ConditionUpdate
+from tgp.core.model.costs import hourly_of
+from tgp.core.model.gpus import resource_name
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.money import about
+from tgp.core.model.offer import UNKNOWN_REGION
+from tgp.core.pools.planner.world import Order
+
+MOST_WOULD_BUY = 64  # kinds of machines that the status lists
+NAMES_SHOWN = 3
+
+
+def machine_parts(requests: Iterable[KubeObject[GPURequest]]) -> dict[str, Any]:
+    """Machines that run or start, what they provide together, and what they cost."""
+    count, cost = 0, 0
+    resources: Counter[str] = Counter()
+    for record in requests:
+        attempt = open_attempt(attempts_of(record))
+        if attempt is None:
+            continue
+        count += 1
+        cost += hourly_of(attempt)
+        offer = attempt.offer
+        if offer is not None:
+            resources[resource_name(offer.gpu_type or "")] += offer.gpu_count or 0
+            resources["cpu"] += offer.vcpus or 0
+            resources["memory"] += offer.memory_gib or 0
+    shown = {
+        name: f"{amount}Gi" if name == "memory" else amount for name, amount in sorted(resources.items()) if amount
+    }
+    return {"nodeCount": count, "resources": shown or None, "hourlyCost": usd(cost)}
+
+
+def plan_parts(at: datetime, gap: float | None, orders: int, unserved: int) -> dict[str, Any]:
+    """As `status.lastPlan`."""
+    exact = {} if gap is None else {"gap": f"{100 * gap:.2f}".rstrip("0").rstrip(".") + "%"}
+    return {"at": rfc3339(at), **exact, "orders": orders, "unserved": unserved}
+
+
+def would_buy_parts(orders: Iterable[Order]) -> list[dict[str, Any]] | None:
+    """As `status.wouldBuy`: equal machines once, with their number; None: nothing."""
+    counts: dict[str, int] = {}
+    first: dict[str, Order] = {}
+    for order in orders:
+        counts[order.offer.key] = counts.get(order.offer.key, 0) + 1
+        first.setdefault(order.offer.key, order)
+    listed = sorted(first.items(), key=lambda each: (each[1].hourly_microusd, each[0]))[:MOST_WOULD_BUY]
+    return [_machine(order, counts[key]) for key, order in listed] or None
+
+
+def _machine(order: Order, count: int) -> dict[str, Any]:
+    offer = order.offer
+    where = {} if offer.region == UNKNOWN_REGION else {"region": offer.region[:63]}
+    return {
+        "provider": offer.provider,
+        "instanceType": offer.instance_type,
+        **where,
+        "gpuType": offer.gpu,
+        "gpuCount": offer.gpu_count,
+        "hourlyPrice": usd(order.hourly_microusd),
+        "count": count,
+    }
+
+
+def limited(why: str) -> ConditionUpdate | None:
+    return ConditionUpdate("Limited", True, "LimitReached", why) if why else None
+
+
+def what_remains(requests: Iterable[KubeObject[GPURequest]]) -> ConditionUpdate:
+    """Of a pool that is being deleted."""
+    left = sorted(requests, key=lambda each: each.key)
+    attempts = [open_attempt(attempts_of(record)) for record in left]
+    cost = sum(hourly_of(each) for each in attempts if each is not None)
+    machines = sum(each is not None for each in attempts)
+    names = ", ".join(record.key.name for record in left[:NAMES_SHOWN]) + (", …" if left[NAMES_SHOWN:] else "")
+    counted = "1 machine" if machines == 1 else f"{machines} machines"
+    why = f"The pool is deleted once its machines are gone: {counted} at {about(cost)}/h left ({names})"
+    return ConditionUpdate("Ready", False, "Deleting", why)

@@ -1,0 +1,122 @@
+"""Machines are bought for pods that wait for GPUs, if one would help; the others get a reason, or nothing."""
+
+import pytest
+
+from tests.core.pools.builders import GPU, NOW, a_pod
+from tgp.core.model.pod import GATED, OwnerRef, Pod
+from tgp.core.model.resources import Resources
+from tgp.core.pools.demand import asks_for_gpus, demand_of, patience_ends, read_annotations
+from tgp.core.pools.planner.classes import GANG, GANG_SIZE, MAX_PRICE, MAX_WAIT
+
+SCHEDULERS = frozenset({"default-scheduler"})
+
+
+def demanded(*pods: Pod, room=None):
+    return demand_of(pods, SCHEDULERS, room or {})
+
+
+def test_a_pod_that_asks_for_a_gpu_and_finds_no_node_is_demand():
+    assert [pod.key.name for pod in demanded(a_pod("b"), a_pod("a", resource="amd.com/gpu")).pods] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod(gpus=0),
+        a_pod(node="n1"),
+        a_pod(unplaced_reason=""),
+        a_pod(unplaced_reason=GATED, gates=("tgp.io/budget",)),
+        a_pod(gates=("tgp.io/budget",)),
+        a_pod(deletion_requested_at=NOW),
+        a_pod(phase="Failed"),
+        a_pod(owners=(OwnerRef("DaemonSet", "plugin", "x", controller=True),)),
+    ],
+    ids=["no GPU", "bound", "not looked at", "gated", "gate", "deleting", "finished", "DaemonSet"],
+)
+def test_what_no_machine_would_help_is_neither_demand_nor_refused(pod):
+    found = demanded(pod)
+
+    assert (found.pods, found.refused) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (a_pod(scheduler="volcano"), "AnotherScheduler"),
+        (a_pod(gpus=0, claims_devices=True), "ResourceClaims"),
+        (a_pod(resource="nvidia.com/mig-1g.10gb"), "UnknownResource"),
+        (a_pod(resource="nvidia.com/gpu.shared"), "UnknownResource"),
+    ],
+)
+def test_what_no_plan_can_serve_is_refused_with_a_reason(pod, reason):
+    found = demanded(pod)
+
+    assert found.pods == ()
+    (refused,) = found.refused
+    assert [each.reason for each in refused.reasons] == [reason]
+    assert refused.message
+
+
+def test_a_scheduler_that_the_settings_name_is_served():
+    assert demand_of([a_pod(scheduler="volcano")], frozenset({"volcano"}), {}).pods
+
+
+def test_a_pod_that_gets_room_on_the_node_it_is_nominated_to_needs_no_machine():
+    pod = a_pod(nominated_node="n1")
+
+    assert demanded(pod, room={"n1": Resources(8000, 1 << 40, ((GPU, 1),))}).pods == ()
+    assert demanded(pod, room={"n1": Resources(8000, 1 << 40, ((GPU, 0),))}).pods
+    assert demanded(pod).pods  # the Node is gone
+
+
+def test_what_a_pod_says_is_kept_as_far_as_it_can_be_read():
+    pod = a_pod(annotations={MAX_PRICE: "1.50", MAX_WAIT: "30m", GANG: "g", GANG_SIZE: "4", "tgp.io/other": "x"})
+
+    (found,) = demanded(pod).pods
+
+    assert dict(found.annotations) == {MAX_PRICE: "1.50", MAX_WAIT: "30m", GANG: "g", GANG_SIZE: "4"}
+    assert patience_ends(found) == pod.created_at + (NOW - pod.created_at) * 30
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (MAX_PRICE, "cheap"),
+        (MAX_PRICE, "-1"),
+        (MAX_WAIT, "soon"),
+        (GANG_SIZE, "0"),
+        (GANG_SIZE, "many"),
+        (GANG_SIZE, "٣"),
+    ],
+)
+def test_what_cannot_be_read_counts_as_absent_and_is_said(name, text):
+    found = demanded(a_pod(annotations={GANG: "g", name: text}))
+
+    assert dict(found.pods[0].annotations) == {GANG: "g"}
+    assert name in found.ignored[0].message
+
+
+def test_gangs_of_other_tools_are_gangs():
+    group = a_pod(labels={"scheduling.x-k8s.io/pod-group": "mpi"})
+    workers = a_pod(
+        labels={"leaderworkerset.sigs.k8s.io/group-key": "k1"},
+        annotations={"leaderworkerset.sigs.k8s.io/size": "3"},
+    )
+
+    assert dict(read_annotations(group)[0]) == {GANG: "mpi"}
+    assert dict(read_annotations(workers)[0]) == {GANG: "k1", GANG_SIZE: "3"}
+
+
+def test_pods_that_say_the_same_share_one_mapping():
+    one, other = (a_pod(name, annotations={MAX_PRICE: "1.50", "tgp.io/x": name}) for name in "ab")
+
+    assert read_annotations(one)[0] is read_annotations(other)[0]
+
+
+def test_a_size_without_a_gang_means_nothing():
+    assert dict(read_annotations(a_pod(annotations={GANG_SIZE: "4"}))[0]) == {}
+
+
+def test_asking_is_seen_without_a_plan():
+    assert asks_for_gpus(a_pod())
+    assert not asks_for_gpus(a_pod(gpus=0))

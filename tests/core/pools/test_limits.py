@@ -1,0 +1,48 @@
+"""What a plan may divide is what is left of every limit, never more."""
+
+import msgspec
+import pytest
+
+from tests.core.pools.builders import GPU, a_request, an_offer
+from tgp.api.nodeclass import ClassLimits
+from tgp.api.nodepool import PoolLimits
+from tgp.core.inventory.limits import Reservation, usage_of
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.pools.limits import expected_reservation, limit_rooms
+
+POOL = ObjectKey("default", "train")
+HELD = usage_of((Reservation("a", 400_000, 1, GPU, 4, 16), Reservation("b", 600_000, 2, GPU, 8, 32)))
+
+
+def left(rooms):
+    return {each.resource: each.left for each in rooms}
+
+
+def test_what_is_left_of_a_class():
+    limits = msgspec.convert(
+        {"maxNodes": 5, "maxHourlyCost": "3.10", "resources": {GPU: 8, "cpu": 20, "memory": "64Gi"}}, ClassLimits
+    )
+    rooms = limit_rooms("GPUNodeClass rented", limits, HELD, frozenset({POOL}))
+
+    assert left(rooms) == {"nodes": 3, "usd": 2_100_000, GPU: 5, "cpu": 8000, "memory": 16 << 30}
+    assert all(each.pools == {POOL} and "GPUNodeClass rented" in each.name for each in rooms)
+
+
+def test_what_is_left_of_a_pool():
+    limits = msgspec.convert({"resources": {"nodes": 4, GPU: 2}}, PoolLimits)
+
+    assert left(limit_rooms("GPUNodePool", limits, HELD, frozenset({POOL}))) == {"nodes": 2, GPU: 0}
+    assert limit_rooms("GPUNodeClass rented", None, HELD, frozenset()) == []
+
+
+def test_what_cannot_be_counted_leaves_nothing():
+    limits = msgspec.convert({"resources": {"cpu": 100}}, PoolLimits)
+
+    assert left(limit_rooms("GPUNodePool", limits, usage_of([Reservation("a", 1)]), frozenset())) == {"cpu": 0}
+
+
+@pytest.mark.parametrize(("spec", "price"), [({"maxHourlyPrice": "0.42"}, 420_000), ({}, 400_000)])
+def test_a_request_that_has_reserved_nothing_counts_at_its_ceiling(spec, price):
+    request = a_request(spec=spec).value
+
+    assert expected_reservation("a", request, an_offer()) == Reservation("a", price, 1, GPU, 4, 16)

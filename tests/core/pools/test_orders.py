@@ -1,0 +1,135 @@
+"""One request per machine, one living request per anchor, and a name that is the same whoever makes it."""
+
+import pytest
+
+from tests.core.pools.builders import POOL_UID, a_pod, a_pool, an_offer, an_order
+from tgp.api.request import GPURequest
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.pools.orders import (
+    AnchoredOrder,
+    anchored,
+    free_names,
+    is_ours,
+    manifest_of,
+    most_microusd,
+    owner_of,
+    pinned,
+    record_of,
+    request_name,
+    slot_number,
+    slot_of,
+)
+
+KEY = ObjectKey("default", "train-0123456789")
+
+
+def anchors(orders, taken=()):
+    return [each.anchor for each in anchored(orders, taken)]
+
+
+def test_the_anchor_is_the_smallest_pod_that_anchors_nothing():
+    a, b, c = a_pod("a"), a_pod("b"), a_pod("c")
+
+    assert anchors([an_order(b, a), an_order(c)]) == ["uid-a", "uid-c"]
+    assert anchors([an_order(b, a), an_order(c)], taken={"uid-a"}) == ["uid-b", "uid-c"]
+
+
+def test_an_order_whose_pods_all_anchor_something_is_left_out():
+    """Machines on their way never outnumber waiting pods."""
+    a = a_pod("a")
+
+    assert anchors([an_order(a)], taken={"uid-a"}) == []
+    assert anchors([an_order(a), an_order(a)]) == ["uid-a"]
+
+
+def test_a_name_follows_from_pool_anchor_and_ordinal_alone():
+    names = [request_name("train", POOL_UID, "uid-a", ordinal) for ordinal in (0, 0, 1)]
+
+    assert names[0] == names[1] != names[2]
+    assert names[0].startswith("train-")
+    assert len(names[0]) == len("train-") + 10
+    assert len(request_name("x" * 63, POOL_UID, "uid-a", 0)) == 63
+
+
+def test_names_that_are_taken_are_left_out():
+    first, second, *_ = free_names(a_pool(), "uid-a", {})
+
+    assert next(free_names(a_pool(), "uid-a", {first: None})) == second
+
+
+def test_a_request_is_written_as_the_plan_ordered_it():
+    pool = a_pool(template={"spec": {"terminationGracePeriod": "2h"}})
+    order = an_order(a_pod("a"), offer=an_offer(spot=True))
+    manifest = manifest_of(KEY, AnchoredOrder(order, "uid-a"), pool, "rented", "plan-7")
+
+    assert manifest["metadata"]["annotations"] == {
+        "tgp.io/for": "uid-a",
+        "tgp.io/plan": "plan-7",
+        "velero.io/exclude-from-backup": "true",
+    }
+    (owner,) = manifest["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (
+        "GPUNodePool",
+        POOL_UID,
+        True,
+        True,
+    )
+    assert manifest["spec"] == {
+        "nodeClassRef": {"name": "rented"},
+        "offer": {"provider": "simulated", "instanceType": "t4.1", "region": "us-west-1"},
+        "spot": True,
+        "maxHourlyPrice": "0.42",
+        "maxLifetime": "Never",
+        "idleTimeout": "30m",
+        "terminationGracePeriod": "2h",
+    }
+
+
+def test_the_price_that_binds_is_the_lower_of_ceiling_and_plan():
+    order = an_order(a_pod())
+
+    assert most_microusd(order, a_pool().value) == 420_000
+    assert most_microusd(order, a_pool(maxHourlyPrice="0.41").value) == 410_000
+    assert most_microusd(an_order(a_pod(), offer=an_offer(price=1)), a_pool().value) == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "region", "where"),
+    [
+        ("us-west-1", "us-west", {"region": "us-west-1"}),
+        ("Oslo, NO", "eu-north", {"region": "eu-north"}),
+        ("", "unknown", {}),
+    ],
+)
+def test_an_offer_is_pinned_as_exactly_as_the_field_allows(place, region, where):
+    found = pinned(an_offer(place=place, region=region))
+
+    assert found == {"provider": "simulated", "instanceType": "t4.1", **where}
+
+
+def test_what_is_created_stands_in_for_what_the_view_will_show():
+    pool = a_pool()
+    record = record_of(manifest_of(KEY, AnchoredOrder(an_order(a_pod("a")), "uid-a"), pool, "rented", "p"), pool)
+
+    assert (record.key, owner_of(record)) == (KEY, POOL_UID)
+    assert isinstance(record.value, GPURequest)
+    assert record.value.spec.max_hourly_price == "0.42"
+
+
+def test_a_name_that_exists_is_a_success_only_if_it_is_the_same_living_request():
+    pool = a_pool()
+    found = manifest_of(KEY, AnchoredOrder(an_order(a_pod("a")), "uid-a"), pool, "rented", "p")
+
+    assert is_ours(found, pool, "uid-a")
+    assert not is_ours(found, pool, "uid-b")
+    assert not is_ours(found, a_pool(uid="another"), "uid-a")
+    assert not is_ours({**found, "status": {"phase": "Failed"}}, pool, "uid-a")
+    deleting = {**found, "metadata": {**found["metadata"], "deletionTimestamp": "2026-11-17T12:00:00Z"}}
+    assert not is_ours(deleting, pool, "uid-a")
+    assert not is_ours({"metadata": {"name": KEY.name}}, pool, "uid-a")
+
+
+def test_slots_are_anchors_with_a_number():
+    assert slot_number(slot_of(POOL_UID, 12)) == 12
+    assert slot_number("uid-a") is None
+    assert slot_of(POOL_UID, 0) != slot_of("another", 0)
