@@ -8,7 +8,8 @@ import sys
 from dataclasses import astuple
 
 from bench.cache.clients import Client, EndedEarly, Figures, Server, contenders, curiosities, measure, serving
-from bench.cache.programs import BuildFailed, Programs, programs
+from bench.cache.programs import Programs, programs
+from tools.toolbox.module import BuildFailed
 
 SMALL, LARGE = 10_000, 100_000
 CHANGES_PER_POD = 0.6  # 60,000 changes on 100,000 pods: seconds of work, so that the clock's grain does not matter

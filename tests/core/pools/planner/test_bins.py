@@ -107,3 +107,12 @@ def test_a_pod_that_may_not_even_be_beside_itself_is_not_placed() -> None:
     alone = named(2, 0)
     problem = a_problem([(500, 1), (500, 1)], [1, 1], rules=(HostRule(alone, alone, 0),))
     assert bins(problem).unserved == (1, 0)
+
+
+def test_scarce_sizes_go_to_machines_that_stay_small() -> None:
+    """Two machines of each size: pods share larger ones as soon as the small ones are taken."""
+    problem = a_problem([(900, 1.8)], [40], stock=2)
+    found = bins(problem)
+    assert violations(problem, found.machines, found.unserved) == []
+    assert not any(found.unserved)
+    assert found.cost <= 1.1 * 40 * 100_000

@@ -2,8 +2,8 @@
 
 Pods with the same needs that may go to the same sources are one *kind*, and are placed together: first where there is
 room, then where the next size costs least, and on machines of their own where that is cheaper. Kinds whose pods must
-stand apart come first. A machine is always the cheapest source that holds what it has got; only in the end it has to
-be had, and what then finds no stock is packed by patterns.
+stand apart come first. A machine is always the cheapest source that holds what it has got and has a machine left. What
+limits do not allow in the end is packed by patterns.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tgp.core.pools.planner.greedy import greedy, value_alone, worth_it
-from tgp.core.pools.planner.problem import Bools, Floats, Index, Packing, Problem, Remaining
+from tgp.core.pools.planner.problem import Bools, Floats, Index, Ints, Packing, Problem, Remaining
 
 Words: TypeAlias = npt.NDArray[np.uint64]  # bits, 64 in each
 
@@ -117,6 +117,7 @@ class _Prices:
         order = sources[np.argsort(problem.price[sources], kind="stable")]
         self._order = order = order[_undominated(problem, order)]
         self.sources: Index = np.append(order, -1)  # the last: none
+        self.stock: Ints = np.append(problem.stock[order], 0)
         self.price: Floats = np.append(problem.price[order], np.inf)
         self.capacity: Floats = np.hstack([problem.capacity[order].T, np.zeros((problem.capacity.shape[1], 1))])
         self._sizes: list[Floats] = []
@@ -131,8 +132,13 @@ class _Prices:
             self._having.append(_words(enough))
 
     def words(self, fits: Bools) -> Words:
-        """Of these sources those that are sold, as bits."""
+        """Of these sources those that are for sale, as bits."""
         row: Words = _words(fits[None, self._order])[0]
+        return row
+
+    def left(self, taken: Ints) -> Words:
+        """Sources of which not all machines are taken, as bits."""
+        row: Words = _words((taken < self.stock)[None, :-1])[0]
         return row
 
     def cheapest(self, loads: Floats, among: Words) -> Index:
@@ -155,7 +161,10 @@ def _words(rows: Bools) -> Words:
 
 
 def _undominated(problem: Problem, order: Index) -> Bools:
-    """Without sources that a cheaper one is at least as large as, where both admit the same classes."""
+    """Without sources that a cheaper one is at least as large as, where both admit the same classes.
+
+    Only a source with machines for all pods makes others superfluous.
+    """
     kept = np.ones(len(order), np.bool_)
     alike: dict[bytes, list[int]] = {}
     columns = np.packbits(problem.fits[:, order], axis=0).T
@@ -164,6 +173,7 @@ def _undominated(problem: Problem, order: Index) -> Bools:
     for places in alike.values():
         if 1 < len(places) <= MOST_COMPARED:
             covers = np.triu(np.ones((len(places), len(places)), np.bool_), 1)  # by cheaper one, by other
+            covers &= (problem.stock[order[places]] >= problem.count.sum())[:, None]
             for have in problem.capacity[order[places]].T:
                 covers &= have[:, None] >= have[None, :]
             kept[places] = ~covers.any(axis=0)
@@ -192,7 +202,12 @@ class _Machines:
         self.slack = problem.capacity[fixed].T.copy()
         self.price = np.zeros(self._size)
         self.source: Index = fixed
-        self.among = np.zeros((self._size, self._prices.words(np.zeros(problem.sources, np.bool_)).shape[0]), np.uint64)
+        self.size: Index = np.full(
+            self._size, len(self._prices.sources) - 1
+        )  # the place of the source; the last: fixed
+        self._taken: Ints = np.zeros(len(self._prices.sources), np.int64)  # machines, by place
+        self._left = self._prices.left(self._taken)
+        self.among = np.zeros((self._size, len(self._left)), np.uint64)
         self.pods: list[dict[int, int]] = [{} for _ in range(self._size)]
         self._full = sum(1 << place for place, rule in enumerate(problem.host_rules) if rule.most < 1)
         # By machine, rules as bits: with an owner; with as many members as may be beside one; with more.
@@ -206,12 +221,13 @@ class _Machines:
                     self._add_members(machine, place, int(rule.present[source]))
 
     def place(self, kind: _Kind) -> None:
-        words = self._prices.words(kind.fits)
-        alike = np.arange(1, min(kind.left, kind.most) + 1)
-        size = self._prices.cheapest(kind.need[:, None] * alike, words)
-        each = self._prices.price[size] / alike
+        words, asked = self._prices.words(kind.fits), self._left
+        size, each = self._alike(kind, words)
         while left := kind.left:
             left -= self._where_room(kind, words, left)
+            if self._left is not asked:  # other sources are left
+                asked = self._left
+                size, each = self._alike(kind, words)
             if not left or not np.isfinite(each[0]):  # none is left, or no source holds even one
                 break
             many = len(each[:left]) - int(np.argmin(each[:left][::-1]))  # the most, where it costs the same
@@ -219,6 +235,12 @@ class _Machines:
                 continue
             if not self._new(kind, words, int(size[many - 1]), many, left // many):
                 break
+
+    def _alike(self, kind: _Kind, words: Words) -> tuple[Index, Floats]:
+        """For one pod of the kind alone, for two, …: the cheapest size, and what it costs for each of them."""
+        alike = np.arange(1, min(kind.left, kind.most) + 1)
+        size = self._prices.cheapest(kind.need[:, None] * alike, words & self._left)
+        return size, self._prices.price[size] / alike
 
     def _where_room(self, kind: _Kind, words: Words, left: int) -> int:
         """Place pods where that costs nothing, on the fullest machines first. How many?"""
@@ -238,7 +260,7 @@ class _Machines:
 
     def _larger(self, kind: _Kind, words: Words, most: float, at_once: int) -> bool:
         """Place pods where a larger machine costs at most so much more. Was any placed?"""
-        able = self.among[self._fixed :] & words
+        able = self.among[self._fixed :] & (words & self._left)
         load = self.load[:, self._fixed :] + kind.need[:, None]
         size = self._prices.cheapest(load, able)
         more = self._prices.price[size] - self.price[self._fixed :]
@@ -247,19 +269,44 @@ class _Machines:
             return False
         slack = ((self._prices.capacity[:, size[where]] - load[:, where]) / self._scale).sum(axis=0)
         rank = more[where] + slack / (1.0 + slack)  # prices are whole micro-dollars
-        order = np.argsort(rank, kind="stable")[: TIES * at_once]
-        machines = (where[order] + self._fixed).tolist()
+        ranked = where[np.argsort(rank, kind="stable")[: TIES * at_once]]
+        machines = (ranked[self._in_stock(size[ranked])] + self._fixed).tolist()
         placed = self._matched(kind, machines, [1] * len(machines), at_once)
         if not placed:
             return False
         chosen = np.fromiter(placed, np.intp, len(placed))
         bought = size[chosen - self._fixed]
+        self._exchange(self.size[chosen], bought)
+        self.size[chosen] = bought
         self.source[chosen], self.price[chosen] = self._prices.sources[bought], self._prices.price[bought]
         self.slack[:, chosen] = self._prices.capacity[:, bought] - self.load[:, chosen]
         self._loaded(kind, words, placed)
         return True
 
+    def _in_stock(self, sizes: Index) -> Bools:
+        """Whether the source still has a machine after those before it in this list have got theirs."""
+        left = self._prices.stock[sizes] - self._taken[sizes]
+        if left.min(initial=len(sizes)) >= len(sizes):
+            return np.ones(len(sizes), np.bool_)
+        before: dict[int, int] = {}
+        able = []
+        for size, many in zip(sizes.tolist(), left.tolist(), strict=True):
+            before[size] = before.get(size, 0) + 1
+            able.append(before[size] <= many)
+        return np.array(able, np.bool_)
+
+    def _exchange(self, returned: Index, taken: Index) -> None:
+        """Note that machines of some sizes are not taken any more, and others are."""
+        before = self._taken < self._prices.stock
+        np.subtract.at(self._taken, returned, 1)
+        np.add.at(self._taken, taken, 1)
+        if ((self._taken < self._prices.stock) != before).any():
+            self._left = self._prices.left(self._taken)
+
     def _new(self, kind: _Kind, words: Words, size: int, many: int, machines: int) -> bool:
+        """Place pods of the kind on machines of their own, so many on each. Was any placed?"""
+        machines = min(machines, int(self._prices.stock[size] - self._taken[size]))
+        self._exchange(np.zeros(0, np.intp), np.full(machines, size))
         first = self._size
         self._grow(machines, size, words)
         placed = self._matched(kind, list(range(first, self._size)), [many] * machines, machines * many)
@@ -272,6 +319,7 @@ class _Machines:
         self.slack = np.hstack([self.slack, np.repeat(self._prices.capacity[:, size][:, None], machines, axis=1)])
         self.price = np.append(self.price, np.full(machines, self._prices.price[size]))
         self.source = np.append(self.source, np.full(machines, self._prices.sources[size]))
+        self.size = np.append(self.size, np.full(machines, size))
         self.among = np.vstack([self.among, np.repeat(words[None, :], machines, axis=0)])
         self.pods += [{} for _ in range(machines)]
         self._owned += [0] * machines

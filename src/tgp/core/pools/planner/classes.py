@@ -80,13 +80,16 @@ def grouped(pods: Sequence[Pod], matchers: Iterable[PodMatcher], namespaces: Nam
             matched[seen] = frozenset(each for each in in_play if each.matches(seen[0], pod.labels, namespaces))
         rough.setdefault(_by_identity(pod, id(matched[seen])), []).append(pod)
     # Equal sub-documents are usually one object, but need not be: what is equal by value comes together.
-    exact: dict[tuple[object, ...], list[Pod]] = {}
+    exact: dict[tuple[object, ...], list[list[Pod]]] = {}
     for alike in rough.values():
         first = alike[0]
-        exact.setdefault(_by_value(first, matched[first.key.namespace, id(first.labels)]), []).extend(alike)
+        exact.setdefault(_by_value(first, matched[first.key.namespace, id(first.labels)]), []).append(alike)
     return tuple(
-        PodClass(tuple(sorted(alike, key=_age)), matched[alike[0].key.namespace, id(alike[0].labels)])
-        for alike in exact.values()
+        PodClass(
+            tuple(parts[0] if len(parts) == 1 else sorted((pod for part in parts for pod in part), key=_age)),
+            matched[parts[0][0].key.namespace, id(parts[0][0].labels)],
+        )
+        for parts in exact.values()
     )
 
 

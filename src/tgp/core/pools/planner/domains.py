@@ -63,10 +63,13 @@ class _Splitting:
         self._column: LabelColumn = sources.table.values(key)
         self._domains = len(self._column.values)
         self._nameless = np.array([value is None for value in self._column.values], np.bool_)
-        self._terms = [_terms_of(row, key) for row in rows]
+        self._terms = _terms_of_all(rows, key)
         self._placed: dict[PodMatcher, Floats] = {}
         self._kept_off: dict[PodMatcher, Floats] = {}  # domains in which an owner of such an anti-affinity is
         self._estimates: dict[tuple[int, int], tuple[Floats, Floats]] = {}  # by need and mask, which rows share
+        self._narrowed: dict[tuple[int, int], Bools] = {}  # by mask, which rows share, and domain
+        self._lists: dict[int, Bools] = {}  # by mask
+        self._counted: dict[int, frozenset[PodMatcher]] = {}  # by what a row's labels match, which rows share
         self._made: list[DemandRow] = []
         self._refused: list[Refused] = []
 
@@ -79,12 +82,19 @@ class _Splitting:
         spreading = {matcher for terms in self._terms for matcher, _ in terms.spread}
         for number in sorted(range(len(self._rows)), key=self._order):
             row, terms = self._rows[number], self._terms[number]
-            in_play = row.matched & (self._placed.keys() | self._kept_off.keys())
+            in_play = self._in_play(row)
             if not in_play and not (terms.near or terms.apart or terms.spread):
                 self._made.append(row)
                 continue
             self._place(row, terms, in_play, bool(terms.spread or in_play & spreading))
         return self._made, self._refused
+
+    def _in_play(self, row: DemandRow) -> frozenset[PodMatcher]:
+        """Matchers that count the row's pods, or keep them off."""
+        counted = self._counted.get(id(row.matched))
+        if counted is None:
+            counted = self._counted[id(row.matched)] = row.matched & self._placed.keys()
+        return counted | (row.matched & self._kept_off.keys()) if self._kept_off else counted
 
     def _order(self, number: int) -> tuple[int, int]:
         """Groups that stay together first, and those that look for others last."""
@@ -168,8 +178,7 @@ class _Splitting:
         for domain in np.flatnonzero(shares).tolist():
             units = row.units[begin : begin + int(shares[domain])]
             begin += len(units)
-            mask = row.mask & (self._column.place == domain)
-            self._made.append(replace(row, units=units, mask=mask))
+            self._made.append(replace(row, units=units, mask=self._in_domain(row.mask, domain)))
             for matcher in in_play & self._placed.keys():
                 self._placed[matcher][domain] += sum(len(unit) for unit in units)
             for matcher in terms.apart:
@@ -177,6 +186,12 @@ class _Splitting:
                     self._kept_off.setdefault(matcher, np.zeros(self._domains))[domain] = 1
         if begin < len(row.units):
             self._refuse(replace(row, units=row.units[begin:]), self._no_domain(terms))
+
+    def _in_domain(self, mask: Bools, domain: int) -> Bools:
+        known = self._narrowed.get((id(mask), domain))
+        if known is None:
+            known = self._narrowed[id(mask), domain] = mask & (self._column.place == domain)
+        return known
 
     def _refuse(self, row: DemandRow, why: str) -> None:
         self._refused.append((row, why))
@@ -222,9 +237,14 @@ class _Splitting:
 
     def _listed(self, row: DemandRow) -> Bools:
         """Domains that requirements of a pool which may serve the row name."""
+        known = self._lists.get(id(row.mask))
+        if known is None:
+            known = self._lists[id(row.mask)] = self._read_lists(row.mask)
+        return known
+
+    def _read_lists(self, mask: Bools) -> Bools:
         listed = np.zeros(self._domains, np.bool_)
-        pools = dict.fromkeys(self._sources.pool[row.mask & (self._sources.pool >= 0)].tolist())
-        for place in pools:
+        for place in np.unique(self._sources.pool[mask & (self._sources.pool >= 0)]).tolist():
             written = self._sources.offers[place].pool.pool.spec.template.spec.requirements
             try:
                 allowed = together(LabelRequirement(each.key, each.operator, each.values) for each in written)
@@ -252,6 +272,20 @@ class _Splitting:
         room: Floats = np.bincount(domain, many * sources.stock[usable], self._domains).astype(np.float64)
         self._estimates[id(row.need), id(row.mask)] = estimate, room
         return estimate, room
+
+
+def _terms_of_all(rows: Iterable[DemandRow], key: str) -> list[_Terms]:
+    """By row. Many rows share the documents that their terms are read from."""
+    known: dict[tuple[object, ...], _Terms] = {}
+    found = []
+    for row in rows:
+        pod = row.pod
+        own = tuple(pod.labels.get(each) for spread in pod.spreads for each in spread.match_label_keys)
+        document = (pod.key.namespace, id(pod.affinity), id(pod.spreads), own)
+        if document not in known:
+            known[document] = _terms_of(row, key)
+        found.append(known[document])
+    return found
 
 
 def _terms_of(row: DemandRow, key: str) -> _Terms:

@@ -7,7 +7,7 @@ import numpy as np
 
 from tgp.core.model.placement import HostPort
 from tgp.core.pools.planner.classes import PodMatcher, matcher_of_spread, matcher_of_term
-from tgp.core.pools.planner.problem import HostRule
+from tgp.core.pools.planner.problem import Bools, HostRule
 from tgp.core.pools.planner.rows import HOSTNAME, DemandRow, collide, ports_of
 from tgp.core.pools.planner.world import Capacity, PlanInput
 
@@ -65,7 +65,7 @@ def _rule(
     capacity = world.capacity
     owning = np.zeros(len(classes), np.bool_)
     owning[list(owners)] = True
-    members = np.array([term.matcher in each.matched for each in classes], np.bool_)
+    members = _matched(term.matcher, classes)
     present = None
     if any(place.pods for place in capacity):
         present = np.zeros(sources, np.int64)
@@ -74,6 +74,15 @@ def _rule(
                 term.matcher.matches(pod.key.namespace, pod.labels, world.namespaces) for pod in place.pods
             )
     return HostRule(owning, members, term.most, present)
+
+
+def _matched(matcher: PodMatcher, classes: Sequence[DemandRow]) -> Bools:
+    """By class; asked once for each set of matchers, which many classes share."""
+    known: dict[int, bool] = {}
+    for each in classes:
+        if id(each.matched) not in known:
+            known[id(each.matched)] = matcher in each.matched
+    return np.array([known[id(each.matched)] for each in classes], np.bool_)
 
 
 def _rules_of_running(classes: Sequence[DemandRow], capacity: Sequence[Capacity], sources: int) -> list[HostRule]:
@@ -86,7 +95,7 @@ def _rules_of_running(classes: Sequence[DemandRow], capacity: Sequence[Capacity]
                     where.setdefault(matcher_of_term(term, pod.key.namespace), []).append(number)
     rules = []
     for matcher, places in where.items():
-        members = np.array([matcher in each.matched for each in classes], np.bool_)
+        members = _matched(matcher, classes)
         if members.any():
             owned = np.zeros(sources, np.bool_)
             owned[places] = True

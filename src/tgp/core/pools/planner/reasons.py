@@ -50,7 +50,7 @@ class Explaining:
     sources: SourceSet
     limits: tuple[Limit, ...]
     left: tuple[float, ...]  # of each limit
-    _known: dict[tuple[int, int], Codes] = field(default_factory=dict)  # by row and pool
+    _known: dict[tuple[int, ...], Codes] = field(default_factory=dict)  # by what decides
 
     def pool_reason(self, row: DemandRow, pool: PlannedPool) -> PoolReason:
         """Why this pool does not serve the pods of a row."""
@@ -79,8 +79,8 @@ class Explaining:
         return PoolReason(pool.key, "NoOfferFits", words)
 
     def verdicts(self, row: DemandRow, offers: PoolOffers) -> Codes:
-        """By row of the book: into the reasons. They add up to all offers."""
-        key = id(row), id(offers)
+        """By row of the book: into the reasons. They add up to all offers. Rows of equal need and masks share them."""
+        key = (id(row.need), id(row.mask), id(row.whole), id(offers))
         if key not in self._known:
             self._known[key] = self._judged(row, offers)
         return self._known[key]
