@@ -11,7 +11,7 @@ from tests.sim.an_operator import a_secret, create, furnish
 from tests.sim.cluster.manifests import a_job, a_template
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.common import DEFAULT_KEYS
-from tgp.api.resource import CONFIG_MAP, DAEMON_SET, GPU_REQUEST, JOB, NAMESPACE, NODE, POD
+from tgp.api.resource import CONFIG_MAP, DAEMON_SET, GPU_NODE_POOL, GPU_REQUEST, JOB, NAMESPACE, NODE, POD
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.offer import Trust
 from tgp.core.model.token import token_for
@@ -88,6 +88,16 @@ class SimEnv:
     def wants(self, name: str = "train", namespace: str = "default", **spec: Any) -> None:
         """A user applies a GPURequest."""
         create(self.world, GPU_REQUEST, name, namespace, spec={"gpuType": "RTX4090", **spec})
+
+    def pool_wants(self, pool: str, name: str = "train", namespace: str = "default", **spec: Any) -> None:
+        """A pool creates a GPURequest."""
+        found = self.world.api.local_api.get(GPU_NODE_POOL, namespace, pool)
+        assert found is not None, f"there is no pool {pool}"
+        owner = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": pool, "uid": found["metadata"]["uid"]}
+        meta = {"name": name, "namespace": namespace, "ownerReferences": [{**owner, "controller": True}]}
+        given = {"gpuType": "RTX4090", "nodeClassRef": found["spec"]["nodeClassRef"], "maxLifetime": "Never", **spec}
+        manifest = {"apiVersion": "tgp.io/v1", "kind": "GPURequest", "metadata": meta, "spec": given}
+        self.world.api.local_api.create(GPU_REQUEST, manifest)
 
     def drops(self, name: str = "train", namespace: str = "default") -> None:
         self.world.api.local_api.delete(GPU_REQUEST, namespace, name)

@@ -38,16 +38,6 @@ def begin(env: SimEnv, **limits: Any) -> None:
     env.world.run(minutes=2)
 
 
-def written_by_pool(env: SimEnv, name: str = "train", **spec: Any) -> None:
-    pool = env.world.api.local_api.get(GPU_NODE_POOL, "default", POOL)
-    assert pool is not None
-    owner = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": POOL, "uid": pool["metadata"]["uid"]}
-    meta = {"name": name, "namespace": "default", "ownerReferences": [{**owner, "controller": True}]}
-    given = {"gpuType": "RTX4090", "nodeClassRef": {"name": "rented"}, "maxLifetime": "Never", **spec}
-    manifest = {"apiVersion": "tgp.io/v1", "kind": "GPURequest", "metadata": meta, "spec": given}
-    env.world.api.local_api.create(GPU_REQUEST, manifest)
-
-
 def orphan(env: SimEnv, name: str = "train") -> None:
     """As `kubectl delete gpunodepool --cascade=orphan` leaves it."""
     change = {"metadata": {"ownerReferences": None}}
@@ -58,7 +48,7 @@ def orphan(env: SimEnv, name: str = "train") -> None:
 def test_a_machine_of_a_pool_idles_until_the_pool_deletes_it_and_its_cost_is_recorded():
     with sim_env("pool-idle") as env:
         begin(env)
-        written_by_pool(env)
+        env.pool_wants(POOL)
         env.until(lambda: env.phase() == "Ready", minutes=60)
         env.world.run(minutes=90)
         assert env.phase() == "Ready"
@@ -78,7 +68,7 @@ def test_a_machine_of_a_pool_idles_until_the_pool_deletes_it_and_its_cost_is_rec
 def test_an_orphan_falls_back_to_its_own_idle_timeout():
     with sim_env("pool-orphan") as env:
         begin(env)
-        written_by_pool(env, idleTimeout="20m")
+        env.pool_wants(POOL, idleTimeout="20m")
         env.until(lambda: env.phase() == "Ready", minutes=60)
         env.world.run(minutes=60)
         assert env.phase() == "Ready"
@@ -92,7 +82,7 @@ def test_the_limits_of_a_pool_hold_however_many_requests_it_writes():
     with sim_env("pool-limits") as env:
         begin(env, nodes=1)
         for number in range(3):
-            written_by_pool(env, f"train-{number}")
+            env.pool_wants(POOL, f"train-{number}")
         env.world.run(minutes=5)
         waits = [name for name in (f"train-{number}" for number in range(3)) if env.phase(name) == "Pending"]
 
@@ -108,7 +98,7 @@ def test_the_limits_of_a_pool_hold_however_many_requests_it_writes():
 def test_nothing_is_bought_for_a_pool_that_is_gone():
     with sim_env("pool-gone") as env:
         begin(env, memory="1Gi")
-        written_by_pool(env)
+        env.pool_wants(POOL)
         env.world.run(minutes=1)
         assert env.condition("Launched")[1] == "LimitReached"
         env.world.api.local_api.delete(GPU_NODE_POOL, "default", POOL)
@@ -125,7 +115,7 @@ def test_an_order_takes_few_calls_to_the_api_server():
         begin(env)
         counted = CallsUntilOrdered(env, orders)
         for number in range(orders):
-            written_by_pool(env, f"train-{number}")
+            env.pool_wants(POOL, f"train-{number}")
         env.until(lambda: len(env.living()) == orders, minutes=5)
 
         assert counted.left == 0

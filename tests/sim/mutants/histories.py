@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, create, operator_main
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, create, operator_main
 from tests.sim.lives.a_world import SimEnv, sim_env
 from tests.sim.lives.reference import QUICK
 from tests.sim.mutants.account_histories import ACCOUNTS
@@ -223,6 +223,19 @@ def at_once(seed: str) -> None:
         env.world.run(minutes=2)
 
         assert len(env.living()) == 3
+
+
+def at_once_for_a_pool(seed: str) -> None:
+    """The same for the requests of a pool that has room for two."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        begin(env)
+        a_pool(env.world, "team", "rented", limits={"resources": {"nodes": 2}})
+        env.world.run(seconds=10)
+        for number in range(8):
+            env.pool_wants("team", f"train-{number}")
+        env.world.run(minutes=2)
+
+        assert len(env.living()) == 2
 
 
 def at_once_seen_late(seed: str) -> None:
@@ -752,6 +765,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         crash_after_a_late_order,
         made_twice,
         at_once,
+        at_once_for_a_pool,
         at_once_seen_late,
         nothing_listed,
         no_request_shown,

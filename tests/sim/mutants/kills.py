@@ -52,6 +52,7 @@ KILLS: dict[str, Kill] = {
     "orders-again-at-once": Kill("lost-answer", "I6", "2"),
     "orders-for-another-epoch": Kill("crash-while-it-is-ordered", "I6"),
     "orders-for-the-deleted": Kill("deleted-before-the-order", "I28"),
+    "pool-outside-the-ledger": Kill("at-once-for-a-pool", "I3"),
     "presumed-lost-forgotten": Kill("denied-alone", "I3"),
     "price-ignored": Kill("too-dear", "I4"),
     "ready-node-ignored": Kill("denied", "I27"),

@@ -54,7 +54,7 @@ class FreshReadCheck:
         known = self._shared.get((resource, key))
         if known is None or self._boottime() - known.began >= SHARED_FOR:
             known = self._shared[resource, key] = _SharedRead(
-                self._boottime(), asyncio.ensure_future(self._confirm(view, resource, key))
+                self._boottime(), asyncio.create_task(self._confirm(view, resource, key), name="fresh read")
             )
             known.task.add_done_callback(lambda task: self._forget_failure(resource, key, task))
         agreed = await asyncio.shield(known.task)
