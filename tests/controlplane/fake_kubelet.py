@@ -1,6 +1,6 @@
 """A stand-in for a kubelet: from the machine config in its user data to a Node of its own, over the real API.
 
-It knows nothing but that config. Honest ones do as a kubelet does; whoever is not says what else he wants to be.
+It knows nothing but that config. By default it does as a kubelet does; a test may have it ask for another name.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class Denied(Exception):
 
 
 class Line:
-    """To the API server, as whoever it is opened for."""
+    """To the API server, as the user it is opened for."""
 
     def __init__(self, http: HttpClient) -> None:
         self._http = http
@@ -130,7 +130,7 @@ class FakeKubelet:
             if "certificate" in said:
                 return b64decode(said["certificate"])
             await asyncio.sleep(STEP_S)
-        raise AssertionError(f"nobody answered {name}")
+        raise AssertionError(f"{name} was not answered")
 
     async def registers(
         self, line: Line, capacity: Mapping[str, str] | None = None, address: str = "", **labels: str

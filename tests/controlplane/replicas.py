@@ -19,7 +19,7 @@ LEASE_LOST = 75
 LAST_RESORT = 14  # the timer behind the watchdog, which needs no interpreter
 PATIENCE_S = 150.0
 POLL_S = 0.2
-SHOWN = 4000  # characters of a log, for whoever has to find out
+SHOWN = 4000  # characters of a log, for the reader of a failure
 
 
 class Replicas:

@@ -46,7 +46,7 @@ POWER_HOST = "power.cellar.internal"  # what the switches of owned machines hang
 
 @dataclass
 class Held:
-    """An answer that waits. The provider has done as it was asked; whoever asked does not know yet."""
+    """An answer that waits. The provider has done as it was asked; the caller does not know yet."""
 
     provider: str
     verb: CloudVerb
@@ -58,7 +58,7 @@ class Held:
         assert self._reached.wait(within_s), f"no {self.verb} reached {self.provider} within {within_s} s"
 
     def release(self) -> None:
-        """To whoever is still there to hear it."""
+        """To every caller that still waits."""
         self._loop.call_soon_threadsafe(self._go.set)
 
     async def stand(self) -> None:
@@ -140,7 +140,7 @@ class Simulators:
                 for simulator in self._api.simulators.values():
                     simulator.fleet.advance()
                 seen.set_result(at(self._api))
-            except Exception as error:  # noqa: BLE001 - it is raised again where somebody asked
+            except Exception as error:  # noqa: BLE001 - it is raised again in the caller
                 seen.set_exception(error)
 
         self._loop.call_soon_threadsafe(on_the_loop)
@@ -198,19 +198,19 @@ class Simulators:
         return self.look(lambda _api: [seat.hostname for net in nets for seat in net.devices()])
 
     def open_keys(self) -> list[str]:
-        """Auth keys by which somebody could still come in."""
+        """Auth keys that still allow a device to join."""
         nets = self.tailnets.values()
         return self.look(lambda _api: [key.id for net in nets for key in net.keys.values() if net.is_valid(key)])
 
     def signposts(self) -> str:
-        """From the names that everybody knows to the ports here, for a replica whose class names no endpoint."""
+        """From the public names to the ports here, for a replica whose class names no endpoint."""
         known = {urlsplit(facts_of(name).endpoint).netloc: name for name in DEFAULT_KEYS} | {POWER_HOST: "webhook"}
         origins = {name: "{0.scheme}://{0.netloc}".format(urlsplit(url)) for name, url in self.urls().items()}
         return json.dumps({host: origins[name] for host, name in known.items()} | self._beside)
 
 
 def _hurry(fleet: Fleet) -> None:
-    """Seconds instead of minutes, and nobody else in the shop."""
+    """Seconds instead of minutes, and no other customer."""
     fleet.habits = replace(fleet.habits, list_lag=LIST_LAG_S, ending=ENDING_S, moves=False)
     for stand in fleet.stands.values():
         stand.product = replace(stand.product, boot_seconds=BOOT_S)

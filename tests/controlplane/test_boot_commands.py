@@ -51,7 +51,7 @@ def test_the_join_secret_is_made_changed_and_taken_for_a_config(tgp, kubectl, na
 
     file.write_text(as_yaml(manifest))
     words = ("talos", "join-secret", str(file), "--apply", "--namespace", namespace)
-    assert tgp(*words).returncode == 1, "nobody said yes"
+    assert tgp(*words).returncode == 1, "it was not confirmed"
     changed = tgp(*words, "--yes")
     assert changed.returncode == 0, changed.stderr
     stored = json.loads(kubectl("--namespace", namespace, "get", "secret", "tgp-join", "--output=json"))

@@ -57,7 +57,7 @@ def test_server_and_kubectl_are_the_releases_we_name(control_plane: ControlPlane
 
 
 def test_a_pod_is_let_in_where_no_controllers_run(kubectl: Kubectl):
-    """Contract tests write pods to an API server that has nobody to make a default service account."""
+    """Contract tests write pods to an API server without a controller that makes a default service account."""
     kubectl.apply(a_pod("alone"))
 
     assert kubectl.json("get", "pod", "alone")["status"]["phase"] == "Pending"
@@ -170,7 +170,7 @@ def test_a_kubelets_certificate_is_signed_once_approved(
 def test_a_port_taken_at_the_last_moment_is_no_error_and_nothing_is_left_after_stop(
     monkeypatch: pytest.MonkeyPatch, runs
 ):
-    """The port is chosen before the API server binds it; whoever comes between costs one more try."""
+    """The port is chosen before the API server binds it; if another process takes it, that costs one more try."""
     with socket.create_server(("127.0.0.1", 0)) as somebody:
         busy = somebody.getsockname()[1]
         really_free = plane.free_port

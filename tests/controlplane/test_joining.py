@@ -1,4 +1,4 @@
-"""A rented machine joins a real cluster: the shipped operator lets it in, and nobody else by what it was given.
+"""A rented machine joins a real cluster: the shipped operator lets it in, and no other machine with its credentials.
 
 A stand-in kubelet takes the user data that the machine was ordered with, finds the machine config in it, and goes by
 that alone: into the mesh, with its bootstrap token to the real API server, to a certificate by the real signer, to a
@@ -130,7 +130,7 @@ class JoinEnv:
 
     @contextmanager
     def kubelet(self, node_class: str = PLAIN) -> Iterator[FakeKubelet]:
-        """Of a request of its own, which is deleted afterwards; nobody waits for that."""
+        """Of a request of its own, which is deleted afterwards, without waiting."""
         name = f"joins-{next(NUMBER)}"
         self.asks(name, node_class)
         try:
@@ -203,7 +203,7 @@ class Arrived:
 
 @pytest.fixture(scope="module")
 def plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """Controllers to sign and to clean up, and KWOK; nobody schedules anything."""
+    """Controllers to sign and to clean up, and KWOK; no scheduler."""
     wanted = Wanted(version=pytestconfig.getoption("--kubernetes"), controllers=True, kwok=True)
     with a_control_plane(pytestconfig, wanted) as running:
         yield running
@@ -236,7 +236,7 @@ def narrowed(plane: ControlPlane) -> bool:
 
 
 def true_join_secret(plane: ControlPlane) -> dict[str, Any]:
-    """Of this cluster; Talos's own part is anybody's."""
+    """Of this cluster; Talos's own part is not secret."""
     secret = join_secret()
     secret["stringData"] |= {
         "cluster-ca.crt": b64encode(plane.ca_file.read_bytes()).decode(),
@@ -296,7 +296,7 @@ def test_a_machine_becomes_the_node_it_was_made_for_and_lives(env: JoinEnv, arri
     marked = read_provider_id(node["spec"]["providerID"])
     assert marked is not None
     assert str(marked[1]) == status["attempts"][-1]["token"]
-    assert came.node["spec"]["taints"], "it is nobody's from its first moment on"
+    assert came.node["spec"]["taints"], "it has its taints from its first moment on"
     assert told.labels.items() <= node["metadata"]["labels"].items()
     assert came.address in [each["address"] for each in node["status"]["addresses"]]
     assert condition(status, "Connected")["status"] == "True"
@@ -338,7 +338,7 @@ def test_the_server_of_a_tunnel_is_told_of_the_node(env: JoinEnv, arrived: dict[
 
 @pytest.fixture(scope="module")
 def terminated(env: JoinEnv, arrived: dict[str, Arrived]) -> dict[str, str]:
-    """Nobody waits for the end here. Gives the launch tokens."""
+    """Does not wait for the end. Returns the launch tokens."""
     tokens = {mesh: str(status_of(env.plane, mesh)["attempts"][-1]["token"]) for mesh in MESHES}
     for mesh in MESHES:
         is_ready(env, mesh)
@@ -452,13 +452,13 @@ def test_an_approval_by_others_is_noticed(env: JoinEnv):
 
     try:
         with env.kubelet() as kubelet:
-            for attempt in range(10):  # who is faster is luck: somebody else's name is not for us to approve
+            for attempt in range(10):  # who is faster is luck: we do not approve another name
                 try:
                     do(kubelet.bootstraps(user=f"system:node:somebody-else-{attempt}"))
                     break
                 except Denied:
                     continue
-            env.replicas.until(is_noticed, "an approval by somebody else is noticed")
+            env.replicas.until(is_noticed, "an approval by another approver is noticed")
     finally:
         env.admin("delete", "clusterrolebinding", "too-wide")
 
@@ -487,12 +487,12 @@ def test_a_machine_that_nobody_waits_for_any_more_is_not_let_in(env: JoinEnv):
 
 @dataclass(frozen=True)
 class Mint:
-    """As the operator's ServiceAccount makes tokens, for machines that nobody ordered."""
+    """As the operator's ServiceAccount makes tokens, for machines that were not ordered."""
 
     plane: ControlPlane
 
     async def opens(self, lasts: timedelta, then: str = "", sleeps_s: float = 0.0) -> int:
-        """What the API server answers to whoever shows such a token: 403 to one that is good, and 401."""
+        """What the API server answers to such a token: 403 to one that is good, and 401."""
         token = token_for("0123456789", f"00000000-0000-4000-8000-{next(NUMBER):012}", 1)
         account = find_target(str(self.plane.kubeconfig_for_service_account(OURS, "tgp-operator")))
         async with reaching(account) as http:
@@ -631,7 +631,7 @@ def test_of_a_machine_that_was_given_back_nothing_is_left_to_join_by(
 
 
 def test_in_the_end_there_is_nothing_by_which_anybody_could_come(env: JoinEnv, terminated: dict[str, str]):
-    """Also of those who came as somebody else, or never."""
+    """Also of those that asked for another name, or never came."""
     env.admin("delete", "gr", "--namespace=default", "--all", "--wait=false")
 
     def left() -> dict[str, list[str]]:

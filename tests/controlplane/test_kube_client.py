@@ -156,7 +156,7 @@ async def test_an_exec_plugin_lets_us_in_by_certificate(control_plane: ControlPl
 
 
 async def test_a_service_account_from_inside_a_pod(control_plane: ControlPlane, cluster: KubeCluster, home: str):
-    """Its files, its environment, and its rights: none, until somebody grants them. A rotated token is read again."""
+    """Its files, its environment, and its rights: none, until they are granted. A rotated token is read again."""
     await cluster.create(SERVICE_ACCOUNT, {"metadata": {"namespace": home, "name": "operator"}})
     mounted = {
         f"{ACCOUNT}/token": b"a token that is not valid any more".replace(b" ", b"-"),

@@ -131,7 +131,7 @@ def a_request(name: str, provider: str, node_class: str = CLASS, **spec: Any) ->
 
 
 def a_gpu_pod(name: str) -> dict[str, Any]:
-    """Somebody's work, for the machine of that request alone."""
+    """A pod, for the machine of that request alone."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -203,7 +203,7 @@ def test_one_class_sees_the_offers_of_every_provider(plane, replicas):
 
     replicas.until(
         lambda: set(source_statuses()) == set(PROVIDERS) and all(map(source_statuses().get, BOOTED)),
-        "everybody sells nodes",
+        "every provider sells nodes",
     )
 
 
@@ -230,7 +230,7 @@ def test_a_request_becomes_a_node_that_runs_a_pod(plane, simulators, replicas, a
     assert node is not None
     assert node["metadata"]["labels"]["tgp.io/request"] == provider
     hung = [taint["key"] for taint in node["spec"].get("taints", ())]
-    assert ("tgp.io/ephemeral" in hung) == (provider != "webhook"), "a rented machine is not for everybody's pods"
+    assert ("tgp.io/ephemeral" in hung) == (provider != "webhook"), "a rented machine is not for every pod"
     (machine,) = ever_made(simulators, uid_of(plane, provider))
     assert machine.alive
 
@@ -272,7 +272,7 @@ def test_kubectl_describe_reads_as_sentences(plane, admin, replicas, asked):
 
 @pytest.fixture(scope="module")
 def terminated(plane, admin, replicas, asked) -> dict[str, str]:
-    """Everything of the walk, once it serves; nobody waits for the end here. Gives the uids."""
+    """Everything of the walk, once it serves; does not wait for the end. Returns the uids."""
     for name in BOOTED:
         replicas.until(lambda name=name: pod_runs(plane, name), f"the pod on {name} runs")
     uids = {name: uid_of(plane, name) for name in BOOTED}
@@ -286,7 +286,7 @@ def terminated(plane, admin, replicas, asked) -> dict[str, str]:
 
 @contextmanager
 def ordering(admin: Kubectl, simulators: Simulators, replicas: Replicas, name: str) -> Iterator[str]:
-    """Inside, the provider has made the machine of a new request and nobody knows; afterwards the answer is let go."""
+    """Inside, the provider has made the machine of a new request and no process knows it; then the answer is sent."""
     held = simulators.hold("simulated", CloudVerb.LAUNCH)
     try:
         admin.apply(a_request(name, "simulated"))
@@ -308,7 +308,7 @@ def serves_with_one_machine(
 
 
 def test_killed_at_the_launch_call_it_adopts_the_machine(plane, admin, simulators, replicas, terminated):
-    """The order left, the machine was made, and nobody heard of it: on paper first, then the till."""
+    """The order left, the machine was made, and the answer was lost: recorded first, then ordered."""
     with ordering(admin, simulators, replicas, "killed") as uid:
         replicas.kill("first")
     replicas.start("first")
@@ -412,7 +412,7 @@ def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(
 
 @pytest.mark.parametrize("provider", BOOTED)
 def test_of_a_request_that_was_deleted_nothing_is_left_but_its_bill(plane, simulators, replicas, terminated, provider):
-    """Object, machine and Node are gone, whoever was killed meanwhile; what it cost stands in the month's record."""
+    """Object, machine and Node are gone, whichever process was killed meanwhile; its cost is in the monthly record."""
     uid = terminated[provider]
     replicas.until(lambda: seen(plane, request_path(provider)) is None, f"{provider} is gone", FULL_LIFE_S)
 

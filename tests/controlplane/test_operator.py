@@ -119,7 +119,7 @@ def ready(admin: Kubectl, what: str) -> str:
 
 
 def acts(admin: Kubectl, name: str) -> None:
-    """Wait until somebody has judged a class made just now."""
+    """Wait until a new class has conditions."""
     apply(admin, NODE_CLASS.format(name=name))
     until(lambda: ready(admin, f"gpunodeclass/{name}") == "Valid")
 

@@ -61,7 +61,7 @@ def test_a_restored_etcd_is_noticed_and_no_machine_is_bought_twice_or_forgotten(
     try:
         admin.apply(a_request("before", "simulated"))
         held.wait(180)
-        backup = plane.back_up_etcd()  # reserved, and nobody knows what becomes of it
+        backup = plane.back_up_etcd()  # reserved, and the outcome is unknown
     finally:
         held.release()
     replicas.until(lambda: status_of(plane, "before").get("phase") == "Ready", "the request is Ready")

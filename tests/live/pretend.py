@@ -38,7 +38,7 @@ SETTINGS = {  # what a maintainer would have to say of these
 
 @dataclass
 class Pretence:
-    """One provider where the real one would be, and whoever walks there."""
+    """One provider where the real one would be, and the run against it."""
 
     provider: str = "lambdalabs"
     cap_microusd: int = DOLLAR

@@ -1,4 +1,4 @@
-"""What a walk with real money refuses before anybody is asked anything."""
+"""What a walk with real money refuses before a provider is called."""
 
 import subprocess
 import sys

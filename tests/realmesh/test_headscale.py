@@ -1,4 +1,4 @@
-"""A tailnet for real: keys by our client, machines by our config, and nobody comes back once they are removed."""
+"""A tailnet for real: keys by our client, machines by our config, and no machine comes back once it is removed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -69,7 +69,7 @@ class Office:
 
 async def _said_goodbye() -> None:
     """A TLS connection that is closed still says so to the other side; only then is its socket free."""
-    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]  # nobody else knows what is open
+    selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]  # the only place that knows what is open
     for _ in range(500):
         if len(selector.get_map()) <= 1:  # the loop's own, by which threads wake it
             return

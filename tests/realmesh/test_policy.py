@@ -38,7 +38,7 @@ def test_headscale_takes_either_form(form, program_of, tmp_path):
     )
 
     assert good.returncode == 0, good.stdout + good.stderr
-    assert bad.returncode != 0, "it does look: a tag that nobody owns is refused"
+    assert bad.returncode != 0, "it does look: a tag without an owner is refused"
 
 
 @pytest.mark.parametrize("form", [as_grants, as_acls])

@@ -98,7 +98,7 @@ def test_traffic_flows_by_what_we_wrote_and_ends_with_the_node(lan, office, serv
     for host in (first, second):
         bring_up(host, program, tunnel_of(documents(office.enroll(host.name), version)))
 
-    assert silent(first, "10.8.0.1"), "nobody is let in before the server has read it"
+    assert silent(first, "10.8.0.1"), "no peer is let in before the server has read it"
     server_end.sync(office.published())
     assert soon_carried(first, server, "10.8.0.1")
     assert soon_carried(second, server, "10.8.0.1")
@@ -117,7 +117,7 @@ def test_traffic_flows_by_what_we_wrote_and_ends_with_the_node(lan, office, serv
 
 
 def test_the_documented_agent_does_it_with_wg_itself(lan, office, server_end, program, tmp_path):
-    """Also: it keeps the server's own key and port, and lets nobody go while the cluster does not answer."""
+    """Also: it keeps the server's own key and port, and removes no peer while the cluster does not answer."""
     programs(("wg",))
     server, node = server_end.host, lan.host("node")
     bring_up(node, program, tunnel_of(documents(office.enroll("node"))))

@@ -11,7 +11,7 @@ from tools.lan import Host
 PORT = 8080
 MEBIBYTES = 4  # more than every buffer on the way: acknowledgements, full segments and retransmission are all in it
 BOUND_S = 20.0
-SILENCE_S = 3.0  # after which nobody is there; an answer within a namespace takes milliseconds
+SILENCE_S = 3.0  # after which there is no answer; an answer within a namespace takes milliseconds
 CARGO = random.Random(1).randbytes(MEBIBYTES << 20)
 
 
@@ -30,7 +30,7 @@ def carried(sender: Host, receiver: Host, address: str, port: int = PORT) -> boo
 
 
 def silent(sender: Host, address: str, port: int = PORT) -> bool:
-    """Nobody answers there, not even with a refusal."""
+    """There is no answer, not even a refusal."""
     with sender.inside():
         try:
             socket.create_connection((address, port), timeout=SILENCE_S).close()

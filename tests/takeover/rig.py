@@ -166,7 +166,7 @@ def a_machine(folder: Path, mib: int = 32, breaks_at: int = 0) -> Iterator[Rig]:
     disk = Path(made.stdout.strip())
     held = os.open(disk, os.O_RDONLY)
     try:
-        subprocess.run(["losetup", "--detach", disk], check=True)  # once nobody holds it: also if we are killed
+        subprocess.run(["losetup", "--detach", disk], check=True)  # once it is not in use: also if we are killed
         yield Rig(folder / "machine", backing, disk)
     finally:
         os.close(held)

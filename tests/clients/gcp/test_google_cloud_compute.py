@@ -38,7 +38,7 @@ class Judge:
             async with asyncio.timeout(WITHIN_S):
                 answer = await asyncio.to_thread(self._ask, json.dumps([url, str(key), scene]))
         except TimeoutError:
-            self._process.kill()  # whoever reads from it is told, too
+            self._process.kill()  # its reader ends, too
             raise
         assert "told" in answer, answer["trouble"]
         return dict(answer["told"])

@@ -190,7 +190,7 @@ class Api:
         self.notes: list[Note] = []
 
     def acting_as(self, user: str, *groups: str) -> "Api":
-        """The same line for someone else; its notes go to the same list."""
+        """The same client for another user; its notes go to the same list."""
         headers = (("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups))
         other = Api(self._http, self.namespace, self.server, headers)
         other.notes = self.notes

@@ -18,7 +18,7 @@ from tools.controlplane.plane import ControlPlane, Wanted
 
 @pytest.fixture(scope="session")
 def contract_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
-    """The suite's own: it compacts etcd and counts on names that nobody else has used."""
+    """The suite's own: it compacts etcd and counts on names that are not used elsewhere."""
     with a_control_plane(pytestconfig, Wanted()) as plane:
         yield plane
 

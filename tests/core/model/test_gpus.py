@@ -64,7 +64,7 @@ def test_a_slip_of_the_pen_finds_what_was_meant():
     ("provider", "name", "memory", "model"),
     [
         ("vast", "RTX 4090", 24564 / 1024, "RTX4090"),
-        ("vast", "RTX 4090", 48, None),  # someone soldered; it is not the card users ask for
+        ("vast", "RTX 4090", 48, None),  # a modified card; it is not the one users ask for
         ("vast", "A100 SXM4", 40960 / 1024, "A100-40GB-SXM"),
         ("vast", "A100 SXM4", 81251 / 1024, "A100-80GB-SXM"),
         ("vast", "A100 SXM4", None, None),
