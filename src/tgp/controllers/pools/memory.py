@@ -41,13 +41,10 @@ class PlanReport:
     would_buy: tuple[Order, ...] = ()
     limited: str = ""  # which limit keeps pods waiting; empty: none
 
-    def says_the_same(self, other: "PlanReport") -> bool:
-        quiet = not (self.orders or other.orders)
-        return (
-            quiet
-            and replace(self, at=other.at, gap=None, would_buy=()) == replace(other, gap=None, would_buy=())
-            and _kinds(self.would_buy) == _kinds(other.would_buy)
-        )
+    def says_nothing_new(self, before: "PlanReport") -> bool:
+        """It orders nothing, and the same pods wait for the same reasons. Orders of the plan before stay on record."""
+        told, known = ((each.unserved, each.limited, _kinds(each.would_buy)) for each in (self, before))
+        return not self.orders and told == known
 
 
 def _kinds(orders: Iterable[Order]) -> list[str]:

@@ -39,7 +39,7 @@ from tgp.core.pools.orders import (
     manifest_of,
     record_of,
 )
-from tgp.core.pools.planner.world import Order, Plan, PlanInput, Unserved
+from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
 from tgp.core.pools.runaway import family
 from tgp.ports.clock import Clock
@@ -328,7 +328,9 @@ class PoolPlanner:
     ) -> None:
         made, would = list(ordered), list(would_buy)
         for pool in (*seen.pools, *(each.key for each in seen.observing)):
-            unserved = [each for each in plan.unserved if any(reason.pool == pool for reason in each.reasons)]
+            unserved = [
+                each for each in plan.unserved if any(reason.pool in (pool, NO_POOL) for reason in each.reasons)
+            ]
             limits = (
                 r.message for each in unserved for r in each.reasons if (r.pool, r.reason) == (pool, LIMIT_REASON)
             )
@@ -345,7 +347,7 @@ class PoolPlanner:
 
     def _keep(self, pool: ObjectKey, report: PlanReport) -> None:
         before = self._memory.reports.get(pool)
-        if before is None or not report.says_the_same(before):
+        if before is None or not report.says_nothing_new(before):
             self._memory.reports[pool] = report
             self._announce(pool)
 
