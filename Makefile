@@ -9,13 +9,13 @@ PY := .venv/bin/python
 .PHONY: help run test prove test-live check format bench lock cluster clean ready ready-to-run
 
 help: ## what can be done here
-	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and gives them back.\n\n'
+	@printf 'tgp: rents GPU machines for a Talos cluster when pods need them, and terminates them when they are idle.\n\n'
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\n  FOR=30s        with run: end by itself after that much wall time\n'
 	@printf '  KUBECONFIG=…   with run: observe a real cluster; nothing is bought, nothing is written\n'
 	@printf '  NAME=cache     with bench: one of cache, market, mesh, safety, simulation, startup (all when absent)\n'
 	@printf '  T=tests/core   with test: only these tests, by one pytest\n'
-	@printf '  NAME=storms,plans   with prove: only these steps\n'
+	@printf '  NAME=faults,plans   with prove: only these steps\n'
 	@printf '  TGP_LANES=1    with test, prove and check: how many at a time (as many as there are cores when absent)\n'
 	@printf '  PROVIDER=vultr MAX_USD=1   with test-live: where, and what an hour must stay below; YES=1 does it\n'
 
@@ -35,23 +35,23 @@ endif
 test: ready ## prove it: every test, real control plane included (builds its tools once)
 	@$(PY) -m tools.suite $(T)
 
-prove: ready ## before a release, hours: every mutant, 5000 hours of storms, larger counts; NAME=storms,talos for some
+prove: ready ## before a release, hours: every mutant, 5000 hours of random faults, larger counts; NAME=faults,talos for some
 	@$(PY) -m tools.prove "$(NAME)"
 
-test-live: ready ## rent one real machine and give it back (costs money: PROVIDER, MAX_USD, a key)
+test-live: ready ## rent one real machine and terminate it (costs money: PROVIDER, MAX_USD, a key)
 	@PROVIDER="$(PROVIDER)" MAX_USD="$(MAX_USD)" YES="$(if $(filter command,$(origin YES)),$(YES))" $(PY) -m tools.live
 
 check: ready ## before each commit, under a minute: format, lint, types, imports, collection, quick tests
 	@$(PY) -m tools.check
 
-format: ready ## rewrite the code in the house's format
+format: ready ## rewrite the code in the project's format
 	@.venv/bin/ruff format --quiet .
 	@.venv/bin/ruff check --fix --quiet .
 
 bench: ready ## measure speed and memory beside peers
 	@$(PY) -m bench $(NAME)
 
-lock: ## write requirements/*.txt anew from requirements/*.in
+lock: ## write requirements/*.txt from requirements/*.in
 	@$(PYTHON) tools/lock.py
 
 cluster: ready ## start a real control plane for yourself and print its KUBECONFIG

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tools.toolbox import tether
+from tools.toolbox import child_process
 from tools.toolbox.build import clock_face
 from tools.toolbox.cache import Cache, Say, cache_home
 from tools.toolbox.find import say_on_stderr
@@ -149,11 +149,11 @@ def _make(place: Path, lock: Path, log: Path, requirement: str, say: Say) -> Non
 
 
 def _run(command: tuple[str, ...], log: Path, requirement: str, say: Say) -> None:
-    process = tether.spawn(command, log)
+    process = child_process.spawn(command, log)
     try:
         code = _wait(process, requirement, say)
     finally:
-        tether.stop(process, STOP_PATIENCE_S)
+        child_process.stop(process, STOP_PATIENCE_S)
     if code != 0:
         what = f"within {clock_face(INSTALL_BOUND_S)} it was not done" if code is None else f"it ended with code {code}"
         raise ToolboxError(f"{requirement} could not be installed: {what}; the end of {log}:\n{last_lines(log)}")

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tools.steps import HOUSE, Step
+from tools.steps import ROOT, Step
 from tools.told import VARIABLE, Began, Collected, Over, Reader, Spent
-from tools.toolbox import tether
+from tools.toolbox import child_process
 
 POLL_S = 0.1
 PATIENCE_S = 20.0  # after Ctrl-C: a control plane wants to be ended, too
@@ -69,8 +69,8 @@ def width() -> int:
 def surroundings() -> dict[str, str]:
     """The environment of every step: ours, but for what would have hundreds of short-lived programs do work twice.
 
-    Python reads each file once and finds it compiled from then on, whoever said otherwise: some parts start a new one
-    for every test. Go collects its garbage a quarter as often: a control plane of minutes need not save memory.
+    Python reads each file once and finds it compiled from then on, whatever the environment says: some parts start a
+    new one for every test. Go collects its garbage a quarter as often: a control plane of minutes need not save memory.
     """
     return {GO_COLLECTS: "400", **{name: value for name, value in os.environ.items() if name != NO_BYTECODE}}
 
@@ -109,7 +109,7 @@ def _has_room(step: Step, running: Sequence["_Lane"], lanes: int) -> bool:
 
 
 def _end(running: Sequence["_Lane"]) -> None:
-    """First a Ctrl-C, so that tests can tidy up; nobody outlives us in any case."""
+    """First a Ctrl-C, so that tests can tidy up; no process outlives us in any case."""
     for lane in running:
         lane.interrupt()
     give_up_at = time.monotonic() + PATIENCE_S
@@ -124,7 +124,7 @@ class _Lane:
         told = folder / f"{number}.told"
         self._news = Reader(told)
         self._began = time.monotonic()
-        self._process = tether.spawn(step.command, self._log, {**surroundings(), VARIABLE: str(told)}, HOUSE)
+        self._process = child_process.spawn(step.command, self._log, {**surroundings(), VARIABLE: str(told)}, ROOT)
 
     def look(self, screen: Screen) -> bool:
         """True once it has ended."""
@@ -156,4 +156,4 @@ class _Lane:
         give_up_at = time.monotonic() + patience_s
         while self._process.poll() is None and time.monotonic() < give_up_at:
             time.sleep(POLL_S)
-        tether.stop(self._process, 1.0)
+        child_process.stop(self._process, 1.0)

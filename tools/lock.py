@@ -6,7 +6,7 @@ import tempfile
 import venv
 from pathlib import Path
 
-HOUSE = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("runtime", "dev", "go")
 CLIENTS = "clients"  # a folder: one vendor's client each, locked apart from all others
 COMPILE = (
@@ -38,16 +38,16 @@ def main() -> int:
         subprocess.run([f"{folder}/bin/pip", "install", "--quiet", "--disable-pip-version-check", "uv"], check=True)
         for name in _names():
             wanted, locked = f"requirements/{name}.in", f"requirements/{name}.txt"
-            subprocess.run([f"{folder}/bin/uv", *COMPILE, *sys.argv[1:], wanted, "-o", locked], cwd=HOUSE, check=True)
+            subprocess.run([f"{folder}/bin/uv", *COMPILE, *sys.argv[1:], wanted, "-o", locked], cwd=ROOT, check=True)
             print(f"✓ {locked}", flush=True)
-    for client in sorted((HOUSE / "requirements" / CLIENTS / "npm").glob("*/package.json")):
+    for client in sorted((ROOT / "requirements" / CLIENTS / "npm").glob("*/package.json")):
         subprocess.run(NPM_LOCK, cwd=client.parent, check=True)
-        print(f"✓ {client.parent.relative_to(HOUSE)}/package-lock.json", flush=True)
+        print(f"✓ {client.parent.relative_to(ROOT)}/package-lock.json", flush=True)
     return 0
 
 
 def _names() -> list[str]:
-    clients = sorted(path.stem for path in (HOUSE / "requirements" / CLIENTS).glob("*.in"))
+    clients = sorted(path.stem for path in (ROOT / "requirements" / CLIENTS).glob("*.in"))
     return [*NAMES, *(f"{CLIENTS}/{client}" for client in clients)]
 
 

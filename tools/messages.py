@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.steps import HOUSE
+from tools.steps import ROOT
 
 SOURCE = Path("src/tgp")
 LEFT_OUT = ("src/tgp/sim/",)  # simulators speak as the real servers do
@@ -59,5 +59,5 @@ def main(chosen: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    os.chdir(HOUSE)
+    os.chdir(ROOT)
     sys.exit(main(sys.argv[1:]))

@@ -1,8 +1,8 @@
 """The parts that `make test` is cut into: each is one pytest process, and they run side by side.
 
 A part is some paths under `tests/` without those that other parts name within them. So every test is in exactly one
-part, and a new file or folder is in one without a word here. Whoever adds what takes more than half a minute, or what
-needs a machine in a special state, gives it a part of its own.
+part, also a new file or folder. A test that takes more than half a minute, or needs a machine in a special state, gets
+a part of its own.
 """
 
 import sys
@@ -33,6 +33,7 @@ PARTS = (
     part("controlplane", waits=True, tools=True),
     part("controlplane/joining", "controlplane/test_joining.py", waits=True, tools=True),
     part("controlplane/lives", "controlplane/test_lives.py", waits=True, tools=True),
+    part("controlplane/scheduler", "controlplane/test_scheduler_judge.py", tools=True),
     part("realmesh", waits=True, tools=True),
     part("cli", tools=True),
     part("sim"),

@@ -13,11 +13,11 @@ import time
 import venv
 from pathlib import Path
 
-HOUSE = Path(__file__).resolve().parent.parent
-VENV = HOUSE / ".venv"
-LOCK = HOUSE / "requirements" / "dev.txt"
-RUNTIME_LOCK = HOUSE / "requirements" / "runtime.txt"
-PROJECT = HOUSE / "pyproject.toml"
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+LOCK = ROOT / "requirements" / "dev.txt"
+RUNTIME_LOCK = ROOT / "requirements" / "runtime.txt"
+PROJECT = ROOT / "pyproject.toml"
 FLOOR = (3, 11)
 PROGRAMS = ("tgp", "kubectl-tgp")
 UNREACHED = (  # as pip says it; it tries a few times before
@@ -65,7 +65,7 @@ def _stamps() -> "tuple[_Stamp, _Stamp]":
 
 def _prepare_runtime() -> None:
     """An environment for tests has all of it; else one with the runtime lock alone, and the program from `src`."""
-    stamp = _Stamp("runtime", sys.version.encode() + RUNTIME_LOCK.read_bytes() + str(HOUSE).encode())
+    stamp = _Stamp("runtime", sys.version.encode() + RUNTIME_LOCK.read_bytes() + str(ROOT).encode())
     if stamp.fresh() or _stamps()[1].fresh():
         return
     began = time.perf_counter()
@@ -73,7 +73,7 @@ def _prepare_runtime() -> None:
     _make_venv()
     _pip("install", "--require-hashes", "-r", str(RUNTIME_LOCK))
     (site,) = VENV.glob("lib/python*/site-packages")
-    (site / "tgp.pth").write_text(f"{HOUSE / 'src'}\n")
+    (site / "tgp.pth").write_text(f"{ROOT / 'src'}\n")
     for name in PROGRAMS:
         program = VENV / "bin" / name
         program.write_text(f"#!{VENV / 'bin' / 'python'}\nfrom tgp.app.main import main\n\nmain()\n")
@@ -93,7 +93,7 @@ def _prepare() -> None:
         _make_venv()
         _pip("install", "--require-hashes", "-r", str(LOCK))
         locked.set()
-    _pip("install", "--no-deps", "--no-build-isolation", "-e", str(HOUSE))
+    _pip("install", "--no-deps", "--no-build-isolation", "-e", str(ROOT))
     linked.set()
     _say(f"prepared .venv in {time.perf_counter() - began:.0f} s")
 

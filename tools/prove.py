@@ -30,7 +30,7 @@ class Proof:
 
 # The longest first.
 PROOFS = (
-    Proof("storms", "5000 hours of storms lose no money, and storms notice 14 mutants", ("tests/sim/test_safety.py",)),
+    Proof("faults", "5000 hours of random faults lose no money and notice 14 mutants", ("tests/sim/test_safety.py",)),
     Proof("plans", "all five faults at each side effect of three lives", ("tests/sim/lives/test_enumerated.py",)),
     Proof(
         "lives",
@@ -39,7 +39,11 @@ PROOFS = (
     ),
     Proof("mutants", "every mutant is killed by its history", ("tests/sim/mutants",)),
     Proof("joining plans", "all five faults at each side effect of joining", ("tests/sim/joining/test_enumerated.py",)),
-    Proof("weather", "two replicas in 12 weathers", ("tests/sim/test_operator.py", "tests/sim/test_legacy_budgets.py")),
+    Proof(
+        "replicas",
+        "two replicas, 12 times with random faults",
+        ("tests/sim/test_operator.py", "tests/sim/test_legacy_budgets.py"),
+    ),
     Proof("day", "a day of the embedded world", ("tests/cli/test_embedded_world.py",)),
     Proof(
         "forgeries",
@@ -47,8 +51,13 @@ PROOFS = (
         ("tests/controlplane/test_hostile_tenant.py",),
         waits=True,
     ),
+    Proof(
+        "scheduler",
+        "5000 pairs and 1000 small clusters, judged by the real kube-scheduler",
+        ("tests/controlplane/test_scheduler_judge.py",),
+    ),
     Proof("clouds", "10,000 wrong answers for each provider, 5 worlds for each promise", ("tests/contracts/clouds",)),
-    Proof("meshes", "5000 spoiled answers and 50 storms for each mesh", ("tests/contracts/mesh",)),
+    Proof("meshes", "5000 spoiled answers and 50 worlds with random faults for each mesh", ("tests/contracts/mesh",)),
     Proof(
         "talos",
         "2500 random changes and 100,000 hostile values, judged by every Talos release",

@@ -1,6 +1,6 @@
 """`python -m tools.recording`: writes docs/media/one-machine.txt, one machine from apply to gone, in virtual time.
 
-The embedded world of `make run`, with somebody in it who applies deploy/examples/request.yaml, looks, and deletes it.
+The embedded world of `make run`, with a user who applies deploy/examples/request.yaml, looks, and deletes it.
 The same run every time, so the text changes only when what it shows does.
 """
 
@@ -17,8 +17,8 @@ from tgp.interfaces.terminal.lines import SnapshotLines
 from tgp.sim.apiserver.tables import printer_for
 from tools.demo_simulation import DemoSimulation
 
-HOUSE = Path(__file__).parents[1]
-RECORDING = HOUSE / "docs" / "media" / "one-machine.txt"
+ROOT = Path(__file__).parents[1]
+RECORDING = ROOT / "docs" / "media" / "one-machine.txt"
 MANIFEST = Path("deploy") / "examples" / "request.yaml"
 KUBECTL = "kubectl --kubeconfig .tgp/kubeconfig"
 BEGINS_AT = 3.0  # minutes into the world: prices were read
@@ -29,13 +29,13 @@ KUBECTL_GAP = "   "
 
 
 class Visitor:
-    """Somebody with a second terminal."""
+    """A user with a second terminal."""
 
     def __init__(self, simulation: DemoSimulation) -> None:
         self._simulation = simulation
         self._people = simulation.world.server.local_api
         self._printer = SnapshotLines()
-        self._manifest: dict[str, Any] = YAML(typ="safe", pure=True).load((HOUSE / MANIFEST).read_text("utf-8"))
+        self._manifest: dict[str, Any] = YAML(typ="safe", pure=True).load((ROOT / MANIFEST).read_text("utf-8"))
         self.name: str = self._manifest["metadata"]["name"]
         self._where: str = self._manifest["metadata"]["namespace"]
 

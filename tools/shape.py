@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-from tools.steps import HOUSE
+from tools.steps import ROOT
 
 LAST_TENTH = 0.9
 
@@ -96,5 +96,5 @@ def main(chosen: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    os.chdir(HOUSE)
+    os.chdir(ROOT)
     sys.exit(main(sys.argv[1:]))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-HOUSE = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 
@@ -43,7 +43,7 @@ def run(steps: Sequence[Step]) -> int:
 def _run(step: Step) -> bool:
     began = time.perf_counter()
     print(f"· {step.name} …", flush=True)
-    ended = subprocess.run(step.command, cwd=HOUSE, capture_output=not step.loud, text=True, check=False)
+    ended = subprocess.run(step.command, cwd=ROOT, capture_output=not step.loud, text=True, check=False)
     good = ended.returncode == 0
     if not good and not step.loud:
         print(ended.stdout + ended.stderr)

@@ -1,4 +1,4 @@
-"""A plugin for pytest (`-p tools.told`): what becomes of each test, line by line, for whoever runs several at once.
+"""A plugin for pytest (`-p tools.told`): what becomes of each test, line by line, for a runner of several at once.
 
 It writes into the file that `TGP_TOLD` names, and nothing where the variable is not set. `Reader` is the other end.
 """
@@ -93,7 +93,7 @@ class Teller:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if path := os.environ.pop(VARIABLE, ""):  # taken away: a pytest that a test starts tells its own story
+    if path := os.environ.pop(VARIABLE, ""):  # taken away: a pytest that a test starts reports by itself
         file = Path(path).open("ab", buffering=0)  # noqa: SIM115 - closed by the cleanup below
         config.add_cleanup(file.close)
         config.pluginmanager.register(Teller(file), "tgp-teller")

@@ -14,7 +14,17 @@ from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.event_channel import CacheFeeder, Caches
 from tgp.adapters.kube.operator_cluster import OperatorCluster
-from tgp.adapters.kube.records.kinds import daemon_sets, disruption_budgets, namespaces, nodes, pods, typed
+from tgp.adapters.kube.records.kinds import (
+    claims,
+    daemon_sets,
+    disruption_budgets,
+    namespaces,
+    nodes,
+    pods,
+    storage_classes,
+    typed,
+    volumes,
+)
 from tgp.adapters.kube.records.projection import MODIFIED, Projection
 from tgp.adapters.kube.reflector import State
 from tgp.adapters.kube.runtime import Runtime, RuntimeDeps
@@ -191,6 +201,9 @@ def readers() -> dict[Resource, Reader]:
         pods(),
         daemon_sets(),
         disruption_budgets(),
+        claims(),
+        volumes(),
+        storage_classes(),
     )
     return {projection.resource: _reader(projection) for projection in projections}
 

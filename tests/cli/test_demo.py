@@ -40,7 +40,7 @@ def test_without_a_terminal_it_tells_lines_and_an_ordinary_kubectl_reads_its_wor
     assert "= class standard-gpu-class: Ready (Valid)" in told  # a Secret came after four minutes of that world
     assert re.search(r"ended after (8|9|1\d)s \(\d+m.* in that world\)", told)
     assert re.search(r"operator leads, reconciles \d+, writes [1-9]\d*, failed 0", told)
-    assert re.search(r"^\d\d:\d\d:\d\d story: (team|an administrator|the owner of) ", told, re.MULTILINE)
+    assert re.search(r"^\d\d:\d\d:\d\d scenario: (team|an administrator|the owner of) ", told, re.MULTILINE)
     assert re.search(r"  bill: \$\d", told)
     assert "The demo world was in memory" in told
     assert "Error" not in told

@@ -16,6 +16,7 @@ from tests.cli.program import tgp as program
 from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
 from tests.core.cli.rows import an_offer
+from tests.core.market.offers import NOW
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.kube.connect import Connection
 from tgp.api.decoding import decode
@@ -23,9 +24,10 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.app.main import tgp
 from tgp.core.classes.default_class import Why
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import NOTHING_USED, Reservation, Usage, usage_of
 from tgp.core.model.cloud_errors import CloudBusy
 from tgp.core.model.offer import Offer, Stock
+from tgp.core.model.price_book import OfferRow
 from tgp.core.model.provider_facts import CloudFacts
 from tgp.core.model.secret import Secret
 from tgp.core.model.source import source_of
@@ -156,7 +158,7 @@ async def plan_for(
     *accesses: ProviderAccess,
     market: AMarket | None = None,
     node_class: GPUNodeClass | None = None,
-    held: tuple[Reservation, ...] | None = (),
+    held: Usage | None = NOTHING_USED,
     hold: str = "",
     why: Why | None = None,
     plugins: tuple[DaemonSet, ...] | None = None,
@@ -237,8 +239,8 @@ async def test_nothing_that_fits_says_why_and_what_a_status_cannot_tell():
 
 async def test_what_others_hold_counts_against_the_limits():
     one = Reservation("a" * 32, 2_000_000)
-    money = await plan_for(wanted(), held=(Reservation("a" * 32, 3_000_000),))
-    nodes = await plan_for(wanted(), held=(one, Reservation("b" * 32, 1)))
+    money = await plan_for(wanted(), held=usage_of([Reservation("a" * 32, 3_000_000)]))
+    nodes = await plan_for(wanted(), held=usage_of([one, Reservation("b" * 32, 1)]))
 
     assert isinstance(money.choice, NoPurchase)
     assert money.choice.reason == "LimitReached"
@@ -316,7 +318,8 @@ class FakeServices:
         self.created.append(manifest)
 
 
-BUY = Purchase(an_offer(hourly_microusd=1_200_000, stock=Stock.CONFIRMED), "vultr", 1_200_000)
+LISTED = an_offer(hourly_microusd=1_200_000, stock=Stock.CONFIRMED)
+BUY = Purchase(OfferRow(LISTED, "vultr", NOW), 1_200_000)
 STAY = NoPurchase("NoOfferFits", "none of 3 offers fits: 3 too expensive")
 
 
@@ -516,7 +519,7 @@ def test_an_answer_that_is_lost_is_looked_up():
 
 def test_a_request_that_was_there_before_is_not_taken_for_the_new_one():
     older = document(meta={"creationTimestamp": "2026-11-15T14:02:10Z"})
-    with pytest.raises(AlreadyExists, match="request ml/train existed before"):
+    with pytest.raises(AlreadyExists, match="request ml/train already existed"):
         creating(LOST, json_reply(200, older))
 
 
@@ -572,7 +575,7 @@ def test_from_a_terminal_without_keys_to_a_request_in_the_cluster(cluster: Mount
     assert made.exit_code == 0, made.output
     assert sorted(names(cluster)) == ["mine", "train"]
     assert again.exit_code == 1
-    assert "request ml/mine exists already" in again.output
+    assert "request ml/mine already exists" in again.output
     assert lost.exit_code == 1
     assert "nowhere" in lost.output
 

@@ -114,7 +114,7 @@ def test_the_exit_code_says_whether_it_got_there(looks, options, code):
 
 
 def test_a_machine_that_is_replaced_may_still_become_ready():
-    """A machine that never joined is given back, and another attempt follows."""
+    """A machine that never joined is terminated, and another attempt follows."""
     back = condition("Terminating", reason="NeverJoined", message="No Node registered by 14:27:20Z", at=1500)
     replaced = a_request(phase="Terminating", attempts=[attempt(outcome="Launched")], conditions=(back,))
 

@@ -254,7 +254,7 @@ def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
         address = furnish(server)
         classes = f"{server.url}/apis/tgp.io/v1/gpunodeclasses"
         send(classes, "POST", CLASS)
-        held = {"name": "tgp-system", "annotations": {"tgp.io/hold": "moving house"}}
+        held = {"name": "tgp-system", "annotations": {"tgp.io/hold": "moving the rack"}}
         send(f"{server.url}/api/v1/namespaces", "POST", {"metadata": held})
         other = {**document("other"), "metadata": {"name": "other", "namespace": "ml"}}
         send(address.rpartition("/")[0], "POST", other)
@@ -268,7 +268,7 @@ def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
         lost, pod = why(server, "ml/tra"), why(server, "pod/x")
 
     assert text.exit_code == 0, text.output
-    assert "moving house" in text.output
+    assert "moving the rack" in text.output
     assert "1 of 2 machines, $1.20 of $4.00 an hour" in text.output
     assert "ml/other" in text.output
     assert json.loads(as_json.output)["holders"] == [

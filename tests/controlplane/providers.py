@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from tests.controlplane.village import POWER_HOST
+from tests.controlplane.simulators import POWER_HOST
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.offer import BootMode

@@ -1,4 +1,4 @@
-"""The operator as it is shipped, in a town with its own signposts: well-known names lead to the village's ports.
+"""The operator as it is shipped, with its own name service: well-known names lead to the ports of the simulators.
 
 Run as `python -m tests.controlplane.replica operator …`. Settings, rights, sockets and the rest are the real ones; only
 where a provider's name leads is different, as it would be with another name service. Where a test asks for it, pauses
@@ -14,7 +14,7 @@ from importlib import import_module
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from tests.controlplane.village import POWER_HOST
+from tests.controlplane.simulators import POWER_HOST
 from tgp.adapters.kube.connect import Connection
 from tgp.adapters.telemetry.redaction import Redactor
 from tgp.app.commands import operator as command

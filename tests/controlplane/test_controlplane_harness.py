@@ -18,7 +18,7 @@ from tools.controlplane.certificates import signing_request
 from tools.controlplane.kubectl import Kubectl, KubectlFailed
 from tools.controlplane.nodes import RUNS_FOR, fake_node
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 WITHIN = "--timeout=120s"
 PARENT = """
 import json, time
@@ -203,7 +203,7 @@ def test_a_busy_port_is_passed_over_for_the_next():
 
 def test_nothing_outlives_a_parent_killed_with_no_warning(eventually, runs, monkeypatch: pytest.MonkeyPatch):
     """kill -9 leaves no process; the directory goes when the next one is started."""
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=HOUSE, stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert parent.stdout
         *pids, directory = json.loads(parent.stdout.readline())
@@ -244,7 +244,7 @@ def test_a_wrong_path_to_a_tool_is_said_plainly(tmp_path: Path):
     """No traceback: which tool, which variable, what to do."""
     ended = subprocess.run(
         [sys.executable, "-m", "tools.controlplane", "--bare", "--for=0"],
-        cwd=HOUSE,
+        cwd=ROOT,
         env={**os.environ, toolbox.KUBE_APISERVER.variable: str(tmp_path / "nothing")},
         capture_output=True,
         text=True,

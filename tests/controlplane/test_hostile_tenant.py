@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tests.amounts import amount
-from tests.controlplane.crew import Crew
-from tests.controlplane.estate import Estate
+from tests.controlplane.node_registrar import NodeRegistrar
 from tests.controlplane.providers import settings_of, written
-from tests.controlplane.test_lives import HOUSE, OURS, SECRET, a_device_plugin, a_secret, request_path, seen, status_of
-from tests.controlplane.village import Village
+from tests.controlplane.replicas import Replicas
+from tests.controlplane.simulators import Simulators
+from tests.controlplane.test_lives import OURS, ROOT, SECRET, a_device_plugin, a_secret, request_path, seen, status_of
 from tests.sim.forging import Knowledge, forged_spec, forged_status
 from tgp.adapters.http.serve import listen
 from tgp.app.demo.fixtures import join_secret
@@ -70,29 +70,29 @@ def plane(pytestconfig) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def village() -> Iterator[Village]:
-    with Village("hostile") as open_now:
+def simulators() -> Iterator[Simulators]:
+    with Simulators("hostile") as open_now:
         yield open_now
 
 
 @pytest.fixture(scope="module")
-def crew(plane, village, kubectl_program, tmp_path_factory) -> Iterator[Crew]:
-    with Estate(village, plane.admin):
+def replicas(plane, simulators, kubectl_program, tmp_path_factory) -> Iterator[Replicas]:
+    with NodeRegistrar(simulators, plane.admin):
         run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
-        run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+        run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
         run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-        run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+        run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
         run("create", "namespace", HOME)
         run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true", "team=ours")
-        run.apply(a_secret(village), join_secret(), a_device_plugin(), *the_classes(village), *the_tenant())
-        aboard = Crew(plane, village.signposts(), tmp_path_factory.mktemp("replicas"))
+        run.apply(a_secret(simulators), join_secret(), a_device_plugin(), *the_classes(simulators), *the_tenant())
+        aboard = Replicas(plane, simulators.signposts(), tmp_path_factory.mktemp("replicas"))
         aboard.start("first")
         yield aboard
         aboard.leave()
 
 
-def the_classes(village: Village) -> Iterator[dict[str, Any]]:
-    urls = village.urls()
+def the_classes(simulators: Simulators) -> Iterator[dict[str, Any]]:
+    urls = simulators.urls()
     both = [{"name": name, "settings": written(settings_of(name, urls[name]))} for name in PROVIDERS]
     for name, providers, allowed in (
         ("rented", both[:1], {}),
@@ -132,17 +132,17 @@ def path(name: str = "", sub: str = "") -> str:
     return at + (f"/{name}" if name else "") + (f"/{sub}" if sub else "")
 
 
-def knowledge(plane: ControlPlane, village: Village, endpoint: str, name: str) -> Knowledge:
+def knowledge(plane: ControlPlane, simulators: Simulators, endpoint: str, name: str) -> Knowledge:
     own = seen(plane, path(name)) or {"metadata": {"uid": "0" * 32}}
     table = seen(plane, f"/api/v1/namespaces/{OURS}/configmaps/{TABLE}") or {}
     attempts = [row for victim in VICTIMS for row in status_of(plane, victim).get("attempts", ())]
     system = seen(plane, "/api/v1/namespaces/kube-system")
     assert system is not None
-    skus = village.look(
-        lambda desk: tuple(
+    skus = simulators.look(
+        lambda api: tuple(
             (provider, stand.product.sku, stand.product.place)
             for provider in PROVIDERS
-            for stand in desk.simulators[provider].fleet.stands.values()
+            for stand in api.simulators[provider].fleet.stands.values()
             if stand.product.gpu not in ASKED
         )
     )
@@ -151,8 +151,8 @@ def knowledge(plane: ControlPlane, village: Village, endpoint: str, name: str) -
         cluster=cluster_id(system["metadata"]["uid"]),
         endpoint=endpoint,
         tokens=tuple(row["token"] for row in attempts),
-        instances=tuple(machine.id for _, machine in village.machines()),
-        names=tuple(machine.name for _, machine in village.machines() if machine.foreign),
+        instances=tuple(machine.id for _, machine in simulators.machines()),
+        names=tuple(machine.name for _, machine in simulators.machines() if machine.foreign),
         accounts=tuple(table.get("data") or ()),
         secrets=("crown-jewels/token", f"{SECRET}/VULTR_API_KEY"),
         nodes=tuple(status_of(plane, victim)["nodeName"] for victim in VICTIMS),
@@ -162,25 +162,25 @@ def knowledge(plane: ControlPlane, village: Village, endpoint: str, name: str) -
     )
 
 
-def test_whatever_a_tenant_forges_concerns_nobody_else(plane, village, crew):
+def test_whatever_a_tenant_forges_concerns_nobody_else(plane, simulators, replicas):
     """0 calls to the tenant's address, 0 Secrets read beyond those that classes name, 0 machines of others touched."""
     listener, luck = Listener(), Random("hostile")
-    village.look(
-        lambda desk: [
-            each.fleet.add_foreign(next(iter(each.fleet.accounts)), 2) for each in map(desk.simulators.get, PROVIDERS)
+    simulators.look(
+        lambda api: [
+            each.fleet.add_foreign(next(iter(each.fleet.accounts)), 2) for each in map(api.simulators.get, PROVIDERS)
         ]
     )
     for name in VICTIMS:
         plane.admin.call("POST", request_path(""), a_request(name, "default"))
-    crew.until(lambda: all(status_of(plane, name).get("phase") == "Ready" for name in VICTIMS), "the victims work")
-    before = untouched(plane, village)
+    replicas.until(lambda: all(status_of(plane, name).get("phase") == "Ready" for name in VICTIMS), "the victims work")
+    before = untouched(plane, simulators)
     tenant = AdminClient(plane.url, plane.ca_file, plane.service_account_token(HOME, "tenant"))
     sent = taken = 0
     while sent < FORGERIES:
         name = luck.choice(OWN)
         attempt(tenant, "POST", path(), a_request(name, HOME))
         time.sleep(PAUSE_S)
-        knows = knowledge(plane, village, listener.url, name)
+        knows = knowledge(plane, simulators, listener.url, name)
         taken += attempt(tenant, "PATCH", path(name, "status"), {"status": forged_status(luck, knows)})
         sent += 1
         if sent % 4 == 0:
@@ -189,18 +189,18 @@ def test_whatever_a_tenant_forges_concerns_nobody_else(plane, village, crew):
             sent += 1
         if sent % 7 == 0:
             attempt(tenant, "DELETE", path(name))
-        crew.tend()
+        replicas.tend()
         time.sleep(PAUSE_S)
     time.sleep(AFTERWARDS_S)
 
     assert taken > FORGERIES // 2, "the API server refused nearly all of them: nothing was tried"
     assert listener.heard == []
     assert secrets_read(plane) <= NAMED
-    assert untouched(plane, village) == before
+    assert untouched(plane, simulators) == before
     assert all(status_of(plane, name)["phase"] == "Ready" for name in VICTIMS)
-    assert strange(village) == []
+    assert strange(simulators) == []
     assert listener.url not in json.dumps(seen(plane, f"/api/v1/namespaces/{OURS}/configmaps/{TABLE}"))
-    assert "Traceback" not in crew.said("first")
+    assert "Traceback" not in replicas.said("first")
 
 
 def attempt(tenant: AdminClient, method: str, where: str, body: dict[str, Any] | None = None) -> bool:
@@ -212,10 +212,10 @@ def attempt(tenant: AdminClient, method: str, where: str, body: dict[str, Any] |
     return True
 
 
-def untouched(plane: ControlPlane, village: Village) -> Any:
+def untouched(plane: ControlPlane, simulators: Simulators) -> Any:
     """What no forgery may change: machines of others, and the Nodes of the victims."""
     tokens = {row["token"] for name in VICTIMS for row in status_of(plane, name)["attempts"]}
-    living = [machine for _, machine in village.machines() if machine.ended_at is None]
+    living = [machine for _, machine in simulators.machines() if machine.ended_at is None]
     nodes = [seen(plane, f"/api/v1/nodes/{status_of(plane, name)['nodeName']}") or {} for name in VICTIMS]
     dress = [(node["metadata"]["uid"], node["spec"].get("taints"), node["metadata"]["labels"]) for node in nodes]
     return sorted(each.id for each in living if each.foreign or each.name in tokens), dress
@@ -227,10 +227,10 @@ def secrets_read(plane: ControlPlane) -> set[str]:
     return {ref.get("name", "(all of them)") for ref in ours if ref["namespace"] == OURS}
 
 
-def strange(village: Village) -> list[str]:
+def strange(simulators: Simulators) -> list[str]:
     """Machines that no class would have ordered for these requests."""
     return [
         f"{where} {each.product.sku}"
-        for where, each in village.machines()
+        for where, each in simulators.machines()
         if not each.foreign and each.product.gpu not in ASKED
     ]

@@ -20,10 +20,11 @@ from urllib.parse import urlsplit
 import pytest
 from cryptography import x509
 
-from tests.controlplane.crew import Crew
+from tests.controlplane.fake_kubelet import IN_MESH, Denied, FakeKubelet
 from tests.controlplane.providers import settings_of, written
 from tests.controlplane.replica import SHORT
-from tests.controlplane.standin import IN_MESH, Denied, StandIn
+from tests.controlplane.replicas import Replicas
+from tests.controlplane.simulators import HEADSCALE_URL, Simulators
 from tests.controlplane.test_kube_client import reaching
 from tests.controlplane.test_lives import (
     a_device_plugin,
@@ -36,7 +37,6 @@ from tests.controlplane.test_lives import (
     status_of,
     uid_of,
 )
-from tests.controlplane.village import HEADSCALE_URL, Village
 from tgp.adapters.clock import SystemClock
 from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.kube.client import KubeCluster
@@ -59,7 +59,7 @@ from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import RELEASES, ControlPlane, Wanted
 
 T = TypeVar("T")
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 OURS = "tgp-system"
 PROVIDER = "simulated"
 GPU = "nvidia.com/gpu"
@@ -97,14 +97,14 @@ def do(deed: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(whole())
 
 
-# -- the town ----------------------------------------------------------------------------------------------------------
+# -- the environment ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Town:
+class JoinEnv:
     plane: ControlPlane
-    village: Village
-    crew: Crew
+    simulators: Simulators
+    replicas: Replicas
     admin: Kubectl
 
     def asks(self, name: str, node_class: str = PLAIN) -> None:
@@ -113,23 +113,23 @@ class Town:
     def machine_of(self, name: str) -> SimulatedMachine:
         """Of a request of that name, as soon as it was ordered."""
         uid = uid_of(self.plane, name)
-        self.crew.until(
-            lambda: bool(ever_made(self.village, uid)),
+        self.replicas.until(
+            lambda: bool(ever_made(self.simulators, uid)),
             lambda: f"{name} is ordered: {status_of(self.plane, name)}",
             ORDERED_S,
         )
-        (machine,) = ever_made(self.village, uid)
+        (machine,) = ever_made(self.simulators, uid)
         return machine
 
-    def kubelet_of(self, name: str) -> StandIn:
+    def kubelet_of(self, name: str) -> FakeKubelet:
         """What runs there is told no more than its user data."""
         plate = boot_identity_of(PROVIDER, self.machine_of(name))
         assert plate is not None
         assert plate.guest is not None, "it was given a machine config"
-        return StandIn(plate.guest)
+        return FakeKubelet(plate.guest)
 
     @contextmanager
-    def kubelet(self, node_class: str = PLAIN) -> Iterator[StandIn]:
+    def kubelet(self, node_class: str = PLAIN) -> Iterator[FakeKubelet]:
         """Of a request of its own, which is deleted afterwards; nobody waits for that."""
         name = f"joins-{next(NUMBER)}"
         self.asks(name, node_class)
@@ -145,7 +145,7 @@ class Town:
     def comes(self, name: str) -> "Arrived":
         """The whole way, as an honest machine goes it."""
         kubelet = self.kubelet_of(name)
-        address = self.village.joins(kubelet.told)
+        address = self.simulators.joins(kubelet.told)
         capacity = {GPU: str(self.machine_of(name).product.gpu_count)}
 
         async def bootstraps_and_registers() -> tuple[Pair, int, Any]:
@@ -195,7 +195,7 @@ class Arrived:
     """A machine that became a Node."""
 
     request: str
-    kubelet: StandIn
+    kubelet: FakeKubelet
     pair: Pair
     address: str
     node: dict[str, Any]  # as the API server took it
@@ -210,24 +210,24 @@ def plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def town(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+def env(plane: ControlPlane, kubectl_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JoinEnv]:
     """A cluster whose join Secret tells the truth, with a class for each mesh; the operator under the shipped roles."""
     admin = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
-    admin("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+    admin("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     admin("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    admin("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+    admin("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
     if narrowed(plane):
-        admin("apply", f"--filename={HOUSE / 'deploy' / 'policy'}")
-    with Village("joining") as village:
-        classes = [a_class(village, name, TALOS[plane.wanted.version]) for name in (PLAIN, *MESHES)]
-        admin.apply(a_secret(village), true_join_secret(plane), a_device_plugin(), *classes)
-        crew = Crew(plane, village.signposts(), tmp_path_factory.mktemp("replicas"), shortened=SHORT)
-        crew.start("first")
+        admin("apply", f"--filename={ROOT / 'deploy' / 'policy'}")
+    with Simulators("joining") as simulators:
+        classes = [a_class(simulators, name, TALOS[plane.wanted.version]) for name in (PLAIN, *MESHES)]
+        admin.apply(a_secret(simulators), true_join_secret(plane), a_device_plugin(), *classes)
+        replicas = Replicas(plane, simulators.signposts(), tmp_path_factory.mktemp("replicas"), shortened=SHORT)
+        replicas.start("first")
         try:
             admin("wait", "--for=condition=Ready", "gnc", "--all", "--timeout=150s")  # else requests say that they wait
-            yield Town(plane, village, crew, admin)
+            yield JoinEnv(plane, simulators, replicas, admin)
         finally:
-            crew.leave()
+            replicas.leave()
 
 
 def narrowed(plane: ControlPlane) -> bool:
@@ -245,8 +245,8 @@ def true_join_secret(plane: ControlPlane) -> dict[str, Any]:
     return secret
 
 
-def a_class(village: Village, mesh: str, talos: dict[str, str]) -> dict[str, Any]:
-    settings = written(settings_of(PROVIDER, village.urls()[PROVIDER]))
+def a_class(simulators: Simulators, mesh: str, talos: dict[str, str]) -> dict[str, Any]:
+    settings = written(settings_of(PROVIDER, simulators.urls()[PROVIDER]))
     spec: dict[str, Any] = {
         "providers": [{"name": PROVIDER, "settings": settings}],
         "networking": {"backend": mesh},
@@ -268,27 +268,27 @@ def a_class(village: Village, mesh: str, talos: dict[str, str]) -> dict[str, Any
 
 
 @pytest.fixture(scope="module")
-def arrived(town: Town) -> dict[str, Arrived]:
+def arrived(env: JoinEnv) -> dict[str, Arrived]:
     """One machine for each mesh, all of them asked for at once."""
     for mesh in MESHES:
-        town.asks(mesh, mesh)
-    return {mesh: town.comes(mesh) for mesh in MESHES}
+        env.asks(mesh, mesh)
+    return {mesh: env.comes(mesh) for mesh in MESHES}
 
 
-def is_ready(town: Town, name: str) -> None:
-    town.crew.until(
-        lambda: status_of(town.plane, name).get("phase") == "Ready",
-        lambda: f"{name} is Ready: {status_of(town.plane, name)}",
+def is_ready(env: JoinEnv, name: str) -> None:
+    env.replicas.until(
+        lambda: status_of(env.plane, name).get("phase") == "Ready",
+        lambda: f"{name} is Ready: {status_of(env.plane, name)}",
     )
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_a_machine_becomes_the_node_it_was_made_for_and_lives(town: Town, arrived: dict[str, Arrived], mesh: str):
+def test_a_machine_becomes_the_node_it_was_made_for_and_lives(env: JoinEnv, arrived: dict[str, Arrived], mesh: str):
     came = arrived[mesh]
-    is_ready(town, mesh)
+    is_ready(env, mesh)
 
-    status, told = status_of(town.plane, mesh), came.kubelet.told
-    node = seen(town.plane, f"/api/v1/nodes/{told.node}")
+    status, told = status_of(env.plane, mesh), came.kubelet.told
+    node = seen(env.plane, f"/api/v1/nodes/{told.node}")
     assert node is not None
     assert status["nodeName"] == told.node
     subject = x509.load_pem_x509_certificate(came.pair.certificate).subject.rfc4514_string()
@@ -304,45 +304,45 @@ def test_a_machine_becomes_the_node_it_was_made_for_and_lives(town: Town, arrive
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_kubectl_describe_tells_every_step_once_and_in_its_order(town: Town, arrived: dict[str, Arrived], mesh: str):
-    is_ready(town, mesh)
-    town.crew.until(lambda: "Ready" in reasons(town, mesh), lambda: f"it is told: {reasons(town, mesh)}")
+def test_kubectl_describe_tells_every_step_once_and_in_its_order(env: JoinEnv, arrived: dict[str, Arrived], mesh: str):
+    is_ready(env, mesh)
+    env.replicas.until(lambda: "Ready" in reasons(env, mesh), lambda: f"it is told: {reasons(env, mesh)}")
 
-    told = reasons(town, mesh)
+    told = reasons(env, mesh)
     assert sorted(told) == sorted(STEPS)
     assert [STEPS[step] for step in told] == sorted(STEPS.values()), told
-    events = town.admin("describe", "gr", mesh, "--namespace=default").partition("Events:")[2]
+    events = env.admin("describe", "gr", mesh, "--namespace=default").partition("Events:")[2]
     assert all(step in events for step in STEPS)
     assert "Warning" not in events
 
 
-def reasons(town: Town, name: str) -> list[str]:
-    return [each["reason"] for each in town.events("GPURequest", name)]
+def reasons(env: JoinEnv, name: str) -> list[str]:
+    return [each["reason"] for each in env.events("GPURequest", name)]
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_its_token_is_gone_once_it_has_joined(town: Town, arrived: dict[str, Arrived], mesh: str):
+def test_its_token_is_gone_once_it_has_joined(env: JoinEnv, arrived: dict[str, Arrived], mesh: str):
     kubelet = arrived[mesh].kubelet
-    town.crew.until(lambda: town.token_secret(kubelet.told) is None, f"the bootstrap token of {mesh} is gone")
+    env.replicas.until(lambda: env.token_secret(kubelet.told) is None, f"the bootstrap token of {mesh} is gone")
 
     with pytest.raises((PermissionError, Denied)):  # the API server remembers a token for some seconds
         do(kubelet.bootstraps())
 
 
-def test_the_server_of_a_tunnel_is_told_of_the_node(town: Town, arrived: dict[str, Arrived]):
+def test_the_server_of_a_tunnel_is_told_of_the_node(env: JoinEnv, arrived: dict[str, Arrived]):
     came = arrived["wireguard"]
 
-    assert town.peers()[came.kubelet.told.node]["address"] == came.address
-    assert f"AllowedIPs = {came.address}/32" in town.wg_conf()
+    assert env.peers()[came.kubelet.told.node]["address"] == came.address
+    assert f"AllowedIPs = {came.address}/32" in env.wg_conf()
 
 
 @pytest.fixture(scope="module")
-def terminated(town: Town, arrived: dict[str, Arrived]) -> dict[str, str]:
+def terminated(env: JoinEnv, arrived: dict[str, Arrived]) -> dict[str, str]:
     """Nobody waits for the end here. Gives the launch tokens."""
-    tokens = {mesh: str(status_of(town.plane, mesh)["attempts"][-1]["token"]) for mesh in MESHES}
+    tokens = {mesh: str(status_of(env.plane, mesh)["attempts"][-1]["token"]) for mesh in MESHES}
     for mesh in MESHES:
-        is_ready(town, mesh)
-    town.admin("delete", "gr", "--namespace=default", "--wait=false", *MESHES)
+        is_ready(env, mesh)
+    env.admin("delete", "gr", "--namespace=default", "--wait=false", *MESHES)
     return tokens
 
 
@@ -350,9 +350,9 @@ def terminated(town: Town, arrived: dict[str, Arrived]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def suspect(town: Town) -> Iterator[StandIn]:
+def suspect(env: JoinEnv) -> Iterator[FakeKubelet]:
     """A machine that could join and tries everything else first."""
-    with town.kubelet() as kubelet:
+    with env.kubelet() as kubelet:
         yield kubelet
 
 
@@ -372,13 +372,13 @@ def suspect(town: Town) -> Iterator[StandIn]:
     ids=lambda value: "-".join(map(str, value.values())) if isinstance(value, dict) else value,
 )
 def test_with_its_token_it_cannot_become_anybody_else(
-    town: Town, terminated: dict[str, str], suspect: StandIn, reason: str, query: dict[str, Any]
+    env: JoinEnv, terminated: dict[str, str], suspect: FakeKubelet, reason: str, query: dict[str, Any]
 ):
     with pytest.raises(Denied, match=reason):
         do(suspect.bootstraps(**query))
 
 
-def test_a_token_opens_certificate_requests_and_nothing_else(suspect: StandIn):
+def test_a_token_opens_certificate_requests_and_nothing_else(suspect: FakeKubelet):
     token_id = suspect.told.token.partition(".")[0]
     closed = [
         ("GET", "/api/v1/nodes"),
@@ -404,79 +404,79 @@ def test_a_token_opens_certificate_requests_and_nothing_else(suspect: StandIn):
     assert do(answers()) == [(method, path, 403) for method, path in closed]
 
 
-def test_after_all_that_it_can_become_itself_once(town: Town, suspect: StandIn):
+def test_after_all_that_it_can_become_itself_once(env: JoinEnv, suspect: FakeKubelet):
     """Not twice, and not after a change of leaders either."""
     assert do(suspect.bootstraps())
 
     with pytest.raises(Denied, match="TokenUsed"):
         do(suspect.bootstraps())
-    town.crew.kill("first")
-    town.crew.start("first")
+    env.replicas.kill("first")
+    env.replicas.start("first")
     with pytest.raises(Denied, match="TokenUsed"):
         do(suspect.bootstraps())
 
 
-def test_of_many_at_once_one_is_let_in(town: Town):
-    async def all_of_them(kubelet: StandIn) -> list[Any]:
+def test_of_many_at_once_one_is_let_in(env: JoinEnv):
+    async def all_of_them(kubelet: FakeKubelet) -> list[Any]:
         return await asyncio.gather(*(kubelet.bootstraps() for _ in range(6)), return_exceptions=True)
 
-    with town.kubelet() as kubelet:
+    with env.kubelet() as kubelet:
         answers = do(all_of_them(kubelet))
 
     assert sorted(type(answer).__name__ for answer in answers) == ["Denied"] * 5 + ["Pair"]
 
 
-def test_nobody_else_answers_for_us(town: Town):
+def test_nobody_else_answers_for_us(env: JoinEnv):
     """The controller manager approves for its own groups only: while the operator is away, a request waits for it."""
 
-    async def waits(kubelet: StandIn) -> Pair:
+    async def waits(kubelet: FakeKubelet) -> Pair:
         joining = asyncio.ensure_future(kubelet.bootstraps())
         await asyncio.sleep(ANSWERED_S)
         assert not joining.done()
-        town.crew.start("first")
+        env.replicas.start("first")
         return await joining
 
-    with town.kubelet() as kubelet:
-        assert town.crew.stop("first") == 0
+    with env.kubelet() as kubelet:
+        assert env.replicas.stop("first") == 0
         assert do(waits(kubelet))
 
 
-def test_an_approval_by_others_is_noticed(town: Town):
+def test_an_approval_by_others_is_noticed(env: JoinEnv):
     """A binding for every bootstrap token, as some clusters have it: then no rule of ours holds, and it is said."""
     role = "--clusterrole=system:certificates.k8s.io:certificatesigningrequests:nodeclient"
-    town.admin("create", "clusterrolebinding", "too-wide", role, "--group=system:bootstrappers")
+    env.admin("create", "clusterrolebinding", "too-wide", role, "--group=system:bootstrappers")
 
     def is_noticed() -> bool:
-        found = town.plane.admin.call("GET", "/api/v1/namespaces/default/events")["items"]
+        found = env.plane.admin.call("GET", "/api/v1/namespaces/default/events")["items"]
         return any(each["reason"] == "ApprovedByOthers" for each in found)
 
     try:
-        with town.kubelet() as kubelet:
+        with env.kubelet() as kubelet:
             for attempt in range(10):  # who is faster is luck: somebody else's name is not for us to approve
                 try:
                     do(kubelet.bootstraps(user=f"system:node:somebody-else-{attempt}"))
                     break
                 except Denied:
                     continue
-            town.crew.until(is_noticed, "an approval by somebody else is noticed")
+            env.replicas.until(is_noticed, "an approval by somebody else is noticed")
     finally:
-        town.admin("delete", "clusterrolebinding", "too-wide")
+        env.admin("delete", "clusterrolebinding", "too-wide")
 
 
-def test_the_name_of_another_node_is_not_given_away(town: Town):
-    with town.kubelet() as kubelet:
+def test_the_name_of_another_node_is_not_given_away(env: JoinEnv):
+    with env.kubelet() as kubelet:
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": kubelet.told.node}}
-        town.plane.admin.call("POST", "/api/v1/nodes", node)
+        env.plane.admin.call("POST", "/api/v1/nodes", node)
         try:
             # Or that Node was taken for ours, and its token ended with that.
             with pytest.raises(Denied, match=r"NameTaken|UnknownToken"):
                 do(kubelet.bootstraps())
         finally:
-            town.plane.admin.call("DELETE", f"/api/v1/nodes/{kubelet.told.node}")
+            env.plane.admin.call("DELETE", f"/api/v1/nodes/{kubelet.told.node}")
 
 
-def test_a_machine_that_nobody_waits_for_any_more_is_not_let_in(town: Town):
-    with town.kubelet() as kubelet:
+def test_a_machine_that_nobody_waits_for_any_more_is_not_let_in(env: JoinEnv):
+    with env.kubelet() as kubelet:
         pass
     with pytest.raises((PermissionError, Denied), match=r"401|NotExpected|TokenUnknown"):
         do(kubelet.bootstraps())
@@ -512,7 +512,7 @@ class Mint:
                     endpoint=self.plane.url,
                     authority=self.plane.ca_file.read_bytes(),
                 )
-                async with StandIn(told).bearing_the_token() as line:
+                async with FakeKubelet(told).bearing_the_token() as line:
                     status = (await line.call("GET", "/api/v1/nodes"))[0]
                 if then == "lapse":
                     await self._is_cleaned_away(ids_of(token)[0])
@@ -533,20 +533,20 @@ class Mint:
     [(403, 600, "", 1), (401, 1, "lapse", 2), (403, 3, "extend", 4), (401, 600, "remove", 0)],
     ids=["good", "expired", "extended", "removed"],
 )
-def test_a_token_is_good_until_it_ends(town: Town, answer: int, lasts_s: int, then: str, sleeps_s: float):
-    assert do(Mint(town.plane).opens(timedelta(seconds=lasts_s), then, sleeps_s)) == answer
+def test_a_token_is_good_until_it_ends(env: JoinEnv, answer: int, lasts_s: int, then: str, sleeps_s: float):
+    assert do(Mint(env.plane).opens(timedelta(seconds=lasts_s), then, sleeps_s)) == answer
 
 
 # -- what a node is good for -------------------------------------------------------------------------------------------
 
 
-def test_a_node_cannot_give_itself_labels_that_are_not_its_own(town: Town):
+def test_a_node_cannot_give_itself_labels_that_are_not_its_own(env: JoinEnv):
     """NodeRestriction: of a taken machine the attacker has one node, and can pretend to be no other kind of it."""
     other = "control-plane-1"
-    town.plane.admin.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": other}})
+    env.plane.admin.call("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": other}})
     foreign = ("node-restriction.kubernetes.io/trusted", "node-role.kubernetes.io/control-plane")
 
-    async def tries(kubelet: StandIn) -> None:
+    async def tries(kubelet: FakeKubelet) -> None:
         own = f"/api/v1/nodes/{kubelet.told.node}"
         mine = {"metadata": {"labels": {"mine": "yes"}}}
         async with kubelet.certified(await kubelet.bootstraps()) as line:
@@ -559,7 +559,7 @@ def test_a_node_cannot_give_itself_labels_that_are_not_its_own(town: Town):
             assert (await line.call("PATCH", f"/api/v1/nodes/{other}", mine))[0] == 403
             assert (await line.call("DELETE", own))[0] == 403
 
-    with town.kubelet() as kubelet:
+    with env.kubelet() as kubelet:
         do(tries(kubelet))
 
 
@@ -575,7 +575,7 @@ TOKEN_OF_ANOTHER = {
 }
 
 
-def test_the_operator_may_not_do_more_than_that(town: Town):
+def test_the_operator_may_not_do_more_than_that(env: JoinEnv):
     """Other signers' requests, Secrets elsewhere: under the shipped role."""
     asked = {
         "apiVersion": CERTIFICATE_SIGNING_REQUEST.api_version,
@@ -587,10 +587,10 @@ def test_the_operator_may_not_do_more_than_that(town: Town):
             "usages": ["digital signature", "client auth"],
         },
     }
-    made = town.plane.admin.call("POST", CERTIFICATE_SIGNING_REQUEST.path(), asked)["metadata"]
+    made = env.plane.admin.call("POST", CERTIFICATE_SIGNING_REQUEST.path(), asked)["metadata"]
 
     async def tries() -> None:
-        account = find_target(str(town.plane.kubeconfig_for_service_account(OURS, "tgp-operator")))
+        account = find_target(str(env.plane.kubeconfig_for_service_account(OURS, "tgp-operator")))
         async with reaching(account) as http:
             cluster = KubeCluster(http, SystemEntropy())
             with pytest.raises(Refused, match="not permitted to approve requests with signerName"):
@@ -604,10 +604,10 @@ def test_the_operator_may_not_do_more_than_that(town: Town):
                 )
             with pytest.raises(Forbidden):
                 await cluster.read(SECRET, ObjectKey("default", "any"))
-            if narrowed(town.plane):
+            if narrowed(env.plane):
                 with pytest.raises(ClusterError, match="bootstrap tokens here, and no other Secrets"):
                     await cluster.create(SECRET, TOKEN_OF_ANOTHER)
-            assert (await cluster.version()).startswith(f"v{RELEASES[town.plane.wanted.version]}")
+            assert (await cluster.version()).startswith(f"v{RELEASES[env.plane.wanted.version]}")
 
     do(tries())
 
@@ -617,35 +617,36 @@ def test_the_operator_may_not_do_more_than_that(town: Town):
 
 @pytest.mark.parametrize("mesh", MESHES)
 def test_of_a_machine_that_was_given_back_nothing_is_left_to_join_by(
-    town: Town, arrived: dict[str, Arrived], terminated: dict[str, str], mesh: str
+    env: JoinEnv, arrived: dict[str, Arrived], terminated: dict[str, str], mesh: str
 ):
     told = arrived[mesh].kubelet.told
-    town.crew.until(lambda: seen(town.plane, request_path(mesh)) is None, f"{mesh} is gone", FULL_LIFE_S)
+    env.replicas.until(lambda: seen(env.plane, request_path(mesh)) is None, f"{mesh} is gone", FULL_LIFE_S)
 
-    town.crew.until(lambda: terminated[mesh] not in town.book(), "its line in the book is gone")
-    assert seen(town.plane, f"/api/v1/nodes/{told.node}") is None
-    assert town.token_secret(told) is None
-    assert told.node not in town.village.devices()
-    assert told.node not in town.peers()
-    assert told.node not in town.wg_conf()
+    env.replicas.until(lambda: terminated[mesh] not in env.book(), "its line in the book is gone")
+    assert seen(env.plane, f"/api/v1/nodes/{told.node}") is None
+    assert env.token_secret(told) is None
+    assert told.node not in env.simulators.devices()
+    assert told.node not in env.peers()
+    assert told.node not in env.wg_conf()
 
 
-def test_in_the_end_there_is_nothing_by_which_anybody_could_come(town: Town, terminated: dict[str, str]):
+def test_in_the_end_there_is_nothing_by_which_anybody_could_come(env: JoinEnv, terminated: dict[str, str]):
     """Also of those who came as somebody else, or never."""
-    town.admin("delete", "gr", "--namespace=default", "--all", "--wait=false")
+    env.admin("delete", "gr", "--namespace=default", "--all", "--wait=false")
 
     def left() -> dict[str, list[str]]:
         return {
             "requests": [
-                each["metadata"]["name"]
-                for each in town.plane.admin.call("GET", "/apis/tgp.io/v1/gpurequests")["items"]
+                each["metadata"]["name"] for each in env.plane.admin.call("GET", "/apis/tgp.io/v1/gpurequests")["items"]
             ],
-            "machines": [machine.id for _, machine in town.village.machines() if machine.alive and not machine.foreign],
-            "tokens": town.token_secrets(),
-            "book": town.book(),
-            "devices": town.village.devices(),
-            "keys": town.village.open_keys(),
-            "peers": list(town.peers()),
+            "machines": [
+                machine.id for _, machine in env.simulators.machines() if machine.alive and not machine.foreign
+            ],
+            "tokens": env.token_secrets(),
+            "book": env.book(),
+            "devices": env.simulators.devices(),
+            "keys": env.simulators.open_keys(),
+            "peers": list(env.peers()),
         }
 
-    town.crew.until(lambda: not any(left().values()), lambda: f"nothing is left: {left()}", NEVER_LISTED_S)
+    env.replicas.until(lambda: not any(left().values()), lambda: f"nothing is left: {left()}", NEVER_LISTED_S)

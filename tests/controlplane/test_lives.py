@@ -1,7 +1,7 @@
 """Whole lives of machines: a real control plane, every pretend provider on a real socket, the shipped operator.
 
 From a request to a Node that runs a pod and back to nothing, for every provider; and what kills, freezes and forgetting
-may do in between. Machines are given back while later tests disturb the operator: that, too, has to end well.
+may do in between. Machines are terminated while later tests disturb the operator: that, too, has to end well.
 """
 
 import json
@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from tests.controlplane.crew import LAST_RESORT, LEASE_LOST, Crew
-from tests.controlplane.estate import GPU, Estate
+from tests.controlplane.node_registrar import GPU, NodeRegistrar
 from tests.controlplane.providers import PROVIDERS, entries
-from tests.controlplane.village import Village
+from tests.controlplane.replicas import LAST_RESORT, LEASE_LOST, Replicas
+from tests.controlplane.simulators import Simulators
 from tgp.app.demo.fixtures import join_secret
 from tgp.core.model.offer import CONTAINER_ONLY, BootMode
 from tgp.core.model.token import plain_uid
@@ -33,8 +33,8 @@ from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import EVERYTHING, ControlPlane
 
-HOUSE = Path(__file__).parents[2]
-SEED_CLASS = HOUSE / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
+ROOT = Path(__file__).parents[2]
+SEED_CLASS = ROOT / "deploy" / "examples" / "seeds" / "readme-gpunodeclass.yaml"
 CLASS = "everyone"
 CONTAINERS = [name for name, asked in PROVIDERS.items() if asked.boots == (BootMode.CONTAINER,)]
 BOOTED = [name for name in PROVIDERS if name not in CONTAINERS]
@@ -56,46 +56,46 @@ def plane(pytestconfig) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def village() -> Iterator[Village]:
-    with Village() as open_now:
+def simulators() -> Iterator[Simulators]:
+    with Simulators() as open_now:
         yield open_now
 
 
 @pytest.fixture(scope="module")
-def node_bootstrap(village, plane) -> Iterator[Estate]:
-    with Estate(village, plane.admin) as tended:
+def node_bootstrap(simulators, plane) -> Iterator[NodeRegistrar]:
+    with NodeRegistrar(simulators, plane.admin) as tended:
         yield tended
 
 
 @pytest.fixture(scope="module")
-def admin(plane, kubectl_program, village, node_bootstrap) -> Kubectl:
+def admin(plane, kubectl_program, simulators, node_bootstrap) -> Kubectl:
     """A cluster with our kinds, our rights, a device plugin, keys, and one class that buys anywhere."""
-    return furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), village)
+    return furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), simulators)
 
 
-def furnished(run: Kubectl, village: Village) -> Kubectl:
-    run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+def furnished(run: Kubectl, simulators: Simulators) -> Kubectl:
+    run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
-    run.apply(a_secret(village), join_secret(), a_device_plugin(), a_class(village))
+    run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
+    run.apply(a_secret(simulators), join_secret(), a_device_plugin(), a_class(simulators))
     run("label", "namespace", "default", f"{ALLOW_UNTRUSTED}=true")
     return run
 
 
 @pytest.fixture(scope="module")
-def crew(plane, admin, village, tmp_path_factory) -> Iterator[Crew]:
-    aboard = Crew(plane, village.signposts(), tmp_path_factory.mktemp("replicas"))
+def replicas(plane, admin, simulators, tmp_path_factory) -> Iterator[Replicas]:
+    aboard = Replicas(plane, simulators.signposts(), tmp_path_factory.mktemp("replicas"))
     aboard.start("first")
     yield aboard
     aboard.leave()
 
 
-def a_secret(village: Village) -> dict[str, Any]:
+def a_secret(simulators: Simulators) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": SECRET, "namespace": OURS},
-        "stringData": village.keys(),
+        "stringData": simulators.keys(),
     }
 
 
@@ -110,12 +110,12 @@ def a_device_plugin() -> dict[str, Any]:
     }
 
 
-def a_class(village: Village) -> dict[str, Any]:
+def a_class(simulators: Simulators) -> dict[str, Any]:
     return {
         "apiVersion": "tgp.io/v1",
         "kind": "GPUNodeClass",
         "metadata": {"name": CLASS},
-        "spec": {"providers": entries(village.urls()), "bootPolicy": "Any", "networking": {"backend": "none"}},
+        "spec": {"providers": entries(simulators.urls()), "bootPolicy": "Any", "networking": {"backend": "none"}},
     }
 
 
@@ -182,9 +182,9 @@ def pod_runs(plane: ControlPlane, name: str) -> bool:
     return pod is not None and pod["status"].get("phase") == "Running"
 
 
-def ever_made(village: Village, uid: str) -> list[SimulatedMachine]:
+def ever_made(simulators: Simulators, uid: str) -> list[SimulatedMachine]:
     """By whatever provider, living or gone: each of them was paid for."""
-    return [machine for _, machine in village.machines() if plain_uid(uid) in str((machine.name, machine.tags))]
+    return [machine for _, machine in simulators.machines() if plain_uid(uid) in str((machine.name, machine.tags))]
 
 
 def spend_records(plane: ControlPlane, uid: str) -> list[dict[str, Any]]:
@@ -193,7 +193,7 @@ def spend_records(plane: ControlPlane, uid: str) -> list[dict[str, Any]]:
     return [row for row in rows if isinstance(row, dict)]
 
 
-def test_one_class_sees_the_offers_of_every_provider(plane, crew):
+def test_one_class_sees_the_offers_of_every_provider(plane, replicas):
     """Through real sockets, with the keys of the Secret; owned machines by a name that leads to a private address."""
 
     def source_statuses() -> dict[str, int]:
@@ -201,7 +201,7 @@ def test_one_class_sees_the_offers_of_every_provider(plane, crew):
         told = found.get("status", {}).get("providers", {})
         return {name: each.get("offers", 0) for name, each in told.items()}
 
-    crew.until(
+    replicas.until(
         lambda: set(source_statuses()) == set(PROVIDERS) and all(map(source_statuses().get, BOOTED)),
         "everybody sells nodes",
     )
@@ -211,16 +211,16 @@ def test_one_class_sees_the_offers_of_every_provider(plane, crew):
 
 
 @pytest.fixture(scope="module")
-def asked(admin, crew) -> None:
+def asked(admin, replicas) -> None:
     """All at once: machines boot side by side, as they do in life."""
     admin.apply(*(a_request(name, name) for name in PROVIDERS), *(a_gpu_pod(name) for name in BOOTED))
 
 
 @pytest.mark.parametrize("provider", BOOTED)
-def test_a_request_becomes_a_node_that_runs_a_pod(plane, village, crew, asked, provider):
+def test_a_request_becomes_a_node_that_runs_a_pod(plane, simulators, replicas, asked, provider):
     """Of every provider: one machine, one Node under the reserved name, GPUs that the real scheduler counts."""
-    crew.until(lambda: pod_runs(plane, provider), lambda: f"{provider} runs a pod: {status_of(plane, provider)}")
-    crew.until(lambda: status_of(plane, provider).get("phase") == "Ready", f"{provider} is Ready")
+    replicas.until(lambda: pod_runs(plane, provider), lambda: f"{provider} runs a pod: {status_of(plane, provider)}")
+    replicas.until(lambda: status_of(plane, provider).get("phase") == "Ready", f"{provider} is Ready")
 
     status = status_of(plane, provider)
     assert condition(status, "Ready")["status"] == "True"
@@ -231,24 +231,24 @@ def test_a_request_becomes_a_node_that_runs_a_pod(plane, village, crew, asked, p
     assert node["metadata"]["labels"]["tgp.io/request"] == provider
     hung = [taint["key"] for taint in node["spec"].get("taints", ())]
     assert ("tgp.io/ephemeral" in hung) == (provider != "webhook"), "a rented machine is not for everybody's pods"
-    (machine,) = ever_made(village, uid_of(plane, provider))
+    (machine,) = ever_made(simulators, uid_of(plane, provider))
     assert machine.alive
 
 
 @pytest.mark.parametrize("provider", CONTAINERS)
-def test_a_container_is_never_bought_whatever_the_class_allows(plane, village, crew, asked, provider):
+def test_a_container_is_never_bought_whatever_the_class_allows(plane, simulators, replicas, asked, provider):
     """Nothing is reserved, either: Talos cannot boot there, and the request says so."""
-    crew.until(
+    replicas.until(
         lambda: condition(status_of(plane, provider), "Launched").get("reason") == "NoOfferFits", f"{provider} waits"
     )
     assert CONTAINER_ONLY in status_of(plane, provider)["message"]
     assert not status_of(plane, provider).get("attempts")
-    assert ever_made(village, uid_of(plane, provider)) == []
+    assert ever_made(simulators, uid_of(plane, provider)) == []
     plane.admin.call("DELETE", request_path(provider))
 
 
-def test_kubectl_tells_the_story_in_columns(plane, admin, crew, asked):
-    crew.until(lambda: status_of(plane, "simulated").get("phase") == "Ready", "simulated is Ready")
+def test_kubectl_tells_the_story_in_columns(plane, admin, replicas, asked):
+    replicas.until(lambda: status_of(plane, "simulated").get("phase") == "Ready", "simulated is Ready")
     header, *rows = admin("get", "gr", "--namespace=default").splitlines()
 
     assert header.split() == ["NAME", "PHASE", "REASON", "GPU", "PROVIDER", "HOURLY", "SPENT", "EXPIRES", "AGE"]
@@ -259,8 +259,8 @@ def test_kubectl_tells_the_story_in_columns(plane, admin, crew, asked):
     assert datetime.fromisoformat(expires) > datetime.now(UTC)
 
 
-def test_kubectl_describe_reads_as_sentences(plane, admin, crew, asked):
-    crew.until(lambda: status_of(plane, "simulated").get("phase") == "Ready", "simulated is Ready")
+def test_kubectl_describe_reads_as_sentences(plane, admin, replicas, asked):
+    replicas.until(lambda: status_of(plane, "simulated").get("phase") == "Ready", "simulated is Ready")
     told = admin("describe", "gr", "simulated", "--namespace=default")
 
     for kind in ("Launched", "Registered", "Initialized", "Ready"):
@@ -271,10 +271,10 @@ def test_kubectl_describe_reads_as_sentences(plane, admin, crew, asked):
 
 
 @pytest.fixture(scope="module")
-def terminated(plane, admin, crew, asked) -> dict[str, str]:
+def terminated(plane, admin, replicas, asked) -> dict[str, str]:
     """Everything of the walk, once it serves; nobody waits for the end here. Gives the uids."""
     for name in BOOTED:
-        crew.until(lambda name=name: pod_runs(plane, name), f"the pod on {name} runs")
+        replicas.until(lambda name=name: pod_runs(plane, name), f"the pod on {name} runs")
     uids = {name: uid_of(plane, name) for name in BOOTED}
     admin("delete", "pod", "--namespace=default", "--wait=false", *BOOTED)
     admin("delete", "gr", "--namespace=default", "--wait=false", *BOOTED)
@@ -285,9 +285,9 @@ def terminated(plane, admin, crew, asked) -> dict[str, str]:
 
 
 @contextmanager
-def ordering(admin: Kubectl, village: Village, crew: Crew, name: str) -> Iterator[str]:
+def ordering(admin: Kubectl, simulators: Simulators, replicas: Replicas, name: str) -> Iterator[str]:
     """Inside, the provider has made the machine of a new request and nobody knows; afterwards the answer is let go."""
-    held = village.hold("simulated", CloudVerb.LAUNCH)
+    held = simulators.hold("simulated", CloudVerb.LAUNCH)
     try:
         admin.apply(a_request(name, "simulated"))
         held.wait(180)
@@ -296,58 +296,62 @@ def ordering(admin: Kubectl, village: Village, crew: Crew, name: str) -> Iterato
         held.release()
 
 
-def serves_with_one_machine(plane: ControlPlane, village: Village, crew: Crew, name: str, uid: str) -> None:
-    crew.until(
+def serves_with_one_machine(
+    plane: ControlPlane, simulators: Simulators, replicas: Replicas, name: str, uid: str
+) -> None:
+    replicas.until(
         lambda: status_of(plane, name).get("phase") == "Ready", lambda: f"{name} is Ready: {status_of(plane, name)}"
     )
-    assert len(ever_made(village, uid)) == 1
+    assert len(ever_made(simulators, uid)) == 1
     assert len(status_of(plane, name)["attempts"]) == 1, "it was adopted, not bought again"
     plane.admin.call("DELETE", request_path(name))
 
 
-def test_killed_at_the_launch_call_it_adopts_the_machine(plane, admin, village, crew, terminated):
+def test_killed_at_the_launch_call_it_adopts_the_machine(plane, admin, simulators, replicas, terminated):
     """The order left, the machine was made, and nobody heard of it: on paper first, then the till."""
-    with ordering(admin, village, crew, "killed") as uid:
-        crew.kill("first")
-    crew.start("first")
+    with ordering(admin, simulators, replicas, "killed") as uid:
+        replicas.kill("first")
+    replicas.start("first")
 
-    serves_with_one_machine(plane, village, crew, "killed", uid)
+    serves_with_one_machine(plane, simulators, replicas, "killed", uid)
 
 
 def test_a_leader_that_stands_still_while_ordering_is_replaced_and_nothing_is_bought_twice(
-    plane, admin, village, crew, terminated
+    plane, admin, simulators, replicas, terminated
 ):
     second = "second"
-    crew.start(second)
-    with ordering(admin, village, crew, "frozen") as uid:
-        os.kill(crew.pid("first"), signal.SIGSTOP)
-        frozen = crew.let_go("first")
-        serves_with_one_machine(plane, village, crew, "frozen", uid)
+    replicas.start(second)
+    with ordering(admin, simulators, replicas, "frozen") as uid:
+        os.kill(replicas.pid("first"), signal.SIGSTOP)
+        frozen = replicas.let_go("first")
+        serves_with_one_machine(plane, simulators, replicas, "frozen", uid)
 
     frozen.send_signal(signal.SIGCONT)
     assert frozen.wait(120) in (LEASE_LOST, LAST_RESORT)
     time.sleep(1)
-    assert len(ever_made(village, uid)) == 1
+    assert len(ever_made(simulators, uid)) == 1
 
 
-def test_an_api_server_that_stops_for_long_costs_nothing_twice(plane, admin, village, crew, terminated):
+def test_an_api_server_that_stops_for_long_costs_nothing_twice(plane, admin, simulators, replicas, terminated):
     """It holds every connection and says nothing: the leader ends itself, and its successor finds the machine."""
-    with ordering(admin, village, crew, "silence") as uid, plane.standing_still("kube-apiserver"):
+    with ordering(admin, simulators, replicas, "silence") as uid, plane.standing_still("kube-apiserver"):
         time.sleep(STOPPED_S)
 
-    serves_with_one_machine(plane, village, crew, "silence", uid)
+    serves_with_one_machine(plane, simulators, replicas, "silence", uid)
 
 
-def test_a_restarted_api_server_whose_etcd_forgot_the_past_is_taken_up_again(plane, admin, village, crew, terminated):
+def test_a_restarted_api_server_whose_etcd_forgot_the_past_is_taken_up_again(
+    plane, admin, simulators, replicas, terminated
+):
     """Every watch breaks and no old version can be watched from: the operator lists again and misses nothing."""
-    with ordering(admin, village, crew, "forgotten") as uid:
+    with ordering(admin, simulators, replicas, "forgotten") as uid:
         plane.compact_etcd()
         plane.restart_apiserver()
 
-    serves_with_one_machine(plane, village, crew, "forgotten", uid)
+    serves_with_one_machine(plane, simulators, replicas, "forgotten", uid)
 
 
-def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin, village, crew, terminated):
+def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin, simulators, replicas, terminated):
     """It names RunPod, where Talos cannot boot: that is said at no cost, and no word of bootPolicy changes it."""
     written = YAML(typ="safe").load(SEED_CLASS.read_text())
     name = written["metadata"]["name"]
@@ -357,29 +361,31 @@ def test_the_class_of_the_first_readme_says_that_it_can_buy_nothing(plane, admin
         found = seen(plane, f"/apis/tgp.io/v1/gpunodeclasses/{name}") or {}
         return str(condition(found.get("status", {}), "OffersFresh").get("message"))
 
-    crew.until(lambda: "cannot boot Talos" in told(), lambda: f"the class says why not: {told()}")
+    replicas.until(lambda: "cannot boot Talos" in told(), lambda: f"the class says why not: {told()}")
 
     def waits() -> bool:
         return condition(status_of(plane, "early"), "Launched").get("reason") == "NodeClassCannotBuy"
 
-    crew.until(waits, "it waits")
+    replicas.until(waits, "it waits")
     uid = uid_of(plane, "early")
     admin("patch", "gnc", name, "--type=merge", '--patch={"spec": {"bootPolicy": "Any"}}')
-    crew.until(waits, "it waits on")
+    replicas.until(waits, "it waits on")
 
-    crew.until(lambda: CONTAINER_ONLY in status_of(plane, "early")["message"], "it says why")
-    assert ever_made(village, uid) == []
+    replicas.until(lambda: CONTAINER_ONLY in status_of(plane, "early")["message"], "it says why")
+    assert ever_made(simulators, uid) == []
     plane.admin.call("DELETE", request_path("early"))
 
 
-def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(plane, admin, village, crew, terminated):
+def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(
+    plane, admin, simulators, replicas, terminated
+):
     """With a class that names the six real providers and nothing else of note: the Job completes on the machine."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (HOUSE / "README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     request, job = (
         YAML(typ="safe").load(block) for block in blocks if "kind: GPURequest" in block or "kind: Job" in block
     )
     name = request["metadata"]["name"]
-    node_class = a_class(village)
+    node_class = a_class(simulators)
     node_class["metadata"] = {"name": "real", "annotations": {"tgp.io/is-default-class": "true"}}
     node_class["spec"] = {
         "providers": [entry for entry in node_class["spec"]["providers"] if entry["name"] in REAL],
@@ -393,11 +399,11 @@ def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(plane
         found = seen(plane, f"/apis/batch/v1/namespaces/default/jobs/{job['metadata']['name']}") or {}
         return found.get("status", {}).get("succeeded") == 1
 
-    crew.until(succeeded, lambda: f"the Job completes: {status_of(plane, name)}", FULL_LIFE_S)
+    replicas.until(succeeded, lambda: f"the Job completes: {status_of(plane, name)}", FULL_LIFE_S)
     status = status_of(plane, name)
     assert status["phase"] == "Ready"
     assert status["selectedProvider"] in REAL
-    assert len(ever_made(village, uid_of(plane, name))) == 1
+    assert len(ever_made(simulators, uid_of(plane, name))) == 1
     plane.admin.call("DELETE", request_path(name))
 
 
@@ -405,13 +411,13 @@ def test_readmes_first_manifest_and_job_run_where_only_real_providers_sell(plane
 
 
 @pytest.mark.parametrize("provider", BOOTED)
-def test_of_a_request_that_was_deleted_nothing_is_left_but_its_bill(plane, village, crew, terminated, provider):
+def test_of_a_request_that_was_deleted_nothing_is_left_but_its_bill(plane, simulators, replicas, terminated, provider):
     """Object, machine and Node are gone, whoever was killed meanwhile; what it cost stands in the month's record."""
     uid = terminated[provider]
-    crew.until(lambda: seen(plane, request_path(provider)) is None, f"{provider} is gone", FULL_LIFE_S)
+    replicas.until(lambda: seen(plane, request_path(provider)) is None, f"{provider} is gone", FULL_LIFE_S)
 
-    assert [machine for machine in ever_made(village, uid) if machine.alive] == []
-    assert len(ever_made(village, uid)) == 1
+    assert [machine for machine in ever_made(simulators, uid) if machine.alive] == []
+    assert len(ever_made(simulators, uid)) == 1
     labelled = plane.admin.call("GET", f"/api/v1/nodes?labelSelector=tgp.io/request={provider}")["items"]
     assert [node["metadata"]["name"] for node in labelled] == []
     (record,) = spend_records(plane, uid)
@@ -419,7 +425,7 @@ def test_of_a_request_that_was_deleted_nothing_is_left_but_its_bill(plane, villa
     assert record["provider"] == provider
 
 
-def test_in_the_end_no_machine_is_left_at_any_provider(village, crew, terminated):
-    crew.until(
-        lambda: not any(machine.alive for _, machine in village.machines()), "every machine is gone", FULL_LIFE_S
+def test_in_the_end_no_machine_is_left_at_any_provider(simulators, replicas, terminated):
+    replicas.until(
+        lambda: not any(machine.alive for _, machine in simulators.machines()), "every machine is gone", FULL_LIFE_S
     )

@@ -17,7 +17,7 @@ from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
 from tools.controlplane.plane import ControlPlane, Wanted
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 LEASE_LOST = 75
 LAST_RESORT = 14  # the timer behind the watchdog, which needs no interpreter
 TAKEOVER_S = 20  # what users are promised: 15 s of Lease, then a try every 2 s
@@ -60,9 +60,9 @@ def plane(pytestconfig, tmp_path_factory) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def admin(plane, kubectl_program) -> Kubectl:
     run = Kubectl(kubectl_program, plane.kubeconfig, plane.directory)
-    run("apply", "--server-side", f"--filename={HOUSE / 'deploy' / 'crds'}")
+    run("apply", "--server-side", f"--filename={ROOT / 'deploy' / 'crds'}")
     run("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
-    run("apply", f"--filename={HOUSE / 'deploy' / 'rbac'}")
+    run("apply", f"--filename={ROOT / 'deploy' / 'rbac'}")
     return run
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.crew import Crew
-from tests.controlplane.estate import Estate
+from tests.controlplane.node_registrar import NodeRegistrar
 from tests.controlplane.replica import SHORT
+from tests.controlplane.replicas import Replicas
+from tests.controlplane.simulators import Simulators
 from tests.controlplane.test_lives import (
     a_request,
     ever_made,
@@ -20,7 +21,6 @@ from tests.controlplane.test_lives import (
     status_of,
     uid_of,
 )
-from tests.controlplane.village import Village
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tools.controlplane.fixtures import a_control_plane
 from tools.controlplane.kubectl import Kubectl
@@ -37,49 +37,49 @@ def plane(pytestconfig) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def village() -> Iterator[Village]:
-    with Village() as open_now:
+def simulators() -> Iterator[Simulators]:
+    with Simulators() as open_now:
         yield open_now
 
 
 @pytest.fixture(scope="module")
-def admin(plane, kubectl_program, village) -> Iterator[Kubectl]:
-    with Estate(village, plane.admin):
-        yield furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), village)
+def admin(plane, kubectl_program, simulators) -> Iterator[Kubectl]:
+    with NodeRegistrar(simulators, plane.admin):
+        yield furnished(Kubectl(kubectl_program, plane.kubeconfig, plane.directory), simulators)
 
 
 @pytest.fixture
-def crew(plane, admin, village, tmp_path: Path) -> Iterator[Crew]:
-    aboard = Crew(plane, village.signposts(), tmp_path, LONG_LEASE, SHORT)
+def replicas(plane, admin, simulators, tmp_path: Path) -> Iterator[Replicas]:
+    aboard = Replicas(plane, simulators.signposts(), tmp_path, LONG_LEASE, SHORT)
     aboard.start("first")
     yield aboard
     aboard.leave()
 
 
-def test_a_restored_etcd_is_noticed_and_no_machine_is_bought_twice_or_forgotten(plane, admin, village, crew):
-    held = village.hold("simulated", CloudVerb.LAUNCH)
+def test_a_restored_etcd_is_noticed_and_no_machine_is_bought_twice_or_forgotten(plane, admin, simulators, replicas):
+    held = simulators.hold("simulated", CloudVerb.LAUNCH)
     try:
         admin.apply(a_request("before", "simulated"))
         held.wait(180)
         backup = plane.back_up_etcd()  # reserved, and nobody knows what becomes of it
     finally:
         held.release()
-    crew.until(lambda: status_of(plane, "before").get("phase") == "Ready", "the request is Ready")
+    replicas.until(lambda: status_of(plane, "before").get("phase") == "Ready", "the request is Ready")
     admin.apply(a_request("since", "simulated"))
-    crew.until(lambda: bool(status_of(plane, "since").get("instanceId")), "one more is rented")
+    replicas.until(lambda: bool(status_of(plane, "since").get("instanceId")), "one more is rented")
     uids = {name: uid_of(plane, name) for name in ("before", "since")}
 
     plane.restore_etcd(backup)
 
-    crew.until(lambda: "HistoryRewound" in crew.said("first"), "the operator notices")
-    crew.until(lambda: bool(status_of(plane, "before").get("instanceId")), "its machine is on record again")
+    replicas.until(lambda: "HistoryRewound" in replicas.said("first"), "the operator notices")
+    replicas.until(lambda: bool(status_of(plane, "before").get("instanceId")), "its machine is on record again")
     assert seen(plane, request_path("since")) is None, "its request never was"
-    crew.until(
-        lambda: not any(machine.alive for machine in ever_made(village, uids["since"])),
+    replicas.until(
+        lambda: not any(machine.alive for machine in ever_made(simulators, uids["since"])),
         "the machine without a request is terminated",
         within_s=ORPHANS_GONE_S,
     )
     plane.admin.call("DELETE", request_path("before"))
-    crew.until(lambda: seen(plane, request_path("before")) is None, "a deletion has its effect")
-    assert [len(ever_made(village, uid)) for uid in uids.values()] == [1, 1], "each was bought once"
-    assert not any(machine.alive for uid in uids.values() for machine in ever_made(village, uid))
+    replicas.until(lambda: seen(plane, request_path("before")) is None, "a deletion has its effect")
+    assert [len(ever_made(simulators, uid)) for uid in uids.values()] == [1, 1], "each was bought once"
+    assert not any(machine.alive for uid in uids.values() for machine in ever_made(simulators, uid))

@@ -24,7 +24,7 @@ from tools.toolbox.pins import (
     Tool,
 )
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 TOOL = Tool("hammer", "1.2.3", "example.org/hammer", "example.org/hammer/cmd", variable="TGP_HAMMER", minutes=1)
 
 # It answers as much of Go's command line as the toolbox uses. `build -trimpath -ldflags FLAGS -o FILE PACKAGE`
@@ -97,10 +97,10 @@ def test_two_runs_at_once_build_once(environ, tmp_path):
         "import os; from tools.toolbox import find; from tests.controlplane.test_toolbox import TOOL;"
         "print(find(TOOL, os.environ))"
     )
-    slow = {**os.environ, **environ, "PRETEND_BUILD": "sleep 0.5", "PYTHONPATH": str(HOUSE)}
+    slow = {**os.environ, **environ, "PRETEND_BUILD": "sleep 0.5", "PYTHONPATH": str(ROOT)}
     racing = [
         subprocess.Popen(
-            [sys.executable, "-c", script], cwd=HOUSE, env=slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [sys.executable, "-c", script], cwd=ROOT, env=slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
         for _ in range(3)
     ]
@@ -117,8 +117,8 @@ def test_a_killed_build_leaves_nothing_that_could_be_taken_for_a_program(environ
         "import os; from tools.toolbox import find; from tests.controlplane.test_toolbox import TOOL;"
         "find(TOOL, os.environ)"
     )
-    stuck = {**os.environ, **environ, "PRETEND_BUILD": "exec sleep 300", "PYTHONPATH": str(HOUSE)}
-    run = subprocess.Popen([sys.executable, "-c", script], cwd=HOUSE, env=stuck, stderr=subprocess.DEVNULL)
+    stuck = {**os.environ, **environ, "PRETEND_BUILD": "exec sleep 300", "PYTHONPATH": str(ROOT)}
+    run = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, env=stuck, stderr=subprocess.DEVNULL)
     eventually(lambda: builds(tmp_path) == 1)
     os.kill(run.pid, signal.SIGKILL)
     run.wait()

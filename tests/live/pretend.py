@@ -24,7 +24,7 @@ from tgp.sim.resolver import TableResolver
 from tgp.sim.router import Network
 from tgp.sim.trace import RunTrace
 from tools.live.asked import Asked
-from tools.live.town import Ways
+from tools.live.cluster import Ways
 from tools.live.walk import opened, walk
 
 T = TypeVar("T")

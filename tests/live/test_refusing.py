@@ -13,7 +13,7 @@ from tgp.core.model.offer import Stock, Trust
 from tools.live.asked import MOST_MICROUSD, Refusal, read
 from tools.live.choice import cheapest
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 KEY = {"LAMBDA_LABS_API_KEY": "opens-nothing"}
 GOOD = {"PROVIDER": "lambda", "MAX_USD": "1", **KEY}
 
@@ -60,7 +60,7 @@ def test_all_that_is_missing_is_said_at_once():
 
 def test_the_program_ends_with_two_and_without_a_traceback():
     ended = subprocess.run(
-        [sys.executable, "-m", "tools.live"], cwd=HOUSE, env={}, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tools.live"], cwd=ROOT, env={}, capture_output=True, text=True, check=False
     )
 
     assert ended.returncode == 2

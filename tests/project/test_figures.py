@@ -37,7 +37,7 @@ from tgp.core.requests import drain, lifecycle, outage, provider_reports, purcha
 from tgp.interfaces.cli import down, offers_view, rent, status
 from tgp.sim import scaled
 from tgp.sim.checkers import joining, leader_terms, money
-from tools.live import giving_back, walk
+from tools.live import termination, walk
 
 ROOT = Path(__file__).resolve().parents[2]
 README, SECURITY, FIELDS = "README.md", "SECURITY.md", "docs/fields.md"
@@ -105,7 +105,7 @@ FIGURES = (
     Figure(SECURITY, "a token of {}", assertion.LIFETIME),
     Figure(SECURITY, "is not tried again for {}", market.REFUSED_AGAIN_AFTER),
     Figure(LIVE, "takes longer than {}", walk.WALK_WITHIN),
-    Figure(LIVE, "If the proof is not possible for {}", giving_back.PATIENCE),
+    Figure(LIVE, "If the proof is not possible for {}", termination.PATIENCE),
     Figure(MARKET, "yellow after {}", of_seconds(offers_view.AGE_COLOURED_AFTER)),
     Figure(MARKET, "on its own schedule: every {}", facts_of("vultr").refresh_every),
     Figure(MARKET, "(Google Cloud: every {})", facts_of("gcp").refresh_every),

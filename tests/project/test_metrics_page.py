@@ -14,8 +14,8 @@ from tgp.adapters.telemetry.metrics import Metrics
 from tgp.adapters.telemetry.requests import RequestCollector
 from tgp.core.model.price_book import PriceBook
 
-HOUSE = Path(__file__).resolve().parents[2]
-PAGE = (HOUSE / "docs" / "metrics.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
 NOT_FOR_READERS = {"tgp_build_info"}
 NAMES_A_QUEUE = {"workqueue_depth"}  # its label `name` is the controller's, as in client-go
 

@@ -33,9 +33,9 @@ def test_the_runtime_lock_alone_is_installed_and_once(venv: Path, monkeypatch: p
     monkeypatch.setattr(prepare, "_pip", lambda *words: asked.append(words))
 
     assert [prepare.main(), prepare.main()] == [0, 0]
-    assert [words[-1] for words in asked] == [str(prepare.HOUSE / "requirements" / "runtime.txt")]
+    assert [words[-1] for words in asked] == [str(prepare.ROOT / "requirements" / "runtime.txt")]
     (found,) = venv.glob("lib/python*/site-packages/tgp.pth")
-    assert found.read_text().strip() == str(prepare.HOUSE / "src")
+    assert found.read_text().strip() == str(prepare.ROOT / "src")
     assert os.access(venv / "bin" / "tgp", os.X_OK)
     assert os.access(venv / "bin" / "kubectl-tgp", os.X_OK)
 

@@ -20,8 +20,8 @@ from tools.told import Over
 from tools.toolbox.find import first_build
 from tools.toolbox.pins import ETCD_SERVER as ETCD_TOOL
 
-HOUSE = Path(__file__).resolve().parents[2]
-FILES = sorted(str(path.relative_to(HOUSE)) for path in (HOUSE / "tests").rglob("test_*.py"))
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
 
 
 class Seen:
@@ -55,7 +55,7 @@ class Kinds(Seen):
 
 
 def a_part(path: Path, code: str) -> Step:
-    """A part with one file of tests in it, beside the house's own."""
+    """A part with one file of tests in it, beside those of the repository."""
     (path / "pytest.ini").write_text("[pytest]\n")
     file = path / "test_it.py"
     file.write_text(textwrap.dedent(code))
@@ -87,9 +87,9 @@ def room(tmp_path) -> Iterator[Path]:
 
 def runs_in(file: str, part: Part) -> bool:
     words = step(part).command
-    path = HOUSE / file
-    left_out = [HOUSE / word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")]
-    named = [HOUSE / word for word in words if word.startswith("tests")]
+    path = ROOT / file
+    left_out = [ROOT / word.removeprefix("--ignore=") for word in words if word.startswith("--ignore=")]
+    named = [ROOT / word for word in words if word.startswith("tests")]
     return any(path.is_relative_to(one) for one in named) and not any(path.is_relative_to(one) for one in left_out)
 
 
@@ -102,7 +102,7 @@ def test_every_file_of_tests_is_in_exactly_one_part():
 
 def test_every_part_names_what_exists():
     """A part without a test would fail, but only after a quarter of an hour."""
-    assert [path for part in PARTS for path in part.paths if not (HOUSE / path).exists()] == []
+    assert [path for part in PARTS for path in part.paths if not (ROOT / path).exists()] == []
     assert len({part.name for part in PARTS}) == len(PARTS)
 
 
@@ -234,7 +234,7 @@ def test_every_proof_names_tests_that_exist_and_has_its_row():
 
     header, *rows = table(PROOFS, runs)
 
-    assert [path for path in paths if not (HOUSE / path).exists()] == []
+    assert [path for path in paths if not (ROOT / path).exists()] == []
     assert header.split() == ["step", "what", "it", "proves", "time", "result"]
     assert [row.endswith("proved") for row in rows] == [False, *[True] * (len(PROOFS) - 1)]
     assert rows[0].endswith("1:01  FAILED")

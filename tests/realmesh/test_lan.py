@@ -13,7 +13,7 @@ from tests.realmesh.traffic import carried
 from tools.lan import Lan, LanFailed, missing
 from tools.lan.wireguard import Peer, peers_of
 
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 LEAVES_A_LAN_BEHIND = """
 import sys, time
 from pathlib import Path
@@ -75,8 +75,8 @@ def test_a_failure_in_the_middle_leaves_nothing(tmp_path):
 def test_even_a_killed_run_leaves_nothing(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", LEAVES_A_LAN_BEHIND, str(tmp_path / "lan")],
-        cwd=HOUSE,
-        env={**os.environ, "PYTHONPATH": str(HOUSE)},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,
     ) as run:

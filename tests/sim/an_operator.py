@@ -60,7 +60,7 @@ def open_market(world: World, provider: str, *, moves: bool = False) -> Simulato
 
 def furnish(world: World) -> None:
     """Our kinds and the operator's namespace."""
-    for crd in crds(ancestor=True):
+    for crd in crds(legacy=True):
         world.api.local_api.create(CUSTOM_RESOURCE_DEFINITION, crd)
     create(world, NAMESPACE, NAMESPACE_NAME)
 

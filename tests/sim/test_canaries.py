@@ -136,13 +136,13 @@ def plant(world: World, ears: Ears) -> tuple[list[str], dict[str, Simulator]]:
 
 
 @pytest.mark.parametrize(
-    ("weather", "cloud_faults"),
+    ("network_faults", "cloud_faults"),
     [(NONE, 50), (swarm("canaries-1"), 5)],
     ids=["providers err", "the cluster errs as well"],
 )
-def test_none_of_twenty_secrets_is_seen_whatever_goes_wrong(weather, cloud_faults, caplog):
+def test_none_of_twenty_secrets_is_seen_whatever_goes_wrong(network_faults, cloud_faults, caplog):
     caplog.set_level(logging.DEBUG)
-    with World("canaries", faults=weather) as world:
+    with World("canaries", faults=network_faults) as world:
         furnish(world)
         ears = Ears(world)
         world.resolver.point("power.home.example", ip_address("10.1.2.3"))

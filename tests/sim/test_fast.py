@@ -156,12 +156,12 @@ def test_what_has_left_happens_although_its_sender_is_gone(world):
 # -- seeing ------------------------------------------------------------------------------------------------------------
 
 
-def a_view(world, weather):
+def a_view(world, faults):
     world.objects.readers = readers()
     store = Store(NAMESPACE)
 
     async def watch(host):
-        await FastView(world, host, store, State.WATCHING, weather).run()
+        await FastView(world, host, store, State.WATCHING, faults).run()
 
     as_process(world, watch)
     world.run(seconds=1)

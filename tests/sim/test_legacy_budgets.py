@@ -17,10 +17,10 @@ from tgp.sim.checkers.objects import Quiet
 from tgp.sim.faults import swarm
 from tgp.sim.world import World
 
-EARLY = Path(__file__).parents[2] / "deploy" / "examples" / "seeds" / "readme-ancestor-budget.yaml"
+EARLY = Path(__file__).parents[2] / "deploy" / "examples" / "seeds" / "readme-legacy-budget.yaml"
 README: dict[str, Any] = YAML(typ="safe", pure=True).load(EARLY.read_text(encoding="utf-8"))
 NAME = README["metadata"]["name"]
-CRDS = {crd["metadata"]["name"]: crd for crd in crds(ancestor=True)}
+CRDS = {crd["metadata"]["name"]: crd for crd in crds(legacy=True)}
 LEGACY_CRD = f"{LEGACY_BUDGET.plural}.{LEGACY_BUDGET.group}"
 
 
@@ -33,9 +33,9 @@ def world() -> Iterator[World]:
         yield world
 
 
-def furnished(world: World, *, ancestor: bool = True) -> None:
+def furnished(world: World, *, legacy: bool = True) -> None:
     for name, crd in CRDS.items():
-        if ancestor or name != LEGACY_CRD:
+        if legacy or name != LEGACY_CRD:
             world.api.local_api.create(CUSTOM_RESOURCE_DEFINITION, crd)
     create(world, NAMESPACE, NAMESPACE_NAME)
 
@@ -90,7 +90,7 @@ def test_a_changed_spec_follows_and_labels_that_go_are_gone(world):
     spec = mirror(world)["spec"]
     assert spec["quota"] == {"gpuHours": 3, "windowHours": 24}
     assert spec["selector"] == {"matchLabels": {"team": "a", "stage": "dev"}}
-    assert spec["accounting"] == "Exact", "set on the twin, of which the ancestor's kind knows nothing"
+    assert spec["accounting"] == "Exact", "set on the mirror; the legacy kind does not have this field"
     assert condition(world, "Degraded") == ("False", "Mirrored")
 
 
@@ -201,8 +201,8 @@ def test_a_quiet_hour_with_mirrors_is_no_write_and_a_restart_writes_nothing():
 
 
 def test_without_the_legacy_kind_nothing_is_said_and_once_installed_it_begins_within_five_minutes(caplog):
-    with World("no ancestor") as world:
-        furnished(world, ancestor=False)
+    with World("no legacy budgets") as world:
+        furnished(world, legacy=False)
         replica = Replica(world, "one")
         settle(world)
         world.run(hours=1)

@@ -93,7 +93,7 @@ def test_a_refused_key_is_named_and_asked_about_seldom_and_a_new_one_is_tried_wi
         assert condition(world, "rented", "Ready")[:2] == ("False", "KeyRefused"), "no provider is left to buy from"
         asked = sum(runpod.calls.values())
         world.run(hours=1)
-        assert sum(runpod.calls.values()) - asked <= 8, "a refused key is no reason for a storm"
+        assert sum(runpod.calls.values()) - asked <= 8, "a refused key must not cause many calls"
 
         change_key(world, runpod.key)
         world.until(asyncio.sleep(60))

@@ -55,7 +55,7 @@ def test_a_secret_that_comes_hours_later_is_noticed_all_the_same():
 def test_a_provider_that_only_a_newer_version_knows_is_ignored():
     """An older replica during an upgrade: it leaves the new provider alone and goes on with the others."""
     with World("newer") as world:
-        for crd in crds(ancestor=True):
+        for crd in crds(legacy=True):
             newer = json.loads(json.dumps(crd).replace('"simulated"', '"simulated", "coreweave"'))
             world.api.local_api.create(CUSTOM_RESOURCE_DEFINITION, newer)
         create(world, NAMESPACE, NAMESPACE_NAME)

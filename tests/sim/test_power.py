@@ -63,7 +63,7 @@ def test_a_buyer_with_a_protocol_passes_every_plan():
     assert len(tried) == 3 * len(Act)
 
 
-def _storms_that_catch(buyer):
+def _faults_that_catch(buyer):
     caught = []
     for seed in SWARM_SEEDS:
         world, cloud = a_market(seed, buyer, claims=10, faults=swarm(seed))
@@ -76,13 +76,13 @@ def _storms_that_catch(buyer):
                 assert "paid twice" in str(error)  # noqa: PT017 - whether it raises is what is counted
                 caught.append(seed)
                 continue
-            assert len(cloud.machines) == 10, "fair weather, and no machine"
+            assert len(cloud.machines) == 10, "no faults, and still no machine"
     return caught
 
 
 def test_faults_reveal_the_buyer_without_a_protocol_and_spare_the_other():
-    assert len(_storms_that_catch(naive_buyer)) >= 8
-    assert _storms_that_catch(careful_buyer) == []
+    assert len(_faults_that_catch(naive_buyer)) >= 8
+    assert _faults_that_catch(careful_buyer) == []
 
 
 @pytest.mark.parametrize("seed", range(2))

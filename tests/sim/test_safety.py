@@ -9,7 +9,7 @@ from bench.safety import rates
 from bench.safety.demand import MARKETS, demands
 from bench.safety.run import CALM, Plan, fair_world, main, run_world
 from tests.amounts import PROVING, amount
-from tests.sim.mutants.storms import NOTICED, NOTICED_SOON, WORLDS, try_on
+from tests.sim.mutants.random_faults import NOTICED, NOTICED_SOON, WORLDS, try_on
 from tgp.sim.faults import Fault
 
 SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"

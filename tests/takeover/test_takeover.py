@@ -271,21 +271,21 @@ def no_sysrq(machine: Rig, factory: Counter) -> None:
         (secure_boot, "Secure Boot is on"),
         (in_use, "in use by dm-0"),
         (partition_in_use, "in use by md127"),
-        (mapped, "dm-0, which is no plain disk"),
+        (mapped, "dm-0, which is not a plain disk"),
         (on_no_disk, "not on a plain disk"),
         (large_sectors, "sectors of 4096 bytes"),
         (cannot_be_written, "cannot be written to"),
         (little_memory, "MiB of memory are needed, 128 are free"),
         (a_seed_of_the_providers, "is labelled cidata as well"),
         (a_serial_that_says_more, "Talos would read that one"),
-        (never_whole, "did not arrive whole"),
-        (never_built, "does not hand out the image, asked 3 times"),
-        (a_page_of_a_proxy, "the image is damaged, or is none"),
-        (damaged, "the image is damaged, or is none"),
+        (never_whole, "the image is incomplete"),
+        (never_built, "did not serve the image in 3 tries"),
+        (a_page_of_a_proxy, "the downloaded file is damaged or not an image"),
+        (damaged, "the downloaded file is damaged or not an image"),
         (no_disk_image, "no partition table"),
         (cut_before_it_was_packed, "ends before its last partition"),
         (another_machine, "this machine is arm64"),
-        (no_sysrq, "takes no orders by sysrq"),
+        (no_sysrq, "accepts no sysrq commands"),
     ],
 )
 def test_what_goes_wrong_before_leaves_the_disk_as_it_was_says_why_and_switches_off(
@@ -305,7 +305,7 @@ def test_what_goes_wrong_before_leaves_the_disk_as_it_was_says_why_and_switches_
 
 
 @pytest.mark.parametrize(
-    ("mib", "words"), [(IMAGE_MIB - 4, "the disk has less"), (IMAGE_MIB + 1, "no room is left on the disk")]
+    ("mib", "words"), [(IMAGE_MIB - 4, "the disk has less"), (IMAGE_MIB + 1, "no space is left on the disk")]
 )
 def test_a_disk_that_is_too_small_is_left_alone(tmp_path: Path, factory: Counter, mib: int, words: str):
     with a_machine(tmp_path, mib=mib) as machine:

@@ -31,7 +31,7 @@ class AdminClient:
         self._token = token
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Raises OSError when nobody answers and Refused when the answer is an error. A PATCH is a merge patch."""
+        """Raises OSError when there is no answer and Refused when the answer is an error. A PATCH is a merge patch."""
         status, content = self.ask(method, path, json.dumps(body).encode() if body is not None else None)
         if status >= 400:
             raise Refused(status, content[:SHOWN].decode(errors="replace"))

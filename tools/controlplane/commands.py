@@ -45,7 +45,7 @@ class Layout:
 
 
 def etcd(layout: Layout) -> Program:
-    """On sockets in our own directory: no port to be taken, and nobody else can reach it."""
+    """On sockets in our own directory: no port to be taken, and no other process can reach it."""
     peers = f"unix://{layout.file('peer.sock')}"
     return layout.program(
         "etcd",
@@ -127,5 +127,5 @@ def kwok(layout: Layout) -> Program:
         "--node-lease-duration-seconds=40",  # the kubelet's own default
         f"--node-ip={FAKE_NODE_IP}",
         f"--cidr={FAKE_PODS}",
-        "--node-port=0",  # no server: nobody asks these kubelets for logs
+        "--node-port=0",  # no server: these kubelets are not asked for logs
     )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.toolbox import tether
+from tools.toolbox import child_process
 
 LAST_LINES = 20
 
@@ -28,7 +28,7 @@ class Component:
     def __init__(self, program: Program, log: Path, env: Mapping[str, str]) -> None:
         self.name = program.name
         self.log = log
-        self._process: subprocess.Popen[bytes] = tether.spawn(program.argv, log, env=env)
+        self._process: subprocess.Popen[bytes] = child_process.spawn(program.argv, log, env=env)
 
     @property
     def pid(self) -> int:
@@ -45,7 +45,7 @@ class Component:
             raise ControlPlaneFailed(f"{self.name} ended with {code}. {self.tail()}")
 
     def stop(self, patience_s: float) -> None:
-        tether.stop(self._process, patience_s)
+        child_process.stop(self._process, patience_s)
 
     def said(self, words: str) -> bool:
         return words in self.log.read_text(errors="replace")

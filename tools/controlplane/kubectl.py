@@ -57,7 +57,7 @@ class Kubectl:
         return self("apply", "--filename=-", stdin=json.dumps(listed))
 
     def using(self, kubeconfig: Path) -> "Kubectl":
-        """The same program as somebody else."""
+        """The same program as another user."""
         return Kubectl(self.program, kubeconfig, self.home)
 
     def argv(self, *arguments: str) -> list[str]:

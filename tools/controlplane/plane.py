@@ -129,7 +129,7 @@ class ControlPlane:
         return {component.name: component.pid for component in self._components}
 
     def kubeconfig_for_user(self, user: str, groups: tuple[str, ...] = ()) -> Path:
-        """A client certificate for anyone we care to name; each call writes a file of its own."""
+        """A client certificate for any user name; each call writes a file of its own."""
         return self._write_kubeconfig(self._fresh(user), kubeconfig.for_certificate(self.certificate_for(user, groups)))
 
     def certificate_for(self, user: str, groups: tuple[str, ...] = ()) -> Pair:
@@ -182,7 +182,7 @@ class ControlPlane:
         self.must_live()
 
     def _start_apiserver(self) -> None:
-        """On the port chosen, or on another if somebody was faster."""
+        """On the port chosen, or on another if that one is taken."""
         for attempt in range(PORT_ATTEMPTS):
             server = self._run(commands.kube_apiserver(self._laid_out, service_accounts=self.wanted.controllers))
             try:
@@ -215,7 +215,7 @@ class ControlPlane:
         return copy
 
     def restore_etcd(self, backup: Path) -> None:
-        """Whatever was written since never was, and its revisions are given out again; nobody else is told."""
+        """Whatever was written since never was, and its revisions are given out again; no client is told."""
         server = next(it for it in self._components if it.name == APISERVER)
         memory = next(it for it in self._components if it.name == ETCD)
         server.stop(STOP_PATIENCE_S)

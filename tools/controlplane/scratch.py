@@ -45,7 +45,7 @@ def sweep() -> None:
             if directory.stat().st_uid == os.getuid() and time.time() - directory.stat().st_mtime > YOUNG_S:
                 _remove_if_ownerless(directory)
         except OSError:
-            continue  # somebody else is sweeping it, or living in it
+            continue  # another process removes or uses it
 
 
 def _remove_if_ownerless(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""A Headscale on one computer: its own relay, its own files, an API key for whoever is to use it.
+"""A Headscale on one computer: its own relay, its own files, an API key for its user.
 
 It speaks TLS, and on the usual port. A client that was cut off lately takes port 443 whatever the server's URL says, so
 without it a machine that restarts would be kept out for the wrong reason.
@@ -27,7 +27,7 @@ class HeadscaleServer:
     """Listening, and with the API key of an administrator."""
 
     def __init__(self, host: Host, program: Path, tags: tuple[str, ...] = ("tag:gpu",), policy: str = "") -> None:
-        """`policy` empty: everybody may reach everybody."""
+        """`policy` empty: all devices may reach each other."""
         self.host = host
         self._tags = tags
         self.url = f"https://{host.address}"

@@ -1,4 +1,4 @@
-"""One computer: its own network, processes and /run; the files are everybody's."""
+"""One computer: its own network, processes and /run; the files are shared."""
 
 import ctypes
 import subprocess
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.toolbox import tether
+from tools.toolbox import child_process
 from tools.toolbox.debian import SEARCHED
 
 CLONE_NEWNET = 0x40000000  # linux/sched.h
@@ -34,7 +34,7 @@ class Host:
         self.address = ""  # on the network it is plugged into
         log = self.folder / "host.log"
         alone = ("unshare", "--net", "--pid", "--mount", "--uts", "--fork", "--kill-child", "--mount-proc")
-        self._holder = tether.spawn([*alone, "sh", "-c", SETTLE], log, env=_environment(None))
+        self._holder = child_process.spawn([*alone, "sh", "-c", SETTLE], log, env=_environment(None))
         self._programs: list[Program] = []
         try:
             wait_for(lambda: "settled" in log.read_text(), 10.0, lambda: f"{name} did not start: {log.read_text()}")
@@ -92,7 +92,7 @@ class Host:
         """Programs are asked to go; whatever is left is killed with the first process."""
         for program in reversed(self._programs):
             program.stop()
-        tether.stop(self._holder, 0.0)  # it listens to nothing less
+        child_process.stop(self._holder, 0.0)  # it listens to nothing less
 
     def _door(self) -> tuple[str, ...]:
         at = f"/proc/{self.pid}/ns"
@@ -107,7 +107,7 @@ class Program:
         self.name = name
         self.log = log
         self._begins_at = log.stat().st_size if log.exists() else 0  # what an earlier one said stands above
-        self._process = tether.spawn(argv, log, env=env)
+        self._process = child_process.spawn(argv, log, env=env)
 
     @property
     def alive(self) -> bool:
@@ -125,7 +125,7 @@ class Program:
         return f"The end of {self.log}:\n" + "\n".join(f"    {line}" for line in lines)
 
     def stop(self) -> None:
-        tether.stop(self._process, PATIENCE_S)
+        child_process.stop(self._process, PATIENCE_S)
 
 
 def wait_for(done: Callable[[], bool], bound_s: float, why: Callable[[], str]) -> None:

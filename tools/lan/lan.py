@@ -9,7 +9,7 @@ from typing import Self
 from tools.lan.host import Host
 from tools.toolbox.debian import SEARCHED
 
-NETWORK = "192.0.2"  # for documentation, so nobody's
+NETWORK = "192.0.2"  # for documentation, so it belongs to no network
 
 
 class Lan:

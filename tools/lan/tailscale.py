@@ -83,7 +83,7 @@ class TailscaleClient:
         )
 
     def _pinged(self, address: str) -> bool:
-        """Who has just come is not known to everybody yet."""
+        """A new device is not known to all others yet."""
         try:
             self._ask("ping", "--until-direct", "--timeout=2s", "-c", "5", address)
         except LanFailed:

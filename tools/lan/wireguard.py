@@ -38,7 +38,7 @@ class WireGuardEnd:
         self._set(said + [line for peer in peers for line in _lines(peer)])
 
     def sync(self, conf: str) -> None:
-        """As `wg syncconf` does: whoever is not in the text is out, and who stays is not disturbed."""
+        """As `wg syncconf` does: a peer that is not in the text is removed, and the others are not disturbed."""
         wanted = peers_of(conf)
         gone = self.peers() - {peer.public_key for peer in wanted}
         said = [line for key in sorted(gone) for line in (("public_key", _hex(key)), ("remove", "true"))]

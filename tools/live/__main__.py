@@ -10,8 +10,8 @@ from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.resolver import SystemResolver
 from tools.live.asked import Asked, Refusal, read
-from tools.live.giving_back import NotShown
-from tools.live.town import Ways, on_loopback
+from tools.live.cluster import Ways, on_loopback
+from tools.live.termination import NotShown
 from tools.live.walk import WALK_WITHIN, WalkFailed, walk
 from tools.live.watchman import watchman
 

@@ -29,7 +29,7 @@ NOT_WALKED = {
 
 
 class Refusal(Exception):
-    """Nothing was asked of anybody. The text says what is missing, all of it at once."""
+    """No provider was called. The text says what is missing, all of it at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def counter_of(provider: str, environ: Mapping[str, str], settings: ProviderSett
 
 
 def settings_in(environ: Mapping[str, str]) -> ProviderSettings:
-    """Read strictly: a name that nobody knows would be a setting that silently does nothing."""
+    """Read strictly: an unknown name would be a setting that silently does nothing."""
     written = msgspec.json.decode(environ.get(SETTINGS) or "{}", type=dict[str, Any])
     known = {field.encode_name for field in msgspec.structs.fields(ProviderSettings)}
     if unknown := sorted(set(written) - known):

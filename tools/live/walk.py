@@ -1,4 +1,4 @@
-"""The walk itself: look, choose, rent, see it serve, give it back, prove it, print the bill."""
+"""The walk itself: look, choose, rent, see it serve, terminate it, prove it, print the bill."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from tgp.core.requests.node_state import provider_id_of
 from tgp.ports.cloud import Cloud
 from tools.live.asked import Asked
 from tools.live.choice import cheapest
-from tools.live.giving_back import terminate
-from tools.live.town import Town, Ways
+from tools.live.cluster import LiveCluster, Ways
+from tools.live.termination import terminate
 
 GLANCE_S = 1.0
 START_WITHIN = timedelta(minutes=20)  # from the request to a pod that runs
@@ -28,7 +28,7 @@ Watch = Callable[[str], AbstractContextManager[Any]]  # of everything under this
 
 
 class WalkFailed(Exception):
-    """What did not happen. Whatever was bought has been given back, or the last lines say otherwise."""
+    """What did not happen. Whatever was bought was terminated, or the last lines say otherwise."""
 
 
 @dataclass(slots=True)
@@ -78,28 +78,28 @@ async def walk(asked: Asked, ways: Ways, watch: Watch, say: Say) -> None:
     if not asked.yes:
         say("nothing was rented: YES=1 does it")
         return
-    town = Town(asked, ways)
+    cluster = LiveCluster(asked, ways)
     trouble: BaseException | None = None
-    with watch(town.prefix):
-        say(f"everything rented here is named {town.prefix}…; a watchman gives it back if this process dies")
+    with watch(cluster.prefix):
+        say(f"everything rented here is named {cluster.prefix}…; a watchman terminates it if this process dies")
         try:
-            async with town.operated(ways):
-                await _there_and_back(town, cloud, offer, say)
+            async with cluster.operated(ways):
+                await _there_and_back(cluster, cloud, offer, say)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - first the machine, then the error
             trouble = error
             say(f"trouble: {error!r}")
-        left = await asyncio.shield(terminate(cloud, town.prefix, ways.clock, say))
+        left = await asyncio.shield(terminate(cloud, cluster.prefix, ways.clock, say))
     say(f"{asked.counter.facts.title} lists nothing of ours any more")
-    _bill(town, say)
+    _bill(cluster, say)
     if trouble is not None:
-        raise WalkFailed(f"given back; but the walk went wrong: {str(trouble) or 'interrupted'}") from trouble
+        raise WalkFailed(f"terminated; but the walk failed: {str(trouble) or 'interrupted'}") from trouble
     if left:
         raise WalkFailed(f"the operator left {', '.join(left)} behind; the walk gave it back")
 
 
-def _bill(town: Town, say: Say) -> None:
+def _bill(cluster: LiveCluster, say: Say) -> None:
     """As the operator wrote it down; what it did not live to write is on the provider's own bill."""
-    spent = town.spent()
+    spent = cluster.spent()
     for entry in spent:
         lasted = int((entry.ended - entry.began).total_seconds())
         say(f"the bill: {usd(entry.microusd)} USD for {entry.instance}, {lasted} s of {entry.gpus}x {entry.gpu}")
@@ -107,37 +107,37 @@ def _bill(town: Town, say: Say) -> None:
         say("the bill: nothing was entered; the provider's own says more")
 
 
-async def _there_and_back(town: Town, cloud: Cloud, offer: Offer, say: Say) -> None:
+async def _there_and_back(cluster: LiveCluster, cloud: Cloud, offer: Offer, say: Say) -> None:
     stages = Stages(say)
     try:
         async with asyncio.timeout(START_WITHIN.total_seconds()):
-            node = await _there(town, cloud, offer, stages)
+            node = await _there(cluster, cloud, offer, stages)
         say(f"Node {node} runs a pod on a GPU; now back")
-        town.delete()
+        cluster.delete()
         async with asyncio.timeout(END_WITHIN.total_seconds()):
-            while town.request is not None:
-                await _glance(town, stages)
+            while cluster.request is not None:
+                await _glance(cluster, stages)
     except TimeoutError as error:
         raise WalkFailed(f"it took too long; the last word was: {stages.last}") from error
     say("the operator gave it back, entered its cost, and let the object go")
 
 
-async def _there(town: Town, cloud: Cloud, offer: Offer, stages: Stages) -> str:
+async def _there(cluster: LiveCluster, cloud: Cloud, offer: Offer, stages: Stages) -> str:
     """The Node, once it serves. One machine is all that the cap is for: there is no second one."""
-    town.order(offer)
+    cluster.order(offer)
     node = ""
-    while not (town.status.get("phase") == "Ready" and town.pod_runs):
-        match town.status.get("phase"):
+    while not (cluster.status.get("phase") == "Ready" and cluster.pod_runs):
+        match cluster.status.get("phase"):
             case "Booting" if not node:  # the provider says that it runs
-                node = str(town.status["nodeName"])
-                town.join(node, provider_id_of(cloud.facts.provider, town.status["attempts"][-1]["token"]), offer)
+                node = str(cluster.status["nodeName"])
+                cluster.join(node, provider_id_of(cloud.facts.provider, cluster.status["attempts"][-1]["token"]), offer)
             case "Terminating" | "Failed" | "Finished":
-                raise WalkFailed(str(town.status.get("message")))
-        await _glance(town, stages)
+                raise WalkFailed(str(cluster.status.get("message")))
+        await _glance(cluster, stages)
     return node
 
 
-async def _glance(town: Town, stages: Stages) -> None:
-    town.must_be_operated()
-    stages.tell(town.status)
+async def _glance(cluster: LiveCluster, stages: Stages) -> None:
+    cluster.must_be_operated()
+    stages.tell(cluster.status)
     await asyncio.sleep(GLANCE_S)

@@ -19,10 +19,10 @@ from tgp.adapters.entropy import SystemEntropy
 from tgp.adapters.http.client_pool import http_client_pool
 from tgp.adapters.resolver import SystemResolver
 from tools.live.asked import counter_of, settings_in
-from tools.live.giving_back import NotShown, terminate
+from tools.live.termination import NotShown, terminate
 
 HOME = b"home\n"
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 DEAF_TO = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 STARTED = b"watching\n"
 
@@ -36,13 +36,13 @@ def watchman(provider: str, prefix: str, within_s: float, environ: Mapping[str, 
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=dict(environ),
-        cwd=HOUSE,
+        cwd=ROOT,
         start_new_session=True,  # Ctrl-C is for the walk
     )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        assert process.stdout.readline() == STARTED, "nobody watches, so nothing is bought"
+        assert process.stdout.readline() == STARTED, "no watchman runs, so nothing is bought"
         yield process.pid
         process.stdin.write(HOME)
     finally:
@@ -74,7 +74,7 @@ async def _watch(provider: str, prefix: str, within_s: float) -> int:
         except NotShown as error:
             _say(str(error))
             return 1
-    _say(f"nothing is left; {len(ended)} given back")
+    _say(f"nothing is left; {len(ended)} terminated")
     return 0
 
 

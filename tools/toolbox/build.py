@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from tools.toolbox import tether
+from tools.toolbox import child_process
 from tools.toolbox.cache import Cache, Say
 from tools.toolbox.golang import ASK_BOUND_S, STOP_PATIENCE_S, Go, find_go, last_lines
 from tools.toolbox.pins import Tool
@@ -87,11 +87,11 @@ class _Build:
         return Path(answer.stdout.decode().strip()).read_text()
 
     def _run(self, arguments: tuple[str, ...], say: Say) -> None:
-        process = tether.spawn([str(self._go.program), *arguments], self._log, env=self._env, cwd=self._module)
+        process = child_process.spawn([str(self._go.program), *arguments], self._log, env=self._env, cwd=self._module)
         try:
             code = self._wait(process, say)
         finally:
-            tether.stop(process, STOP_PATIENCE_S)
+            child_process.stop(process, STOP_PATIENCE_S)
         if code is None:
             raise ToolUnavailable(self._tool, self._why(f"its build did not end within {clock_face(BUILD_BOUND_S)}"))
         if code != 0:

@@ -54,7 +54,7 @@ def _found(name: str) -> Path | None:
 
 
 def _install(packages: list[str]) -> None:
-    """Tried, not promised: whoever asked looks again."""
+    """Tried, not promised: the caller checks again."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return
     print(f"· installing {' '.join(packages)} …", file=sys.stderr, flush=True)

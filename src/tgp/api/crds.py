@@ -50,14 +50,14 @@ def crd(kind: Kind) -> dict[str, Any]:
     }
 
 
-def crds(*, ancestor: bool = False) -> list[dict[str, Any]]:
+def crds(*, legacy: bool = False) -> list[dict[str, Any]]:
     """All definitions, in a fixed order; the legacy one only where it is asked for."""
-    return [crd(kind) for kind in KINDS if ancestor or not kind.optional]
+    return [crd(kind) for kind in KINDS if legacy or not kind.optional]
 
 
 def file_name(kind: Kind) -> str:
     """Optional kinds are in a subdirectory: `kubectl apply -f deploy/crds` skips them."""
-    return f"{'ancestor/' if kind.optional else ''}{kind.resource.group}_{kind.resource.plural}.yaml"
+    return f"{'legacy/' if kind.optional else ''}{kind.resource.group}_{kind.resource.plural}.yaml"
 
 
 def as_yaml(*documents: dict[str, Any]) -> str:

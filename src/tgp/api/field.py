@@ -18,6 +18,7 @@ _IRREGULAR = {
     "min_gpu_memory_gib": "minGPUMemoryGiB",
     "memory_gib": "memoryGiB",
     "gpu_memory_gib": "gpuMemoryGiB",
+    "disk_gib": "diskGiB",
     "allowed_ips": "allowedIPs",
     "allowed_ips_secret_ref": "allowedIPsSecretRef",
     "available_gpus": "availableGPUs",

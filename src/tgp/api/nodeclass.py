@@ -9,6 +9,7 @@ from tgp.api import cel
 from tgp.api.cel import FORBIDDEN, one_of
 from tgp.api.common import (
     ALIASES,
+    DEFAULT_KEYS,
     PROVIDER_NAMES,
     Conditions,
     LabelSelector,
@@ -25,6 +26,7 @@ from tgp.api.talos import TailscaleConfig, TalosConfig
 
 PROVIDERS_MAX = 16
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
+_KEYS = tuple(DEFAULT_KEYS.values())
 TRUST_TIERS = ("Any", "Verified", "Datacenter")
 
 # Which provider a setting belongs to. Every provider has `endpoint`.
@@ -218,9 +220,8 @@ class ProviderConfig(ApiStruct, frozen=True, kw_only=True):
         SecretKeyRef | None,
         Field(
             doc=(
-                "The API key. Default: the Secret tgp-operator-secret with the key VAST_API_KEY, RUNPOD_API_KEY, "
-                "LAMBDA_LABS_API_KEY, PAPERSPACE_API_KEY, VULTR_API_KEY or GCP_SERVICE_ACCOUNT_JSON. "
-                "webhook and simulated need none."
+                "The API key. Default: the Secret tgp-operator-secret with the key "
+                f"{', '.join(_KEYS[:-1])} or {_KEYS[-1]}. webhook and simulated need none."
             )
         ),
     ] = None
@@ -263,7 +264,7 @@ class Networking(ApiStruct, frozen=True, kw_only=True):
             doc=(
                 "tailscale, headscale, wireguard, kubespan or none. Default: the one that is configured in this class, "
                 "else the operator's own networking.backend. Refused: headscale without tailscaleConfig.loginServer, "
-                "wireguard without talosConfig.wireGuardConfig, and no choice where several are configured. "
+                "wireguard without talosConfig.wireGuardConfig, and no backend where several meshes are configured. "
                 "A change replaces a pool's nodes one by one within its disruption budget."
             ),
             enum=BACKENDS,

@@ -58,7 +58,7 @@ def grace(doc: str) -> Field:
     return Field(doc=doc, max_length=32, rules=(cel.DURATION_OR_NEVER,))
 
 
-GRACE_DOC = "How long a drain may wait for PodDisruptionBudgets and do-not-disrupt. Default 1h; Never waits for ever."
+GRACE_DOC = "How long a drain may wait for PodDisruptionBudgets and do-not-disrupt. Default 1h; Never: no time limit."
 
 
 class TemplateSpec(ApiStruct, frozen=True, kw_only=True):
@@ -310,8 +310,8 @@ class GPUNodePoolSpec(ApiStruct, frozen=True, kw_only=True):
         int,
         Field(
             doc=(
-                "Which pool serves a pod that several could serve: the higher, strictly before price. 0 (default) to "
-                "100."
+                "If several pools could serve a pod, the one with the highest weight does, at any price. 0 (default) "
+                "to 100."
             ),
             minimum=0,
             maximum=100,
@@ -336,7 +336,8 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
 
     at: Annotated[datetime | None, Field(doc="When the plan was made.", format="date-time")] = None
     gap: Annotated[
-        str | None, Field(doc="How far from the best possible plan at most, such as 0.8%.", max_length=16)
+        str | None,
+        Field(doc="How much more than the best possible plan this one costs at most, such as 0.8%.", max_length=16),
     ] = None
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
     unserved: Annotated[int, Field(doc="Pods for which no offer was found.", minimum=0)] = 0

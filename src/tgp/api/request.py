@@ -87,7 +87,7 @@ class RequestWireGuard(ApiStruct, frozen=True, kw_only=True):
 
 
 class RequestTalos(ApiStruct, frozen=True, kw_only=True):
-    """What a tenant may set of the operating system. No templates, no Secrets: those are the class's."""
+    """Settings of the operating system that a tenant may change. No templates, no Secrets: those are the class's."""
 
     image: Annotated[
         str | None,
@@ -265,7 +265,9 @@ class GPURequestSpec(ApiStruct, frozen=True, kw_only=True):
         ),
     ] = "Never"
     termination_grace_period: Annotated[str, grace(GRACE_DOC)] = "1h"
-    talos_config: Annotated[RequestTalos | None, Field(doc="What a tenant may set of the operating system.")] = None
+    talos_config: Annotated[
+        RequestTalos | None, Field(doc="Settings of the operating system that a tenant may change.")
+    ] = None
     labels: Annotated[Labels, NODE_LABELS] = msgspec.field(default_factory=dict)
     taints: Annotated[
         tuple[TaintSpec, ...], Field(doc="Taints of this one machine's Node.", max_items=32, list_type="atomic")
@@ -276,7 +278,7 @@ class GPURequestSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class ChosenOffer(ApiStruct, frozen=True, kw_only=True):
-    """The offer an attempt is about."""
+    """The offer an attempt is about, at the price that was agreed. What is absent has its usual value."""
 
     provider: Annotated[str, Field(doc="The provider.", max_length=63)]
     instance_type: Annotated[str, Field(doc="The provider's name for the machine.", max_length=253)]
@@ -289,7 +291,12 @@ class ChosenOffer(ApiStruct, frozen=True, kw_only=True):
     gpu_memory_gib: Annotated[int | None, Field(doc="Memory of one GPU in GiB.", minimum=0)] = None
     vcpus: Annotated[int | None, Field(doc="Virtual CPUs; absent: unknown.", minimum=0)] = None
     memory_gib: Annotated[int | None, Field(doc="Memory in GiB; absent: unknown.", minimum=0)] = None
+    disk_gib: Annotated[
+        int | None, Field(doc="The machine's own disk in GiB; absent: the order chooses its size.", minimum=0)
+    ] = None
+    arch: Annotated[str | None, Field(doc="The CPU's architecture; absent: amd64.", max_length=16)] = None
     place: Annotated[str | None, Field(doc="The provider's name for the location.", max_length=253)] = None
+    country: Annotated[str | None, Field(doc="The country, as ISO 3166 names it: NL.", max_length=63)] = None
     host: Annotated[str | None, Field(doc="Of marketplaces: the id of the host.", max_length=253)] = None
     boot_mode: Annotated[
         str | None, Field(doc="How the machine becomes a node: native, takeover or power.", max_length=16)
@@ -297,17 +304,24 @@ class ChosenOffer(ApiStruct, frozen=True, kw_only=True):
     untrusted: Annotated[
         bool, Field(doc="Whether a third party owns the host. The owner of a host can read what runs there.")
     ] = False
+    verified: Annotated[
+        bool, Field(doc="Of a host that a third party owns: whether the provider has checked the host.")
+    ] = False
+    until: Annotated[
+        datetime | None,
+        Field(doc="When the machine's owner takes it back; absent: no such time is known.", format="date-time"),
+    ] = None
     spot: Annotated[bool, Field(doc="Whether the provider may interrupt the machine.")] = False
     hourly_price: Annotated[
         str | None,
-        Field(doc="Dollars per hour when it was ordered, of spot machines the bid; limits count it.", max_length=24),
+        Field(doc="Dollars per hour at the order; for spot machines the bid. Limits count it.", max_length=24),
     ] = None
 
 
 class Attempt(ApiStruct, frozen=True, kw_only=True):
     """One attempt to launch a machine. The attempt is written before the provider is called."""
 
-    number: Annotated[int, Field(doc="1 for the first.", minimum=1)]
+    number: Annotated[int, Field(doc="The number of the attempt, from 1.", minimum=1)]
     token: Annotated[str, Field(doc="The token that marks the machine at the provider.", max_length=63)]
     offer: Annotated[ChosenOffer | None, Field(doc="What was ordered.")] = None
     account: Annotated[
@@ -320,7 +334,7 @@ class Attempt(ApiStruct, frozen=True, kw_only=True):
             max_length=63,
         ),
     ] = None
-    epoch: Annotated[str | None, Field(doc="Which leader reserved it.", max_length=128)] = None
+    epoch: Annotated[str | None, Field(doc="The term of the leader that reserved it.", max_length=128)] = None
     reserved_at: Annotated[datetime | None, Field(doc="When the attempt was written.", format="date-time")] = None
     launched_at: Annotated[
         datetime | None, Field(doc="When the provider confirmed the launch.", format="date-time")
@@ -363,7 +377,7 @@ class Attempt(ApiStruct, frozen=True, kw_only=True):
     max_hourly_price: Annotated[
         str | None,
         Field(
-            doc="Dollars per hour that the order allows at most; limits count them until the billed price is known.",
+            doc="Maximum dollars per hour of the order. Limits count it until the billed price is known.",
             max_length=24,
         ),
     ] = None

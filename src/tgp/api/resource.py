@@ -36,6 +36,8 @@ NAMESPACE = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 SECRET = Resource("", "v1", "secrets", "Secret", namespaced=True)
 CONFIG_MAP = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 SERVICE_ACCOUNT = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
+PERSISTENT_VOLUME = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+PERSISTENT_VOLUME_CLAIM = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 EVENT = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 ROLE = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role", namespaced=True)
 CLUSTER_ROLE = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False)
@@ -43,6 +45,7 @@ LEASE = Resource("coordination.k8s.io", "v1", "leases", "Lease", namespaced=True
 DAEMON_SET = Resource("apps", "v1", "daemonsets", "DaemonSet", namespaced=True)
 DEPLOYMENT = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 JOB = Resource("batch", "v1", "jobs", "Job", namespaced=True)
+STORAGE_CLASS = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
 POD_DISRUPTION_BUDGET = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 CERTIFICATE_SIGNING_REQUEST = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False

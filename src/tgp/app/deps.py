@@ -14,6 +14,7 @@ from tgp.adapters.kube.operator_cluster import Contradictions, OperatorCluster
 from tgp.adapters.kube.runtime import TICK
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.kube.server_clock import ServerClock
+from tgp.adapters.kube.token_bucket import TokenRate
 from tgp.adapters.kube.watch import USUAL, WatchTimes
 from tgp.adapters.telemetry.market import PrometheusCloudMetrics
 from tgp.adapters.telemetry.metrics import Metrics
@@ -80,11 +81,19 @@ def make_elector(
 
 
 def make_cluster(
-    environment: Environment, http: Http, fence: Fence | None, stores: Stores, history: Contradictions, *, observe: bool
+    settings: Settings,
+    environment: Environment,
+    http: Http,
+    fence: Fence | None,
+    stores: Stores,
+    *,
+    history: Contradictions,
 ) -> Cluster:
     """The one writer: fenced, redacted, and remembered by the stores until the watch shows the write."""
     return OperatorCluster(
-        KubeCluster(http, environment.entropy, fence=fence),
+        KubeCluster(
+            http, environment.entropy, fence=fence, pace=TokenRate(float(settings.kube_qps), settings.kube_burst)
+        ),
         {
             GPU_NODE_CLASS: (stores.classes,),
             GPU_NODE_POOL: (stores.pools,),
@@ -95,7 +104,7 @@ def make_cluster(
         },
         history,
         redact=environment.redactor,
-        shown={GPU_NODE_CLASS: stores.classes, GPU_NODE_POOL: stores.pools} if observe else None,
+        shown={GPU_NODE_CLASS: stores.classes, GPU_NODE_POOL: stores.pools} if settings.observe else None,
     )
 
 

@@ -20,13 +20,16 @@ from tgp.adapters.kube.event_channel import CacheFeeder
 from tgp.adapters.kube.events import EventRecorder
 from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import (
+    claims,
     daemon_sets,
     disruption_budgets,
     namespaces,
     nodes,
     pods,
     signing_requests,
+    storage_classes,
     typed,
+    volumes,
 )
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.reflector import Reflector, State
@@ -99,7 +102,7 @@ class Operator:
         self.stores = Stores()
         self.elector = self._elector() if settings.leader_elect and not settings.observe else None
         fence = self.elector.fence if self.elector is not None else None
-        cluster = make_cluster(environment, self._http, fence, self.stores, self, observe=settings.observe)
+        cluster = make_cluster(settings, environment, self._http, fence, self.stores, history=self)
         self._recorder = None if settings.observe else EventRecorder(cluster, self.clock, self.identity)
         self.journal = LiveJournal(self._recorder or NoEvents(), self.metrics, titled)
         self.deps = make_deps(
@@ -161,6 +164,9 @@ class Operator:
         yield self._reflector(typed(GPU_NODE_CLASS, GPUNodeClass), stores.classes)
         yield self._reflector(typed(GPU_NODE_POOL, GPUNodePool), stores.pools)
         yield self._reflector(namespaces(), stores.namespaces)
+        yield self._reflector(claims(), stores.claims)
+        yield self._reflector(volumes(), stores.volumes)
+        yield self._reflector(storage_classes(), stores.storage_classes)
         yield self.deps.secrets.changes
         yield from stores.channels()
         if self.settings.observe:

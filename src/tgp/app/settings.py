@@ -14,6 +14,7 @@ from tgp.api.field_error import Invalid
 from tgp.api.values import NEVER, Span, duration, go_duration, span
 from tgp.core.classes.power_hosts import HostRules
 
+MOST_CALLS = 10_000  # per second, to the API server
 BACKENDS = ("tailscale", "headscale", "wireguard", "kubespan", "none")
 
 
@@ -45,10 +46,10 @@ class Settings:
     leader_elect: bool = _setting(True, "hold the Lease before acting; off only if there is never a second replica")
     lease_name: str = _setting("tgp-operator", "name of the Lease", key="lease.name")
     lease_duration: timedelta = _setting(
-        timedelta(seconds=15), "a silent leader is replaced after this", key="lease.duration"
+        timedelta(seconds=15), "a leader that does not renew is replaced after this time", key="lease.duration"
     )
     renew_deadline: timedelta = _setting(
-        timedelta(seconds=10), "a leader that could not renew for this long exits", key="lease.renewDeadline"
+        timedelta(seconds=10), "a leader that could not renew for this time exits", key="lease.renewDeadline"
     )
     retry_period: timedelta = _setting(
         timedelta(seconds=2), "time between two attempts to get the Lease", key="lease.retryPeriod"
@@ -63,9 +64,11 @@ class Settings:
     log_level: str = _setting(
         "info", "the lowest level that is logged", key="log.level", choices=("debug", "info", "warning", "error")
     )
+    kube_qps: int = _setting(200, "calls per second to the API server, after a burst (1 to 10000)", key="kube.qps")
+    kube_burst: int = _setting(400, "calls to the API server that may be sent at once (1 to 10000)", key="kube.burst")
     workers: int = _setting(4, "reconciles that may run at once per controller (1 to 64)")
     require_allowed_namespaces: bool = _setting(
-        False, "a class without allowedNamespaces serves no namespace instead of every one"
+        False, "a class without allowedNamespaces serves no namespace, instead of all"
     )
     require_device_plugin: bool = _setting(
         True,
@@ -226,6 +229,9 @@ def _coherent(settings: Settings, places: Mapping[str, str]) -> Settings:
     """Settings that contradict each other are refused here, not discovered in production."""
     if not 1 <= settings.workers <= 64:
         raise BadSetting(f"{places['workers']}: {settings.workers} is not between 1 and 64")
+    for name in ("kube_qps", "kube_burst"):
+        if not 1 <= getattr(settings, name) <= MOST_CALLS:
+            raise BadSetting(f"{places[name]}: {getattr(settings, name)} is not between 1 and {MOST_CALLS}")
     if settings.batch_max < settings.batch_idle:
         raise BadSetting(f"{places['batch_max']} must not be shorter than {places['batch_idle']}")
     if not settings.scheduler_names:

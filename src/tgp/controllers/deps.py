@@ -23,8 +23,11 @@ from tgp.api.resource import (
     LEGACY_BUDGET,
     NAMESPACE,
     NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
+    STORAGE_CLASS,
     Resource,
 )
 from tgp.controllers.classes.implicit_class import AllClasses
@@ -39,6 +42,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.secret import Secret
 from tgp.core.model.signing import SigningRequest
+from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
 from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
@@ -104,6 +108,9 @@ class Stores:
         self.pods: Store[Pod] = Store(POD, {PODS_BY_NODE: by_node_name, WAITING_PODS: by_waiting})
         self.daemon_sets: Store[DaemonSet] = Store(DAEMON_SET)
         self.disruption_budgets: Store[PodDisruptionBudget] = Store(POD_DISRUPTION_BUDGET)
+        self.claims: Store[Claim] = Store(PERSISTENT_VOLUME_CLAIM)
+        self.volumes: Store[Volume] = Store(PERSISTENT_VOLUME)
+        self.storage_classes: Store[StorageClass] = Store(STORAGE_CLASS)
         self.namespaces: Store[Namespace] = Store(NAMESPACE)
         self.signing_requests: Store[SigningRequest] = Store(CERTIFICATE_SIGNING_REQUEST)
         self.budgets: Store[KubeObject[GPUWorkloadBudget]] = Store(GPU_WORKLOAD_BUDGET)

@@ -169,7 +169,7 @@ class _Cluster:
             return ClusterFinding("rights", None, "you may not read roles, so the operator's roles were not checked")
         if missing:
             return ClusterFinding("rights", False, "; ".join(missing), f"kubectl apply -f {RIGHTS}")
-        return ClusterFinding("rights", True, "the operator has all rights that this version needs")
+        return ClusterFinding("rights", True, "the operator has all permissions that this version needs")
 
     async def _missing_from(self, ours: Mapping[str, Any]) -> list[str]:
         name, namespace = ours["metadata"]["name"], ours["metadata"].get("namespace", "")

@@ -15,7 +15,7 @@ from tgp.api.nodeclass import GPUAvailability, GPUNodeClass, GPUNodeClassSpec, P
 from tgp.api.request import GPURequest
 from tgp.api.values import microusd
 from tgp.core.classes.default_class import IMPLICIT, IMPLICIT_LIMITS, Why
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import NOTHING_USED, Usage
 from tgp.core.market.query import BOOTS
 from tgp.core.market.ranking import rank
 from tgp.core.market.sources import source_for
@@ -45,8 +45,8 @@ from tgp.services.request_documents import PriceSource, RentPlan
 
 OTHERS_SHOWN = 2
 ONLY_THE_CHEAPEST = (
-    "a class's status has only the cheapest machine of each model and provider; with API keys in this terminal "
-    "(see tgp check) the providers are asked"
+    "offers are from the class's status, which has only the cheapest machine of each model and provider; to ask the "
+    "providers instead, set API keys in this terminal (see tgp check)"
 )
 IMPLICIT_NOTE = (
     "there is no GPUNodeClass: this plan uses the API keys of this terminal; the operator uses those in its own "
@@ -63,7 +63,7 @@ class ClusterState:
     node_class: GPUNodeClass | None
     why: Why | None  # why that class would not buy now
     now: datetime
-    held: tuple[Reservation, ...] | None = ()  # what counts against its limits; None: you may not list requests
+    held: Usage | None = NOTHING_USED  # what counts against its limits; None: you may not list requests
     hold: str = ""
     daemon_sets: tuple[DaemonSet, ...] | None = None  # None: you may not list them
 
@@ -91,7 +91,9 @@ class KnownOffers:
     def with_stored(self, entry: ProviderConfig, node_class: GPUNodeClass, why: str, now: datetime) -> "KnownOffers":
         row = node_class.status.providers.get(entry.name)
         if row is None or row.offers is None:
-            source = PriceSource(entry.name, False, None, why or "no API key in this terminal, no offers in the status")
+            source = PriceSource(
+                entry.name, False, None, why or "no API key in this terminal, and no offers in the status of the class"
+            )
             return replace(self, sources=(*self.sources, source))
         name = canonical_provider(entry.name)
         listed = (each for each in node_class.status.available_gpus if each.provider == entry.name)
@@ -123,7 +125,7 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
         book,
         every_source(usable),
         cluster.now,
-        held=cluster.held or (),
+        held=cluster.held or NOTHING_USED,
     )
     choice = decide_purchase(asked)
     rest = rank(book, query_for_request(asked), cluster.now).first(OTHERS_SHOWN + 1)

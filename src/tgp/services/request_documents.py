@@ -8,7 +8,7 @@ from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.core.classes.nodeclass import Gap
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import Usage
 from tgp.core.model.event import Event
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.price_book import OfferRow
@@ -37,9 +37,7 @@ class RentPlan:
     node_class: GPUNodeClass | None = None
     others: tuple[OfferRow, ...] = ()  # other offers that fit, best first
     price_sources: tuple[PriceSource, ...] = ()
-    held: tuple[Reservation, ...] | None = (
-        None  # what counts against the class's limits; None: you may not list requests
-    )
+    held: Usage | None = None  # what counts against the class's limits; None: you may not list requests
     hold: str = ""  # why all purchases are paused; empty: they are not
     unwilling: str = ""  # why the class would not buy now; empty: it would
     notes: tuple[str, ...] = field(default=())

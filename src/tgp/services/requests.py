@@ -26,7 +26,7 @@ from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.controllers.market.credentials import present_keys
 from tgp.core.classes.default_class import Why, class_for, class_name
 from tgp.core.classes.nodeclass import ClassReferences, Gap, gaps_of, missing_keys
-from tgp.core.inventory.limits import Reservation, reservation_of
+from tgp.core.inventory.limits import Reservation, reservation_of, usage_of
 from tgp.core.joining.mesh.selection import backend_of
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.class_secrets import names, wanted_by
@@ -209,7 +209,7 @@ class RequestService:
             next((record.value for record in classes if record.key.name == meant), None),
             why,
             self._server_time.now(),
-            None if records is None else tuple(_held(records, meant)),
+            None if records is None else usage_of(_held(records, meant)),
             str(hold) if hold is not None else "",
             await self._daemon_sets(),
         )
@@ -224,7 +224,7 @@ class RequestService:
             await self._cluster.create(GPU_REQUEST, manifest)
         except AlreadyExists as error:
             raise AlreadyExists(
-                f"request {key} exists already: tgp why request/{key}, or choose another --name"
+                f"request {key} already exists: see tgp why request/{key}, or choose another --name"
             ) from error
         except NotFound as error:
             raise NotFound(
@@ -243,7 +243,7 @@ class RequestService:
             ) from error
         made = found.metadata.creation_timestamp
         if made is None or made < began - CLOCK_STEP:
-            raise AlreadyExists(f"request {key} existed before: tgp why request/{key}, or choose another --name")
+            raise AlreadyExists(f"request {key} already existed: see tgp why request/{key}, or choose another --name")
 
     # -- shared reads -----------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class RequestService:
         request = decode(GPURequest, document)
         if isinstance(request, UnreadableObject):
             raise ClusterError(
-                f"request {key} was written by a newer version: upgrade, or kubectl get gpurequest {key.name} "
+                f"request {key} was written by a newer version: upgrade tgp, or run kubectl get gpurequest {key.name} "
                 f"-n {key.namespace} -o yaml ({request.why})"
             )
         return request

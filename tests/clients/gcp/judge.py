@@ -88,11 +88,11 @@ def everything(machines: Any, **query: Any) -> list[Any]:
 
 def wait(operation: Any) -> None:
     """Until it is done. `operation.result()` itself would poll Google's own address, whatever endpoint was given."""
-    desk = client(compute.ZoneOperationsClient)
+    operations = client(compute.ZoneOperationsClient)
     give_up_at = time.monotonic() + PATIENCE_S
     while time.monotonic() < give_up_at:
         if (
-            desk.wait(project=STAGE.project, zone=ZONE, operation=operation.name).status
+            operations.wait(project=STAGE.project, zone=ZONE, operation=operation.name).status
             == compute.Operation.Status.DONE
         ):
             return
@@ -145,7 +145,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def life() -> dict[str, Any]:
-    """Ordered twice under one request id, looked at, and given back."""
+    """Ordered twice under one request id, looked at, and terminated."""
     machines = client(compute.InstancesClient)
     first = insert(machines, "judged-1", REQUEST)
     second = insert(machines, "judged-1", REQUEST)

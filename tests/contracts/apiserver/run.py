@@ -48,7 +48,7 @@ class Outcome:
 async def prepare(host: Host) -> None:
     """Put up the suite's own kinds and the operator's, and wait until they are served."""
     api = Api(host.http, "default", host.server)
-    for definition in [*definitions(), *crds(ancestor=True)]:
+    for definition in [*definitions(), *crds(legacy=True)]:
         answer = await api.create(CUSTOM_RESOURCE_DEFINITION, definition)
         assert answer.status == 201, answer.body
 

@@ -12,6 +12,7 @@ import msgspec
 from tests.contracts.clouds.provider import Provider
 from tests.contracts.clouds.providers.simulated import PROVIDER
 from tgp.adapters.clouds.context import AdapterContext
+from tgp.adapters.clouds.error_answers import NOT_NOW_PAUSE
 from tgp.adapters.clouds.simulated import FACTS, wire
 from tgp.adapters.clouds.simulated.client import MAX_PAGES, SimulatedCloud
 from tgp.core.model.cloud_errors import (
@@ -239,7 +240,7 @@ class TakesNoForAnAnswer(SimulatedCloud):
         try:
             await super().terminate(instance_id)
         except CloudBusy as error:
-            raise error.__cause__ or error from None
+            raise OrderRefused(str(error)) if error.retry_after == NOT_NOW_PAUSE else error from None
 
 
 @dataclass(frozen=True)

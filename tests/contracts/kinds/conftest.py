@@ -24,7 +24,7 @@ def door(control_plane: ControlPlane) -> Iterator[Door]:
 
 def install(door: Door) -> None:
     """Create or replace our CRDs and wait until objects of each kind are taken."""
-    for definition in crds(ancestor=True):
+    for definition in crds(legacy=True):
         replace_definition(door, definition)
 
 

@@ -1,4 +1,4 @@
-"""Manifests written for the ancestors apply as they were written."""
+"""Manifests written for earlier versions apply as they were written."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def read(path: Path) -> dict:
 
 
 def test_there_are_early_manifests():
-    """Of every kind the ancestors had; an empty folder would prove nothing."""
+    """Of every kind that earlier versions had; an empty folder would prove nothing."""
     assert {read(path)["kind"] for path in EARLY} == {"GPUNodeClass", "GPUNodePool", "GPURequest", "GPUWorkloadBudget"}
 
 

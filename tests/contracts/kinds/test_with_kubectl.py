@@ -54,7 +54,7 @@ def test_get_shows_our_kinds_together_with_their_columns(door: Door, kubectl: Ku
 
 def test_the_command_line_brings_a_real_cluster_up_to_date(control_plane: ControlPlane, door: Door):
     """Created or changed once, then unchanged; diff finds what another client changed and nothing else."""
-    where = ("--kubeconfig", str(control_plane.kubeconfig), "--ancestor")
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--legacy-budgets")
     assert run("apply", *where).exit_code == 0
     again = run("apply", *where)
     assert all(line.endswith(": unchanged") for line in again.output.splitlines()), again.output

@@ -85,7 +85,7 @@ def test_an_authority_that_is_none_is_named(content: bytes, tmp_path: Path):
     path.write_bytes(content)
 
     with pytest.raises(
-        ConfigInvalid, match=r"clusters\[0\]\.cluster\.certificate-authority: (holds no usable|is empty)"
+        ConfigInvalid, match=r"clusters\[0\]\.cluster\.certificate-authority: (contains no valid|is empty)"
     ):
         http_to("https://h", {}, **{"certificate-authority": str(path)})
 

@@ -355,7 +355,7 @@ def answered(status: Any, **changes: Any) -> Ended:
         (answered({}), "neither"),
         (answered({"token": 5}), "status.token must be a string"),
         (answered({"token": "two\nlines"}), "not a token"),
-        (answered({"clientCertificateData": "c"}), "together"),
+        (answered({"clientCertificateData": "c"}), "is missing"),
         (answered({"token": "x", "expirationTimestamp": "soon"}), "expirationTimestamp is not a time"),
         (answered({"token": "x", "expirationTimestamp": "2026-01-01T00:00:00"}), "no time zone"),
     ],

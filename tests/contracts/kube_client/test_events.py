@@ -23,7 +23,7 @@ TRAIN = FactSubject(GPU_REQUEST, ObjectKey("ml", "train-7"), "u-1")
 OK = json_reply(201, {"kind": "Event", "metadata": {"resourceVersion": "1", "uid": "e"}})
 
 
-class Story:
+class Recording:
     """A recorder at work, and what arrived."""
 
     def __init__(self, *answers: Any) -> None:
@@ -46,9 +46,9 @@ def run(deed: Coroutine[Any, Any, None]) -> None:
 
 def test_an_event_says_what_kubectl_shows():
     async def deed() -> None:
-        story = Story()
-        story.events.emit(TRAIN, warning=True, reason="SoldOut", message="no a100 left at acme")
-        ((method, event),) = await story.told()
+        recording = Recording()
+        recording.events.emit(TRAIN, warning=True, reason="SoldOut", message="no a100 left at acme")
+        ((method, event),) = await recording.told()
         assert method == "POST"
         assert event.pop("metadata")["name"].startswith("train-7.")
         assert event == {
@@ -71,95 +71,95 @@ def test_an_event_says_what_kubectl_shows():
             "reportingComponent": "tgp-operator",
             "reportingInstance": "pod-1",
         }
-        story.end()
+        recording.end()
 
     run(deed())
 
 
 def test_what_has_no_namespace_is_told_in_default():
     async def deed() -> None:
-        story = Story()
-        story.events.emit(
+        recording = Recording()
+        recording.events.emit(
             FactSubject(GPU_NODE_CLASS, ObjectKey("", "gpu"), "u"), warning=False, reason="Valid", message="all is well"
         )
-        ((_, event),) = await story.told()
+        ((_, event),) = await recording.told()
         assert event["metadata"]["namespace"] == "default"
         assert "namespace" not in event["involvedObject"]
-        assert story.http.calls[0].path == "/api/v1/namespaces/default/events"
-        story.end()
+        assert recording.http.calls[0].path == "/api/v1/namespaces/default/events"
+        recording.end()
 
     run(deed())
 
 
 def test_the_same_again_is_counted():
     async def deed() -> None:
-        story = Story()
+        recording = Recording()
         for _ in range(3):
-            story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-            await story.told()
+            recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+            await recording.told()
             await asyncio.sleep(60)
-        told = await story.told()
+        told = await recording.told()
         assert [method for method, _ in told] == ["POST", "PATCH", "PATCH"]
         assert told[2][1] == {"count": 3, "lastTimestamp": "2026-01-05T09:02:00Z"}
-        story.end()
+        recording.end()
 
     run(deed())
 
 
 def test_the_same_many_times_at_once_is_one_write():
     async def deed() -> None:
-        story = Story()
+        recording = Recording()
         for _ in range(500):
-            story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-        ((_, event),) = await story.told()
+            recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+        ((_, event),) = await recording.told()
         assert event["count"] == 500
-        assert story.events.dropped == 0
-        story.end()
+        assert recording.events.dropped == 0
+        recording.end()
 
     run(deed())
 
 
 def test_different_things_are_different_events():
     async def deed() -> None:
-        story = Story()
-        story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-        story.events.emit(TRAIN, warning=True, reason="Waiting", message="for stock")
-        story.events.emit(TRAIN, warning=False, reason="Waiting", message="for money")
-        story.events.emit(
+        recording = Recording()
+        recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+        recording.events.emit(TRAIN, warning=True, reason="Waiting", message="for stock")
+        recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for money")
+        recording.events.emit(
             FactSubject(GPU_REQUEST, TRAIN.key, "u-2"), warning=False, reason="Waiting", message="for stock"
         )
-        told = await story.told()
+        told = await recording.told()
         assert [method for method, _ in told] == ["POST"] * 4
         assert len({event["metadata"]["name"] for _, event in told}) == 4
-        story.end()
+        recording.end()
 
     run(deed())
 
 
 def test_an_event_that_aged_out_is_told_anew():
     async def deed() -> None:
-        story = Story(OK, a_status(404, "NotFound"), OK)
-        story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-        await story.told()
+        recording = Recording(OK, a_status(404, "NotFound"), OK)
+        recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+        await recording.told()
         await asyncio.sleep(60)
-        story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-        told = await story.told()
+        recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+        told = await recording.told()
         assert [method for method, _ in told] == ["POST", "PATCH", "POST"]
         assert told[2][1]["count"] == 1
-        story.end()
+        recording.end()
 
     run(deed())
 
 
 def test_after_an_hour_a_new_event_is_created():
     async def deed() -> None:
-        story = Story()
-        story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-        await story.told()
+        recording = Recording()
+        recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+        await recording.told()
         await asyncio.sleep(3600)
-        story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-        assert [method for method, _ in await story.told()] == ["POST", "POST"]
-        story.end()
+        recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+        assert [method for method, _ in await recording.told()] == ["POST", "POST"]
+        recording.end()
 
     run(deed())
 
@@ -169,12 +169,12 @@ def test_a_hiccup_is_tried_again_without_telling_twice(trouble: Any):
     """A create whose answer was lost did happen: its name is the same the second time."""
 
     async def deed() -> None:
-        story = Story(trouble, a_status(409, "AlreadyExists"))
-        story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-        first, second = await story.told()
+        recording = Recording(trouble, a_status(409, "AlreadyExists"))
+        recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+        first, second = await recording.told()
         assert first == second
-        assert (story.events.written, story.events.dropped) == (1, 0)
-        story.end()
+        assert (recording.events.written, recording.events.dropped) == (1, 0)
+        recording.end()
 
     run(deed())
 
@@ -184,11 +184,11 @@ def test_a_hiccup_is_tried_again_without_telling_twice(trouble: Any):
 )
 def test_what_cannot_be_told_is_dropped_and_counted(refusal: Reply):
     async def deed() -> None:
-        story = Story(refusal)
-        story.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
-        assert len(await story.told()) == 1
-        assert story.events.dropped == 1
-        story.end()
+        recording = Recording(refusal)
+        recording.events.emit(TRAIN, warning=False, reason="Waiting", message="for stock")
+        assert len(await recording.told()) == 1
+        assert recording.events.dropped == 1
+        recording.end()
 
     run(deed())
 
@@ -220,19 +220,19 @@ def test_an_outage_blocks_no_caller_and_costs_bounded_memory():
 
 def test_one_talkative_object_does_not_drown_the_others():
     async def deed() -> None:
-        story = Story()
+        recording = Recording()
         for number in range(100):
-            story.events.emit(TRAIN, warning=False, reason="Price", message=f"now {number}")
-        story.events.emit(
+            recording.events.emit(TRAIN, warning=False, reason="Price", message=f"now {number}")
+        recording.events.emit(
             FactSubject(GPU_REQUEST, ObjectKey("ml", "quiet"), "u-9"), warning=False, reason="Ready", message="at last"
         )
-        assert len(await story.told()) == PER_OBJECT.burst + 1
-        assert story.events.dropped == 100 - PER_OBJECT.burst
+        assert len(await recording.told()) == PER_OBJECT.burst + 1
+        assert recording.events.dropped == 100 - PER_OBJECT.burst
         await asyncio.sleep(10 * 60)
         for number in range(100):
-            story.events.emit(TRAIN, warning=False, reason="Price", message=f"later {number}")
-        assert len(await story.told()) == PER_OBJECT.burst + 1 + 10, "one more a minute"
-        story.end()
+            recording.events.emit(TRAIN, warning=False, reason="Price", message=f"later {number}")
+        assert len(await recording.told()) == PER_OBJECT.burst + 1 + 10, "one more a minute"
+        recording.end()
 
     run(deed())
 
@@ -252,14 +252,14 @@ def test_one_talkative_object_does_not_drown_the_others():
 )
 def test_nothing_that_looks_like_a_secret_is_told(secret: str):
     async def deed() -> None:
-        story = Story()
-        story.events.emit(TRAIN, warning=True, reason="Failed", message=f"it said: {secret} and more")
-        ((_, event),) = await story.told()
+        recording = Recording()
+        recording.events.emit(TRAIN, warning=True, reason="Failed", message=f"it said: {secret} and more")
+        ((_, event),) = await recording.told()
         assert secret not in event["message"]
         assert "***" in event["message"]
         for word in ("hunter22", "MHcCAQEEIA", "api_key=abcdef", "c2lnbmF0dXJl"):
             assert word not in event["message"]
-        story.end()
+        recording.end()
 
     run(deed())
 

@@ -14,6 +14,7 @@ from tgp.adapters.kube.revision import ASKED_EVERY, CALM_FOR, Revision
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import CONFIG_MAP, Resource
 from tgp.controllers.requests.fresh_read_check import FreshReadCheck
+from tgp.core.classes.default_class import IMPLICIT
 from tgp.core.model.facts import HistoryRewound
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Metadata
@@ -201,7 +202,7 @@ async def test_the_last_look_takes_the_version_that_is_held_and_no_other(kind: s
 
     views = SimpleNamespace(namespaces=plain, classes=classes, requests={record.key: record})
     stands = {"Namespace": 7, "GPUNodeClass": 7, "GPURequest": 7} | {kind: version}
-    look = FreshReadCheck(views, Versions(**stands), home="tgp-system")  # type: ignore[arg-type]
+    look = FreshReadCheck(views, Versions(**stands), home="tgp-system", boottime=lambda: 0.0)  # type: ignore[arg-type]
     if passes:
         await look.confirm(record.key, "rented")
     else:
@@ -220,4 +221,76 @@ async def test_the_last_look_does_not_take_another_object_of_the_same_version():
             return {"metadata": {"uid": "another", "resourceVersion": "7"}}
 
     with pytest.raises(ClusterBusy):
-        await FreshReadCheck(views, Other(), home="tgp-system").confirm(record.key, "implicit")  # type: ignore[arg-type]
+        look = FreshReadCheck(views, Other(), home="tgp-system", boottime=lambda: 0.0)  # type: ignore[arg-type]
+        await look.confirm(record.key, "implicit")
+
+
+class Hands:
+    """A view and an API server that a test changes, and a clock."""
+
+    def __init__(self) -> None:
+        self.now, self.reads, self.failing = 100.0, 0, False
+        self.record = an_observation().record
+        self.home = {
+            ObjectKey("", "tgp-system"): Metadata(key=ObjectKey("", "tgp-system"), uid="u", resource_version=7)
+        }
+        self.stored = {"Namespace": 7, "GPURequest": 7}
+        views = SimpleNamespace(namespaces=self.home, classes={}, requests={self.record.key: self.record})
+        self.look = FreshReadCheck(views, self, home="tgp-system", boottime=lambda: self.now)  # type: ignore[arg-type]
+
+    async def read(self, resource: Resource, _key: ObjectKey) -> dict[str, Any]:
+        self.reads += resource.kind == "Namespace"
+        version = self.stored[resource.kind]
+        await asyncio.sleep(0)
+        if self.failing:
+            raise ClusterBusy("503")
+        return {"metadata": {"uid": "u" if resource.kind == "Namespace" else UID, "resourceVersion": str(version)}}
+
+    def cache_shows(self, version: int) -> None:
+        (key,) = self.home
+        self.home[key] = Metadata(key=key, uid="u", resource_version=version)
+
+    async def confirm(self) -> float:
+        return await self.look.confirm(self.record.key, IMPLICIT)
+
+
+async def test_all_orders_of_a_second_share_the_reads_of_what_they_have_in_common():
+    hands = Hands()
+
+    assert await asyncio.gather(*(hands.confirm() for _ in range(50))) == [100.0] * 50
+    hands.now += 0.9
+    assert await hands.confirm() == 100.0, "an order is valid from the start of the oldest read"
+    assert hands.reads == 1
+    hands.now += 0.1
+    assert await hands.confirm() == 101.0
+    assert hands.reads == 2
+
+
+async def test_a_hold_that_is_a_second_old_is_seen_even_if_the_watch_has_stopped():
+    hands = Hands()
+    await hands.confirm()
+    hands.stored["Namespace"] = 8  # tgp hold, and no watch reports it
+    hands.now += 1.0
+    with pytest.raises(ClusterBusy):
+        await hands.confirm()
+
+
+async def test_a_cache_that_moved_on_with_its_watch_will_do_and_one_that_went_back_will_not():
+    hands = Hands()
+    await hands.confirm()
+    hands.cache_shows(9)
+    await hands.confirm()
+    hands.cache_shows(6)
+    with pytest.raises(ClusterBusy):
+        await hands.confirm()
+
+
+async def test_a_read_that_failed_is_shared_only_with_those_that_waited_for_it():
+    hands = Hands()
+    hands.failing = True
+    answers = await asyncio.gather(*(hands.confirm() for _ in range(3)), return_exceptions=True)
+    hands.failing = False
+
+    assert [type(each) for each in answers] == [ClusterBusy] * 3
+    assert hands.reads == 1
+    assert await hands.confirm() == 100.0

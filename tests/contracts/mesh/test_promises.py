@@ -672,7 +672,7 @@ def test_refused_credentials_are_told_with_what_to_do(kind: Kind) -> None:
         report = await stage.mesh.check()
 
         assert not report.usable
-        assert "make a new" in report.problems[0]
+        assert "create " in report.problems[0]
 
     play(kind, script)
 

@@ -513,8 +513,8 @@ def test_a_record_that_another_client_wrote_into_is_refused_and_left_alone(groun
     ("error", "kind", "words"),
     [
         (Forbidden("no"), MeshRefused, "let its Role get, create and patch Secrets"),
-        (ClusterBusy("later"), MeshBusy, "cannot be reached now"),
-        (Unauthenticated("who?"), MeshBusy, "cannot be reached now"),
+        (ClusterBusy("later"), MeshBusy, "could not be read or written"),
+        (Unauthenticated("who?"), MeshBusy, "could not be read or written"),
     ],
 )
 def test_what_the_cluster_says_is_told_as_the_meshs_word(ground, error, kind, words):

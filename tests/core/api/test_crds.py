@@ -51,9 +51,9 @@ def test_the_checked_in_reference_is_what_the_types_say():
 
 
 def test_yaml_reads_back_as_the_same_definitions():
-    documents = list(YAML(typ="safe", pure=True).load_all(as_yaml(*crds(ancestor=True))))
+    documents = list(YAML(typ="safe", pure=True).load_all(as_yaml(*crds(legacy=True))))
 
-    assert documents == crds(ancestor=True)
+    assert documents == crds(legacy=True)
 
 
 def test_every_field_carries_its_manual():
@@ -130,7 +130,7 @@ def test_our_kinds_can_be_asked_for_together_and_by_short_names(kind):
 def test_the_legacy_kind_is_optional_and_has_no_short_names():
     """Two kinds with one short name: kubectl would take either."""
     assert "shortNames" not in crd(LEGACY)["spec"]["names"]
-    assert len(crds(ancestor=True)) == len(crds()) + 1
+    assert len(crds(legacy=True)) == len(crds()) + 1
 
 
 def test_only_old_cel_functions_are_used():

@@ -57,10 +57,10 @@ def test_printed_yaml_is_the_definitions():
 
 
 def test_printed_json_is_one_list_for_kubectl():
-    printed = json.loads(run(None, "print", "-o", "json", "--ancestor").output)
+    printed = json.loads(run(None, "print", "-o", "json", "--legacy-budgets").output)
 
     assert printed["kind"] == "List"
-    assert printed["items"] == definitions(ancestor=True)
+    assert printed["items"] == definitions(legacy=True)
 
 
 def test_applying_says_what_became_of_each():
@@ -83,7 +83,7 @@ def test_the_legacy_definition_is_applied_only_when_asked_for():
     run(shelf, "apply")
     assert "gpuworkloadbudgets.budget.zxuhan.dev" not in shelf.stored
 
-    run(shelf, "apply", "--ancestor")
+    run(shelf, "apply", "--legacy-budgets")
     assert "gpuworkloadbudgets.budget.zxuhan.dev" in shelf.stored
 
 

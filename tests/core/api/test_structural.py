@@ -42,7 +42,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abcde"), inner, max_size=3),
     max_leaves=12,
 )
-OURS = [definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for definition in crds(ancestor=True)]
+OURS = [definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for definition in crds(legacy=True)]
 
 
 def a(**spec):

@@ -208,7 +208,7 @@ def test_a_rule_without_a_python_check_is_named():
 
 
 def test_every_rule_of_our_crds_has_a_python_check():
-    for definition in crds(ancestor=True):
+    for definition in crds(legacy=True):
         schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         assert unknown_rules(schema) == []
         assert list(rules_in(schema))
@@ -244,11 +244,11 @@ def test_every_rule_on_a_text_or_on_keys_has_samples():
         if "items" in schema:
             yield from walk(schema["items"])
 
-    asked = {cel for definition in crds(ancestor=True) for cel in walk(_schema(definition))}
+    asked = {cel for definition in crds(legacy=True) for cel in walk(_schema(definition))}
     assert asked - SAMPLES.keys() == set()
 
 
-SCHEMAS = [definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for definition in crds(ancestor=True)]
+SCHEMAS = [definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for definition in crds(legacy=True)]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

@@ -46,9 +46,11 @@ def test_the_file_may_nest():
         ({}, {}, {"worker": 3}, "unknown setting 'worker'; did you mean 'workers'"),
         ({}, {}, {"lease": "15s"}, "unknown setting 'lease'"),
         ({}, {}, ["workers"], "the file must be a mapping"),
+        ({"kube_qps": 0}, {}, None, "--kube-qps: 0 is not between 1 and 10000"),
+        ({}, {"TGP_KUBE_BURST": "99999"}, None, "TGP_KUBE_BURST: 99999 is not between 1 and 10000"),
         ({"listen": "8080"}, {}, None, "--listen: '8080' is not host:port"),
         ({"log_format": "xml"}, {}, None, "--log-format: 'xml' is not one of auto, json, text"),
-        ({"power_allowed_hosts": "bad host!"}, {}, None, "--power-allowed-hosts: 'bad host!' allows no host"),
+        ({"power_allowed_hosts": "bad host!"}, {}, None, "--power-allowed-hosts: 'bad host!' is not a host pattern"),
         (
             {"log_level": "inf"},
             {},
@@ -73,6 +75,12 @@ def test_what_has_ended_is_kept_for_a_week_unless_told_otherwise():
     assert load({"keep_finished": "1h30m"}, {}).keep_finished == timedelta(minutes=90)
     assert load({}, {"TGP_KEEP_FINISHED": "Never"}).keep_finished is NEVER
     assert load({}, {}, {"keepFinished": "Never"}).keep_finished is NEVER
+
+
+def test_the_pace_of_calls_to_the_api_server_is_a_setting():
+    assert (load({}, {}).kube_qps, load({}, {}).kube_burst) == (200, 400)
+    assert load({}, {"TGP_KUBE_QPS": "20"}, {"kube": {"qps": 30, "burst": 60}}).kube_qps == 20
+    assert load({}, {}, {"kube": {"qps": 30, "burst": 60}}).kube_burst == 60
 
 
 def test_a_device_plugin_is_asked_for_unless_told_otherwise():

@@ -145,11 +145,11 @@ def test_a_mirror_that_goes_or_cannot_be_read_is_waited_for(mirror):
 
 
 @pytest.mark.parametrize(
-    "ancestor",
+    "legacy",
     [a_legacy_budget(deletion_requested_at="soon"), KubeObject(key=ObjectKey("default", "team-a"), unreadable="newer")],
 )
-def test_a_legacy_budget_that_goes_or_cannot_be_read_gets_nothing(ancestor):
-    assert next_step(ancestor, None) == LeaveMirror()
+def test_a_legacy_budget_that_goes_or_cannot_be_read_gets_nothing(legacy):
+    assert next_step(legacy, None) == LeaveMirror()
 
 
 def test_the_mirrors_status_is_shown_field_by_field_under_the_legacy_generation():

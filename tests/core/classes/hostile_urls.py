@@ -187,7 +187,7 @@ HOSTILE: dict[str, str] = {
 }
 
 FINE: dict[str, tuple[str, str, str]] = {  # URL → origin, path, what it is
-    "http://power-api/gpu-worker-1/start": ("http://power-api", "/gpu-worker-1/start", "the ancestor's"),
+    "http://power-api/gpu-worker-1/start": ("http://power-api", "/gpu-worker-1/start", "of an early manifest"),
     "HTTP://Power-API:80/Start": ("http://power-api", "/Start", "capitals, and the usual port"),
     "https://power.lab.example.org:8443": ("https://power.lab.example.org:8443", "/", "no path"),
     "http://192.168.1.20/relay/0?turn=on": ("http://192.168.1.20", "/relay/0", "a private address, a query"),

@@ -20,11 +20,10 @@ from tgp.core.classes.machines_status import (
     leaving,
     limit_reached,
     machine_count_of,
-    machines_of,
     totals,
 )
 from tgp.core.model.attempts import UID_ANNOTATION
-from tgp.core.model.costs import class_spent
+from tgp.core.model.costs import class_of, class_spent
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 
@@ -61,7 +60,8 @@ def over(name: str = "old", spent: str = "7.00") -> KubeObject[GPURequest]:
 
 
 def held(*requests: KubeObject[GPURequest], before: int = 0) -> ClassMachines:
-    return machines_of("rented", requests, before)
+    counts = (machine_count_of(each) for each in requests if class_of(each) == "rented")
+    return ClassMachines(tuple(sorted(each for each in counts if each is not None)), before)
 
 
 def updates(holdings: ClassMachines, limits: ClassLimits | None = None, **seen: str) -> dict[str, str]:
@@ -163,6 +163,15 @@ def test_a_limit_is_said_to_be_reached_when_it_is_or_when_a_request_waits_for_it
     assert "maxNodes is 1" in updates(one, ClassLimits(max_nodes=1))["LimitReached"]
     assert "all of it is in use or reserved" in updates(one, ClassLimits(max_hourly_cost="1.50"))["LimitReached"]
     assert updates(waits, ClassLimits(max_hourly_cost="2.00"))["LimitReached"] == f"{words}; team/next waits"
+
+
+def test_a_request_that_waits_for_its_pools_limit_is_not_the_classs_matter():
+    waiting = a_condition(
+        "Launched", "False", "LimitReached", "pool team/a: limits.resources[nodes] is 1, and 1 are in"
+    )
+    waits = held(a_request("next", waiting, attempt={"ended_at": NOW, "outcome": "SoldOut"}))
+
+    assert updates(waits, ClassLimits(max_nodes=2)) == {}
 
 
 def test_machines_of_another_account_are_told_with_what_they_cost():

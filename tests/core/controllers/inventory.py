@@ -65,7 +65,7 @@ class MemoryApi:
         self.cluster = KubeCluster(self.line, SeededEntropy(2, "client"))
         self.classes: Store[KubeObject[GPUNodeClass]] = Store(GPU_NODE_CLASS)
         self.requests: Store[KubeObject[GPURequest]] = Store(GPU_REQUEST, INDEXES)
-        for crd in crds(ancestor=False):
+        for crd in crds(legacy=False):
             self.server.local_api.create(CUSTOM_RESOURCE_DEFINITION, crd)
         for name in (HOME, "default"):
             if self.server.local_api.get(NAMESPACE, "", name) is None:

@@ -1,5 +1,6 @@
 """A class's status shows its machines and costs, and is written only when that changes."""
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.core.controllers.inventory import HOME, MemoryApi
 from tests.core.joining.packing import Facts
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
-from tgp.controllers.classes.reconciler import NodeClassReconciler
+from tgp.controllers.classes.reconciler import COUNTED_EVERY, FEW_REQUESTS, NodeClassReconciler
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.classes.checks import OWNED
@@ -109,6 +110,24 @@ def test_totals_follow_the_requests_and_are_written_once(loop):
     )
     assert harness.condition("LimitReached") is None
     assert harness.turn() == 0
+
+
+def test_a_class_with_many_requests_is_counted_once_a_second_unless_its_spec_changes(loop):
+    harness = ClassHarness(loop)
+    harness.memory_api.a_class()
+    for number in range(FEW_REQUESTS + 1):
+        harness.memory_api.a_request(f"train-{number}", launchedAt="2026-11-16T12:00:00Z", outcome="Launched")
+    assert harness.turn() == 1
+    harness.memory_api.attempt("train-1", endedAt="2026-11-16T13:00:00Z", outcome="Returned", spent="1.50")
+    assert harness.turn() == 0
+    loop.run_until_complete(asyncio.sleep(COUNTED_EVERY))
+    assert harness.turn() == 1
+    assert harness.status["activeNodes"] == FEW_REQUESTS
+
+    limits = {"spec": {"limits": {"maxNodes": 1}}}
+    harness.memory_api.server.local_api.merge_patch(GPU_NODE_CLASS, "", "rented", limits)
+    assert harness.turn() == 1
+    assert harness.condition("LimitReached")["status"] == "True"
 
 
 def test_a_class_reports_the_machine_that_no_request_owns_and_that_does_not_end(loop):

@@ -3,22 +3,27 @@
 from datetime import timedelta
 
 import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.core.controllers.account_access import HandClock
 from tests.core.controllers.accounts import MemoryConfigMap, accounts_on
 from tests.core.requests.an_observation import ACCOUNT, CLUSTER, NOW, OFFER, a_machine, over
 from tgp.adapters.kube.store import Store
 from tgp.api.nodeclass import ClassLimits
+from tgp.api.nodepool import PoolLimits
 from tgp.api.request import GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.api.resource import GPU_REQUEST
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache, InstanceSnapshot
 from tgp.controllers.requests.indexes import INDEXES
-from tgp.controllers.requests.ledger import BELIEVED_GONE_AFTER, Ledger, VanishedRequests
+from tgp.controllers.requests.ledger import BELIEVED_GONE_AFTER, GroupLimits, Ledger, VanishedRequests, groups_of
 from tgp.core.inventory.limits import Reservation
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import OwnerRef
 from tgp.core.model.record import pack_uid
 from tgp.core.model.token import plain_uid, token_for
 
@@ -43,7 +48,13 @@ def a_ledger(*records):
     store = Store(GPU_REQUEST, INDEXES)
     for record in records:
         store.put(record)
-    return store, Ledger(store, now=lambda: NOW)
+    ledger = Ledger(now=lambda: NOW)
+    store.subscribe(ledger.notice)
+    return store, ledger
+
+
+def reserve(ledger: Ledger, limits: ClassLimits, wanted: Reservation) -> str:
+    return ledger.reserve([GroupLimits("rented", limits)], wanted)
 
 
 def the_table(store: Store) -> AccountTable:
@@ -57,31 +68,32 @@ def wanted(number: int) -> Reservation:
 def test_what_lives_counts_and_what_is_over_does_not():
     _, ledger = a_ledger(a_record(1, a_machine()), a_record(2, over()), a_record(3, a_machine(), node_class="other"))
 
-    assert [each.uid for each in ledger.held("rented")] == [plain_uid(uid(1))]
+    assert ledger.used("rented").nodes == 1
+    assert ledger.used("rented", without=plain_uid(uid(1))).nodes == 0
 
 
 def test_a_reservation_counts_before_the_view_shows_it():
     _, ledger = a_ledger()
 
-    assert ledger.reserve("rented", TWO, wanted(1)) == ""
-    assert ledger.reserve("rented", TWO, wanted(2)) == ""
-    assert "maxNodes" in ledger.reserve("rented", TWO, wanted(3))
+    assert reserve(ledger, TWO, wanted(1)) == ""
+    assert reserve(ledger, TWO, wanted(2)) == ""
+    assert "maxNodes" in reserve(ledger, TWO, wanted(3))
 
 
 def test_a_request_counts_once_however_often_it_reserves():
     _, ledger = a_ledger(a_record(1, a_machine()))
 
     for _ in range(5):
-        assert ledger.reserve("rented", TWO, wanted(1)) == ""
-    assert len(ledger.held("rented")) == 1
+        assert reserve(ledger, TWO, wanted(1)) == ""
+    assert ledger.used("rented").nodes == 1
 
 
 def test_a_reservation_that_was_never_written_is_terminated():
     _, ledger = a_ledger()
-    ledger.reserve("rented", ClassLimits(max_nodes=1), wanted(1))
+    reserve(ledger, ClassLimits(max_nodes=1), wanted(1))
     ledger.seen(uid(1))
 
-    assert ledger.reserve("rented", ClassLimits(max_nodes=1), wanted(2)) == ""
+    assert reserve(ledger, ClassLimits(max_nodes=1), wanted(2)) == ""
 
 
 def test_an_object_of_a_newer_version_still_counts():
@@ -89,19 +101,20 @@ def test_an_object_of_a_newer_version_still_counts():
     document = msgspec.json.encode({"nodeClass": "rented", "attempts": [attempt]})
     _, ledger = a_ledger(a_record(1, value=None, status_document=document, unreadable="newer"))
 
-    assert len(ledger.held("rented")) == 1
+    assert ledger.used("rented").nodes == 1
 
 
 def test_a_restored_copy_holds_nothing():
     _, ledger = a_ledger(a_record(1, a_machine(), bought_by=9))
 
-    assert ledger.held("rented") == []
+    assert ledger.used("rented").nodes == 0
 
 
 def test_an_edited_annotation_makes_no_room():
     _, ledger = a_ledger(a_record(1, a_machine(), annotations={"tgp.io/uid": uid(9)}))
 
-    assert [each.uid for each in ledger.held("rented")] == [plain_uid(uid(1))]
+    assert ledger.used("rented").nodes == 1
+    assert ledger.used("rented", without=plain_uid(uid(1))).nodes == 0
 
 
 def test_a_record_that_becomes_anothers_counts_until_its_own_machine_is_shown_gone():
@@ -128,16 +141,17 @@ def test_a_request_that_vanished_with_its_machine_counts_until_the_machine_is_sh
     machine = Instance("i-1", attempt.token, InstanceState.RUNNING)
     store.put(a_record(1, attempt))
     store.drop(a_record(1, attempt, version=2))
-    ledger = Ledger(store, ghosts.of, now=lambda: NOW)
+    ledger = Ledger(ghosts.of, now=lambda: NOW)
+    store.subscribe(ledger.notice)
 
-    assert len(ledger.held("rented")) == 1
+    assert ledger.used("rented").nodes == 1
     instance_cache.put(access.name, InstanceSnapshot("a-1", clock.seconds + 1, (machine,)))
     clock.seconds += 3600
-    assert len(ledger.held("rented")) == 1
+    assert ledger.used("rented").nodes == 1
     instance_cache.put(access.name, InstanceSnapshot("a-1", 1000.0 + BELIEVED_GONE_AFTER, ()))
-    assert len(ledger.held("rented")) == 1
+    assert ledger.used("rented").nodes == 1
     instance_cache.put(access.name, InstanceSnapshot("a-1", 1001.0 + BELIEVED_GONE_AFTER, ()))
-    assert ledger.held("rented") == []
+    assert ledger.used("rented").nodes == 0
 
 
 def test_a_machine_counts_on_when_the_status_that_named_it_is_erased():
@@ -151,6 +165,67 @@ def test_a_machine_counts_on_when_the_status_that_named_it_is_erased():
     assert [each.uid for each in ghosts.of("rented")] == [plain_uid(uid(1))]
 
 
+POOL, OTHER = ObjectKey("default", "train"), ObjectKey("default", "serve")
+
+
+def of_pool(key: ObjectKey) -> tuple[OwnerRef, ...]:
+    return (OwnerRef(kind="GPUNodePool", name=key.name, uid="p-1", controller=True),)
+
+
+def test_a_machine_of_a_pool_counts_against_its_class_and_its_pool():
+    _, ledger = a_ledger(
+        a_record(1, a_machine(), owners=of_pool(POOL)), a_record(2, a_machine(), owners=of_pool(OTHER))
+    )
+    one_each = PoolLimits(resources={"nodes": 1})
+
+    assert [ledger.used(group).nodes for group in ("rented", POOL, OTHER)] == [2, 1, 1]
+    limited = [GroupLimits("rented", ClassLimits(max_nodes=9)), GroupLimits(POOL, one_each)]
+    why = "pool default/train: limits.resources[nodes] is 1, and 1 are in use"
+    assert ledger.reserve(limited, wanted(3)) == why
+    assert ledger.used("rented").nodes == 2, "what does not fit one limit is noted for none"
+    assert ledger.reserve([GroupLimits("rented", TWO), GroupLimits(POOL, None)], wanted(3)).startswith("class rented: ")
+    assert ledger.reserve([GroupLimits("rented", None), GroupLimits(POOL, None)], wanted(3)) == ""
+    assert [ledger.used(group).nodes for group in ("rented", POOL, OTHER)] == [3, 2, 1]
+
+
+def test_a_reservation_is_counted_by_the_record_once_that_shows_it():
+    store, ledger = a_ledger(a_record(1, owners=of_pool(POOL)))
+    ledger.reserve([GroupLimits("rented", None), GroupLimits(POOL, None)], wanted(1))
+    store.put(a_record(1, a_machine(hourly_price="0.60"), version=2, owners=of_pool(POOL)))
+
+    assert ledger.used(POOL).microusd == 400_000, "as it was reserved"
+    ledger.seen(uid(1))
+    assert [ledger.used(group).microusd for group in ("rented", POOL)] == [600_000, 600_000]
+    store.put(a_record(1, over(), version=3, owners=of_pool(POOL)))
+    assert [ledger.used(group).nodes for group in ("rented", POOL)] == [0, 0]
+
+
+def test_a_vanished_request_of_a_pool_counts_against_the_pool_too():
+    store, _ = a_ledger()
+    ghosts = VanishedRequests(InstanceCache(lambda: 1000.0), the_table(store), HandClock())
+    ghosts.notice(a_record(1, a_machine(), owners=of_pool(POOL)), None)
+
+    assert [len(ghosts.of(group)) for group in ("rented", POOL, OTHER)] == [1, 1, 0]
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), max_size=20))
+def test_the_sums_are_those_of_the_records_whatever_happened_before(changes):
+    store, ledger = a_ledger()
+    version = 1
+    for number, what in changes:
+        version += 1
+        if what == 0:
+            store.drop(a_record(number, version=version))
+        else:
+            pools = (POOL, POOL, OTHER)
+            rows = (a_machine(),) if what > 1 else ()
+            store.put(a_record(number, *rows, version=version, owners=of_pool(pools[what - 1])))
+
+    for group in ("rented", POOL, OTHER):
+        living = [each for each in store.values() if group in groups_of(each) and open_attempt(attempts_of(each))]
+        assert (ledger.used(group).nodes, ledger.used(group).microusd) == (len(living), 400_000 * len(living))
+
+
 def lost(minutes: float, number: int = 1):
     until = NOW + timedelta(minutes=minutes)
     return over(number, "Lost", instance_id="i-1", hourly_price="0.40", counts_until=until)
@@ -159,9 +234,10 @@ def lost(minutes: float, number: int = 1):
 def test_a_machine_that_lists_alone_declared_gone_counts_on_beside_its_successor():
     _, ledger = a_ledger(a_record(1, lost(1), a_machine(2)), a_record(2, lost(0)))
 
-    assert [(each.microusd, each.presumed) for each in ledger.held("rented")] == [(400_000, False), (400_000, True)]
-    assert "(1 of them presumed lost, at $0.40/h)" in ledger.reserve("rented", TWO, wanted(3))
-    assert "presumed lost" in ledger.reserve("rented", ClassLimits(max_hourly_cost="1.00"), wanted(3))
+    used = ledger.used("rented")
+    assert (used.nodes, used.microusd, used.presumed_nodes, used.presumed_microusd) == (2, 800_000, 1, 400_000)
+    assert "(1 of them presumed lost, at $0.40/h)" in reserve(ledger, TWO, wanted(3))
+    assert "presumed lost" in reserve(ledger, ClassLimits(max_hourly_cost="1.00"), wanted(3))
 
 
 def test_deleting_its_request_frees_no_limit():

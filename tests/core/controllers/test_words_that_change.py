@@ -23,8 +23,8 @@ def test_numbers_alone_are_no_news(message: str, reason: str, same: bool) -> Non
         "message": SAID,
         "conditions": [{"type": "Launched", "status": "False", "reason": "NoOfferFits", "message": SAID}],
     }
-    story = RequestStatus(
+    status = RequestStatus(
         "Pending", message, (ConditionUpdate("Launched", False, reason, message),), {"message": message}
     )
 
-    assert says_the_same(story, held) is same
+    assert says_the_same(status, held) is same

@@ -7,8 +7,18 @@ from msgspec.structs import replace
 
 from tests.core.requests.an_observation import an_attempt
 from tgp.api.nodeclass import ClassLimits
+from tgp.api.nodepool import PoolLimits
 from tgp.api.request import Attempt
-from tgp.core.inventory.limits import Reservation, headroom_microusd, reservation_of, shortage
+from tgp.core.inventory.limits import (
+    NOTHING_USED,
+    USD,
+    Reservation,
+    headroom_microusd,
+    reservation_of,
+    rooms_left,
+    shortage,
+    usage_of,
+)
 
 ONE = Reservation("a", 400_000, gpus=1, vcpus=8, memory_gib=32)
 WANTED = Reservation("b", 400_000, gpus=1, vcpus=8, memory_gib=32)
@@ -26,7 +36,7 @@ WANTED = Reservation("b", 400_000, gpus=1, vcpus=8, memory_gib=32)
     ],
 )
 def test_one_machine_too_many_is_refused_with_the_numbers(limits, said):
-    assert shortage(ClassLimits(**limits), [ONE], WANTED).startswith(said)
+    assert shortage(ClassLimits(**limits), usage_of([ONE]), WANTED).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -39,17 +49,17 @@ def test_one_machine_too_many_is_refused_with_the_numbers(limits, said):
     ],
 )
 def test_what_just_fits_fits(limits):
-    assert shortage(ClassLimits(**limits), [ONE], WANTED) == ""
+    assert shortage(ClassLimits(**limits), usage_of([ONE]), WANTED) == ""
 
 
 def test_a_class_without_limits_has_none():
-    assert shortage(None, [ONE] * 99, WANTED) == ""
-    assert headroom_microusd(None, [ONE]) is None
+    assert shortage(None, usage_of([ONE] * 99), WANTED) == ""
+    assert headroom_microusd(None, usage_of([ONE])) is None
 
 
 def test_a_machine_of_unknown_size_does_not_fit_a_limit_on_size():
     """A limit that cannot be counted cannot be kept."""
-    assert "does not report" in shortage(ClassLimits(resources={"cpu": 1000}), [], Reservation("b", 1))
+    assert "does not report" in shortage(ClassLimits(resources={"cpu": 1000}), NOTHING_USED, Reservation("b", 1))
 
 
 def test_a_holding_counts_the_most_that_its_order_allows_until_the_bill_is_known():
@@ -71,7 +81,7 @@ def test_a_bid_may_be_asked_for_in_full_whatever_is_billed_now():
 def test_an_unreadable_attempt_still_counts_as_a_machine():
     bare = Attempt(number=1, token="tgp-abcdef0123-" + "1" * 32 + "-1")
 
-    assert shortage(ClassLimits(max_nodes=1), [reservation_of("u", bare)], WANTED)
+    assert shortage(ClassLimits(max_nodes=1), usage_of([reservation_of("u", bare)]), WANTED)
 
 
 @given(prices=st.lists(st.integers(0, 10**9), max_size=8), most=st.integers(1, 10**10))
@@ -80,7 +90,48 @@ def test_the_sum_never_exceeds_the_limit(prices, most):
     held: list[Reservation] = []
     for number, price in enumerate(prices):
         wanted = Reservation(str(number), price)
-        if not shortage(limits, held, wanted):
+        if not shortage(limits, usage_of(held), wanted):
             held.append(wanted)
 
     assert sum(each.microusd for each in held) <= most
+
+
+def test_a_pool_has_limits_of_its_own_with_the_same_numbers():
+    pool = PoolLimits(resources={"nvidia.com/gpu": 3, "cpu": "20", "memory": "64Gi", "nodes": 1})
+    two = usage_of([ONE, Reservation("c", 1, gpus=2, vcpus=4, memory_gib=16)])
+
+    only = {name: shortage(PoolLimits(resources={name: most}), two, WANTED) for name, most in pool.resources.items()}
+    assert only == {
+        "nvidia.com/gpu": "limits.resources[nvidia.com/gpu] is 3, of which 3 is in use: 1 more does not fit",
+        "cpu": "",
+        "memory": "limits.resources[memory] is 64Gi, of which 48Gi is in use: 32Gi more does not fit",
+        "nodes": "limits.resources[nodes] is 1, and 2 are in use",
+    }
+
+
+def test_what_is_left_of_each_limit():
+    limits = ClassLimits(max_nodes=3, max_hourly_cost="1.00", resources={"cpu": "12", "memory": "16Gi"})
+
+    assert rooms_left(limits, usage_of([ONE])) == [
+        ("limits.maxNodes is 3", "nodes", 2),
+        ("limits.maxHourlyCost is $1.00/h", USD, 600_000),
+        ("limits.resources[cpu] is 12", "cpu", 4000),
+        ("limits.resources[memory] is 16Gi", "memory", 0),
+    ]
+    unknown = Reservation("c", 1)
+    assert [room.left for room in rooms_left(PoolLimits(resources={"cpu": 99}), usage_of([unknown]))] == [0]
+    assert rooms_left(None, usage_of([ONE])) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), max_size=8), st.data())
+def test_a_sum_is_the_same_whichever_came_and_went(rows, data):
+    every = [Reservation(str(n), gpus * 7, gpus, vcpus=cpu, presumed=lost) for n, (gpus, cpu, lost) in enumerate(rows)]
+    gone = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
+    total = usage_of(every)
+    for each in gone:
+        total = total.minus(each)
+    expected = usage_of(each for each in every if each not in gone)
+
+    same = ("nodes", "usd", "cpu", "memory", "nvidia.com/gpu")
+    assert [total.of(each) for each in same] == [expected.of(each) for each in same]
+    assert (total.presumed_nodes, total.presumed_microusd) == (expected.presumed_nodes, expected.presumed_microusd)

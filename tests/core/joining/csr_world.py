@@ -67,7 +67,7 @@ class Line:
         raise NotImplementedError
 
 
-class Court:
+class CsrEnv:
     def __init__(self, loop: VirtualLoop) -> None:
         self.clock = WorldClock(loop)
         self.server = ApiServer(self.clock, SeededEntropy(1, "server"), unidentified=None)

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from tests.core.controllers.account_access import a_token
-from tests.core.joining.csr_world import Court
+from tests.core.joining.csr_world import CsrEnv
 from tests.core.joining.test_mesh_selection import a_request, msgspec_class
 from tests.core.market.offers import an_offer
 from tgp.adapters.clouds.registry import facts_of
@@ -134,8 +134,8 @@ class Facts:
 
 class Packing:
     def __init__(self, loop: VirtualLoop, secrets: Mapping[str, Mapping[str, str]], talos_version: str) -> None:
-        self.court = Court(loop)
-        clock = self.court.clock
+        self.env = CsrEnv(loop)
+        clock = self.env.clock
         self.tailscale, self.headscale = TailscaleSimulator(clock, 1), HeadscaleSimulator(clock, 1)
         self.factory = FactorySimulator(clock)
         self.tailscale.client.tags = ("tag:operator",)
@@ -156,7 +156,7 @@ class Packing:
             **secrets,
         }
         self.secret_reader = Vault(held)
-        cluster = KubeCluster(self.court.line, SeededEntropy(3, "client"))
+        cluster = KubeCluster(self.env.line, SeededEntropy(3, "client"))
         entropy = SeededEntropy(4, "boot")
         self.book = JoinRecords(cluster, "tgp-system")
         meshes = AllMeshes(self.dial, clock, entropy, cluster, namespace="tgp-system")
@@ -207,7 +207,7 @@ class Packing:
             token,
             boot_request.pop("node_name", NODE),
             provider_id_of(on_sale.provider, token),
-            self.court.now + JOINS_WITHIN,
+            self.env.now + JOINS_WITHIN,
             labels=boot_request.pop("labels", {"tgp.io/request": "train"}),
             taints=boot_request.pop("taints", (Taint("tgp.io/ephemeral", "NoSchedule"),)),
             **boot_request,

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.core.controllers.account_access import a_record, a_token, an_attempt
-from tests.core.joining.csr_world import TOKEN, Court
+from tests.core.joining.csr_world import TOKEN, CsrEnv
 from tests.core.joining.requests import NODE, SUBJECT, a_document
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, GPU_REQUEST, SECRET
 from tgp.api.resource import NODE as NODE_KIND
@@ -20,7 +20,7 @@ from tgp.ports.cluster import ClusterError, Conflict, WriteUnknown
 from tgp.sim.apiserver.identity import ApiUser
 from tgp.sim.loop import VirtualLoop
 
-Scene = Callable[[Court], Awaitable[None]]
+Scene = Callable[[CsrEnv], Awaitable[None]]
 FIRST = ids_of(TOKEN)[0]
 ANOTHER = a_document((SUBJECT[0], (SUBJECT[1][0], "system:node:another")))
 
@@ -29,7 +29,7 @@ def scene(play: Scene) -> Callable[[], None]:
     def test() -> None:
         loop = VirtualLoop()
         try:
-            loop.run_until_complete(play(Court(loop)))
+            loop.run_until_complete(play(CsrEnv(loop)))
         finally:
             loop.close()
 
@@ -37,139 +37,139 @@ def scene(play: Scene) -> Callable[[], None]:
     return test
 
 
-def used_by(court: Court) -> str:
-    return court.secret(FIRST)["metadata"]["annotations"].get("tgp.io/used-by", "")
+def used_by(env: CsrEnv) -> str:
+    return env.secret(FIRST)["metadata"]["annotations"].get("tgp.io/used-by", "")
 
 
-def writes(court: Court) -> list[str]:
-    return [path.rpartition("/")[2] for _, path in court.line.changes]
+def writes(env: CsrEnv) -> list[str]:
+    return [path.rpartition("/")[2] for _, path in env.line.changes]
 
 
 @scene
-async def test_a_machine_that_is_waited_for_is_let_in(court):
-    court.waits()
-    await court.asks(await court.minted())
+async def test_a_machine_that_is_waited_for_is_let_in(env):
+    env.waits()
+    await env.asks(await env.minted())
 
-    assert await court.turn() is None
+    assert await env.turn() is None
 
-    assert court.verdict() == "Approved"
-    assert used_by(court) == f"{court.csr()['metadata']['uid']} node-csr-1"
-    assert writes(court)[-2:] == [f"bootstrap-token-{FIRST}", "approval"], "on paper first"
-    (fact,) = court.facts
+    assert env.verdict() == "Approved"
+    assert used_by(env) == f"{env.csr()['metadata']['uid']} node-csr-1"
+    assert writes(env)[-2:] == [f"bootstrap-token-{FIRST}", "approval"], "on paper first"
+    (fact,) = env.facts
     assert isinstance(fact, JoinApproved)
     assert (fact.node, fact.signing_request) == (NODE, "node-csr-1")
     assert fact.subject.resource == GPU_REQUEST
 
 
 @scene
-async def test_an_answered_request_is_not_answered_again(court):
-    court.waits()
-    await court.asks(await court.minted())
-    await court.turn()
-    before = len(court.line.changes)
+async def test_an_answered_request_is_not_answered_again(env):
+    env.waits()
+    await env.asks(await env.minted())
+    await env.turn()
+    before = len(env.line.changes)
 
-    await court.turn()
+    await env.turn()
 
-    assert len(court.line.changes) == before
-    assert len(court.facts) == 1
+    assert len(env.line.changes) == before
+    assert len(env.facts) == 1
 
 
 @scene
-async def test_a_second_one_with_the_same_token_is_denied(court):
+async def test_a_second_one_with_the_same_token_is_denied(env):
     """Itself twice, or a thief behind it: a token is good for one certificate."""
-    court.waits()
-    token = await court.minted()
-    await court.asks(token)
-    await court.turn()
-    await court.asks(token, "node-csr-2")
+    env.waits()
+    token = await env.minted()
+    await env.asks(token)
+    await env.turn()
+    await env.asks(token, "node-csr-2")
 
-    await court.turn("node-csr-2")
+    await env.turn("node-csr-2")
 
-    assert court.verdict("node-csr-2") == "TokenUsed"
+    assert env.verdict("node-csr-2") == "TokenUsed"
 
 
 @scene
-async def test_of_two_at_once_one_is_let_in(court):
+async def test_of_two_at_once_one_is_let_in(env):
     """Both were looked at before either was answered."""
-    court.waits()
-    token = await court.minted()
-    await court.asks(token)
-    await court.asks(token, "node-csr-2")
-    found = await court.tokens.look(FIRST)
-    await court.turn()
+    env.waits()
+    token = await env.minted()
+    await env.asks(token)
+    await env.asks(token, "node-csr-2")
+    found = await env.tokens.look(FIRST)
+    await env.turn()
     with pytest.raises(Conflict):
-        await court.tokens.use(found, "uid-of-the-second", "node-csr-2")
-    await court.turn("node-csr-2")
+        await env.tokens.use(found, "uid-of-the-second", "node-csr-2")
+    await env.turn("node-csr-2")
 
-    assert [court.verdict(name) for name in ("node-csr-1", "node-csr-2")] == ["Approved", "TokenUsed"]
+    assert [env.verdict(name) for name in ("node-csr-1", "node-csr-2")] == ["Approved", "TokenUsed"]
 
 
 @scene
-async def test_a_crash_after_the_note_admits_no_other_request(court):
-    court.waits()
-    token = await court.minted()
-    await court.asks(token)
-    court.line.breaks = lambda call: "before" if call.path.endswith("/approval") else ""
+async def test_a_crash_after_the_note_admits_no_other_request(env):
+    env.waits()
+    token = await env.minted()
+    await env.asks(token)
+    env.line.breaks = lambda call: "before" if call.path.endswith("/approval") else ""
     with pytest.raises(WriteUnknown):
-        await court.turn()
-    court.judge = court.new_judge()
-    await court.asks(token, "node-csr-2")
+        await env.turn()
+    env.judge = env.new_judge()
+    await env.asks(token, "node-csr-2")
 
-    await court.turn("node-csr-2")
-    await court.turn()
+    await env.turn("node-csr-2")
+    await env.turn()
 
-    assert [court.verdict(name) for name in ("node-csr-1", "node-csr-2")] == ["Approved", "TokenUsed"]
+    assert [env.verdict(name) for name in ("node-csr-1", "node-csr-2")] == ["Approved", "TokenUsed"]
 
 
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("where", ["approval", f"bootstrap-token-{FIRST}"])
 def test_a_line_that_breaks_at_any_write_ends_in_one_approval(how, where):
     @scene
-    async def play(court):
-        court.waits()
-        await court.asks(await court.minted())
+    async def play(env):
+        env.waits()
+        await env.asks(await env.minted())
         cut = [True]
-        court.line.breaks = lambda call: how if call.changes_things and call.path.endswith(where) and cut.pop() else ""
+        env.line.breaks = lambda call: how if call.changes_things and call.path.endswith(where) and cut.pop() else ""
         with pytest.raises(ClusterError):
-            await court.turn()
-        court.line.breaks = lambda _call: ""
-        court.show()
-        await court.turn()
+            await env.turn()
+        env.line.breaks = lambda _call: ""
+        env.show()
+        await env.turn()
 
-        assert court.verdict() == "Approved"
+        assert env.verdict() == "Approved"
 
     play()
 
 
 @scene
-async def test_another_name_is_denied_and_does_not_use_the_token_up(court):
-    court.waits()
-    token = await court.minted()
-    await court.asks(token, document=ANOTHER)
-    await court.turn()
-    await court.asks(token, "node-csr-2")
-    await court.turn("node-csr-2")
+async def test_another_name_is_denied_and_does_not_use_the_token_up(env):
+    env.waits()
+    token = await env.minted()
+    await env.asks(token, document=ANOTHER)
+    await env.turn()
+    await env.asks(token, "node-csr-2")
+    await env.turn("node-csr-2")
 
-    assert [court.verdict(name) for name in ("node-csr-1", "node-csr-2")] == ["WrongName", "Approved"]
-    denied = court.facts[0]
+    assert [env.verdict(name) for name in ("node-csr-1", "node-csr-2")] == ["WrongName", "Approved"]
+    denied = env.facts[0]
     assert isinstance(denied, JoinDenied)
     assert denied.reason == "WrongName"
     assert denied.subject.resource == GPU_REQUEST
-    (condition,) = court.csr()["status"]["conditions"]
+    (condition,) = env.csr()["status"]["conditions"]
     assert condition["message"] == denied.why
 
 
 @scene
-async def test_the_token_of_an_unexpected_machine_is_refused(court):
-    await court.asks(await court.minted())
+async def test_the_token_of_an_unexpected_machine_is_refused(env):
+    await env.asks(await env.minted())
 
-    again = await court.turn()
-    assert court.verdict() == "", "our view may lag behind the machine"
+    again = await env.turn()
+    assert env.verdict() == "", "our view may lag behind the machine"
     assert again is not None
     await _sleep(SEEN_WITHIN)
-    await court.turn()
+    await env.turn()
 
-    assert court.verdict() == "NotExpected"
+    assert env.verdict() == "NotExpected"
 
 
 async def _sleep(length: timedelta) -> None:
@@ -177,57 +177,57 @@ async def _sleep(length: timedelta) -> None:
 
 
 @scene
-async def test_a_reservation_that_comes_into_view_in_time_is_enough(court):
-    await court.asks(await court.minted())
-    await court.turn()
-    court.waits()
-    await court.turn()
+async def test_a_reservation_that_comes_into_view_in_time_is_enough(env):
+    await env.asks(await env.minted())
+    await env.turn()
+    env.waits()
+    await env.turn()
 
-    assert court.verdict() == "Approved"
+    assert env.verdict() == "Approved"
 
 
 @pytest.mark.parametrize("phase", ["Terminating", "Finished", "Failed"])
 def test_a_machine_on_its_way_out_is_not_let_in(phase):
     @scene
-    async def play(court):
-        court.waits(phase=phase)
-        await court.asks(await court.minted())
-        await court.turn()
+    async def play(env):
+        env.waits(phase=phase)
+        await env.asks(await env.minted())
+        await env.turn()
 
-        assert court.verdict() == "NotExpected"
+        assert env.verdict() == "NotExpected"
 
     play()
 
 
 @scene
-async def test_an_attempt_that_is_over_admits_no_machine(court):
+async def test_an_attempt_that_is_over_admits_no_machine(env):
     """The next attempt has a token of its own."""
-    court.waits(attempt=2)
-    await court.asks(await court.minted())
-    await court.turn()
+    env.waits(attempt=2)
+    await env.asks(await env.minted())
+    await env.turn()
 
-    assert court.verdict() == "NotExpected"
+    assert env.verdict() == "NotExpected"
 
 
 @scene
-async def test_the_token_of_an_attempt_that_is_newer_than_our_view_is_waited_for(court):
-    court.waits(attempt=1)
+async def test_the_token_of_an_attempt_that_is_newer_than_our_view_is_waited_for(env):
+    env.waits(attempt=1)
     token = a_token(1, 2)
-    await court.asks(await court.minted(token))
+    await env.asks(await env.minted(token))
 
-    assert await court.turn() is not None
-    assert court.verdict() == ""
+    assert await env.turn() is not None
+    assert env.verdict() == ""
 
 
 @scene
-async def test_a_restored_copy_admits_no_machine(court):
-    court.requests.put(a_record(1, an_attempt(1), copy=True))
-    await court.asks(await court.minted())
-    await court.turn()
+async def test_a_restored_copy_admits_no_machine(env):
+    env.requests.put(a_record(1, an_attempt(1), copy=True))
+    await env.asks(await env.minted())
+    await env.turn()
     await _sleep(SEEN_WITHIN)
-    await court.turn()
+    await env.turn()
 
-    assert court.verdict() == "NotExpected"
+    assert env.verdict() == "NotExpected"
 
 
 @pytest.mark.parametrize("provider_id", ["", "aws:///zone/i-1", f"tgp://vultr/{a_token(2)}", f"tgp://vultr/{TOKEN}"])
@@ -238,119 +238,117 @@ def test_a_name_that_is_another_nodes_is_not_given_away(provider_id):
     """
 
     @scene
-    async def play(court):
-        court.waits()
-        court.server.local_api.create(NODE_KIND, {"metadata": {"name": NODE}, "spec": {"providerID": provider_id}})
-        await court.asks(await court.minted())
-        await court.turn()
+    async def play(env):
+        env.waits()
+        env.server.local_api.create(NODE_KIND, {"metadata": {"name": NODE}, "spec": {"providerID": provider_id}})
+        await env.asks(await env.minted())
+        await env.turn()
 
-        assert court.verdict() == "NameTaken"
+        assert env.verdict() == "NameTaken"
 
     play()
 
 
 @scene
-async def test_a_token_withdrawn_meanwhile_opens_nothing(court):
-    court.waits()
-    await court.asks(await court.minted())
-    await court.tokens.remove(TOKEN)
-    await court.turn()
+async def test_a_token_withdrawn_meanwhile_opens_nothing(env):
+    env.waits()
+    await env.asks(await env.minted())
+    await env.tokens.remove(TOKEN)
+    await env.turn()
 
-    assert court.verdict() == "UnknownToken"
-    (fact,) = court.facts
+    assert env.verdict() == "UnknownToken"
+    (fact,) = env.facts
     assert fact.subject.resource == CERTIFICATE_SIGNING_REQUEST
 
 
 @scene
-async def test_a_token_that_expired_before_we_looked_opens_nothing(court):
-    court.waits()
-    await court.asks(await court.minted(lasts=timedelta(seconds=30)))
+async def test_a_token_that_expired_before_we_looked_opens_nothing(env):
+    env.waits()
+    await env.asks(await env.minted(lasts=timedelta(seconds=30)))
     await _sleep(timedelta(seconds=31))
-    await court.turn()
+    await env.turn()
 
-    assert court.verdict() == "TokenExpired"
+    assert env.verdict() == "TokenExpired"
 
 
 @scene
-async def test_a_token_of_our_group_that_we_did_not_mint_opens_nothing(court):
+async def test_a_token_of_our_group_that_we_did_not_mint_opens_nothing(env):
     """Also one whose Secret claims a node, but no expected launch."""
-    token = await court.minted()
-    court.server.local_api.merge_patch(
+    token = await env.minted()
+    env.server.local_api.merge_patch(
         SECRET, "kube-system", f"bootstrap-token-{FIRST}", {"metadata": {"annotations": {"tgp.io/token": None}}}
     )
-    court.waits()
-    await court.asks(token)
-    await court.turn()
+    env.waits()
+    await env.asks(token)
+    await env.turn()
 
-    assert court.verdict() == "UnknownToken"
+    assert env.verdict() == "UnknownToken"
 
 
 @scene
-async def test_a_token_that_is_tried_over_and_over_is_withdrawn(court):
+async def test_a_token_that_is_tried_over_and_over_is_withdrawn(env):
     """A flood from one machine must not keep the others waiting."""
-    court.waits()
-    token = await court.minted()
+    env.waits()
+    token = await env.minted()
     for number in range(MOST_DENIED):
-        assert (await court.asks(token, f"csr-{number}", document=ANOTHER)).status == 201
-        await court.turn(f"csr-{number}")
+        assert (await env.asks(token, f"csr-{number}", document=ANOTHER)).status == 201
+        await env.turn(f"csr-{number}")
 
-    assert court.secret(FIRST) is None
-    assert (await court.asks(token, "csr-once-more")).status == 401
-    assert {fact.reason for fact in court.facts} == {"WrongName"}
+    assert env.secret(FIRST) is None
+    assert (await env.asks(token, "csr-once-more")).status == 401
+    assert {fact.reason for fact in env.facts} == {"WrongName"}
 
 
 @scene
-async def test_others_are_never_touched(court):
+async def test_others_are_never_touched(env):
     """Stock tokens, people, other signers: whatever they ask for."""
-    court.waits()
-    token = await court.minted()
-    court.server.authentication.add_token("ann", ApiUser("ann", ("system:masters",)))
-    await court.asks("ann", "of-ann")
-    await court.asks(token, "serving", signerName="kubernetes.io/kubelet-serving")
-    await court.asks(token, "client", signerName="kubernetes.io/kube-apiserver-client")
-    before = len(court.line.changes)
+    env.waits()
+    token = await env.minted()
+    env.server.authentication.add_token("ann", ApiUser("ann", ("system:masters",)))
+    await env.asks("ann", "of-ann")
+    await env.asks(token, "serving", signerName="kubernetes.io/kubelet-serving")
+    await env.asks(token, "client", signerName="kubernetes.io/kube-apiserver-client")
+    before = len(env.line.changes)
 
     for name in ("of-ann", "serving", "client", "nobodys"):
-        assert await court.judge.reconcile(ObjectKey("", name)) is None
+        assert await env.judge.reconcile(ObjectKey("", name)) is None
 
-    assert len(court.line.changes) == before
-    assert court.facts == []
-
-
-@scene
-async def test_a_client_that_claims_our_group_is_denied(court):
-    court.server.authentication.add_token("eve", ApiUser("eve", ("system:masters", "system:bootstrappers:tgp")))
-    await court.asks("eve")
-    await court.turn()
-
-    assert court.verdict() == "NoToken"
+    assert len(env.line.changes) == before
+    assert env.facts == []
 
 
 @scene
-async def test_an_approval_by_another_approver_is_reported_once(court):
+async def test_a_client_that_claims_our_group_is_denied(env):
+    env.server.authentication.add_token("eve", ApiUser("eve", ("system:masters", "system:bootstrappers:tgp")))
+    await env.asks("eve")
+    await env.turn()
+
+    assert env.verdict() == "NoToken"
+
+
+@scene
+async def test_an_approval_by_another_approver_is_reported_once(env):
     """A binding for every bootstrap token bypasses all of this: it must be reported."""
-    court.waits()
-    await court.asks(await court.minted(), document=ANOTHER)
-    csr = court.csr()
+    env.waits()
+    await env.asks(await env.minted(), document=ANOTHER)
+    csr = env.csr()
     condition = {"type": "Approved", "status": "True", "reason": "AutoApproved", "message": "by a rule"}
-    court.server.local_api.update(
-        CERTIFICATE_SIGNING_REQUEST, {**csr, "status": {"conditions": [condition]}}, "approval"
-    )
-    court.show()
+    env.server.local_api.update(CERTIFICATE_SIGNING_REQUEST, {**csr, "status": {"conditions": [condition]}}, "approval")
+    env.show()
 
-    await court.turn()
-    await court.turn()
+    await env.turn()
+    await env.turn()
 
-    (fact,) = court.facts
+    (fact,) = env.facts
     assert isinstance(fact, JoinApprovedByOthers)
     assert fact.reason == "AutoApproved"
 
 
 @scene
-async def test_a_request_withdrawn_while_we_looked_is_no_failure(court):
-    court.waits()
-    await court.asks(await court.minted(), document=ANOTHER)
-    court.server.local_api.delete(CERTIFICATE_SIGNING_REQUEST, "", "node-csr-1")
+async def test_a_request_withdrawn_while_we_looked_is_no_failure(env):
+    env.waits()
+    await env.asks(await env.minted(), document=ANOTHER)
+    env.server.local_api.delete(CERTIFICATE_SIGNING_REQUEST, "", "node-csr-1")
 
-    assert await court.judge.reconcile(ObjectKey("", "node-csr-1")) is not None
-    assert court.facts == []
+    assert await env.judge.reconcile(ObjectKey("", "node-csr-1")) is not None
+    assert env.facts == []

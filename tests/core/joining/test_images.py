@@ -65,8 +65,8 @@ def a_class(**settings: Any) -> GPUNodeClass:
     return msgspec_class({"providers": [{"name": "vultr", "settings": {"endpoint": f"{VULTR}/v2", **settings}}]})
 
 
-class House:
-    """An image desk, and what it talks to."""
+class ImageEnv:
+    """An image resolver, and what it talks to."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self.clock = WorldClock(loop)
@@ -79,7 +79,7 @@ class House:
         self.urls: list[str] = []  # that Vultr was told to fetch from
         self.cluster = CLUSTER
         self.secret = "tgp-operator-secret"
-        self.desk = self.open()
+        self.resolver = self.open()
 
     def open(self) -> ImageResolver:
         """A new run of the operator: it remembers nothing."""
@@ -109,7 +109,7 @@ class House:
         self, offer: Offer | None = None, node_class: GPUNodeClass | None = None, **config: Any
     ) -> BootImage:
         backend = config.pop("backend", Backend.NONE)
-        return await self.desk.for_machine(
+        return await self.resolver.for_machine(
             V1_13,
             TalosConfig(**config),
             offer or an_offer(),
@@ -147,11 +147,11 @@ class House:
         return ImageNeed(node_class or a_class(), "vultr", version, TalosConfig(), Backend.NONE)
 
 
-def play(script: Callable[[House], Awaitable[None]]) -> None:
+def play(script: Callable[[ImageEnv], Awaitable[None]]) -> None:
     loop = VirtualLoop()
 
     async def begin() -> None:
-        await script(House(loop))
+        await script(ImageEnv(loop))
 
     try:
         loop.run_until_complete(begin())
@@ -163,8 +163,8 @@ def play(script: Callable[[House], Awaitable[None]]) -> None:
 
 
 def test_a_takeover_is_told_where_the_disk_image_is():
-    async def script(house: House) -> None:
-        image = await house.boot(an_offer("lambdalabs", BootMode.TAKEOVER), backend=Backend.TAILSCALE)
+    async def script(env: ImageEnv) -> None:
+        image = await env.boot(an_offer("lambdalabs", BootMode.TAKEOVER), backend=Backend.TAILSCALE)
 
         assert image.raw_url == f"{FACTORY}/image/{image.schematic}/v1.13.0/nocloud-amd64.raw.xz"
         assert image.installer == f"factory.test/nocloud-installer/{image.schematic}:v1.13.0"
@@ -174,14 +174,14 @@ def test_a_takeover_is_told_where_the_disk_image_is():
 
 
 def test_machines_that_need_other_extensions_have_other_images():
-    async def script(house: House) -> None:
+    async def script(env: ImageEnv) -> None:
         takeover = an_offer("lambdalabs", BootMode.TAKEOVER)
         eight = an_offer("lambdalabs", BootMode.TAKEOVER, gpu_count=8)
         found = {
-            (await house.boot(takeover)).schematic,
-            (await house.boot(takeover, backend=Backend.HEADSCALE)).schematic,
-            (await house.boot(takeover, extensions=("siderolabs/gvisor",))).schematic,
-            (await house.boot(eight)).schematic,
+            (await env.boot(takeover)).schematic,
+            (await env.boot(takeover, backend=Backend.HEADSCALE)).schematic,
+            (await env.boot(takeover, extensions=("siderolabs/gvisor",))).schematic,
+            (await env.boot(eight)).schematic,
         }
 
         assert len(found) == 4
@@ -190,30 +190,30 @@ def test_machines_that_need_other_extensions_have_other_images():
 
 
 def test_an_extension_that_the_release_does_not_have_is_refused_by_its_name():
-    async def script(house: House) -> None:
+    async def script(env: ImageEnv) -> None:
         with pytest.raises(FactoryRefused, match=r"Talos v1\.13\.0 has no extension siderolabs/nonsense"):
-            await house.boot(extensions=("siderolabs/nonsense", "siderolabs/gvisor"))
+            await env.boot(extensions=("siderolabs/nonsense", "siderolabs/gvisor"))
 
-        assert house.imports == 0
+        assert env.imports == 0
 
     play(script)
 
 
 def test_a_schematic_of_the_administrators_is_taken_at_their_word():
-    async def script(house: House) -> None:
-        image = await house.boot(an_offer("paperspace", BootMode.TAKEOVER), schematic="ab" * 32)
+    async def script(env: ImageEnv) -> None:
+        image = await env.boot(an_offer("paperspace", BootMode.TAKEOVER), schematic="ab" * 32)
 
         assert image.schematic == "ab" * 32
-        assert house.factory.asked == []
+        assert env.factory.asked == []
 
     play(script)
 
 
 def test_a_factory_in_trouble_is_asked_again_later():
-    async def script(house: House) -> None:
-        house.factory.moods = [Mood.ERROR]
+    async def script(env: ImageEnv) -> None:
+        env.factory.moods = [Mood.ERROR]
         with pytest.raises(FactoryError) as caught:
-            await house.boot()
+            await env.boot()
 
         assert not isinstance(caught.value, FactoryRefused)
 
@@ -221,9 +221,9 @@ def test_a_factory_in_trouble_is_asked_again_later():
 
 
 def test_google_boots_the_administrators_image():
-    async def script(house: House) -> None:
+    async def script(env: ImageEnv) -> None:
         node_class = msgspec_class({"providers": [{"name": "gcp", "settings": {"image": "talos"}}]})
-        image = await house.boot(an_offer("gcp"), node_class)
+        image = await env.boot(an_offer("gcp"), node_class)
 
         assert image.image == ""  # the settings' own
         assert image.installer.startswith("factory.test/gcp-installer/")
@@ -235,16 +235,16 @@ def test_google_boots_the_administrators_image():
 
 
 def test_vultr_fetches_an_image_once_and_machines_wait_for_it():
-    async def script(house: House) -> None:
-        assert "lists no image" in await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        assert "lists no image" in await env.preparing()
         await asyncio.sleep(LISTING_LAG)
-        assert "started the import" in await house.preparing()
-        assert "is importing" in await house.preparing()
+        assert "started the import" in await env.preparing()
+        assert "is importing" in await env.preparing()
         await asyncio.sleep(10 * MINUTE)
-        first, second = await asyncio.gather(house.boot(), house.boot())
+        first, second = await asyncio.gather(env.boot(), env.boot())
 
-        assert [first.image] == [second.image] == house.kept
-        assert house.imports == 1
+        assert [first.image] == [second.image] == env.kept
+        assert env.imports == 1
 
     play(script)
 
@@ -252,41 +252,41 @@ def test_vultr_fetches_an_image_once_and_machines_wait_for_it():
 def test_nothing_is_fetched_before_the_factory_has_built_it_and_the_class_hears_of_it():
     """It builds what it is asked for first, which takes minutes; then the address after its redirect is handed over."""
 
-    async def script(house: House) -> None:
-        house.factory.building = timedelta(minutes=5)
-        assert "has been building Talos v1.13.0 for 0 min" in await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        env.factory.building = timedelta(minutes=5)
+        assert "has been building Talos v1.13.0 for 0 min" in await env.preparing()
         await asyncio.sleep(3 * MINUTE)
-        assert "for 3 min" in await house.preparing()
-        assert "for 3 min" in house.desk.preparing(a_class())
-        assert house.imports == 0
-        image = await house.ready()
+        assert "for 3 min" in await env.preparing()
+        assert "for 3 min" in env.resolver.preparing(a_class())
+        assert env.imports == 0
+        image = await env.ready()
 
-        (url,) = house.urls
+        (url,) = env.urls
         assert url == f"{FACTORY}/blob/{image.schematic}/v1.13.0/vultr-amd64.raw"
-        assert house.desk.preparing(a_class()) == ""
+        assert env.resolver.preparing(a_class()) == ""
 
     play(script)
 
 
 def test_an_image_that_the_factory_never_builds_has_a_bound():
-    async def script(house: House) -> None:
-        house.factory.building = timedelta(days=1)
-        await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        env.factory.building = timedelta(days=1)
+        await env.preparing()
         await asyncio.sleep(BUILT_WITHIN)
         with pytest.raises(BootRefused, match="has not built") as caught:
-            await house.boot()
+            await env.boot()
 
         assert caught.value.reason == "ImageNotBuilt"
-        assert house.imports == 0
-        assert "for 0 min" in await house.preparing(), "it is asked for again, and that is counted anew"
+        assert env.imports == 0
+        assert "for 0 min" in await env.preparing(), "it is asked for again, and that is counted again"
 
     play(script)
 
 
 def test_what_vultr_fetches_is_not_packed_and_carries_our_mark():
-    async def script(house: House) -> None:
-        image = await house.ready()
-        (imported,) = house.vultr._imported.values()
+    async def script(env: ImageEnv) -> None:
+        image = await env.ready()
+        (imported,) = env.vultr._imported.values()
 
         assert imported.description == str(ImageMark(CLUSTER, V1_13, "amd64", image.schematic))
 
@@ -294,28 +294,28 @@ def test_what_vultr_fetches_is_not_packed_and_carries_our_mark():
 
 
 def test_a_snapshot_of_the_administrators_wins_and_nothing_is_made():
-    async def script(house: House) -> None:
-        image = await house.boot(node_class=a_class(snapshotId=SNAPSHOT_ID))
+    async def script(env: ImageEnv) -> None:
+        image = await env.boot(node_class=a_class(snapshotId=SNAPSHOT_ID))
 
         assert image.image == SNAPSHOT_ID
-        assert house.imports == 0
+        assert env.imports == 0
 
     play(script)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_lost_answer_is_looked_for_before_anything_is_made_again(restarts: bool):
-    async def script(house: House) -> None:
-        house.lost = 1
-        await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        env.lost = 1
+        await env.preparing()
         await asyncio.sleep(LISTING_LAG)
-        assert "searching for" in await house.preparing()
+        assert "searching for" in await env.preparing()
         if restarts:
-            house.desk = house.open()
-        image = await house.ready()
+            env.resolver = env.open()
+        image = await env.ready()
 
-        assert [image.image] == house.kept
-        assert house.imports == 1
+        assert [image.image] == env.kept
+        assert env.imports == 1
 
     play(script)
 
@@ -323,62 +323,62 @@ def test_a_lost_answer_is_looked_for_before_anything_is_made_again(restarts: boo
 def test_two_runs_at_the_same_moment_make_one():
     """A new run looks twice, a listing lag apart, before it makes what an old one may just have made."""
 
-    async def script(house: House) -> None:
-        old = house.desk
-        await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        old = env.resolver
+        await env.preparing()
         await asyncio.sleep(LISTING_LAG)
-        house.desk = house.open()
-        await house.preparing()
-        house.desk = old
-        assert "started the import" in await house.preparing()
-        house.desk = house.open()
-        await house.ready()
+        env.resolver = env.open()
+        await env.preparing()
+        env.resolver = old
+        assert "started the import" in await env.preparing()
+        env.resolver = env.open()
+        await env.ready()
 
-        assert house.imports == 1
+        assert env.imports == 1
 
     play(script)
 
 
 @pytest.mark.parametrize("cloud_fault", [CloudFault.ERROR, CloudFault.HTML, CloudFault.GARBAGE, CloudFault.EMPTY_BODY])
 def test_a_list_that_proves_nothing_makes_nothing(cloud_fault: CloudFault):
-    async def script(house: House) -> None:
-        await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        await env.preparing()
         await asyncio.sleep(LISTING_LAG)
-        house.vultr.faults.aim(cloud_fault, CloudVerb.OTHER)
+        env.vultr.faults.aim(cloud_fault, CloudVerb.OTHER)
         with pytest.raises((CloudBusy, CannotTell)):
-            await house.boot()
+            await env.boot()
 
-        assert house.imports == 0
+        assert env.imports == 0
 
     play(script)
 
 
 def test_an_import_that_never_ends_is_begun_anew():
-    async def script(house: House) -> None:
-        house.vultr.importing = 10 * STUCK_AFTER
-        await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        env.vultr.importing = 10 * STUCK_AFTER
+        await env.preparing()
         await asyncio.sleep(LISTING_LAG)
-        await house.preparing()
-        house.vultr.importing = STUCK_AFTER / 100
+        await env.preparing()
+        env.vultr.importing = STUCK_AFTER / 100
         await asyncio.sleep(STUCK_AFTER.total_seconds() + 1)
-        assert "timed out; retrying" in await house.preparing()
-        image = await house.ready()
+        assert "timed out; retrying" in await env.preparing()
+        image = await env.ready()
 
-        assert [image.image] == house.kept
-        assert house.imports == 2
+        assert [image.image] == env.kept
+        assert env.imports == 2
 
     play(script)
 
 
 def test_a_refused_import_says_what_else_can_be_done():
-    async def script(house: House) -> None:
-        house.vultr._import = lambda *_: Reply(  # type: ignore[method-assign]
+    async def script(env: ImageEnv) -> None:
+        env.vultr._import = lambda *_: Reply(  # type: ignore[method-assign]
             400, b'{"error": "Expected a raw disk image", "status": 400}'
         )
-        await house.preparing()
+        await env.preparing()
         await asyncio.sleep(LISTING_LAG)
         with pytest.raises(BootRefused, match=r"settings\.snapshotId") as caught:
-            await house.boot()
+            await env.boot()
 
         assert caught.value.reason == "ImageRefused"
 
@@ -386,11 +386,11 @@ def test_a_refused_import_says_what_else_can_be_done():
 
 
 def test_until_the_cluster_has_a_name_nothing_is_made():
-    async def script(house: House) -> None:
-        house.cluster = ""
-        assert "not known yet" in await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        env.cluster = ""
+        assert "not known yet" in await env.preparing()
 
-        assert await house.desk.sweep((house.need(),)) == ()
+        assert await env.resolver.sweep((env.need(),)) == ()
 
     play(script)
 
@@ -399,34 +399,34 @@ def test_until_the_cluster_has_a_name_nothing_is_made():
 
 
 def test_an_image_that_no_class_needs_is_given_up_after_a_while():
-    async def script(house: House) -> None:
-        image = await house.ready()
-        needs = (house.need(TalosVersion(13, 9)),)
-        assert await house.desk.sweep(needs) == ()
+    async def script(env: ImageEnv) -> None:
+        image = await env.ready()
+        needs = (env.need(TalosVersion(13, 9)),)
+        assert await env.resolver.sweep(needs) == ()
         await asyncio.sleep(KEPT_FOR - 2)
-        assert await house.desk.sweep(needs) == ()
+        assert await env.resolver.sweep(needs) == ()
         await asyncio.sleep(2)
-        gone = await house.desk.sweep(needs)
+        gone = await env.resolver.sweep(needs)
 
         assert gone == (str(ImageMark(CLUSTER, V1_13, "amd64", image.schematic)),)
-        assert house.kept == []
-        assert SNAPSHOT_ID in house.vultr.snapshots["account-1"]
+        assert env.kept == []
+        assert SNAPSHOT_ID in env.vultr.snapshots["account-1"]
 
     play(script)
 
 
 def test_an_image_that_is_needed_stays_and_so_does_one_that_machines_were_just_ordered_with():
-    async def script(house: House) -> None:
-        image = await house.ready()
+    async def script(env: ImageEnv) -> None:
+        image = await env.ready()
         for _ in range(3):
             await asyncio.sleep(KEPT_FOR)
-            assert await house.desk.sweep((house.need(),)) == ()
-        assert await house.desk.sweep(()) == ()
+            assert await env.resolver.sweep((env.need(),)) == ()
+        assert await env.resolver.sweep(()) == ()
         await asyncio.sleep(KEPT_FOR - 1)
-        assert (await house.boot()).image == image.image
+        assert (await env.boot()).image == image.image
         await asyncio.sleep(KEPT_FOR - 1)
 
-        assert await house.desk.sweep(()) == ()
+        assert await env.resolver.sweep(()) == ()
 
     play(script)
 
@@ -437,81 +437,81 @@ def test_what_machines_may_still_start_from_is_kept_long_enough():
 
 
 def test_a_class_that_comes_back_in_time_keeps_its_image():
-    async def script(house: House) -> None:
-        await house.ready()
+    async def script(env: ImageEnv) -> None:
+        await env.ready()
         await asyncio.sleep(KEPT_FOR)
-        await house.desk.sweep(())
+        await env.resolver.sweep(())
         await asyncio.sleep(KEPT_FOR - 1)
-        await house.desk.sweep((house.need(),))
+        await env.resolver.sweep((env.need(),))
         await asyncio.sleep(2)
 
-        assert await house.desk.sweep(()) == ()
+        assert await env.resolver.sweep(()) == ()
 
     play(script)
 
 
 def test_images_of_others_are_never_touched():
-    async def script(house: House) -> None:
-        await house.ready()
-        house.cluster = "0000000bad"
+    async def script(env: ImageEnv) -> None:
+        await env.ready()
+        env.cluster = "0000000bad"
         for _ in range(3):
-            assert await house.desk.sweep(()) == ()
+            assert await env.resolver.sweep(()) == ()
             await asyncio.sleep(KEPT_FOR)
 
-        assert len(house.kept) == 1
+        assert len(env.kept) == 1
 
     play(script)
 
 
 def test_of_two_with_one_mark_the_older_one_stays():
-    async def script(house: House) -> None:
-        image = await house.ready()
+    async def script(env: ImageEnv) -> None:
+        image = await env.ready()
         mark = str(ImageMark(CLUSTER, V1_13, "amd64", image.schematic))
         await asyncio.sleep(MINUTE)
         body = b'{"url": "https://x.test/a.raw", "description": "%s"}' % mark.encode()
-        headers = (("Authorization", f"Bearer {house.vultr.key}"),)
-        await house.vultr.handle(Call("POST", "/v2/snapshots/create-from-url", headers=headers, body=body))
-        assert len(house.kept) == 2
-        await house.desk.sweep((house.need(),))
+        headers = (("Authorization", f"Bearer {env.vultr.key}"),)
+        await env.vultr.handle(Call("POST", "/v2/snapshots/create-from-url", headers=headers, body=body))
+        assert len(env.kept) == 2
+        await env.resolver.sweep((env.need(),))
         await asyncio.sleep(KEPT_FOR)
-        await house.desk.sweep((house.need(),))
+        await env.resolver.sweep((env.need(),))
 
-        assert house.kept == [image.image]
+        assert env.kept == [image.image]
 
     play(script)
 
 
 def test_one_that_is_still_being_fetched_does_not_push_out_one_that_is_ready():
-    async def script(house: House) -> None:
-        house.vultr.importing = STUCK_AFTER * 9
-        await house.preparing()
+    async def script(env: ImageEnv) -> None:
+        env.vultr.importing = STUCK_AFTER * 9
+        await env.preparing()
         await asyncio.sleep(LISTING_LAG)
-        await house.preparing()
-        (begun,) = house.vultr._imported.values()
-        house.vultr.importing = STUCK_AFTER * 0
+        await env.preparing()
+        (begun,) = env.vultr._imported.values()
+        env.vultr.importing = STUCK_AFTER * 0
         body = b'{"url": "https://x.test/a.raw", "description": "%s"}' % begun.description.encode()
-        headers = (("Authorization", f"Bearer {house.vultr.key}"),)
+        headers = (("Authorization", f"Bearer {env.vultr.key}"),)
         await asyncio.sleep(MINUTE)
-        await house.vultr.handle(Call("POST", "/v2/snapshots/create-from-url", headers=headers, body=body))
-        image = await house.boot()
+        await env.vultr.handle(Call("POST", "/v2/snapshots/create-from-url", headers=headers, body=body))
+        image = await env.boot()
         for _ in range(3):
-            await house.desk.sweep((house.need(),))
+            await env.resolver.sweep((env.need(),))
             await asyncio.sleep(KEPT_FOR)
 
-        assert image.image in house.kept
+        assert image.image in env.kept
 
     play(script)
 
 
 def test_a_shelf_whose_key_is_gone_is_left_as_it_is():
-    async def script(house: House) -> None:
-        await house.ready()
-        house.secret = "another"
+    async def script(env: ImageEnv) -> None:
+        await env.ready()
+        env.secret = "another"
         for _ in range(3):
-            assert await house.desk.sweep(()) == ()
+            assert await env.resolver.sweep(()) == ()
             await asyncio.sleep(KEPT_FOR)
 
-        assert len(house.kept) == 1
+        assert len(env.kept) == 1
 
     play(script)
 
@@ -519,14 +519,14 @@ def test_a_shelf_whose_key_is_gone_is_left_as_it_is():
 def test_a_factory_that_does_not_answer_keeps_everything():
     """Who cannot tell what is needed gives up nothing."""
 
-    async def script(house: House) -> None:
-        await house.ready()
-        house.desk = house.open()
+    async def script(env: ImageEnv) -> None:
+        await env.ready()
+        env.resolver = env.open()
         await asyncio.sleep(KEPT_FOR)
-        house.factory.moods = [Mood.ERROR] * 9
+        env.factory.moods = [Mood.ERROR] * 9
         with pytest.raises(FactoryError):
-            await house.desk.sweep((house.need(),))
+            await env.resolver.sweep((env.need(),))
 
-        assert len(house.kept) == 1
+        assert len(env.kept) == 1
 
     play(script)

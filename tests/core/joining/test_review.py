@@ -103,7 +103,7 @@ def test_two_requests_with_one_hostname_have_two_addresses_in_a_tunnel() -> None
         await hall.boot.discard(a_token(1))
         (secret,) = (
             each
-            for each in hall.court.server.local_api.objects(SECRET, "tgp-system")
+            for each in hall.env.server.local_api.objects(SECRET, "tgp-system")
             if each["metadata"]["name"].startswith("tgp-wireguard-")
         )
         assert list(json.loads(b64decode(secret["data"]["peers.json"]))["peers"]) == ["second-3f2a91bc"]
@@ -134,7 +134,7 @@ def test_a_template_does_not_rename_a_machine_in_the_tailnet_by_a_flag(flag: str
 
 def test_a_key_of_the_mesh_lasts_as_long_as_a_deadline_can_be_extended() -> None:
     async def script(hall: Packing) -> None:
-        before = hall.court.now
+        before = hall.env.now
         await hall.pack(TAILNET)
         (key,) = hall.tailscale.tailnet.keys.values()
         assert key.expires_at >= before + 2 * JOINS_WITHIN
@@ -145,10 +145,10 @@ def test_a_key_of_the_mesh_lasts_as_long_as_a_deadline_can_be_extended() -> None
 def test_deleted_join_records_are_rebuilt_in_full() -> None:
     async def script(hall: Packing) -> None:
         await hall.pack(TAILNET, token=a_token(1), node_name="one-3f2a91bc")
-        hall.court.server.local_api.delete(CONFIG_MAP, "tgp-system", JOIN_RECORDS)
+        hall.env.server.local_api.delete(CONFIG_MAP, "tgp-system", JOIN_RECORDS)
         await hall.pack(TAILNET, token=a_token(2), node_name="two-3f2a91bc")
         assert set(await hall.book.entries()) == {a_token(1), a_token(2)}
-        found = hall.court.server.local_api.get(CONFIG_MAP, "tgp-system", JOIN_RECORDS)
+        found = hall.env.server.local_api.get(CONFIG_MAP, "tgp-system", JOIN_RECORDS)
         assert found is not None
         assert set(found["data"]) == {a_token(1), a_token(2)}
 
@@ -173,7 +173,7 @@ class Account:
 
 def test_unused_images_are_deleted_in_each_of_several_accounts() -> None:
     async def script(hall: Packing) -> None:
-        keeper = SnapshotManager(hall.court.clock)
+        keeper = SnapshotManager(hall.env.clock)
         mark = str(ImageMark("c0ffee0123", TalosVersion(13, 0), "amd64", "ab" * 32))
         accounts = [Account(StoredImage(f"image-{number}", mark, ready=True)) for number in range(2)]
         for _ in range(4):
@@ -195,17 +195,17 @@ class Porch:
         self.hall = hall
         self.recalled: JoinRecord | None = None
         self.stands = MeshStatusCache()
-        cluster = KubeCluster(hall.court.line, SeededEntropy(5, "keeper"))
-        court = hall.court
+        cluster = KubeCluster(hall.env.line, SeededEntropy(5, "keeper"))
+        env = hall.env
         self.keeper = JoinReconciler(
-            court.requests,
-            court.nodes,
+            env.requests,
+            env.nodes,
             book=hall.book,
-            tokens=court.tokens,
+            tokens=env.tokens,
             meshes=hall.boot._meshes,
             mesh_statuses=self.stands,
             cluster=cluster,
-            clock=court.clock,
+            clock=env.clock,
             joins_by=lambda _record, _attempt: joins_by,
             announce=lambda _key: None,
             recall=lambda _record, _attempt: self.recalled,
@@ -213,12 +213,12 @@ class Porch:
         )
         launched = an_attempt(1, outcome="Launched")
         self.record = a_record(1, launched)
-        court.requests.put(self.record)
+        env.requests.put(self.record)
 
     async def look(self, address: str = "") -> None:
         if address:
             node = Node(key=ObjectKey("", NODE), resource_version=1, ready=True, addresses=(("InternalIP", address),))
-            self.hall.court.nodes.put(node)
+            self.hall.env.nodes.put(node)
         await self.keeper.reconcile(self.record.key)
 
     async def device(self) -> str:
@@ -264,12 +264,12 @@ def test_a_kubelet_whose_clock_is_behind_is_heard_by_every_renewal() -> None:
         await hall.pack({"networking": {"backend": "none"}})
         porch = Porch(hall)
         behind = timedelta(minutes=3)
-        renew(hall, hall.court.now - behind)
+        renew(hall, hall.env.now - behind)
         await porch.look("10.0.0.7")
-        node = hall.court.nodes.get(ObjectKey("", NODE))
+        node = hall.env.nodes.get(ObjectKey("", NODE))
         assert porch.stands.of(a_token(1), node).reason == LEASE_STALE  # unknown yet
         await asyncio.sleep(15)
-        renew(hall, hall.court.now - behind)
+        renew(hall, hall.env.now - behind)
         await porch.look()
         assert porch.stands.of(a_token(1), node).ok
         await asyncio.sleep(60)
@@ -285,7 +285,7 @@ def renew(hall: Packing, moment: datetime) -> None:
         "leaseDurationSeconds": 40,
         "renewTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     }
-    local_api = hall.court.server.local_api
+    local_api = hall.env.server.local_api
     if local_api.get(LEASE, NODE_LEASES, NODE) is None:
         local_api.create(LEASE, {"metadata": {"namespace": NODE_LEASES, "name": NODE}, "spec": spec})
     else:
@@ -299,7 +299,7 @@ def test_a_record_that_is_dropped_while_its_machine_is_looked_at_stays_dropped(s
 
     async def script(hall: Packing) -> None:
         await hall.pack(TAILNET)
-        porch = Porch(hall, joins_by=hall.court.now + timedelta(hours=2))
+        porch = Porch(hall, joins_by=hall.env.now + timedelta(hours=2))
         if lost:
             porch.recalled = await hall.book.get(a_token(1))
         look = asyncio.ensure_future(porch.look())

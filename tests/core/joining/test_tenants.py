@@ -145,10 +145,10 @@ def a_request(spec: Mapping[str, Any], name: str, number: int) -> KubeObject[GPU
 
 
 async def packed(hall: Packing, spec: Mapping[str, Any], record: KubeObject[GPURequest], number: int) -> Packed:
-    """As the till's desk has it made up."""
+    """As the machine gateway prepares it."""
     offer = an_offer(provider="simulated", gpu="RTX4090", gpu_memory_gib=24)
     token = token_for(CLUSTER, uid(number), 1)
-    attempt = Attempt(number=1, token=token, offer=recorded(offer, offer.hourly_microusd))
+    attempt = Attempt(number=1, token=token, offer=recorded(offer))
     dress = desired_metadata(record, attempt)
     assert dress is not None
     return await hall.pack(

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.core.controllers.account_access import a_token
-from tests.core.joining.csr_world import FOR, TOKEN, Court
+from tests.core.joining.csr_world import FOR, TOKEN, CsrEnv
 from tests.core.joining.requests import NODE
 from tgp.api.resource import SECRET
 from tgp.api.values import rfc3339
@@ -17,14 +17,14 @@ from tgp.ports.boot import BootRefused
 from tgp.ports.cluster import Conflict, WriteUnknown
 from tgp.sim.loop import VirtualLoop
 
-Scene = Callable[[Court], Awaitable[None]]
+Scene = Callable[[CsrEnv], Awaitable[None]]
 FIRST, SECOND, THIRD = ids_of(TOKEN)
 
 
 def played(scene: Scene) -> None:
     loop = VirtualLoop()
     try:
-        loop.run_until_complete(scene(Court(loop)))
+        loop.run_until_complete(scene(CsrEnv(loop)))
     finally:
         loop.close()
 
@@ -37,10 +37,10 @@ def scene(play: Scene) -> Callable[[], None]:
     return test
 
 
-def strangers(court: Court, *token_ids: str) -> None:
+def strangers(env: CsrEnv, *token_ids: str) -> None:
     for token_id in token_ids:
         metadata = {"namespace": "kube-system", "name": f"bootstrap-token-{token_id}"}
-        court.server.local_api.create(
+        env.server.local_api.create(
             SECRET,
             {"metadata": metadata, "type": "bootstrap.kubernetes.io/token", "data": {"token-id": _coded(token_id)}},
         )
@@ -51,190 +51,190 @@ def _coded(text: str) -> str:
 
 
 @scene
-async def test_a_token_is_what_the_api_server_expects_of_one(court):
-    token = await court.minted()
+async def test_a_token_is_what_the_api_server_expects_of_one(env):
+    token = await env.minted()
 
     token_id, _, secret = token.partition(".")
     assert token_id == FIRST
     assert len(secret) == 16
     assert set(secret) <= set("0123456789abcdefghijklmnopqrstuvwxyz")
-    assert court.data(token_id) == {
+    assert env.data(token_id) == {
         "token-id": token_id,
         "token-secret": secret,
-        "expiration": rfc3339(court.now + FOR),
+        "expiration": rfc3339(env.now + FOR),
         "usage-bootstrap-authentication": "true",
         "auth-extra-groups": "system:bootstrappers:tgp",
         "description": f"for Node {NODE}, made by tgp",
     }
-    stored = court.secret(token_id)
+    stored = env.secret(token_id)
     assert stored["type"] == "bootstrap.kubernetes.io/token"
     assert stored["metadata"]["annotations"] == {"tgp.io/node": NODE, "tgp.io/token": TOKEN}
-    assert court.learnt == [Secret(token)], "the redactor knows it before it can be printed"
+    assert env.learnt == [Secret(token)], "the redactor knows it before it can be printed"
 
 
 @scene
-async def test_its_bearer_may_ask_for_certificates_and_for_nothing_else(court):
+async def test_its_bearer_may_ask_for_certificates_and_for_nothing_else(env):
     """Under the shipped role: who reads user data gets this, and no more."""
-    bearer = await court.minted()
-    user = court.server.authentication.user_of(bearer)
+    bearer = await env.minted()
+    user = env.server.authentication.user_of(bearer)
 
     assert user.name == f"system:bootstrap:{FIRST}"
     assert set(user.groups) == {"system:bootstrappers", "system:bootstrappers:tgp", "system:authenticated"}
-    assert (await court.asks(bearer)).status == 201
+    assert (await env.asks(bearer)).status == 201
 
 
 @scene
-async def test_asked_again_it_is_the_same_token(court):
+async def test_asked_again_it_is_the_same_token(env):
     """A crash after the write, or an order that is made up twice, leaves one Secret and no unknown one."""
-    first = await court.minted()
-    court.new_judge()
+    first = await env.minted()
+    env.new_judge()
 
-    assert await court.minted() == first
+    assert await env.minted() == first
 
 
 @scene
-async def test_a_lost_answer_is_found_again_by_name(court):
-    court.line.breaks = lambda call: "after" if call.method == "POST" else ""
+async def test_a_lost_answer_is_found_again_by_name(env):
+    env.line.breaks = lambda call: "after" if call.method == "POST" else ""
     with pytest.raises(WriteUnknown):
-        await court.minted()
-    court.line.breaks = lambda _call: ""
+        await env.minted()
+    env.line.breaks = lambda _call: ""
 
-    token = await court.minted()
-    assert court.data(FIRST)["token-secret"] == token.partition(".")[2]
-
-
-@scene
-async def test_asked_again_for_later_it_lasts_longer(court):
-    await court.minted()
-    await court.minted(lasts=2 * FOR)
-
-    assert court.data(FIRST)["expiration"] == rfc3339(court.now + 2 * FOR)
+    token = await env.minted()
+    assert env.data(FIRST)["token-secret"] == token.partition(".")[2]
 
 
 @scene
-async def test_a_foreign_secret_is_left_alone(court):
-    strangers(court, FIRST)
-    before = court.secret(FIRST)
+async def test_asked_again_for_later_it_lasts_longer(env):
+    await env.minted()
+    await env.minted(lasts=2 * FOR)
 
-    token = await court.minted()
+    assert env.data(FIRST)["expiration"] == rfc3339(env.now + 2 * FOR)
+
+
+@scene
+async def test_a_foreign_secret_is_left_alone(env):
+    strangers(env, FIRST)
+    before = env.secret(FIRST)
+
+    token = await env.minted()
 
     assert token.startswith(f"{SECOND}.")
-    assert await court.minted() == token
-    await court.tokens.remove(TOKEN)
-    assert court.secret(FIRST) == before
-    assert court.secret(SECOND) is None
+    assert await env.minted() == token
+    await env.tokens.remove(TOKEN)
+    assert env.secret(FIRST) == before
+    assert env.secret(SECOND) is None
 
 
 @scene
-async def test_where_strangers_stand_everywhere_nothing_is_bought(court):
-    strangers(court, FIRST, SECOND, THIRD)
+async def test_where_strangers_stand_everywhere_nothing_is_bought(env):
+    strangers(env, FIRST, SECOND, THIRD)
 
-    with pytest.raises(BootRefused, match="have every bootstrap token id"):
-        await court.minted()
+    with pytest.raises(BootRefused, match="use every bootstrap token id"):
+        await env.minted()
 
 
 @scene
-async def test_a_token_of_another_launch_is_foreign_too(court):
+async def test_a_token_of_another_launch_is_foreign_too(env):
     """Two launch tokens of one id: as good as impossible, and still no machine gets the other's."""
-    await court.minted()
-    court.server.local_api.merge_patch(
+    await env.minted()
+    env.server.local_api.merge_patch(
         SECRET,
         "kube-system",
         f"bootstrap-token-{FIRST}",
         {"metadata": {"annotations": {"tgp.io/token": a_token(2)}}},
     )
 
-    assert (await court.minted()).startswith(f"{SECOND}.")
+    assert (await env.minted()).startswith(f"{SECOND}.")
 
 
 @scene
-async def test_an_expired_one_is_made_anew(court):
+async def test_an_expired_one_is_made_anew(env):
     """The cluster's own cleaner may be about to remove it."""
-    first = await court.minted(lasts=timedelta(seconds=-1))
+    first = await env.minted(lasts=timedelta(seconds=-1))
 
-    second = await court.minted()
+    second = await env.minted()
 
     assert first.partition(".")[0] == second.partition(".")[0]
     assert first != second
 
 
 @scene
-async def test_one_that_was_used_is_not_given_out_again(court):
-    await court.minted()
-    await court.tokens.use(await court.tokens.look(FIRST), "uid-1", "node-csr-1")
+async def test_one_that_was_used_is_not_given_out_again(env):
+    await env.minted()
+    await env.tokens.use(await env.tokens.look(FIRST), "uid-1", "node-csr-1")
 
     with pytest.raises(BootRefused, match="has joined"):
-        await court.minted()
+        await env.minted()
 
 
 @scene
-async def test_it_is_extended_and_never_shortened(court):
-    await court.minted()
+async def test_it_is_extended_and_never_shortened(env):
+    await env.minted()
 
-    assert await court.tokens.extend(TOKEN, court.now + 2 * FOR)
-    assert await court.tokens.extend(TOKEN, court.now + FOR)
-    assert court.data(FIRST)["expiration"] == rfc3339(court.now + 2 * FOR)
-    assert not await court.tokens.extend(a_token(2), court.now + FOR)
-
-
-@scene
-async def test_extending_by_nothing_writes_nothing(court):
-    await court.minted()
-    before = len(court.line.changes)
-
-    await court.tokens.extend(TOKEN, court.now + FOR)
-
-    assert len(court.line.changes) == before
+    assert await env.tokens.extend(TOKEN, env.now + 2 * FOR)
+    assert await env.tokens.extend(TOKEN, env.now + FOR)
+    assert env.data(FIRST)["expiration"] == rfc3339(env.now + 2 * FOR)
+    assert not await env.tokens.extend(a_token(2), env.now + FOR)
 
 
 @scene
-async def test_removed_it_opens_nothing_and_may_be_removed_again(court):
-    token = await court.minted()
+async def test_extending_by_nothing_writes_nothing(env):
+    await env.minted()
+    before = len(env.line.changes)
 
-    await court.tokens.remove(TOKEN)
-    await court.tokens.remove(TOKEN)
+    await env.tokens.extend(TOKEN, env.now + FOR)
 
-    assert court.secret(FIRST) is None
-    assert (await court.asks(token)).status == 401
-    await court.tokens.remove(a_token(7))
+    assert len(env.line.changes) == before
 
 
 @scene
-async def test_expired_it_opens_nothing(court):
-    token = await court.minted(lasts=timedelta(seconds=-1))
+async def test_removed_it_opens_nothing_and_may_be_removed_again(env):
+    token = await env.minted()
 
-    assert (await court.asks(token)).status == 401
+    await env.tokens.remove(TOKEN)
+    await env.tokens.remove(TOKEN)
 
-
-@scene
-async def test_its_owner_is_known_by_its_id(court):
-    await court.minted()
-    strangers(court, SECOND)
-
-    assert await court.tokens.owner_of(FIRST) == NODE
-    assert await court.tokens.owner_of(SECOND) is None
-    assert await court.tokens.owner_of(THIRD) is None
+    assert env.secret(FIRST) is None
+    assert (await env.asks(token)).status == 401
+    await env.tokens.remove(a_token(7))
 
 
 @scene
-async def test_it_can_be_used_for_one_request_only(court):
-    await court.minted()
-    found = await court.tokens.look(FIRST)
+async def test_expired_it_opens_nothing(env):
+    token = await env.minted(lasts=timedelta(seconds=-1))
 
-    await court.tokens.use(found, "uid-1", "node-csr-1")
+    assert (await env.asks(token)).status == 401
+
+
+@scene
+async def test_its_owner_is_known_by_its_id(env):
+    await env.minted()
+    strangers(env, SECOND)
+
+    assert await env.tokens.owner_of(FIRST) == NODE
+    assert await env.tokens.owner_of(SECOND) is None
+    assert await env.tokens.owner_of(THIRD) is None
+
+
+@scene
+async def test_it_can_be_used_for_one_request_only(env):
+    await env.minted()
+    found = await env.tokens.look(FIRST)
+
+    await env.tokens.use(found, "uid-1", "node-csr-1")
     with pytest.raises(Conflict):
-        await court.tokens.use(found, "uid-2", "node-csr-2")
+        await env.tokens.use(found, "uid-2", "node-csr-2")
 
-    assert (await court.tokens.look(FIRST)).bearer.used_by == "uid-1"
+    assert (await env.tokens.look(FIRST)).bearer.used_by == "uid-1"
 
 
 @scene
-async def test_secrets_are_asked_for_by_name_and_in_one_namespace(court):
-    await court.minted()
-    await court.tokens.extend(TOKEN, court.now + 2 * FOR)
-    await court.tokens.remove(TOKEN)
+async def test_secrets_are_asked_for_by_name_and_in_one_namespace(env):
+    await env.minted()
+    await env.tokens.extend(TOKEN, env.now + 2 * FOR)
+    await env.tokens.remove(TOKEN)
 
-    paths = {path for _, path in court.line.changes}
+    paths = {path for _, path in env.line.changes}
     place = "/api/v1/namespaces/kube-system/secrets"
     assert paths == {place, f"{place}/bootstrap-token-{FIRST}"}
 
@@ -248,9 +248,9 @@ def test_ids_differ_and_say_nothing_of_one_another():
 
 
 def test_a_token_does_not_show_itself():
-    async def play(court: Court) -> None:
-        token = await court.minted()
-        found = await court.tokens.look(FIRST)
+    async def play(env: CsrEnv) -> None:
+        token = await env.minted()
+        found = await env.tokens.look(FIRST)
         assert token.partition(".")[2] not in repr(found)
 
     played(play)

@@ -168,7 +168,7 @@ def test_who_could_not_be_asked_is_told_and_not_taken_for_empty():
     used = rank(book, OfferQuery(policies={"acme": SourcePolicy(), "zeta": SourcePolicy()}), NOW)
     unused = rank(book, OfferQuery(policies={"acme": SourcePolicy()}), NOW)
 
-    assert used.explain()[-1] == "zeta could not be read 3 min ago (it answered 503); no offers of it are known"
+    assert used.explain()[-1] == "zeta could not be read 3 min ago (it answered 503); its offers are unknown"
     assert unused.unknown == ()
 
 

@@ -64,12 +64,12 @@ def test_both_are_named_where_neither_counts():
     ids=["waits", "runs"],
 )
 def test_the_request_says_so_as_long_as_it_lives_and_goes_on_saying_what_matters_more(observation):
-    story = compute_status(observation, WAITS)
+    computed = compute_status(observation, WAITS)
 
     ((status, reason, message),) = ignored(observation)
     assert (status, reason) == (True, "AnotherMesh")
     assert message.startswith("spec.talosConfig.wireGuardConfig has no effect: ")
-    assert story.message not in ("", message)
+    assert computed.message not in ("", message)
 
 
 def test_what_is_unknown_now_stays_as_it_was():

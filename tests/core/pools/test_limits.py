@@ -6,12 +6,12 @@ import pytest
 from tests.core.pools.builders import GPU, a_request, an_offer
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.nodepool import PoolLimits
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.pools.limits import class_rooms, expected_reservation, pool_rooms
+from tgp.core.pools.limits import expected_reservation, limit_rooms
 
 POOL = ObjectKey("default", "train")
-HELD = (Reservation("a", 400_000, 1, GPU, 4, 16), Reservation("b", 600_000, 2, GPU, 8, 32))
+HELD = usage_of((Reservation("a", 400_000, 1, GPU, 4, 16), Reservation("b", 600_000, 2, GPU, 8, 32)))
 
 
 def left(rooms):
@@ -22,7 +22,7 @@ def test_what_is_left_of_a_class():
     limits = msgspec.convert(
         {"maxNodes": 5, "maxHourlyCost": "3.10", "resources": {GPU: 8, "cpu": 20, "memory": "64Gi"}}, ClassLimits
     )
-    rooms = class_rooms("rented", limits, HELD, frozenset({POOL}))
+    rooms = limit_rooms("GPUNodeClass rented", limits, HELD, frozenset({POOL}))
 
     assert left(rooms) == {"nodes": 3, "usd": 2_100_000, GPU: 5, "cpu": 8000, "memory": 16 << 30}
     assert all(each.pools == {POOL} and "GPUNodeClass rented" in each.name for each in rooms)
@@ -31,15 +31,14 @@ def test_what_is_left_of_a_class():
 def test_what_is_left_of_a_pool():
     limits = msgspec.convert({"resources": {"nodes": 4, GPU: 2}}, PoolLimits)
 
-    assert left(pool_rooms(POOL, limits, HELD)) == {"nodes": 2, GPU: 0}
-    assert pool_rooms(POOL, None, HELD) == []
-    assert class_rooms("rented", None, HELD, frozenset()) == []
+    assert left(limit_rooms("GPUNodePool", limits, HELD, frozenset({POOL}))) == {"nodes": 2, GPU: 0}
+    assert limit_rooms("GPUNodeClass rented", None, HELD, frozenset()) == []
 
 
 def test_what_cannot_be_counted_leaves_nothing():
     limits = msgspec.convert({"resources": {"cpu": 100}}, PoolLimits)
 
-    assert left(pool_rooms(POOL, limits, [Reservation("a", 1)])) == {"cpu": 0}
+    assert left(limit_rooms("GPUNodePool", limits, usage_of([Reservation("a", 1)]), frozenset())) == {"cpu": 0}
 
 
 @pytest.mark.parametrize(("spec", "price"), [({"maxHourlyPrice": "0.42"}, 420_000), ({}, 400_000)])

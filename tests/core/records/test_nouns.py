@@ -48,6 +48,8 @@ def test_amounts_add_and_compare_by_resource():
     assert gpu + NOTHING == gpu
     assert gpu.fits_in(gpu + more)
     assert not (gpu + more).fits_in(gpu)
+    assert gpu.fits_in(Resources(500, 1 << 30, (("amd.com/gpu", -1), ("nvidia.com/gpu", 1))))
+    assert Resources(500).fits_in(Resources(500, -1))  # too much memory is in use, but none is requested
     assert (gpu.milli("nvidia.com/gpu"), gpu.milli("cpu"), gpu.of("memory"), gpu.of("other")) == (1000, 500, 1 << 30, 0)
 
 
@@ -64,6 +66,11 @@ def test_amounts_add_and_compare_by_resource():
         (LabelRequirement("a", "Gt", ("5",)), {"a": "5"}, False),
         (LabelRequirement("a", "Lt", ("5",)), {"a": "four"}, False),
         (LabelRequirement("a", "Lt", ("5",)), {}, False),
+        (LabelRequirement("a", "Gt", ("+5",)), {"a": "007"}, True),
+        (LabelRequirement("a", "Lt", ("1_0",)), {"a": "5"}, False),  # no integer to Go, though one to Python
+        (LabelRequirement("a", "Gt", ("5",)), {"a": "1_0"}, False),
+        (LabelRequirement("a", "Gt", ("5",)), {"a": str(2**63)}, False),
+        (LabelRequirement("a", "Lt", (str(2**63),)), {"a": "5"}, False),
         (LabelRequirement("a", "Like", ("x",)), {"a": "x"}, False),
     ],
 )

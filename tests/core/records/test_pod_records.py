@@ -129,6 +129,7 @@ def test_ports_of_the_host_are_kept_and_others_are_not():
             "containers": [
                 {"ports": [{"containerPort": 80}, {"containerPort": 9, "hostPort": 9, "protocol": "UDP"}]},
                 {"ports": [{"containerPort": 8, "hostPort": 8, "hostIP": "0.0.0.0"}]},  # noqa: S104 - read, not bound
+                {"ports": [{"containerPort": 6, "hostPort": 6, "hostIP": "::"}]},  # to the scheduler not every address
             ],
             "initContainers": [
                 {"restartPolicy": "Always", "ports": [{"containerPort": 7, "hostPort": 7, "hostIP": "127.0.0.1"}]},
@@ -137,7 +138,12 @@ def test_ports_of_the_host_are_kept_and_others_are_not():
         }
     )
 
-    assert pod.host_ports == (HostPort(7, "TCP", "127.0.0.1"), HostPort(8), HostPort(9, "UDP"))
+    assert pod.host_ports == (
+        HostPort(6, "TCP", "::"),
+        HostPort(7, "TCP", "127.0.0.1"),
+        HostPort(8),
+        HostPort(9, "UDP"),
+    )
     assert HostPort(7, "TCP", "127.0.0.1").collides(HostPort(7))
     assert not HostPort(7, "TCP", "127.0.0.1").collides(HostPort(7, "TCP", "10.0.0.1"))
     assert not HostPort(7, "UDP").collides(HostPort(7))

@@ -123,7 +123,7 @@ def _on_sale(*offers: Offer) -> PurchaseInput:
 
 ON_SALE, SOLD_OUT = _on_sale(an_offer(provider="vast", gpu="RTX4090")), _on_sale()
 AN_OUTAGE = MachinesInUse(
-    tuple((an_observation().record, None) for _ in range(5))
+    5, tuple((an_observation().record, None) for _ in range(5))
 )  # five Nodes are missing, all at once
 BUY = decide_purchase(ON_SALE)
 assert isinstance(BUY, Purchase), BUY

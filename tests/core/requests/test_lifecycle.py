@@ -31,7 +31,7 @@ from tests.core.requests.an_observation import (
     over,
 )
 from tgp.core.classes.default_class import Why
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.model.hold import Hold
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.object_key import ObjectKey
@@ -492,7 +492,7 @@ def test_a_purchase_follows_only_from_nothing_and_a_release_only_from_nothing_le
 
 def test_a_price_above_the_reserved_one_does_not_overdraw_the_class():
     within, limit = listed(hourly_microusd=410_000), {"node_class": a_class("0.45")}
-    beside = (Reservation("another", 100_000),)
+    beside = usage_of([Reservation("another", 100_000)])
 
     assert isinstance(next_step(an_observation(a_machine(), **{**MACHINE, "presence": within})), Wait)
     assert isinstance(next_step(an_observation(a_machine(), **{**MACHINE, "presence": within}, **limit)), Wait)

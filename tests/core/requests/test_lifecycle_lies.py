@@ -263,10 +263,10 @@ def test_what_is_said_once_is_looked_at_again_soon(claims):
 )
 def test_machines_silent_together_are_given_up_after_two_hours_one_at_a_time(since, turn, end):
     silent = a_node(ready=False, ready_since=NOW - since)
-    own, others = (an_observation().record, silent.node), AN_OUTAGE.served
+    own, others = (an_observation().record, silent.node), AN_OUTAGE.unreachable
 
-    assert end_of(presence=listed(), node=silent, in_use=MachinesInUse((own, *others), not turn), status=LONG) == end
-    assert end_of(presence=listed(), node=silent, in_use=MachinesInUse((*others, *others)), status=LONG) is None, (
+    assert end_of(presence=listed(), node=silent, in_use=MachinesInUse(6, (own, *others), not turn), status=LONG) == end
+    assert end_of(presence=listed(), node=silent, in_use=MachinesInUse(10, (*others, *others)), status=LONG) is None, (
         "not its turn"
     )
 

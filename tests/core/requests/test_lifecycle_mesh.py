@@ -37,12 +37,12 @@ def test_it_is_not_lost_at_once_nor_while_the_mesh_is_silent_nor_while_many_node
 
 
 def test_a_node_that_the_mesh_does_not_know_is_not_ready_and_says_why():
-    story = compute_status(an_observation(a_machine(), presence=listed(), node=a_node(), mesh=OUT), Wait("", ""))
-    held = {each.type: each for each in story.updates}
+    status = compute_status(an_observation(a_machine(), presence=listed(), node=a_node(), mesh=OUT), Wait("", ""))
+    held = {each.type: each for each in status.updates}
     assert held["Ready"].status is False
     assert held["Ready"].reason == "DeviceUnknown"
     assert held["Connected"].status is False
-    assert story.phase == "Joining"
+    assert status.phase == "Joining"
 
 
 def test_a_mesh_that_cannot_be_asked_holds_back_the_first_ready_and_no_later_one():
@@ -57,9 +57,9 @@ def test_a_mesh_that_cannot_be_asked_holds_back_the_first_ready_and_no_later_one
 
 def test_where_it_is_in_the_mesh_goes_into_the_status():
     stand = MeshStatus(True, "Connected", "train-1 is 100.64.0.7 in the tailnet", "train-1.tail.ts.net", "100.64.0.7")
-    story = compute_status(an_observation(a_machine(), presence=listed(), node=a_node(), mesh=stand), Wait("", ""))
-    assert story.phase == "Ready"
-    assert (story.parts["meshHostname"], story.parts["meshAddress"]) == ("train-1.tail.ts.net", "100.64.0.7")
+    status = compute_status(an_observation(a_machine(), presence=listed(), node=a_node(), mesh=stand), Wait("", ""))
+    assert status.phase == "Ready"
+    assert (status.parts["meshHostname"], status.parts["meshAddress"]) == ("train-1.tail.ts.net", "100.64.0.7")
 
 
 def test_a_machine_whose_node_came_outside_the_mesh_is_terminated_at_the_deadline_with_that_reason():

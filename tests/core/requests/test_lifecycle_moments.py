@@ -72,4 +72,4 @@ def test_a_machine_is_drained_before_its_provider_ends_it():
     step = next_step(an_observation(machine, presence=listed(), node=a_node(), spec={"max_lifetime": "Never"}))
 
     assert isinstance(step, StartTermination)
-    assert (step.end, "how long the machine may run" in step.message) == (TerminationReason.EXPIRED, True)
+    assert (step.end, "set at launch" in step.message) == (TerminationReason.EXPIRED, True)

@@ -19,7 +19,7 @@ from tests.core.requests.an_observation import (
     listed,
     over,
 )
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import Reservation, usage_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -69,7 +69,7 @@ READY = (an_observation().record, Node(key=ObjectKey("", "n"), ready=True))
 
 @pytest.mark.parametrize(("missing", "ready", "many"), [(2, 0, False), (3, 0, True), (3, 12, False), (4, 12, True)])
 def test_more_than_two_and_more_than_a_fifth_are_many(missing, ready, many):
-    in_use = MachinesInUse(tuple(AN_OUTAGE.served[:1] * missing) + (READY,) * ready)
+    in_use = MachinesInUse(missing + ready, AN_OUTAGE.unreachable[:1] * missing)
 
     assert many_unreachable(an_observation(in_use=in_use)).startswith(f"{missing} of {missing + ready} Nodes") is many
 
@@ -89,7 +89,7 @@ def test_of_many_the_one_that_is_silent_longest_goes_first(own, other, first):
     def silent(minutes: int) -> Node:
         return Node(key=ObjectKey("", "n"), ready=False, ready_since=NOW - timedelta(minutes=minutes))
 
-    in_use = MachinesInUse(((observation.record, silent(own)), (another, silent(other))))
+    in_use = MachinesInUse(2, ((observation.record, silent(own)), (another, silent(other))))
     assert timedelta(minutes=120) == UNREACHABLE_AT_MOST
     assert first_to_go(replace(observation, in_use=in_use)) is first
     assert not first_to_go(replace(observation, in_use=replace(in_use, node_lost=True)))
@@ -117,14 +117,14 @@ def a_member(uid: str, *, leaving: bool = False, newer: bool = True, presence=RI
     ],
 )
 def test_only_the_newest_of_those_that_overdraw_is_terminated(members, exceeds):
-    held = (Reservation("one", 900_000),)
+    held = usage_of([Reservation("one", 900_000)])
     observation = an_observation(BILLED, node_class=a_class("1.00"), held=held, same_class=members)
 
     assert bool(overdraft(observation, BILLED)) is exceeds
 
 
 def test_a_class_that_is_gone_limits_nothing():
-    assert overdraft(an_observation(BILLED, held=(Reservation("one", 900_000),)), BILLED) == ""
+    assert overdraft(an_observation(BILLED, held=usage_of([Reservation("one", 900_000)])), BILLED) == ""
 
 
 # -- what a provider reports -------------------------------------------------------------------------------------------

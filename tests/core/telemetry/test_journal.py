@@ -222,7 +222,7 @@ TABLE = [
         (
             True,
             "TerminationFailing",
-            "Machine 4711 at Vast.ai was terminated 3 times and is still billed at $0.41/h: Vast.ai says 500",
+            "Machine 4711 at Vast.ai is still billed at $0.41/h; termination was requested 3 times: Vast.ai says 500",
         ),
     ),
     (

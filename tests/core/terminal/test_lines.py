@@ -81,5 +81,5 @@ def test_each_step_of_a_script_is_told_once():
     told = printer.lines(a_snapshot(stories=(first,)))
     later = printer.lines(a_snapshot(stories=(first, second)))
 
-    assert told[0].endswith(" story: node a lost power for 7m")
-    assert [line for line in later if "story" in line] == [f"{NOW:%H:%M:%S} story: node a has power again"]
+    assert told[0].endswith(" scenario: node a lost power for 7m")
+    assert [line for line in later if "scenario" in line] == [f"{NOW:%H:%M:%S} scenario: node a has power again"]

@@ -162,7 +162,9 @@ def test_the_last_step_of_a_script_stands_above_the_events():
             stories=(StoryLine(NOW, "an older one"), StoryLine(NOW - timedelta(seconds=30), "node a lost power"))
         )
     )
-    (place,) = [number for number, line in enumerate(lines) if line.startswith("story: node a lost power  (30s ago)")]
+    (place,) = [
+        number for number, line in enumerate(lines) if line.startswith("scenario: node a lost power  (30s ago)")
+    ]
 
     assert lines[place + 1].startswith("Events")
     assert not any("an older one" in line for line in lines)

@@ -29,7 +29,7 @@ from tgp.sim.plans import Act, FaultPlan
 SAID = os.environ.get("TGP_PLANS", "each" if PROVING else "")
 EACH = SAID in ("all", "each")
 ACTS = tuple(Act)
-LEAST = 12  # side effects of a machine that joins and leaves: fewer, and the story would not be the one it was
+LEAST = 12  # side effects of a machine that joins and leaves: fewer, and the workload would not be the one it was
 QUIET = 2.0  # minutes, beside those before it
 HOUR = 60.0
 # A leader that dies or stands still at the moment when a token should go: the next one needs its Lease first.
@@ -117,27 +117,27 @@ class Worth:
         return (ACTS[turn % len(ACTS)],)
 
 
-def play(story: Joins, **options: Any) -> Any:
+def play(workload: Joins, **options: Any) -> Any:
     environments = partial(joining, bounds=BOUNDS)
     quiet = HOUR if EACH else QUIET
-    return run_life("joins", story=story, environments=environments, replica=talos_operator, quiet=quiet, **options)
+    return run_life(
+        "joins", workload=workload, environments=environments, replica=talos_operator, quiet=quiet, **options
+    )
 
 
 @pytest.mark.parametrize(
-    ("story", "only"), [(Joins(), ()), (FailsOnce(), ("DELETE", "PATCH book []"))], ids=["joins", "fails once"]
+    ("workload", "only"), [(Joins(), ()), (FailsOnce(), ("DELETE", "PATCH book []"))], ids=["joins", "fails once"]
 )
-def test_whatever_fails_at_whichever_side_effect_of_joining_nothing_is_left(story, only):
+def test_whatever_fails_at_whichever_side_effect_of_joining_nothing_is_left(workload, only):
     worth = Worth(only)
     forks = Forks(worth, gist_of)
-    reference = forks.finish(lambda: play(story, forks=forks))
+    reference = forks.finish(lambda: play(workload, forks=forks))
 
     wrong = [f"{tried.plan} ({tried.gist})\n{tried.failure}" for tried in forks.tried if tried.failure]
     for tried in forks.tried:
         if tried.result is not None:
             wrong += [f"{tried.plan} ({tried.gist}): {line}" for line in differences(reference, tried.result)]
-    print(
-        f"{story.name}: covered {len(forks.tried)} of {worth.plans} chosen plans at {len(worth.effects)} side effects"
-    )
+    print(f"{workload.name}: covered {len(forks.tried)} of {worth.plans} plans at {len(worth.effects)} side effects")
     for gist in worth.effects:
         print(f"  {gist}")
     assert len(worth.effects) >= LEAST, worth.effects
@@ -145,9 +145,9 @@ def test_whatever_fails_at_whichever_side_effect_of_joining_nothing_is_left(stor
 
 
 @pytest.mark.skipif(" at " not in SAID, reason="one plan is tried alone only by name")
-@pytest.mark.parametrize("story", [Joins(), FailsOnce()], ids=["joins", "fails once"])
-def test_one_plan_alone(story):
+@pytest.mark.parametrize("workload", [Joins(), FailsOnce()], ids=["joins", "fails once"])
+def test_one_plan_alone(workload):
     act, _, place = SAID.partition(" at ")
     process, _, number = place.partition("#")
-    found = differences(play(story), play(story, plan=FaultPlan(process, int(number), Act(act))))
+    found = differences(play(workload), play(workload, plan=FaultPlan(process, int(number), Act(act))))
     assert not found, found

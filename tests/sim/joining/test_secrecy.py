@@ -22,7 +22,7 @@ CHANCE = 0.08
 MACHINES = 4
 
 
-def storm(env: Joining) -> None:
+def inject_faults(env: Joining) -> None:
     env.simulator.faults.chances = {
         cloud_fault: CHANCE for cloud_fault in CloudFault if cloud_fault not in ENDS_THE_TALK
     }
@@ -44,7 +44,7 @@ def test_no_secret_of_joining_is_seen_whatever_goes_wrong(caplog):
         a_tailnet_class(env, timeouts={"launch": "6m", "boot": "2m", "join": "3m", "initialize": "4m"})
         env.operate()
         env.world.run(seconds=60)
-        storm(env)
+        inject_faults(env)
         for number in range(MACHINES):
             env.wants(f"train-{number}", idleTimeout="20m")
         env.world.run(minutes=90)

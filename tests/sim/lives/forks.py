@@ -1,4 +1,4 @@
-"""Tries every plan of a story, each from the moment at which it strikes: what came before is the same for all.
+"""Tries every plan of a workload, each from the moment at which it strikes: what came before is the same for all.
 
 A process is copied (fork) at each side effect that is worth it: the copy lives through the plan and reports, the
 original goes on without a fault. A plan that fails here fails in the same way when it is run alone from the beginning,
@@ -29,7 +29,7 @@ class Tried:
 
 
 class Forks:
-    """Installed on a network before its story is played."""
+    """Installed on a network before its workload is played."""
 
     def __init__(self, worth: Callable[[str], Iterable[Act]], gist: Callable[[str, Call], str]) -> None:
         self.tried: list[Tried] = []

@@ -1,9 +1,9 @@
-"""Reference runs: a story that users play, with any faults, then time without faults, then an hour without a change.
+"""Reference runs: a workload that users play, with any faults, then time without faults, then an hour without a change.
 
     outcome = run_life(seed, faults)                   # a crowd, in a run with faults
-    outcome = run_life("idle", story=IDLE, plan=plan)  # one thing goes wrong at one side effect
+    outcome = run_life("idle", workload=IDLE, plan=plan)  # one thing goes wrong at one side effect
 
-Every invariant is watched from the first second. A story waits for what it needs, so that whatever goes wrong it
+Every invariant is watched from the first second. A workload waits for what it needs, so that whatever goes wrong it
 comes to the same end; `Outcome.end` is that end, `Outcome.counts` is what came and went on the way.
 """
 
@@ -41,7 +41,7 @@ COUNTED = ("gpurequests", "nodes", "configmaps", "jobs")  # what comes and goes 
 CLASS = "rented"
 
 
-class Story(Protocol):
+class Workload(Protocol):
     """What users do, and how many replicas look after them."""
 
     @property
@@ -89,7 +89,7 @@ def run_life(
     faults: Faults = NONE,
     plan: FaultPlan | None = None,
     *,
-    story: "Story | None" = None,
+    workload: "Workload | None" = None,
     rates: FaultRates = FaultRates(),  # noqa: B008 - frozen
     settings: Settings | None = None,  # None: as shipped in a run with faults, brisk otherwise
     restarts: bool = False,  # before the quiet hour, so that no process remembers the earlier failures
@@ -100,7 +100,7 @@ def run_life(
     replica: Callable[[Settings], Any] = operator_main,
 ) -> Outcome:
     """Safety, then liveness, then quiet. Raises what an invariant has to say, with the seed and the plan."""
-    chosen = story or Crowd(seed)
+    chosen = workload or Crowd(seed)
     try:
         with environments(seed, kubelets=QUICK, invariants=(), faults=faults, plan=plan) as env:
             said = settings or (Settings() if faults != NONE else BRISK)
@@ -119,13 +119,13 @@ def run_life(
             )
     except BaseException as error:
         struck = forks.plan if forks is not None else plan
-        error.add_note(f"story {chosen.name!r}, plan {struck or 'none'}")
+        error.add_note(f"workload {chosen.name!r}, plan {struck or 'none'}")
         raise
 
 
 def _run(
     env: SimEnv,
-    story: Story,
+    workload: Workload,
     rates: FaultRates,
     settings: Settings,
     invariants: tuple[Any, ...],
@@ -139,12 +139,12 @@ def _run(
     diary = Diary(env)
     env.simulator.faults.chances.update(rates.cloud_faults)
     env.node_bootstrap.node_faults.chances.update(rates.node_faults)
-    story.begin(env)
-    for number in range(story.replicas):
+    workload.begin(env)
+    for number in range(workload.replicas):
         world.process(f"tgp-{number}", replica(settings))
     world.run(minutes=1)
-    story.play(env)
-    fair_weather(env)
+    workload.play(env)
+    without_faults(env)
     if restarts:
         for process in world.processes.values():
             process.crash(restart_after=5)
@@ -177,7 +177,7 @@ def _of(checkers: Mapping[Any, Any], kind: type, name: str) -> Any:
     return getattr(checkers[kind], name) if kind in checkers else 0
 
 
-def fair_weather(env: SimEnv) -> None:
+def without_faults(env: SimEnv) -> None:
     env.world.calm()
     env.node_bootstrap.node_faults.calm()
     for simulator in env.simulators.values():
@@ -300,7 +300,7 @@ def counts_of(env: SimEnv) -> dict[str, int]:
     return dict(counts)
 
 
-# -- stories -----------------------------------------------------------------------------------------------------------
+# -- workloads ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from tests.sim.an_operator import NAMESPACE_NAME, a_class, create
+from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, create
 from tests.sim.cluster.manifests import GPU, a_pod
 from tests.sim.lives.a_world import a_hand, an_attempt, guard, reserve, sim_env, token_of, write
-from tgp.api.resource import GPU_REQUEST, LEASE, NODE, POD
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, LEASE, NODE, POD
 from tgp.core.model.token import token_for
 from tgp.ports.http import Call, HttpError, json_call
 from tgp.sim.checkers.leadership import OneLeader, TrueTime
@@ -257,6 +257,21 @@ def test_a_limit_that_is_exceeded_on_paper_is_exceeded(limits, words):
         a_class(env.world, "rented", limits=limits)
         for name in ("one", "two"):
             env.wants(name)
+            reserve(env, name)
+            env.world.run(seconds=1)
+
+
+def test_the_limit_of_a_pool_that_is_exceeded_on_paper_is_exceeded():
+    words = "I3: pool default/team has 2 nodes, at most 1 is allowed"
+    with sim_env("pool limits", invariants=[WithinLimits]) as env, caught(words):
+        a_class(env.world, "rented")
+        a_pool(env.world, "team", "rented", limits={"resources": {"nodes": 1}})
+        pool = env.world.api.local_api.get(GPU_NODE_POOL, "default", "team") or {}
+        owner = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": "team", "uid": pool["metadata"]["uid"]}
+        for name in ("one", "two"):
+            env.wants(name)
+            change = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}
+            env.world.api.local_api.merge_patch(GPU_REQUEST, "default", name, change)
             reserve(env, name)
             env.world.run(seconds=1)
 

@@ -4,7 +4,7 @@ For every write to the API server and every changing call to a provider of the r
 after it, a pause past the Lease, an answer that is lost, an old view. A side effect that says the same of the same kind
 of thing as an earlier one teaches nothing new and is left out.
 
-By default all five acts are tried at the calls of the first story that move money, two in turn at the writes around
+By default all five acts are tried at the calls of the first workload that move money, two in turn at the writes around
 them, and one in turn at everything else. `TGP_PLANS=each`, as in `make prove`, tries all five at each; `TGP_PLANS=all`
 counts repeats, too, but for the renewals of the Lease after the first few. One plan alone: `TGP_PLANS='pause at
 tgp-0#42'`.
@@ -27,7 +27,7 @@ AROUND = ("Provisioning ['None']", "Provisioning ['Launched']", "metadata.finali
 RENEWALS = 3  # of a Lease, where all the others count
 HOUR_EVERY = 16  # effects, one whose plan of the act in turn is followed by an hour of quiet
 SHORT = 2.0  # minutes of quiet, beside those before it, after the other acts
-_seen: set[str] = set()  # gists of stories before: the first story to say a thing stands for all
+_seen: set[str] = set()  # gists of workloads before: the first workload to say a thing stands for all
 
 
 class Worth:
@@ -69,31 +69,33 @@ def quiet_after(plan: FaultPlan | None) -> float:
     return 60.0 if rest == 0 and ACTS[turn % len(ACTS)] is plan.act else SHORT
 
 
-@pytest.mark.parametrize("story", [IDLE, DELETED, FAMILY], ids=lambda story: story.name)
-def test_whatever_fails_at_whichever_side_effect_the_end_is_the_same(story):
-    worth = Worth(closely=story is IDLE)
+@pytest.mark.parametrize("workload", [IDLE, DELETED, FAMILY], ids=lambda workload: workload.name)
+def test_whatever_fails_at_whichever_side_effect_the_end_is_the_same(workload):
+    worth = Worth(closely=workload is IDLE)
     forks = Forks(worth, gist_of)
 
-    reference = forks.finish(lambda: run_life(story.name, story=story, forks=forks, quiet=quiet_after))
+    reference = forks.finish(lambda: run_life(workload.name, workload=workload, forks=forks, quiet=quiet_after))
 
     wrong = [f"{tried.plan} ({tried.gist})\n{tried.failure}" for tried in forks.tried if tried.failure]
     for tried in forks.tried:
         if tried.result is not None:
             wrong += [f"{tried.plan} ({tried.gist}): {line}" for line in differences(reference, tried.result)]
     print(
-        f"{story.name}: covered {len(forks.tried)} of {worth.plans} plans at {worth.effects - worth.left_out} side "
+        f"{workload.name}: covered {len(forks.tried)} of {worth.plans} plans at {worth.effects - worth.left_out} side "
         f"effects of {worth.effects}; {worth.left_out} repeats were left out"
     )
     assert not wrong, f"{len(wrong)} plans failed\n" + "\n".join(wrong[:5])
 
 
 @pytest.mark.skipif(" at " not in SAID, reason="one plan is tried alone only by name")
-@pytest.mark.parametrize("story", [IDLE, DELETED, FAMILY], ids=lambda story: story.name)
-def test_one_plan_alone(story):
+@pytest.mark.parametrize("workload", [IDLE, DELETED, FAMILY], ids=lambda workload: workload.name)
+def test_one_plan_alone(workload):
     act, _, place = SAID.partition(" at ")
     process, _, number = place.partition("#")
     plan = FaultPlan(process, int(number), Act(act))
-    found = differences(run_life(story.name, story=story), run_life(story.name, story=story, plan=plan))
+    found = differences(
+        run_life(workload.name, workload=workload), run_life(workload.name, workload=workload, plan=plan)
+    )
     assert not found, found
 
 

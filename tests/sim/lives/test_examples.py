@@ -27,8 +27,8 @@ from tgp.sim.entropy import SeededEntropy
 from tgp.sim.world import World
 from tools.demo_simulation import DemoSimulation
 
-HOUSE = Path(__file__).parents[3]
-EXAMPLES = HOUSE / "deploy" / "examples"
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "deploy" / "examples"
 REAL = ("vast", "runpod", "lambdalabs", "paperspace", "vultr", "gcp")
 OURS = "tgp.io/v1"
 
@@ -39,7 +39,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 def shown(page: str) -> list[dict[str, Any]]:
     """The manifests that a page writes."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (HOUSE / page).read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
     read = (YAML(typ="safe", pure=True).load(block) for block in blocks if "{{" not in block)
     return [document for document in read if "kind" in document]
 

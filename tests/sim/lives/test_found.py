@@ -79,8 +79,8 @@ def test_pods_leave_a_machine_that_became_too_dear():
 def test_an_order_is_not_sent_after_a_stop(who, monkeypatch):
     """Preparing an order takes a call to the provider: a stop that is seen by then counts."""
 
-    async def slowly(desk, attempt, papers):
-        prepared = await prepare(desk, attempt, papers)
+    async def slowly(gateway, attempt, launch_input):
+        prepared = await prepare(gateway, attempt, launch_input)
         if who == "its owner":
             env.drops()
         else:

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from tests.amounts import amount
 from tests.sim.an_operator import a_class, operator_main
 from tests.sim.lives.a_world import sim_env
-from tests.sim.lives.reference import BRISK, CLASS, QUICK, fair_weather
+from tests.sim.lives.reference import BRISK, CLASS, QUICK, without_faults
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
 from tgp.core.model.token import plain_uid
 from tgp.sim.checkers.objects import loose_ends
@@ -42,12 +42,12 @@ AT_LIST = [CloudFault.LIST_NOTHING, CloudFault.LIST_PARTIAL, CloudFault.LIST_GON
 ENOUGH = 120  # minutes of time without faults
 
 
-class Town(RuleBasedStateMachine):
+class Requests(RuleBasedStateMachine):
     """Two replicas, three names, one class of two machines."""
 
     def __init__(self):
         super().__init__()
-        self._open = sim_env("town", kubelets=QUICK)
+        self._open = sim_env("requests", kubelets=QUICK)
         self.env = self._open.__enter__()
         a_class(self.env.world, CLASS, limits={"maxNodes": 2})
         for number in range(2):
@@ -125,7 +125,7 @@ class Town(RuleBasedStateMachine):
 
     def _go_home(self) -> None:
         env = self.env
-        fair_weather(env)
+        without_faults(env)
         env.world.network.plan = None
         for name in ("one", "two", "three"):
             if env.request(name) is not None:
@@ -137,4 +137,4 @@ class Town(RuleBasedStateMachine):
 
 
 def test_whatever_people_and_luck_do_money_is_kept_and_nothing_is_left():
-    run_state_machine_as_test(Town, settings=BRIEF)
+    run_state_machine_as_test(Requests, settings=BRIEF)

@@ -215,10 +215,10 @@ def test_a_machine_that_was_told_nothing_is_no_node():
 
 
 def test_equal_seeds_give_equal_kubelets():
-    def story(seed: str) -> list[str]:
+    def boots(seed: str) -> list[str]:
         with rented(seed, kubelets=KubeletTimes()) as (env, _):
             env.world.run(hours=1)
             return [line for line in env.world.trace.lines() if " nodes " in line]
 
-    assert story("same") == story("same")
-    assert story("same") != story("other")
+    assert boots("same") == boots("same")
+    assert boots("same") != boots("other")

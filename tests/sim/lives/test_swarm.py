@@ -40,7 +40,7 @@ def moods(seed: int) -> FaultRates:
 @pytest.mark.parametrize("seed", seeds())
 def test_whatever_goes_wrong_money_is_kept_and_time_without_faults_repairs_the_rest(seed):
     pod_counts = Crowd(seed, minutes=MINUTES)
-    outcome = run_life(seed, swarm(seed), story=pod_counts, rates=moods(seed), restarts=True)
+    outcome = run_life(seed, swarm(seed), workload=pod_counts, rates=moods(seed), restarts=True)
 
     assert outcome.duplicates == 0
     print(

@@ -45,6 +45,12 @@ def whatever_came(reply: Reply) -> Any:
         return None
 
 
+def object_in(reply: Reply) -> dict[str, Any]:
+    """The body where it is a JSON object, else an empty one."""
+    body = whatever_came(reply)
+    return body if isinstance(body, dict) else {}
+
+
 def mapping_of(reply: Reply, who: str) -> dict[str, Any]:
     value = answer_of(reply, who)
     if not isinstance(value, dict):

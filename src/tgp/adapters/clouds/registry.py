@@ -31,7 +31,7 @@ OPEN_MAX = (
 
 @cache
 def _package(provider: str) -> ModuleType:
-    """Imported on first use: a class with one provider does not load all eight."""
+    """Imported on first use, without its client, which `build` imports: other providers are asked for facts alone."""
     assert provider in PROVIDERS, "the names of an API object are checked before"
     return import_module(f"tgp.adapters.clouds.{provider}")
 

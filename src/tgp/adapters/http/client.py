@@ -165,12 +165,12 @@ class HttpClient:
             raise NeverLeft(f"{call.method} {self._origin}: the path is not absolute and percent-encoded")
         for name, value in headers:
             if not name.isascii() or not name.isprintable() or any(character in value for character in "\r\n\0"):
-                raise NeverLeft(f"{self._name(call)} was not sent: header {name!r} cannot be sent as it is")
+                raise NeverLeft(f"{self._name(call)} was not sent: header {name!r} has characters that are not allowed")
 
 
 def _endpoint(base_url: str) -> tuple[str, str]:
     """Origin and path prefix of an http(s) URL; refuses what may carry a secret. Its errors quote no part of it."""
-    wanted = "a base URL starts with http:// or https://, and names a host and perhaps a port"
+    wanted = "a base URL must be http:// or https://, a host, and optionally a port"
     try:
         parts = urlsplit(base_url)
         port = parts.port
@@ -179,7 +179,7 @@ def _endpoint(base_url: str) -> tuple[str, str]:
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
         raise ValueError(wanted)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
-        raise ValueError(f"the base URL of {parts.hostname} holds credentials, a query or a fragment")
+        raise ValueError(f"the base URL of {parts.hostname} must not have credentials, a query or a fragment")
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 
@@ -194,7 +194,7 @@ class OneAddress(AbstractResolver):
     ) -> list[ResolveResult]:
         found = socket.AF_INET if self._address.version == 4 else socket.AF_INET6
         if family not in (found, socket.AF_UNSPEC):
-            raise OSError(None, "the address is of another family")
+            raise OSError(None, "the pinned address and the URL's address are of different families")
         return [
             ResolveResult(
                 hostname=host,

@@ -25,7 +25,7 @@ def explain(error: Exception, what: str, gate: SendOnce) -> HttpError:
         return NeverLeft(f"{what} was not sent: {_reason(error)}")
     if isinstance(error, LineTooLong):
         return TooLarge(f"{what} answered with a line that is too long")
-    return NoAnswer(f"{what} got no whole answer: {_reason(error)}")
+    return NoAnswer(f"{what} got no complete answer: {_reason(error)}")
 
 
 def _reason(error: Exception) -> str:
@@ -47,11 +47,11 @@ def _reason(error: Exception) -> str:
         case aiohttp.ClientResponseError() if _headers_too_large(error):
             return "the headers of the answer are too large"
         case aiohttp.ClientResponseError():
-            return "the answer is not readable as HTTP"
+            return "the answer is not valid HTTP"
         case aiohttp.ServerDisconnectedError():
             return "the server closed the connection"
         case aiohttp.ClientPayloadError():
-            return "the answer broke off"
+            return "the answer is incomplete"
         case CannotInflate():
             return "the answer has an unexpected compression, or is damaged"
         case SendRefused():

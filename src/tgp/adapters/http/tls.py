@@ -27,7 +27,7 @@ def client_context(
     try:
         context = ssl.create_default_context(cadata=authority.decode("ascii") if authority is not None else None)
     except (ssl.SSLError, ValueError):
-        raise BadAuthority("holds no usable certificate in PEM form") from None
+        raise BadAuthority("contains no valid certificate in PEM form") from None
     # Python 3.13 turned on strict X.509 checks that CAs made by kubeadm and others do not pass.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if insecure:

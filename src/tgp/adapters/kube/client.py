@@ -24,8 +24,8 @@ FIELD_MANAGER = "tgp-operator"
 MERGE_PATCH = "application/merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"  # JSON is YAML
 
-# Besides the server's own fairness. controller-runtime's default is 20; a burst of a few hundred requests must drain.
-REQUESTS = TokenRate(per_second=50.0, burst=100)
+# Besides the server's own fairness. A thousand machines at once are some ten thousand calls, and must take minutes.
+REQUESTS = TokenRate(per_second=200.0, burst=400)
 READ_TRIES = 3
 FIRST_PAUSE = timedelta(milliseconds=250)  # between tries, doubled, with jitter
 LONGEST_PAUSE = timedelta(seconds=5)  # a longer Retry-After is passed on as ClusterBusy.retry_after
@@ -264,7 +264,7 @@ def _written(stored: Mapping[str, Any]) -> Written:
     metadata = stored["metadata"]
     version, uid, generation = metadata.get("resourceVersion"), metadata.get("uid"), metadata.get("generation", 0)
     if not isinstance(version, str) or not version or not isinstance(uid, str) or not isinstance(generation, int):
-        raise UnreadableReply("the object in it has no uid or version")
+        raise UnreadableReply("the object has no uid or resourceVersion")
     return Written(version, uid, generation, changed=True)
 
 

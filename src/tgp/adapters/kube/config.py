@@ -162,7 +162,7 @@ def _later(read: Callable[[ConfigField], T], entry: ConfigField) -> Callable[[],
 def _context(entry: ConfigField) -> ContextEntry:
     cluster = entry.get("cluster").text()
     if not cluster:
-        raise entry.get("cluster").invalid("a context names its cluster")
+        raise entry.get("cluster").invalid("a context must name its cluster")
     return ContextEntry(entry.where, cluster, entry.get("user").text(), entry.get("namespace").text())
 
 
@@ -220,7 +220,7 @@ def _user(entry: ConfigField, home: PurePath) -> KubeconfigUser:
     key = _material(entry, "client-key", home)
     if (certificate is None) != (key is None):
         missing = "client-key" if key is None else "client-certificate"
-        raise entry.get(missing).invalid("a client certificate and its key are needed together")
+        raise entry.get(missing).invalid("set both the client certificate and its key")
     return KubeconfigUser(
         entry.where,
         token,
@@ -259,7 +259,7 @@ def _plugin(entry: ConfigField, home: PurePath) -> Plugin | None:
     if not command:
         raise entry.get("command").invalid("a plugin needs a command")
     if entry.get("interactiveMode").text() == "Always":
-        raise entry.get("interactiveMode").invalid("Always needs a terminal, which plugins are not given here")
+        raise entry.get("interactiveMode").invalid("Always needs a terminal, and plugins have none here")
     return Plugin(
         entry.where,
         version,

@@ -72,7 +72,7 @@ def _kind(value: Any) -> str:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("has a duplicate key")
     return found
 
 

@@ -76,7 +76,7 @@ def _issued(status: dict[str, Any], plugin: Plugin) -> Issued:
     if not token and not certificate:
         raise BadAnswer(f"{plugin.command} printed neither status.token nor status.clientCertificateData")
     if bool(certificate) != bool(key):
-        raise BadAnswer(f"{plugin.command}: clientCertificateData and clientKeyData are needed together")
+        raise BadAnswer(f"{plugin.command}: one of clientCertificateData and clientKeyData is missing")
     if not token.isascii() or not token.isprintable():
         raise BadAnswer(f"{plugin.command}: status.token is not a token")
     return Issued(token, certificate.encode(), key.encode(), _moment(expires, plugin))

@@ -243,7 +243,7 @@ class Reflector(Generic[R]):
                 if loop.time() - begun_at >= SHORT_WATCH:
                     self._failures = 0
         if self._watch.lines == lines and loop.time() - begun_at < SHORT_WATCH:
-            raise ClusterBusy(f"watch {self._subject.name}: ended at once, without an event")
+            raise ClusterBusy(f"watch {self._subject.name}: closed at once, without an event")
         self._failures = 0
         self._recovered()
         if loop.time() - self._last_event_at >= SILENCE_LIMIT:

@@ -35,7 +35,7 @@ FIXED_KEY = (
     "one fixed auth key serves all machines: the key must be reusable, expires after at most 90 days, and every reader "
     "of one machine's user data can join with it; an OAuth client mints one key per machine instead"
 )
-UNSEEN = "without an OAuth client (or, at a Headscale, an API key) tgp can neither list nor remove devices"
+UNSEEN = "tgp cannot list or remove devices without an OAuth client (with Headscale also: an API key)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class ControlledMesh:
         if not self._settings.tags:
             raise MeshRefused(
                 f"{self._control.title} requires tags on auth keys: write the tag of these machines into "
-                "tailscaleConfig.tags (tag:tgp-gpu, say)"
+                "tailscaleConfig.tags, such as tag:tgp-gpu"
             )
         left = join_request.expires_at - self._clock.now()
         try:

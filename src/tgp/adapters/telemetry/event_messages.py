@@ -66,7 +66,8 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
         case MachineLost():
             return EventMessage("Lost", f"{_machine(fact, titled)} was lost: {fact.why}", warning=True)
         case LimitHolds():
-            return EventMessage("LimitReached", f"Class {fact.node_class}: {fact.why}", warning=True)
+            who = f"Pool {fact.pool}" if fact.pool else f"Class {fact.node_class}"
+            return EventMessage("LimitReached", f"{who}: {fact.why}", warning=True)
         case ExpiresSoon():
             more = f". {fact.why_fixed}" if fact.why_fixed else "; raise maxLifetime to keep the machine longer"
             return EventMessage("ExpiresSoon", f"Request expires at {rfc3339(fact.at)}{more}", warning=True)
@@ -74,7 +75,7 @@ def event_message(fact: MachineFact, titled: Callable[[str], str]) -> EventMessa
             return EventMessage("ProtectionHolds", f"Termination waits for {fact.who}")
         case TerminationFailing():
             asked = "once" if fact.tries == 1 else f"{fact.tries} times"
-            costs = f"was terminated {asked} and is still billed at {about(fact.hourly_microusd)}/h"
+            costs = f"is still billed at {about(fact.hourly_microusd)}/h; termination was requested {asked}"
             return EventMessage("TerminationFailing", f"{_machine(fact, titled)} {costs}: {fact.why}", warning=True)
         case _:
             assert_never(fact)

@@ -68,8 +68,8 @@ from tgp.ports.events import Events
 TOLD_BY_A_FACT = frozenset({"Launched", "Registered", "Initialized", "Ready", "Terminating", "ExpiresSoon"})
 BY_OTHERS = (
     "Certificate request was approved by another approver, although it came with a bootstrap token of tgp: a binding "
-    "lets every bootstrap token become any node. Look for what grants certificatesigningrequests/nodeclient to the "
-    "group system:bootstrappers"
+    "allows every bootstrap token to join as any node. Find and remove the binding that grants "
+    "certificatesigningrequests/nodeclient to the group system:bootstrappers"
 )
 MILLION = 1_000_000
 MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "NotOrdered"})  # ordinary in a market: the next offer is tried

@@ -204,6 +204,7 @@ class DemoSession:
                 kubectl=self._kubectl,
                 operator=self._operator.facts(),
                 market=self._operator.market_summary(),
+                machine_prices=self._operator.machine_prices(),
                 held=self._operator.held,
                 look=f"export KUBECONFIG={self._file}; kubectl get tgp -A; {program()} offers",
                 log_rows=tuple(self._log_capture.rows),

@@ -25,7 +25,7 @@ from tgp.app.view.gatherer import OURS_ONLY, Frame, Gatherer, Sources
 from tgp.app.view.http_guards import ReadOnlyHttp
 from tgp.app.view.live_view import Length, Work, drawable, end_after, end_on_signals, play, view_for
 from tgp.app.view.log_capture import LogCapture
-from tgp.app.view.price_ticker import market_summary
+from tgp.app.view.price_ticker import machine_prices, market_summary
 from tgp.app.view.stats import NoJournal, reconcile_stats_of
 from tgp.interfaces.terminal.snapshot import Snapshot
 from tgp.interfaces.terminal.summary import DemoOutcome, summary
@@ -137,6 +137,7 @@ class ObserveSession:
             url=self._server,
             kubectl=self._options.kubectl,
             market=market_summary(self._worker.stores.market, self._clock.now()),
+            machine_prices=machine_prices(self._worker.stores.market.book),
             held=self._worker.held,
             operator={
                 "operator": "read-only",

@@ -22,7 +22,7 @@ KEYS_AT_FIRST = ("RUNPOD_API_KEY", "VAST_API_KEY", "VULTR_API_KEY")
 
 def create_fixtures(server: ApiServer, market: EmbeddedMarket) -> None:
     """Everything, in the order in which a user would apply it."""
-    for definition in crds(ancestor=True):
+    for definition in crds(legacy=True):
         server.local_api.as_manager(FIELD_MANAGER).create(CUSTOM_RESOURCE_DEFINITION, definition)
     for manifest in operator_rights():
         create_object(server, manifest)

@@ -10,7 +10,7 @@ from tgp.app.deps import Environment
 from tgp.app.operator import Operator
 from tgp.app.settings import Settings
 from tgp.app.view.http_guards import CountingHttp
-from tgp.app.view.price_ticker import market_summary
+from tgp.app.view.price_ticker import machine_prices, market_summary
 from tgp.app.view.stats import reconcile_stats_of
 from tgp.interfaces.terminal.snapshot import MarketSummary
 from tgp.ports.clock import Clock
@@ -85,6 +85,9 @@ class DemoOperator:
     @property
     def held(self) -> str:
         return self._worker.held
+
+    def machine_prices(self) -> Mapping[tuple[str, int], int]:
+        return machine_prices(self._worker.stores.market.book)
 
     def market_summary(self) -> MarketSummary:
         return market_summary(self._worker.stores.market, self._environment.clock.now())

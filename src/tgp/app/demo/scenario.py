@@ -90,6 +90,8 @@ Step: TypeAlias = (
 OAUTH = ("client-id", "client-secret")
 ANY_MODEL = ("RTX4090", "RTX3090")
 HOUR = 60.0  # the plan counts in minutes
+MORNING = 2  # hour of the day, counted from the start: a burst of jobs begins
+BURST = (16, 8, 4)  # pods of its jobs
 QUIET_AFTER = 19  # hour of the day, counted from the start: fewer jobs begin afterwards
 REQUEST_NAMES = ("notebook", "devbox", "scratch", "demo")
 JOB_NAMES = ("train", "embed", "sweep", "eval", "distil", "render")
@@ -164,6 +166,10 @@ def plan(rng: Random) -> Iterator[tuple[float, Step]]:
 
 def _jobs(rng: Random, hour: int, number: int) -> Iterator[tuple[float, Step]]:
     busy = hour % 24 < QUIET_AFTER
+    if hour % 24 == MORNING:
+        for gpus, pods in zip((1, 2, 4), BURST, strict=True):
+            name = f"morning-{hour // 24 + 1}-x{gpus}"
+            yield hour * HOUR + 10, StartJob("ml", name, "ml", gpus=gpus, pods=pods, minutes=40)
     for place in range(rng.randint(2, 4) if busy else rng.randint(0, 1)):
         team = rng.choice(("ml", "ml", "research"))
         name = f"{rng.choice(JOB_NAMES)}-{number + place + 1}"

@@ -15,16 +15,30 @@ from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.reflector import Reflector, State
 from tgp.adapters.kube.store import Store
 from tgp.api.kinds import OUR_KINDS, Kind
-from tgp.api.resource import GPU_REQUEST, NODE, POD, Resource
+from tgp.api.nodepool import LastPlan
+from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, NODE, POD, Resource
 from tgp.app.program import program
 from tgp.app.view.costs import cost_row_of
 from tgp.app.view.object_summary import ObjectObservation, object_row_of
 from tgp.app.view.pod_counts import PodCounts, gpus
+from tgp.core.model.costs import read_amount
 from tgp.core.model.event import Event
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
-from tgp.interfaces.terminal.snapshot import EventRow, MarketSummary, NodeRow, ObjectRow, Snapshot, StoryLine, label
+from tgp.core.requests.node_metadata import PRICE_LABEL
+from tgp.interfaces.terminal.snapshot import (
+    EventRow,
+    MarketSummary,
+    NodeRow,
+    ObjectRow,
+    PlanSummary,
+    Snapshot,
+    StoryLine,
+    WaitingRow,
+    label,
+)
 from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http
@@ -39,6 +53,8 @@ NOTES = (  # labels that describe a machine; the first one present is shown
     "node.kubernetes.io/instance-type",
 )
 ANSWERED = frozenset({State.FORBIDDEN, State.NOT_SERVED})
+NOT_TRIGGERED = "NotTriggerScaleUp"  # the reason of Events that tell why no machine is bought for a pod
+POOL_LABEL = "tgp.io/nodepool"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
@@ -58,6 +74,7 @@ class Frame:
     stories: tuple[StoryLine, ...] = ()  # scenario steps, newest last
     held: str = ""  # why purchases are paused; empty: they are not
     default_hint: str = ""  # if there is no problem; empty: kubectl get tgp
+    machine_prices: Mapping[tuple[str, int], int] = field(default_factory=dict)  # of GPU model and number of GPUs
 
 
 @dataclass(frozen=True)
@@ -136,7 +153,45 @@ class Gatherer:
             hourly_microusd=sum(cost.hourly_microusd for cost in paying),
             held=frame.held,
             stories=frame.stories,
+            waiting=self._waiting(),
+            plan=self._plan(frame.machine_prices),
         )
+
+    def _waiting(self) -> tuple[WaitingRow, ...]:
+        """Pods that wait for a GPU, each with what its last Event says about pools."""
+        reasons = self._newest.reasons()
+        rows = [
+            WaitingRow(str(key), pod.created_at or _LONG_AGO, reasons.get(key, ""))
+            for key, pod in self._pod_counts.waiting.items()
+        ]
+        return tuple(sorted(rows, key=lambda row: (row.since, row.name)))
+
+    def _plan(self, prices: Mapping[tuple[str, int], int]) -> PlanSummary | None:
+        pools = next(one.store for one in self._ours if one.store.resource == GPU_NODE_POOL)
+        plans = [pool.value.status.last_plan for pool in pools.values() if pool.value is not None]
+        last = max((plan for plan in plans if plan is not None and plan.at is not None), key=_planned_at, default=None)
+        if last is None:
+            return None
+        paid, alone = self._pool_costs(prices)
+        orders = sum(plan.orders for plan in plans if plan is not None and plan.at == last.at)
+        unserved = max(plan.unserved for plan in plans if plan is not None and plan.at == last.at)
+        return PlanSummary(_planned_at(last), last.gap or "", orders, unserved, paid, alone)
+
+    def _pool_costs(self, prices: Mapping[tuple[str, int], int]) -> tuple[int, int]:
+        """What machines of pools with pods on them cost, and what one machine for each of those pods would."""
+        paid = alone = 0
+        for name, there in self._pod_counts.with_gpus.items():
+            node = self._nodes.store.get(ObjectKey("", name))
+            price = read_amount(node.labels.get(PRICE_LABEL)) if node is not None else None
+            if node is None or price is None or POOL_LABEL not in node.labels:
+                continue
+            paid += price
+            model = node.labels.get("tgp.io/gpu-type", "")
+            for pod in there.values():
+                least = gpus(pod.requests)
+                fitting = (cost for (gpu, count), cost in prices.items() if gpu == model and count >= least)
+                alone += min(fitting, default=price)
+        return paid, alone
 
     def troubles(self) -> tuple[str, ...]:
         """What cannot be read, with the command that changes that."""
@@ -190,16 +245,29 @@ class _Newest:
         self._store = store
         self._stale = True
         self._held: list[EventRow] = []
+        self._reasons: dict[ObjectKey, str] = {}
         store.subscribe(self._changed)
 
     def _changed(self, _old: Event | None, _new: Event | None) -> None:
         self._stale = True
 
     def rows(self) -> list[EventRow]:
-        if self._stale:
-            self._held = newest(self._store.values())
-            self._stale = False
+        self._refresh()
         return self._held
+
+    def reasons(self) -> Mapping[ObjectKey, str]:
+        """By pod: why no machine is bought for it, as its last Event tells."""
+        self._refresh()
+        return self._reasons
+
+    def _refresh(self) -> None:
+        if not self._stale:
+            return
+        self._held = newest(self._store.values())
+        told = [event for event in self._store.values() if event.kind == POD.kind and event.reason == NOT_TRIGGERED]
+        told.sort(key=lambda event: (event.at or _LONG_AGO, event.resource_version))
+        self._reasons = {event.about: event.message for event in told}
+        self._stale = False
 
 
 def newest(events: Iterable[Event]) -> list[EventRow]:
@@ -223,6 +291,10 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 def _event_row(at: datetime, event: Event) -> EventRow:
     text = event.message.partition(". ")[0] if event.kind == "Pod" else event.message
     return EventRow(at, event.warning, label(event.kind, str(event.about)), event.reason, text, event.times)
+
+
+def _planned_at(plan: LastPlan) -> datetime:
+    return plan.at or _LONG_AGO
 
 
 def _observation(resource: Resource, record: KubeObject[Any]) -> ObjectObservation:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import PENDING, Pod
 from tgp.core.model.resources import Resources
 
@@ -17,12 +18,27 @@ class PodCounts:
         self._states: Counter[str] = Counter()
         self._on_node: Counter[str] = Counter()
         self._gpus: Counter[str] = Counter()
+        self.waiting: dict[ObjectKey, Pod] = {}  # for a GPU
+        self.with_gpus: dict[str, dict[ObjectKey, Pod]] = {}  # by Node
 
     def changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None:
             self._count(old, -1)
+            self.waiting.pop(old.key, None)
+            self._off_node(old)
         if new is not None:
             self._count(new, 1)
+            if _state(new) == WAITING_FOR_GPU:
+                self.waiting[new.key] = new
+            elif new.node and not new.finished and gpus(new.requests):
+                self.with_gpus.setdefault(new.node, {})[new.key] = new
+
+    def _off_node(self, pod: Pod) -> None:
+        there = self.with_gpus.get(pod.node)
+        if there is not None:
+            there.pop(pod.key, None)
+            if not there:
+                del self.with_gpus[pod.node]
 
     def states(self) -> Mapping[str, int]:
         return {word: self._states[word] for word in WORDS if self._states[word]}

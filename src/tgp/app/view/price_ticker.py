@@ -1,12 +1,17 @@
 """The market in one line: the cheapest GPU-hour of the models with most offers, and the trend of each price."""
 
 from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+
+import numpy as np
 
 from tgp.controllers.market.reconciler import MarketState
 from tgp.core.market.ranking import rank
-from tgp.core.model.offer_query import Kinds, OfferQuery
-from tgp.core.model.price_book import SeriesKey
+from tgp.core.model.columns import BOOT_MODES
+from tgp.core.model.offer import Stock
+from tgp.core.model.offer_query import TALOS_BOOTS, Kinds, OfferQuery
+from tgp.core.model.price_book import PriceBook, SeriesKey
 from tgp.interfaces.terminal.snapshot import MarketSummary, PriceRow
 
 SHOWN = 10
@@ -34,6 +39,19 @@ def market_summary(market: MarketState, now: datetime) -> MarketSummary:
         if gpu in widest
     ]
     return MarketSummary(len(ranking), len(market.book.sources), tuple(prices))
+
+
+def machine_prices(book: PriceBook) -> Mapping[tuple[str, int], int]:
+    """The cheapest machine of each GPU model and number of GPUs, in micro-dollars an hour."""
+    columns = book.columns
+    bootable = np.array([mode in TALOS_BOOTS for mode in BOOT_MODES], np.bool_)[columns.boot]
+    rows = np.flatnonzero((columns.stock != Stock.NONE.value) & columns.driven & bootable)
+    kinds = columns.gpu[rows].astype(np.int64) << 32 | columns.gpu_count[rows]
+    distinct, firsts = np.unique(kinds, return_index=True)  # a book has the cheapest first
+    return {
+        (columns.words.gpus[kind >> 32], kind & 0xFFFF_FFFF): int(columns.price[rows[first]])
+        for kind, first in zip(distinct.tolist(), firsts.tolist(), strict=True)
+    }
 
 
 def _trend(market: MarketState, key: SeriesKey, now: datetime) -> int:

@@ -1,7 +1,7 @@
 """Reconciles GPUNodeClasses: their references, the state of their keys, what they could buy and what they hold."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
@@ -11,7 +11,7 @@ from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.requests.indexes import BY_NODE_CLASS
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.classes.checks import class_status, deleting_status
-from tgp.core.classes.machines_status import ClassMachines, earlier, machine_count_of, machines_of, spent_at
+from tgp.core.classes.machines_status import ClassMachines, MachineCount, earlier, machine_count_of, spent_at
 from tgp.core.classes.nodeclass import ClassPreflight, ClassReferences
 from tgp.core.classes.observation import ClassObservation
 from tgp.core.inventory.orphans import Stuck
@@ -30,6 +30,8 @@ from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import View
 from tgp.ports.secret_reader import SecretReader
+
+COUNTED_EVERY, FEW_REQUESTS = 1.0, 50  # seconds between two counts of a class that has more requests than this
 
 
 class NodeClassReconciler:
@@ -66,14 +68,19 @@ class NodeClassReconciler:
         self._inspector = inspector
         self._preparing = preparing
         self._earlier: dict[str, int] = {}  # by class: micro-dollars spent by deleted requests
+        self._counts: dict[ObjectKey, tuple[KubeObject[GPURequest], MachineCount | None]] = {}
+        self._counted: dict[str, tuple[int, float, bool]] = {}  # by class: generation, Clock.boottime, many requests
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._classes.get(key)
         if record is None:
             self._earlier.pop(key.name, None)
+            self._counted.pop(key.name, None)
             return None
         if record.value is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
+        if (later := self._soon_again(record)) is not None:
+            return later
         if record.deleting:
             status = deleting_status(record.status, self._machines(record), self._clock.now())
         else:
@@ -109,10 +116,28 @@ class NodeClassReconciler:
         if self._requests is None:
             return ClassMachines()
         name = record.key.name
-        present = machines_of(name, self._requests.by_index(BY_NODE_CLASS, name))
+        counts = (self._count(each) for each in self._requests.by_index(BY_NODE_CLASS, name))
+        present = ClassMachines(tuple(sorted(each for each in counts if each is not None)))
         if name not in self._earlier:
             self._earlier[name] = earlier(present, record.status)
         return ClassMachines(present.machine_counts, self._earlier[name])
+
+    def _count(self, record: KubeObject[GPURequest]) -> MachineCount | None:
+        """Cached: records are frozen, and every reconcile of a class counts all its requests."""
+        known = self._counts.get(record.key)
+        if known is None or known[0] is not record:
+            known = self._counts[record.key] = (record, machine_count_of(record))
+        return known[1]
+
+    def _soon_again(self, record: KubeObject[GPUNodeClass]) -> datetime | None:
+        """Of a class with many requests: when it may be counted again. A changed spec does not wait."""
+        name, now = record.key.name, self._clock.boottime()
+        generation, at, many = self._counted.get(name, (-1, 0.0, False))
+        if many and generation == record.generation and not record.deleting and now - at < COUNTED_EVERY:
+            return self._clock.now() + timedelta(seconds=COUNTED_EVERY - (now - at))
+        requests = self._requests.by_index(BY_NODE_CLASS, name) if self._requests is not None else ()
+        self._counted[name] = (record.generation, now, sum(1 for _ in requests) > FEW_REQUESTS)
+        return None
 
     # -- what triggers it ----------------------------------------------------------------------------------------------
 
@@ -130,6 +155,8 @@ class NodeClassReconciler:
 
     def holding(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
         """Classes for which a change of this request means something."""
+        if new is None and old is not None:
+            self._counts.pop(old.key, None)
         if (
             new is None
             and old is not None

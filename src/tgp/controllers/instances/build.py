@@ -14,7 +14,7 @@ from tgp.controllers.instances.in_use import ClassInUse, SecretInUse
 from tgp.controllers.instances.leftover_nodes import LeftoverNodes
 from tgp.controllers.instances.poller import InstancePoller
 from tgp.controllers.market.credentials import secrets_of
-from tgp.controllers.requests.ledger import Ledger, VanishedRequests
+from tgp.controllers.requests.ledger import Group, Ledger, VanishedRequests
 from tgp.core.classes.default_class import IMPLICIT
 from tgp.core.inventory.limits import Reservation
 from tgp.core.market.sources import sources_of
@@ -72,7 +72,7 @@ class Instances:
         )
         self._vanished = VanishedRequests(self.cache, self.accounts, deps.clock)
         stores.requests.subscribe(self._vanished.notice)
-        self.ledger = Ledger(stores.requests, self._without_a_request, now=deps.clock.now)
+        self.ledger = Ledger(self._without_a_request, now=deps.clock.now)
         stores.requests.subscribe(self.ledger.notice)
         self.class_in_use = ClassInUse(stores.classes, stores.requests, deps.cluster, deps.clock)
         self.secret_in_use = SecretInUse(
@@ -88,13 +88,16 @@ class Instances:
         if why is not None:
             raise KeyRefused(why)
 
-    def _without_a_request(self, node_class: str) -> Iterable[Reservation]:
-        """Machines that no request owns count against every class that buys where they are."""
-        vanished = {each.uid: each for each in self._vanished.of(node_class)}
+    def _without_a_request(self, group: Group) -> Iterable[Reservation]:
+        """Machines that no request owns count against every class that buys where they are.
+
+        And against a pool where this process has seen a request of the pool own them: nothing else tells.
+        """
+        vanished = {each.uid: each for each in self._vanished.of(group)}
         yield from vanished.values()
-        if not self.poller.any_unrecorded:
+        if not isinstance(group, str) or not self.poller.any_unrecorded:
             return
-        record = self._stores.all_classes.get(ObjectKey("", node_class))
+        record = self._stores.all_classes.get(ObjectKey("", group))
         if record is None or record.value is None:
             return
         for source in sources_of(record.value).values():

@@ -63,6 +63,7 @@ class _Account:
     trouble: AccountProblem | None = AccountProblem.NOT_ASKED_YET
     why: str = "Provider has not been asked yet"
     by_token: Mapping[str, tuple[Instance, ...]] = field(default_factory=dict)
+    by_uid: Mapping[str, tuple[Instance, ...]] = field(default_factory=dict)  # of the requests that tokens name
 
 
 class InstanceCache:
@@ -141,11 +142,7 @@ class InstanceCache:
     def of_request(self, uid: str) -> list[tuple[str, Instance]]:
         """(account access, machine) of every machine listed now whose token names this request."""
         return [
-            (access, instance)
-            for access, known in self._accounts.items()
-            for token, instances in known.by_token.items()
-            for instance in instances
-            if (read := read_token(token)) is not None and read.uid == uid
+            (access, instance) for access, known in self._accounts.items() for instance in known.by_uid.get(uid, ())
         ]
 
     def news(self, access: str) -> frozenset[str] | None:
@@ -170,11 +167,14 @@ class InstanceCache:
         """A list is complete. Does it change anything for requests?"""
         before = self._accounts.get(access)
         by_token: dict[str, tuple[Instance, ...]] = {}
+        by_uid: dict[str, tuple[Instance, ...]] = {}
         for instance in sorted(snapshot.instances, key=newest_kept_first):
             by_token[instance.token] = (*by_token.get(instance.token, ()), instance)
-            if (token := read_token(instance.token)) is not None:
+        for text, instances in by_token.items():
+            if (token := read_token(text)) is not None:
+                by_uid[token.uid] = (*by_uid.get(token.uid, ()), *instances)
                 self._remember(token.uid, token.attempt)
-        self._accounts[access] = _Account(snapshot, None, "", by_token)
+        self._accounts[access] = _Account(snapshot, None, "", by_token, by_uid)
         counted = self._counted(access, snapshot, by_token)
         if before is None or _differs(before, snapshot):
             self._news[access] = None

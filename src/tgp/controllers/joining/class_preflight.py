@@ -127,7 +127,7 @@ def _unchecked(findings: Iterable[ConfigFinding]) -> ConditionUpdate | None:
     listed = [str(each) for each in findings]
     if not listed:
         return None
-    words = f"documents passed through unchecked: {_listed(listed)}"
+    words = f"passed through unchecked, because tgp cannot check them: {_listed(listed)}"
     return ConditionUpdate("TemplateUnchecked", True, "PassedThrough", words, longest=LONGEST)
 
 

@@ -75,7 +75,7 @@ class SigningRequests:
                 assert found is not None, "only a request with a token is approved"
                 assert record is not None, "a GPURequest waits for it"
                 await self._tokens.use(found, uid_text(asked.uid), asked.key.name)
-                await self._say(asked, approved=True, reason=APPROVAL_REASON, message=f"for Node {node}, by its token")
+                await self._say(asked, approved=True, reason=APPROVAL_REASON, message=f"token belongs to Node {node}")
                 self._journal.note(JoinApproved(_subject(asked, record), node, asked.key.name))
             case Deny(reason, why):
                 await self._say(asked, approved=False, reason=reason, message=why)

@@ -89,7 +89,7 @@ class SnapshotManager:
             raise BootRefused(
                 PREPARING,
                 f"{store.title} lists no image of Talos {mark.version}; the import "
-                "starts if the next list shows none either",
+                "starts when the next list shows none again",
             )
         del self._absent_since[mark]  # whatever the outcome: absence is counted from now on only
         try:

@@ -70,7 +70,9 @@ class BootstrapTokens:
             if minted is not None:
                 self._learn(minted)
                 return minted
-        raise BootRefused("TokenTaken", f"foreign Secrets in {NAMESPACE} have every bootstrap token id of {token}")
+        raise BootRefused(
+            "TokenTaken", f"Secrets that tgp did not create in {NAMESPACE} use every bootstrap token id of {token}"
+        )
 
     async def extend(self, token: str, expires_at: datetime) -> bool:
         """Extend the expiry to then, if that is later. False: there is no such token any more."""

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
 from tgp.controllers.market.credentials import Credentials, credentials_for, secrets_of
-from tgp.controllers.requests.indexes import WAITING, YES, waiting
+from tgp.controllers.requests.indexes import WAITING, WAITING_OF_POOL, YES, waits
 from tgp.core.market.sources import sources_of
 from tgp.core.model.backoff import doubled
 from tgp.core.model.cloud_errors import AccountExhausted, CloudBusy, CloudError, KeyRefused, QuotaExhausted
@@ -154,7 +154,7 @@ class MarketReconciler:
 
     def of_request(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> Iterable[ObjectKey]:
         """Sources that a request begins to wait for: those that are polled seldom are polled soon."""
-        if new is None or not waiting(new) or (old is not None and waiting(old) and class_of(old) == class_of(new)):
+        if new is None or not waits(new) or (old is not None and waits(old) and class_of(old) == class_of(new)):
             return
         for name, source in self._wanted().items():
             if self._clouds.facts(source.provider).idle_refresh_every is not None:
@@ -166,7 +166,9 @@ class MarketReconciler:
             return False
         names = {class_of(record) for record in self._requests.by_index(WAITING, YES)}
         return "" in names or any(
-            record.value is not None and record.key.name in names and source in sources_of(record.value).values()
+            record.value is not None
+            and source in sources_of(record.value).values()
+            and (record.key.name in names or any(self._requests.by_index(WAITING_OF_POOL, record.key.name)))
             for record in self._classes.values()
         )
 

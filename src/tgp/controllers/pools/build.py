@@ -5,7 +5,7 @@ from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
 from tgp.controllers.pools.memory import PoolMemory
-from tgp.controllers.pools.observe import WorldObserver
+from tgp.controllers.pools.observe import StorageViews, WorldObserver
 from tgp.controllers.pools.planner import PoolPlanner
 from tgp.controllers.pools.reconciler import NodePoolReconciler
 from tgp.controllers.pools.upkeep import PoolRequestReconciler
@@ -37,7 +37,13 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         consistency=instances.consistency,
     )
     observer = WorldObserver(
-        views, deps.settings, purchases=purchases, market=stores.market, ledger=instances.ledger, memory=memory
+        views,
+        deps.settings,
+        purchases=purchases,
+        market=stores.market,
+        ledger=instances.ledger,
+        memory=memory,
+        storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
     )
     reconciler = NodePoolReconciler(
         views,
@@ -88,6 +94,9 @@ def _planner(stores: Stores, planner: PoolPlanner) -> Controller:
             WatchSource(stores.classes, planner.of_others),
             WatchSource(stores.namespaces, planner.of_others),
             WatchSource(stores.daemon_sets, planner.of_others),
+            WatchSource(stores.claims, planner.of_others),
+            WatchSource(stores.volumes, planner.of_others),
+            WatchSource(stores.storage_classes, planner.of_others),
             WatchSource(stores.sources.store, planner.of_others),
             WatchSource(stores.accesses.store, planner.of_others),
         ),

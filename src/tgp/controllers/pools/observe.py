@@ -11,7 +11,7 @@ from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.memory import PoolMemory
-from tgp.controllers.requests.indexes import BY_NODE, BY_POOL, PODS_BY_NODE
+from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
 from tgp.core.classes.nodeclass import namespace_allowed
@@ -25,16 +25,19 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.record import uid_text
+from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.token import plain_uid
 from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves
 from tgp.core.pools.demand import Demand, demand_of, patience_ends
-from tgp.core.pools.limits import class_rooms, expected_reservation, pool_rooms
+from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
 from tgp.core.pools.orders import owner_of
 from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool
 from tgp.core.pools.replicas import missing_slots
 from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, own_cooldowns
+from tgp.ports.cluster import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,13 @@ class PlanObservation:
     look_again_at: datetime | None = None  # when the world changes by itself
 
 
+@dataclass(frozen=True, slots=True)
+class StorageViews:
+    claims: View[Claim]
+    volumes: View[Volume]
+    classes: View[StorageClass]
+
+
 class WorldObserver:
     def __init__(
         self,
@@ -59,8 +69,10 @@ class WorldObserver:
         market: MarketState,
         ledger: Ledger,
         memory: PoolMemory,
+        storage: StorageViews,
     ) -> None:
         self._views = views
+        self._storage = storage
         self._policy = policy
         self._purchases = purchases
         self._market = market
@@ -101,6 +113,9 @@ class WorldObserver:
             self._policy.device_plugin_required,
             self._policy.default_backend,
             {each.key.name: each.labels for each in self._views.namespaces.values()},
+            claims={each.key: each for each in self._storage.claims.values()},
+            volumes={each.key.name: each for each in self._storage.volumes.values()},
+            storage_classes={each.key.name: each for each in self._storage.classes.values()},
             not_for=runaways.not_for,
             refused={**memory.disagreements.refusals(demand.pods), **runaways.refused},
         )
@@ -128,11 +143,14 @@ class WorldObserver:
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
             offer = self.offer_for(record) if on_its_way(record) else None
             if offer is not None:
-                yield coming_capacity(record, offer, self._purchases.pool_of(record))
+                yield coming_capacity(record, offer, self._pool_of(record))
         for key, expected in sorted(self._memory.expected.items()):
             if self._views.requests.get(key) is None:
-                pool = self._purchases.pool_of(expected.record)
-                yield coming_capacity(expected.record, expected.order.offer, pool)
+                yield coming_capacity(expected.record, expected.order.offer, self._pool_of(expected.record))
+
+    def _pool_of(self, record: KubeObject[GPURequest]) -> GPUNodePool | None:
+        pool = self._purchases.pool_of(record)
+        return pool.value if pool is not None else None
 
     def offer_for(self, record: KubeObject[GPURequest]) -> Offer | None:
         """What it has bought or will buy; None: that is open."""
@@ -225,25 +243,23 @@ class WorldObserver:
             by_class.setdefault(each.class_name, []).append(each)
         waiting = tuple(self._waiting_reservations())
         for name, members in sorted(by_class.items()):
-            held = [*self._ledger.held(name), *(each for of, _, each in waiting if of == name)]
+            used = self._ledger.used(name)
+            for of_class, _, reservation in waiting:
+                used = used.plus(reservation) if of_class == name else used
             keys = frozenset(each.key for each in members)
-            yield from class_rooms(name, members[0].node_class.spec.limits, held, keys)
-            for each in members:
-                found = self._views.pools.get(each.key)
-                uid = found.uid_text if found is not None else ""
-                of_pool = {*self._uids_of(uid)}
-                own = [one for one in held if one.uid in of_pool]
-                yield from pool_rooms(each.key, each.pool.spec.limits, own)
+            yield from limit_rooms(f"GPUNodeClass {name}", members[0].node_class.spec.limits, used, keys)
+            for member in members:
+                yield from self._pool_limits(member, waiting)
 
-    def _uids_of(self, pool_uid: str) -> Iterator[str]:
-        """As reservations name them."""
-        for record in self._views.requests.by_index(BY_POOL, pool_uid):
-            yield plain_uid(record.uid_text)
-        for key, expected in self._memory.expected.items():
-            if owner_of(expected.record) == pool_uid:
-                yield str(key)
+    def _pool_limits(
+        self, pool: PlannedPool, waiting: tuple[tuple[str, ObjectKey | None, Reservation], ...]
+    ) -> Iterator[LimitRoom]:
+        used = self._ledger.used(pool.key)
+        for _, of_pool, each in waiting:
+            used = used.plus(each) if of_pool == pool.key else used
+        yield from limit_rooms(f"GPUNodePool {pool.key}", pool.pool.spec.limits, used, frozenset({pool.key}))
 
-    def _waiting_reservations(self) -> Iterator[tuple[str, str, Reservation]]:
+    def _waiting_reservations(self) -> Iterator[tuple[str, ObjectKey | None, Reservation]]:
         """(class, pool, what it will use) of requests that have reserved nothing yet."""
         for record in self._views.requests.values():
             if not living(record) or record.value is None or open_attempt(attempts_of(record)) is not None:
@@ -251,11 +267,11 @@ class WorldObserver:
             offer = self.offer_for(record) if owner_of(record) else None
             if offer is not None:
                 uid = plain_uid(record.uid_text)
-                yield class_of(record), owner_of(record), expected_reservation(uid, record.value, offer)
+                yield class_of(record), pool_key(record), expected_reservation(uid, record.value, offer)
         for key, expected in self._memory.expected.items():
             if self._views.requests.get(key) is None and expected.record.value is not None:
                 held = expected_reservation(str(key), expected.record.value, expected.order.offer)
-                yield class_of(expected.record), owner_of(expected.record), held
+                yield class_of(expected.record), pool_key(expected.record), held
 
     # -- memory --------------------------------------------------------------------------------------------------------
 

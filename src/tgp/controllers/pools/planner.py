@@ -18,7 +18,7 @@ from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
-from tgp.controllers.requests.indexes import BY_POOL
+from tgp.controllers.requests.indexes import BY_POOL_UID
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
@@ -228,7 +228,7 @@ class PoolPlanner:
             return False  # it changed while the plan was made
         await self._guard(pool)
         class_name = pool.value.spec.node_class_ref.name
-        known = {record.key: record for record in self._views.requests.by_index(BY_POOL, pool.uid_text)}
+        known = {record.key: record for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)}
         for key in free_names(pool, wanted.anchor, {**known, **self._memory.expected}):
             manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")
             self._expect(key, wanted, record_of(manifest, pool))

@@ -12,7 +12,7 @@ from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import WorldObserver
 from tgp.controllers.pools.planner import POOL_FINALIZER
-from tgp.controllers.requests.indexes import BY_POOL
+from tgp.controllers.requests.indexes import BY_POOL_UID
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.model.kube_object import KubeObject
@@ -82,7 +82,7 @@ class NodePoolReconciler:
                 )
 
     def _requests(self, record: KubeObject[GPUNodePool]) -> list[KubeObject[GPURequest]]:
-        return list(self._views.requests.by_index(BY_POOL, record.uid_text))
+        return list(self._views.requests.by_index(BY_POOL_UID, record.uid_text))
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_REQUEST
 from tgp.controllers.pools.memory import PoolMemory
-from tgp.controllers.requests.indexes import BY_NODE, BY_POOL, PODS_BY_NODE
+from tgp.controllers.requests.indexes import BY_NODE, BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.model.conditions import ConditionUpdate
@@ -68,7 +68,7 @@ class PoolRequestReconciler:
         assert changed is not None, "a change has a before or an after"
         if old is not None and new is not None and (old.generation, old.deleting) == (new.generation, new.deleting):
             return ()
-        return sorted(record.key for record in self._views.requests.by_index(BY_POOL, changed.uid_text))
+        return sorted(record.key for record in self._views.requests.by_index(BY_POOL_UID, changed.uid_text))
 
     def of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[ObjectKey]:
         names = {pod.node for pod in (old, new) if pod is not None and pod.node}
@@ -134,7 +134,7 @@ class PoolRequestReconciler:
             return False
         failed = [
             each
-            for each in self._views.requests.by_index(BY_POOL, pool.uid_text)
+            for each in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)
             if each.value is not None and each.value.status.phase == "Failed" and not each.deleting
         ]
         newer = sum((each.created_at, each.key) > (record.created_at, record.key) for each in failed)

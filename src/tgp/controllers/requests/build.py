@@ -37,7 +37,7 @@ def build(
     deps: Deps, stores: Stores, instances: Instances, boot: Boot, mesh_status: MeshStatusOf = no_mesh
 ) -> list[Controller]:
     reconciler = _reconciler(deps, stores, instances, boot, mesh_status)
-    wakes = RequestEventMapping(stores.requests, instances.cache, instances.accounts)
+    wakes = RequestEventMapping(stores.requests, stores.all_classes, instances.cache, instances.accounts)
     return [
         Controller(
             "requests",
@@ -48,15 +48,16 @@ def build(
                 WatchSource(stores.nodes, wakes.of_node),
                 WatchSource(stores.pods, wakes.of_pod),
                 WatchSource(stores.classes, wakes.of_class),
+                WatchSource(stores.pools, wakes.of_pool),
                 WatchSource(stores.implicit_class.store, wakes.of_class),
                 WatchSource(stores.accesses.store, wakes.of_access),
                 WatchSource(stores.accounts.store, wakes.of_account),
                 WatchSource(stores.in_mesh.store),
-                WatchSource(stores.sources.store, wakes.waiting_requests),
+                WatchSource(stores.sources.store, wakes.of_source),
                 WatchSource(stores.daemon_sets, wakes.waiting_requests),
                 WatchSource(stores.namespaces, wakes.waiting_requests),
             ),
-            also_reads=(stores.pools, stores.disruption_budgets),
+            also_reads=(stores.disruption_budgets,),
             writes=(stores.requests,),
             workers=max(deps.settings.workers, FEWEST_WORKERS),
             start_over=reconciler.start_over,
@@ -131,7 +132,7 @@ def _reconciler(
             purchases,
             gateway=gateway,
             hold=instances.hold,
-            fresh_read_check=FreshReadCheck(views, deps.cluster, home=home),
+            fresh_read_check=FreshReadCheck(views, deps.cluster, home=home, boottime=deps.clock.boottime),
             cluster=deps.cluster,
             instance_cache=cache,
             accounts=accounts,

@@ -1,13 +1,30 @@
-"""Which requests to reconcile when an object changes: those it concerns, and no others."""
+"""Which requests to reconcile when an object changes: those it concerns, and no others.
+
+A request that a user wrote and that waits is woken by every change in the market. Those of a pool may be a thousand,
+and their pool withdraws them soon: they are woken by their own changes, by their class's spec or readiness, by their
+pool, and by their class's sources. Beyond that they are looked at every two minutes.
+"""
 
 from collections.abc import Iterable
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
-from tgp.controllers.requests.indexes import BY_ACCOUNT, BY_NODE, BY_NODE_CLASS, WAITING, YES, by_account
+from tgp.controllers.requests.indexes import (
+    BY_ACCOUNT,
+    BY_NODE,
+    BY_NODE_CLASS,
+    BY_POOL,
+    WAITING,
+    WAITING_OF_POOL,
+    YES,
+    by_account,
+    waits,
+)
 from tgp.core.inventory.limits import reservation_of
+from tgp.core.market.sources import sources_of
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
@@ -20,9 +37,14 @@ from tgp.ports.cluster import View
 
 class RequestEventMapping:
     def __init__(
-        self, requests: View[KubeObject[GPURequest]], instance_cache: InstanceCache, accounts: AccountTable
+        self,
+        requests: View[KubeObject[GPURequest]],
+        classes: View[KubeObject[GPUNodeClass]],
+        instance_cache: InstanceCache,
+        accounts: AccountTable,
     ) -> None:
         self._requests = requests
+        self._classes = classes
         self._instance_cache = instance_cache
         self._accounts = accounts
 
@@ -51,6 +73,19 @@ class RequestEventMapping:
         own = {record.key for record in self._requests.by_index(BY_NODE_CLASS, changed.key.name)}
         return sorted(own | set(self._waiting()))
 
+    def of_pool(self, old: KubeObject[GPUNodePool] | None, new: KubeObject[GPUNodePool] | None) -> Iterable[ObjectKey]:
+        """Its requests, when it appears or disappears; those that wait, when its limits change."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        there, was = (
+            (each.uid, each.value is None, each.deleting) if each is not None else None for each in (new, old)
+        )
+        own = self._requests.by_index(BY_POOL, str(changed.key))
+        if there != was:
+            return [record.key for record in own]
+        before, after = (each.value.spec.limits if each is not None and each.value else None for each in (old, new))
+        return [record.key for record in own if waits(record)] if before != after else ()
+
     def of_access(self, old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:
         """Requests whose machine changed there, and those that wait for a reachable provider."""
         changed = new or old
@@ -68,6 +103,19 @@ class RequestEventMapping:
         changed = new or old
         assert changed is not None, "a change has a before or an after"
         return [record.key for record in self._requests.by_index(BY_ACCOUNT, changed.key.name)]
+
+    def of_source(self, old: Metadata | None, new: Metadata | None) -> Iterable[ObjectKey]:
+        """Requests that wait for its offers."""
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        selling = [
+            record.key.name
+            for record in self._classes.values()
+            if record.value is not None
+            and any(source.name == changed.key.name for source in sources_of(record.value).values())
+        ]
+        of_pools = (record.key for name in selling for record in self._requests.by_index(WAITING_OF_POOL, name))
+        return [*self._waiting(), *of_pools]
 
     def waiting_requests(self, _old: object, _new: object) -> Iterable[ObjectKey]:
         return self._waiting()

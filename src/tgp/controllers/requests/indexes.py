@@ -1,4 +1,4 @@
-"""Indexes of requests: by class, Node, uid, account, pool, and those that wait."""
+"""Indexes of requests: by class, pool, Node, uid, account, and those that wait."""
 
 from tgp.api.request import GPURequest
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
@@ -6,14 +6,16 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.pod import Pod
 from tgp.core.model.token import plain_uid
-from tgp.core.pools.orders import owner_of
+from tgp.core.requests.node_metadata import pool_key, pool_owner
 
 BY_NODE_CLASS = "nodeClass"
 BY_NODE = "node"
 BY_UID = "uid"
 BY_ACCOUNT = "account"
-WAITING = "waiting"
 BY_POOL = "pool"
+BY_POOL_UID = "poolUid"
+WAITING = "waiting"  # requests that users wrote
+WAITING_OF_POOL = "waitingOfPool"  # by class
 YES = "yes"
 PODS_BY_NODE = "node"
 
@@ -22,6 +24,12 @@ def by_node_class(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     """The class it was reserved by; without a reservation the class it names."""
     name = class_of(record)
     return (name,) if name else ()
+
+
+def by_pool(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    """The pool that created it, as namespace/name."""
+    key = pool_key(record)
+    return (str(key),) if key is not None else ()
 
 
 def by_node(record: KubeObject[GPURequest]) -> tuple[str, ...]:
@@ -40,26 +48,36 @@ def by_account(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     return (attempt.account,) if attempt is not None and attempt.account and not copied(record) else ()
 
 
-def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+def waits(record: KubeObject[GPURequest]) -> bool:
     """It has no machine and may get one: market changes concern it."""
     if record.value is None or record.value.status.phase in ("Finished", "Failed"):
-        return ()
-    return (YES,) if open_attempt(attempts_of(record)) is None else ()
+        return False
+    return open_attempt(attempts_of(record)) is None
 
 
-def by_pool(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+def waiting(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    return (YES,) if waits(record) and pool_owner(record) is None else ()
+
+
+def waiting_of_pool(record: KubeObject[GPURequest]) -> tuple[str, ...]:
+    return by_node_class(record) if waits(record) and pool_owner(record) is not None else ()
+
+
+def by_pool_uid(record: KubeObject[GPURequest]) -> tuple[str, ...]:
     """The uid of the pool that wrote it."""
-    uid = owner_of(record)
-    return (uid,) if uid else ()
+    owner = pool_owner(record)
+    return (owner.uid,) if owner is not None else ()
 
 
 INDEXES = {
     BY_NODE_CLASS: by_node_class,
+    BY_POOL: by_pool,
     BY_NODE: by_node,
     BY_UID: by_uid,
     BY_ACCOUNT: by_account,
+    BY_POOL_UID: by_pool_uid,
     WAITING: waiting,
-    BY_POOL: by_pool,
+    WAITING_OF_POOL: waiting_of_pool,
 }
 
 

@@ -52,7 +52,7 @@ from tgp.ports.leadership import NotLeading
 from tgp.ports.reconciler import SOON
 
 BUSY_PAUSE, BUSY_LONGEST = timedelta(seconds=20), timedelta(minutes=5)  # where a provider names none, or a long one
-LOOK_GOOD_FOR = 5.0  # seconds: within them the order is sent, or it is prepared again
+LOOK_GOOD_FOR = 5.0  # seconds after the oldest read: within them the order is sent, or it is prepared again
 REWRITES_MAX = 8  # of an id that must not be lost, while other clients write the same request
 BUSY_MAX = 3  # pauses before one order; then the next offer is tried
 UNPACKED_PAUSE = timedelta(minutes=1)  # after an order that could not be prepared
@@ -146,7 +146,8 @@ class Launcher:
 
     def _launch_input(self, observation: RequestObservation, attempt: Attempt, node_class: GPUNodeClass) -> LaunchInput:
         record = observation.record
-        metadata = desired_metadata(record, attempt, self._purchases.pool_of(record))
+        pool = observation.pool.value if observation.pool is not None else None
+        metadata = desired_metadata(record, attempt, pool)
         assert metadata is not None, "an ordered attempt has an offer"
         startup_timeouts = startup_timeouts_for(node_class, attempt.offer, self._observer.facts(provider_of(attempt)))
         expires = self._clock.now() + startup_timeouts.launch + startup_timeouts.join
@@ -159,7 +160,7 @@ class Launcher:
         """The last check: after every wait, immediately before the order is sent. Returns until when it is valid."""
         record, began = observation.record, self._clock.boottime()
         try:
-            await self._fresh_read_check.confirm(record.key, self._purchases.class_of(record)[0])
+            oldest = await self._fresh_read_check.confirm(record.key, self._purchases.class_of(record)[0])
             unchanged = self._still_to_order(record, node_class, memory)
         except ClusterError as error:
             raise NotConfirmed(str(error)) from error
@@ -171,7 +172,7 @@ class Launcher:
                 f"GPURequest {record.key} or an object it depends on changed while its order was prepared"
             )
         self._note_order(observation, attempt, memory)
-        return began + LOOK_GOOD_FOR
+        return oldest + LOOK_GOOD_FOR
 
     def _still_to_order(self, record: KubeObject[GPURequest], node_class: GPUNodeClass, memory: RequestMemo) -> bool:
         """Whether the prepared order still holds: request and class are unchanged, and nothing stops it."""

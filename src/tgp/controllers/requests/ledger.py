@@ -1,4 +1,4 @@
-"""The one ledger: every reservation of every class passes through it, whichever reconcile makes it.
+"""The one ledger: every reservation of every class and pool passes through it, whichever reconcile makes it.
 
 Counted is what the view of requests shows, plus what this process has written or is about to write and the view does
 not show yet. Checking and noting is one step without an await, so concurrent reconciles cannot exceed a limit.
@@ -8,87 +8,148 @@ A new leader's view is a list begun after it won the Lease: it holds every reser
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
-from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import Attempt, GPURequest
 from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
-from tgp.controllers.requests.indexes import BY_NODE_CLASS, by_node_class
-from tgp.core.inventory.limits import Reservation, presumed_of, reservation_of, shortage
+from tgp.controllers.requests.indexes import by_node_class
+from tgp.core.inventory.limits import (
+    NOTHING_USED,
+    Limits,
+    Reservation,
+    Usage,
+    presumed_of,
+    reservation_of,
+    shortage,
+)
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.token import plain_uid
+from tgp.core.requests.node_metadata import pool_key
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import View
 
 BELIEVED_GONE_AFTER = 150.0  # seconds: longer than the latest order (60 s) plus the listing lag (60 s)
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    record: KubeObject[GPURequest]
-    holding: Reservation | None
-    presumed: tuple[tuple[datetime, Reservation], ...]
+# Whose limits a machine counts against: a class by its name, a pool by its key.
+Group: TypeAlias = str | ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    node_class: str
+class GroupLimits:
+    """The limits of a class or a pool."""
+
+    group: Group
+    limits: Limits | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    groups: tuple[Group, ...]
+    holding: Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class _Presumed:
+    groups: tuple[Group, ...]
+    until: datetime
     holding: Reservation
 
 
 class Ledger:
+    """Keeps a sum per class and per pool, changed with each record: a check does not look at all requests."""
+
     def __init__(
-        self,
-        requests: View[KubeObject[GPURequest]],
-        strays: Callable[[str], Iterable[Reservation]] = lambda _node_class: (),
-        *,
-        now: Callable[[], datetime],
+        self, strays: Callable[[Group], Iterable[Reservation]] = lambda _group: (), *, now: Callable[[], datetime]
     ) -> None:
-        self._requests = requests
         self._now = now
-        self._strays = strays  # machines of a class that no request owns, and that are not gone yet
-        self._noted: dict[str, Noted] = {}  # by uid
-        self._read: dict[ObjectKey, _Read] = {}  # of records as they were last read
+        self._strays = strays  # machines of a class or a pool that no request owns, and that are not gone yet
+        self._recorded: dict[str, _Entry] = {}  # by uid: what the view shows
+        self._noted: dict[str, _Entry] = {}  # by uid: reserved, and perhaps not in the view yet
+        self._counted: dict[str, _Entry] = {}  # by uid: what is in the sums, the noted before the recorded
+        self._sums: dict[Group, Usage] = {}
+        self._presumed: dict[str, tuple[_Presumed, ...]] = {}  # by uid of the request
 
-    def held(self, node_class: str) -> list[Reservation]:
-        """Everything that counts against the limits of a class now, each request once."""
-        holdings = {each.uid: each for each in self._strays(node_class)}
-        for record in self._requests.by_index(BY_NODE_CLASS, node_class):
-            read = self._reading(record)
-            if read.holding is not None:
-                holdings[read.holding.uid] = read.holding
-            holdings.update({each.uid: each for until, each in read.presumed if until > self._now()})
-        for uid, noted in self._noted.items():
-            if noted.node_class == node_class:
-                holdings[uid] = noted.holding
-        return sorted(holdings.values(), key=lambda each: each.uid)
+    def used(self, group: Group, *, without: str = "") -> Usage:
+        """What counts against the limits of a class or a pool now, each request once; `without` this uid."""
+        total, own = self._sums.get(group, NOTHING_USED), self._counted.get(without)
+        if own is not None and group in own.groups:
+            total = total.minus(own.holding)
+        strays = {each.uid: each for each in self._strays(group)}
+        for uid, stray in strays.items():
+            counted = self._counted.get(uid)
+            if uid != without and (counted is None or group not in counted.groups):
+                total = total.plus(stray)
+        for lost in self._still_presumed(group):
+            if lost.uid not in strays:
+                total = total.plus(lost)
+        return total
 
-    def reserve(self, node_class: str, limits: ClassLimits | None, wanted: Reservation) -> str:
-        """Note the reservation if it fits. Returns why it does not; empty: it is noted."""
-        held = [each for each in self.held(node_class) if each.uid != wanted.uid]
-        why = shortage(limits, held, wanted)
-        if not why:
-            self._noted[wanted.uid] = Noted(node_class, wanted)
-        return why
+    def reserve(self, limited: Iterable[GroupLimits], wanted: Reservation) -> str:
+        """Note the reservation if it fits all limits. Returns why it does not; empty: it is noted."""
+        every = tuple(limited)
+        for each in every:
+            if why := shortage(each.limits, self.used(each.group, without=wanted.uid), wanted):
+                return limit_message(each.group, why)
+        self._noted[wanted.uid] = _Entry(tuple(each.group for each in every), wanted)
+        self._count(wanted.uid)
+        return ""
 
     def notice(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> None:
         """A handler of the requests' store: a deleted request reserves nothing any more."""
-        if old is not None and new is None:
-            self.seen(old.uid_text)
-            self._read.pop(old.key, None)
+        changed = new or old
+        assert changed is not None, "a change has a before or an after"
+        uid = plain_uid(changed.uid_text)
+        self._recorded.pop(uid, None)
+        self._presumed.pop(uid, None)
+        if new is None:
+            self._noted.pop(uid, None)
+        else:
+            groups, holding = groups_of(new), _holding(new)
+            if holding is not None:
+                self._recorded[uid] = _Entry(groups, holding)
+            if lost := presumed_by(new):
+                self._presumed[uid] = tuple(_Presumed(groups, until, each) for until, each in lost)
+        self._count(uid)
 
     def seen(self, uid: str) -> None:
         """The view shows this request at least as new as our last write: from now on its status counts."""
-        self._noted.pop(plain_uid(uid), None)
+        uid = plain_uid(uid)
+        self._noted.pop(uid, None)
+        self._count(uid)
 
-    def _reading(self, record: KubeObject[GPURequest]) -> "_Read":
-        """Cached: records are frozen, and every reconcile counts them all."""
-        known = self._read.get(record.key)
-        if known is None or known.record is not record:
-            known = self._read[record.key] = _Read(record, _holding(record), _presumed(record))
-        return known
+    def _count(self, uid: str) -> None:
+        entry, before = self._noted.get(uid) or self._recorded.get(uid), self._counted.get(uid)
+        if entry == before:
+            return
+        if before is not None:
+            del self._counted[uid]
+            for group in before.groups:
+                self._sums[group] = self._sums[group].minus(before.holding)
+        if entry is not None:
+            self._counted[uid] = entry
+            for group in entry.groups:
+                self._sums[group] = self._sums.get(group, NOTHING_USED).plus(entry.holding)
+
+    def _still_presumed(self, group: Group) -> list[Reservation]:
+        """Few: a machine counts for an hour after only lists declared it gone."""
+        now = self._now()
+        for uid in [uid for uid, rows in self._presumed.items() if all(row.until <= now for row in rows)]:
+            del self._presumed[uid]
+        rows = (row for each in self._presumed.values() for row in each)
+        return [row.holding for row in rows if row.until > now and group in row.groups]
+
+
+def limit_message(group: Group, why: str) -> str:
+    return f"class {group}: {why}" if isinstance(group, str) else f"pool {group}: {why}"
+
+
+def groups_of(record: KubeObject[GPURequest]) -> tuple[Group, ...]:
+    """Its class and its pool, whether that pool still exists or not."""
+    pool = pool_key(record)
+    return (*by_node_class(record), *((pool,) if pool is not None else ()))
 
 
 def _holding(record: KubeObject[GPURequest]) -> Reservation | None:
@@ -99,13 +160,13 @@ def _holding(record: KubeObject[GPURequest]) -> Reservation | None:
     return reservation_of(plain_uid(record.uid_text), attempt) if attempt is not None else None
 
 
-def _presumed(record: KubeObject[GPURequest]) -> tuple[tuple[datetime, Reservation], ...]:
+def presumed_by(record: KubeObject[GPURequest]) -> tuple[tuple[datetime, Reservation], ...]:
     return () if copied(record) else tuple(presumed_of(attempts_of(record)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Vanished:
-    node_class: str
+    groups: tuple[Group, ...]
     account: str  # the id that its attempt named
     token: str
     since: float  # Clock.boottime
@@ -121,9 +182,7 @@ class VanishedRequests:
         self._now = clock.now
         self._boottime = clock.boottime
         self._vanished: dict[str, _Vanished] = {}  # by uid
-        self._presumed: dict[
-            str, tuple[str, datetime, Reservation]
-        ] = {}  # by token: the class, and until when it counts
+        self._presumed: dict[str, tuple[tuple[Group, ...], datetime, Reservation]] = {}  # by token, and until when
 
     def notice(self, old: KubeObject[GPURequest] | None, new: KubeObject[GPURequest] | None) -> None:
         """A handler of the requests' store. An erased or overwritten status forgets its machine as well."""
@@ -132,27 +191,23 @@ class VanishedRequests:
         attempt = None if old is None or copied(old) else open_attempt(attempts_of(old))
         if old is None or attempt is None or (new is not None and self._accounts_for(attempt, new)):
             return
-        node_class = next(iter(by_node_class(old)), None)
-        if attempt.account and node_class is not None:
+        if attempt.account:
             uid = plain_uid(old.uid_text)
-            vanished = _Vanished(
-                node_class, attempt.account, attempt.token, self._boottime(), reservation_of(uid, attempt)
+            self._vanished[uid] = _Vanished(
+                groups_of(old), attempt.account, attempt.token, self._boottime(), reservation_of(uid, attempt)
             )
-            self._vanished[uid] = vanished
 
-    def of(self, node_class: str) -> list[Reservation]:
+    def of(self, group: Group) -> list[Reservation]:
         self._vanished = {uid: vanished for uid, vanished in self._vanished.items() if self._there(uid, vanished)}
         self._presumed = {token: kept for token, kept in self._presumed.items() if kept[1] > self._now()}
-        presumed = [holding for name, _, holding in self._presumed.values() if name == node_class]
         return [
-            *(vanished.holding for vanished in self._vanished.values() if vanished.node_class == node_class),
-            *presumed,
+            *(vanished.holding for vanished in self._vanished.values() if group in vanished.groups),
+            *(holding for groups, _, holding in self._presumed.values() if group in groups),
         ]
 
     def _keep_presumed(self, gone: KubeObject[GPURequest]) -> None:
         """Deleting a request must not free the limits while its machine may still run."""
-        for node_class in by_node_class(gone):
-            self._presumed.update({each.uid: (node_class, until, each) for until, each in _presumed(gone)})
+        self._presumed.update({each.uid: (groups_of(gone), until, each) for until, each in presumed_by(gone)})
 
     def _accounts_for(self, attempt: Attempt, record: KubeObject[GPURequest]) -> bool:
         """Whether the record shows the attempt's outcome: not if a user ended it in the status while it is listed."""

@@ -71,7 +71,7 @@ class MachineGateway:
             offer=offer,
             token=attempt.token,
             max_hourly_microusd=_ceiling(launch_input.record, attempt, offer),
-            bid_microusd=offer.hourly_microusd if offer.spot and offer.host else None,
+            bid_microusd=offer.hourly_microusd if offer.takes_bids else None,
             tags=tuple(sorted(launch_input.node_class.spec.tags.items())),
             user_data=boot_payload.user_data,
             image=boot_payload.image,

@@ -4,7 +4,7 @@ Nothing is decided here and nothing is changed: pure functions of `core/requests
 """
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -20,8 +20,9 @@ from tgp.controllers.requests.leader_guard import LeaderGuard
 from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views, access_names
 from tgp.core.classes.default_class import Chosen, Why
+from tgp.core.inventory.limits import NOTHING_USED
 from tgp.core.model.account_access import provider_of as provider_at
-from tgp.core.model.attempts import LAUNCHED, attempts_of, exchanged, open_attempt, provider_of
+from tgp.core.model.attempts import LAUNCHED, attempts_of, copied, exchanged, open_attempt, provider_of
 from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.costs import reserved_of
 from tgp.core.model.kube_object import KubeObject
@@ -79,6 +80,10 @@ class RequestObserver:
         self._gate = gate
         self._clock = clock
         self._mesh_status = mesh_status
+        self._nodes_at: datetime | None = None
+        self._nodes_in_use = MachinesInUse()
+        self._mesh_at: datetime | None = None
+        self._mesh_in_use = MachinesInUse()
 
     def observe(self, record: KubeObject[GPURequest], memory: RequestMemo) -> RequestObservation:
         uid = plain_uid(record.uid_text)
@@ -87,7 +92,7 @@ class RequestObserver:
             recalled(attempts_of(record), memory.unwritten),
             self._clock.now().replace(microsecond=0),
             keep_finished=self._policy.keep_finished,
-            pooled=self._purchases.pool_of(record) is not None,
+            pool=self._purchases.pool_of(record),
             since=memory.since,
             blank=memory.blank,
             progress=memory.progress,
@@ -195,15 +200,15 @@ class RequestObserver:
         )
 
     def _before_order(self, observation: RequestObservation) -> RequestObservation:
-        chosen, counts = self._purchases.class_for(observation.record), observation.may_order
+        record, pool = observation.record, observation.pool
+        chosen = self._purchases.class_for(record)
+        observation = replace(observation, chosen=chosen, observing=self._policy.observing, hold=self._purchases.hold())
+        if not observation.may_order or not isinstance(chosen, Chosen):
+            return observation
         return replace(
             observation,
-            chosen=chosen,
-            observing=self._policy.observing,
-            hold=self._purchases.hold(),
-            held=self._purchases.held_by_others(observation.record, chosen.name)
-            if counts and isinstance(chosen, Chosen)
-            else (),
+            held=self._purchases.held_by_others(record, chosen.name),
+            held_of_pool=self._purchases.held_by_others(record, pool.key) if pool is not None else NOTHING_USED,
         )
 
     def _presence(self, record: KubeObject[GPURequest], attempt: Attempt, account: CloudAccount | None) -> Presence:
@@ -238,12 +243,13 @@ class RequestObserver:
         node = self._views.nodes.get(ObjectKey("", node_name))
         pods = tuple(self._views.pods.by_index(PODS_BY_NODE, node_name)) if node_name else ()
         owned = account is not None and account.owned
-        seen = read_node(observation, attempt, NodeInput(node_name, node, pods, self._purchases.pool_of(record), owned))
+        pool = observation.pool.value if observation.pool is not None else None
+        seen = read_node(observation, attempt, NodeInput(node_name, node, pods, pool, owned))
         mesh = NO_MESH_NEEDED if owned else self._mesh_status(attempt.token, seen.node)
         costs_more = node_class is not None and listed_price(observation) > reserved_of(attempt)
         observation = replace(
             observation,
-            held=self._purchases.held_by_others(record, name) if costs_more else (),
+            held=self._purchases.held_by_others(record, name) if costs_more else NOTHING_USED,
             same_class=tuple(self._same_class(record, name)) if costs_more else (),
             node_class=node_class,
             default_backend=self._policy.default_backend,
@@ -251,7 +257,7 @@ class RequestObserver:
             mesh=mesh,
             joined_by=Backend.NONE if owned else mesh.backend,
             startup_timeouts=startup_timeouts_for(node_class, attempt.offer, self.facts(provider_of(attempt))),
-            in_use=self._in_use(node, mesh),
+            in_use=self._in_use(node, mesh, observation.now),
             budgets=tuple(self._views.budgets.values()) if observation.holds("Terminating") else (),
         )
         return with_reports(observation, attempt)
@@ -259,23 +265,35 @@ class RequestObserver:
     def _same_class(self, own: KubeObject[GPURequest], node_class: str) -> Iterator[ClassMember]:
         for record in self._views.requests.by_index(BY_NODE_CLASS, node_class):
             attempt = open_attempt(attempts_of(record))
-            if attempt is not None and record.value is not None and record.uid != own.uid:
+            if attempt is not None and record.value is not None and record.uid != own.uid and not copied(record):
                 leaving = record.deleting or record.value.status.phase == "Terminating"
                 presence = self._presence(record, attempt, self._accounts.of(attempt))
                 yield ClassMember(plain_uid(record.uid_text), attempt, leaving, presence, self._claims(attempt))
 
-    def _in_use(self, node: Node | None, mesh: MeshStatus) -> MachinesInUse:
+    def _in_use(self, node: Node | None, mesh: MeshStatus, now: datetime) -> MachinesInUse:
+        """Gathered once a second for all requests: in an outage each of them asks, and outages last minutes."""
         if node is None or node.ready is not True:
-            served = ((record, seen) for record, request, seen in self._serving() if request.status.instance_id)
-            return MachinesInUse(tuple(served), node_lost=any(map(_loses_node, self._views.requests.values())))
+            if self._nodes_at != now:
+                self._nodes_at, self._nodes_in_use = now, self._seen_by_nodes()
+            return self._nodes_in_use
         if mesh.ok is False:
-            statuses = (
-                self._mesh_status(attempt.token, seen).ok
-                for record, _, seen in self._serving()
-                if (attempt := open_attempt(attempts_of(record))) is not None
-            )
-            return MachinesInUse(in_mesh=tuple(statuses))
+            if self._mesh_at != now:
+                self._mesh_at, self._mesh_in_use = now, self._seen_by_mesh()
+            return self._mesh_in_use
         return MachinesInUse()
+
+    def _seen_by_nodes(self) -> MachinesInUse:
+        served = [(record, seen) for record, request, seen in self._serving() if request.status.instance_id]
+        unreachable = tuple((record, seen) for record, seen in served if seen is None or seen.ready is not True)
+        return MachinesInUse(len(served), unreachable, any(map(_loses_node, self._views.requests.values())))
+
+    def _seen_by_mesh(self) -> MachinesInUse:
+        statuses = (
+            self._mesh_status(attempt.token, seen).ok
+            for record, _, seen in self._serving()
+            if (attempt := open_attempt(attempts_of(record))) is not None
+        )
+        return MachinesInUse(in_mesh=tuple(statuses))
 
     def _serving(self) -> Iterator[tuple[KubeObject[GPURequest], GPURequest, Node | None]]:
         for record in self._views.requests.values():

@@ -10,9 +10,9 @@ from tgp.controllers.instances.accounts import AccountTable
 from tgp.controllers.instances.cache import InstanceCache
 from tgp.controllers.instances.consistency import Consistency
 from tgp.controllers.market.reconciler import MarketState
-from tgp.controllers.requests.ledger import Ledger
+from tgp.controllers.requests.ledger import Group, Ledger
 from tgp.core.classes.default_class import Chosen, Why, class_for
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import NOTHING_USED, Usage
 from tgp.core.market.sources import lacking, sources_of
 from tgp.core.model.account_access import access_of, accesses_of
 from tgp.core.model.costs import class_of
@@ -24,8 +24,8 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.source import Source
 from tgp.core.model.token import plain_uid
 from tgp.core.model.workload import DaemonSet, Namespace, PodDisruptionBudget
-from tgp.core.requests.node_metadata import pool_name
-from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.node_metadata import pool_owner
+from tgp.core.requests.observation import OwningPool, RequestObservation
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED, PurchaseInput, SourceObservation
 from tgp.ports.cluster import ClusterBusy, View
 
@@ -80,7 +80,7 @@ class PurchaseGatherer:
         return hold_of(home.annotations) if home is not None else None
 
     def inputs(self, observation: RequestObservation, chosen: Chosen) -> PurchaseInput:
-        record, market = observation.record, self._market
+        record, market, pool = observation.record, self._market, observation.pool
         sources = sources_of(chosen.value)
         home = self._views.namespaces.get(ObjectKey("", record.key.namespace))
         return PurchaseInput(
@@ -93,8 +93,9 @@ class PurchaseGatherer:
             cooldowns=market.cooldowns,
             attempts=observation.attempts,
             held=self.held_by_others(record, chosen.name),
+            held_of_pool=self.held_by_others(record, pool.key) if pool is not None else NOTHING_USED,
             daemon_sets=tuple(self._views.daemon_sets.values()) if self._policy.device_plugin_required else None,
-            pool=self.pool_of(record),
+            pool=pool.value if pool is not None else None,
             default_backend=self._policy.default_backend,
             unlisted=tuple(name for name, each in sources.items() if market.book.state(each.name) is None),
             untrusted_allowed=home is not None and home.labels.get(ALLOW_UNTRUSTED) == "true",
@@ -127,9 +128,8 @@ class PurchaseGatherer:
         trouble = self._instance_cache.trouble(access)
         return trouble.why if trouble is not None else ""
 
-    def held_by_others(self, record: KubeObject[GPURequest], node_class: str) -> tuple[Reservation, ...]:
-        uid = plain_uid(record.uid_text)
-        return tuple(each for each in self._ledger.held(node_class) if each.uid != uid)
+    def held_by_others(self, record: KubeObject[GPURequest], group: Group) -> Usage:
+        return self._ledger.used(group, without=plain_uid(record.uid_text))
 
     def class_of(self, record: KubeObject[GPURequest]) -> tuple[str, GPUNodeClass]:
         """The class by which the request buys, for a purchase that was decided just now."""
@@ -156,10 +156,15 @@ class PurchaseGatherer:
         turned = (each.last_transition_time for each in found.value.status.conditions if each.type == "Ready")
         return record.generation, found.uid, found.value.spec, next(turned, None)
 
-    def pool_of(self, record: KubeObject[GPURequest]) -> GPUNodePool | None:
-        name = pool_name(record)
-        found = self._views.pools.get(ObjectKey(record.key.namespace, name)) if name else None
-        return found.value if found is not None else None
+    def pool_of(self, record: KubeObject[GPURequest]) -> OwningPool | None:
+        owner = pool_owner(record)
+        if owner is None:
+            return None
+        key = ObjectKey(record.key.namespace, owner.name)
+        found = self._views.pools.get(key)
+        if found is None or found.uid_text != owner.uid:  # a new pool of that name did not create it
+            return OwningPool(key)
+        return OwningPool(key, found.value, found.value is None, found.deleting)
 
 
 def access_names(node_class: GPUNodeClass) -> set[str]:

@@ -10,7 +10,7 @@ from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import usd
 from tgp.controllers.instances.accounts import AccountTable, TableFull
 from tgp.controllers.instances.cache import InstanceCache
-from tgp.controllers.requests.ledger import Ledger
+from tgp.controllers.requests.ledger import GroupLimits, Ledger
 from tgp.controllers.requests.memo import RequestMemo
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer
 from tgp.controllers.requests.status import RequestStatusWriter
@@ -74,9 +74,12 @@ class Reserver:
             await self._status.write(observation, Wait("AccountNotWritten", in_short(why)), memory)
             return observation.now + NOT_WRITTEN_PAUSE
         attempt = self._attempt(observation, account, step)
-        why = self._ledger.reserve(name, node_class.spec.limits, reservation_of(plain_uid(record.uid_text), buy))
+        limited, pool = [GroupLimits(name, node_class.spec.limits)], observation.pool
+        if pool is not None and pool.value is not None:
+            limited.append(GroupLimits(pool.key, pool.value.spec.limits))
+        why = self._ledger.reserve(limited, reservation_of(plain_uid(record.uid_text), buy))
         if why:
-            await self._status.write(observation, Wait("LimitReached", f"class {name}: {why}"), memory)
+            await self._status.write(observation, Wait("LimitReached", why), memory)
             return None
         parts = {
             "nodeClass": name,
@@ -104,7 +107,7 @@ class Reserver:
     async def _account(self, record: KubeObject[GPURequest], node_class: GPUNodeClass, step: Reserve) -> CloudAccount:
         """Recorded in the operator's namespace before a status names it."""
         buy = step.buy
-        source = next((each for each in sources_of(node_class).values() if each.name == buy.source), None)
+        source = next((each for each in sources_of(node_class).values() if each.name == buy.row.source), None)
         assert source is not None, "a chosen offer has a source of the class"
         access = access_of(source, buy.offer.sku if buy.offer.boot.value == "power" else "")
         return await self._accounts.ensure(access, self._instance_cache.account(access.name), self._token(record, step))
@@ -122,16 +125,18 @@ class Reserver:
         return Attempt(
             number=step.number,
             token=self._token(observation.record, step),
-            offer=recorded(buy.offer, buy.hourly_microusd),
+            offer=recorded(buy.ordered),
             account=account.id,
             epoch=self._epoch(),
-            max_hourly_price=usd(buy.most_microusd) if buy.most_microusd is not None else None,
+            max_hourly_price=usd(buy.most_microusd),
             reserved_at=observation.now,
             provider_ends_at=observation.now + run if run is not None else None,
         )
 
     def _warn_without_end(self, observation: RequestObservation) -> None:
-        """Warn at the purchase, not by the bill."""
+        """Warn at the purchase, not by the bill. The machines of a pool end when the pool no longer needs them."""
+        if observation.pool is not None:
+            return
         if life_of(observation.spec) is None:
             why = "spec.maxLifetime is Never: the machine is billed until it is idle, lost or deleted."
         elif idle_timeout(observation) is None:

@@ -99,7 +99,7 @@ def _of_an_earlier(legacy: KubeObject[LegacyBudget], mirror: KubeObject[GPUWorkl
 def _name_taken(legacy: KubeObject[LegacyBudget]) -> tuple[ConditionUpdate, ...]:
     name, namespace = legacy.key.name, legacy.key.namespace
     why = (
-        f"another {OURS} has the name {name}, so this budget counts nothing: rename one of the two, or "
+        f"another {OURS} has the name {name}, so this budget counts no usage: rename one of the two, or "
         f"kubectl delete {OURS} {name} -n {namespace}"
     )
     return ConditionUpdate("Ready", False, "NameTaken", why), ConditionUpdate(DEGRADED, True, "NameTaken", why)
@@ -191,9 +191,9 @@ def _ours(legacy: KubeObject[LegacyBudget], edited: tuple[str, ...], held: set[A
     if edited:
         parts = ", ".join(f"spec.{path}" for path in edited)
         why = (
-            f"{parts} of {OURS} {name} was edited there, and the edit holds until this object's spec changes: to undo "
-            f"it, kubectl delete {OURS} {name} -n {namespace}: it is created again from this object, and its recorded "
-            f"usage is lost"
+            f"{parts} of {OURS} {name} was edited directly; the edit stays until the spec of this object changes. To "
+            f"undo the edit, run: kubectl delete {OURS} {name} -n {namespace} (the operator creates it again from this "
+            f"object; its recorded usage is lost)"
         )
         return [ConditionUpdate(DEGRADED, True, "MirrorEdited", why)]
     if DEGRADED in held:

@@ -109,5 +109,5 @@ def _value(text: str, field: _Field) -> int:
 
 def _number(text: str, field: _Field, what: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 3):
-        raise NotASchedule(f"{field.title}: {text!r} is no {what}")
+        raise NotASchedule(f"{field.title}: {text!r} is not a {what}")
     return int(text)

@@ -15,10 +15,18 @@ from tgp.api.field_error import Invalid
 from tgp.api.nodeclass import ClassLimits
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import microusd, rfc3339, usd
-from tgp.core.inventory.limits import Reservation, headroom_microusd, presumed_of, reservation_of, shortage
+from tgp.core.inventory.limits import (
+    Reservation,
+    Usage,
+    headroom_microusd,
+    presumed_of,
+    reservation_of,
+    shortage,
+    usage_of,
+)
 from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.conditions import ConditionUpdate
-from tgp.core.model.costs import class_of, hourly_of, priced, spent
+from tgp.core.model.costs import hourly_of, priced, spent
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.presence import AccountProblem
@@ -39,7 +47,7 @@ class MachineCount(NamedTuple):
     provider: str  # of its newest attempt; empty: there was none
     joined_at: datetime | None  # None: its machine was not seen to join
     changed_account: str  # why its machine cannot be reached by the account; empty: it can
-    limit: str  # the limit it waits for, as a message; empty: it waits for none
+    limit: str  # the limit of the class that it waits for, as a message; empty: it waits for none
     # of earlier attempts, no longer listed but never confirmed as terminated: they count for another hour
     presumed: tuple[Reservation, ...] = ()
 
@@ -62,7 +70,7 @@ def machine_count_of(record: KubeObject[GPURequest]) -> MachineCount | None:
         _says(record, "ProviderReachable", "False", AccountProblem.ACCOUNT_CHANGED.value)
         if attempt is not None
         else "",
-        _says(record, "Launched", "False", LIMIT_REACHED) if attempt is None else "",
+        _limit(record) if attempt is None else "",
         _presumed(record, attempts),
     )
 
@@ -73,10 +81,10 @@ class ClassMachines:
     earlier_microusd: int = 0  # spent by requests that are gone
 
     @property
-    def held(self) -> list[Reservation]:
+    def held(self) -> Usage:
         """What counts against the limits: live, reserved and unknown."""
         own = [machine_count.holding for machine_count in self.machine_counts if machine_count.holding is not None]
-        return [*own, *(each for machine_count in self.machine_counts for each in machine_count.presumed)]
+        return usage_of([*own, *(each for machine_count in self.machine_counts for each in machine_count.presumed)])
 
     @property
     def live(self) -> list[MachineCount]:
@@ -94,15 +102,6 @@ class ClassMachines:
 
 def spent_at(machine_count: MachineCount, now: datetime) -> int:
     return max(spent(machine_count.attempts, now), machine_count.recorded_microusd)
-
-
-def machines_of(
-    node_class: str, requests: Iterable[KubeObject[GPURequest]], earlier_microusd: int = 0
-) -> ClassMachines:
-    machine_counts = (machine_count_of(record) for record in requests if class_of(record) == node_class)
-    return ClassMachines(
-        tuple(sorted(machine_count for machine_count in machine_counts if machine_count is not None)), earlier_microusd
-    )
 
 
 def earlier(holdings: ClassMachines, held: Mapping[str, Any]) -> int:
@@ -226,6 +225,11 @@ def _joined_at(record: KubeObject[GPURequest]) -> datetime | None:
 def _says(record: KubeObject[GPURequest], name: str, status: str, reason: str) -> str:
     found = _condition(record, name)
     return (found.message or reason) if found is not None and (found.status, found.reason) == (status, reason) else ""
+
+
+def _limit(record: KubeObject[GPURequest]) -> str:
+    said = _says(record, "Launched", "False", LIMIT_REACHED)
+    return "" if said.startswith("pool ") else said  # its pool's status says that
 
 
 def _condition(record: KubeObject[GPURequest], name: str) -> Condition | None:

@@ -291,7 +291,7 @@ def _check_pattern(pattern: str) -> None:
     labels = pattern.removeprefix("*.").split(".")
     if not pattern or len(pattern) > LONGEST_HOST or not all(_LABEL.match(label) for label in labels):
         raise ValueError(
-            f"{pattern!r:.80} allows no host: a name such as power-api.lab, *.lab for every name below it, "
+            f"{pattern!r:.80} is not a host pattern: use a name such as power-api.lab, *.lab for every name below it, "
             "an address, or a network such as 10.0.0.0/8, in lower case"
         )
 

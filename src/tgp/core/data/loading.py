@@ -6,7 +6,7 @@ Every refusal names the file and the entry, so that an editor of the file finds 
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import date
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 FIRST_DATE = date(2026, 1, 1)  # older than the project itself: a mistake
@@ -98,4 +98,4 @@ def parse(name: str, text: str) -> Table:
 
 def load(name: str) -> Table:
     """A table that ships with the package."""
-    return parse(name, resources.files("tgp.core.data").joinpath(name).read_text(encoding="utf-8"))
+    return parse(name, Path(__file__).with_name(name).read_text(encoding="utf-8"))

@@ -1,10 +1,12 @@
-"""Hard limits of a class: running, reserved and doubtful machines together never exceed them."""
+"""Hard limits of classes and pools: running, reserved and doubtful machines together never exceed them."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import NamedTuple, TypeAlias
 
 from tgp.api.nodeclass import ClassLimits
+from tgp.api.nodepool import PoolLimits
 from tgp.api.quantity import milli, whole
 from tgp.api.request import Attempt, ChosenOffer
 from tgp.api.values import microusd
@@ -13,12 +15,15 @@ from tgp.core.model.gpus import resource_name
 from tgp.core.model.money import exact
 
 GIB = 1 << 30
-NODES = "nodes"
+USD, NODES = "usd", "nodes"  # resources of a limit, beside those of Kubernetes
+Limits: TypeAlias = ClassLimits | PoolLimits
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one machine uses of its class's limits, from its reservation until it was shown to be gone."""
+    """What one machine uses of the limits of its class and its pool, from its reservation until it was shown to be
+    gone.
+    """
 
     uid: str  # of the request
     microusd: int  # an hour: as billed; until that is known, the most that the order allows
@@ -30,6 +35,8 @@ class Reservation:
 
     def takes(self, resource: str) -> int | None:
         """Of a resource in a limit, CPU in milli; None: the amount is unknown, so it cannot be counted."""
+        if resource == USD:
+            return self.microusd
         if resource == "cpu":
             return self.vcpus * 1000 or None
         if resource == "memory":
@@ -37,6 +44,59 @@ class Reservation:
         if resource == NODES:
             return 1
         return self.gpus if resource == self.gpu_resource else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What machines use of limits together: a sum, so that a check takes no longer with every machine."""
+
+    nodes: int = 0
+    microusd: int = 0
+    presumed_nodes: int = 0  # of them those that only lists declare gone
+    presumed_microusd: int = 0
+    amounts: Mapping[str, int] = field(default_factory=dict)  # by resource, CPU in milli
+    unknown: Mapping[str, int] = field(default_factory=dict)  # by resource: machines whose amount is unknown
+
+    def plus(self, one: Reservation) -> "Usage":
+        return self._changed(one, 1)
+
+    def minus(self, one: Reservation) -> "Usage":
+        """Without one that was added."""
+        return self._changed(one, -1)
+
+    def of(self, resource: str) -> int | None:
+        """CPU in milli; None: the amount of a machine is unknown."""
+        if resource == USD:
+            return self.microusd
+        if resource == NODES:
+            return self.nodes
+        return None if self.unknown.get(resource) else self.amounts.get(resource, 0)
+
+    def _changed(self, one: Reservation, sign: int) -> "Usage":
+        amounts, unknown = dict(self.amounts), dict(self.unknown)
+        for resource in ("cpu", "memory", one.gpu_resource):
+            takes = one.takes(resource)
+            counted, by = (unknown, 1) if takes is None else (amounts, takes)
+            counted[resource] = counted.get(resource, 0) + sign * by
+        presumed = sign * one.presumed
+        return Usage(
+            self.nodes + sign,
+            self.microusd + sign * one.microusd,
+            self.presumed_nodes + presumed,
+            self.presumed_microusd + presumed * one.microusd,
+            amounts,
+            unknown,
+        )
+
+
+NOTHING_USED = Usage()
+
+
+def usage_of(reservations: Iterable[Reservation]) -> Usage:
+    total = NOTHING_USED
+    for each in reservations:
+        total = total.plus(each)
+    return total
 
 
 def reservation_of(uid: str, attempt: Attempt) -> Reservation:
@@ -56,28 +116,51 @@ def reservation_of(uid: str, attempt: Attempt) -> Reservation:
     )
 
 
-def shortage(limits: ClassLimits | None, held: Sequence[Reservation], wanted: Reservation) -> str:
+class _Limit(NamedTuple):
+    """One limit of a class or a pool."""
+
+    name: str  # "limits.maxHourlyCost is $4/h"
+    resource: str  # USD (micro-dollars per hour), NODES, or a resource of Kubernetes (CPU in milli)
+    most: int
+
+
+class RoomLeft(NamedTuple):
+    """What is left of one limit."""
+
+    name: str  # as of the limit
+    resource: str
+    left: int
+
+
+def rooms_left(limits: Limits | None, held: Usage) -> list[RoomLeft]:
+    """0 where the amount of a machine is unknown: a limit that cannot be counted cannot be kept."""
+    rooms = []
+    for limit in _every(limits):
+        used = held.of(limit.resource)
+        rooms.append(RoomLeft(limit.name, limit.resource, max(limit.most - used, 0) if used is not None else 0))
+    return rooms
+
+
+def shortage(limits: Limits | None, held: Usage, wanted: Reservation) -> str:
     """Why `wanted` does not fit beside what is in use, with the numbers; empty: it fits."""
-    if limits is None:
-        return ""
-    if limits.max_nodes is not None and len(held) + 1 > limits.max_nodes:
-        return f"limits.maxNodes is {limits.max_nodes}, and {len(held)} are in use{_presumed(held)}"
-    room = headroom_microusd(limits, held)
-    if room is not None and wanted.microusd > room:
-        used = exact(sum(each.microusd for each in held))
+    for limit in _every(limits):
+        used, takes = held.of(limit.resource), wanted.takes(limit.resource)
+        if used is None or takes is None:
+            return f"{limit.name}, and a provider does not report the {limit.resource} of a machine"
+        if used + takes <= limit.most:
+            continue
+        if limit.resource == NODES:
+            return f"{limit.name}, and {used} are in use{_presumed(held)}"
         return (
-            f"limits.maxHourlyCost is ${limits.max_hourly_cost}/h, of which {used}/h is in use{_presumed(held)}: "
-            f"{exact(wanted.microusd)}/h more does not fit"
+            f"{limit.name}, of which {_amount(limit.resource, used)} is in use{_presumed(held)}: "
+            f"{_amount(limit.resource, takes)} more does not fit"
         )
-    for resource in sorted(limits.resources):
-        if said := _resource_shortage(resource, limits, held, wanted):
-            return said
     return ""
 
 
-def _presumed(held: Iterable[Reservation]) -> str:
-    lost = [each for each in held if each.presumed]
-    return f" ({len(lost)} of them presumed lost, at {exact(sum(each.microusd for each in lost))}/h)" if lost else ""
+def headroom_microusd(limits: ClassLimits | None, held: Usage) -> int | None:
+    """What is left of maxHourlyCost; None: there is no such limit."""
+    return next((room.left for room in rooms_left(limits, held) if room.resource == USD), None)
 
 
 def presumed_of(attempts: Iterable[Attempt]) -> list[tuple[datetime, Reservation]]:
@@ -89,25 +172,30 @@ def presumed_of(attempts: Iterable[Attempt]) -> list[tuple[datetime, Reservation
     ]
 
 
-def headroom_microusd(limits: ClassLimits | None, held: Iterable[Reservation]) -> int | None:
-    """What is left of maxHourlyCost; None: there is no such limit."""
-    if limits is None or limits.max_hourly_cost is None:
-        return None
-    most = microusd(limits.max_hourly_cost, "spec.limits.maxHourlyCost")
-    return max(most - sum(each.microusd for each in held), 0)
+def _every(limits: Limits | None) -> Iterator[_Limit]:
+    if limits is None:
+        return
+    if isinstance(limits, ClassLimits):
+        if limits.max_nodes is not None:
+            yield _Limit(f"limits.maxNodes is {limits.max_nodes}", NODES, limits.max_nodes)
+        if limits.max_hourly_cost is not None:
+            most = microusd(limits.max_hourly_cost, "spec.limits.maxHourlyCost")
+            yield _Limit(f"limits.maxHourlyCost is ${limits.max_hourly_cost}/h", USD, most)
+    for resource, written in sorted(limits.resources.items()):
+        most = milli(written) if resource == "cpu" else whole(written)
+        yield _Limit(f"limits.resources[{resource}] is {written}", resource, most)
 
 
-def _resource_shortage(resource: str, limits: ClassLimits, held: Sequence[Reservation], wanted: Reservation) -> str:
-    written = limits.resources[resource]
-    most = milli(written) if resource == "cpu" else whole(written)
-    taken = 0
-    for each in (*held, wanted):
-        takes = each.takes(resource)
-        if takes is None:
-            return (
-                f"limits.resources[{resource}] is {written}, and a provider does not report the {resource} of a machine"
-            )
-        taken += takes
-    if taken <= most:
+def _presumed(held: Usage) -> str:
+    if not held.presumed_nodes:
         return ""
-    return f"limits.resources[{resource}] is {written}: one more machine would exceed it"
+    return f" ({held.presumed_nodes} of them presumed lost, at {exact(held.presumed_microusd)}/h)"
+
+
+def _amount(resource: str, number: int) -> str:
+    """As a user would write it."""
+    if resource == USD:
+        return f"{exact(number)}/h"
+    if resource == "cpu":
+        return f"{number // 1000}" if number % 1000 == 0 else f"{number}m"
+    return f"{number // GIB}Gi" if resource == "memory" else str(number)

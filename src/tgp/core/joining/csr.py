@@ -190,9 +190,9 @@ def _weak(key: object) -> str:
         case rsa.RSAPublicKey():
             least, most = RSA_BITS
             sound = least <= key.key_size <= most and key.public_numbers().e >= LEAST_EXPONENT
-            return "" if sound else f"an RSA key of {key.key_size} bits is not one that a kubelet makes"
+            return "" if sound else f"a kubelet does not create an RSA key of {key.key_size} bits"
         case _:
-            return "the key type is not one that a kubelet makes"
+            return "a kubelet does not create a key of this type"
 
 
 def _quoted(text: str) -> str:

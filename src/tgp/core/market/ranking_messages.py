@@ -44,7 +44,7 @@ def unknown_words(state: SourceState, now: datetime) -> str:
     """A source that returns errors is not an empty one."""
     when = _ago(now - state.failed_at) if state.failed_at is not None else "lately"
     age = state.age(now)
-    served = "no offers of it are known" if age is None else f"its offers are from {_ago(age)}"
+    served = "its offers are unknown" if age is None else f"its last offers were read {_ago(age)}"
     return f"{state.source} could not be read {when} ({state.why}); {served}"
 
 

@@ -285,11 +285,12 @@ class MachineLost(Struct, frozen=True):
 
 
 class LimitHolds(Struct, frozen=True):
-    """A hard limit of its class keeps a request from buying."""
+    """A hard limit of its class or its pool keeps a request from buying."""
 
     subject: FactSubject
     node_class: str
     why: str
+    pool: str = ""  # namespace/name, where it is the pool's limit; empty: it is the class's
 
 
 class ExpiresSoon(Struct, frozen=True):

@@ -231,7 +231,7 @@ def _names(table: Table, gpus: Mapping[str, Gpu]) -> dict[tuple[str, str], tuple
             if not meant:
                 raise table.bad(entry, "names no model")
             if (provider, plain(name)) in names:
-                raise table.bad(entry, "is spelt twice")
+                raise table.bad(entry, "is listed twice")
             names[provider, plain(name)] = meant
     return names
 
@@ -243,5 +243,5 @@ def _trims(table: Table) -> dict[str, re.Pattern[str]]:
         try:
             trims[provider] = re.compile(table.text(section, provider, "trim"))
         except re.error as error:
-            raise table.bad(f"trim {provider}", f"is no pattern: {error}") from error
+            raise table.bad(f"trim {provider}", f"is not a valid pattern: {error}") from error
     return trims

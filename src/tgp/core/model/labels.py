@@ -1,5 +1,6 @@
 """Label and node selectors, decided as Kubernetes decides them."""
 
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -59,9 +60,11 @@ def selector(match_labels: Mapping[str, str], match_expressions: Iterable[LabelR
 
 
 def _integer(text: str | None) -> int | None:
-    if text is None:
+    """As Go reads a 64-bit integer: no blanks, no underscores, nothing too large."""
+    if text is None or _INTEGER.match(text) is None:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+\Z")

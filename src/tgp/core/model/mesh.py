@@ -178,7 +178,7 @@ class MeshStatus:
 
 
 NO_MESH = "NoMesh"  # the reason of a machine that joined by none
-NO_MESH_NEEDED = MeshStatus(True, NO_MESH, "it joined by no mesh")
+NO_MESH_NEEDED = MeshStatus(True, NO_MESH, "the machine joined without a mesh")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from enum import IntEnum, StrEnum
 import msgspec
 
 UNKNOWN_REGION = "unknown"
+USUAL_ARCH = "amd64"
+ARCHITECTURES = (USUAL_ARCH, "arm64")  # of CPUs, as Talos and the kubelet name them
 CONTAINER_ONLY = "the provider starts a container, and Talos cannot boot in a container"
 
 
@@ -50,7 +52,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     memory_gib: int  # that the renter gets, rounded down; 0: unknown
     sized_by_order: bool = False  # vCPUs and memory are unknown, and an order names the least of each that it takes
     disk_gib: int  # 0: chosen when ordering
-    arch: str = "amd64"
+    arch: str = USUAL_ARCH  # one of ARCHITECTURES
     spot: bool = False
     hourly_microusd: int  # of the whole machine; of a spot offer: the lowest bid that would win now
     priced_on: str = ""  # the day of the table that the price is from; empty: the price is from the listing
@@ -77,6 +79,11 @@ class Offer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def no_node(self) -> str:
         """Why no machine of it can be a node with working GPUs, under any class; empty: one can."""
         return CONTAINER_ONLY if self.boot is BootMode.CONTAINER else self.no_driver
+
+    @property
+    def takes_bids(self) -> bool:
+        """The price is what the renter bids: spot machines of marketplaces."""
+        return self.spot and bool(self.host)
 
     @property
     def instance_type(self) -> str:

@@ -241,7 +241,8 @@ def sane(offer: Offer) -> bool:
     """A second check after the adapters' parsing: an offer with implausible values is never bought."""
     if not (0 <= offer.hourly_microusd <= HIGHEST_HOURLY and 0 < offer.gpu_count <= MOST_OF_ANYTHING):
         return False
-    return all(0 <= each <= MOST_OF_ANYTHING for each in (offer.gpu_memory_gib, offer.vcpus, offer.memory_gib))
+    sizes = (offer.gpu_memory_gib, offer.vcpus, offer.memory_gib, offer.disk_gib)
+    return all(0 <= each <= MOST_OF_ANYTHING for each in sizes)
 
 
 def _order(offer: Offer) -> tuple[int, int, int, str, str, bool, str]:

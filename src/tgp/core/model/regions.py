@@ -93,7 +93,7 @@ def read(table: Table) -> Atlas:
     table.only("regions", "countries", "states", "places", "trim")
     regions = table.top("regions")
     if not regions or UNKNOWN_REGION in regions:
-        raise table.bad("regions", f"must name some, and {UNKNOWN_REGION} is none of them")
+        raise table.bad("regions", f"must have at least one region, and must not contain {UNKNOWN_REGION}")
     return Atlas(
         regions,
         MappingProxyType(_countries(table, regions)),
@@ -183,7 +183,7 @@ def _states(table: Table, regions: tuple[str, ...]) -> dict[str, str]:
             name = table.text(section, code, f"states.{region} {code}")
             for each in (_plain(code), _plain(name)):
                 if each in states:
-                    raise table.bad(f"states.{region} {code}", f"{each} stands in {states[each]} already")
+                    raise table.bad(f"states.{region} {code}", f"{each} is already listed in {states[each]} already")
                 states[each] = region
     return states
 
@@ -199,7 +199,7 @@ def _places(table: Table, regions: tuple[str, ...]) -> dict[tuple[str, str], tup
             if country and not _is_country(country):
                 raise table.bad(entry, f"{country} is not a code of two capitals")
             if (provider, _plain(place)) in places:
-                raise table.bad(entry, "is spelt twice")
+                raise table.bad(entry, "is listed twice")
             places[provider, _plain(place)] = (region, country)
     return places
 
@@ -211,5 +211,5 @@ def _trims(table: Table) -> dict[str, re.Pattern[str]]:
         try:
             trims[provider] = re.compile(table.text(section, provider, "trim"))
         except re.error as error:
-            raise table.bad(f"trim {provider}", f"is no pattern: {error}") from error
+            raise table.bad(f"trim {provider}", f"is not a valid pattern: {error}") from error
     return trims

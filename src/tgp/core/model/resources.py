@@ -41,7 +41,8 @@ class Resources(msgspec.Struct, frozen=True, gc=False):
         return _merged(self, floor, max)
 
     def fits_in(self, room: "Resources") -> bool:
-        return all(amount <= room.of(name) for name, amount in self.items())
+        """What is not requested always fits, even where more is in use than there is."""
+        return all(not amount or amount <= room.of(name) for name, amount in self.items())
 
 
 NOTHING = Resources()

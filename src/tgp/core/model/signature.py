@@ -63,7 +63,7 @@ class SigningKeys:
         Every signature is compared with every key in constant time, whichever matches first.
         """
         if not message_id.isascii() or not 0 < len(message_id) <= LONGEST_ID or "." in message_id:
-            raise NotSigned("the id is missing or not one")
+            raise NotSigned("the message id is missing or invalid")
         signed_at = _moment(stamp, now)
         received = [given.encode(errors="replace") for given in signatures.split(" ")[:MOST_SIGNATURES]]
         wanted = [_signature(key, message_id, stamp, body).encode() for key in self._keys]
@@ -77,7 +77,7 @@ def keys_of(secret: Secret) -> SigningKeys:
     """From what stands in a Secret: one signing secret, or several separated by spaces."""
     texts = secret.reveal().split()
     if not 1 <= len(texts) <= MOST_SECRETS:
-        raise NotASecret(f"holds {len(texts)} secrets; 1 to {MOST_SECRETS} are possible, separated by spaces")
+        raise NotASecret(f"contains {len(texts)} secrets; 1 to {MOST_SECRETS} are allowed, separated by spaces")
     return SigningKeys(tuple(dict.fromkeys(key for text in texts for key in _readings(text))))
 
 
@@ -85,7 +85,7 @@ def _readings(text: str) -> Sequence[bytes]:
     if text.startswith(PREFIX):
         decoded = _decoded(text.removeprefix(PREFIX))
         if not decoded:
-            raise NotASecret(f"begins with {PREFIX}, and what follows is not base64")
+            raise NotASecret(f"begins with {PREFIX}, but the rest is not base64")
         return (decoded,)
     raw, decoded = text.encode(), _decoded(text)
     if decoded is not None and LEAST_KEY_BYTES <= len(decoded) <= MOST_KEY_BYTES:

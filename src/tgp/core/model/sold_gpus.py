@@ -39,7 +39,7 @@ def _sold(table: Table, provider: str) -> dict[str, Sold]:
     for model, listed in table.section(provider).items():
         entry = f"{provider} {model}"
         if gpus.get(model) is None:
-            raise table.bad(entry, "is none of our models")
+            raise table.bad(entry, "is not a known GPU model")
         if not isinstance(listed, list) or len(listed) != 2 or type(listed[0]) is not int or listed[0] < 1:
             raise table.bad(entry, "must be a number of GPUs and dollars an hour")
         try:

@@ -122,7 +122,7 @@ def _outside_class(allowed: Mapping[str, Allowed], node_class: GPUNodeClass) -> 
             yield f"{key}: the class has only {', '.join(offered[:5])}"
     memory = allowed.get("tgp.io/gpu-memory")
     if memory is not None and memory.below is not None and memory.below <= (wants.min_gpu_memory_gib or 0):
-        yield f"tgp.io/gpu-memory: the class wants at least {wants.min_gpu_memory_gib} GiB"
+        yield f"tgp.io/gpu-memory: the class requires at least {wants.min_gpu_memory_gib} GiB"
 
 
 def value_check(key: str, allowed: Allowed) -> Callable[[str], bool]:

@@ -182,7 +182,7 @@ def _stray(inspection: AccountInventory, orphan: Orphan, record: KubeObject[GPUR
     return DoctorFinding(
         DoctorProblem.STRAY,
         f"{inspection.access.provider}/{instance.id}",
-        f"{_machine(inspection, instance)} is not wanted by request {record.key}: {orphan.why}. "
+        f"{_machine(inspection, instance)} is not used by request {record.key}: {orphan.why}. "
         "The operator terminates the machine within minutes.",
         "tgp doctor --orphans --fix",
         instance.hourly_microusd,

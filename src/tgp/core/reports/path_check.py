@@ -137,9 +137,7 @@ def read_probe(status: int, said: str, address: str) -> PortProbe:
     if status == 200:
         return PortProbe(True, f"the API server reaches {target}")
     if status in (401, 403) and "cannot get resource" in said:
-        return PortProbe(
-            None, "you may not ask through the API server: that needs the permission to get nodes/proxy", forbidden=True
-        )
+        return PortProbe(None, "you may not get nodes/proxy, which this check needs", forbidden=True)
     if status in (401, 403):  # a kubelet does not answer with a Status, nor does a proxy
         refused = f"a server at {target} answers and refuses the API server ({status})"
         return PortProbe(False, f"{refused}: a kubelet of another cluster, or a proxy on the way", answered=True)

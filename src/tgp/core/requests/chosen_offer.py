@@ -6,8 +6,21 @@ from tgp.api.request import ChosenOffer
 from tgp.api.values import usd
 from tgp.core.model.costs import read_amount
 from tgp.core.model.instance import Instance
-from tgp.core.model.offer import BootMode, Offer, Trust
+from tgp.core.model.offer import ARCHITECTURES, UNKNOWN_REGION, USUAL_ARCH, BootMode, Offer, Trust
 
+# Fields that only a choice among offers reads. Once an offer is chosen, nothing does, so a status has no room for them:
+# how certain it was to be there, where its price was from, what else it could do or cost, why it would not have fitted.
+NOT_KEPT = (
+    "stock",
+    "left",
+    "priced_on",
+    "on_demand_microusd",
+    "sized_by_order",
+    "no_driver",
+    "open_ports",
+    "cuda",
+    "download_mbps",
+)
 _BOOT_MODES = frozenset(mode.value for mode in BootMode)
 
 
@@ -16,13 +29,14 @@ def untrusted(offer: Offer) -> bool:
     return offer.trust < Trust.DATACENTER
 
 
-def recorded(offer: Offer, hourly_microusd: int) -> ChosenOffer:
-    """An offer as an attempt keeps it, at the price that limits count."""
+def recorded(offer: Offer) -> ChosenOffer:
+    """An offer as an attempt keeps it: `offer_of` reads it back with every field but those in `NOT_KEPT`."""
     return ChosenOffer(
         provider=offer.provider,
         instance_type=offer.instance_type,
         sku=offer.sku if offer.sku != offer.instance_type else None,
         region=offer.region,
+        country=offer.country or None,
         place=offer.place or None,
         host=offer.host or None,
         gpu_type=offer.gpu,
@@ -30,10 +44,14 @@ def recorded(offer: Offer, hourly_microusd: int) -> ChosenOffer:
         gpu_memory_gib=offer.gpu_memory_gib,
         vcpus=offer.vcpus or None,
         memory_gib=offer.memory_gib or None,
+        disk_gib=offer.disk_gib or None,
+        arch=offer.arch if offer.arch != USUAL_ARCH else None,
         boot_mode=offer.boot.value,
         untrusted=untrusted(offer),
+        verified=offer.trust is Trust.VERIFIED,
+        until=offer.until,
         spot=offer.spot,
-        hourly_price=usd(hourly_microusd),
+        hourly_price=usd(offer.hourly_microusd),
     )
 
 
@@ -52,7 +70,8 @@ def offer_of(written: ChosenOffer) -> Offer:
         provider=written.provider,
         sku=written.sku or written.instance_type,
         place=written.place or "",
-        region=written.region or "unknown",
+        region=written.region or UNKNOWN_REGION,
+        country=written.country or "",
         host=written.host or "",
         type_name=written.instance_type if written.sku else "",
         gpu=written.gpu_type or "",
@@ -60,9 +79,17 @@ def offer_of(written: ChosenOffer) -> Offer:
         gpu_memory_gib=written.gpu_memory_gib or 0,
         vcpus=written.vcpus or 0,
         memory_gib=written.memory_gib or 0,
-        disk_gib=0,
+        disk_gib=written.disk_gib or 0,
+        arch=written.arch if written.arch in ARCHITECTURES else USUAL_ARCH,
         spot=written.spot,
         hourly_microusd=read_amount(written.hourly_price) or 0,
         boot=BootMode(written.boot_mode) if written.boot_mode in _BOOT_MODES else BootMode.NATIVE,
-        trust=Trust.ANY if written.untrusted else Trust.DATACENTER,
+        trust=_trust(written),
+        until=written.until,
     )
+
+
+def _trust(written: ChosenOffer) -> Trust:
+    if not written.untrusted:
+        return Trust.DATACENTER
+    return Trust.VERIFIED if written.verified else Trust.ANY

@@ -61,14 +61,21 @@ def new_events(observation: RequestObservation, status: RequestStatus) -> Iterat
                 assert expires is not None, "what expires soon expires"
                 yield ExpiresSoon(subject, expires, PROVIDER_ENDS_IT if cut_by_provider(observation) else "")
             case ("Launched", False | None) if update.reason == "LimitReached":
-                node_class = class_of(observation.record)
-                yield LimitHolds(subject, node_class, update.message.removeprefix(f"class {node_class}: "))
+                yield _limit_holds(observation, update.message)
             case ("Launched", False | None) if update.reason not in NO_EVENTS | REPORTED_AS_FAILURE:
                 yield ConditionChanged(subject, "Launched", update.word, update.reason, update.message, False)
             case ("Ended", True) if status.phase == "Failed":
                 yield ConditionChanged(subject, "Ended", "True", update.reason, update.message, False)
             case _:
                 pass
+
+
+def _limit_holds(observation: RequestObservation, message: str) -> LimitHolds:
+    subject, node_class, pool = subject_of(observation.record), class_of(observation.record), observation.pool
+    why = message.removeprefix(f"pool {pool.key}: ") if pool is not None else message
+    if pool is not None and why != message:
+        return LimitHolds(subject, node_class, why, str(pool.key))
+    return LimitHolds(subject, node_class, message.removeprefix(f"class {node_class}: "))
 
 
 def _since(attempt: Attempt | None, now: datetime) -> timedelta:

@@ -19,7 +19,7 @@ from tgp.core.model.costs import read_amount, reserved_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.instance import InstanceState
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.money import about
+from tgp.core.model.money import about, distance
 from tgp.core.model.node import Node
 from tgp.core.model.offer import BootMode
 from tgp.core.model.presence import Absent, AccountProblem, Found, Unknown
@@ -75,14 +75,15 @@ COUNTED_ON_FOR = timedelta(hours=1)  # against limits: a machine that only lists
 WARNED_AT = 0.8  # of the life
 PROVIDER_END_SPARE = timedelta(minutes=30)  # between our drain and the provider's own end; below purchase.RUN_MARGIN
 PROVIDER_ENDS_IT = (
-    "The provider was told at the launch how long the machine may run and cannot be told otherwise now: "
-    "spec.maxLifetime was extended beyond that."
+    "The provider ends the machine at the time that was set at launch and cannot be changed; "
+    "spec.maxLifetime was extended beyond that time."
 )
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)  # between attempts that fail
 NOT_ORDERED = "NotOrdered"  # the outcome of an attempt that was never ordered
 REFUSED_SHARE = 4  # the time since orders could not be prepared, divided by this, is the next pause …
 LONGEST_REFUSED = timedelta(hours=12)  # … at most: a template that is left broken for a year uses few attempts
 LOOK_AGAIN = timedelta(seconds=15)
+POOL_LOOKS_EVERY = timedelta(minutes=2)  # at a waiting request of a pool, besides what wakes it
 NO_MACHINE = frozenset(
     {"SoldOut", "Refused", "KeyRefused", "QuotaOrBalanceExhausted", "Busy", "NotOrdered", "NotCreated"}
 )
@@ -163,7 +164,7 @@ def _without_machine(observation: RequestObservation) -> Step:
     if (finish := _no_more(observation)) is not None:
         return finish
     if (stop := purchase_stop(observation)) is not None:
-        return Wait(stop.reason, stop.message)
+        return Wait(stop.reason, stop.message, _pool_looks(observation))
     pause = _pause_until(observation)
     if pause is not None and observation.now < pause:
         last = observation.attempts[-1]
@@ -174,11 +175,16 @@ def _without_machine(observation: RequestObservation) -> Step:
 def _buy(observation: RequestObservation) -> Step:
     """The offers are ranked here and nowhere else: only where nothing is left but to buy."""
     if observation.purchase is None:
-        return Wait("Undecided", "No offer was looked for.")
+        return Wait("Undecided", "No offer was looked for.", _pool_looks(observation))
     choice = decide_purchase(observation.purchase)
     if isinstance(choice, Purchase):
         return Reserve(choice, _next_number(observation))
-    return Wait(choice.reason, choice.message)
+    return Wait(choice.reason, choice.message, _pool_looks(observation))
+
+
+def _pool_looks(observation: RequestObservation) -> datetime | None:
+    """The waiting requests of pools are many and short-lived, so not every change in the market wakes all of them."""
+    return observation.now + POOL_LOOKS_EVERY if observation.pool is not None else None
 
 
 def _readopt(observation: RequestObservation, found: Unrecorded) -> Step:
@@ -197,7 +203,7 @@ def _no_more(observation: RequestObservation) -> Complete | None:
         last = failures[-1].message or failures[-1].outcome
         return Complete("Failed", "TooManyFailures", f"{len(failures)} launches failed. Last error: {last}")
     paid = [attempt for attempt in observation.attempts if attempt.outcome == "Failed"]
-    if observation.pooled and paid:  # the pool plans again: another offer may serve its pods better
+    if observation.kept_by_pool and paid:  # the pool plans again: another offer may serve its pods better
         return Complete("Failed", "MachineUnusable", paid[-1].message or "The machine was never usable.")
     if _next_number(observation) > MOST_ATTEMPTS:
         return Complete(
@@ -311,13 +317,19 @@ def _pending_message(observation: RequestObservation, attempt: Attempt) -> str:
 
 def _reason_to_terminate(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
     if observation.record.deleting:
-        return StartTermination(TerminationReason.DELETED, "Request was deleted")
+        return StartTermination(TerminationReason.DELETED, _why_deleted(observation))
     return (
         _failed_machine(observation, attempt)
         or _price_exceeded(observation, attempt)
         or _expired(observation)
         or (_unused(observation, attempt) if observation.status.ready_at is not None else _late(observation, attempt))
     )
+
+
+def _why_deleted(observation: RequestObservation) -> str:
+    """A pool writes the reason first."""
+    disrupted = observation.holds("Disrupted")
+    return f"Request was deleted ({disrupted.reason}): {disrupted.message}" if disrupted else "Request was deleted"
 
 
 def _failed_machine(observation: RequestObservation, attempt: Attempt) -> StartTermination | None:
@@ -381,7 +393,9 @@ def _price_exceeded(observation: RequestObservation, attempt: Attempt) -> StartT
     if billed <= ceiling:
         return None
     return StartTermination(
-        TerminationReason.PRICE_EXCEEDED, f"{_where(attempt)} bills {about(billed)}/h, above {about(ceiling)}/h"
+        TerminationReason.PRICE_EXCEEDED,
+        f"{_where(attempt)} bills {about(billed)}/h, {distance(billed - ceiling)} above the maximum of "
+        f"{about(ceiling)}/h",
     )
 
 
@@ -670,8 +684,13 @@ def drained_for_provider_at(observation: RequestObservation) -> datetime | None:
 
 
 def _life_ends_at(observation: RequestObservation) -> datetime | None:
-    began, life = life_began(observation.attempts), life_of(observation.spec)
+    began, life = life_began(observation.attempts), _life(observation)
     return began + life if began is not None and life is not None else None
+
+
+def _life(observation: RequestObservation) -> timedelta | None:
+    """How long its machine may live; None: without limit, or its pool decides."""
+    return None if observation.kept_by_pool else life_of(observation.spec)
 
 
 def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
@@ -686,7 +705,7 @@ def ends_at(record: KubeObject[GPURequest]) -> datetime | None:
 def warned_at(observation: RequestObservation) -> datetime | None:
     if cut_by_provider(observation):
         return observation.attempt.launched_at if observation.attempt is not None else None  # at once
-    began, life = life_began(observation.attempts), life_of(observation.spec)
+    began, life = life_began(observation.attempts), _life(observation)
     return began + life * WARNED_AT if began is not None and life is not None else None
 
 
@@ -697,9 +716,11 @@ def counted_until(observation: RequestObservation) -> datetime | None:
 
 
 def idle_timeout(observation: RequestObservation) -> timedelta | None:
-    """None: it never ends for idleness, or its pool decides when."""
+    """None: idle for any time, or its pool decides."""
+    if observation.kept_by_pool:
+        return None
     length = span(observation.spec.idle_timeout, "spec.idleTimeout")
-    return None if length is NEVER or observation.pooled else length
+    return None if length is NEVER else length
 
 
 def idle_since(observation: RequestObservation) -> datetime | None:

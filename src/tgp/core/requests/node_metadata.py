@@ -18,8 +18,10 @@ from tgp.api.nodepool import GPUNodePool, NodeTemplate
 from tgp.api.pattern import matches
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.values import usd
+from tgp.core.model.costs import POOL_KIND
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.offer_labels import (
     FITTING_KEPT,
@@ -31,6 +33,7 @@ from tgp.core.model.offer_labels import (
     label_value,
     offer_labels,
 )
+from tgp.core.model.pod import OwnerRef
 from tgp.core.model.taints import Taint
 from tgp.core.requests.chosen_offer import offer_of, untrusted
 from tgp.core.requests.device_plugin import EPHEMERAL, REQUEST, FutureNode
@@ -154,9 +157,21 @@ def exclusive_taint(request: str) -> Taint:
     return Taint(REQUEST, "NoSchedule", request)
 
 
+def pool_owner(record: KubeObject[GPURequest]) -> OwnerRef | None:
+    """The pool that created the request; None: a user did."""
+    return next((owner for owner in record.owners if owner.controller and owner.kind == POOL_KIND), None)
+
+
 def pool_name(record: KubeObject[GPURequest]) -> str:
-    """The pool that created the request; empty: a user did."""
-    return next((owner.name for owner in record.owners if owner.controller and owner.kind == "GPUNodePool"), "")
+    """Of the pool that created the request; empty: a user did."""
+    owner = pool_owner(record)
+    return owner.name if owner is not None else ""
+
+
+def pool_key(record: KubeObject[GPURequest]) -> ObjectKey | None:
+    """Of the pool that created the request, in the same namespace; None: a user did."""
+    name = pool_name(record)
+    return ObjectKey(record.key.namespace, name) if name else None
 
 
 def _reserved(name: str) -> bool:

@@ -8,9 +8,10 @@ import msgspec
 
 from tgp.api.common import Condition
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec, GPURequestStatus
 from tgp.core.classes.default_class import Chosen, Why
-from tgp.core.inventory.limits import Reservation
+from tgp.core.inventory.limits import NOTHING_USED, Usage
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION, copied, exchanged, open_attempt
 from tgp.core.model.cloud_account import CloudAccount
 from tgp.core.model.hold import Hold
@@ -18,6 +19,7 @@ from tgp.core.model.instance import Instance
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.mesh import NO_MESH_NEEDED, MeshStatus
 from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.presence import NO_CLAIMS, AccountProblem, Claims, Presence
@@ -70,7 +72,8 @@ class AccessObservation(msgspec.Struct, frozen=True):
 class MachinesInUse(msgspec.Struct, frozen=True):
     """All machines in use, gathered where one of them cannot be reached: many at once are a fault of the network."""
 
-    served: tuple[tuple[KubeObject[GPURequest], Node | None], ...] = ()  # requests in use, each with its Node
+    served: int = 0
+    unreachable: tuple[tuple[KubeObject[GPURequest], Node | None], ...] = ()  # of them; a Node is missing or not ready
     node_lost: bool = False  # one of them is being terminated because its Node is lost
     in_mesh: tuple[bool | None, ...] = ()  # whether the mesh knows each machine; None: it does not answer
 
@@ -85,6 +88,15 @@ class ClassMember(msgspec.Struct, frozen=True):
     claims: Claims
 
 
+class OwningPool(msgspec.Struct, frozen=True):
+    """The pool that created a request, by its owner reference."""
+
+    key: ObjectKey
+    value: GPUNodePool | None = None  # None: no pool has this name and uid, or it cannot be read
+    unreadable: bool = False  # it exists, and a newer version wrote it
+    deleting: bool = False
+
+
 class RequestObservation(msgspec.Struct, frozen=True):
     """A struct: several are made per reconcile, and forty fields take a frozen dataclass ten times as long."""
 
@@ -92,7 +104,7 @@ class RequestObservation(msgspec.Struct, frozen=True):
     attempts: tuple[Attempt, ...]  # with what providers report since they were written
     now: datetime
     keep_finished: timedelta | None = None  # None: without limit
-    pooled: bool = False  # the pool that created it exists, and looks after it
+    pool: OwningPool | None = None  # that created it; None: a user did
 
     # What this process remembers.
     since: float = 0.0  # Clock.boottime: orders for it may be late, counted from then
@@ -114,7 +126,8 @@ class RequestObservation(msgspec.Struct, frozen=True):
     chosen: Chosen | Why | None = None  # the class that would buy, or why none would; None: not looked for
     observing: bool = False  # this process never buys
     hold: Hold | None = None  # all purchases are paused
-    held: tuple[Reservation, ...] = ()  # what other machines use of the class's limits
+    held: Usage = NOTHING_USED  # what other machines use of the class's limits
+    held_of_pool: Usage = NOTHING_USED  # what other machines of its pool use of the pool's limits
     purchase: PurchaseInput | None = None  # what a choice among offers needs; None: nothing may be bought
 
     # The machine of the open attempt.
@@ -158,6 +171,11 @@ class RequestObservation(msgspec.Struct, frozen=True):
     def status(self) -> GPURequestStatus:
         assert self.record.value is not None, "an unreadable request is not reconciled"
         return self.record.value.status
+
+    @property
+    def kept_by_pool(self) -> bool:
+        """Its pool exists and decides when the machine is no longer needed, and how old it may become."""
+        return self.pool is not None and self.pool.value is not None
 
     @property
     def attempt(self) -> Attempt | None:

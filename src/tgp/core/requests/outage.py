@@ -20,11 +20,11 @@ def serves(request: GPURequest) -> bool:
 def many_unreachable(observation: RequestObservation) -> str:
     """Why no machine is terminated for being unreachable; empty: few are."""
     served, in_mesh = observation.in_use.served, observation.in_use.in_mesh
-    missing = sum(node is None or node.ready is not True for _, node in served)
-    if _many(missing, len(served)):
+    missing = len(observation.in_use.unreachable)
+    if _many(missing, served):
         hours = int(UNREACHABLE_AT_MOST.total_seconds()) // 3600
         return (
-            f"{missing} of {len(served)} Nodes are unreachable at the same time, which a network outage explains: no "
+            f"{missing} of {served} Nodes are unreachable at the same time, which a network outage explains: no "
             f"machine is terminated for it within {hours} h, then one at a time"
         )
     unknown = sum(known is False for known in in_mesh)
@@ -39,7 +39,7 @@ def many_unreachable(observation: RequestObservation) -> str:
 def first_to_go(observation: RequestObservation) -> bool:
     """Of machines unreachable together for too long the longest one, and none while another is terminated."""
     found = []
-    for record, node in observation.in_use.served:
+    for record, node in observation.in_use.unreachable:
         since = _unreachable_since(record, node)
         if since is not None and observation.now >= since + UNREACHABLE_AT_MOST:
             found.append((since, record.uid_text))

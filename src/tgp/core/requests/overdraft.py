@@ -19,11 +19,13 @@ def overdraft(observation: RequestObservation, attempt: Attempt) -> str:
     """
     if observation.node_class is None:
         return ""
-    leaving = {each.uid for each in observation.same_class if each.leaving}
     staying = (each for each in observation.same_class if not each.leaving)
     if any(_age(each.attempt) > _age(attempt) and _costs_more(each) for each in staying):
         return ""
-    others = [each for each in observation.held if each.uid not in leaving]
+    others = observation.held
+    for each in observation.same_class:
+        if each.leaving:
+            others = others.minus(reservation_of(each.uid, each.attempt))
     uid = plain_uid(observation.record.uid_text)
     return shortage(observation.node_class.spec.limits, others, reservation_of(uid, attempt))
 

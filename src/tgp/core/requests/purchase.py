@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from msgspec import structs
+
 from tgp.api.common import canonical_provider
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import Attempt, GPURequest, GPURequestSpec
 from tgp.api.values import NEVER, microusd, span
-from tgp.core.inventory.limits import Reservation, headroom_microusd, shortage
+from tgp.core.inventory.limits import NOTHING_USED, Reservation, Usage, headroom_microusd, shortage
 from tgp.core.joining.mesh.selection import mesh_of
 from tgp.core.market.query import query_for_class
 from tgp.core.market.ranking import Ranking, rank
@@ -29,7 +31,7 @@ from tgp.core.requests import cooldown
 from tgp.core.requests.bids import DEFAULT_MARGIN, bid
 from tgp.core.requests.chosen_offer import offer_of, untrusted
 from tgp.core.requests.device_plugin import plugin_for
-from tgp.core.requests.node_metadata import future_node
+from tgp.core.requests.node_metadata import future_node, pool_key
 
 ALLOW_UNTRUSTED = "tgp.io/allow-untrusted"  # a label of namespaces whose pods may run on marketplace hosts
 CANDIDATES = 40  # checked one by one; if all are unsuitable, more would be, too
@@ -42,15 +44,25 @@ FAILED = frozenset({"Refused", "SoldOut", "NotCreated", "Failed", "Busy"})  # ou
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """This offer, at this price: what will be reserved and ordered."""
+    """This line of the price book, at this price: what will be reserved and ordered."""
 
-    offer: Offer
-    source: str
-    hourly_microusd: int  # of a spot machine on a marketplace the bid
-    bid_microusd: int | None = None
-    most_microusd: int | None = (
-        None  # the most that the order allows: counted against limits until billed; None: the price
-    )
+    row: OfferRow
+    most_microusd: int  # an hour, that the order allows: counted against limits until billed
+    bid_microusd: int | None = None  # None: the offer has a price, and takes no bids
+
+    @property
+    def offer(self) -> Offer:
+        """As it is listed."""
+        return self.row.offer
+
+    @property
+    def hourly_microusd(self) -> int:
+        return self.offer.hourly_microusd if self.bid_microusd is None else self.bid_microusd
+
+    @property
+    def ordered(self) -> Offer:
+        """At the price that is agreed: the attempt records it, and the order is made from that record."""
+        return structs.replace(self.offer, hourly_microusd=self.hourly_microusd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +99,8 @@ class PurchaseInput:
     now: datetime
     cooldowns: Cooldowns = field(default_factory=Cooldowns)
     attempts: tuple[Attempt, ...] = ()  # of this request, up to now
-    held: tuple[Reservation, ...] = ()  # what other machines use of the class's limits
+    held: Usage = NOTHING_USED  # what other machines use of the class's limits
+    held_of_pool: Usage = NOTHING_USED  # what other machines of the pool use of its limits
     daemon_sets: tuple[DaemonSet, ...] | None = None  # one has to be a device plugin; None: none is required
     pool: GPUNodePool | None = None  # that created the request
     default_backend: str = ""  # the operator's own mesh
@@ -204,8 +217,7 @@ def own_cooldowns(cooldowns: Cooldowns, attempts: tuple[Attempt, ...]) -> Cooldo
 
 def reservation_of(uid: str, buy: Purchase) -> Reservation:
     offer = buy.offer
-    most = buy.hourly_microusd if buy.most_microusd is None else buy.most_microusd
-    return Reservation(uid, most, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
+    return Reservation(uid, buy.most_microusd, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
 
 
 def cannot_boot(offer: Offer, node_class: GPUNodeClass, default_backend: str) -> str:
@@ -228,15 +240,15 @@ def _consider(inputs: PurchaseInput, row: OfferRow) -> Purchase | str:
     if offer.boot is not BootMode.POWER and (why := inputs.sources[row.source].distrusted):
         return f"ProviderInconsistent: {why}"
     price, bidding = offer.hourly_microusd, None
-    if offer.spot and offer.host:
+    if offer.takes_bids:
         margin = _margin(inputs.node_class, offer.provider)
         bidding = bid(offer, margin, _least(price_cap(inputs.spec), inputs.headroom_microusd))
         if bidding is None:
             return f"NoOfferFits: {machine(offer)}: no bid within the limits would win"
         price = bidding
-    buy = Purchase(offer, row.source, price, bidding, _most(inputs.spec, offer, price))
+    buy = Purchase(row, _most(inputs.spec, offer, price), bidding)
     if why := _shortage(inputs, buy):
-        return f"LimitReached: class {inputs.class_name}: {why}{_if_capped(inputs, buy)}"
+        return f"LimitReached: {why}{_if_capped(inputs, buy)}"
     if why := _plugin_missing(inputs, offer):
         return f"DevicePluginMissing: {why}"
     return buy
@@ -260,7 +272,11 @@ def _machine_unavailable(source: SourceObservation, name: str) -> str:
 
 
 def _shortage(inputs: PurchaseInput, buy: Purchase) -> str:
-    return shortage(inputs.node_class.spec.limits, inputs.held, reservation_of("", buy))
+    wanted, pool = reservation_of("", buy), inputs.pool
+    if why := shortage(inputs.node_class.spec.limits, inputs.held, wanted):
+        return f"class {inputs.class_name}: {why}"
+    why = shortage(pool.spec.limits, inputs.held_of_pool, wanted) if pool is not None else ""
+    return f"pool {pool_key(inputs.record)}: {why}" if why else ""
 
 
 def _plugin_missing(inputs: PurchaseInput, offer: Offer) -> str:
@@ -274,7 +290,7 @@ def _plugin_missing(inputs: PurchaseInput, offer: Offer) -> str:
 
 def _most(spec: GPURequestSpec, offer: Offer, price: int) -> int:
     """A price may rise between listing and order. A bid is an upper limit, and the price of electricity is fixed."""
-    fixed = (offer.spot and offer.host) or offer.boot is BootMode.POWER
+    fixed = offer.takes_bids or offer.boot is BootMode.POWER
     return price if fixed else most_to_pay(spec, price)
 
 
@@ -284,7 +300,7 @@ def _if_capped(inputs: PurchaseInput, buy: Purchase) -> str:
     if buy.most_microusd == buy.hourly_microusd or _shortage(inputs, at_most):
         return ""
     return (
-        f" (listed at {about(buy.hourly_microusd)}/h; an order may be billed up to {about(buy.most_microusd or 0)}/h, "
+        f" (listed at {about(buy.hourly_microusd)}/h; an order may be billed up to {about(buy.most_microusd)}/h, "
         f"unless spec.maxHourlyPrice is lower)"
     )
 

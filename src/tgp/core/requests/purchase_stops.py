@@ -1,13 +1,17 @@
-"""Why nothing may be bought for a request now, whatever is on sale."""
+"""Why nothing may be bought for a request now, whatever is on sale; and since when one could not buy."""
+
+from dataclasses import dataclass
+from datetime import datetime
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.core.classes.default_class import IMPLICIT, Chosen, Why
 from tgp.core.classes.nodeclass import listed
 from tgp.core.classes.semantic_validation import request_against_class, request_problems
 from tgp.core.inventory.limits import reservation_of, shortage
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.token import plain_uid
-from tgp.core.requests.observation import RequestObservation
+from tgp.core.requests.observation import OwningPool, RequestObservation
 from tgp.core.requests.purchase import NoPurchase
 
 
@@ -23,6 +27,29 @@ def order_stop(observation: RequestObservation, attempt: Attempt) -> NoPurchase 
     return _stop(observation) or _distrusted(observation) or _over_limit(observation, attempt)
 
 
+@dataclass(frozen=True, slots=True)
+class CannotBuy:
+    """Of a request without a machine: since when it could not buy, and the reason of its condition Launched."""
+
+    since: datetime
+    reason: str  # empty: nothing was decided about it yet
+    message: str
+
+
+def cannot_buy(record: KubeObject[GPURequest]) -> CannotBuy | None:
+    """By its status alone; None: it has or may have a machine, it ended, or it cannot be read."""
+    if record.value is None or record.created_at is None or record.value.status.phase in ("Finished", "Failed"):
+        return None
+    attempts = attempts_of(record)
+    if open_attempt(attempts) is not None:
+        return None
+    launched = next((each for each in record.value.status.conditions if each.type == "Launched"), None)
+    moments = [record.created_at, *(each.ended_at for each in attempts if each.ended_at is not None)]
+    if launched is None:
+        return CannotBuy(max(moments), "", "")
+    return CannotBuy(max(*moments, launched.last_transition_time or moments[0]), launched.reason, launched.message)
+
+
 def _stop(observation: RequestObservation) -> NoPurchase | None:
     if isinstance(observation.chosen, Why):
         return NoPurchase(observation.chosen.reason, observation.chosen.message)
@@ -30,6 +57,19 @@ def _stop(observation: RequestObservation) -> NoPurchase | None:
         return NoPurchase("Observing", "Operator runs with --observe and does not buy.")
     if observation.hold is not None:
         return NoPurchase("PurchasesPaused", f"All purchases are paused ({observation.hold}). To resume: tgp release")
+    return _pool_stop(observation.pool) if observation.pool is not None else None
+
+
+def _pool_stop(pool: OwningPool) -> NoPurchase | None:
+    """Without its pool its limits are unknown, and nothing would terminate a machine that is no longer needed."""
+    if pool.unreadable:
+        why = f"GPUNodePool {pool.key} was written by a newer version: upgrade the operator."
+        return NoPurchase("NodePoolUnreadable", why)
+    if pool.value is None:
+        why = f"GPUNodePool {pool.key}, which created this request, does not exist: nothing is bought for it."
+        return NoPurchase("NodePoolNotFound", why)
+    if pool.deleting:
+        return NoPurchase("NodePoolDeleting", f"GPUNodePool {pool.key} is being deleted: nothing is bought for it.")
     return None
 
 
@@ -53,5 +93,9 @@ def _over_limit(observation: RequestObservation, attempt: Attempt) -> NoPurchase
     if not isinstance(chosen, Chosen):
         return None
     wanted = reservation_of(plain_uid(observation.record.uid_text), attempt)
-    why = shortage(chosen.value.spec.limits, observation.held, wanted)
-    return NoPurchase("LimitReached", f"class {chosen.name}: {why}") if why else None
+    if why := shortage(chosen.value.spec.limits, observation.held, wanted):
+        return NoPurchase("LimitReached", f"class {chosen.name}: {why}")
+    pool = observation.pool
+    if pool is not None and pool.value is not None:
+        why = shortage(pool.value.spec.limits, observation.held_of_pool, wanted)
+    return NoPurchase("LimitReached", f"pool {pool.key}: {why}") if pool is not None and why else None

@@ -104,7 +104,8 @@ def _offer(record: KubeObject[GPURequest], instance: Instance, provider: str, of
     there = [each for each in same if each.place == instance.place] or same
     fitting = [each for each in there if each.spot == instance.spot] or there
     if fitting:
-        return recorded(fitting[0], billed if billed is not None else fitting[0].hourly_microusd)
+        offer = fitting[0]
+        return recorded(offer if billed is None else msgspec.structs.replace(offer, hourly_microusd=billed))
     return ChosenOffer(
         provider=provider,
         instance_type=instance.sku or "unknown",

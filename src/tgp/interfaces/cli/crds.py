@@ -30,8 +30,8 @@ class CouldNotTell(click.ClickException):
     exit_code = 2
 
 
-_ancestor = click.option(
-    "--ancestor", is_flag=True, help="Also the optional budget.zxuhan.dev GPUWorkloadBudget, for its users' manifests."
+_legacy = click.option(
+    "--legacy-budgets", is_flag=True, help="Also the legacy kind budget.zxuhan.dev/GPUWorkloadBudget."
 )
 _kubeconfig = click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 _context = click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
@@ -43,11 +43,11 @@ def crds() -> None:
 
 
 @crds.command("print")
-@_ancestor
+@_legacy
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
-def print_(ancestor: bool, output: str) -> None:
+def print_(legacy_budgets: bool, output: str) -> None:
     """Write them to standard output, ready for kubectl apply --server-side."""
-    documents = definitions(ancestor=ancestor)
+    documents = definitions(legacy=legacy_budgets)
     if output == "yaml":
         click.echo(as_yaml(*documents), nl=False)
         return
@@ -55,27 +55,27 @@ def print_(ancestor: bool, output: str) -> None:
 
 
 @crds.command()
-@_ancestor
+@_legacy
 @_kubeconfig
 @_context
 @click.pass_obj
-def apply(services: CliServices, ancestor: bool, kubeconfig: str, context: str) -> None:
+def apply(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: str) -> None:
     """Install or upgrade them by server-side apply, and report the result for each.
 
     The operator's fields that another tool has set before, a chart for example, are taken over.
     """
     begun = BegunSteps()
-    _run(_apply(services.kubernetes(kubeconfig, context), begun, ancestor=ancestor), click.ClickException, begun)
+    _run(_apply(services.kubernetes(kubeconfig, context), begun, legacy=legacy_budgets), click.ClickException, begun)
 
 
 @crds.command()
-@_ancestor
+@_legacy
 @_kubeconfig
 @_context
 @click.pass_obj
-def diff(services: CliServices, ancestor: bool, kubeconfig: str, context: str) -> None:
+def diff(services: CliServices, legacy_budgets: bool, kubeconfig: str, context: str) -> None:
     """Compare the cluster's definitions with this release's. Exit code 0: same; 1: different; 2: unknown."""
-    differences = _run(_diff(services.kubernetes(kubeconfig, context), ancestor=ancestor), CouldNotTell)
+    differences = _run(_diff(services.kubernetes(kubeconfig, context), legacy=legacy_budgets), CouldNotTell)
     for text in differences:
         click.echo(text, nl=False)
     if differences:
@@ -89,9 +89,9 @@ def _run(work: Coroutine[Any, Any, T], refusal: type[click.ClickException], begu
         raise refusal(str(error)) from error
 
 
-async def _apply(connecting: AbstractAsyncContextManager[Cluster], begun: BegunSteps, *, ancestor: bool) -> None:
+async def _apply(connecting: AbstractAsyncContextManager[Cluster], begun: BegunSteps, *, legacy: bool) -> None:
     async with connecting as cluster:
-        for definition in definitions(ancestor=ancestor):
+        for definition in definitions(legacy=legacy):
             name = definition["metadata"]["name"]
             stored = await _stored(cluster, name)
             begun.words = f"Whether {name} was applied is unknown; those listed above were. Run tgp crds diff."
@@ -99,14 +99,14 @@ async def _apply(connecting: AbstractAsyncContextManager[Cluster], begun: BegunS
             click.echo(f"{name}: {_what_happens(stored, definition)}")
 
 
-async def _diff(connecting: AbstractAsyncContextManager[Cluster], *, ancestor: bool) -> list[str]:
+async def _diff(connecting: AbstractAsyncContextManager[Cluster], *, legacy: bool) -> list[str]:
     async with connecting as cluster:
-        pairs = [pair async for pair in _pairs(cluster, ancestor=ancestor)]
+        pairs = [pair async for pair in _pairs(cluster, legacy=legacy)]
     return [text for stored, ours in pairs if (text := difference(stored, ours))]
 
 
-async def _pairs(cluster: Cluster, *, ancestor: bool) -> AsyncIterator[tuple[dict[str, Any] | None, dict[str, Any]]]:
-    for definition in definitions(ancestor=ancestor):
+async def _pairs(cluster: Cluster, *, legacy: bool) -> AsyncIterator[tuple[dict[str, Any] | None, dict[str, Any]]]:
+    for definition in definitions(legacy=legacy):
         yield await _stored(cluster, definition["metadata"]["name"]), definition
 
 

@@ -103,7 +103,7 @@ class RepairTally:
     def trying(self, name: str) -> None:
         self.tried.append(name)
         self.begun.words = (
-            f"Started: {', '.join(self.tried)} asked to terminate or deleted. Whether they are gone is not proven: "
+            f"Termination or deletion was requested for {', '.join(self.tried)}. It is not proven that they are gone: "
             "tgp doctor shows what is left."
         )
 

@@ -71,7 +71,7 @@ def summary(report: DoctorReport) -> str:
     if count:
         wasted = sum(finding.hourly_microusd or 0 for finding in report.open)
         problems = "1 problem is" if count == 1 else f"{count} problems are"
-        return f"{problems} left to fix, which cost {dollars(wasted)} an hour. {runs}"
+        return f"{problems} left to fix, at {dollars(wasted)} an hour. {runs}"
     return f"No problems: every machine has a request, and every request has its machine. {runs}"
 
 

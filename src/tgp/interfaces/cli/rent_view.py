@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tgp.api.request import GPURequest
 from tgp.api.values import go_duration, rfc3339
-from tgp.core.inventory.limits import headroom_microusd
+from tgp.core.inventory.limits import NOTHING_USED, headroom_microusd
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.money import CENT, dollars
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
@@ -99,11 +99,11 @@ def limits_words(plan: RentPlan) -> str:
         return f"{plan.class_name}; you may not list the requests that use its limits"
     parts = [plan.class_name]
     if limits.max_nodes is not None:
-        left = max(limits.max_nodes - len(plan.held), 0)
+        left = max(limits.max_nodes - plan.held.nodes, 0)
         parts.append(f"{left} of {limits.max_nodes} machines left")
     room = headroom_microusd(limits, plan.held)
     if room is not None:
-        most = headroom_microusd(limits, ())
+        most = headroom_microusd(limits, NOTHING_USED)
         parts.append(f"{dollars(room)} of {dollars(most or 0)} an hour left")
     if limits.resources:
         parts.append("at most " + ", ".join(f"{amount} {name}" for name, amount in sorted(limits.resources.items())))

@@ -8,6 +8,7 @@ HEADER = 5  # a panel of three lines, and one more while purchases are paused
 FOOTER = 1
 SECTIONS = 3  # objects, nodes, events: a heading and a line of column names each
 MOST_TROUBLES = 4
+MOST_WAITING = 4
 FEWEST_EVENTS = 3  # while there is any room at all
 AIRY_EVENTS = 6  # with room for this many events, there is room for empty lines, too
 
@@ -20,6 +21,8 @@ class Rows:
     objects: int
     machines: int
     events: int
+    waiting: int = 0  # pods that wait for a GPU
+    plan: bool = False  # the last plan of the pools, in one line
     market: bool = False  # its one line
     story: bool = False  # the last scenario step, in one line
     gaps: bool = False  # an empty line before each section
@@ -32,15 +35,19 @@ def share(height: int, snapshot: Snapshot) -> Rows:
     header = HEADER + (bool(snapshot.held) and look)
     market = bool(snapshot.market.prices) and height > header + FOOTER + 3 * SECTIONS
     story = bool(snapshot.stories) and height > header + FOOTER + 3 * SECTIONS + market
-    room = height - header - FOOTER - SECTIONS - market - story
+    plan = snapshot.plan is not None and height > header + FOOTER + 3 * SECTIONS + market + story
+    room = height - header - FOOTER - SECTIONS - market - story - plan
     troubles = max(0, min(len(snapshot.troubles), MOST_TROUBLES, room))
     room -= troubles + SECTIONS  # the lines of column names, or of "nothing"
     if room < SECTIONS:  # too small for three tables: objects only, and the other headings
-        return Rows(troubles, max(room + SECTIONS - 1, 0), 0, 0, market, story, look=look)
+        return Rows(troubles, max(room + SECTIONS - 1, 0), 0, 0, 0, plan, market, story, look=look)
     gaps = room - SECTIONS >= len(snapshot.objects) + len(snapshot.machines) + AIRY_EVENTS
     if gaps:
         room -= SECTIONS
+    waiting = min(len(snapshot.waiting), MOST_WAITING, room // 4) if plan else 0
+    room -= waiting
     events = min(FEWEST_EVENTS, room // 3)
     objects = min(max(len(snapshot.objects), 1), max((room - events) * 2 // 3, 1))
     machines = min(max(len(snapshot.machines), 1), max(room - events - objects, 1))
-    return Rows(troubles, objects, machines, max(room - objects - machines, 1), market, story, gaps, look)
+    events = max(room - objects - machines, 1)
+    return Rows(troubles, objects, machines, events, waiting, plan, market, story, gaps, look)

@@ -28,7 +28,9 @@ class SnapshotLines:
         return [plain(line) for line in lines]
 
     def _stories(self, snapshot: Snapshot) -> list[str]:
-        return [f"{one.at:%H:%M:%S} story: {one.text}" for one in snapshot.stories if one not in self._printed_stories]
+        return [
+            f"{one.at:%H:%M:%S} scenario: {one.text}" for one in snapshot.stories if one not in self._printed_stories
+        ]
 
     def _held(self, snapshot: Snapshot) -> list[str]:
         if snapshot.held == self._printed_held:

@@ -19,6 +19,7 @@ from tgp.interfaces.terminal.snapshot import (
     MarketSummary,
     NodeRow,
     ObjectRow,
+    PlanSummary,
     Snapshot,
     age,
     plain,
@@ -58,6 +59,7 @@ def draw(snapshot: Snapshot, width: int, height: int, glance: Glance | None = No
     parts += _if(rows.market, _market(snapshot.market))
     parts += [Text()] if rows.gaps else []
     parts += _help(rows) if look.help else _objects(snapshot, shown, look, rows, width)
+    parts += _waiting(snapshot, rows) if rows.plan and not look.help else []
     for section in (_machines, _events):
         parts += [Text()] if rows.gaps else []
         parts += section(snapshot, rows, width)
@@ -167,6 +169,33 @@ def _cost(cost: CostRow | None) -> Iterable[Text]:
     yield Text(rounded(cost.spent_microusd) if cost is not None and cost.spent_microusd else "")
 
 
+def _waiting(snapshot: Snapshot, rows: Rows) -> list[RenderableType]:
+    """The last plan in one line, and the pods that wait, each with its reason."""
+    plan = snapshot.plan
+    assert plan is not None, "the layout has no line for it otherwise"
+    shown = [("Pools", "bold"), (f"  plan {age(snapshot.now - plan.at)} ago: ", "dim"), (_plan_words(plan), "")]
+    if plan.hourly_microusd:
+        shown += [("   pods cost ", "dim"), (f"{rounded(plan.hourly_microusd)}/h", "bold")]
+        if plan.alone_microusd:
+            shown += [(f", with one machine per pod {rounded(plan.alone_microusd)}/h", "dim")]
+    lines = [_line(*shown)]
+    for row in snapshot.waiting[: rows.waiting]:
+        why = row.reason or "the operator has not planned for it yet"
+        lines.append(
+            _line((f"  pod {row.name} waits ", ""), (age(snapshot.now - row.since), "bold"), (f"  {why}", "dim"))
+        )
+    if lines[1:] and (more := len(snapshot.waiting) - rows.waiting) > 0:
+        lines[0].append(f"   ({more} more pods wait)", style="dim")
+    return list(lines)
+
+
+def _plan_words(plan: PlanSummary) -> str:
+    ordered = "no machine" if not plan.orders else "1 machine" if plan.orders == 1 else f"{plan.orders} machines"
+    gap = f", at most {plan.gap} above the best possible" if plan.gap and plan.orders else ""
+    left = f", {plan.unserved} pods not served" if plan.unserved else ""
+    return f"{ordered} ordered{gap}{left}"
+
+
 def _machines(snapshot: Snapshot, rows: Rows, width: int) -> list[RenderableType]:
     pods = ", ".join(f"{count} {words}" for words, count in snapshot.pods.items()) or "none"
     heading = _heading(f"Nodes ({len(snapshot.machines)})", f", pods: {pods}", "")
@@ -197,7 +226,7 @@ def _story(snapshot: Snapshot) -> Text:
     if not snapshot.stories:
         return Text()
     last = snapshot.stories[-1]
-    return _line(("story: ", "bold magenta"), (last.text, ""), (f"  ({age(snapshot.now - last.at)} ago)", "dim"))
+    return _line(("scenario: ", "bold magenta"), (last.text, ""), (f"  ({age(snapshot.now - last.at)} ago)", "dim"))
 
 
 def _event_cells(event: EventRow, snapshot: Snapshot, width: int) -> Iterable[Text]:

@@ -88,6 +88,27 @@ class MarketSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingRow:
+    """A pod that waits for a GPU."""
+
+    name: str  # namespace/name
+    since: datetime
+    reason: str  # as its last Event tells; empty: none told yet
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSummary:
+    """The last plan of the pools, and what their machines cost."""
+
+    at: datetime
+    gap: str  # "0.8%"; empty: not proven
+    orders: int
+    unserved: int
+    hourly_microusd: int = 0  # of the machines of pools on which pods run
+    alone_microusd: int = 0  # what those pods would cost with one machine each; 0: unknown
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     title: str
     now: datetime
@@ -108,6 +129,8 @@ class Snapshot:
     hourly_microusd: int = 0  # all of them together
     stories: tuple[StoryLine, ...] = ()  # newest last; empty: no scenario runs
     held: str = ""  # why purchases are paused; empty: they are not
+    waiting: tuple[WaitingRow, ...] = ()  # the longest wait first
+    plan: PlanSummary | None = None  # None: no pool has planned yet
 
     @property
     def problems(self) -> int:

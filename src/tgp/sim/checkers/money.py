@@ -5,7 +5,7 @@ from typing import Any
 
 from tgp.api.field_error import Invalid
 from tgp.api.quantity import milli
-from tgp.api.resource import GPU_NODE_CLASS, NAMESPACE, NODE
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, NAMESPACE, NODE
 from tgp.api.values import microusd, usd
 from tgp.core.model.hold import HOLD
 from tgp.core.model.token import read_token
@@ -174,14 +174,14 @@ class _Weight:
 
 
 class WithinLimits(Checker):
-    """I3: what a class has live, reserved or unknown never exceeds its limits, counted at the price of the order."""
+    """I3: what a class or a pool has live, reserved or unknown never exceeds its limits, at the price of the order."""
 
     invariant = "I3"
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder)
-        self._held: dict[str, dict[str, _Weight]] = {}  # by class, by token
-        self._classes: dict[str, str] = {}  # of every attempt there was
+        self._held: dict[str, dict[str, _Weight]] = {}  # by class and by pool, by token
+        self._groups: dict[str, tuple[str, ...]] = {}  # of every attempt there was: its class, and its pool
 
     def claimed(self, before: RecordedRequest | None, after: RecordedRequest | None) -> None:
         for token in before.rows if before is not None else ():
@@ -189,15 +189,16 @@ class WithinLimits(Checker):
                 self._release(token)
         if after is not None and after.node_class:
             new = [token for token, row in after.open_rows() if self._reserve(after, token, row)]
-            if new:
-                self._judge(after.node_class)
+            for group in self._groups[new[0]] if new else ():
+                self._judge(group)
 
     def _reserve(self, claim: RecordedRequest, token: str, row: Json) -> bool:
         """Is it new?"""
-        if token in self._classes:
+        if token in self._groups:
             return False
-        self._classes[token] = claim.node_class
-        self._held.setdefault(claim.node_class, {})[token] = _weight_of(row)
+        self._groups[token] = _groups_of(claim)
+        for group in self._groups[token]:
+            self._held.setdefault(group, {})[token] = _weight_of(row)
         return True
 
     def turned(self, rented: Rented, before: Phase) -> None:  # noqa: ARG002 - whatever it was
@@ -211,21 +212,37 @@ class WithinLimits(Checker):
         read = read_token(token)
         machines = self.recorder.of_uid(read.uid) if read is not None else ()
         if not any(one.text == token and not one.excused for one in machines):
-            self._held.get(self._classes.get(token, ""), {}).pop(token, None)
+            for group in self._groups.get(token, ()):
+                self._held[group].pop(token, None)
 
-    def _judge(self, name: str) -> None:
-        node_class = self.recorder.world.api.local_api.get(GPU_NODE_CLASS, "", name)
-        limits = (node_class or {"spec": {}})["spec"].get("limits") or {}
-        held = self._held[name]
+    def _judge(self, group: str) -> None:
+        limits, held = self._limits_of(group), self._held[group]
         if (most := limits.get("maxNodes")) is not None and len(held) > most:
-            self.blame(f"class {name} has {len(held)} machines, at most {most} are allowed: {', '.join(held)}")
+            self.blame(f"{group} has {len(held)} machines, at most {most} are allowed: {', '.join(held)}")
         cost = sum(weight.microusd for weight in held.values())
         if (dollars := limits.get("maxHourlyCost")) is not None and cost > microusd(str(dollars), "maxHourlyCost"):
-            self.blame(f"class {name} costs ${usd(cost)} an hour, at most ${dollars} is allowed: {', '.join(held)}")
+            self.blame(f"{group} costs ${usd(cost)} an hour, at most ${dollars} is allowed: {', '.join(held)}")
         for resource, allowed in (limits.get("resources") or {}).items():
             total = sum(dict(weight.amounts).get(resource, 0) for weight in held.values())
             if total > milli(allowed):
-                self.blame(f"class {name} has {total / 1000:g} {resource}, at most {allowed} is allowed")
+                self.blame(f"{group} has {total / 1000:g} {resource}, at most {allowed} is allowed")
+
+    def _limits_of(self, group: str) -> Json:
+        kind, _, name = group.partition(" ")
+        namespace, _, bare = name.rpartition("/")
+        found = self.recorder.world.api.local_api.get(
+            GPU_NODE_CLASS if kind == "class" else GPU_NODE_POOL, namespace, bare
+        )
+        limits: Json = (found or {"spec": {}})["spec"].get("limits") or {}
+        return limits
+
+
+def _groups_of(claim: RecordedRequest) -> tuple[str, ...]:
+    """Its class, and the pool that created it."""
+    meta = claim.obj["metadata"]
+    owners = (owner for owner in meta.get("ownerReferences") or () if owner.get("controller"))
+    pools = (f"pool {meta['namespace']}/{owner['name']}" for owner in owners if owner["kind"] == GPU_NODE_POOL.kind)
+    return (f"class {claim.node_class}", *pools)
 
 
 def _weight_of(row: Json) -> _Weight:

@@ -2,6 +2,7 @@
 two hands that agree are worth more than one hand twice.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from tgp.api.quantity import milli, whole
@@ -9,6 +10,8 @@ from tgp.sim.apiserver.json_value import Json
 
 Amounts = dict[str, int]  # cpu in thousandths, everything else in its own unit
 SCHEDULING_EFFECTS = ("NoSchedule", "NoExecute")
+INTEGER = re.compile(r"[+-]?[0-9]+\Z")  # as Go reads them: no blanks, no underscores
+LEAST = -(2**63)
 
 
 def amounts(written: Mapping[str, object] | None) -> Amounts:
@@ -35,6 +38,7 @@ def requests_of(pod: Json) -> Amounts:
             asked = _sum((sidecars, asked))
         peak = _larger(peak, asked)
     needed = _larger(_sum((total, sidecars)), peak)
+    needed |= _container_requests(spec)  # of the pod as a whole, where it says so
     return {**_sum((needed, amounts(spec.get("overhead")))), "pods": 1}
 
 
@@ -78,6 +82,31 @@ def untolerated(tolerations: Iterable[Json], taints: Iterable[Json], effects: It
     )
 
 
+# Ports of the node itself.
+
+HostPort = tuple[int, str, str]  # port, protocol, address
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, not bound
+
+
+def host_ports(pod: Json) -> list[HostPort]:
+    sidecars = [each for each in pod["spec"].get("initContainers", ()) if each.get("restartPolicy") == "Always"]
+    ports = [port for each in (*pod["spec"]["containers"], *sidecars) for port in each.get("ports") or ()]
+    return [
+        (port["hostPort"], port.get("protocol") or "TCP", port.get("hostIP") or EVERY_ADDRESS)
+        for port in ports
+        if port.get("hostPort")
+    ]
+
+
+def collide(some: Iterable[HostPort], others: Iterable[HostPort]) -> bool:
+    taken = list(others)
+    return any(
+        one[:2] == other[:2] and (one[2] == other[2] or EVERY_ADDRESS in (one[2], other[2]))
+        for one in some
+        for other in taken
+    )
+
+
 # Node selection.
 
 
@@ -92,10 +121,10 @@ def selects(pod_spec: Json, node: Json) -> bool:
     if affinity is None:
         return True
     fields = {"metadata.name": node["metadata"]["name"]}
-    return any(_term_holds(term, labels, fields) for term in affinity.get("nodeSelectorTerms") or ())
+    return any(term_holds(term, labels, fields) for term in affinity.get("nodeSelectorTerms") or ())
 
 
-def _term_holds(term: Json, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+def term_holds(term: Json, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
     expressions, on_fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not on_fields:
         return False  # an empty term selects nothing
@@ -110,10 +139,10 @@ def _holds(row: Json, values: Mapping[str, str]) -> bool:
 def _compared(value: str | None, wanted: list[str], sign: int) -> bool:
     if value is None or not wanted:
         return False
-    try:
-        return (int(value) - int(wanted[0])) * sign > 0
-    except ValueError:
+    numbers = [int(text) for text in (value, wanted[0]) if INTEGER.match(text)]
+    if len(numbers) < 2 or not all(LEAST <= number <= -LEAST - 1 for number in numbers):
         return False
+    return (numbers[0] - numbers[1]) * sign > 0
 
 
 _OPERATORS: Mapping[str, Callable[[str | None, list[str]], bool]] = {

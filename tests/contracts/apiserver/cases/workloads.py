@@ -76,6 +76,33 @@ async def a_pod_keeps_where_it_wants_to_go(api: Api) -> None:
 
 
 @case(Area.BUILT_IN)
+async def label_keys_of_a_term_become_part_of_its_selector(api: Api) -> None:
+    """With the pod's own values; keys it does not have change nothing."""
+    keys: Json = {"matchLabelKeys": ["version", "absent"], "labelSelector": {"matchLabels": LABELS}}
+    apart: Json = {"topologyKey": "zone", "mismatchLabelKeys": ["tenant"], **keys}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    preferred = "preferredDuringSchedulingIgnoredDuringExecution"
+    spec: Json = {
+        "containers": [_container()],
+        "affinity": {
+            "podAntiAffinity": {required: [apart], preferred: [{"weight": 1, "podAffinityTerm": apart}]},
+            "podAffinity": {required: [{**apart, "matchLabelKeys": []}]},
+        },
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "topologyKey": "zone", **keys}
+        ],
+    }
+    manifest = pod("p", spec)
+    manifest["metadata"]["labels"] = {"version": "2", "tenant": "x"}
+    made = await api.create(POD, manifest)
+    own = {"key": "version", "operator": "In", "values": ["2"]}
+    others = {"key": "tenant", "operator": "NotIn", "values": ["x"]}
+    affinity = made["spec.affinity"]
+    assert affinity["podAntiAffinity"][required][0]["labelSelector"]["matchExpressions"] == [own, others]
+    assert made["spec.topologySpreadConstraints"][0]["labelSelector"]["matchExpressions"] == [own]
+
+
+@case(Area.BUILT_IN)
 async def a_malformed_pod_is_refused(api: Api) -> None:
     container = _container()
     for number, spec in enumerate(

@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from tests.contracts.clouds.lambdalabs.answers import ID, NOW, TOKEN, a_machine, an_order, refused, reply
+from tgp.adapters.clouds.error_answers import Row
 from tgp.adapters.clouds.lambdalabs import wire
-from tgp.adapters.clouds.lambdalabs.errors import REFUSALS
+from tgp.adapters.clouds.lambdalabs.errors import ERRORS
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CloudBusy,
@@ -102,10 +103,10 @@ def test_the_code_decides_and_only_with_its_own_status(status: int, code: str, e
     assert "Lambda" in str(caught.value)
 
 
-@pytest.mark.parametrize("code", sorted(REFUSALS))
-def test_no_refusal_is_definite_where_the_answer_names_a_machine(code: str):
+@pytest.mark.parametrize("row", ERRORS.orders, ids=lambda row: row.codes[0])
+def test_no_refusal_is_definite_where_the_answer_names_a_machine(row: Row):
     """Wherever in the answer it stands; an id in plain words is not enough to act on it."""
-    status = min(REFUSALS[code].statuses)
+    status, code = min(row.statuses), row.codes[0]
     for place in ({"data": {"instance_ids": [ID]}}, {"instance_id": ID}):
         with pytest.raises(OutcomeUnknown) as caught:
             wire.read_launch(reply(status, {"error": {"code": code, "message": "no"}} | place), an_order(), NOW)

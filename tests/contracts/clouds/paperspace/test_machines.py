@@ -50,7 +50,7 @@ def test_a_machine_says_all_that_is_asked():
     ],
 )
 def test_every_state_is_still_ours(told: Any, state: InstanceState):
-    """The ancestor took `off` for gone, and forgot machines that were paid for."""
+    """An earlier version took `off` for gone, and forgot machines that were paid for."""
     assert read(state=told).state is state
 
 

@@ -19,6 +19,7 @@ from tgp.core.model.cloud_errors import (
     OutcomeUnknown,
     SoldOut,
 )
+from tgp.core.requests.chosen_offer import offer_of, recorded
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 
 PAGE = b"<html><body>Just a moment...</body></html>"
@@ -84,6 +85,20 @@ async def _(stage: Stage) -> None:
 
     assert machine.spot
     assert machine.rate_microusd <= order.max_hourly_microusd
+
+
+@promise("launch: an order by the record of an offer is the same as by the listed offer")
+async def _(stage: Stage) -> None:
+    """Between the choice and the order an offer is kept in the status of its request."""
+    sent = []
+    for keep in (lambda offer: offer, lambda offer: offer_of(recorded(offer))):
+        alike = Stage(stage.provider, "alike", stage.loop)
+        order = await alike.order()
+        await alike.cloud.launch(replace(order, offer=keep(order.offer)))
+        sent += [(call.method, call.path, call.query, call.body) for call in alike.paying_calls]
+    one, other = sent
+
+    assert one == other
 
 
 @promise("launch: the token is the machine's name at the provider")

@@ -93,7 +93,7 @@ async def _(stage: Stage) -> None:
     assert await stage.cloud.owned(stage.prefix) == ()
 
 
-@promise("status: a machine that was given back is on its way out, and then absent")
+@promise("status: a machine that was terminated is on its way out, and then absent")
 async def _(stage: Stage) -> None:
     made = await stage.running()
     await stage.cloud.terminate(made.id)

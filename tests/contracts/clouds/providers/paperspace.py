@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.contracts.clouds.provider import WORDS, Provider
 from tgp.adapters.clouds.paperspace import FACTS, build
-from tgp.adapters.clouds.paperspace.problems import CODES
+from tgp.adapters.clouds.paperspace.errors import CODES
 from tgp.sim.clouds.paperspace import simulator
 
 

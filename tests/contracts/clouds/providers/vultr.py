@@ -31,7 +31,7 @@ PROVIDER = Provider(
     build=build,
     exempt={
         "check: an empty balance cannot buy": "Vultr bills after use: an account without credit can buy",
-        "status: a machine that was given back is on its way out, and then absent": (
+        "status: a machine that was terminated is on its way out, and then absent": (
             "Vultr has no word for a machine on its way out: it is there, and then it is not"
         ),
     },

@@ -5,7 +5,8 @@ from datetime import timedelta
 import pytest
 
 from tests.contracts.clouds.runpod.answers import an_order, problem, reply
-from tgp.adapters.clouds.runpod import problems, wire
+from tgp.adapters.clouds.runpod import wire
+from tgp.adapters.clouds.runpod.errors import ERRORS
 from tgp.adapters.clouds.runpod.paging import PodPages
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
@@ -104,8 +105,9 @@ def test_a_shortened_message_does_not_keep_half_a_secret():
     ],
 )
 def test_how_long_to_wait_is_read_from_either_header(headers, seconds):
-    busy = problems.busy(Reply(429, b"", headers))
+    busy = ERRORS.after_look(Reply(429, b"", headers), None, "GET /pods")
 
+    assert isinstance(busy, CloudBusy)
     assert busy.retry_after == (None if seconds is None else timedelta(seconds=seconds))
 
 

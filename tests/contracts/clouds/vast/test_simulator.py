@@ -25,7 +25,7 @@ class Watch:
         return self.at.timestamp()
 
 
-class Desk:
+class VastCustomer:
     """A customer with a key, and time in his hands."""
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def customer() -> VastCustomer:
+    return VastCustomer()
 
 
 def said(reply: Reply) -> Any:
@@ -79,66 +79,66 @@ def said(reply: Reply) -> Any:
         {"price": "0.2"},
     ],
 )
-async def test_an_order_that_makes_no_sense_is_refused_and_nothing_is_made(desk, changes):
-    reply = await desk.rent(**changes)
+async def test_an_order_that_makes_no_sense_is_refused_and_nothing_is_made(customer, changes):
+    reply = await customer.rent(**changes)
 
     assert reply.status == 400
     assert said(reply)["success"] is False
     assert said(reply)["error"] in ("invalid_args", "invalid_price")
-    assert desk.vast.fleet.machines == {}
+    assert customer.vast.fleet.machines == {}
 
 
-async def test_a_virtual_machine_needs_a_host_that_runs_them_and_a_key_in_the_account(desk):
-    stands = [stand for stand in desk.vast.fleet.selling() if stand.stock]
+async def test_a_virtual_machine_needs_a_host_that_runs_them_and_a_key_in_the_account(customer):
+    stands = [stand for stand in customer.vast.fleet.selling() if stand.stock]
     vm = {"image": "docker.io/vastai/kvm:x", "vm": True}
-    desk.ask = next(stand.product.sku for stand in stands if not stand.product.detail["vms_enabled"])
-    assert said(await desk.rent(**vm))["error"] == "invalid_args"
+    customer.ask = next(stand.product.sku for stand in stands if not stand.product.detail["vms_enabled"])
+    assert said(await customer.rent(**vm))["error"] == "invalid_args"
 
-    desk.ask = next(stand.product.sku for stand in stands if stand.product.detail["vms_enabled"])
-    desk.vast.ssh_keys = False
-    assert said(await desk.rent(**vm))["error"] == "no_ssh_key_for_vm"
+    customer.ask = next(stand.product.sku for stand in stands if stand.product.detail["vms_enabled"])
+    customer.vast.ssh_keys = False
+    assert said(await customer.rent(**vm))["error"] == "no_ssh_key_for_vm"
 
-    desk.vast.ssh_keys = True
-    assert said(await desk.rent(**vm))["success"] is True
+    customer.vast.ssh_keys = True
+    assert said(await customer.rent(**vm))["success"] is True
 
 
-async def test_a_low_bid_that_may_wait_is_an_error_with_a_stopped_machine_that_costs(desk):
+async def test_a_low_bid_that_may_wait_is_an_error_with_a_stopped_machine_that_costs(customer):
     """The trap: `cancel_unavail` is false for bids unless it is asked for."""
-    reply = await desk.rent(price=0.001)
-    machine = desk.vast.fleet.machines[str(said(reply)["new_contract"])]
+    reply = await customer.rent(price=0.001)
+    machine = customer.vast.fleet.machines[str(said(reply)["new_contract"])]
 
     assert (reply.status, machine.phase) == (400, Phase.STOPPED)
     assert machine.charged_microusd == machine.idle_rate_microusd > 0
 
 
-async def test_a_low_bid_that_may_not_wait_makes_nothing(desk):
-    reply = await desk.rent(price=0.001, cancel_unavail=True)
+async def test_a_low_bid_that_may_not_wait_makes_nothing(customer):
+    reply = await customer.rent(price=0.001, cancel_unavail=True)
 
     assert (reply.status, said(reply)["error"]) == (410, "no_such_ask")
-    assert desk.vast.fleet.machines == {}
+    assert customer.vast.fleet.machines == {}
 
 
-async def test_the_disk_costs_from_the_beginning_and_the_gpus_from_when_it_runs(desk):
-    await desk.rent(disk=100)
-    (machine,) = desk.vast.fleet.machines.values()
+async def test_the_disk_costs_from_the_beginning_and_the_gpus_from_when_it_runs(customer):
+    await customer.rent(disk=100)
+    (machine,) = customer.vast.fleet.machines.values()
     disk = machine.product.detail["storage_cost"] * 100 / 720 * 1_000_000
 
     assert machine.charged_microusd == pytest.approx(disk, abs=1)
-    desk.skip(machine.product.boot_seconds * 1.5)
-    desk.vast.fleet.advance()
+    customer.skip(machine.product.boot_seconds * 1.5)
+    customer.vast.fleet.advance()
     assert machine.charged_microusd == machine.rate_microusd > machine.product.hourly_microusd * 0.9
 
 
-async def test_an_ask_is_sold_once(desk):
-    first, second = await desk.rent(), await desk.rent()
+async def test_an_ask_is_sold_once(customer):
+    first, second = await customer.rent(), await customer.rent()
 
     assert (first.status, second.status) == (200, 410)
 
 
-async def test_a_sold_ask_is_not_found_again(desk):
-    before = said(await desk.send("POST", "/api/v0/bundles/", {"id": {"eq": int(desk.ask)}}))["offers"]
-    await desk.rent()
-    after = said(await desk.send("POST", "/api/v0/bundles/", {"id": {"eq": int(desk.ask)}}))["offers"]
+async def test_a_sold_ask_is_not_found_again(customer):
+    before = said(await customer.send("POST", "/api/v0/bundles/", {"id": {"eq": int(customer.ask)}}))["offers"]
+    await customer.rent()
+    after = said(await customer.send("POST", "/api/v0/bundles/", {"id": {"eq": int(customer.ask)}}))["offers"]
 
     assert (len(before), after) == (1, [])
 
@@ -159,20 +159,20 @@ async def test_a_sold_ask_is_not_found_again(desk):
         {"limit": "lots"},
     ],
 )
-async def test_a_search_that_makes_no_sense_is_refused(desk, body):
-    assert (await desk.send("POST", "/api/v0/bundles/", body)).status == 400
+async def test_a_search_that_makes_no_sense_is_refused(customer, body):
+    assert (await customer.send("POST", "/api/v0/bundles/", body)).status == 400
 
 
-async def test_a_wrong_key_is_401_everywhere_and_404_in_the_search(desk):
-    listing = await desk.send("GET", "/api/v1/instances/", key="nobodys")
-    search = await desk.send("POST", "/api/v0/bundles/", {}, key="nobodys")
+async def test_a_wrong_key_is_401_everywhere_and_404_in_the_search(customer):
+    listing = await customer.send("GET", "/api/v1/instances/", key="nobodys")
+    search = await customer.send("POST", "/api/v0/bundles/", {}, key="nobodys")
 
     assert (listing.status, search.status) == (401, 404)
     assert said(listing)["error"] == said(search)["error"] == "auth_error"
 
 
-async def test_the_old_list_is_retired(desk):
-    reply = await desk.send("GET", "/api/v0/instances/")
+async def test_the_old_list_is_retired(customer):
+    reply = await customer.send("GET", "/api/v0/instances/")
 
     assert (reply.status, said(reply)["error"]) == (410, "deprecated_endpoint")
 
@@ -188,70 +188,70 @@ async def test_the_old_list_is_retired(desk):
         (("limit", "many"),),
     ],
 )
-async def test_a_list_that_makes_no_sense_is_refused(desk, query):
-    await desk.rent()
-    desk.skip(10)
+async def test_a_list_that_makes_no_sense_is_refused(customer, query):
+    await customer.rent()
+    customer.skip(10)
 
-    assert (await desk.send("GET", "/api/v1/instances/", query=query)).status == 400
+    assert (await customer.send("GET", "/api/v1/instances/", query=query)).status == 400
 
 
-async def test_pages_show_every_machine_once(desk):
-    tenant = next(iter(desk.vast.fleet.accounts))
-    desk.vast.fleet.add_foreign(tenant, 30)
-    desk.skip(10)
+async def test_pages_show_every_machine_once(customer):
+    tenant = next(iter(customer.vast.fleet.accounts))
+    customer.vast.fleet.add_foreign(tenant, 30)
+    customer.skip(10)
     seen, token = [], ""
     for _ in range(10):
-        page = said(await desk.send("GET", "/api/v1/instances/", query=(("limit", "7"), ("after_token", token))))
+        page = said(await customer.send("GET", "/api/v1/instances/", query=(("limit", "7"), ("after_token", token))))
         seen += [row["id"] for row in page["instances"]]
         token = page["next_token"]
         if not token:
             break
 
     assert page["total_instances"] == 30
-    assert sorted(seen) == sorted(int(number) for number in desk.vast.fleet.machines)
+    assert sorted(seen) == sorted(int(number) for number in customer.vast.fleet.machines)
     assert len(seen) == len(set(seen))
 
 
-async def test_a_limit_of_nothing_is_five(desk):
-    tenant = next(iter(desk.vast.fleet.accounts))
-    desk.vast.fleet.add_foreign(tenant, 30)
-    desk.skip(10)
+async def test_a_limit_of_nothing_is_five(customer):
+    tenant = next(iter(customer.vast.fleet.accounts))
+    customer.vast.fleet.add_foreign(tenant, 30)
+    customer.skip(10)
 
-    assert said(await desk.send("GET", "/api/v1/instances/", query=(("limit", "0"),)))["instances_found"] == 5
-    assert said(await desk.send("GET", "/api/v1/instances/", query=(("limit", "99"),)))["instances_found"] == 25
+    assert said(await customer.send("GET", "/api/v1/instances/", query=(("limit", "0"),)))["instances_found"] == 5
+    assert said(await customer.send("GET", "/api/v1/instances/", query=(("limit", "99"),)))["instances_found"] == 25
 
 
-async def test_calls_that_come_too_soon_are_refused_once_that_is_on(desk):
-    desk.vast.pace.on = True
-    first = await desk.send("GET", "/api/v1/instances/")
-    second = await desk.send("GET", "/api/v1/instances/")
-    desk.skip(1)
-    third = await desk.send("GET", "/api/v1/instances/")
+async def test_calls_that_come_too_soon_are_refused_once_that_is_on(customer):
+    customer.vast.pace.on = True
+    first = await customer.send("GET", "/api/v1/instances/")
+    second = await customer.send("GET", "/api/v1/instances/")
+    customer.skip(1)
+    third = await customer.send("GET", "/api/v1/instances/")
 
     assert (first.status, second.status, third.status) == (200, 429, 200)
 
 
-async def test_a_minute_has_ten_searches(desk):
-    desk.vast.pace.on = True
-    statuses = [(await desk.send("POST", "/api/v0/bundles/", {"limit": 1})).status for _ in range(11)]
-    desk.skip(61)
+async def test_a_minute_has_ten_searches(customer):
+    customer.vast.pace.on = True
+    statuses = [(await customer.send("POST", "/api/v0/bundles/", {"limit": 1})).status for _ in range(11)]
+    customer.skip(61)
 
     assert statuses == [200] * 10 + [429]
-    assert (await desk.send("POST", "/api/v0/bundles/", {"limit": 1})).status == 200
+    assert (await customer.send("POST", "/api/v0/bundles/", {"limit": 1})).status == 200
 
 
 async def test_equal_seeds_make_equal_markets():
-    one, other = Desk(), Desk()
+    one, other = VastCustomer(), VastCustomer()
 
     assert await one.send("POST", "/api/v0/bundles/", {}) == await other.send("POST", "/api/v0/bundles/", {})
 
 
-async def test_a_market_has_something_of_everything(desk):
-    rows = said(await desk.send("POST", "/api/v0/bundles/", {"limit": 1000}))["offers"]
+async def test_a_market_has_something_of_everything(customer):
+    rows = said(await customer.send("POST", "/api/v0/bundles/", {"limit": 1000}))["offers"]
 
     assert len({row["gpu_name"] for row in rows}) >= 8
     assert len({row["geolocation"] for row in rows}) >= 8
     assert {row["verification"] for row in rows} == {"verified", "unverified"}
     assert {row["hosting_type"] for row in rows} == {0, 1}
     assert {row["vms_enabled"] for row in rows} == {True, False}
-    assert any(stand.stock == 0 for stand in desk.vast.fleet.selling())
+    assert any(stand.stock == 0 for stand in customer.vast.fleet.selling())

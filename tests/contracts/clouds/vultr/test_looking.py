@@ -60,7 +60,7 @@ def test_the_memory_of_a_plan_counts_its_cards(gpu_type: str, vram: int, count: 
     ("change", "reason"),
     [
         ({"gpu_type": "NVIDIA_L40S", "gpu_vram_gb": 24}, "fractional GPU"),
-        ({"type": "vdm"}, "place shown to a key only"),
+        ({"type": "vdm"}, "region unknown without an API key"),
         ({"type": "vdm", "id": "vcg-abacus-2c-8g-16vram"}, "unknown GPU"),
         ({"type": "vdm", "id": "vdm-by-another-rule"}, "unknown GPU"),
         ({"type": "vdm", "id": "vcg-mi325x-252c-2872g-1536vram"}, "unknown GPU"),
@@ -147,9 +147,9 @@ def test_dedicated_plans_are_listed_with_a_key():
 
         whole = {offer.gpu_count for offer in mine.offers if offer.gpu in ("H100-SXM", "B200")}
         assert whole == {8}
-        assert "place shown to a key only" not in mine.dropped
+        assert "region unknown without an API key" not in mine.dropped
         plans = {stand.product.sku: stand.product.detail["type"] for stand in stage.fleet.stands.values()}
-        assert strangers.dropped["place shown to a key only"] == list(plans.values()).count("vdm")
+        assert strangers.dropped["region unknown without an API key"] == list(plans.values()).count("vdm")
         assert (await stage.cloud_of(None).offers()).dropped == strangers.dropped
         assert strangers.offers
 

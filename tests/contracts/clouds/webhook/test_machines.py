@@ -159,7 +159,7 @@ async def test_without_a_status_its_node_tells():
 
 
 async def test_a_machine_that_the_class_no_longer_names_is_not_absent():
-    """Taking it out of the class must not look as if it had been given back."""
+    """Taking it out of the class must not look as if it had been terminated."""
     bench = Bench({"status": OFF})
     cloud = bench.cloud()
 

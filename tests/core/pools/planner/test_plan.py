@@ -233,6 +233,17 @@ def test_a_spread_by_zone_is_even():
     assert zones(answer) == {"a": 3, "b": 2, "c": 2}
 
 
+def test_pods_that_only_others_count_are_spread_too_so_that_those_find_a_zone():
+    counted = [a_pod(f"counted-{cpu}", cpu=cpu, labels={"app": "x"}) for cpu in range(100, 700, 100)]
+    watching = [a_pod(f"watching-{cpu}", cpu=cpu, spreads=spread(ZONE, app="x")) for cpu in range(100, 400, 100)]
+    answer = plan(a_world([*counted, *watching], THREE_ZONES))
+    assert not answer.unserved
+    where = Counter(
+        order.offer.place for order in answer.orders for pod in order.pods if pod.key.name.startswith("counted")
+    )
+    assert where == {"a": 2, "b": 2, "c": 2}
+
+
 def test_pods_that_stay_together_by_zone_go_to_the_cheapest():
     answer = plan(a_world(pods(3, labels={"app": "x"}, affinity=near(ZONE, app="x")), THREE_ZONES))
     assert zones(answer) == {"a": 3}
@@ -300,3 +311,8 @@ def test_an_order_says_why_not_the_next_cheaper_machine():
     answer = plan(a_world([a_pod(gpus=2)], a_market(SMALL, LARGE)))
     order: Order = answer.orders[0]
     assert order.compared == "next cheaper: 1x A100-80GB-SXM at $1.00/h from simulated in west-1, too small"
+
+
+def test_an_order_for_two_pods_says_that_a_cheaper_machine_holds_only_one():
+    answer = plan(a_world(pods(2), a_market(SMALL, LARGE)))
+    assert answer.orders[0].compared.endswith("in west-1, too small for these 2 pods together")

@@ -74,7 +74,7 @@ def read_key(key: Secret | None, *, project: str = "", endpoint: str = "") -> Se
 
 def _fields(told: str) -> dict[str, Any]:
     if len(told) > KEY_LONGEST:
-        raise KeyRefused(f"the key for {FACTS.title} is longer than a service account's key can be")
+        raise KeyRefused(f"the key for {FACTS.title} is too long for a service account's key")
     try:
         value = msgspec.json.decode(told)
     except (*NO_JSON, UnicodeError):

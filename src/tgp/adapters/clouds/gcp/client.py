@@ -10,23 +10,23 @@ from tgp.adapters.clouds.gcp import launching, rights, wire
 from tgp.adapters.clouds.gcp.account import ServiceAccount, read_key
 from tgp.adapters.clouds.gcp.catalogue import catalogue
 from tgp.adapters.clouds.gcp.errors import (
-    error_for,
+    ERRORS,
     error_of_operation,
     failures_of,
     is_gone,
     refusal_of,
-    whatever_came,
+    said_in,
 )
 from tgp.adapters.clouds.gcp.facts import FACTS
 from tgp.adapters.clouds.gcp.names import parted
 from tgp.adapters.clouds.gcp.offers import PriceReader
 from tgp.adapters.clouds.gcp.tokens import GcpTokens
+from tgp.adapters.clouds.parse import object_in
 from tgp.adapters.clouds.sender import LOOK_BYTES, OFFERS_BYTES, Sender
 from tgp.core.model.cloud_errors import (
     CannotTell,
     CloudBusy,
     KeyRefused,
-    OutcomeUnknown,
 )
 from tgp.core.model.instance import Instance
 from tgp.core.model.provider_facts import CloudFacts
@@ -127,20 +127,17 @@ class GcpCloud:
 
     async def terminate(self, instance_id: str) -> None:
         reply = await self._change(wire.terminate(self._project, instance_id))
-        body = whatever_came(reply)
+        body = object_in(reply)
         if is_gone(reply, parted(instance_id)[1]):
             return
         if reply.status == 200 and body.get("kind") == "compute#operation" and not failures_of(body):
             return
-        is_missing = refusal_of(reply).reason == "notFound"
-        known = (
-            error_of_operation(body, "the termination of a machine")
-            if reply.ok
-            else error_for(reply, "the termination of a machine")
-        )
-        if known is not None and not is_missing:
-            raise not_ended(known)
-        raise OutcomeUnknown(f"{WHO} answered the termination of a machine with {reply.status}", instance_id)
+        said, what = said_in(reply), f"the termination of {instance_id}"
+        if reply.ok and (failed := error_of_operation(body, what)) is not None:
+            raise not_ended(failed)
+        if said is not None and said.code == "notFound":  # what was not found, if not the machine?
+            raise ERRORS.unknown(reply, said, what)
+        raise ERRORS.after_end(reply, said, what)
 
     # -- the account ---------------------------------------------------------------------------------------------------
 
@@ -204,7 +201,7 @@ class GcpCloud:
         try:
             token, fresh = await tokens.current()
         except CannotTell as error:
-            raise CloudBusy(f"{error}; nothing was sent without one") from error
+            raise CloudBusy(f"{error}; the call was not sent") from error
         if order is not None:
             call = replace(call, not_after=(await confirmed(order)).not_after)
         reply = await self._compute.change(_keyed(call, token))

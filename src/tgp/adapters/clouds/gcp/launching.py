@@ -4,11 +4,11 @@ import re
 from typing import Any
 
 from tgp.adapters.clouds.gcp.catalogue import catalogue, parts_of
-from tgp.adapters.clouds.gcp.errors import WHO, error_for, error_of_operation, failures_of, refusal_of, whatever_came
+from tgp.adapters.clouds.gcp.errors import ERRORS, WHO, error_of_operation, failures_of, refusal_of, said_in
 from tgp.adapters.clouds.gcp.facts import FACTS
 from tgp.adapters.clouds.gcp.names import instance_id, labels, orderable, request_id
 from tgp.adapters.clouds.gcp.wire import root
-from tgp.adapters.clouds.parse import shown
+from tgp.adapters.clouds.parse import object_in, shown
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
@@ -123,17 +123,14 @@ def _scheduling(order: LaunchOrder) -> dict[str, Any]:
 def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
     what = f"the order of {order.offer.sku} in {order.offer.place}"
     machine = instance_id(order.offer.place, order.token)
-    body = whatever_came(reply)
+    body = object_in(reply)
     if reply.status == 200 and body.get("kind") == "compute#operation":
         return _read_operation(body, order, what, machine)
     named = machine if _names_it(reply, order.token) else ""
     if reply.status == 409 and refusal_of(reply).reason == "alreadyExists":
         # Names are unique and our tokens are used once: an existing one was made by an earlier order of ours.
-        raise OutcomeUnknown(f"{WHO} has a machine of this name already", machine)
-    known = error_for(reply, what, order.user_data) if not reply.ok else None
-    if known is not None and not named:
-        raise known
-    raise OutcomeUnknown(f"{WHO} answered {what} with {reply.status}", named)
+        raise OutcomeUnknown(f"{WHO} already has a machine of this name", machine)
+    raise ERRORS.after_order(reply, said_in(reply, order.user_data), what, named)
 
 
 def _read_operation(operation: dict[str, Any], order: LaunchOrder, what: str, machine: str) -> Instance:
@@ -145,9 +142,9 @@ def _read_operation(operation: dict[str, Any], order: LaunchOrder, what: str, ma
         if known is not None:
             raise known
         reason = failures[0].reason or "no reason given"
-        raise OutcomeUnknown(f"{WHO} reports that {what} failed, but not that nothing was launched: {reason}", machine)
+        raise OutcomeUnknown(f"{WHO} reports that {what} failed, but a machine may exist: {reason}", machine)
     if status not in _UNDER_WAY or not _is_for(operation, order):
-        raise OutcomeUnknown(f"{WHO} answered {what} with an operation that is not about it", machine)
+        raise OutcomeUnknown(f"{WHO} answered {what} with an operation of another order", machine)
     return Instance(
         machine,
         order.token,

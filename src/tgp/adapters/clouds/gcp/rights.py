@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tgp.adapters.clouds.gcp.errors import QUOTA_OF_ALL, WHO, unreadable_look, whatever_came
+from tgp.adapters.clouds.gcp.errors import QUOTA_OF_ALL, WHO, look_failed
 from tgp.adapters.clouds.gcp.wire import root
-from tgp.adapters.clouds.parse import mapping_of, shown
+from tgp.adapters.clouds.parse import mapping_of, object_in, shown
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.ports.cloud import Account, Right
 from tgp.ports.http import Call, Reply, UnreadableReply, json_call
@@ -48,10 +48,10 @@ def permissions(name: str) -> Call:
 def read_project(reply: Reply, name: str) -> tuple[Account, str, bool]:
     """The account, its quota for GPUs in words, and whether a GPU could be rented at all."""
     if reply.status != 200:
-        raise unreadable_look(reply, f"the project {name}")
+        raise look_failed(reply, f"the project {name}")
     body = mapping_of(reply, WHO)
     if body.get("kind") != "compute#project" or body.get("name") != name:
-        raise CannotTell(f"{WHO} was asked for the project {name} and shows something else")
+        raise CannotTell(f"{WHO} was asked for the project {name} and returned something else")
     for metric, limit, usage in _quotas(body):
         if metric == QUOTA_OF_ALL:
             return Account(name), f"{_number(usage)} of {_number(limit)} GPUs used in all regions", usage < limit
@@ -81,7 +81,7 @@ def _held(reply: Reply | None) -> list[Any] | None:
 
 def read_regions(reply: Reply | None) -> tuple[str, ...]:
     """A note per kind of GPU: where the most of its quota is left. Nothing where it cannot be read: a courtesy."""
-    items = whatever_came(reply).get("items") if reply is not None and reply.status == 200 else None
+    items = object_in(reply).get("items") if reply is not None and reply.status == 200 else None
     left: dict[str, list[tuple[float, str]]] = {}
     for region in items if isinstance(items, list) else ():
         name = region.get("name") if isinstance(region, dict) else None
@@ -97,7 +97,7 @@ def _most(places: list[tuple[float, str]]) -> str:
     first = sorted(places, key=lambda place: (-place[0], place[1]))[:REGIONS_TOLD]
     rest = len(places) - len(first)
     told = ", ".join(f"{_number(count)} left in {shown(name)}" for count, name in first)
-    return f"{told}, and some in {rest} more" if rest else told
+    return f"{told}, and some in {rest} more regions" if rest else told
 
 
 def _quotas(body: Mapping[str, Any]) -> Iterator[tuple[str, float, float]]:

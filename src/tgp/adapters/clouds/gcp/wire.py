@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from tgp.adapters.clouds.gcp.catalogue import catalogue, sku_of
-from tgp.adapters.clouds.gcp.errors import WHO, failures_of, is_gone, unreadable_look
+from tgp.adapters.clouds.gcp.errors import WHO, failures_of, is_gone, look_failed
 from tgp.adapters.clouds.gcp.names import instance_id, last_of, named, parted
 from tgp.adapters.clouds.parse import ParseError, address, mapping_of, moment, shown
 from tgp.core.model.cloud_errors import CannotTell
@@ -119,7 +119,7 @@ def read_page(reply: Reply, kind: str, envelope: str) -> GcpPage:
     """One page of an aggregated list. If one zone did not answer, the whole list proves nothing."""
     what = f"the list of {kind}"
     if reply.status != 200:
-        raise unreadable_look(reply, what)
+        raise look_failed(reply, what)
     body = mapping_of(reply, WHO)
     if body.get("kind") != envelope:
         raise CannotTell(f"{WHO} answered {what} with an unexpected body")
@@ -185,7 +185,7 @@ def read_instance(reply: Reply, machine: str) -> Instance | None:
     if is_gone(reply, parted(machine)[1]):
         return None
     if reply.status != 200:
-        raise unreadable_look(reply, "a machine")
+        raise look_failed(reply, "a machine")
     try:
         found = _instance(mapping_of(reply, WHO))
     except ParseError as error:
@@ -198,10 +198,10 @@ def read_instance(reply: Reply, machine: str) -> Instance | None:
 def read_making(reply: Reply, machine: str) -> Instance | None:
     """A machine being created and not listed yet; None: none on this page, or its creation failed."""
     if reply.status != 200:
-        raise unreadable_look(reply, "a machine's operations")
+        raise look_failed(reply, "a machine's operations")
     body = mapping_of(reply, WHO)
     if body.get("kind") != "compute#operationList":
-        raise CannotTell(f"{WHO} answered a machine's operations with something else")
+        raise CannotTell(f"{WHO} answered a machine's operations in an unknown format")
     _check_whole(body, "a machine's operations")
     rows = [] if body.get("items") is None else body["items"]
     if not isinstance(rows, list) or any(not isinstance(row, dict) for row in rows):

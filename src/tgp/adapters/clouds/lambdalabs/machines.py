@@ -93,7 +93,7 @@ def _tags(row: dict[str, Any]) -> dict[str, str]:
         if isinstance(value := each.get("value"), str):
             tags[key] = value
         elif key == TOKEN_TAG:  # other tags say nothing about the owner
-            raise ParseError("the tag of its owner has no value")
+            raise ParseError("the tag of the machine's owner has no value")
     return tags
 
 

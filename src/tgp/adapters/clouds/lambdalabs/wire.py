@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.error_answers import not_ended
-from tgp.adapters.clouds.lambdalabs.errors import NO_SUCH_OBJECT, answered, code_of, look_failed, refusal
+from tgp.adapters.clouds.error_answers import STRANGE
+from tgp.adapters.clouds.lambdalabs.errors import ERRORS, is_missing, said_in
 from tgp.adapters.clouds.lambdalabs.facts import FACTS
 from tgp.adapters.clouds.lambdalabs.machines import CREATED_TAG, TOKEN_TAG, read_machine
-from tgp.adapters.clouds.parse import ParseError, identifier, mapping_of, on_one_page
+from tgp.adapters.clouds.parse import ParseError, identifier, mapping_of, on_one_page, whatever_came
 from tgp.adapters.clouds.redact import Confidence
 from tgp.core.model.cloud_errors import CannotTell, OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
@@ -99,18 +99,15 @@ def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: C
             created_at=now,
             tags={tag["key"]: tag["value"] for tag in tags_of(order, now)},
         )
-    if named:
-        raise OutcomeUnknown(f"{TITLE} answered the order with {reply.status} and named a machine", named[0])
-    refused = None if reply.ok or _hints_at_a_machine(reply, order) else refusal(reply, "launch", *confidences)
-    raise refused or OutcomeUnknown(f"{TITLE} answered the order with {answered(reply, *confidences)}")
+    said, what = said_in(reply, *confidences), f"an order of {order.offer.sku}"
+    if not named and _hints_at_a_machine(reply, order):
+        raise ERRORS.unknown(reply, said, what)
+    raise ERRORS.after_order(reply, said, what, next(iter(named), ""))
 
 
 def ids_named(reply: Reply) -> list[str]:
     """Every machine anywhere in an answer, also in an error."""
-    try:
-        return _ids_in(reply.json(), DEEPEST)
-    except UnreadableReply:
-        return []
+    return _ids_in(whatever_came(reply), DEEPEST)
 
 
 def _ids_in(value: Any, deepest: int, *, of_machines: bool = False) -> list[str]:
@@ -151,10 +148,11 @@ def _hints_at_a_machine(reply: Reply, order: LaunchOrder) -> bool:
 def read_data(reply: Reply, verb: str, *confidences: Confidence) -> Any:
     """The data of an answer to a read; without its envelope an answer proves nothing."""
     if reply.status != 200:
-        raise look_failed(reply, verb, *confidences)
+        raise ERRORS.after_look(reply, said_in(reply, *confidences), verb)
     body = mapping_of(reply, TITLE)
     if body.get("error") is not None:
-        raise CannotTell(f"{TITLE} answered {verb} with an error beside its data: {answered(reply, *confidences)}")
+        said = said_in(reply, *confidences)
+        raise CannotTell(f"{TITLE} answered {verb} with an error beside its data: {said.words if said else STRANGE}")
     if body.get("data") is None:
         raise CannotTell(f"{TITLE} answered {verb} without `data`")
     on_one_page(body, TITLE)
@@ -163,7 +161,7 @@ def read_data(reply: Reply, verb: str, *confidences: Confidence) -> Any:
 
 def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Instance | None:
     """None only if Lambda's code says that there is no such machine, or that it is terminated."""
-    if reply.status == 404 and code_of(reply) == NO_SUCH_OBJECT:
+    if is_missing(reply):
         return None
     row = read_data(reply, "status", *confidences)
     if not isinstance(row, dict) or row.get("id") != instance_id:
@@ -173,12 +171,10 @@ def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Ins
 
 def read_terminate(reply: Reply, instance_id: str, *confidences: Confidence) -> None:
     """Returns if Lambda accepted the termination, or has no such machine."""
-    if reply.status == 404 and code_of(reply) == NO_SUCH_OBJECT:
+    if is_missing(reply):
         return
     if not reply.ok:
-        refused = refusal(reply, "terminate", *confidences)
-        words = f"{TITLE} answered terminate with {answered(reply, *confidences)}"
-        raise not_ended(refused) if refused else OutcomeUnknown(words)
+        raise ERRORS.after_end(reply, said_in(reply, *confidences), "a termination")
     try:
         body = reply.json()
         ending = [row.get("id") for row in body["data"]["terminated_instances"]]

@@ -5,7 +5,6 @@ from dataclasses import replace
 from msgspec import structs
 
 from tgp.adapters.clouds.context import AdapterContext
-from tgp.adapters.clouds.paperspace.client import PaperspaceCloud
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.ports.cloud import Cloud
 
@@ -13,6 +12,8 @@ __all__ = ["FACTS", "build"]
 
 
 def build(door: AdapterContext) -> Cloud:
+    from tgp.adapters.clouds.paperspace.client import PaperspaceCloud
+
     return PaperspaceCloud(_at_the_root(door).http(FACTS), door.clock, door.settings, door.key)
 
 

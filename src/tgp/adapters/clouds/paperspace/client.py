@@ -3,7 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from tgp.adapters.clouds.paperspace import paging, problems, scripts, templates, wire
+from tgp.adapters.clouds.paperspace import paging, scripts, templates, wire
+from tgp.adapters.clouds.paperspace.errors import ERRORS, named_machine, said_in
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.paperspace.prices import overridden, shipped
 from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
@@ -89,7 +90,8 @@ class PaperspaceCloud:
         if script := scripts.read_create(reply):
             return script
         await self._tidy_up(token=order.token)
-        refusal = problems.after_launch(reply, "a start-up script", self._key, order.user_data)
+        said = said_in(reply, self._key, order.user_data)
+        refusal = ERRORS.after_order(reply, said, "a start-up script", named_machine(reply))
         if isinstance(refusal, OutcomeUnknown):
             raise CloudBusy(f"Paperspace answered {reply.status} to a start-up script; no machine was ordered")
         if isinstance(refusal, OrderRefused):  # our own text: theirs may quote the script

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tgp.adapters.clouds.paperspace import problems
+from tgp.adapters.clouds.paperspace.errors import ERRORS, said_in
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.parse import mapping_of, rows_of
 from tgp.adapters.clouds.redact import Confidence
@@ -28,7 +28,7 @@ def call(path: str, query: Pairs = (), after: str = "") -> Call:
 
 def read(reply: Reply, path: str, *confidences: Confidence) -> PaperspacePage:
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {path}", *confidences)
+        raise ERRORS.after_look(reply, said_in(reply, *confidences), f"GET {path}")
     body = mapping_of(reply, FACTS.title)
     rows, more, cursor = rows_of(body, "items", FACTS.title), body.get("hasMore"), body.get("nextPage")
     if not isinstance(more, bool):

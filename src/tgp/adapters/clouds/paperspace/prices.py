@@ -6,7 +6,7 @@ Paperspace's API has none of it. The file is checked when it is read: errors nam
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from tgp.core.data.loading import Table, parse
@@ -41,7 +41,7 @@ class PriceTable:
 
 @cache
 def shipped() -> PriceTable:
-    return read(parse(FILE, resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")))
+    return read(parse(FILE, Path(__file__).with_name(FILE).read_text(encoding="utf-8")))
 
 
 def read(table: Table) -> PriceTable:

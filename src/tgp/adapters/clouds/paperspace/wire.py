@@ -7,7 +7,7 @@ its events, often late.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tgp.adapters.clouds.paperspace import problems
+from tgp.adapters.clouds.paperspace.errors import ERRORS, named_machine, said_in, speaks_of_a_machine
 from tgp.adapters.clouds.paperspace.facts import FACTS
 from tgp.adapters.clouds.paperspace.prices import PaperspaceType
 from tgp.adapters.clouds.parse import (
@@ -108,15 +108,16 @@ def launch(order: LaunchOrder, template: str, script: str, *, nvlink: bool) -> C
 def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:
     """The machine of a valid answer; otherwise the matching error."""
     if not reply.ok:
-        if problems.speaks_of_a_machine(reply, order.image):
+        if speaks_of_a_machine(reply, order.image):
             raise OutcomeUnknown(f"Paperspace answered an order with {reply.status} and mentions a machine")
-        raise problems.after_launch(reply, order.offer.instance_type, *confidences, order.user_data)
+        said, machine = said_in(reply, *confidences, order.user_data), named_machine(reply)
+        raise ERRORS.after_order(reply, said, f"an order of {order.offer.instance_type}", machine)
     body = whatever_came(reply)
     row = body.get("data") if isinstance(body, dict) else None
     try:
         return _instance(row)
     except ParseError:
-        machine = problems.named_machine(reply)
+        machine = named_machine(reply)
     if not machine:
         raise OutcomeUnknown(f"Paperspace answered an order for {order.offer.instance_type} without a machine")
     # An answer with an id is a machine, whatever else it says.
@@ -149,10 +150,10 @@ def get_machine(machine_id: str) -> Call:
 
 def read_machine(reply: Reply, machine_id: str, *confidences: Confidence) -> Instance | None:
     """None: not found by its id, which the list must confirm: the body of this 404 is not documented."""
-    if reply.status == 404 and problems.problem_of(reply):
+    if reply.status == 404 and said_in(reply):
         return None
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {MACHINES}/{machine_id}", *confidences)
+        raise ERRORS.after_look(reply, said_in(reply, *confidences), f"GET {MACHINES}/{machine_id}")
     try:
         machine = _instance(mapping_of(reply, FACTS.title))
     except ParseError as error:
@@ -201,11 +202,11 @@ def stopping(machine_id: str) -> CloudBusy:
 
 def read_terminate(reply: Reply, machine_id: str, *confidences: Confidence) -> CloudError | None:
     """None: accepted, or already gone."""
-    if reply.status == 404 and problems.problem_of(reply):
+    if reply.status == 404 and said_in(reply):
         return None
-    if reply.status == 200 and problems.named_machine(reply) == machine_id:
+    if reply.status == 200 and named_machine(reply) == machine_id:
         return None
-    return problems.after_terminate(reply, machine_id, *confidences)
+    return ERRORS.after_end(reply, said_in(reply, *confidences), f"the termination of {machine_id}")
 
 
 def name_in(reply: Reply) -> str:
@@ -229,7 +230,7 @@ def _in_path(machine_id: str) -> str:
 def read_session(reply: Reply, *confidences: Confidence) -> Account:
     """The account of a key: the team that pays."""
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {SESSION}", *confidences)
+        raise ERRORS.after_look(reply, said_in(reply, *confidences), f"GET {SESSION}")
     body = answer_of(reply, FACTS.title)
     if body is None:  # documented: not logged in
         raise KeyRefused("Paperspace does not know this API key")

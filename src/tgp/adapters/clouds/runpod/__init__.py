@@ -1,7 +1,6 @@
 """RunPod: containers on rented GPUs, by its REST API v2. The README lists the facts it relies on."""
 
 from tgp.adapters.clouds.context import AdapterContext
-from tgp.adapters.clouds.runpod.client import RunPodCloud
 from tgp.adapters.clouds.runpod.facts import FACTS
 from tgp.ports.cloud import Cloud
 
@@ -9,4 +8,6 @@ __all__ = ["FACTS", "build"]
 
 
 def build(door: AdapterContext) -> Cloud:
+    from tgp.adapters.clouds.runpod.client import RunPodCloud
+
     return RunPodCloud(door.http(FACTS), door.account, door.settings.cloud, door.key)

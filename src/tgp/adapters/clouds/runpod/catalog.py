@@ -12,7 +12,7 @@ from typing import Any
 
 from tgp.adapters.clouds.parse import ParseError, mapping_of, rows_of, text, whole
 from tgp.adapters.clouds.redact import Confidence
-from tgp.adapters.clouds.runpod import problems
+from tgp.adapters.clouds.runpod.errors import ERRORS, said_in
 from tgp.adapters.clouds.runpod.facts import FACTS, MIN_CUDA
 from tgp.core.model.cloud_errors import CannotTell, OrderRefused
 from tgp.core.model.gpus import Gpu, find
@@ -60,7 +60,7 @@ def call(cloud: str, count: int) -> Call:
 
 def read(reply: Reply, cloud: str, count: int, *confidences: Confidence) -> CatalogPage:
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {PATH}", *confidences)
+        raise ERRORS.after_look(reply, said_in(reply, *confidences), f"GET {PATH}")
     rows = rows_of(mapping_of(reply, FACTS.title), "gpus", FACTS.title)
     if len(rows) > MOST_TYPES:
         raise CannotTell(f"RunPod lists {len(rows)} GPU types, which cannot be right")
@@ -88,7 +88,7 @@ def parts_of(sku: str) -> tuple[str, int, str]:
     """GPU id, number of GPUs and cloud, as this adapter wrote them into an offer."""
     gpu_id, count, cloud = ("", "", *sku.rsplit(":", 2))[-3:]
     if not gpu_id or not count.isascii() or not count.isdigit() or cloud not in STANDS:
-        raise OrderRefused("the offer is not one of RunPod's: select another offer")
+        raise OrderRefused("the offer is not from RunPod: select another offer")
     return gpu_id, int(count), cloud
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tgp.adapters.clouds.parse import mapping_of, rows_of
 from tgp.adapters.clouds.redact import Confidence
-from tgp.adapters.clouds.runpod import problems
+from tgp.adapters.clouds.runpod.errors import ERRORS, said_in
 from tgp.adapters.clouds.runpod.facts import FACTS
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.ports.http import Call, Reply
@@ -34,7 +34,7 @@ class PodPages:
     def take(self, reply: Reply, *confidences: Confidence) -> bool:
         """True: there is another page. Raises if the list cannot be read to its end."""
         if reply.status != 200:
-            raise problems.after_look(reply, f"GET {PODS}", *confidences)
+            raise ERRORS.after_look(reply, said_in(reply, *confidences), f"GET {PODS}")
         body = mapping_of(reply, FACTS.title)
         rows = rows_of(body, "pods", FACTS.title)
         if len(rows) > PER_PAGE:

@@ -11,8 +11,8 @@ import msgspec
 
 from tgp.adapters.clouds.parse import ParseError, address, identifier, mapping_of, moment, shown, text, whole
 from tgp.adapters.clouds.redact import Confidence
-from tgp.adapters.clouds.runpod import problems
 from tgp.adapters.clouds.runpod.catalog import ANYWHERE, parts_of, sku_of
+from tgp.adapters.clouds.runpod.errors import ERRORS, made_pod, named_pod, said_in, says_gone
 from tgp.adapters.clouds.runpod.facts import FACTS, MIN_CUDA
 from tgp.adapters.clouds.runpod.paging import PODS
 from tgp.core.model.cloud_errors import CannotTell, CloudError, OrderRefused, OutcomeUnknown
@@ -45,9 +45,9 @@ def launch(order: LaunchOrder) -> Call:
     """The order; `OrderRefused` for what RunPod does not support."""
     gpu_id, count, cloud = parts_of(order.offer.sku)
     if order.container is None or not order.container.image:
-        raise OrderRefused("RunPod starts containers: the order has none")
+        raise OrderRefused("RunPod starts containers, and the order has no container image")
     if order.user_data:
-        raise OrderRefused("RunPod starts containers: they accept no user data")
+        raise OrderRefused("RunPod starts containers, which accept no user data")
     body: dict[str, Any] = {
         "name": order.token,
         "image": order.container.image,
@@ -76,8 +76,9 @@ def _gpu(order: LaunchOrder, gpu_id: str, count: int) -> dict[str, Any]:
 def read_launch(reply: Reply, order: LaunchOrder, *confidences: Confidence) -> Instance:
     """The pod of a valid answer; otherwise the matching error."""
     if not reply.ok:
-        raise problems.after_launch(reply, order.offer.instance_type, *confidences, *_variables(order))
-    pod, row = problems.made_pod(reply)
+        said, pod = said_in(reply, *confidences, *_variables(order)), named_pod(reply)
+        raise ERRORS.after_order(reply, said, f"an order of {order.offer.instance_type}", pod)
+    pod, row = made_pod(reply)
     if not pod:
         raise OutcomeUnknown(f"RunPod answered an order for {order.offer.instance_type} without a pod")
     try:
@@ -117,10 +118,10 @@ def get_pod(pod_id: str) -> Call:
 
 
 def read_pod(reply: Reply, pod_id: str, *confidences: Confidence) -> Instance | None:
-    if problems.says_gone(reply):
+    if says_gone(reply):
         return None
     if reply.status != 200:
-        raise problems.after_look(reply, f"GET {PODS}/{pod_id}", *confidences)
+        raise ERRORS.after_look(reply, said_in(reply, *confidences), f"GET {PODS}/{pod_id}")
     try:
         pod = _instance(mapping_of(reply, FACTS.title))
     except ParseError as error:
@@ -139,9 +140,9 @@ def terminate(pod_id: str) -> Call:
 
 def read_terminate(reply: Reply, pod_id: str, *confidences: Confidence) -> CloudError | None:
     """None: accepted, or already gone."""
-    if reply.status == 204 or problems.says_gone(reply):
+    if reply.status == 204 or says_gone(reply):
         return None
-    return problems.after_terminate(reply, pod_id, *confidences)
+    return ERRORS.after_end(reply, said_in(reply, *confidences), f"the termination of pod {pod_id}")
 
 
 def _in_path(pod_id: str) -> str:

@@ -1,7 +1,6 @@
 """The simulated provider, and the example for new ones: small, and complete."""
 
 from tgp.adapters.clouds.context import AdapterContext
-from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.clouds.simulated.facts import FACTS
 from tgp.ports.cloud import Cloud
 
@@ -9,4 +8,6 @@ __all__ = ["FACTS", "build"]
 
 
 def build(door: AdapterContext) -> Cloud:
+    from tgp.adapters.clouds.simulated.client import SimulatedCloud
+
     return SimulatedCloud(door.http(FACTS))

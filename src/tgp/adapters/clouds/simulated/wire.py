@@ -1,6 +1,6 @@
 """Values to calls, and replies to values. No I/O: each function here can be tried with a line of JSON.
 
-The provider's errors have a code, and only the codes in `REFUSALS` mean that nothing was made.
+The provider's errors have a code, and only the codes in `ERRORS` mean that nothing was made.
 """
 
 import re
@@ -9,13 +9,14 @@ from collections import Counter
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.error_answers import ABOUT_ORDERS, not_ended
+from tgp.adapters.clouds.error_answers import ErrorTable, Row, Said
 from tgp.adapters.clouds.parse import (
     ParseError,
     address,
     identifier,
     mapping_of,
     moment,
+    object_in,
     rows_of,
     shown,
     text,
@@ -26,8 +27,6 @@ from tgp.core.model import gpus, regions
 from tgp.core.model.cloud_errors import (
     AccountExhausted,
     CannotTell,
-    CloudBusy,
-    CloudError,
     KeyRefused,
     OrderRefused,
     OutcomeUnknown,
@@ -37,7 +36,7 @@ from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.offer import Offer, Stock, Trust
 from tgp.core.model.prices import MICRO, NotAPrice, hourly_microusd
 from tgp.ports.cloud import TOKEN_PREFIX, Account, KeyReport, LaunchOrder, Listing, Right
-from tgp.ports.http import Call, Reply, UnreadableReply, json_call
+from tgp.ports.http import Call, Reply, json_call
 
 WHO = FACTS.title
 TOKEN_TAG = "tgp-token"  # noqa: S105 - the second place a machine is found again by; the first is its name
@@ -54,14 +53,14 @@ STATES = {
     "lost": InstanceState.BROKEN,
     "ending": InstanceState.ENDING,
 }
-REFUSALS: dict[tuple[int, str], type[CloudError]] = {
-    (409, "sold_out"): SoldOut,
-    (409, "outbid"): SoldOut,  # the price moved above our bid: sold out for us
-    (402, "no_balance"): AccountExhausted,
-    (403, "quota_reached"): AccountExhausted,
-    (401, "bad_key"): KeyRefused,
-    (422, "bad_order"): OrderRefused,
-}
+_ROWS = (
+    Row(SoldOut, (409,), ("sold_out", "outbid")),  # the price moved above our bid: sold out for us
+    Row(AccountExhausted, (402,), ("no_balance",)),
+    Row(AccountExhausted, (403,), ("quota_reached",)),
+    Row(KeyRefused, (401,), ("bad_key",)),
+    Row(OrderRefused, (422,), ("bad_order",)),
+)
+ERRORS = ErrorTable(WHO, orders=_ROWS, looks=_ROWS)
 
 # -- offers ------------------------------------------------------------------------------------------------------------
 
@@ -169,16 +168,15 @@ def launch(order: LaunchOrder) -> Call:
 
 
 def read_launch(reply: Reply, order: LaunchOrder) -> Instance:
-    body = _whatever_came(reply)
+    body = object_in(reply)
     made = _named_machine(body)
     if reply.status == 201 and made:
         try:
             return _instance(body["machine"])
         except ParseError as error:
             raise OutcomeUnknown(f"{WHO} launched a machine that cannot be parsed: {error}", made) from error
-    if not made:
-        _raise_refusal(reply, body, f"the order of {order.offer.sku} in {order.offer.place}")
-    raise OutcomeUnknown(f"{WHO} answered an order with {reply.status}: {_code(body) or 'no code'}", made)
+    what = f"an order of {order.offer.sku} in {order.offer.place}"
+    raise ERRORS.after_order(reply, _said(body), what, made)
 
 
 def _named_machine(body: dict[str, Any]) -> str:
@@ -218,7 +216,7 @@ def machine(instance_id: str) -> Call:
 
 
 def read_machine(reply: Reply, instance_id: str) -> Instance | None:
-    if reply.status == 404 and _code(_whatever_came(reply)) == "no_such_machine":
+    if reply.status == 404 and _code(object_in(reply)) == "no_such_machine":
         return None
     body = _good(reply, "a machine")
     try:
@@ -283,14 +281,10 @@ def terminate(instance_id: str) -> Call:
 
 
 def read_terminate(reply: Reply) -> None:
-    body = _whatever_came(reply)
+    body = object_in(reply)
     if (reply.status == 202 and _named_machine(body)) or (reply.status == 404 and _code(body) == "no_such_machine"):
         return
-    try:
-        _raise_refusal(reply, body, "the termination of a machine")
-    except ABOUT_ORDERS as error:
-        raise not_ended(error) from error
-    raise OutcomeUnknown(f"{WHO} answered the termination of a machine with {reply.status}")
+    raise ERRORS.after_end(reply, _said(body), "the termination of a machine")
 
 
 # -- the account -------------------------------------------------------------------------------------------------------
@@ -336,29 +330,11 @@ def _good(reply: Reply, what: str) -> dict[str, Any]:
     """The body of a 200; every other answer proves nothing."""
     if reply.status == 200:
         return mapping_of(reply, WHO)
-    body = _whatever_came(reply)
-    _raise_refusal(reply, body, what)
-    if reply.status >= 500:
-        raise CloudBusy(f"{WHO} answered {reply.status} for {what}", reply.retry_after)
-    raise CannotTell(f"{WHO} answered {reply.status} for {what}: {_code(body) or 'no code'}")
+    raise ERRORS.after_look(reply, _said(object_in(reply)), what)
 
 
-def _raise_refusal(reply: Reply, body: dict[str, Any], what: str) -> None:
-    """Raise the error of a known answer."""
-    if reply.status == 429:
-        raise CloudBusy(f"{WHO} limits the rate of calls ({what})", reply.retry_after)
-    kind = REFUSALS.get((reply.status, _code(body)))
-    if kind is not None:
-        raise kind(f"{WHO} refused {what}: {_code(body)}")
-
-
-def _whatever_came(reply: Reply) -> dict[str, Any]:
-    """The body where it is a JSON object, else an empty one: for answers that a proxy may have written."""
-    try:
-        body = reply.json()
-    except UnreadableReply:
-        return {}
-    return body if isinstance(body, dict) else {}
+def _said(body: dict[str, Any]) -> Said | None:
+    return Said(code, code) if (code := _code(body)) else None
 
 
 def _code(body: dict[str, Any]) -> str:

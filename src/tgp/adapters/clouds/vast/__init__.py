@@ -1,7 +1,6 @@
 """Vast.ai: a marketplace of third-party machines, on demand and by bids."""
 
 from tgp.adapters.clouds.context import AdapterContext
-from tgp.adapters.clouds.vast.client import VastCloud
 from tgp.adapters.clouds.vast.facts import FACTS
 from tgp.ports.cloud import Cloud
 
@@ -9,4 +8,6 @@ __all__ = ["FACTS", "build"]
 
 
 def build(door: AdapterContext) -> Cloud:
+    from tgp.adapters.clouds.vast.client import VastCloud
+
     return VastCloud(door)

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tgp.adapters.clouds.parse import ParseError, address, answer_of, identifier, mapping_of, moment, rows_of, shown
+from tgp.adapters.clouds.parse import (
+    ParseError,
+    address,
+    answer_of,
+    identifier,
+    mapping_of,
+    moment,
+    object_in,
+    rows_of,
+    shown,
+)
 from tgp.adapters.clouds.redact import Confidence
+from tgp.adapters.clouds.vast.errors import ERRORS, look_failed, or_quota, said_in, says_bad_key, succeeded, told_in
 from tgp.adapters.clouds.vast.facts import TITLE
-from tgp.adapters.clouds.vast.refusals import busy, give_up_looking, key_refused, object_of, refusal_of, succeeded
-from tgp.core.model.cloud_errors import CannotTell, OutcomeUnknown
+from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.prices import HIGHEST_HOURLY, MICRO, NotAPrice, hourly_microusd
 from tgp.ports.cloud import TOKEN_PREFIX, Account
@@ -54,10 +64,10 @@ def list_page(after: str) -> Call:
 
 def read_page(reply: Reply, now: datetime, *confidences: Confidence) -> InstancePage:
     if reply.status != 200:
-        give_up_looking(reply, "listing machines", now, *confidences)
+        raise look_failed(reply, "listing machines", now, *confidences)
     body = mapping_of(reply, TITLE)
     if not succeeded(body):
-        raise CannotTell(f"{TITLE} listed nothing: {refusal_of(reply, *confidences).said}")
+        raise CannotTell(f"{TITLE} listed nothing: {told_in(reply, *confidences).words}")
     machines = [_listed(row) for row in rows_of(body, "instances", TITLE)]
     return InstancePage(
         tuple(machine for machine in machines if machine is not None),
@@ -108,10 +118,10 @@ def status(instance_id: str) -> Call:
 def read_status(reply: Reply, instance_id: str, now: datetime, *confidences: Confidence) -> Instance | None:
     """None only if Vast says so itself: `instances` is present, and null."""
     if reply.status != 200:
-        give_up_looking(reply, f"looking at {instance_id}", now, *confidences)
+        raise look_failed(reply, f"looking at {instance_id}", now, *confidences)
     body = mapping_of(reply, TITLE)
     if "instances" not in body or not succeeded(body):
-        raise CannotTell(f"{TITLE} returned nothing about {instance_id}: {refusal_of(reply, *confidences).said}")
+        raise CannotTell(f"{TITLE} returned nothing about {instance_id}: {told_in(reply, *confidences).words}")
     row = body["instances"]
     if row is None:
         return None
@@ -216,17 +226,14 @@ def terminate(instance_id: str) -> Call:
 
 def read_terminate(reply: Reply, instance_id: str, now: datetime, *confidences: Confidence) -> None:
     """Returns if Vast accepted the termination, or has no such machine."""
-    refusal = refusal_of(reply, *confidences)
-    doing = f"destroying {instance_id}"
-    if reply.status == 200 and object_of(reply).get("success") is True:
+    body, told = object_in(reply), told_in(reply, *confidences)
+    if reply.status == 200 and body.get("success") is True:
         return
-    if reply.status in (200, 404) and refusal.body and refusal.names(*GONE) and not refusal.bad_key:
+    gone = body and any(part in told.text for part in GONE) and not says_bad_key(told)
+    if reply.status in (200, 404) and gone:
         return
-    if refusal.bad_key or (reply.status == 403 and refusal.body):
-        raise key_refused(refusal, doing)
-    if reply.status == 429:
-        raise busy(reply, refusal, doing, now)
-    raise OutcomeUnknown(f"{TITLE} answered {reply.status} ({doing}: {refusal.said})")
+    error = ERRORS.after_end(reply, said_in(reply, *confidences), f"the destruction of {instance_id}")
+    raise or_quota(error, reply, now)
 
 
 def _path(instance_id: str) -> str:
@@ -252,10 +259,10 @@ def account() -> Call:
 
 def read_account(reply: Reply, now: datetime, *confidences: Confidence) -> AccountBalance:
     if reply.status != 200:
-        give_up_looking(reply, "reading the account", now, *confidences)
+        raise look_failed(reply, "reading the account", now, *confidences)
     body = answer_of(reply, TITLE)
     if not isinstance(body, dict) or not succeeded(body):
-        raise CannotTell(f"{TITLE} did not describe the account: {refusal_of(reply, *confidences).said}")
+        raise CannotTell(f"{TITLE} did not describe the account: {told_in(reply, *confidences).words}")
     try:
         number = contract_id(body.get("id"))
     except ParseError as error:

@@ -8,13 +8,13 @@ import re
 from datetime import datetime
 from typing import Any
 
-from tgp.adapters.clouds.parse import ParseError
+from tgp.adapters.clouds.parse import ParseError, object_in, whatever_came
 from tgp.adapters.clouds.redact import Confidence
+from tgp.adapters.clouds.vast.errors import ERRORS, or_quota, said_of_order, told_in
 from tgp.adapters.clouds.vast.facts import TITLE, USER_DATA_CHARACTERS
-from tgp.adapters.clouds.vast.refusals import VastRefusal, answer_in, busy, key_refused, refusal_of
 from tgp.adapters.clouds.vast.wire import contract_id
 from tgp.adapters.clouds.vast.wire_offers import DISK_GIB, VM_SUFFIX
-from tgp.core.model.cloud_errors import AccountExhausted, CloudError, OrderRefused, OutcomeUnknown, SoldOut
+from tgp.core.model.cloud_errors import OrderRefused, OutcomeUnknown
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.core.model.prices import MICRO
 from tgp.ports.cloud import LaunchOrder
@@ -26,12 +26,6 @@ LOWEST_BID, HIGHEST_BID = 1_000, 128 * MICRO  # micro-dollars; what `price` may 
 LONGEST_ENV, LONGEST_ENV_ENTRY = 32_768, 256  # characters
 MACHINE_FIELDS = ("new_contract", "instance_id", "contract_id")  # fields that may name a machine in an answer
 NAME_DEPTH, NAME_ROWS = 3, 100  # nesting depth and list rows that are searched for it
-
-# Answers that mean that nothing was launched: status and code, and no id in the body.
-NO_SUCH_ASK = "no_such_ask"
-OUTBID = "invalid_price"
-OUR_MISTAKES = ("invalid_args", "no_ssh_key_for_vm")
-NO_MONEY = ("insufficient credit", "insufficient_credit", "insufficient balance", "spend_rate_limit")
 
 
 def ask_of(order: LaunchOrder) -> str:
@@ -85,7 +79,7 @@ def _vm(order: LaunchOrder) -> dict[str, Any]:
     if image and re.split("[:@]", image)[0] != VM_REPOSITORY:
         raise OrderRefused(f"{TITLE} boots virtual machines from images of {VM_REPOSITORY} only")
     if order.container is not None and (order.container.entrypoint or order.container.command):
-        raise OrderRefused(f"{TITLE} boots a virtual machine from an image: user data is possible, a command is not")
+        raise OrderRefused(f"{TITLE} boots a virtual machine from an image: it accepts user data, but no command")
     body: dict[str, Any] = {"image": image or VM_IMAGE, "env": _env(order), "runtype": "ssh", "vm": True}
     if start := _start(order):
         body["onstart"] = start
@@ -120,9 +114,9 @@ def _env(order: LaunchOrder) -> dict[str, str]:
 
 def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: Confidence) -> Instance:
     env = order.container.env if order.container is not None else ()
-    refusal = refusal_of(reply, *confidences, order.user_data, *(value.encode() for _, value in env))
-    made, named = _machine_named(answer_in(reply))
-    if made and reply.status == 200 and refusal.body.get("success") is True:
+    secrets = (*confidences, order.user_data, *(value.encode() for _, value in env))
+    made, named = _machine_named(whatever_came(reply))
+    if made and reply.status == 200 and object_in(reply).get("success") is True:
         return Instance(
             made,
             order.token,
@@ -133,8 +127,10 @@ def read_launch(reply: Reply, order: LaunchOrder, now: datetime, *confidences: C
         )
     if named:
         which = made or "in an unknown format"
-        raise OutcomeUnknown(f"{TITLE} answered {reply.status} ({refusal.said}) and named machine {which}", made)
-    raise _meaning(reply, refusal, order, now)
+        words = told_in(reply, *secrets).words
+        raise OutcomeUnknown(f"{TITLE} answered {reply.status} ({words}) and named machine {which}", made)
+    error = ERRORS.after_order(reply, said_of_order(reply, *secrets), f"an order of offer {order.offer.sku}")
+    raise or_quota(error, reply, now)
 
 
 def _machine_named(value: Any, depth: int = NAME_DEPTH) -> tuple[str, bool]:
@@ -155,26 +151,3 @@ def _machine_named(value: Any, depth: int = NAME_DEPTH) -> tuple[str, bool]:
         return "", False
     found = [_machine_named(each, depth - 1) for each in inner] if depth else []
     return next((each for each in found if each[1]), ("", False))
-
-
-def _meaning(reply: Reply, refusal: VastRefusal, order: LaunchOrder, now: datetime) -> CloudError:
-    """An answer without a machine. Only known refusals count as a refusal."""
-    doing = f"launching offer {order.offer.sku}"
-    status = reply.status
-    if status == 429:
-        return busy(reply, refusal, doing, now)
-    if not 400 <= status < 500 or (not refusal.body and status != 401):
-        return OutcomeUnknown(f"{TITLE} answered {status} ({doing}: {refusal.said})")
-    if refusal.bad_key:
-        return key_refused(refusal, doing)
-    if status in (404, 410) and refusal.names(NO_SUCH_ASK):
-        return SoldOut(f"{TITLE} offer {order.offer.sku} no longer exists")
-    if status in (400, 402, 403) and refusal.names(*NO_MONEY):
-        return AccountExhausted(f"{TITLE} has no credit left for {order.offer.sku} ({refusal.said}): add credit")
-    if status == 400 and refusal.code == OUTBID:
-        return SoldOut(f"{TITLE} no longer accepts our bid for {order.offer.sku} ({refusal.said})")
-    if status in (400, 403) and refusal.code in OUR_MISTAKES:
-        return OrderRefused(f"{TITLE} refused the order ({doing}: {refusal.said})")
-    if status == 403:
-        return key_refused(refusal, doing)
-    return OutcomeUnknown(f"{TITLE} answered {status} ({doing}: {refusal.said})")

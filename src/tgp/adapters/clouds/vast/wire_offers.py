@@ -19,13 +19,13 @@ from msgspec.structs import replace
 
 from tgp.adapters.clouds.parse import ParseError, mapping_of, moment, rows_of, shown, text, whole
 from tgp.adapters.clouds.redact import Confidence
+from tgp.adapters.clouds.vast.errors import look_failed, succeeded, told_in
 from tgp.adapters.clouds.vast.facts import PROVIDER, TITLE
-from tgp.adapters.clouds.vast.refusals import give_up_looking, refusal_of, succeeded
 from tgp.adapters.clouds.vast.wire import contract_id
 from tgp.api.nodeclass import ProviderSettings
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.core.model.gpus import find
-from tgp.core.model.offer import BootMode, Offer, Stock, Trust
+from tgp.core.model.offer import ARCHITECTURES, BootMode, Offer, Stock, Trust
 from tgp.core.model.prices import HIGHEST_HOURLY, NotAPrice, hourly_microusd
 from tgp.core.model.regions import country_of, region_of
 from tgp.ports.cloud import Listing
@@ -42,7 +42,6 @@ VM_SUFFIX = ":vm"  # of the sku: the same ask, as a virtual machine
 LONGEST_PLACE = 128
 NEWEST_CUDA = 100  # more is an error
 UNTOLD_PLACE = "unknown"  # some hosts have no location
-ARCHITECTURES = ("amd64", "arm64")
 FINEST = Decimal("1e-9")  # dollars; sums of finer ones are too long for a price
 ABSURD_STORAGE = Decimal(1000)  # dollars per GB and month; more is an error
 
@@ -93,10 +92,10 @@ class OfferPage:
 
 def read_page(reply: Reply, after: int, now: datetime, *confidences: Confidence) -> OfferPage:
     if reply.status != 200:
-        give_up_looking(reply, "searching offers", now, *confidences)
+        raise look_failed(reply, "searching offers", now, *confidences)
     body = mapping_of(reply, TITLE)
     if not succeeded(body):
-        raise CannotTell(f"{TITLE} failed the search: {refusal_of(reply, *confidences).said}")
+        raise CannotTell(f"{TITLE} failed the search: {told_in(reply, *confidences).words}")
     rows = rows_of(body, "offers", TITLE)
     if len(rows) < PAGE_ROWS and body.get("truncated") is not True:
         return OfferPage(tuple(rows), None)
@@ -111,10 +110,10 @@ def _last_number(rows: list[Any], after: int) -> int:
             number = int(contract_id(row.get("id") if isinstance(row, dict) else None))
         except ParseError as error:
             raise CannotTell(
-                f"{TITLE} has more than one page of offers, and an offer without a number: {error}"
+                f"{TITLE} has more than one page of offers, and one offer has no numeric id: {error}"
             ) from error
         if number <= last:
-            raise CannotTell(f"{TITLE} has more than one page of offers, and does not sort them by number")
+            raise CannotTell(f"{TITLE} has more than one page of offers, and does not sort them by id")
         last = number
     if last == after:
         raise CannotTell(f"{TITLE} announced more offers, but returned none")

@@ -1,9 +1,7 @@
 """Vultr (API v2): Cloud GPU plans (`vcg`), on demand, booted from a Talos image with user data."""
 
 from tgp.adapters.clouds.context import AdapterContext
-from tgp.adapters.clouds.vultr.client import VultrCloud
 from tgp.adapters.clouds.vultr.facts import FACTS
-from tgp.adapters.clouds.vultr.snapshots import VultrImageStore
 from tgp.ports.cloud import Cloud
 from tgp.ports.images import ImageStore
 
@@ -11,8 +9,12 @@ __all__ = ["FACTS", "build", "build_images"]
 
 
 def build(door: AdapterContext) -> Cloud:
+    from tgp.adapters.clouds.vultr.client import VultrCloud
+
     return VultrCloud(door)
 
 
 def build_images(door: AdapterContext) -> ImageStore:
+    from tgp.adapters.clouds.vultr.snapshots import VultrImageStore
+
     return VultrImageStore(door.http(FACTS), door.key)

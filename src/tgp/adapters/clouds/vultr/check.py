@@ -60,7 +60,9 @@ def _right(name: str, any_of: tuple[str, ...], rights: list[str] | None) -> Righ
     if rights is None:
         return Right(name, None, "Vultr did not list the permissions of this key")
     held = any(right in rights for right in any_of)
-    return Right(name, held, "" if held else f"the key's user is missing the permission {' or '.join(any_of)}")
+    return Right(
+        name, held, "" if held else f"the user of the API key does not have the permission {' or '.join(any_of)}"
+    )
 
 
 def _credit(account: dict[str, Any]) -> int | None:

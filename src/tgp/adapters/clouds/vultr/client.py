@@ -8,7 +8,7 @@ from tgp.adapters.clouds.parse import ID, mapping_of
 from tgp.adapters.clouds.sender import OFFERS_BYTES, Sender
 from tgp.adapters.clouds.vultr import wire
 from tgp.adapters.clouds.vultr.check import account_of, identity, report
-from tgp.adapters.clouds.vultr.errors import TROUBLE_PAUSE, look_failed
+from tgp.adapters.clouds.vultr.errors import ERRORS, TROUBLE_PAUSE, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.listing import DEDICATED, SHARED, read_available, read_plans, read_regions
 from tgp.adapters.clouds.vultr.machines import read_machines
@@ -43,7 +43,7 @@ class VultrCloud:
         for region in regions:
             reply = await self._sender.look(wire.available(region))
             if reply.status != 200:
-                failure = look_failed(reply, "offers", self._key)
+                failure = ERRORS.after_look(reply, said_in(reply, self._key), "offers")
                 if isinstance(failure, KeyRefused):
                     return None
                 raise failure
@@ -104,7 +104,7 @@ class VultrCloud:
     async def _account(self, verb: str) -> dict[str, Any]:
         reply = await self._sender.look(wire.ACCOUNT)
         if reply.status != 200:
-            raise look_failed(reply, verb, self._key)
+            raise ERRORS.after_look(reply, said_in(reply, self._key), verb)
         return account_of(mapping_of(reply, FACTS.title))
 
 

@@ -88,7 +88,7 @@ def _offers(row: Any, countries: Mapping[str, str], available: Mapping[str, froz
     if row.get("deploy_ondemand") is False:
         raise DroppedPlan("not rentable")
     if dedicated and available is None:
-        raise DroppedPlan("place shown to a key only")
+        raise DroppedPlan("region unknown without an API key")
     places = _available_at(row, available or {}) if dedicated else _places(row)
     if not places:
         raise DroppedPlan("sold out")
@@ -144,7 +144,7 @@ def _whole_cards(name: str, told: int) -> Cards:
     if not count:
         raise DroppedPlan("fractional GPU")
     if count > MOST_GPUS:
-        raise ParseError(f"a memory of {told} GB makes {count} cards")
+        raise ParseError(f"{told} GB of GPU memory would be {count} GPUs")
     return Cards(gpu.model, count, gpu.memory_gib)
 
 

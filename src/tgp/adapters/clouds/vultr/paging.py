@@ -9,7 +9,7 @@ from typing import Any
 
 from tgp.adapters.clouds.parse import mapping_of, rows_of
 from tgp.adapters.clouds.redact import Confidence
-from tgp.adapters.clouds.vultr.errors import look_failed
+from tgp.adapters.clouds.vultr.errors import ERRORS, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.core.model.cloud_errors import CannotTell
 from tgp.ports.http import Call, Pairs, Reply
@@ -37,7 +37,7 @@ class VultrPages:
     def take(self, reply: Reply, verb: str, *confidences: Confidence) -> bool:
         """True: there is another page."""
         if reply.status != 200:
-            raise look_failed(reply, verb, *confidences)
+            raise ERRORS.after_look(reply, said_in(reply, *confidences), verb)
         body = mapping_of(reply, FACTS.title)
         self.rows += rows_of(body, self.name, FACTS.title)
         self._taken += 1

@@ -3,16 +3,15 @@
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.error_answers import not_ended
-from tgp.adapters.clouds.parse import ID, ParseError, identifier, moment
+from tgp.adapters.clouds.parse import ID, ParseError, identifier, moment, object_in
 from tgp.adapters.clouds.redact import Confidence
 from tgp.adapters.clouds.sender import Sender
-from tgp.adapters.clouds.vultr.errors import MISSING, refusal, said_in
+from tgp.adapters.clouds.vultr.errors import ERRORS, MISSING, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.paging import MOST_PAGES, VultrPages
 from tgp.core.model.cloud_errors import CannotTell, OutcomeUnknown
 from tgp.core.model.secret import Secret
-from tgp.ports.http import Call, Http, Reply, UnreadableReply, json_call
+from tgp.ports.http import Call, Http, Reply, json_call
 from tgp.ports.images import StoredImage
 
 READY, GONE = "complete", "deleted"
@@ -76,23 +75,15 @@ def read_made(reply: Reply, *confidences: Confidence) -> StoredImage:
         if reply.ok and image is not None:
             return image
         raise OutcomeUnknown(f"{FACTS.title} answered the import of an image with {reply.status} and a snapshot")
-    refused = None if reply.ok else refusal(reply, "the import of an image", *confidences)
-    raise refused or OutcomeUnknown(f"{FACTS.title} answered the import of an image with {reply.status}")
+    raise ERRORS.after_order(reply, said_in(reply, *confidences), "the import of an image")
 
 
 def _made(reply: Reply) -> Any:
     """The snapshot that an answer names, also in an error; None: none."""
-    try:
-        body = reply.json()
-    except UnreadableReply:
-        return None
-    return body.get("snapshot") if isinstance(body, dict) else None
+    return object_in(reply).get("snapshot")
 
 
 def read_removed(reply: Reply, *confidences: Confidence) -> None:
     if reply.status == 204 or (reply.status == MISSING and said_in(reply) is not None):
         return
-    refused = refusal(reply, "the deletion of a snapshot", *confidences)
-    if refused is None:
-        raise OutcomeUnknown(f"{FACTS.title} answered the deletion of a snapshot with {reply.status}")
-    raise not_ended(refused)
+    raise ERRORS.after_end(reply, said_in(reply, *confidences), "the deletion of a snapshot")

@@ -5,18 +5,17 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from tgp.adapters.clouds.error_answers import not_ended
-from tgp.adapters.clouds.parse import ParseError, identifier, mapping_of
+from tgp.adapters.clouds.parse import ParseError, identifier, mapping_of, object_in, whatever_came
 from tgp.adapters.clouds.redact import Confidence
-from tgp.adapters.clouds.vultr.errors import MISSING, look_failed, refusal, said_in
+from tgp.adapters.clouds.vultr.errors import ERRORS, MISSING, said_in
 from tgp.adapters.clouds.vultr.facts import FACTS
 from tgp.adapters.clouds.vultr.listing import DEDICATED
 from tgp.adapters.clouds.vultr.machines import TAG_SEPARATOR, read_machine
 from tgp.adapters.clouds.vultr.paging import VultrPages
-from tgp.core.model.cloud_errors import CannotTell, CloudError, OrderRefused, OutcomeUnknown
+from tgp.core.model.cloud_errors import CannotTell, OrderRefused
 from tgp.core.model.instance import Instance, InstanceState
 from tgp.ports.cloud import TOKEN_PREFIX, LaunchOrder
-from tgp.ports.http import Call, Reply, UnreadableReply, json_call
+from tgp.ports.http import Call, Reply, json_call
 
 TITLE = FACTS.title
 ACCOUNT = Call("GET", "/account")
@@ -75,7 +74,7 @@ def _is_talos(row: Any) -> bool:
 
 def no_image() -> OrderRefused:
     return OrderRefused(
-        f"{TITLE} has no Talos image of its own at the moment: set settings.snapshotId of the provider "
+        f"{TITLE} offers no Talos image now: set settings.snapshotId of the provider "
         f"{FACTS.provider} to a snapshot made from a Talos image"
     )
 
@@ -117,19 +116,15 @@ def read_launch(reply: Reply, order: LaunchOrder, snapshot_id: str, *confidences
             place=order.offer.place,
             tags=dict(tag.partition(TAG_SEPARATOR)[::2] for tag in tags_of(order)),
         )
-    if made:
-        raise OutcomeUnknown(f"{TITLE} answered the order with {reply.status} and named a machine", made)
-    hints = _hints_at_a_machine(reply, order.token, snapshot_id)
-    refused = None if reply.ok or hints else refusal(reply, "launch", *confidences)
-    raise refused or OutcomeUnknown(f"{TITLE} answered the order with {reply.status}")
+    said, what = said_in(reply, *confidences), f"an order of {order.offer.sku}"
+    if not made and _hints_at_a_machine(reply, order.token, snapshot_id):
+        raise ERRORS.unknown(reply, said, what)
+    raise ERRORS.after_order(reply, said, what, made)
 
 
 def machine_named(reply: Reply) -> str:
     """The id of the machine in an answer, also in an error; empty: none."""
-    try:
-        return _named_in(reply.json(), DEEPEST)
-    except UnreadableReply:
-        return ""
+    return _named_in(whatever_came(reply), DEEPEST)
 
 
 def _named_in(value: Any, deepest: int) -> str:
@@ -149,15 +144,7 @@ def _hints_at_a_machine(reply: Reply, *ours: str) -> bool:
     content = reply.content.lower()
     for each in ours:
         content = content.replace(each.lower().encode(), b" ") if each else content
-    return LIKE_A_MACHINE.search(content) is not None or _has_id(reply)
-
-
-def _has_id(reply: Reply) -> bool:
-    try:
-        body = reply.json()
-    except UnreadableReply:
-        return False
-    return isinstance(body, dict) and bool(body.get("id"))
+    return LIKE_A_MACHINE.search(content) is not None or bool(object_in(reply).get("id"))
 
 
 def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Instance | None:
@@ -165,7 +152,7 @@ def read_status(reply: Reply, instance_id: str, *confidences: Confidence) -> Ins
     if reply.status == MISSING and said_in(reply) is not None:
         return None
     if reply.status != 200:
-        raise look_failed(reply, "status", *confidences)
+        raise ERRORS.after_look(reply, said_in(reply, *confidences), "status")
     row = mapping_of(reply, TITLE).get("instance")
     if not isinstance(row, dict) or row.get("id") != instance_id:
         raise CannotTell(f"{TITLE} answered with another machine than {instance_id[:64]}")
@@ -176,9 +163,4 @@ def read_terminate(reply: Reply, *confidences: Confidence) -> None:
     """Returns if Vultr accepted the termination, or has no such machine."""
     if reply.status == 204 or (reply.status == MISSING and said_in(reply) is not None):
         return
-    raise _not_terminated(reply, *confidences)
-
-
-def _not_terminated(reply: Reply, *confidences: Confidence) -> CloudError:
-    refused = refusal(reply, "terminate", *confidences)
-    return not_ended(refused) if refused else OutcomeUnknown(f"{TITLE} answered terminate with {reply.status}")
+    raise ERRORS.after_end(reply, said_in(reply, *confidences), "a termination")

@@ -1,7 +1,6 @@
 """Machines you own, powered on and off by HTTP calls."""
 
 from tgp.adapters.clouds.context import AdapterContext
-from tgp.adapters.clouds.webhook.client import WebhookCloud
 from tgp.adapters.clouds.webhook.facts import FACTS
 from tgp.ports.cloud import Cloud
 
@@ -9,4 +8,6 @@ __all__ = ["FACTS", "build"]
 
 
 def build(door: AdapterContext) -> Cloud:
+    from tgp.adapters.clouds.webhook.client import WebhookCloud
+
     return WebhookCloud(door)

@@ -30,14 +30,14 @@ def _switching(visit: ReceiverCheck) -> Right:
     name = f"switch {visit.machine.name}"
     if visit.obstacle:
         return Right(name, held=False, note=visit.obstacle)
-    return Right(name, held=None, note="not tested: it would change the machine's power")
+    return Right(name, held=None, note="not tested: the test would switch the machine")
 
 
 def _asking(visit: ReceiverCheck) -> Right:
     name = f"ask {visit.machine.name}"
     match visit.seen:
         case None:
-            return Right(name, held=None, note="no statusEndpoint: its Node shows whether it is on")
+            return Right(name, held=None, note="no statusEndpoint: the Node shows whether the machine is on")
         case KeyRefused() as error:
             return Right(name, held=False, note=str(error))
         case CloudError() as error:

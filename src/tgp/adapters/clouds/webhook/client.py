@@ -132,7 +132,7 @@ class WebhookCloud:
             raise CannotTell(f"webhook has no machine {name!r:.80}: the class no longer lists it")
         if machine.status_endpoint is None:
             return wire.instance_of(
-                name, token, Reading(Power.UNKNOWN, "no statusEndpoint: its Node shows the power state")
+                name, token, Reading(Power.UNKNOWN, "no statusEndpoint: the Node shows whether the machine is on")
             )
         seen = self._remembering(machine, await self._look(machine))
         if seen.power is Power.OFF or (token and seen.token not in (None, "", token)):

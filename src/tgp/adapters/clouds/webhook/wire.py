@@ -4,12 +4,13 @@ A power call carries `webhook-id`, by which a receiver deduplicates, and `webhoo
 the class names a secret. Its status is the whole answer: the body is never shown.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 import msgspec
 
+from tgp.adapters.clouds.error_answers import ErrorTable, Row, Said
 from tgp.adapters.clouds.webhook.offering import PLACE
 from tgp.adapters.clouds.webhook.power import STATES, NotAStatus, Power, Reading, read_status
 from tgp.api.owned_machine import PowerMachine
@@ -32,7 +33,30 @@ LOOK_TIMEOUT = timedelta(seconds=10)
 BUSY_PAUSE = timedelta(seconds=10)
 # Answers that mean no. Any other non-2xx is unknown: 408 and 499 mean half a request, a redirect is
 # what a form answers after success, and 5xx may come from a proxy in front of a starting machine.
-REFUSALS = frozenset((400, 404, 405, 406, 410, 411, 412, 413, 414, 415, 422, 428, 431, 501))
+REFUSALS = (400, 404, 405, 406, 410, 411, 412, 413, 414, 415, 422, 428, 431, 501)
+REDIRECTS = tuple(range(300, 400))
+NO_FORMAT = Said("")  # a receiver is the user's own: its status is the whole answer
+
+
+def _pause(reply: Reply) -> timedelta:
+    return reply.retry_after or BUSY_PAUSE
+
+
+_KEY = Row(KeyRefused, (401, 403), advice="check headersSecretRef and signingSecretRef")
+_REDIRECTED = "redirects are not followed, set the final URL"
+ERRORS = ErrorTable(
+    "webhook",
+    orders=(
+        _KEY,
+        Row(AccountExhausted, (402,), advice="no power is left for another machine"),
+        Row(CloudBusy, (423,)),
+        Row(OrderRefused, REFUSALS, advice="check the URL and what its receiver expects"),
+        Row(OutcomeUnknown, REDIRECTS, advice=_REDIRECTED),
+    ),
+    looks=(_KEY, Row(CannotTell, REDIRECTS, advice=_REDIRECTED)),
+    pause=_pause,
+    trouble_pause=BUSY_PAUSE,
+)
 
 
 class PowerVerb(StrEnum):
@@ -127,7 +151,8 @@ def read_switched_on(reply: Reply, who: str, name: str, token: str) -> Instance:
     if not reply.ok and reply.status != 409 and named:
         why = f"{who} answered {reply.status}, and that the machine is starting"
         raise OutcomeUnknown(why, instance_id(name, token))
-    _refuse(reply, who, told)
+    if not _accepted(reply, who, told):
+        raise replace(ERRORS, title=who).after_order(reply, NO_FORMAT, "power on")
     if told is not None and told.power in (Power.ON, Power.STARTING) and not named:
         raise SoldOut(f"{who} answered {reply.status}: {name} is on for another order")
     return instance_of(name, token, Reading(Power.STARTING, "powered on"))
@@ -137,52 +162,28 @@ def read_switched_off(reply: Reply, who: str) -> None:
     told = _told(reply)
     if 400 <= reply.status < 500 and told is not None and told.power is Power.OFF:
         return  # already off, by the refusal
-    _refuse(reply, who, told)
+    if not _accepted(reply, who, told):
+        raise replace(ERRORS, title=who).after_end(reply, NO_FORMAT, "power off")
 
 
-def _refuse(reply: Reply, who: str, told: Reading | None) -> None:
-    """Returns for a success."""
-    match reply.status:
-        case status if reply.ok and not _is_page(reply):
-            return
-        case status if reply.ok:
-            raise OutcomeUnknown(
-                f"{who} answered {status} with an HTML page, which a proxy in front of it may have written"
-            )
-        case 401 | 403 as status:
-            raise KeyRefused(f"{who} answered {status}: check headersSecretRef and signingSecretRef")
-        case 402:
-            raise AccountExhausted(f"{who} answered 402: no power is left for another machine")
-        case 409:
-            raise ReceiverConflict(told)
-        case 423 | 429 as status:
-            raise CloudBusy(f"{who} answered {status}; retrying", reply.retry_after or BUSY_PAUSE)
-        case status if status in REFUSALS:
-            raise OrderRefused(f"{who} answered {status}: check the URL and what its receiver expects")
-        case status if 300 <= status < 400:
-            raise OutcomeUnknown(f"{who} answered {status}: redirects are not followed, set the final URL")
-        case status:
-            raise OutcomeUnknown(f"{who} answered {status}")
+def _accepted(reply: Reply, who: str, told: Reading | None) -> bool:
+    if reply.status == 409:
+        raise ReceiverConflict(told)
+    if reply.ok and _is_page(reply):
+        raise OutcomeUnknown(
+            f"{who} answered {reply.status} with an HTML page, which a proxy in front of it may have written"
+        )
+    return reply.ok
 
 
 def read_reading(reply: Reply, who: str) -> Reading:
     """The answer of a status endpoint. Raises KeyRefused, CloudBusy or CannotTell."""
-    match reply.status:
-        case status if reply.ok:
-            try:
-                return read_status(reply)
-            except NotAStatus as error:
-                raise CannotTell(f"{who} answered {status}, but not with a status: {error}") from error
-        case 401 | 403 as status:
-            raise KeyRefused(f"{who} answered {status}: check headersSecretRef and signingSecretRef")
-        case 429 as status:
-            raise CloudBusy(f"{who} answered {status}; retrying", reply.retry_after or BUSY_PAUSE)
-        case status if status >= 500:
-            raise CloudBusy(f"{who} answered {status}", reply.retry_after or BUSY_PAUSE)
-        case status if 300 <= status < 400:
-            raise CannotTell(f"{who} answered {status}: redirects are not followed, set the final URL")
-        case status:
-            raise CannotTell(f"{who} answered {status}")
+    if not reply.ok:
+        raise replace(ERRORS, title=who).after_look(reply, NO_FORMAT, "status")
+    try:
+        return read_status(reply)
+    except NotAStatus as error:
+        raise CannotTell(f"{who} answered {reply.status}, but not with a status: {error}") from error
 
 
 def instance_of(name: str, token: str, seen: Reading) -> Instance:

@@ -6,6 +6,7 @@ from tgp.adapters.kube.records.node import NodeReader
 from tgp.adapters.kube.records.pod import PodReader
 from tgp.adapters.kube.records.projection import Projection
 from tgp.adapters.kube.records.signing import SigningReader
+from tgp.adapters.kube.records.storage import ClaimReader, StorageClassReader, VolumeReader
 from tgp.adapters.kube.records.typed import TypedReader
 from tgp.adapters.kube.records.workloads import (
     METADATA_LIST_ONLY,
@@ -20,14 +21,18 @@ from tgp.api.resource import (
     DAEMON_SET,
     NAMESPACE,
     NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
+    STORAGE_CLASS,
     Resource,
 )
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.signing import KUBELET_SIGNER, SigningRequest
+from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.workload import DaemonSet, Metadata, Namespace, PodDisruptionBudget
 
 T = TypeVar("T")
@@ -56,6 +61,21 @@ def daemon_sets() -> Projection[DaemonSet]:
 def disruption_budgets() -> Projection[PodDisruptionBudget]:
     reader = DisruptionBudgetReader()
     return Projection(POD_DISRUPTION_BUDGET, reader, pools=reader.pools)
+
+
+def claims() -> Projection[Claim]:
+    reader = ClaimReader()
+    return Projection(PERSISTENT_VOLUME_CLAIM, reader, pools=reader.pools)
+
+
+def volumes() -> Projection[Volume]:
+    reader = VolumeReader()
+    return Projection(PERSISTENT_VOLUME, reader, pools=reader.pools)
+
+
+def storage_classes() -> Projection[StorageClass]:
+    reader = StorageClassReader()
+    return Projection(STORAGE_CLASS, reader, pools=reader.pools)
 
 
 def signing_requests() -> Projection[SigningRequest]:

@@ -100,7 +100,7 @@ class _NodeTermWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     match_fields: tuple[LabelRequirement, ...] | None = None
 
 
-class _RequiredWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class RequiredNodesWire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     node_selector_terms: tuple[_NodeTermWire, ...] | None = None
 
 
@@ -110,7 +110,9 @@ class _PreferredNodeWire(msgspec.Struct, frozen=True, gc=False):
 
 
 class _NodeAffinityWire(msgspec.Struct, frozen=True, gc=False):
-    required: _RequiredWire | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+    required: RequiredNodesWire | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
     preferred: tuple[_PreferredNodeWire, ...] | None = msgspec.field(
         default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
     )
@@ -251,14 +253,17 @@ def _overridden(total: Resources, whole_pod: Mapping[str, Written]) -> Resources
 def _affinity(document: bytes) -> Affinity:
     wire = _AFFINITY.decode(document)
     nodes = wire.node_affinity or _NodeAffinityWire()
-    required = nodes.required
     return Affinity(
-        None if required is None else tuple(_node_term(term) for term in required.node_selector_terms or ()),
+        required_nodes(nodes.required),
         _pod_terms(wire.pod_affinity),
         _pod_terms(wire.pod_anti_affinity),
         tuple(PreferredNodes(each.weight, _node_term(each.preference)) for each in nodes.preferred or ()),
         (*_preferred_pods(wire.pod_affinity, 1), *_preferred_pods(wire.pod_anti_affinity, -1)),
     )
+
+
+def required_nodes(required: RequiredNodesWire | None) -> tuple[NodeTerm, ...] | None:
+    return None if required is None else tuple(_node_term(term) for term in required.node_selector_terms or ())
 
 
 def _node_term(term: _NodeTermWire) -> NodeTerm:
@@ -305,7 +310,8 @@ def _host_ports(documents: Documents) -> tuple[HostPort, ...]:
 
 
 def _address(port: _PortWire) -> str:
-    return "" if port.host_address in ("0.0.0.0", "::") else port.host_address  # noqa: S104 - compared, not bound
+    """Of the two addresses that mean all, the scheduler knows one: `::` is to it an address like others."""
+    return "" if port.host_address == "0.0.0.0" else port.host_address  # noqa: S104 - compared, not bound
 
 
 def claims_of(pod: str, volumes: tuple[VolumeWire, ...]) -> tuple[str, ...]:

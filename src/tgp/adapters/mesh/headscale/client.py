@@ -91,7 +91,7 @@ class V1Control:
             wanted = ".".join(map(str, wire.OLDEST))
             told = ".".join(map(str, found))
             return Findings(
-                (f"Headscale {told} is too old: upgrade to {wanted}, which has keys with tags and without a user",)
+                (f"Headscale {told} is too old: upgrade to {wanted}, which has auth keys with tags and without a user",)
             )
         return Findings()
 

@@ -60,11 +60,11 @@ def read_key(reply: Reply, title: str) -> Minted:
     row = mapping_of(reply, title, "the new key").get("preAuthKey")
     key = row.get("key") if isinstance(row, dict) else None
     if not isinstance(row, dict) or not is_fit(key) or "*" in str(key):
-        raise MeshBusy(f"{title} made a key without showing it")
+        raise MeshBusy(f"{title} created a key and did not return it")
     try:
         return Minted(identifier(row.get("id")), Secret(str(key)))
     except ParseError as error:
-        raise MeshBusy(f"{title} made a key without an id") from error
+        raise MeshBusy(f"{title} created a key without an id") from error
 
 
 def read_nodes(reply: Reply, title: str) -> tuple[Member, ...]:

@@ -22,7 +22,7 @@ ENOUGH = {  # any of these; `devices` is the older, broader scope that clients m
     AUTH_KEYS: frozenset({AUTH_KEYS, "devices", ALL}),
     DEVICES: frozenset({DEVICES, "devices", ALL}),
 }
-USES = {AUTH_KEYS: "make and revoke auth keys", DEVICES: "see and remove devices"}
+USES = {AUTH_KEYS: "create and revoke auth keys", DEVICES: "list and remove devices"}
 
 WANTED = "tailscale needs an OAuth client (tailscaleConfig.oauthCredentialsSecretRef), or a fixed auth key"
 
@@ -160,7 +160,7 @@ def judged(grant: TokenScopes, tags: tuple[str, ...], dialect: ServerFlavour) ->
         note = f"{dialect.title} does not show the scopes of {dialect.credentials}: only read access was tested"
         return Findings(notes=(note, *_about_tags(grant, tags, dialect)))
     problems = tuple(
-        f"{dialect.credentials} cannot {use}: it needs the scope {scope}, with write, and has "
+        f"{dialect.credentials} cannot {use}: it needs the scope {scope} with write access, and has "
         f"{', '.join(sorted(grant.scopes))}"
         for scope, use in USES.items()
         if not grant.scopes & ENOUGH[scope]
@@ -172,5 +172,5 @@ def _about_tags(grant: TokenScopes, tags: tuple[str, ...], dialect: ServerFlavou
     if grant.tags is None or grant.tags == set(tags) or not tags or ALL in (grant.scopes or ()):
         return ()
     theirs, ours = ", ".join(sorted(grant.tags)), ", ".join(tags)
-    doubt = f"unless its tags own these, {dialect.title} makes no key ({dialect.tag_advice})"
+    doubt = f"{dialect.title} creates no key unless the client's tags own these ({dialect.tag_advice})"
     return (f"{dialect.credentials} has {theirs}, and machines get {ours}: {doubt}",)

@@ -55,7 +55,8 @@ def failure(
     if status == 403:
         scope = SCOPES[verb]
         return MeshRefused(
-            f"{dialect.credentials} may not get {verb} from {title} ({words}): the scope {scope}, with write, is needed"
+            f"{dialect.credentials} may not get {verb} from {title} ({words}): it needs the scope {scope} with "
+            "write access"
         )
     if status in FOR_GOOD:
         return MeshRefused(f"{title} refused {verb}: {words}")

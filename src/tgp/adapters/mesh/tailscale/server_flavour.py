@@ -22,8 +22,8 @@ def tailscale(settings: MeshSettings) -> ServerFlavour:
         title="Tailscale",
         credentials=f"the OAuth client of {where_of(settings)}",
         renew_advice=(
-            f"make a new OAuth client with the scopes {AUTH_KEYS} and {DEVICES}, both with write, and put its id and "
-            "secret there"
+            f"create an OAuth client with the scopes {AUTH_KEYS} and {DEVICES}, both with write access, and put its id "
+            "and secret into that Secret"
         ),
         tag_advice=(
             "give the OAuth client exactly these tags, or let one of its tags own each of them in tagOwners of the "
@@ -39,9 +39,9 @@ def headscale(settings: MeshSettings) -> ServerFlavour:
         title="Headscale",
         credentials=f"{kind} of {where_of(settings)}",
         renew_advice=(
-            "make a new one with `headscale apikeys create` (keys expire after 90 days by default) and put it there"
+            "create one (`headscale apikeys create`; by default it expires after 90 days) and put it into that Secret"
             if settings.api_key is not None
-            else f"make a new OAuth client with the scopes {AUTH_KEYS} and {DEVICES} (Headscale 0.30 or later)"
+            else f"create an OAuth client with the scopes {AUTH_KEYS} and {DEVICES} (Headscale 0.30 or later)"
         ),
         tag_advice="let one of the client's tags own each of them in tagOwners of Headscale's policy",
         ids_are_its_own=False,  # 1, 2, 3 at every Headscale

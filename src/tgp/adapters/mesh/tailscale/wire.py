@@ -44,9 +44,9 @@ def read_key(reply: Reply, title: str) -> Minted:
     try:
         key_id = identifier(body.get("id"))
     except ParseError as error:
-        raise MeshBusy(f"{title} made a key without an id") from error
+        raise MeshBusy(f"{title} created a key without an id") from error
     if not is_fit(key):
-        raise MeshBusy(f"{title} made a key without showing it")
+        raise MeshBusy(f"{title} created a key and did not return it")
     return Minted(key_id, Secret(str(key)))
 
 

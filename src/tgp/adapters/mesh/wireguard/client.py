@@ -135,7 +135,7 @@ class WireGuardMesh:
         try:
             tunnel = self._tunnel()
             if tunnel.own_key is not None or tunnel.own_address is not None:
-                notes.append(f"{WHERE} serves one node at a time: set addressPool, and neither privateKey nor address")
+                notes.append(f"{WHERE} serves one node at a time: set addressPool, and remove privateKey and address")
             with self._in_our_words():
                 await self._look()
         except MeshRefused as error:
@@ -171,7 +171,7 @@ class WireGuardMesh:
         if mine is not None and mine.address in tunnel.pool and mine.address not in tunnel.taken:
             return mine.address
         if len(record.peers) >= PEERS_MAX:
-            raise MeshRefused(f"Secret {self.key} holds {PEERS_MAX} nodes, the maximum: use another server")
+            raise MeshRefused(f"Secret {self.key} has {PEERS_MAX} nodes, the maximum: use another server")
         free = peers_record.lowest_free(tunnel.pool, record.addresses() | tunnel.taken)
         if free is None:
             raise MeshRefused(
@@ -246,4 +246,4 @@ class WireGuardMesh:
         except Refused as error:
             raise MeshRefused(f"the API server refused Secret {self.key}") from error
         except ClusterError as error:
-            raise MeshBusy(f"Secret {self.key} cannot be reached now: {error}") from error
+            raise MeshBusy(f"Secret {self.key} could not be read or written: {error}") from error

@@ -62,7 +62,7 @@ def policy_for(settings: MeshSettings, names: Names = Names()) -> MeshPolicy:  #
         ),
         MeshGrant("logs, exec and metrics; talosctl", (names.control_plane,), tags, (KUBELET, APID)),
         MeshGrant("flannel: from pods on these machines to pods anywhere", tags, (*tags, *others), (FLANNEL,)),
-        MeshGrant("flannel: and back", others, tags, (FLANNEL,)),
+        MeshGrant("flannel: from pods anywhere to pods on these machines", others, tags, (FLANNEL,)),
     )
     return MeshPolicy(
         tuple(owners.items()),
@@ -90,7 +90,7 @@ def _notes(settings: MeshSettings, names: Names) -> Iterator[str]:
         yield f"The class gives its machines no tags: set spec.tailscaleConfig.tags to [{GPU_TAG}]."
     yield f"Control planes run Tailscale too, tagged {names.control_plane}; the cluster's other nodes: {names.nodes}."
     if settings.accept_routes:
-        yield "The machines accept routes: grant their tags the networks behind those as well, with the same ports."
+        yield "The machines accept routes: also grant their tags the networks behind these routes, with the same ports."
     if any(tag == "tag:k8s" for tag in settings.tags):
         yield (
             "tag:k8s belongs to the Tailscale operator: give rented machines a "

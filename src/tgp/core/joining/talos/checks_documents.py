@@ -201,7 +201,7 @@ def _verification(page: ConfigDocument, path: Path) -> Iterator[ConfigFinding]:
         if not page.text(*path, "keyless", "issuer"):
             yield page.error((*path, "keyless", "issuer"), "is missing")
         if not page.text(*path, "keyless", "subject") and not page.text(*path, "keyless", "subjectRegex"):
-            yield page.error((*path, "keyless", "subject"), "is missing, and subjectRegex too")
+            yield page.error((*path, "keyless", "subject"), "is missing: set subject or subjectRegex")
     if "publicKey" in said and not page.text(*path, "publicKey", "certificate"):
         yield page.error((*path, "publicKey", "certificate"), "is missing")
 

@@ -93,10 +93,11 @@ def check_tailscale(config: Config) -> Iterator[ConfigFinding]:
         if config.expects.tailscale and not said.get("TS_AUTHKEY") and not said.get("TS_CLIENT_ID"):
             yield page.error(("environment",), "has no TS_AUTHKEY: the node cannot join the tailnet")
         if said.get("TS_AUTHKEY") and said.get("TS_CLIENT_ID"):
-            yield page.error(("environment",), "has both TS_AUTHKEY and TS_CLIENT_ID: keep the key")
+            yield page.error(("environment",), "has both TS_AUTHKEY and TS_CLIENT_ID: keep TS_AUTHKEY")
         if config.expects.single_use and said.get("TS_AUTH_ONCE", "").lower() not in {"true", "1", "t"}:
             yield page.error(
-                ("environment",), "needs TS_AUTH_ONCE=true: the key works once, and would be tried at every start"
+                ("environment",),
+                "needs TS_AUTH_ONCE=true: the key works once, and would otherwise be used at every start",
             )
 
 

@@ -69,13 +69,13 @@ def check_aliases(config: Config) -> Iterator[ConfigFinding]:
 def check_routing_rules(config: Config) -> Iterator[ConfigFinding]:
     for page in config.of_kind("RoutingRuleConfig"):
         if not page.name.isascii() or not page.name.isdecimal() or int(page.name) >= 2**32:
-            yield page.error(("name",), "must be the priority: a number of 0 or more")
+            yield page.error(("name",), "must be the priority of the rule: a number of 0 or more")
         elif int(page.name) in _OWN_PRIORITIES:
             yield page.error(("name",), f"is a reserved priority: {', '.join(map(str, sorted(_OWN_PRIORITIES)))}")
         if page.text("table").lower() in {"", "unspec"} and page.text("action").lower() in {"", "unspec", "unicast"}:
-            yield page.error(("table",), "is missing, and the action needs one")
+            yield page.error(("table",), "is missing: this action needs a routing table")
         if _positive(page, "fwMask") and not _positive(page, "fwMark"):
-            yield page.error(("fwMark",), "is missing, and fwMask needs it")
+            yield page.error(("fwMark",), "is missing: fwMask needs it")
 
 
 def check_probes(config: Config) -> Iterator[ConfigFinding]:

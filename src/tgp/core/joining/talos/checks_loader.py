@@ -95,7 +95,7 @@ def check_once(config: Config) -> Iterator[ConfigFinding]:
         if (page.kind, page.name) in seen:
             yield page.error((), f"is a duplicate, first in line {seen[page.kind, page.name].document.line}")
         elif group and (group, page.name) in claimed:
-            yield page.error(("name",), f"is also the {group} of another document: {claimed[group, page.name].prefix}")
+            yield page.error(("name",), f"is already used by another {group}: {claimed[group, page.name].prefix}")
         seen.setdefault((page.kind, page.name), page)
         claimed.setdefault((group, page.name), page)
 

@@ -24,7 +24,7 @@ def fit(facts: CloudFacts, *, text: str, version: TalosVersion) -> Fit:
     provider, modes, limit = facts.provider, facts.boot, facts.user_data_bytes
     mode = next((each for each in (BootMode.NATIVE, BootMode.TAKEOVER) if each in modes), None)
     if mode is None and BootMode.POWER in modes:
-        return Fit(provider, boots=False, words="keeps the Talos on its machines")
+        return Fit(provider, boots=False, words="boots nothing: the machines keep their installed Talos")
     if mode is None:
         return Fit(provider, boots=False, words=f"cannot boot Talos: {facts.title} rents containers")
     raw = f"https://factory.talos.dev/image/{_ANY_SCHEMATIC}/{version}/nocloud-amd64.raw.xz"

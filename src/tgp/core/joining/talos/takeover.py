@@ -8,18 +8,18 @@ import base64
 import gzip
 import re
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
 from tgp.core.joining.talos import fat_volume
 from tgp.core.model.boot_image import BootImage
+from tgp.core.model.offer import ARCHITECTURES
 
 PROGRAM = "takeover.sh"
 HOME = "/run/tgp"
 MARK = "# tgp takeover"
 ADDRESS = re.compile(r"https?://[A-Za-z0-9._:/%-]{1,512}\Z")  # goes into a shell: no special characters
-ARCHITECTURES = ("amd64", "arm64")
 NETWORK = "version: 1\nconfig: []\n"  # nothing to add to DHCP; some releases fail on meta-data without it
 
 
@@ -60,7 +60,7 @@ def start_up_script(config: str, image: BootImage, node_name: str = "") -> bytes
 @cache
 def program() -> bytes:
     """Without comments and indentation: a provider may accept little."""
-    text = resources.files(__package__).joinpath(PROGRAM).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(PROGRAM).read_text(encoding="utf-8")
     first, *lines = (line.strip() for line in text.splitlines())
     return "\n".join((first, *(line for line in lines if line and not line.startswith("#")), "")).encode()
 

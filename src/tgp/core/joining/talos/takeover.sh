@@ -60,7 +60,7 @@ now() {
 die() {
     trap - EXIT
     say "stopped at $step/$STEPS: $*"
-    say "the disk is as it was; switching off"
+    say "the disk is unchanged; powering off"
     forget
     umount -l "$RAM" 2>/dev/null || :
     sync
@@ -70,7 +70,7 @@ die() {
 
 ended() {
     # shellcheck disable=SC2181 # the status of whatever ended the script
-    if [ $? -ne 0 ]; then die "something went wrong that has no words"; fi
+    if [ $? -ne 0 ]; then die "unexpected error"; fi
 }
 
 # -- secrets -----------------------------------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ look_around() {
     *) arch=$(uname -m) ;;
     esac
     [ "$arch" = "${TGP_ARCH:-amd64}" ] || die "the image is for ${TGP_ARCH:-amd64} and this machine is $arch"
-    [ -s "$HOME_DIR/cidata" ] || die "the machine config did not come along"
-    [ "$(hex "$HOME_DIR/cidata" 510 2)" = 55aa ] || die "the machine config came damaged"
+    [ -s "$HOME_DIR/cidata" ] || die "the machine config is missing"
+    [ "$(hex "$HOME_DIR/cidata" 510 2)" = 55aa ] || die "the machine config is damaged"
 }
 
 look_for_obstacles() {
@@ -181,7 +181,7 @@ find_disk() {
     if [ -f "$place/partition" ]; then place=${place%/*}; fi
     name=${place##*/}
     case $name in
-    dm-* | md* | zram* | ram*) die "the root filesystem is on $name, which is no plain disk" ;;
+    dm-* | md* | zram* | ram*) die "the root filesystem is on $name, which is not a plain disk" ;;
     esac
     for holder in "$place"/slaves/* "$place"/holders/* "$place"/*/holders/*; do
         if [ -e "$holder" ]; then die "disk $name is in use by ${holder##*/}"; fi
@@ -218,7 +218,7 @@ ask_for_image() {
         else
             answer=$(wget -qS --spider --tries=1 --timeout=900 "$address" 2>&1) && break
         fi
-        [ "$try" -lt "$TRIES" ] || die "the factory does not hand out the image, asked $try times"
+        [ "$try" -lt "$TRIES" ] || die "the factory did not serve the image in $try tries"
         sleep "$PAUSE"
     done
     size=$(printf '%s\n' "$answer" | tr -d '\r' | awk 'tolower($1) == "content-length:" { size = $2 } END { print size }')
@@ -269,10 +269,10 @@ load_image() {
         fi
         loaded=$(wc -c <"$RAM/image")
         if [ "$loaded" -gt 0 ] && [ "$loaded" -eq "${size:-$loaded}" ]; then break; fi
-        [ "$try" -lt "$TRIES" ] || die "the image did not arrive whole: $loaded of ${size:-?} bytes, tried $try times"
+        [ "$try" -lt "$TRIES" ] || die "the image is incomplete: $loaded of ${size:-?} bytes after $try tries"
         sleep "$PAUSE"
     done
-    chroot "$RAM" /bin/$unpacker -t /image 2>/dev/null || die "the image is damaged, or is none"
+    chroot "$RAM" /bin/$unpacker -t /image 2>/dev/null || die "the downloaded file is damaged or not an image"
 }
 
 lay_out() {
@@ -306,7 +306,7 @@ lay_out() {
     start=$(((last_end / ALIGNED + 1) * ALIGNED))
     length=$(number "$HOME_DIR/cidata" 19 2)
     last=$((sectors - 1))
-    [ $((start + length)) -le $((last - 33)) ] || die "no room is left on the disk for the machine config"
+    [ $((start + length)) -le $((last - 33)) ] || die "no space is left on the disk for the machine config"
     at=$((2 * SECTOR + (last_used + 1) * 128))
     # shellcheck disable=SC2059 # escapes are what it is for
     printf "$BASIC_DATA" | put "$head" $at
@@ -343,7 +343,7 @@ say() {
     echo "tgp: $*" >&4
 }
 failed() {
-    say "stopped at $step/$STEPS: the disk cannot be written; switching off"
+    say "stopped at $step/$STEPS: the disk cannot be written; powering off"
     echo o >&8
     exit 1
 }
@@ -365,7 +365,7 @@ take_over() {
     forget
     swapoff -a 2>/dev/null || :
     sync
-    [ -w "$PROC/sysrq-trigger" ] || die "the kernel takes no orders by sysrq"
+    [ -w "$PROC/sysrq-trigger" ] || die "the kernel accepts no sysrq commands"
     exec 8>>"$PROC/sysrq-trigger"
     echo s >&8
     echo u >&8

@@ -19,7 +19,7 @@ def read_template(template: str) -> tuple[Document, ...]:
     Comments are ignored: variables are searched in the parsed YAML.
     """
     if template.count("{{") > MAX_ACTIONS:
-        raise TemplateRefused((ConfigFinding(0, "", f"holds more than {MAX_ACTIONS} variables"),))
+        raise TemplateRefused((ConfigFinding(0, "", f"has more than {MAX_ACTIONS} variables"),))
     words = _Words(_unheard_word(template))
     try:
         documents = read_stream(ACTION.sub(words.inert, template))

@@ -152,14 +152,15 @@ class _Splitting:
                 lowest = 0.0 if few else float((counts + most)[domains].min(initial=np.inf))
                 most = np.minimum(most, np.maximum(lowest + spread.max_skew - counts, 0.0))
             else:
-                lowest = 0.0 if few else float(counts[domains].min(initial=0.0))
+                lowest = 0.0 if few else float(counts[domains].min(initial=np.inf))
                 most = np.where(counts <= lowest + spread.max_skew, most, 0.0)
         level = np.zeros(self._domains)
         for matcher in in_play & self._placed.keys():
             level += self._placed[matcher]
         if not terms.spread:  # it is only counted by others: where those are, or the cheapest domains
             used = (level > 0) & (most > 0)
-            most = np.where(used if used.any() else _cheapest(estimate, most > 0, NEW_DOMAINS), most, 0.0)
+            used |= _cheapest(estimate, (most > 0) & ~used, NEW_DOMAINS - int(used.sum()))
+            most = np.where(used, most, 0.0)
         return _even(level, estimate, most, len(row.units))
 
     def _deal(self, row: DemandRow, terms: _Terms, in_play: frozenset[PodMatcher], shares: Floats) -> None:

@@ -59,14 +59,14 @@ def greedy(problem: Problem, value: Floats, start: Remaining | None = None) -> P
             refill(np.array(stale, np.intp))
             continue
         most = left.most(problem, source)
-        if most > 0 and _worth_it(problem, source, pods):
+        if most > 0 and worth_it(problem, source, pods):
             left.take(problem, source, pods, min(copies, most))
             if most > copies:
                 heapq.heappush(heap, (score, source, which, row))
     return Packing.of(problem, left.taken)
 
 
-def _worth_it(problem: Problem, source: int, pods: Mapping[int, int]) -> bool:
+def worth_it(problem: Problem, source: int, pods: Mapping[int, int]) -> bool:
     """Not if leaving the pods unserved is charged less."""
     charged = sum(float(problem.penalty[number]) * amount for number, amount in pods.items())
     return charged >= float(problem.price[source])

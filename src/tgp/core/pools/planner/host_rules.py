@@ -8,7 +8,7 @@ import numpy as np
 from tgp.core.model.placement import HostPort
 from tgp.core.pools.planner.classes import PodMatcher, matcher_of_spread, matcher_of_term
 from tgp.core.pools.planner.problem import HostRule
-from tgp.core.pools.planner.rows import HOSTNAME, DemandRow
+from tgp.core.pools.planner.rows import HOSTNAME, DemandRow, collide, ports_of
 from tgp.core.pools.planner.world import Capacity, PlanInput
 
 
@@ -42,14 +42,17 @@ def running_matchers(capacity: Iterable[Capacity]) -> Iterable[PodMatcher]:
 
 
 def _terms(each: DemandRow) -> Iterable[_HostTerm]:
-    pod = each.pod
-    for term in pod.affinity.apart:
-        if term.topology_key == HOSTNAME:
-            matcher = matcher_of_term(term, pod.key.namespace)
-            yield _HostTerm(matcher, 1 if matcher in each.matched else 0)
-    for spread in pod.spreads:
-        if spread.hard and spread.topology_key == HOSTNAME:
-            yield _HostTerm(matcher_of_spread(spread, pod), spread.max_skew)
+    """Of one unit. Its pods can share a machine, so at most one of them matches an anti-affinity of another."""
+    for pod in each.units[0]:
+        for term in pod.affinity.apart:
+            if term.topology_key == HOSTNAME:
+                matcher = matcher_of_term(term, pod.key.namespace)
+                yield _HostTerm(matcher, 1 if matcher in each.matched else 0)
+        for spread in pod.spreads:
+            if spread.hard and spread.topology_key == HOSTNAME:
+                matcher = matcher_of_spread(spread, pod)
+                more = len(each.units[0]) - 1 if matcher in each.matched else 0
+                yield _HostTerm(matcher, max(spread.max_skew - more, 1))
 
 
 def _rule(
@@ -95,19 +98,15 @@ def _port_rules(classes: Sequence[DemandRow], capacity: Sequence[Capacity], sour
     """Pods whose ports collide cannot share a machine."""
     kinds: dict[tuple[HostPort, ...], list[int]] = {}
     for number, each in enumerate(classes):
-        if each.pod.host_ports:
-            kinds.setdefault(each.pod.host_ports, []).append(number)
+        if ports := ports_of(each.units[0]):
+            kinds.setdefault(ports, []).append(number)
     rules = []
     for ports, numbers in kinds.items():
         owners = np.zeros(len(classes), np.bool_)
         owners[numbers] = True
-        members = np.array([collide(ports, each.pod.host_ports) for each in classes], np.bool_)
+        members = np.array([collide(ports, ports_of(each.units[0])) for each in classes], np.bool_)
         present = np.zeros(sources, np.int64)
         for place, there in enumerate(capacity):
             present[place] = sum(collide(ports, pod.host_ports) for pod in there.pods)
         rules.append(HostRule(owners, members, 1, present))
     return rules
-
-
-def collide(ports: Iterable[HostPort], others: Sequence[HostPort]) -> bool:
-    return bool(others) and any(port.collides(other) for port in ports for other in others)

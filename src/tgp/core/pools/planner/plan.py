@@ -34,20 +34,25 @@ def plan(world: PlanInput, effort: Effort = THOROUGH, hints: Iterable[PackedMach
 
 def _plannable(world: PlanInput) -> tuple[list[Pod], list[Unserved]]:
     """Pods that may be planned for; and those that wait for something that no machine would change."""
-    pods, unserved = [], []
-    waiting = incomplete_gangs(world)
+    refused: dict[str, tuple[PoolReason, ...]] = {}
+    incomplete = incomplete_gangs(world)
     for pod in world.pods:
-        refused = world.refused.get(uid_text(pod.uid), "")
-        if refused:
-            reason, _, message = refused.partition(": ")
-            unserved.append(Unserved(pod, everywhere(reason, message)))
+        uid = uid_text(pod.uid)
+        if uid in world.refused:
+            reason, _, message = world.refused[uid].partition(": ")
+            refused[uid] = everywhere(reason, message)
         elif problem := volume_problem(pod, world):
-            unserved.append(Unserved(pod, everywhere("VolumeNotReady", problem)))
-        elif gang := waiting.get(gang_of(pod), ""):
-            unserved.append(Unserved(pod, everywhere("GangIncomplete", gang)))
-        else:
-            pods.append(pod)
-    return pods, unserved
+            refused[uid] = everywhere("VolumeNotReady", problem)
+        elif why := incomplete.get(gang_of(pod), ""):
+            refused[uid] = everywhere("GangIncomplete", why)
+    held = {gang_of(pod): pod for pod in world.pods if uid_text(pod.uid) in refused and gang_of(pod)}
+    for pod in world.pods:
+        if gang_of(pod) in held and uid_text(pod.uid) not in refused:
+            other = held[gang_of(pod)]
+            why = f"gang {gang_of(pod)} is served whole or not at all, and its pod {other.key.name} cannot be"
+            refused[uid_text(pod.uid)] = everywhere("GangIncomplete", why)
+    pods = [pod for pod in world.pods if uid_text(pod.uid) not in refused]
+    return pods, [Unserved(pod, refused[uid_text(pod.uid)]) for pod in world.pods if uid_text(pod.uid) in refused]
 
 
 def gang_of(pod: Pod) -> str:
@@ -120,7 +125,10 @@ class _Planning:
         rows = rows_of(grouped(self._pods, matchers, world.namespaces), sources)
         rows, refused = sharing_machines(rows, sources)
         rows, more = split_by_domain(rows, sources)
-        return _Rows(rows, refused + more)
+        refused += more
+        torn = {gang_of(row.pod): why for row, why in refused if gang_of(row.pod)}
+        refused += [(row, torn[gang_of(row.pod)]) for row in rows if gang_of(row.pod) in torn]
+        return _Rows([row for row in rows if gang_of(row.pod) not in torn], refused)
 
     def _looking(self) -> Iterable[Pod]:
         """Pods that look at others, one for each distinct way to look."""
@@ -154,17 +162,14 @@ class _Planning:
         waiting = [list(row.units[::-1]) for row in rows]
         orders: list[Order] = []
         placed: dict[str, str] = {}
-        words: dict[tuple[int, int], str] = {}
         for each in found.machines:
+            compared = "" if each.source < sources.there else explaining.compared(each.source, each.pods, rows)
             for _ in range(each.copies):
                 pods = [pod for number, amount in each.pods for _ in range(amount) for pod in waiting[number].pop()]
                 if each.source < sources.there:
                     placed |= {uid_text(pod.uid): self._world.capacity[each.source].name for pod in pods}
                     continue
-                first = each.pods[0][0]
-                if (each.source, first) not in words:
-                    words[each.source, first] = explaining.compared(each.source, rows[first])
-                orders.append(self._order(each.source, pods, words[each.source, first]))
+                orders.append(self._order(each.source, pods, compared))
         orders.sort(
             key=lambda order: (str(order.pool), -order.hourly_microusd, order.offer.key, str(order.pods[0].key))
         )
@@ -189,6 +194,8 @@ class _Planning:
             reasons: tuple[PoolReason, ...] = everywhere("Topology", why) if why else ()
             reasons = reasons or tuple(explaining.pool_reason(row, pool) for pool in self._world.pools)
             reasons = reasons or everywhere("NoPool", "no GPUNodePool exists")
+            if gang := gang_of(row.pod):
+                reasons = (*everywhere("GangNotServed", f"gang {gang} is served whole or not at all"), *reasons)
             explained += [Unserved(pod, reasons) for pod in row.pods]
         return explained
 

@@ -1,7 +1,8 @@
 """Why pods are not served, and why an order is not a cheaper machine: every offer has exactly one reason."""
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -9,8 +10,8 @@ from tgp.core.market.ranking_messages import REASONS_SHOWN, machine
 from tgp.core.model.money import about
 from tgp.core.model.resources import CPU, MEMORY
 from tgp.core.model.taints import Taint
-from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, PoolOffers
-from tgp.core.pools.planner.problem import Index, Limit
+from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, Codes, PoolOffers
+from tgp.core.pools.planner.problem import Index, Limit, Pattern
 from tgp.core.pools.planner.rows import DemandRow, own_price, own_price_until
 from tgp.core.pools.planner.sources import SourceSet
 from tgp.core.pools.planner.volumes import reached_by
@@ -49,6 +50,7 @@ class Explaining:
     sources: SourceSet
     limits: tuple[Limit, ...]
     left: tuple[float, ...]  # of each limit
+    _known: dict[tuple[int, int], Codes] = field(default_factory=dict)  # by row and pool
 
     def pool_reason(self, row: DemandRow, pool: PlannedPool) -> PoolReason:
         """Why this pool does not serve the pods of a row."""
@@ -76,8 +78,14 @@ class Explaining:
             return PoolReason(pool.key, "ProviderUnavailable", f"{words}; {offers.unavailable}")
         return PoolReason(pool.key, "NoOfferFits", words)
 
-    def verdicts(self, row: DemandRow, offers: PoolOffers) -> np.ndarray:
+    def verdicts(self, row: DemandRow, offers: PoolOffers) -> Codes:
         """By row of the book: into the reasons. They add up to all offers."""
+        key = id(row), id(offers)
+        if key not in self._known:
+            self._known[key] = self._judged(row, offers)
+        return self._known[key]
+
+    def _judged(self, row: DemandRow, offers: PoolOffers) -> Codes:
         sources = self.sources
         verdicts = offers.codes.copy()
         mine = np.flatnonzero(sources.pool == sources.offers.index(offers))
@@ -148,18 +156,24 @@ class Explaining:
         ends = f"until {until:%Y-%m-%d %H:%M} UTC" if until is not None else "for as long as it waits"
         return f"the pod pays at most {about(ceiling or 0)} per GPU and hour {ends}; {now}".rstrip("; ")
 
-    def compared(self, source: int, row: DemandRow) -> str:
-        """The next cheaper machine of the same pool, and why it does not serve these pods."""
+    def compared(self, source: int, pods: Pattern, rows: Sequence[DemandRow]) -> str:
+        """The next cheaper machine that the same pool could launch, and why it does not serve these pods."""
         sources = self.sources
-        offers = sources.offers[int(sources.pool[source])]
-        prices = sources.world.book.columns.price
-        cheaper = np.flatnonzero(prices < prices[sources.row[source]])
-        if not len(cheaper):
+        place = int(sources.pool[source])
+        book = sources.world.book
+        end = int(np.searchsorted(book.columns.price, book.columns.price[sources.row[source]]))  # it is in that order
+        if not end:
             return "no offer is cheaper"
-        verdicts = self.verdicts(row, offers)
-        nearest = cheaper[verdicts[cheaper] == verdicts[cheaper].max()]
-        best = int(nearest[-1])
-        return f"next cheaper: {machine(sources.world.book.offers[best])}, {_ALL[int(verdicts[best])]}"
+        verdicts = self.verdicts(rows[pods[0][0]], sources.offers[place])[:end]
+        best = int(np.flatnonzero(verdicts == verdicts.max())[-1])
+        why = _ALL[int(verdicts[best])]
+        if why == TAKEN:
+            mine = np.flatnonzero(sources.pool == place)
+            other = int(mine[np.searchsorted(sources.row[mine], best)])
+            need = np.sum([rows[number].need * amount for number, amount in pods], axis=0)
+            if (sources.capacity[other] < need).any():
+                why = f"too small for these {sum(amount for _, amount in pods)} pods together"
+        return f"next cheaper: {machine(book.offers[best])}, {why}"
 
 
 def everywhere(reason: str, message: str) -> tuple[PoolReason, ...]:

@@ -8,10 +8,11 @@ import numpy as np
 
 from tgp.api.field_error import Invalid
 from tgp.api.values import duration, microusd
+from tgp.core.model.placement import HostPort
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.resources import Resources
-from tgp.core.pools.planner.classes import MAX_PRICE, MAX_WAIT, PodClass, PodMatcher, matcher_of_term
+from tgp.core.pools.planner.classes import MAX_PRICE, MAX_WAIT, PodClass, PodMatcher, matcher_of_spread, matcher_of_term
 from tgp.core.pools.planner.problem import LARGEST, Bools, Floats
 from tgp.core.pools.planner.sources import PODS, SourceSet
 from tgp.core.pools.planner.volumes import reached_by
@@ -179,7 +180,36 @@ def sharing_machines(
             else:
                 refused.append((made.pop(number), "no pod matches its pod affinity by kubernetes.io/hostname"))
                 break
+        if number in made and _cannot_share(made[number].units[0], sources):
+            refused.append((made.pop(number), "its pod affinity by kubernetes.io/hostname contradicts its other terms"))
     return list(made.values()), refused
+
+
+def _cannot_share(pods: Sequence[Pod], sources: SourceSet) -> bool:
+    """Whether a port or a term of one keeps another off its machine."""
+    known = sources.world.namespaces
+    for number, pod in enumerate(pods):
+        others = (*pods[:number], *pods[number + 1 :])
+        if any(collide(pod.host_ports, other.host_ports) for other in others):
+            return True
+        for term in pod.affinity.apart:
+            matcher = matcher_of_term(term, pod.key.namespace)
+            if any(matcher.matches(other.key.namespace, other.labels, known) for other in others):
+                return True
+        for spread in pod.spreads:
+            matcher = matcher_of_spread(spread, pod)
+            matched = sum(matcher.matches(each.key.namespace, each.labels, known) for each in pods)
+            if spread.hard and spread.topology_key == HOSTNAME and matched > spread.max_skew:
+                return True
+    return False
+
+
+def ports_of(pods: Iterable[Pod]) -> tuple[HostPort, ...]:
+    return tuple(port for pod in pods for port in pod.host_ports)
+
+
+def collide(ports: Iterable[HostPort], others: Sequence[HostPort]) -> bool:
+    return bool(others) and any(port.collides(other) for port in ports for other in others)
 
 
 def _running(matcher: PodMatcher, sources: SourceSet) -> Bools:

@@ -5,12 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tgp.core.pools.planner.bins import bins
 from tgp.core.pools.planner.columns import GAIN, Master, Relaxed
 from tgp.core.pools.planner.exact import best_pattern, most_value, patterns_within
 from tgp.core.pools.planner.greedy import greedy, value_alone
 from tgp.core.pools.planner.problem import Bound, PackedMachines, Packing, Problem
 from tgp.core.pools.planner.rounding import best_whole, near_columns, rounded
 
+MANY_CLASSES = 300  # with more, patterns are no longer counted where most of a machine is decided by host rules
+TOO_MANY_CLASSES = 1200  # with more, no columns are made
+BOUND_TO_HOSTS = 0.25  # share of pods that host rules name
 ROUND_UP_FROM = (1.0, 0.7, 0.5)
 EXTRA_ROUNDS = 4  # of pricing all sources between two exact ones
 LEAST_VALUE = 1e-3  # micro-dollars: a pod that costs nothing more still has to go somewhere
@@ -49,8 +53,13 @@ class Solved:
 
 def solve(problem: Problem, effort: Effort = THOROUGH, hints: Iterable[PackedMachines] = ()) -> Solved:
     """The best packing that the effort finds. There is always an answer."""
+    if problem.classes > MANY_CLASSES and _bound_to_hosts(problem) > BOUND_TO_HOSTS:
+        packing = bins(problem)
+        if any(packing.unserved):
+            packing = min(packing, greedy(problem, value_alone(problem)), key=_preference)
+        return Solved(packing, Bound(0.0, proven=False))
     first = greedy(problem, value_alone(problem))
-    if not effort.rounds or not problem.hosts.any():
+    if not effort.rounds or problem.classes > TOO_MANY_CLASSES or not problem.hosts.any():
         return Solved(first, Bound(0.0, proven=False))
     return _Solving(problem, effort).run(first, hints)
 
@@ -131,6 +140,14 @@ class _Solving:
             for pods in found:
                 self._master.columns.add(source, pods)
         return True
+
+
+def _bound_to_hosts(problem: Problem) -> float:
+    """The share of pods that a host rule names."""
+    named = np.zeros(problem.classes, np.bool_)
+    for rule in problem.host_rules:
+        named |= rule.owners | rule.members
+    return float(problem.count[named].sum()) / max(int(problem.count.sum()), 1)
 
 
 def _preference(packing: Packing) -> tuple[float, int]:

@@ -6,7 +6,15 @@ import numpy as np
 
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
-from tgp.core.model.storage import BOUND, WAIT_FOR_FIRST_CONSUMER, Claim, StorageClass
+from tgp.core.model.storage import (
+    BETWEEN_ZONES,
+    BOUND,
+    WAIT_FOR_FIRST_CONSUMER,
+    ZONE_LABELS,
+    Claim,
+    StorageClass,
+    Volume,
+)
 from tgp.core.pools.planner.masks import SourceTable
 from tgp.core.pools.planner.problem import Bools
 from tgp.core.pools.planner.world import PlanInput
@@ -43,13 +51,31 @@ def reached_by(pod: Pod, world: PlanInput, table: SourceTable) -> Bools:
             continue
         if claim.phase == BOUND:
             volume = world.volumes.get(claim.volume)
-            if volume is not None and volume.node_terms is not None:
-                reached &= _any(table.admitted_by(term) for term in volume.node_terms)
+            if volume is not None:
+                reached &= _reached(volume, table)
             continue
         storage = _storage_class(claim, world)
         if storage is not None and storage.topologies:
             reached &= _any(table.matches_all(each) for each in storage.topologies)
     return reached
+
+
+def _reached(volume: Volume, table: SourceTable) -> Bools:
+    """Its node affinity, and its own zone labels; a Node without zones is in all of them."""
+    reached = np.ones(table.size, np.bool_)
+    if volume.node_terms is not None:
+        reached &= _any(table.admitted_by(term) for term in volume.node_terms)
+    zones = [(key, value.split(BETWEEN_ZONES)) for key, value in volume.labels.items() if key in ZONE_LABELS]
+    if zones:
+        nowhere = np.logical_and.reduce([_absent(table, key) for key in ZONE_LABELS])
+        for key, names in zones:
+            there = table.values(key if key in table.labels else ZONE_LABELS[key])
+            reached &= nowhere | there.admitted(frozenset(names).__contains__)
+    return reached
+
+
+def _absent(table: SourceTable, key: str) -> Bools:
+    return table.values(key).admitted(lambda value: value is None)
 
 
 def _storage_class(claim: Claim, world: PlanInput) -> StorageClass | None:

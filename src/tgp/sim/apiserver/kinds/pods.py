@@ -2,7 +2,7 @@
 
 from tgp.sim.apiserver.admission.priority import settle_priority
 from tgp.sim.apiserver.core import Write
-from tgp.sim.apiserver.json_value import Json, at, mapping_at
+from tgp.sim.apiserver.json_value import Json, at, list_at, mapping_at
 from tgp.sim.apiserver.kinds.pod_defaults import default_pod, default_pod_spec, quality_of_service
 from tgp.sim.apiserver.kinds.pod_rules import pod_change_problems, pod_spec_problems
 from tgp.sim.apiserver.kinds.strategy import Strategy
@@ -24,6 +24,7 @@ class PodStrategy(Strategy):
         spec = obj["spec"]
         settle_priority(write.core, obj)
         _tolerate_lost_nodes(spec)
+        _merge_label_keys(obj)
         if not spec.get("serviceAccountName"):
             spec["serviceAccountName"] = spec["serviceAccount"] = "default"
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(spec)}
@@ -65,6 +66,28 @@ def _tolerate_lost_nodes(spec: Json) -> None:
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATION_SECONDS}
             )
     spec["tolerations"] = tolerations
+
+
+def _merge_label_keys(pod: Json) -> None:
+    """Keys of its own labels that a term names become part of the term's selector; one that is null selects nothing."""
+    labels = mapping_at(pod, "metadata", "labels")
+    affinity = mapping_at(pod, "spec", "affinity")
+    kinds = (mapping_at(affinity, "podAffinity"), mapping_at(affinity, "podAntiAffinity"))
+    terms = list_at(pod, "spec", "topologySpreadConstraints")
+    for kind in kinds:
+        preferred = list_at(kind, "preferredDuringSchedulingIgnoredDuringExecution")
+        terms = [*terms, *list_at(kind, "requiredDuringSchedulingIgnoredDuringExecution")]
+        terms += [mapping_at(each, "podAffinityTerm") for each in preferred]
+    for term in terms:
+        for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+            rows = [
+                {"key": key, "operator": operator, "values": [labels[key]]}
+                for key in term.get(field) or ()
+                if key in labels
+            ]
+            if rows and term.get("labelSelector") is not None:
+                selector = term["labelSelector"]
+                term["labelSelector"] = {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *rows]}
 
 
 def _covers(toleration: Json, key: str) -> bool:
