@@ -183,6 +183,32 @@ def test_a_suspended_class_buys_nothing_and_its_machines_stay():
         assert "suspended" in events_of(env, "second")[0][1]
 
 
+def test_a_machine_in_use_costs_no_write_while_nothing_changes():
+    with sim_env("quiet-pool") as env:
+        begin(env)
+        asks(env, run_for="20h")
+        env.until(runs(env), minutes=20)
+        env.world.run(minutes=10)
+        before = writes(env.world)
+
+        env.world.run(hours=1)
+
+        assert writes(env.world) == before
+
+
+def test_what_a_user_annotates_keeps_no_machine_from_a_pod():
+    """A request that only claims to be for a pod anchors nothing."""
+    with sim_env("forged") as env:
+        begin(env)
+        asks(env)
+        spec = {"gpuType": "H100", "maxHourlyPrice": "0.01"}
+        meta = {"name": "forged", "namespace": "default", "annotations": {"tgp.io/for": pod_of(env)["metadata"]["uid"]}}
+        env.world.api.local_api.create(GPU_REQUEST, {"metadata": meta, "spec": spec})
+        env.until(runs(env), minutes=20)
+
+        assert len(env.living()) == 1
+
+
 def test_an_offer_that_is_sold_out_gives_way_to_another():
     """The request is withdrawn, its offer is left out of the next plan, and the pod gets a machine all the same."""
     with sim_env("sold-out") as env:

@@ -70,13 +70,8 @@ class PoolMemory:
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
     said: dict[str, SaidText] = field(default_factory=dict)  # pod uid → what its last Event says
 
-    def withdraw(self, key: ObjectKey, why: str, now: datetime) -> None:
-        """The offer of a request that could not buy is left out of plans for a while."""
-        offer = self.offers.get(key)
-        if offer is not None:
-            self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
-
-    def refuse(self, offer: Offer, why: str, now: datetime) -> None:
+    def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
+        """Of plans, for a while: a request for it could not buy, or could not be written."""
         self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
 
     def cooldowns(self, market: Cooldowns) -> Cooldowns:

@@ -210,8 +210,13 @@ class PoolPlanner:
         return found is not None and found.uid == pod.uid and asks_for_gpus(found)
 
     def _taken(self) -> set[str]:
-        """Anchors of requests that live, or may."""
-        there = {anchor_of(record) for record in self._views.requests.values() if living(record)}
+        """Anchors of requests that live, or may. Only those of pools count: what a user annotates anchors nothing."""
+        there = {
+            anchor_of(record)
+            for pool in self._views.pools.values()
+            for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)
+            if record.key.namespace == pool.key.namespace and living(record)
+        }
         return there | {anchor_of(each.record) for each in self._memory.expected.values()}
 
     async def _create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
@@ -241,7 +246,7 @@ class PoolPlanner:
                 continue
             except Refused as error:
                 self._forget(key)
-                self._memory.refuse(wanted.order.offer, f"the API server refused the GPURequest: {error}", now)
+                self._memory.leave_out(wanted.order.offer, f"the API server refused the GPURequest: {error}", now)
                 return False
             except WriteUnknown:
                 return True  # it may exist: it counts until that is known
