@@ -123,6 +123,19 @@ def test_a_pool_that_observes_says_what_it_would_buy_and_buys_nothing():
         (row,) = pool_of(env)["status"]["wouldBuy"]
         assert (row["provider"], row["count"]) == ("simulated", 1)
         assert condition_of(env, "Observing") == "Observing"
+        ((reason, text),) = events_of(env)
+        assert reason == "NotTriggerScaleUp"
+        assert "launch nothing: default/pool-0" in text
+
+
+def test_a_pool_without_its_class_buys_nothing_and_the_pod_is_told():
+    with sim_env("classless") as env:
+        begin(env, of_class=False)
+        asks(env)
+        env.world.run(minutes=5)
+
+        assert requests(env) == []
+        assert [text for _, text in events_of(env)] == ["no GPUNodePool can buy: see kubectl get gpunodepools -A"]
 
 
 def test_a_pool_with_replicas_has_so_many_machines_used_or_not():

@@ -39,7 +39,7 @@ from tgp.core.pools.orders import (
     manifest_of,
     record_of,
 )
-from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, Unserved
+from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
 from tgp.core.pools.runaway import family
 from tgp.ports.clock import Clock
@@ -51,6 +51,7 @@ PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
 EVENTS_PER_OWNER = 10  # in one plan
+POOLS_NAMED = 3  # in one message
 LIMIT_REASON = "LimitReached"  # of a plan's reasons, the one that makes a pool Limited
 
 Planner: TypeAlias = Callable[[PlanInput], Plan]
@@ -150,7 +151,7 @@ class PoolPlanner:
         if filled := await self._fill_replicas(seen, now):
             self._report(seen, Plan(), filled, (), now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
-        plan = await self._planned(seen.world)
+        plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
         self._memory.placed = plan.placed
         ordered = await self._order(plan.orders, seen, now)
         would_buy = await self._observed(seen, plan)
@@ -391,6 +392,15 @@ class PoolPlanner:
         owner = family(pod)
         told[owner] = told.get(owner, 0) + 1
         return told[owner] <= EVENTS_PER_OWNER
+
+
+def _without_pools(seen: PlanObservation) -> Plan:
+    """Where no pool may buy, every pod that waits gets that as its reason."""
+    reason = PoolReason(NO_POOL, "NoPoolReady", "no GPUNodePool can buy: see kubectl get gpunodepools -A")
+    if seen.observing:
+        names = ", ".join(str(each.key) for each in seen.observing[:POOLS_NAMED])
+        reason = PoolReason(NO_POOL, "Observing", f"only pools that observe exist, and they launch nothing: {names}")
+    return Plan(unserved=tuple(Unserved(pod, (reason,)) for pod in seen.world.pods))
 
 
 def _subject(pod: Pod) -> FactSubject:
