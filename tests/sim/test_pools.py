@@ -2,19 +2,28 @@
 
 from typing import Any
 
-from tests.sim.an_operator import a_class, a_pool, operator_main
+import pytest
+
+from tests.amounts import amount
+from tests.sim.an_operator import a_class, a_pool, operator_main, writes
 from tests.sim.cluster.manifests import a_pod
 from tests.sim.lives.a_world import SimEnv, sim_env
-from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
+from tgp.adapters.kube.events import CORE_EVENT as EVENT
+from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, POD
+from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
+from tgp.sim.faults import swarm
+from tgp.sim.node_bootstrap import NodeFault
 
 TOLERATES = [{"operator": "Exists"}]
 
 
-def begin(env: SimEnv, *, pools: int = 1, **spec: Any) -> None:
-    a_class(env.world, "rented")
-    for number in range(pools):
-        a_pool(env.world, f"pool-{number}", "rented", **spec)
-    env.world.process("operator", operator_main())
+def begin(env: SimEnv, *, of_class: bool = True, replicas_of_operator: int = 1, **spec: Any) -> None:
+    """A class, a pool and an operator, settled."""
+    if of_class:
+        a_class(env.world, "rented")
+    a_pool(env.world, "pool-0", "rented", **spec)
+    for number in range(replicas_of_operator):
+        env.world.process(f"operator-{number}", operator_main())
     env.world.run(minutes=2)
 
 
@@ -39,6 +48,11 @@ def pool_of(env: SimEnv, name: str = "pool-0") -> dict[str, Any]:
     return found
 
 
+def done(env: SimEnv, job: str) -> bool:
+    found = env.world.api.local_api.get(JOB, "default", job)
+    return found is not None and found.get("status", {}).get("succeeded") == 1
+
+
 def runs(env: SimEnv, name: str = "train"):
     return lambda: pod_of(env, name)["status"].get("phase") == "Running"
 
@@ -55,4 +69,231 @@ def test_a_pod_gets_a_machine_which_goes_when_it_is_empty():
 
         env.until(lambda: requests(env) == [], minutes=60)
         assert env.living() == []
+        assert env.nodes() == []
+
+
+def events_of(env: SimEnv, name: str = "train") -> list[tuple[str, str]]:
+    """Reason and message of our Events about a pod."""
+    found = env.world.api.local_api.objects(EVENT)
+    ours = [row for row in found if row["source"].get("component") == "tgp-operator"]
+    return [(row["reason"], row["message"]) for row in ours if row["involvedObject"]["name"] == name]
+
+
+def condition_of(env: SimEnv, kind: str, name: str = "pool-0") -> str:
+    rows = pool_of(env, name).get("status", {}).get("conditions", [])
+    return next((row["reason"] for row in rows if row["type"] == kind and row["status"] == "True"), "")
+
+
+def test_the_pod_and_the_pool_tell_what_happens():
+    with sim_env("told") as env:
+        begin(env)
+        asks(env)
+        env.until(runs(env), minutes=20)
+        env.world.run(minutes=1)
+
+        status = pool_of(env)["status"]
+        assert status["nodeCount"] == 1
+        assert status["resources"]["nvidia.com/gpu"] == 1
+        assert float(status["hourlyCost"]) > 0
+        assert (status["lastPlan"]["orders"], status["lastPlan"]["unserved"]) == (1, 0)
+        assert [reason for reason, _ in events_of(env)] == ["TriggeredScaleUp"]
+        assert "Pool default/pool-0 orders 1x" in events_of(env)[0][1]
+
+
+def test_pods_that_come_together_are_planned_together():
+    """No machine more than pods, and all of them in one plan."""
+    with sim_env("together") as env:
+        begin(env)
+        for number in range(6):
+            asks(env, f"train-{number}")
+        env.until(lambda: all(runs(env, f"train-{number}")() for number in range(6)), minutes=30)
+
+        made = {row["metadata"]["annotations"]["tgp.io/plan"] for row in requests(env)}
+        assert len(made) == 1
+        assert 1 <= len(requests(env)) <= 6
+
+
+def test_a_pool_that_observes_says_what_it_would_buy_and_buys_nothing():
+    with sim_env("observe") as env:
+        begin(env, mode="Observe")
+        asks(env)
+        env.world.run(minutes=10)
+
+        assert requests(env) == []
+        (row,) = pool_of(env)["status"]["wouldBuy"]
+        assert (row["provider"], row["count"]) == ("simulated", 1)
+        assert condition_of(env, "Observing") == "Observing"
+        ((reason, text),) = events_of(env)
+        assert reason == "NotTriggerScaleUp"
+        assert "launch nothing: default/pool-0" in text
+
+
+def test_a_pool_without_its_class_buys_nothing_and_the_pod_is_told():
+    with sim_env("classless") as env:
+        begin(env, of_class=False)
+        asks(env)
+        env.world.run(minutes=5)
+
+        assert requests(env) == []
+        assert [text for _, text in events_of(env)] == ["no GPUNodePool can buy: see kubectl get gpunodepools -A"]
+
+
+def test_a_pool_with_replicas_has_so_many_machines_used_or_not():
+    with sim_env("replicas") as env:
+        begin(env, replicas=2)
+        env.until(lambda: [row.get("status", {}).get("phase") for row in requests(env)] == ["Ready"] * 2, minutes=30)
+        env.world.run(hours=2)
+        assert len(env.living()) == 2
+
+        env.world.api.local_api.merge_patch(GPU_NODE_POOL, "default", "pool-0", {"spec": {"replicas": 1}})
+        env.until(lambda: len(requests(env)) == 1, minutes=20)
+        env.world.run(hours=1)
+
+        assert len(env.living()) == 1
+
+
+def test_a_pool_is_deleted_after_its_machines():
+    with sim_env("deleted") as env:
+        begin(env)
+        asks(env, run_for="20h")
+        env.until(runs(env), minutes=20)
+        env.world.api.local_api.delete(GPU_NODE_POOL, "default", "pool-0")
+        env.world.run(seconds=20)
+
+        ready = next(row for row in pool_of(env)["status"]["conditions"] if row["type"] == "Ready")
+        assert ready["reason"] == "Deleting"
+        assert "1 machine at $" in ready["message"]
+        env.until(lambda: env.world.api.local_api.get(GPU_NODE_POOL, "default", "pool-0") is None, minutes=90)
+        assert env.living() == []
+
+
+def test_a_pod_that_no_machine_serves_is_told_once_and_costs_no_write():
+    with sim_env("never") as env:
+        begin(env)
+        asks(env, gpus=64)
+        env.world.run(minutes=10)
+        assert [reason for reason, _ in events_of(env)] == ["NotTriggerScaleUp"]
+        assert pool_of(env)["status"]["lastPlan"]["unserved"] == 1
+        before = writes(env.world)
+
+        env.world.run(hours=5)
+
+        assert writes(env.world) == before
+        assert requests(env) == []
+
+
+def test_a_suspended_class_buys_nothing_and_its_machines_stay():
+    with sim_env("suspended") as env:
+        begin(env)
+        asks(env, "first", run_for="5h")
+        env.until(runs(env, "first"), minutes=20)
+        env.world.api.local_api.merge_patch(GPU_NODE_CLASS, "", "rented", {"spec": {"suspend": True}})
+        asks(env, "second", gpus=1)
+        env.world.run(minutes=30)
+
+        assert len(env.living()) == 1
+        assert events_of(env, "second")[0][0] == "NotTriggerScaleUp"
+        assert "suspended" in events_of(env, "second")[0][1]
+
+
+def test_a_machine_in_use_costs_no_write_while_nothing_changes():
+    with sim_env("quiet-pool") as env:
+        begin(env)
+        asks(env, run_for="20h")
+        env.until(runs(env), minutes=20)
+        env.world.run(minutes=10)
+        before = writes(env.world)
+
+        env.world.run(hours=1)
+
+        assert writes(env.world) == before
+
+
+def test_what_a_user_annotates_keeps_no_machine_from_a_pod():
+    """A request that only claims to be for a pod anchors nothing."""
+    with sim_env("forged") as env:
+        begin(env)
+        asks(env)
+        spec = {"gpuType": "H100", "maxHourlyPrice": "0.01"}
+        meta = {"name": "forged", "namespace": "default", "annotations": {"tgp.io/for": pod_of(env)["metadata"]["uid"]}}
+        env.world.api.local_api.create(GPU_REQUEST, {"metadata": meta, "spec": spec})
+        env.until(runs(env), minutes=20)
+
+        assert len(env.living()) == 1
+
+
+def test_an_offer_that_is_sold_out_gives_way_to_another():
+    """The request is withdrawn, its offer is left out of the next plan, and the pod gets a machine all the same."""
+    with sim_env("sold-out") as env:
+        begin(env)
+        env.simulator.faults.aim(CloudFault.SOLD_OUT, CloudVerb.LAUNCH, times=1)
+        asks(env)
+        env.until(lambda: len(requests(env)) == 1, minutes=1)
+        (first,) = requests(env)
+        env.until(runs(env), minutes=30)
+
+        (second,) = requests(env)
+        assert second["spec"]["offer"] != first["spec"]["offer"]
+        assert len(env.living()) == 1
+
+
+def test_machines_that_are_never_usable_are_tried_a_few_times_and_no_more():
+    """5 and 30 minutes apart, then a pause of hours; and the pod is told."""
+    with sim_env("unusable") as env:
+        env.node_bootstrap.node_faults.chances[NodeFault.NEVER_REGISTERS] = 1.0
+        a_class(env.world, "rented", timeouts={"launch": "5m", "boot": "2m", "join": "2m"})
+        begin(env, of_class=False)
+        asks(env)
+        env.world.run(minutes=75)
+        assert any("3 machines for this pod were never usable" in text for _, text in events_of(env))
+        env.world.run(hours=3)
+
+        assert len(env.simulator.fleet.machines) == 3
+        assert env.living() == []
+
+
+def test_a_pod_that_is_replaced_in_place_buys_no_second_machine():
+    """The old pod leaves within its grace: its room is the new one's."""
+    with sim_env("replaced") as env:
+        begin(env)
+        asks(env, "old", run_for="20h")
+        env.until(runs(env, "old"), minutes=20)
+        env.world.api.local_api.delete(POD, "default", "old")
+        asks(env, "new", run_for="20h")
+        env.until(runs(env, "new"), minutes=5)
+
+        assert len(env.simulator.fleet.machines) == 1
+
+
+def test_requests_of_a_pool_that_was_orphaned_end_by_themselves():
+    with sim_env("orphaned") as env:
+        begin(env, disruption={"consolidationPolicy": "Never"})
+        asks(env, run_for="5m")
+        env.until(runs(env), minutes=20)
+        env.world.run(hours=2)
+        assert len(env.living()) == 1  # the pool keeps it
+
+        (request,) = requests(env)
+        freed = {"metadata": {"ownerReferences": []}}
+        env.world.api.local_api.merge_patch(GPU_REQUEST, "default", request["metadata"]["name"], freed)
+        env.until(lambda: env.living() == [], minutes=60)
+
+
+@pytest.mark.parametrize("seed", range(amount(2, 20)))
+def test_with_any_faults_every_pod_runs_and_nothing_is_left(seed):
+    """Two replicas, crashes, lost writes, lagging watches: at no time more machines than pods that asked."""
+    name = f"pools-{seed}"
+    with sim_env(name, faults=swarm(name)) as env:
+        begin(env, replicas_of_operator=2)
+        for number in range(4):
+            env.works(f"job-{number}", run_for="30m")
+            env.world.run(minutes=7)
+        env.world.run(minutes=60)
+        env.world.calm()
+        env.simulator.faults.calm()
+        env.until(lambda: all(done(env, f"job-{number}") for number in range(4)), minutes=240)
+        env.until(lambda: env.living() == [], minutes=120)
+
+        env.world.run(minutes=90)
+        assert requests(env) == []
         assert env.nodes() == []

@@ -72,6 +72,8 @@ POOL = Kind(
         _condition("Ready", "status"),
         PrinterColumn("Nodes", ".status.nodeCount", "integer", doc="Machines running or starting now"),
         PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
+        PrinterColumn("Unserved", ".status.lastPlan.unserved", "integer", doc="Pods for which no offer was found"),
+        PrinterColumn("Planned", ".status.lastPlan.at", "date", doc="When the last plan said something new"),
         PrinterColumn("Mode", ".spec.mode"),
         AGE,
         _condition("Ready", "reason", "Reason", WIDE),

@@ -79,7 +79,7 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         clock=deps.clock,
         announce=stores.plans.send,
     )
-    return [own, _planner(stores, planner), _upkeep(deps, stores, views, memory)]
+    return [own, _planner(stores, planner), _upkeep(deps, stores, views, memory, observer)]
 
 
 def _planner(stores: Stores, planner: PoolPlanner) -> Controller:
@@ -104,13 +104,14 @@ def _planner(stores: Stores, planner: PoolPlanner) -> Controller:
     )
 
 
-def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory) -> Controller:
+def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory, observer: WorldObserver) -> Controller:
     async def list_pods() -> None:
         await deps.caches.list_again(stores.pods)
 
     reconciler = PoolRequestReconciler(
         views,
         memory=memory,
+        offer_for=observer.offer_for,
         status_writer=StatusWriter(GPU_REQUEST, frozenset({upkeep.DISRUPTED}), deps.cluster, deps.journal, deps.clock),
         list_pods=list_pods,
         cluster=deps.cluster,

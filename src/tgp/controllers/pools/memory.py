@@ -41,13 +41,10 @@ class PlanReport:
     would_buy: tuple[Order, ...] = ()
     limited: str = ""  # which limit keeps pods waiting; empty: none
 
-    def says_the_same(self, other: "PlanReport") -> bool:
-        quiet = not (self.orders or other.orders)
-        return (
-            quiet
-            and replace(self, at=other.at, gap=None, would_buy=()) == replace(other, gap=None, would_buy=())
-            and _kinds(self.would_buy) == _kinds(other.would_buy)
-        )
+    def says_nothing_new(self, before: "PlanReport") -> bool:
+        """It orders nothing, and the same pods wait for the same reasons. Orders of the plan before stay on record."""
+        told, known = ((each.unserved, each.limited, _kinds(each.would_buy)) for each in (self, before))
+        return not self.orders and told == known
 
 
 def _kinds(orders: Iterable[Order]) -> list[str]:
@@ -73,13 +70,8 @@ class PoolMemory:
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
     said: dict[str, SaidText] = field(default_factory=dict)  # pod uid → what its last Event says
 
-    def withdraw(self, key: ObjectKey, why: str, now: datetime) -> None:
-        """The offer of a request that could not buy is left out of plans for a while."""
-        offer = self.offers.get(key)
-        if offer is not None:
-            self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
-
-    def refuse(self, offer: Offer, why: str, now: datetime) -> None:
+    def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
+        """Of plans, for a while: a request for it could not buy, or could not be written."""
         self.withdrawn = cooldown.failed(self.withdrawn, offer, why, now)
 
     def cooldowns(self, market: Cooldowns) -> Cooldowns:

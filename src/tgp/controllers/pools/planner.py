@@ -39,7 +39,7 @@ from tgp.core.pools.orders import (
     manifest_of,
     record_of,
 )
-from tgp.core.pools.planner.world import Order, Plan, PlanInput, Unserved
+from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
 from tgp.core.pools.runaway import family
 from tgp.ports.clock import Clock
@@ -51,6 +51,7 @@ PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
 EVENTS_PER_OWNER = 10  # in one plan
+POOLS_NAMED = 3  # in one message
 LIMIT_REASON = "LimitReached"  # of a plan's reasons, the one that makes a pool Limited
 
 Planner: TypeAlias = Callable[[PlanInput], Plan]
@@ -150,7 +151,7 @@ class PoolPlanner:
         if filled := await self._fill_replicas(seen, now):
             self._report(seen, Plan(), filled, (), now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
-        plan = await self._planned(seen.world)
+        plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
         self._memory.placed = plan.placed
         ordered = await self._order(plan.orders, seen, now)
         would_buy = await self._observed(seen, plan)
@@ -210,8 +211,13 @@ class PoolPlanner:
         return found is not None and found.uid == pod.uid and asks_for_gpus(found)
 
     def _taken(self) -> set[str]:
-        """Anchors of requests that live, or may."""
-        there = {anchor_of(record) for record in self._views.requests.values() if living(record)}
+        """Anchors of requests that live, or may. Only those of pools count: what a user annotates anchors nothing."""
+        there = {
+            anchor_of(record)
+            for pool in self._views.pools.values()
+            for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)
+            if record.key.namespace == pool.key.namespace and living(record)
+        }
         return there | {anchor_of(each.record) for each in self._memory.expected.values()}
 
     async def _create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
@@ -241,7 +247,7 @@ class PoolPlanner:
                 continue
             except Refused as error:
                 self._forget(key)
-                self._memory.refuse(wanted.order.offer, f"the API server refused the GPURequest: {error}", now)
+                self._memory.leave_out(wanted.order.offer, f"the API server refused the GPURequest: {error}", now)
                 return False
             except WriteUnknown:
                 return True  # it may exist: it counts until that is known
@@ -328,7 +334,9 @@ class PoolPlanner:
     ) -> None:
         made, would = list(ordered), list(would_buy)
         for pool in (*seen.pools, *(each.key for each in seen.observing)):
-            unserved = [each for each in plan.unserved if any(reason.pool == pool for reason in each.reasons)]
+            unserved = [
+                each for each in plan.unserved if any(reason.pool in (pool, NO_POOL) for reason in each.reasons)
+            ]
             limits = (
                 r.message for each in unserved for r in each.reasons if (r.pool, r.reason) == (pool, LIMIT_REASON)
             )
@@ -345,7 +353,7 @@ class PoolPlanner:
 
     def _keep(self, pool: ObjectKey, report: PlanReport) -> None:
         before = self._memory.reports.get(pool)
-        if before is None or not report.says_the_same(before):
+        if before is None or not report.says_nothing_new(before):
             self._memory.reports[pool] = report
             self._announce(pool)
 
@@ -384,6 +392,15 @@ class PoolPlanner:
         owner = family(pod)
         told[owner] = told.get(owner, 0) + 1
         return told[owner] <= EVENTS_PER_OWNER
+
+
+def _without_pools(seen: PlanObservation) -> Plan:
+    """Where no pool may buy, every pod that waits gets that as its reason."""
+    reason = PoolReason(NO_POOL, "NoPoolReady", "no GPUNodePool can buy: see kubectl get gpunodepools -A")
+    if seen.observing:
+        names = ", ".join(str(each.key) for each in seen.observing[:POOLS_NAMED])
+        reason = PoolReason(NO_POOL, "Observing", f"only pools that observe exist, and they launch nothing: {names}")
+    return Plan(unserved=tuple(Unserved(pod, (reason,)) for pod in seen.world.pods))
 
 
 def _subject(pod: Pod) -> FactSubject:

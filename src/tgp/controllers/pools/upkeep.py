@@ -17,6 +17,7 @@ from tgp.core.model.facts import RequestWithdrawn, subject_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
 from tgp.core.pools.orders import owner_of
 from tgp.core.pools.upkeep import (
@@ -46,6 +47,7 @@ class PoolRequestReconciler:
         views: Views,
         *,
         memory: PoolMemory,
+        offer_for: Callable[[KubeObject[GPURequest]], Offer | None],
         status_writer: StatusWriter,
         list_pods: Callable[[], Awaitable[None]],
         cluster: Cluster,
@@ -54,6 +56,7 @@ class PoolRequestReconciler:
     ) -> None:
         self._views = views
         self._memory = memory
+        self._offer_for = offer_for  # what a request was to buy
         self._status_writer = status_writer  # of the condition Disrupted
         self._list_pods = list_pods  # the view of pods, from a list begun after the call
         self._cluster = cluster
@@ -95,8 +98,10 @@ class PoolRequestReconciler:
                     await self._status_writer.write(seen.record, ())
                 return care.until
             case Withdraw():
-                self._memory.withdraw(key, care.why, seen.now)
+                offer = self._offer_for(seen.record)
                 await self._delete(seen.record)
+                if offer is not None:
+                    self._memory.leave_out(offer, care.why, seen.now)
                 self._journal.note(RequestWithdrawn(subject_of(seen.record), care.why))
             case Disrupt():
                 return await self._disrupt(seen, care)

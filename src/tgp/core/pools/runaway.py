@@ -93,7 +93,8 @@ def paused_until(machines: Collection[UnusableMachine]) -> datetime:
 
 def refusal(count: int, until: datetime) -> str:
     machines = "A machine that was bought for this pod was" if count == 1 else f"{count} machines for this pod were"
-    return f"MachinesUnusable: {machines} never usable; nothing more is bought for it before {rfc3339(until)}"
+    reason = "MachinesUnusable" if count >= len(PAUSES) else "MachineUnusable"  # another reason is told at once
+    return f"{reason}: {machines} never usable; nothing more is bought for it before {rfc3339(until)}"
 
 
 class Disagreements:
