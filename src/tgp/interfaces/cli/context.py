@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tgp.ports.cluster import Cluster
     from tgp.services.confirmed import Confirmed
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
+    from tgp.services.plan_documents import PlanQuestion, PodPlan
     from tgp.services.preflight_documents import CheckReport
     from tgp.services.request_documents import ClusterStatus, Enquiry, Look, RentPlan
     from tgp.services.talos_documents import ConfigChoice, Spread, Stored
@@ -70,6 +71,19 @@ class RequestActions(Protocol):
 
         An empty namespace is the kubeconfig's own. Raises NotFound if there never was such a request.
         """
+        ...
+
+
+class PlanActions(Protocol):
+    """What would be bought for pods of one cluster."""
+
+    @property
+    def namespace(self) -> str:
+        """The kubeconfig's own namespace, for objects of a manifest without one."""
+        ...
+
+    async def plan(self, question: "PlanQuestion") -> "PodPlan":
+        """By the operator's own planner. Nothing is written or bought. Raises ClusterError."""
         ...
 
 
@@ -161,6 +175,8 @@ class CliServices(Protocol):
         ...
 
     def requests(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[RequestActions]: ...
+
+    def plans(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[PlanActions]: ...
 
     def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[TalosActions]:
         """`namespace`: the operator's; empty: the usual one."""
