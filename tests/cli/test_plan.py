@@ -3,7 +3,7 @@
 import json
 import re
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,10 @@ def a_job(name: str = "train", parallelism: int = 1, **spec: Any) -> dict[str, A
     }
 
 
-def waits(server: Mounted, name: str, **spec: Any) -> None:
+def waits(server: Mounted, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
     """A pod that the scheduler found no node for."""
     pods = f"{server.url}/api/v1/namespaces/ml/pods"
-    send(pods, "POST", {"metadata": {"name": name}, "spec": pod_spec(**spec)})
+    send(pods, "POST", {"metadata": {"name": name, "annotations": annotations or {}}, "spec": pod_spec(**spec)})
     send(
         f"{pods}/{name}/status",
         "PATCH",

@@ -41,7 +41,10 @@ COMMANDS = {  # name: where it lives, what it does
     "status": ("tgp.interfaces.cli.status:status", "Show what is rented now: phase, Node, price, end time, pods."),
     "talos": ("tgp.interfaces.cli.talos:talos", "Check templates, print a node's config, create the join Secret."),
     "watch": ("tgp.interfaces.cli.watch:watch", "Follow one machine from plan to ready to gone, with times and cost."),
-    "why": ("tgp.interfaces.cli.why:why", "Explain what a request waits for, and what would help."),
+    "why": (
+        "tgp.interfaces.cli.why:why",
+        "Explain what a request, pod, Node or pool waits for, and what would help.",
+    ),
 }
 
 

@@ -1,12 +1,17 @@
-"""What the plan service is asked, and what it returns: machines, prices, limits, and the pods that are not served."""
+"""What the plan service is asked, and what it returns: a plan for pods, and why a pod, a Node or a pool is as it is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import GPURequest
+from tgp.core.model.event import Event
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
-from tgp.core.pools.planner.world import Order, Unserved
+from tgp.core.pools.planner.world import LimitRoom, Order, PoolReason, Unserved
 from tgp.services.request_documents import PriceSource
 
 
@@ -89,3 +94,75 @@ class PodPlan:
     @property
     def all_served(self) -> bool:
         return not self.unserved and not self.not_planned
+
+
+@dataclass(frozen=True, slots=True)
+class PodEnquiry:
+    """Everything that `tgp why pod/x` evaluates."""
+
+    pod: Pod
+    now: datetime  # by the API server's clock
+    reason: str  # CamelCase: "Scheduled", "SchedulingGated", … "Waits" if machines may be bought for it
+    message: str
+    machine: KubeObject[GPURequest] | None = None  # under the Node where it runs; None: no request's, or not seen
+    bought: tuple[KubeObject[GPURequest], ...] = ()  # requests that a pool wrote for it, and that have not ended
+    plan: PodPlan | None = None  # what would be bought now for all pods that wait; None: this one does not
+    own_price_microusd: int | None = None  # per GPU and hour; None: it names none, or its patience is over
+    own_price_until: datetime | None = None  # None: without end
+    gang: str = ""
+    events: tuple[Event, ...] = ()  # of purchases for it, the oldest first
+
+    @property
+    def order(self) -> Order | None:
+        """What would be bought for it now."""
+        orders = self.plan.orders if self.plan is not None else ()
+        return next((order for order in orders if any(pod.uid == self.pod.uid for pod in order.pods)), None)
+
+    @property
+    def placed(self) -> PlacedPod | None:
+        found = self.plan.placed if self.plan is not None else ()
+        return next((each for each in found if each.pod.uid == self.pod.uid), None)
+
+    @property
+    def unserved(self) -> Unserved | None:
+        found = self.plan.unserved if self.plan is not None else ()
+        return next((each for each in found if each.pod.uid == self.pod.uid), None)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEnquiry:
+    """Everything that `tgp why node/y` evaluates."""
+
+    node: Node
+    now: datetime
+    request: KubeObject[GPURequest] | None = None  # None: no request's machine, or the user may not list requests
+    pool: ObjectKey | None = None  # that bought it; None: a user did
+    users: tuple[Pod, ...] = ()  # pods that use its GPUs
+    others: int = 0  # other pods, without those of DaemonSets
+    ends: str = ""  # why it is being terminated; empty: it is not
+    kept: tuple[str, ...] = ()  # why it is not terminated
+    idle_since: datetime | None = None  # None: a pod uses it, or that is not known
+    deleted_at: datetime | None = None  # when its pool deletes it, if it stays empty
+    unseen: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEnquiry:
+    """Everything that `tgp why pool/z` evaluates."""
+
+    pool: KubeObject[GPUNodePool]
+    now: datetime
+    note: PoolNote
+    plan: PodPlan  # of all pools
+    machines: tuple[KubeObject[GPURequest], ...] = ()  # its requests that have not ended
+    limits: tuple[LimitRoom, ...] = ()  # that count for it
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        return tuple(each for each in self.plan.orders if each.pool == self.pool.key)
+
+    @property
+    def unserved(self) -> tuple[tuple[Pod, PoolReason], ...]:
+        """Pods that wait, each with the reason why this pool does not serve it."""
+        found = ((each.pod, one) for each in self.plan.unserved for one in each.reasons)
+        return tuple((pod, reason) for pod, reason in found if reason.pool == self.pool.key)

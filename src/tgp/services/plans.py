@@ -2,30 +2,41 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TypeVar
 
 import msgspec
 
 from tgp.adapters.kube.connect import Connection
+from tgp.adapters.kube.store import Store
 from tgp.core.inventory.limits import Reservation
 from tgp.core.model.gpus import resource_name
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import Affinity, NodeTerm
 from tgp.core.model.pod import Pod
-from tgp.core.model.record import uid_text
+from tgp.core.model.record import ObjectRecord, uid_text
 from tgp.core.pools.orders import most_microusd
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PlannedPool, Unserved
+from tgp.ports.cluster import NotFound
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.plan_documents import (
     LimitEffect,
+    NodeEnquiry,
     NotPlanned,
     PlacedPod,
     PlanQuestion,
+    PodEnquiry,
     PodPlan,
+    PoolEnquiry,
     PoolNote,
     PreferenceCost,
 )
-from tgp.services.plan_world import TerminalWorld, seen_by_user, world_of
+from tgp.services.plan_enquiries import WAITS, node_enquiry, pod_enquiry, pool_enquiry, state_of
+from tgp.services.plan_world import Sight, TerminalWorld, seen_by_user, world_of
 from tgp.services.requests import MarketReader
+
+R = TypeVar("R", bound=ObjectRecord)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,48 @@ class PlanService:
         async with self._market(()) as market:
             world = await world_of(sight, market, question)
         return plan_of(world, question)
+
+    # -- tgp why -------------------------------------------------------------------------------------------------------
+
+    async def pod(self, key: ObjectKey) -> PodEnquiry:
+        sight = await seen_by_user(self._reads)
+        pod = self._found("pod", self._with_namespace(key), sight.stores.pods)
+        events = await self._reads.events(pod.key.namespace, uid_text(pod.uid))
+        if state_of(pod)[0] != WAITS:
+            return pod_enquiry(sight, pod, None, events, None)
+        world = await self._world(sight)
+        refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
+        why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
+        return pod_enquiry(sight, pod, plan_of(world, PlanQuestion()), events, why)
+
+    async def node(self, name: str) -> NodeEnquiry:
+        sight = await seen_by_user(self._reads)
+        return node_enquiry(sight, self._found("Node", ObjectKey("", name), sight.stores.nodes))
+
+    async def pool(self, key: ObjectKey) -> PoolEnquiry:
+        sight = await seen_by_user(self._reads)
+        pool = self._found("GPUNodePool", self._with_namespace(key), sight.stores.pools)
+        world = await self._world(sight)
+        made = plan_of(world, PlanQuestion())
+        return pool_enquiry(world, pool, made, next(each for each in made.pools if each.key == pool.key))
+
+    async def _world(self, sight: Sight) -> TerminalWorld:
+        async with self._market(()) as market:
+            return await world_of(sight, market, PlanQuestion())
+
+    def _found(self, kind: str, key: ObjectKey, there: Store[R]) -> R:
+        found = there.get(key)
+        if found is not None:
+            return found
+        keys = [each.key for each in there.values()]
+        elsewhere = sorted(str(each) for each in keys if each.name == key.name)
+        here = sorted(each.name for each in keys if each.namespace == key.namespace)
+        near = elsewhere or get_close_matches(key.name, here, n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ", or you may not list it"
+        raise NotFound(f"there is no {kind} {key}{hint}")
+
+    def _with_namespace(self, key: ObjectKey) -> ObjectKey:
+        return key if key.namespace else ObjectKey(self.namespace, key.name)
 
 
 def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:

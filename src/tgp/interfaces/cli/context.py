@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tgp.ports.cluster import Cluster
     from tgp.services.confirmed import Confirmed
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
-    from tgp.services.plan_documents import PlanQuestion, PodPlan
+    from tgp.services.plan_documents import NodeEnquiry, PlanQuestion, PodEnquiry, PodPlan, PoolEnquiry
     from tgp.services.preflight_documents import CheckReport
     from tgp.services.request_documents import ClusterStatus, Enquiry, Look, RentPlan
     from tgp.services.talos_documents import ConfigChoice, Spread, Stored
@@ -84,6 +84,18 @@ class PlanActions(Protocol):
 
     async def plan(self, question: "PlanQuestion") -> "PodPlan":
         """By the operator's own planner. Nothing is written or bought. Raises ClusterError."""
+        ...
+
+    async def pod(self, key: "ObjectKey") -> "PodEnquiry":
+        """All that is known about one pod. Raises NotFound, which names the nearest ones."""
+        ...
+
+    async def node(self, name: str) -> "NodeEnquiry":
+        """All that is known about one Node. Raises NotFound, which names the nearest ones."""
+        ...
+
+    async def pool(self, key: "ObjectKey") -> "PoolEnquiry":
+        """All that is known about one pool. Raises NotFound, which names the nearest ones."""
         ...
 
 

@@ -13,6 +13,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.pools.planner.world import Order, PoolReason, Unserved
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import TableColumn, document, dollar_cells, table, usd, wrapped
+from tgp.interfaces.cli.rent_view import machine as machine_words
 from tgp.interfaces.cli.rent_view import prices_words
 from tgp.interfaces.terminal.snapshot import plain
 from tgp.services.manifest_pods import ManifestPods
@@ -32,7 +33,7 @@ def render(made: PodPlan, manifest: ManifestPods | None, hours: float | None, wi
     if made.orders:
         lines += [*_machines(made.orders, width), Text()]
     for label, words in rows_of(made, manifest, hours):
-        lines += _line(label, words, width)
+        lines += labelled_line(label, words, width)
     lines += [Text(), *next_lines(next_command(made, manifest))]
     return Group(*lines)
 
@@ -44,15 +45,15 @@ def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -
     if made.orders:
         yield "costs", cost_words(made, hours)
         yield "best price", proof_words(made)
-        yield from _labelled("why these", dict.fromkeys(_compared(each) for each in made.orders if each.compared))
-    yield from _labelled("has room", _room_words(made.placed))
-    yield from _labelled("limit", (_limit_words(each) for each in made.limits))
+        yield from labelled("why these", dict.fromkeys(_compared(each) for each in made.orders if each.compared))
+    yield from labelled("has room", _room_words(made.placed))
+    yield from labelled("limit", (_limit_words(each) for each in made.limits))
     if words := preference_words(made):
         yield "preference", words
-    yield from _labelled("not served", _unserved_words(made))
-    yield from _labelled("stopped by", _stops(made))
-    yield from _labelled("note", (*_notes(made, manifest), *made.ignored))
-    yield from _labelled("not seen", made.unseen)
+    yield from labelled("not served", _unserved_words(made))
+    yield from labelled("stopped by", _stops(made))
+    yield from labelled("note", (*_notes(made, manifest), *made.ignored))
+    yield from labelled("not seen", made.unseen)
     for name, sources in sorted((made.price_sources or {}).items()):
         if sources:
             yield "prices", f"class {name}: {prices_words(sources, made.now)}"
@@ -79,9 +80,9 @@ def preference_words(made: PodPlan) -> str:
     if found is None:
         return ""
     verb = "prefers" if found.pods == 1 else "prefer"
-    who = f"{_pods(found.pods)} {verb} some machines without requiring them (preferred affinity, ScheduleAnyway)"
+    who = f"{counted(found.pods, 'pod')} {verb} some machines, not required (preferred affinity, ScheduleAnyway)"
     if found.unserved:
-        return f"{who}; if that were required, {_pods(found.unserved)} more would not be served"
+        return f"{who}; if that were required, {counted(found.unserved, 'pod')} more would not be served"
     more = found.hourly_microusd - made.cost_microusd
     if more <= 0:
         return f"{who}; honouring that costs nothing more"
@@ -110,16 +111,16 @@ def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | Non
         hours=hours,
         bestPossibleUsdPerHour=usd(made.bound_microusd) if made.gap is not None else None,
         gap=made.gap,
-        machines=[_order_item(each) for each in made.orders],
-        placed=[{"pod": _key(each.pod), "where": each.where, "onItsWay": each.coming} for each in made.placed],
+        machines=[order_item(each) for each in made.orders],
+        placed=[{"pod": pod_item(each.pod), "where": each.where, "onItsWay": each.coming} for each in made.placed],
         limits=[
             {"name": each.name, "resource": each.resource, "leftBefore": each.before, "leftAfter": each.after}
             for each in made.limits
         ],
         unserved=[
-            {"pod": _key(each.pod), "reasons": [_reason_item(one) for one in each.reasons]} for each in made.unserved
+            {"pod": pod_item(each.pod), "reasons": [reason_item(one) for one in each.reasons]} for each in made.unserved
         ],
-        notPlanned=[{"pod": _key(each.pod), "message": each.why} for each in made.not_planned],
+        notPlanned=[{"pod": pod_item(each.pod), "message": each.why} for each in made.not_planned],
         preference=None
         if made.preference is None
         else {
@@ -151,19 +152,19 @@ def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | Non
 
 def _headline(made: PodPlan, manifest: ManifestPods | None, width: int) -> list[Text]:
     subject = (
-        f"{_pods(made.pods)} {'that waits' if made.pods == 1 else 'that wait'}"
+        f"{counted(made.pods, 'pod')} {'that waits' if made.pods == 1 else 'that wait'}"
         if manifest is None
-        else _pods(made.pods)
+        else counted(made.pods, "pod")
     )
     if not made.pods and not made.unserved and not made.not_planned:
         return wrapped("no pod waits for a GPU: nothing would be bought", width, style="bold")
-    machines = "1 machine" if len(made.orders) == 1 else f"{len(made.orders)} machines"
+    machines = counted(len(made.orders), "machine")
     parts = [f"would buy {machines} for {dollars(made.cost_microusd)} an hour" if made.orders else "would buy nothing"]
     if made.placed:
-        parts.append(f"{_pods(len(made.placed))} {'finds' if len(made.placed) == 1 else 'find'} room already")
+        parts.append(f"{counted(len(made.placed), 'pod')} {'finds' if len(made.placed) == 1 else 'find'} room already")
     missing = len(made.unserved) + len(made.not_planned)
     if missing:
-        parts.append(f"{_pods(missing)} {'is' if missing == 1 else 'are'} not served")
+        parts.append(f"{counted(missing, 'pod')} {'is' if missing == 1 else 'are'} not served")
     return wrapped(f"{subject}: {'; '.join(parts)}", width, style="yellow" if missing else "bold green")
 
 
@@ -180,7 +181,7 @@ def _machines(orders: Sequence[Order], width: int) -> list[Text]:
         TableColumn("REGION", tuple((_region(same[0]), "") for same in groups)),
         TableColumn("KIND", tuple(("spot" if same[0].offer.spot else "on-demand", "") for same in groups)),
         TableColumn("$/H EACH", prices, right=True),
-        TableColumn("PODS", tuple((_names([pod for each in same for pod in each.pods]), "") for same in groups)),
+        TableColumn("PODS", tuple((pod_names([pod for each in same for pod in each.pods]), "") for same in groups)),
     ]
     return table(columns, width)
 
@@ -206,15 +207,15 @@ def _room_words(placed: Iterable[PlacedPod]) -> Iterator[str]:
         by_place.setdefault((each.where, each.coming), []).append(each.pod)
     for (where, coming), pods in by_place.items():
         place = f"on the machine of request {where}, which is on its way" if coming else f"on Node {where}"
-        yield f"{_names(pods)} {place}"
+        yield f"{pod_names(pods)} {place}"
 
 
 def _limit_words(effect: LimitEffect) -> str:
-    before, after = _amount(effect.resource, effect.before), _amount(effect.resource, effect.after)
+    before, after = limit_amount(effect.resource, effect.before), limit_amount(effect.resource, effect.after)
     return f"{effect.name}: {before} left now, {after} after this plan"
 
 
-def _amount(resource: str, amount: int) -> str:
+def limit_amount(resource: str, amount: int) -> str:
     if resource == "usd":
         return f"{dollars(amount)}/h" if amount >= 0 else f"-{dollars(-amount)}/h"
     if resource == "cpu":
@@ -234,9 +235,9 @@ def _unserved_words(made: PodPlan) -> Iterator[str]:
     for skipped in made.not_planned:
         groups.setdefault(skipped.why, []).append(skipped.pod)
     for words, pods in list(groups.items())[:UNSERVED_SHOWN]:
-        yield f"{_names(pods)}: {words}"
+        yield f"{pod_names(pods)}: {words}"
     if rest := list(groups.values())[UNSERVED_SHOWN:]:
-        yield f"{_pods(sum(map(len, rest)))} more; see -o json"
+        yield f"{counted(sum(map(len, rest)), 'pod')} more; see -o json"
 
 
 def _reasons(unserved: Unserved) -> str:
@@ -262,35 +263,35 @@ def _notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
         yield from (f"not looked at: {each}" for each in manifest.ignored)
 
 
-def _names(pods: Sequence[Pod]) -> str:
+def pod_names(pods: Sequence[Pod]) -> str:
     shown = ", ".join(str(pod.key) for pod in pods[:PODS_SHOWN])
     rest = len(pods) - PODS_SHOWN
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
+def counted(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _labelled(label: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+def labelled(label: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The label once, before the first line."""
     for words in lines:
         yield label, words
         label = ""
 
 
-def _line(label: str, words: str, width: int) -> list[Text]:
+def labelled_line(label: str, words: str, width: int) -> list[Text]:
     first = f"{label:<{LABEL}}"
     lines = wrapped(words, width, first=first, rest=" " * LABEL)
     lines[0].stylize("dim", 0, len(first))
     return lines
 
 
-def _key(pod: Pod) -> dict[str, str]:
+def pod_item(pod: Pod) -> dict[str, str]:
     return {"namespace": pod.key.namespace, "name": pod.key.name}
 
 
-def _reason_item(reason: PoolReason) -> dict[str, str | None]:
+def reason_item(reason: PoolReason) -> dict[str, str | None]:
     return {
         "pool": str(reason.pool) if reason.pool.name else None,
         "reason": reason.reason,
@@ -309,7 +310,12 @@ def _pool_item(pool: PoolNote) -> dict[str, Any]:
     }
 
 
-def _order_item(order: Order) -> dict[str, Any]:
+def order_words(order: Order) -> str:
+    """1x L40S at $1.67/h from vultr in us-east, for ml/train-0"""
+    return f"{machine_words(order.offer)} for pool {order.pool}, with {pod_names(order.pods)} on it"
+
+
+def order_item(order: Order) -> dict[str, Any]:
     offer = order.offer
     return {
         "pool": {"namespace": order.pool.namespace, "name": order.pool.name},
@@ -320,6 +326,6 @@ def _order_item(order: Order) -> dict[str, Any]:
         "gpuCount": offer.gpu_count,
         "kind": "spot" if offer.spot else "on-demand",
         "usdPerHour": usd(order.hourly_microusd),
-        "pods": [_key(pod) for pod in order.pods],
+        "pods": [pod_item(pod) for pod in order.pods],
         "compared": plain(order.compared),
     }
