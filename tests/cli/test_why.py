@@ -265,7 +265,7 @@ def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
         become(address, json.dumps(document(phase="Pending", conditions=(NO_ROOM,))["status"]))
         text, as_json = why(server, "ml/train"), why(server, "train", "-n", "ml", "-o", "json")
         as_yaml = why(server, "request/ml/train", "-o", "yaml")
-        lost, pod = why(server, "ml/tra"), why(server, "pod/x")
+        lost, other = why(server, "ml/tra"), why(server, "class/x")
 
     assert text.exit_code == 0, text.output
     assert "moving the rack" in text.output
@@ -275,9 +275,9 @@ def test_everything_it_needs_is_read_from_the_cluster(tmp_path: Path):
         {"namespace": "ml", "name": "other", "phase": "Ready", "usdPerHour": 1.2}
     ]
     assert YAML(typ="safe", pure=True).load(as_yaml.output)["reason"] == "LimitReached"
-    assert (lost.exit_code, pod.exit_code) == (1, 2)
+    assert (lost.exit_code, other.exit_code) == (1, 2)
     assert "did you mean train?" in lost.output
-    assert "only requests" in pod.output
+    assert "this kind is not supported; request/NAME, pod/NAME, node/NAME, pool/NAME are." in other.output
 
 
 def test_a_cluster_without_our_kinds_is_an_error_without_a_traceback(tmp_path: Path):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # these load the clients of eight providers, and `tgp --help`
     from tgp.services.cluster import ClusterService
     from tgp.services.market import MarketService
     from tgp.services.market_documents import Prices
+    from tgp.services.plans import PlanService
     from tgp.services.preflight_documents import CheckReport
     from tgp.services.requests import RequestService
     from tgp.services.talos import TalosService
@@ -85,6 +86,19 @@ class CliContext:
         try:
             async with connect(kubeconfig, context) as connection:
                 yield RequestService(connection, partial(self.market, kubeconfig=kubeconfig, context=context))
+        except ConfigInvalid as error:
+            raise NotConnected(str(error)) from error
+
+    @asynccontextmanager
+    async def plans(self, kubeconfig: str = "", context: str = "") -> "AsyncIterator[PlanService]":
+        """Plans for a cluster's pods, for as long as the block lasts."""
+        from tgp.adapters.kube.config_field import ConfigInvalid
+        from tgp.adapters.kube.connect import connect
+        from tgp.services.plans import PlanService
+
+        try:
+            async with connect(kubeconfig, context) as connection:
+                yield PlanService(connection, partial(self.market, kubeconfig=kubeconfig, context=context))
         except ConfigInvalid as error:
             raise NotConnected(str(error)) from error
 

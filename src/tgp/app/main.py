@@ -32,6 +32,7 @@ COMMANDS = {  # name: where it lives, what it does
     "hold": ("tgp.interfaces.cli.hold:hold", "Pause all purchases; terminations continue."),
     "observe": ("tgp.app.commands.observe:observe", "Show a real cluster live: buy nothing, write nothing."),
     "offers": ("tgp.interfaces.cli.offers:offers", "Show the offers on sale now: price, age, availability."),
+    "plan": ("tgp.interfaces.cli.plan:plan", "Show which machines would be bought for pods that wait, and why."),
     "rent": ("tgp.interfaces.cli.rent:rent", "Rent one machine: show the offer, ask, and write a GPURequest."),
     "release": ("tgp.interfaces.cli.hold:release", "Resume purchases, after listing what will buy."),
     "sim": ("tgp.app.commands.sim:sim", "Serve a simulated market: every provider's API on a local port."),
@@ -40,7 +41,10 @@ COMMANDS = {  # name: where it lives, what it does
     "status": ("tgp.interfaces.cli.status:status", "Show what is rented now: phase, Node, price, end time, pods."),
     "talos": ("tgp.interfaces.cli.talos:talos", "Check templates, print a node's config, create the join Secret."),
     "watch": ("tgp.interfaces.cli.watch:watch", "Follow one machine from plan to ready to gone, with times and cost."),
-    "why": ("tgp.interfaces.cli.why:why", "Explain what a request waits for, and what would help."),
+    "why": (
+        "tgp.interfaces.cli.why:why",
+        "Explain what a request, pod, Node or pool waits for, and what would help.",
+    ),
 }
 
 

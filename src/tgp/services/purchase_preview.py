@@ -112,12 +112,9 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
         assert cluster.why is not None, "without a class there is a reason"
         none = NoPurchase(cluster.why.reason, cluster.why.message)
         return RentPlan(cluster.request, cluster.now, none, held=cluster.held, hold=cluster.hold)
-    accesses = _accesses(node_class, market)
-    market_service = MarketService(tuple(accesses.values()), market.clouds, market.clock)
-    await market_service.refresh()
-    known = _book(node_class, market_service, accesses, cluster.now)
+    known = await known_offers(node_class, market, cluster.now)
     book, stored = known.book, known.stored
-    usable = _without_regions(node_class, stored)
+    usable = without_regions(node_class, stored)
     asked = PurchaseInput(
         _record(cluster.request),
         cluster.class_name,
@@ -144,6 +141,14 @@ async def planned(cluster: ClusterState, market: MarketService) -> RentPlan:
         (*_unknown_regions(cluster, book), *_notes(cluster, choice, stored)),
         taints=_taints(cluster, choice),
     )
+
+
+async def known_offers(node_class: GPUNodeClass, market: MarketService, now: datetime) -> KnownOffers:
+    """All known offers of the class's providers, which are asked now if their API keys are in this terminal."""
+    accesses = _accesses(node_class, market)
+    market_service = MarketService(tuple(accesses.values()), market.clouds, market.clock)
+    await market_service.refresh()
+    return _book(node_class, market_service, accesses, now)
 
 
 def _record(request: GPURequest) -> KubeObject[GPURequest]:
@@ -217,7 +222,6 @@ def _accesses(node_class: GPUNodeClass, market_service: MarketService) -> dict[s
 def _book(
     node_class: GPUNodeClass, market_service: MarketService, accesses: Mapping[str, ProviderAccess], now: datetime
 ) -> KnownOffers:
-    """All known offers of the class's providers."""
     known = KnownOffers()
     for entry in node_class.spec.providers:
         if entry.enabled:
@@ -260,7 +264,7 @@ def _boot(node_class: GPUNodeClass, provider: str) -> BootMode:
     return next((mode for mode in allowed if mode.value in modes), allowed[0])
 
 
-def _without_regions(node_class: GPUNodeClass, stored: frozenset[str]) -> GPUNodeClass:
+def without_regions(node_class: GPUNodeClass, stored: frozenset[str]) -> GPUNodeClass:
     """Offers of a status are within the class's regions already, and do not carry the provider's region names."""
     if not stored:
         return node_class

@@ -1,23 +1,15 @@
-"""A cluster's requests for a user at a terminal: read, followed, planned, created. Nothing here can buy.
-
-Time is the API server's, whose timestamps are compared here: a terminal's clock may be wrong, and a demo's runs faster.
-"""
+"""A cluster's requests for a user at a terminal: read, followed, planned, created. Nothing here can buy."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from difflib import get_close_matches
-from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from tgp.adapters.kube.client import KubeCluster
 from tgp.adapters.kube.connect import Connection
-from tgp.adapters.kube.events import CORE_EVENT
-from tgp.adapters.kube.list import ListTarget, paged
-from tgp.adapters.kube.records.event import EventReader
-from tgp.adapters.kube.records.kinds import daemon_sets, pods, typed
-from tgp.adapters.kube.records.projection import Projection
+from tgp.adapters.kube.list import ListTarget
+from tgp.adapters.kube.records.kinds import pods, typed
 from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.api.decoding import UnreadableObject, decode
 from tgp.api.nodeclass import GPUNodeClass
@@ -32,16 +24,11 @@ from tgp.core.model.attempts import attempts_of, copied, open_attempt
 from tgp.core.model.class_secrets import names, wanted_by
 from tgp.core.model.costs import class_of
 from tgp.core.model.event import Event
-from tgp.core.model.hold import Hold, hold_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.record import ObjectRecord
 from tgp.core.model.token import plain_uid
-from tgp.core.model.workload import DaemonSet
-from tgp.ports.clock import Clock
 from tgp.ports.cluster import (
     AlreadyExists,
-    ClusterBusy,
     ClusterError,
     Forbidden,
     NotFound,
@@ -49,13 +36,11 @@ from tgp.ports.cluster import (
     Unauthenticated,
     WriteUnknown,
 )
-from tgp.ports.http import Answered, Call, Http, HttpError, Reply, WrappedHttp
-from tgp.ports.http import UnreadableReply as BadAnswer
+from tgp.services.cluster_reads import NO_KINDS, ClusterReads
 from tgp.services.market import MarketService
 from tgp.services.purchase_preview import ClusterState, planned
 from tgp.services.request_documents import ClusterStatus, Enquiry, Holder, Look, RentPlan
 
-NO_KINDS = "the tgp CRDs are not installed: tgp crds apply"
 LOOK_EVERY = 1.0  # seconds between two reads of one object
 EVENTS_EVERY = 3  # looks between two lists of its Events
 CLOCK_STEP = timedelta(seconds=2)  # timestamps have whole seconds, and one server may lag another
@@ -64,19 +49,16 @@ SUFFIX = 5
 LONGEST_STEM = 50
 ABOUT_SECRETS = frozenset({"CredentialsMissing", "SecretMissing"})  # reasons that were checked just now
 
-R = TypeVar("R", bound=ObjectRecord)
 MarketReader = Callable[[tuple[str, ...]], AbstractAsyncContextManager[MarketService]]
 
 
 class RequestService:
     def __init__(self, connection: Connection, market: MarketReader) -> None:
-        self._server_time = ServerTime(connection.http, connection.clock)
-        self._cluster = KubeCluster(self._server_time, connection.entropy)
+        self._reads = ClusterReads(connection)
         self._entropy = connection.entropy
-        self._operator_namespace = connection.namespace
-        self._secret_reader = KubeSecretReader(self._cluster, connection.namespace)
+        self._secret_reader = KubeSecretReader(self._reads.cluster, connection.namespace)
         self._market = market
-        self.namespace = connection.home
+        self.namespace = self._reads.namespace
 
     # -- tgp watch -----------------------------------------------------------------------------------------------------
 
@@ -91,49 +73,41 @@ class RequestService:
             except NotFound:
                 if request is None:
                     raise
-                yield Look(None, self._server_time.now(), events)
+                yield Look(None, self._reads.now(), events)
                 return
             except ClusterError as error:
                 if request is None and isinstance(error, Forbidden | Unauthenticated | Refused):
                     raise
-                yield Look(request, self._server_time.now(), events, trouble=str(error))
+                yield Look(request, self._reads.now(), events, trouble=str(error))
             else:
                 if (
                     request is not None and found.metadata.uid != request.metadata.uid
                 ):  # another request with the same name
-                    yield Look(None, self._server_time.now(), events)
+                    yield Look(None, self._reads.now(), events)
                     return
                 request = found
-                events = events if looks % EVENTS_EVERY else await self._events_of(request, events)
-                yield Look(request, self._server_time.now(), events)
+                events = events if looks % EVENTS_EVERY else await self._events_of(request) or events
+                yield Look(request, self._reads.now(), events)
                 looks += 1
             await asyncio.sleep(LOOK_EVERY)
 
-    async def _events_of(self, request: GPURequest, known: tuple[Event, ...]) -> tuple[Event, ...]:
-        """The oldest first, those of one second as they were written. A user who may not read Events sees the rest."""
-        meta = request.metadata
-        events: Projection[Event] = Projection(CORE_EVENT, EventReader())
-        subject = ListTarget(events, meta.namespace, field_selector=f"involvedObject.uid={meta.uid}")
-        try:
-            found = await self._listed(subject)
-        except ClusterError:
-            return known
-        dated = [(event.at, event.resource_version, event.key, event) for event in found if event.at is not None]
-        return tuple(each[-1] for each in sorted(dated, key=lambda each: each[:3]))
+    async def _events_of(self, request: GPURequest) -> tuple[Event, ...]:
+        """Empty also for a user who may not read Events."""
+        return await self._reads.events(request.metadata.namespace, request.metadata.uid or "") or ()
 
     # -- tgp why -------------------------------------------------------------------------------------------------------
 
     async def enquire(self, key: ObjectKey) -> Enquiry:
         request = await self.request(self._with_namespace(key))
-        meant = class_name(request, await self._classes())
+        meant = class_name(request, await self._reads.classes())
         name = meant if isinstance(meant, str) else ""
-        records = await self._all_requests()
-        hold = await self._hold()
+        records = await self._reads.requests()
+        hold = await self._reads.hold()
         node_class = await self._class_of(name)
         waiting = request.status.phase in (None, "Pending") and not request.metadata.deletion_timestamp
         return Enquiry(
             request,
-            self._server_time.now(),
+            self._reads.now(),
             name,
             node_class,
             str(hold) if hold is not None else "",
@@ -150,7 +124,7 @@ class RequestService:
         )
         if forbidden:
             return _gaps_in_status(node_class)
-        references = ClassReferences(node_class, secrets, self._operator_namespace, "", frozenset())
+        references = ClassReferences(node_class, secrets, self._reads.operator_namespace, "", frozenset())
         found = dict.fromkeys((*gaps_of(references), *missing_keys(references)))
         if not found:
             found = dict.fromkeys(gap for gap in _gaps_in_status(node_class) if gap.reason not in ABOUT_SECRETS)
@@ -161,25 +135,23 @@ class RequestService:
     async def standing(self, namespace: str) -> ClusterStatus:
         """Of every namespace, or only of the kubeconfig's own if the user may not list others."""
         only = ""
-        records = [] if namespace else await self._all_requests()
+        records = [] if namespace else await self._reads.requests()
         if records is None:
             only = namespace = self.namespace
         if namespace:
             try:
-                records = await self._listed(ListTarget(typed(GPU_REQUEST, GPURequest), namespace))
+                records = await self._reads.listed(ListTarget(typed(GPU_REQUEST, GPURequest), namespace))
             except NotFound as error:
                 raise NotFound(NO_KINDS) from error
         requests = tuple(record.value for record in records or () if record.value is not None)
         names = {request.status.node_name for request in requests}
-        return ClusterStatus(
-            self._server_time.now(), requests, await self._pods_on({name for name in names if name}), only
-        )
+        return ClusterStatus(self._reads.now(), requests, await self._pods_on({name for name in names if name}), only)
 
     async def _pods_on(self, nodes: Collection[str]) -> Mapping[str, int] | None:
         """The number of pods per Node, without those of DaemonSets. None: the user may not list pods."""
         found = dict.fromkeys(nodes, 0)
         try:
-            listed = await self._listed(ListTarget(pods())) if nodes else []
+            listed = await self._reads.listed(ListTarget(pods())) if nodes else []
         except Forbidden:
             return None
         for pod in listed:
@@ -195,7 +167,7 @@ class RequestService:
 
     async def plan(self, request: GPURequest) -> RentPlan:
         """Asks the providers whose API keys are set; for the others it reads the class's status."""
-        classes, records, hold = await self._classes(), await self._all_requests(), await self._hold()
+        classes, records, hold = await self._reads.classes(), await self._reads.requests(), await self._reads.hold()
         labels = await self._labels(request.metadata.namespace)
         name = class_name(request, classes)
         verdict = class_for(request, classes, namespace_labels=labels or {}, allowed_namespaces_required=False)
@@ -208,10 +180,10 @@ class RequestService:
             meant,
             next((record.value for record in classes if record.key.name == meant), None),
             why,
-            self._server_time.now(),
+            self._reads.now(),
             None if records is None else usage_of(_held(records, meant)),
             str(hold) if hold is not None else "",
-            await self._daemon_sets(),
+            await self._reads.daemon_sets(),
         )
         async with self._market(()) as market:
             return await planned(state, market)
@@ -219,9 +191,9 @@ class RequestService:
     async def create(self, manifest: Mapping[str, Any]) -> None:
         """Refused if the name is taken; a lost answer is looked up, never sent again."""
         meta = manifest["metadata"]
-        key, began = ObjectKey(meta["namespace"], meta["name"]), self._server_time.now()
+        key, began = ObjectKey(meta["namespace"], meta["name"]), self._reads.now()
         try:
-            await self._cluster.create(GPU_REQUEST, manifest)
+            await self._reads.cluster.create(GPU_REQUEST, manifest)
         except AlreadyExists as error:
             raise AlreadyExists(
                 f"request {key} already exists: see tgp why request/{key}, or choose another --name"
@@ -250,7 +222,7 @@ class RequestService:
     async def request(self, key: ObjectKey) -> GPURequest:
         """Raises NotFound with the nearest names; ClusterError if only a newer release can read the request."""
         try:
-            document = await self._cluster.read(GPU_REQUEST, key)
+            document = await self._reads.cluster.read(GPU_REQUEST, key)
         except NotFound as error:
             raise NotFound(await self._not_there(key)) from error
         request = decode(GPURequest, document)
@@ -262,40 +234,17 @@ class RequestService:
         return request
 
     async def _not_there(self, key: ObjectKey) -> str:
-        records = await self._all_requests() or ()
+        records = await self._reads.requests() or ()
         here = [record.key.name for record in records if record.key.namespace == key.namespace]
         elsewhere = [str(record.key) for record in records if record.key.name == key.name]
         near = elsewhere or get_close_matches(key.name, sorted(here), n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else "; see kubectl get gpurequests -A"
         return f"there is no request {key}{hint}"
 
-    async def _all_requests(self) -> list[KubeObject[GPURequest]] | None:
-        """None: the user may not list them."""
-        try:
-            return await self._listed(ListTarget(typed(GPU_REQUEST, GPURequest)))
-        except Forbidden:
-            return None
-        except NotFound as error:
-            raise NotFound(NO_KINDS) from error
-
-    async def _classes(self) -> list[KubeObject[GPUNodeClass]]:
-        """Empty if the user may not list them."""
-        try:
-            return await self._listed(ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)))
-        except (Forbidden, NotFound):
-            return []
-
-    async def _daemon_sets(self) -> tuple[DaemonSet, ...] | None:
-        """None: the user may not list them."""
-        try:
-            return tuple(await self._listed(ListTarget(daemon_sets())))
-        except Forbidden:
-            return None
-
     async def _labels(self, namespace: str) -> Mapping[str, str] | None:
         """Of a namespace; None: the user may not read it. Raises NotFound."""
         try:
-            found = await self._cluster.read(NAMESPACE, ObjectKey("", namespace))
+            found = await self._reads.cluster.read(NAMESPACE, ObjectKey("", namespace))
         except Forbidden:
             return None
         except NotFound as error:
@@ -307,26 +256,10 @@ class RequestService:
         if not name:
             return None
         try:
-            found = decode(GPUNodeClass, await self._cluster.read(GPU_NODE_CLASS, ObjectKey("", name)))
+            found = decode(GPUNodeClass, await self._reads.cluster.read(GPU_NODE_CLASS, ObjectKey("", name)))
         except (NotFound, Forbidden):
             return None
         return None if isinstance(found, UnreadableObject) else found
-
-    async def _hold(self) -> Hold | None:
-        """What `tgp hold` wrote; None: nothing, or the user may not read it."""
-        try:
-            namespace = await self._cluster.read(NAMESPACE, ObjectKey("", self._operator_namespace))
-        except (NotFound, Forbidden):
-            return None
-        return hold_of(namespace.get("metadata", {}).get("annotations") or {})
-
-    async def _listed(self, subject: ListTarget[R]) -> list[R]:
-        """Ordered by name. Every failure is a ClusterError."""
-        try:
-            listed = await paged(self._server_time, subject, {})
-        except (HttpError, BadAnswer) as error:
-            raise ClusterBusy(f"listing {subject.name}: {error}") from error
-        return sorted(listed.records.values(), key=lambda record: record.key)
 
     def _with_namespace(self, key: ObjectKey) -> ObjectKey:
         return key if key.namespace else ObjectKey(self.namespace, key.name)
@@ -355,30 +288,3 @@ def _gaps_in_status(node_class: GPUNodeClass) -> tuple[Gap, ...]:
 
 def _slug(text: str) -> str:
     return "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in text.lower())
-
-
-class ServerTime(WrappedHttp):
-    """The API server's clock, from its last answer; the terminal's own before the first one."""
-
-    def __init__(self, inner: Http, clock: Clock) -> None:
-        super().__init__(inner)
-        self._clock = clock
-        self._date: datetime | None = None
-        self._at = 0.0
-
-    def now(self) -> datetime:
-        if self._date is None:
-            return self._clock.now()
-        return self._date + timedelta(seconds=self._clock.boottime() - self._at)
-
-    def _sent(self, call: Call) -> Answered:  # noqa: ARG002 - every call is alike
-        return self._heard
-
-    def _heard(self, reply: Reply | None) -> None:
-        if reply is None:
-            return
-        try:
-            self._date = parsedate_to_datetime(reply.header("Date")).astimezone(UTC)
-        except (ValueError, TypeError, IndexError, OverflowError):
-            return
-        self._at = self._clock.boottime()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
@@ -13,7 +14,7 @@ from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
 from tgp.controllers.requests.ledger import Ledger
-from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
+from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.classes.nodeclass import namespace_allowed
 from tgp.core.classes.semantic_validation import names_time_zone
 from tgp.core.inventory.limits import Reservation
@@ -21,6 +22,7 @@ from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import condition_in
 from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.costs import class_of
+from tgp.core.model.hold import Hold
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -37,7 +39,8 @@ from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, Planned
 from tgp.core.pools.replicas import missing_slots
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import pool_key
-from tgp.core.requests.purchase import ALLOW_UNTRUSTED, own_cooldowns
+from tgp.core.requests.observation import OwningPool
+from tgp.core.requests.purchase import ALLOW_UNTRUSTED, SourceObservation, own_cooldowns
 from tgp.ports.cluster import View
 
 
@@ -60,13 +63,23 @@ class StorageViews:
     classes: View[StorageClass]
 
 
+class PurchaseFacts(Protocol):
+    """What is known of purchases beside the caches: the operator's `PurchaseGatherer`, or what a terminal sees."""
+
+    def hold(self) -> Hold | None: ...
+
+    def sources(self, node_class: GPUNodeClass) -> Mapping[str, SourceObservation]: ...
+
+    def pool_of(self, record: KubeObject[GPURequest]) -> OwningPool | None: ...
+
+
 class WorldObserver:
     def __init__(
         self,
         views: Views,
         policy: FeatureSettings,
         *,
-        purchases: PurchaseGatherer,
+        purchases: PurchaseFacts,
         market: MarketState,
         ledger: Ledger,
         memory: PoolMemory,

@@ -156,14 +156,19 @@ class PurchaseGatherer:
         return record.generation, found.uid, found.value.spec, next(turned, None)
 
     def pool_of(self, record: KubeObject[GPURequest]) -> OwningPool | None:
-        owner = pool_owner(record)
-        if owner is None:
-            return None
-        key = ObjectKey(record.key.namespace, owner.name)
-        found = self._views.pools.get(key)
-        if found is None or found.uid_text != owner.uid:  # a new pool of that name did not create it
-            return OwningPool(key)
-        return OwningPool(key, found.value, found.value is None, found.deleting)
+        return owning_pool(record, self._views.pools)
+
+
+def owning_pool(record: KubeObject[GPURequest], pools: View[KubeObject[GPUNodePool]]) -> OwningPool | None:
+    """None: a user created the request."""
+    owner = pool_owner(record)
+    if owner is None:
+        return None
+    key = ObjectKey(record.key.namespace, owner.name)
+    found = pools.get(key)
+    if found is None or found.uid_text != owner.uid:  # a new pool of that name did not create it
+        return OwningPool(key)
+    return OwningPool(key, found.value, found.value is None, found.deleting)
 
 
 def access_names(node_class: GPUNodeClass) -> set[str]:

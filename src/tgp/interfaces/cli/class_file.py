@@ -68,7 +68,7 @@ def classes_in(text: str, name: str) -> tuple[FoundClass, ...]:
     for document in documents:
         for manifest, at in _manifests(document.data, ()):
             try:
-                node_class = strict(_plain(manifest))
+                node_class = strict(plain_data(manifest))
             except Invalid as error:
                 raise click.UsageError(f"{name}: {error}") from error
             assert isinstance(node_class, GPUNodeClass), "its kind says so"
@@ -97,12 +97,12 @@ def _manifests(data: Any, at: Path) -> Iterator[tuple[Mapping[str, Any], Path]]:
             yield from _manifests(item, (*at, "items", place))
 
 
-def _plain(data: Any) -> Any:
+def plain_data(data: Any) -> Any:
     """Without the spelling of numbers, which only matters to Talos."""
     if isinstance(data, dict):
-        return {key: _plain(item) for key, item in data.items()}
+        return {key: plain_data(item) for key, item in data.items()}
     if isinstance(data, list):
-        return [_plain(item) for item in data]
+        return [plain_data(item) for item in data]
     if isinstance(data, WrittenInt):
         return int(data)
     return float(data) if isinstance(data, WrittenFloat) else data

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tgp.ports.cluster import Cluster
     from tgp.services.confirmed import Confirmed
     from tgp.services.market_documents import OfferAnswer, OfferQuestion, Prices
+    from tgp.services.plan_documents import NodeEnquiry, PlanQuestion, PodEnquiry, PodPlan, PoolEnquiry
     from tgp.services.preflight_documents import CheckReport
     from tgp.services.request_documents import ClusterStatus, Enquiry, Look, RentPlan
     from tgp.services.talos_documents import ConfigChoice, Spread, Stored
@@ -70,6 +71,31 @@ class RequestActions(Protocol):
 
         An empty namespace is the kubeconfig's own. Raises NotFound if there never was such a request.
         """
+        ...
+
+
+class PlanActions(Protocol):
+    """What would be bought for pods of one cluster."""
+
+    @property
+    def namespace(self) -> str:
+        """The kubeconfig's own namespace, for objects of a manifest without one."""
+        ...
+
+    async def plan(self, question: "PlanQuestion") -> "PodPlan":
+        """By the operator's own planner. Nothing is written or bought. Raises ClusterError."""
+        ...
+
+    async def pod(self, key: "ObjectKey") -> "PodEnquiry":
+        """All that is known about one pod. Raises NotFound, which names the nearest ones."""
+        ...
+
+    async def node(self, name: str) -> "NodeEnquiry":
+        """All that is known about one Node. Raises NotFound, which names the nearest ones."""
+        ...
+
+    async def pool(self, key: "ObjectKey") -> "PoolEnquiry":
+        """All that is known about one pool. Raises NotFound, which names the nearest ones."""
         ...
 
 
@@ -161,6 +187,8 @@ class CliServices(Protocol):
         ...
 
     def requests(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[RequestActions]: ...
+
+    def plans(self, kubeconfig: str, context: str) -> AbstractAsyncContextManager[PlanActions]: ...
 
     def talos(self, kubeconfig: str, context: str, namespace: str) -> AbstractAsyncContextManager[TalosActions]:
         """`namespace`: the operator's; empty: the usual one."""

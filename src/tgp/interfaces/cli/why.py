@@ -1,44 +1,59 @@
-"""`tgp why request/x`: what the request waits for, since when, and what would help. It only reads."""
+"""`tgp why`: what a request, a pod, a Node or a pool waits for, since when, and what would help. It only reads."""
 
-from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import click
+from rich.console import Group
 
 from tgp.core.model.object_key import ObjectKey
-from tgp.interfaces.cli.context import CliServices, RequestActions
+from tgp.interfaces.cli import why_plan_view, why_view
+from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import show, terminal_width, waiting, write
-from tgp.interfaces.cli.request_name import read_name
-from tgp.interfaces.cli.why_view import as_document, render
+from tgp.interfaces.cli.request_name import read_subject
 from tgp.ports.cluster import ClusterError
-from tgp.services.request_documents import Enquiry
 
 
 @click.command()
-@click.argument("name", metavar="request/NAME")
+@click.argument("name", metavar="KIND/NAME")
 @click.option("-n", "--namespace", default="", metavar="NAME", help="Default: the kubeconfig's.")
 @click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
 @click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
 @click.pass_obj
 def why(services: CliServices, *, name: str, namespace: str, how: str, kubeconfig: str, context: str) -> None:
-    """Explain the state of a request: what it waits for, since when, until when, and what would help.
+    """Explain the state of a request, a pod, a Node or a pool.
 
-    Only requests are supported so far: request/NAME, NAME or NAMESPACE/NAME.
+    KIND/NAME is request/NAME, pod/NAME, node/NAME or pool/NAME; NAME alone is a request, and NAMESPACE/NAME works for
+    all but Nodes. It says what the object waits for, since when, until when, and what would help.
     """
-    key = read_name(name, namespace)
+    kind, key = read_subject(name, namespace)
+    width = terminal_width()
     try:
         with waiting("asking the cluster …"):
-            asked = run(_ask(services.requests(kubeconfig, context), key))
+            screen, found = run(_ask(services, (kubeconfig, context), kind, key, width))
     except ClusterError as error:
         raise click.ClickException(str(error)) from error
     if how == "text":
-        width = terminal_width()
-        show(render(asked, width), width)
+        show(screen, width)
     else:
-        write(as_document(asked), how)
+        write(found, how)
 
 
-async def _ask(connecting: AbstractAsyncContextManager[RequestActions], key: ObjectKey) -> Enquiry:
-    async with connecting as requests:
-        return await requests.enquire(key)
+async def _ask(
+    services: CliServices, where: tuple[str, str], kind: str, key: ObjectKey, width: int
+) -> tuple[Group, dict[str, Any]]:
+    """As a screen, and as a document."""
+    if kind == "request":
+        async with services.requests(*where) as requests:
+            asked = await requests.enquire(key)
+        return why_view.render(asked, width), why_view.as_document(asked)
+    async with services.plans(*where) as plans:
+        if kind == "pod":
+            pod = await plans.pod(key)
+            return why_plan_view.render_pod(pod, width), why_plan_view.pod_document(pod)
+        if kind == "node":
+            node = await plans.node(key.name)
+            return why_plan_view.render_node(node, width), why_plan_view.node_document(node)
+        pool = await plans.pool(key)
+        return why_plan_view.render_pool(pool, width), why_plan_view.pool_document(pool)

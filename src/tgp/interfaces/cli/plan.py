@@ -1,0 +1,98 @@
+"""`tgp plan`: which machines would be bought now for pods that wait, or for those of a manifest. It only reads."""
+
+from contextlib import AbstractAsyncContextManager
+
+import click
+
+from tgp.api.field_error import Invalid
+from tgp.core.joining.talos.stream import UnreadableStream, read_stream
+from tgp.interfaces.cli.class_file import plain_data, read_text
+from tgp.interfaces.cli.context import CliServices, PlanActions
+from tgp.interfaces.cli.interrupt import run
+from tgp.interfaces.cli.output import show, terminal_width, waiting, write
+from tgp.interfaces.cli.plan_view import as_document, render
+from tgp.ports.cluster import ClusterError
+from tgp.services.manifest_pods import ManifestPods, pods_in
+from tgp.services.plan_documents import PlanQuestion, PodPlan
+
+NOT_SERVED = 3  # the exit code if a pod is not served
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", metavar="FILE", help="Plan for the pods of this manifest instead; - is standard input."
+)
+@click.option("--with-waiting", is_flag=True, help="With -f: also for the pods that wait now.")
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Also show the price for this many hours.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAME",
+    help="Only pods of this namespace; with -f, of objects that name none.  [all; with -f the kubeconfig's]",
+)
+@click.option("-o", "--output", "how", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
+@click.option("--kubeconfig", default="", metavar="FILE", help="Default: $KUBECONFIG, ~/.kube/config.")
+@click.option("--context", default="", metavar="NAME", help="Default: the kubeconfig's current one.")
+@click.pass_obj
+def plan(
+    services: CliServices,
+    *,
+    filename: str | None,
+    with_waiting: bool,
+    hours: float | None,
+    namespace: str,
+    how: str,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Show which machines would be bought now for the pods that wait, and why. Nothing is bought or written.
+
+    Exit code 0 if every pod is served, by a new machine or by room that is there; 3 if a pod is not.
+    """
+    if with_waiting and filename is None:
+        raise click.UsageError("--with-waiting is for -f: without a file the plan is for the pods that wait.")
+    text = read_text(filename) if filename is not None else None
+    try:
+        with waiting("asking the cluster and the providers …"):
+            made, manifest = run(
+                _ask(services.plans(kubeconfig, context), text, filename or "", namespace, with_waiting)
+            )
+    except ClusterError as error:
+        raise click.ClickException(str(error)) from error
+    if how == "text":
+        width = terminal_width()
+        show(render(made, manifest, hours, width), width)
+    else:
+        write(as_document(made, manifest, hours), how)
+    raise SystemExit(0 if made.all_served else NOT_SERVED)
+
+
+async def _ask(
+    connecting: AbstractAsyncContextManager[PlanActions],
+    text: str | None,
+    filename: str,
+    namespace: str,
+    with_waiting: bool,
+) -> tuple[PodPlan, ManifestPods | None]:
+    async with connecting as plans:
+        if text is None:
+            return await plans.plan(PlanQuestion(namespace)), None
+        manifest = _read(text, filename, namespace or plans.namespace)
+        question = PlanQuestion("", manifest.pods, with_waiting)
+        return await plans.plan(question), manifest
+
+
+def _read(text: str, filename: str, namespace: str) -> ManifestPods:
+    try:
+        found = pods_in((plain_data(each.data) for each in read_stream(text)), namespace)
+    except UnreadableStream as error:
+        raise click.UsageError(f"{filename}: {error.finding}") from error
+    except Invalid as error:
+        raise click.UsageError(f"{filename}: {error}") from error
+    if not found.pods:
+        skipped = f" (found: {', '.join(found.skipped)})" if found.skipped else ""
+        raise click.UsageError(
+            f"{filename} makes no pods{skipped}; Pod, Job, JobSet, Deployment, StatefulSet and ReplicaSet are read."
+        )
+    return found

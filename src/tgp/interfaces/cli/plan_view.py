@@ -1,0 +1,331 @@
+"""A plan for pods on one screen: machines, price, limits, and the pods that are not served, with reasons."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from tgp.api.values import rfc3339
+from tgp.core.model.money import about, dollars
+from tgp.core.model.offer import UNKNOWN_REGION
+from tgp.core.model.pod import Pod
+from tgp.core.pools.planner.world import Order, PoolReason, Unserved
+from tgp.interfaces.cli.next_step import next_lines
+from tgp.interfaces.cli.output import TableColumn, document, dollar_cells, table, usd, wrapped
+from tgp.interfaces.cli.rent_view import machine as machine_words
+from tgp.interfaces.cli.rent_view import prices_words
+from tgp.interfaces.terminal.snapshot import plain
+from tgp.services.manifest_pods import ManifestPods
+from tgp.services.plan_documents import LimitEffect, PlacedPod, PodPlan, PoolNote
+
+LABEL = 12  # columns of a line's first word
+PODS_SHOWN = 3  # names in one place; the rest is counted
+UNSERVED_SHOWN = 8  # groups of pods with the same reasons
+PROVEN_BELOW = 0.001  # a gap that is as good as none
+GIB = 1 << 30
+NO_POOL_EXISTS = "there is no GPUNodePool, so no machine is bought for pods"
+MAKE_A_POOL = "kubectl apply -f deploy/examples/standard.yaml makes a class and a pool (change them first)"
+
+
+def render(made: PodPlan, manifest: ManifestPods | None, hours: float | None, width: int) -> Group:
+    lines = [*_headline(made, manifest, width), Text()]
+    if made.orders:
+        lines += [*_machines(made.orders, width), Text()]
+    for label, words in rows_of(made, manifest, hours):
+        lines += labelled_line(label, words, width)
+    lines += [Text(), *next_lines(next_command(made, manifest))]
+    return Group(*lines)
+
+
+def rows_of(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -> Iterator[tuple[str, str]]:
+    if not made.pools:
+        yield "no pool", NO_POOL_EXISTS
+        yield "", MAKE_A_POOL
+    if made.orders:
+        yield "costs", cost_words(made, hours)
+        yield "best price", proof_words(made)
+        yield from labelled("why these", dict.fromkeys(_compared(each) for each in made.orders if each.compared))
+    yield from labelled("has room", _room_words(made.placed))
+    yield from labelled("limit", (_limit_words(each) for each in made.limits))
+    if words := preference_words(made):
+        yield "preference", words
+    yield from labelled("not served", _unserved_words(made))
+    yield from labelled("stopped by", _stops(made))
+    yield from labelled("note", (*_notes(made, manifest), *made.ignored))
+    yield from labelled("not seen", made.unseen)
+    for name, sources in sorted((made.price_sources or {}).items()):
+        if sources:
+            yield "prices", f"class {name}: {prices_words(sources, made.now)}"
+
+
+def cost_words(made: PodPlan, hours: float | None) -> str:
+    words = f"{dollars(made.cost_microusd)} an hour"
+    if hours is not None:
+        words += f"; {about(int(made.cost_microusd * hours))} for {hours:g} hours"
+    return words
+
+
+def proof_words(made: PodPlan) -> str:
+    if made.gap is None:
+        return "not proven: a cheaper plan may exist"
+    if made.gap <= PROVEN_BELOW:
+        return "within 0.1 % of the best possible price"
+    return f"within {100 * made.gap:.1f} % of the best possible price"
+
+
+def preference_words(made: PodPlan) -> str:
+    """Empty: no pod prefers anything."""
+    found = made.preference
+    if found is None:
+        return ""
+    verb = "prefers" if found.pods == 1 else "prefer"
+    who = f"{counted(found.pods, 'pod')} {verb} some machines, not required (preferred affinity, ScheduleAnyway)"
+    if found.unserved:
+        return f"{who}; if that were required, {counted(found.unserved, 'pod')} more would not be served"
+    more = found.hourly_microusd - made.cost_microusd
+    if more <= 0:
+        return f"{who}; honouring that costs nothing more"
+    return f"{who}; honouring that would cost {about(more)} an hour more"
+
+
+def next_command(made: PodPlan, manifest: ManifestPods | None) -> str:
+    if made.hold:
+        return "tgp release"
+    if not made.pools:
+        return "kubectl get gpunodepools -A"
+    if manifest is None and made.unserved:
+        return f"tgp why pod/{made.unserved[0].pod.key}"
+    return "tgp status" if manifest is None else "tgp plan"
+
+
+def as_document(made: PodPlan, manifest: ManifestPods | None, hours: float | None) -> dict[str, Any]:
+    """For programs; fields are added, never renamed."""
+    return document(
+        "PodPlan",
+        at=rfc3339(made.now),
+        pods=made.pods,
+        served=made.all_served,
+        usdPerHour=usd(made.cost_microusd),
+        usdForHours=None if hours is None else usd(int(made.cost_microusd * hours)),
+        hours=hours,
+        bestPossibleUsdPerHour=usd(made.bound_microusd) if made.gap is not None else None,
+        gap=made.gap,
+        machines=[order_item(each) for each in made.orders],
+        placed=[{"pod": pod_item(each.pod), "where": each.where, "onItsWay": each.coming} for each in made.placed],
+        limits=[
+            {"name": each.name, "resource": each.resource, "leftBefore": each.before, "leftAfter": each.after}
+            for each in made.limits
+        ],
+        unserved=[
+            {"pod": pod_item(each.pod), "reasons": [reason_item(one) for one in each.reasons]} for each in made.unserved
+        ],
+        notPlanned=[{"pod": pod_item(each.pod), "message": each.why} for each in made.not_planned],
+        preference=None
+        if made.preference is None
+        else {
+            "pods": made.preference.pods,
+            "usdPerHour": usd(made.preference.hourly_microusd),
+            "unserved": made.preference.unserved,
+        },
+        pools=[_pool_item(each) for each in made.pools],
+        stoppedBy=list(_stops(made)),
+        skipped=list(manifest.skipped) if manifest is not None else [],
+        notes=[plain(words) for words in (*_notes(made, manifest), *made.ignored)],
+        unseen=list(made.unseen),
+        prices=[
+            {
+                "nodeClass": name,
+                "provider": each.provider,
+                "live": each.live,
+                "seenAt": rfc3339(each.seen_at) if each.seen_at is not None else None,
+                "message": plain(each.why),
+            }
+            for name, sources in sorted((made.price_sources or {}).items())
+            for each in sources
+        ],
+    )
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _headline(made: PodPlan, manifest: ManifestPods | None, width: int) -> list[Text]:
+    subject = (
+        f"{counted(made.pods, 'pod')} {'that waits' if made.pods == 1 else 'that wait'}"
+        if manifest is None
+        else counted(made.pods, "pod")
+    )
+    if not made.pods and not made.unserved and not made.not_planned:
+        return wrapped("no pod waits for a GPU: nothing would be bought", width, style="bold")
+    machines = counted(len(made.orders), "machine")
+    parts = [f"would buy {machines} for {dollars(made.cost_microusd)} an hour" if made.orders else "would buy nothing"]
+    if made.placed:
+        parts.append(f"{counted(len(made.placed), 'pod')} {'finds' if len(made.placed) == 1 else 'find'} room already")
+    missing = len(made.unserved) + len(made.not_planned)
+    if missing:
+        parts.append(f"{counted(missing, 'pod')} {'is' if missing == 1 else 'are'} not served")
+    return wrapped(f"{subject}: {'; '.join(parts)}", width, style="yellow" if missing else "bold green")
+
+
+def _machines(orders: Sequence[Order], width: int) -> list[Text]:
+    """Equal machines of a pool are one row."""
+    groups = _grouped(orders)
+    prices = dollar_cells([same[0].hourly_microusd for same in groups])
+    columns = [
+        TableColumn("N", tuple((str(len(same)), "") for same in groups), right=True),
+        TableColumn("POOL", tuple((str(same[0].pool), "") for same in groups)),
+        TableColumn("PROVIDER", tuple((same[0].offer.provider, "") for same in groups)),
+        TableColumn("TYPE", tuple((same[0].offer.instance_type, "") for same in groups), longest=28),
+        TableColumn("GPU", tuple((f"{same[0].offer.gpu_count}x {same[0].offer.gpu}", "bold") for same in groups)),
+        TableColumn("REGION", tuple((_region(same[0]), "") for same in groups)),
+        TableColumn("KIND", tuple(("spot" if same[0].offer.spot else "on-demand", "") for same in groups)),
+        TableColumn("$/H EACH", prices, right=True),
+        TableColumn("PODS", tuple((pod_names([pod for each in same for pod in each.pods]), "") for same in groups)),
+    ]
+    return table(columns, width)
+
+
+def _grouped(orders: Iterable[Order]) -> list[list[Order]]:
+    groups: dict[tuple[object, ...], list[Order]] = {}
+    for each in orders:
+        groups.setdefault((each.pool, each.offer.key, each.hourly_microusd), []).append(each)
+    return list(groups.values())
+
+
+def _region(order: Order) -> str:
+    return "-" if order.offer.region == UNKNOWN_REGION else order.offer.region
+
+
+def _compared(order: Order) -> str:
+    return f"{order.offer.gpu_count}x {order.offer.gpu} from {order.offer.provider}: {order.compared}"
+
+
+def _room_words(placed: Iterable[PlacedPod]) -> Iterator[str]:
+    by_place: dict[tuple[str, bool], list[Pod]] = {}
+    for each in placed:
+        by_place.setdefault((each.where, each.coming), []).append(each.pod)
+    for (where, coming), pods in by_place.items():
+        place = f"on the machine of request {where}, which is on its way" if coming else f"on Node {where}"
+        yield f"{pod_names(pods)} {place}"
+
+
+def _limit_words(effect: LimitEffect) -> str:
+    before, after = limit_amount(effect.resource, effect.before), limit_amount(effect.resource, effect.after)
+    return f"{effect.name}: {before} left now, {after} after this plan"
+
+
+def limit_amount(resource: str, amount: int) -> str:
+    if resource == "usd":
+        return f"{dollars(amount)}/h" if amount >= 0 else f"-{dollars(-amount)}/h"
+    if resource == "cpu":
+        return f"{amount / 1000:g} CPU"
+    if resource == "memory":
+        return f"{amount / GIB:g} GiB"
+    if resource == "nodes":
+        return "1 machine" if amount == 1 else f"{amount} machines"
+    return f"{amount} {resource}"
+
+
+def _unserved_words(made: PodPlan) -> Iterator[str]:
+    """Pods with the same reasons together."""
+    groups: dict[str, list[Pod]] = {}
+    for each in made.unserved:
+        groups.setdefault(_reasons(each), []).append(each.pod)
+    for skipped in made.not_planned:
+        groups.setdefault(skipped.why, []).append(skipped.pod)
+    for words, pods in list(groups.items())[:UNSERVED_SHOWN]:
+        yield f"{pod_names(pods)}: {words}"
+    if rest := list(groups.values())[UNSERVED_SHOWN:]:
+        yield f"{counted(sum(map(len, rest)), 'pod')} more; see -o json"
+
+
+def _reasons(unserved: Unserved) -> str:
+    return "; ".join(
+        f"pool {each.pool}: {each.message}" if each.pool.name else each.message for each in unserved.reasons
+    )
+
+
+def _stops(made: PodPlan) -> Iterator[str]:
+    if made.hold:
+        yield f"all purchases are paused ({made.hold}). Resume: tgp release"
+
+
+def _notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
+    for each in made.pools:
+        if each.observes:
+            yield f"pool {each.key} only observes: it reports what it would buy, and buys nothing (spec.mode)"
+        elif each.stopped:
+            yield f"pool {each.key} buys nothing now: {each.stopped.partition(': ')[2]}"
+    if manifest is not None:
+        if manifest.skipped:
+            yield f"not read from the file, as they make no pods here: {', '.join(manifest.skipped)}"
+        yield from (f"not looked at: {each}" for each in manifest.ignored)
+
+
+def pod_names(pods: Sequence[Pod]) -> str:
+    shown = ", ".join(str(pod.key) for pod in pods[:PODS_SHOWN])
+    rest = len(pods) - PODS_SHOWN
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def counted(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def labelled(label: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The label once, before the first line."""
+    for words in lines:
+        yield label, words
+        label = ""
+
+
+def labelled_line(label: str, words: str, width: int) -> list[Text]:
+    first = f"{label:<{LABEL}}"
+    lines = wrapped(words, width, first=first, rest=" " * LABEL)
+    lines[0].stylize("dim", 0, len(first))
+    return lines
+
+
+def pod_item(pod: Pod) -> dict[str, str]:
+    return {"namespace": pod.key.namespace, "name": pod.key.name}
+
+
+def reason_item(reason: PoolReason) -> dict[str, str | None]:
+    return {
+        "pool": str(reason.pool) if reason.pool.name else None,
+        "reason": reason.reason,
+        "message": plain(reason.message),
+    }
+
+
+def _pool_item(pool: PoolNote) -> dict[str, Any]:
+    reason, _, message = pool.stopped.partition(": ")
+    return {
+        "namespace": pool.key.namespace,
+        "name": pool.key.name,
+        "nodeClass": pool.class_name,
+        "observes": pool.observes,
+        "stopped": {"reason": reason, "message": plain(message)} if pool.stopped else None,
+    }
+
+
+def order_words(order: Order) -> str:
+    """1x L40S at $1.67/h from vultr in us-east, for ml/train-0"""
+    return f"{machine_words(order.offer)} for pool {order.pool}, with {pod_names(order.pods)} on it"
+
+
+def order_item(order: Order) -> dict[str, Any]:
+    offer = order.offer
+    return {
+        "pool": {"namespace": order.pool.namespace, "name": order.pool.name},
+        "provider": offer.provider,
+        "instanceType": offer.instance_type,
+        "region": None if offer.region == UNKNOWN_REGION else offer.region,
+        "gpu": offer.gpu,
+        "gpuCount": offer.gpu_count,
+        "kind": "spot" if offer.spot else "on-demand",
+        "usdPerHour": usd(order.hourly_microusd),
+        "pods": [pod_item(pod) for pod in order.pods],
+        "compared": plain(order.compared),
+    }

@@ -1,0 +1,120 @@
+"""Reads of one cluster with a user's kubeconfig, for the services of a terminal. Nothing here writes.
+
+Time is the API server's, whose timestamps are compared: a terminal's clock may be wrong, and a demo's runs faster.
+"""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+
+from tgp.adapters.kube.client import KubeCluster
+from tgp.adapters.kube.connect import Connection
+from tgp.adapters.kube.events import CORE_EVENT
+from tgp.adapters.kube.list import ListTarget, paged
+from tgp.adapters.kube.records.event import EventReader
+from tgp.adapters.kube.records.kinds import daemon_sets, typed
+from tgp.adapters.kube.records.projection import Projection
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
+from tgp.core.model.event import Event
+from tgp.core.model.hold import Hold, hold_of
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.record import ObjectRecord
+from tgp.core.model.workload import DaemonSet
+from tgp.ports.clock import Clock
+from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, NotFound
+from tgp.ports.http import Answered, Call, Http, HttpError, Reply, UnreadableReply, WrappedHttp
+
+NO_KINDS = "the tgp CRDs are not installed: tgp crds apply"
+
+R = TypeVar("R", bound=ObjectRecord)
+
+
+class ClusterReads:
+    def __init__(self, connection: Connection) -> None:
+        self._server_time = ServerTime(connection.http, connection.clock)
+        self.cluster = KubeCluster(self._server_time, connection.entropy)
+        self.operator_namespace = connection.namespace
+        self.namespace = connection.home  # the kubeconfig's own
+
+    def now(self) -> datetime:
+        """By the API server's clock."""
+        return self._server_time.now()
+
+    async def listed(self, subject: ListTarget[R]) -> list[R]:
+        """Ordered by name. Every failure is a ClusterError."""
+        try:
+            listed = await paged(self._server_time, subject, {})
+        except (HttpError, UnreadableReply) as error:
+            raise ClusterBusy(f"listing {subject.name}: {error}") from error
+        return sorted(listed.records.values(), key=lambda record: record.key)
+
+    async def requests(self) -> list[KubeObject[GPURequest]] | None:
+        """None: the user may not list them."""
+        try:
+            return await self.listed(ListTarget(typed(GPU_REQUEST, GPURequest)))
+        except Forbidden:
+            return None
+        except NotFound as error:
+            raise NotFound(NO_KINDS) from error
+
+    async def classes(self) -> list[KubeObject[GPUNodeClass]]:
+        """Empty if the user may not list them."""
+        try:
+            return await self.listed(ListTarget(typed(GPU_NODE_CLASS, GPUNodeClass)))
+        except (Forbidden, NotFound):
+            return []
+
+    async def daemon_sets(self) -> tuple[DaemonSet, ...] | None:
+        """None: the user may not list them."""
+        try:
+            return tuple(await self.listed(ListTarget(daemon_sets())))
+        except Forbidden:
+            return None
+
+    async def hold(self) -> Hold | None:
+        """What `tgp hold` wrote; None: nothing, or the user may not read it."""
+        try:
+            namespace = await self.cluster.read(NAMESPACE, ObjectKey("", self.operator_namespace))
+        except (NotFound, Forbidden):
+            return None
+        return hold_of(namespace.get("metadata", {}).get("annotations") or {})
+
+    async def events(self, namespace: str, uid: str) -> tuple[Event, ...] | None:
+        """Of one object: the oldest first, those of one second as they were written. None: they cannot be read."""
+        events: Projection[Event] = Projection(CORE_EVENT, EventReader())
+        try:
+            found = await self.listed(ListTarget(events, namespace, field_selector=f"involvedObject.uid={uid}"))
+        except ClusterError:
+            return None
+        dated = [(event.at, event.resource_version, event.key, event) for event in found if event.at is not None]
+        return tuple(each[-1] for each in sorted(dated, key=lambda each: each[:3]))
+
+
+class ServerTime(WrappedHttp):
+    """The API server's clock, from its last answer; the terminal's own before the first one."""
+
+    def __init__(self, inner: Http, clock: Clock) -> None:
+        super().__init__(inner)
+        self._clock = clock
+        self._date: datetime | None = None
+        self._at = 0.0
+
+    def now(self) -> datetime:
+        if self._date is None:
+            return self._clock.now()
+        return self._date + timedelta(seconds=self._clock.boottime() - self._at)
+
+    def _sent(self, call: Call) -> Answered:  # noqa: ARG002 - every call is alike
+        return self._heard
+
+    def _heard(self, reply: Reply | None) -> None:
+        if reply is None:
+            return
+        try:
+            self._date = parsedate_to_datetime(reply.header("Date")).astimezone(UTC)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            return
+        self._at = self._clock.boottime()

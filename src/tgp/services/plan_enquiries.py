@@ -1,0 +1,160 @@
+"""Why a pod waits, why a Node is kept, what a pool does: from what a terminal sees, by the operator's own rules."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import msgspec
+
+from tgp.api.nodepool import GPUNodePool, canonical_policy
+from tgp.api.request import GPURequest
+from tgp.api.values import NEVER, span
+from tgp.controllers.requests.indexes import BY_NODE, PODS_BY_NODE
+from tgp.core.model.conditions import condition_in
+from tgp.core.model.event import Event
+from tgp.core.model.gpus import resource_name
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.pools.capacity import ENDED
+from tgp.core.pools.demand import asks_for_gpus, read_annotations
+from tgp.core.pools.orders import anchor_of, owner_of, slot_number
+from tgp.core.pools.planner.plan import gang_of
+from tgp.core.pools.planner.rows import own_price, own_price_until
+from tgp.core.pools.upkeep import Disrupt, Leave, PoolRequest, Remove, care_for
+from tgp.core.requests.node_state import protected, users
+from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PodPlan, PoolEnquiry, PoolNote
+from tgp.services.plan_world import Sight, TerminalWorld
+
+WAITS = "Waits"  # the reason of a pod that machines may be bought for
+PURCHASE_EVENTS = frozenset({"TriggeredScaleUp", "NotTriggerScaleUp"})
+
+
+def state_of(pod: Pod) -> tuple[str, str]:
+    """Whether machines may be bought for a pod, and why not: a reason and a message."""
+    if pod.finished:
+        return pod.phase, "the pod has ended"
+    if pod.node:
+        return "Scheduled", f"on Node {pod.node}"
+    if pod.deleting:
+        return "Deleting", "the pod is being deleted"
+    if pod.of_daemon_set:
+        return "DaemonSet", "it is a pod of a DaemonSet, which runs on Nodes that exist: no machine is bought for it"
+    if pod.gates:
+        why = f"the removal of its scheduling gates ({', '.join(pod.gates)}): before that nothing is bought for it"
+        return "SchedulingGated", why
+    if not pod.unschedulable:
+        return "NotScheduledYet", "the scheduler to look for a Node: machines are bought once it has found none"
+    if not asks_for_gpus(pod):
+        return "NoGPU", "a Node with room: it requests no GPU, and machines are bought only for pods that do"
+    return WAITS, "a machine with a GPU"
+
+
+def pod_enquiry(
+    sight: Sight, pod: Pod, plan: PodPlan | None, events: tuple[Event, ...] | None, refusal: tuple[str, str] | None
+) -> PodEnquiry:
+    reason, message = refusal or state_of(pod)
+    read = msgspec.structs.replace(pod, annotations=read_annotations(pod)[0])
+    requests = sight.stores.requests
+    uid = uid_text(pod.uid)
+    return PodEnquiry(
+        pod,
+        sight.now,
+        reason,
+        message,
+        next(iter(requests.by_index(BY_NODE, pod.node)), None) if pod.node else None,
+        tuple(record for record in _ordered(requests.values()) if anchor_of(record) == uid and not _ended(record)),
+        plan,
+        own_price(read, sight.now),
+        own_price_until(read),
+        gang_of(read),
+        tuple(each for each in events or () if each.reason in PURCHASE_EVENTS),
+    )
+
+
+def node_enquiry(sight: Sight, node: Node) -> NodeEnquiry:
+    stores = sight.stores
+    record = next(iter(stores.requests.by_index(BY_NODE, node.name)), None)
+    pods = tuple(sorted(stores.pods.by_index(PODS_BY_NODE, node.name), key=lambda each: each.key))
+    running = tuple(pod for pod in pods if not pod.finished)
+    found = NodeEnquiry(node, sight.now, record, unseen=sight.unseen)
+    if record is None or record.value is None:
+        return replace(found, others=sum(not pod.of_daemon_set for pod in running))
+    using = tuple(users(running, _resource(record)))
+    pool = _pool_of(sight, record)
+    found = replace(
+        found,
+        pool=pool.key if pool is not None else None,
+        users=using,
+        others=sum(not pod.of_daemon_set and pod not in using for pod in running),
+        ends=_ends(record),
+        idle_since=None if using else record.value.status.idle_since,
+    )
+    if pool is None or found.ends:
+        return found
+    care = care_for(PoolRequest(record, pool, sight.now, node, pods))
+    match care:
+        case Disrupt():
+            return replace(found, ends=f"the pool deletes it next: {care.message}")
+        case Remove():
+            return replace(found, ends=f"the pool deletes its request next: {care.why}")
+        case Leave():
+            return replace(found, kept=tuple(_kept(found, pool, pods)), deleted_at=care.until)
+        case _:
+            return found
+
+
+def pool_enquiry(world: TerminalWorld, pool: KubeObject[GPUNodePool], plan: PodPlan, note: PoolNote) -> PoolEnquiry:
+    requests = _ordered(world.sight.stores.requests.values())
+    return PoolEnquiry(
+        pool,
+        world.sight.now,
+        note,
+        plan,
+        tuple(record for record in requests if owner_of(record) == pool.uid_text and not _ended(record)),
+        tuple(room for room in world.observation.world.limits if pool.key in room.pools),
+    )
+
+
+def _kept(found: NodeEnquiry, pool: KubeObject[GPUNodePool], pods: tuple[Pod, ...]) -> Iterator[str]:
+    assert pool.value is not None, "a pool that cannot be read decides nothing"
+    assert found.request is not None, "the machine of a request"
+    disruption = pool.value.spec.disruption
+    slot = slot_number(anchor_of(found.request))
+    if pool.value.spec.replicas is not None and slot is not None:
+        yield f"pool {pool.key} keeps {pool.value.spec.replicas} machines, used or not (spec.replicas)"
+    if canonical_policy(disruption.consolidation_policy) == "Never":
+        yield f"pool {pool.key} deletes no empty machines (spec.disruption.consolidationPolicy is Never)"
+    elif span(disruption.consolidate_after, "spec.disruption.consolidateAfter") is NEVER:
+        yield f"pool {pool.key} deletes no empty machines (spec.disruption.consolidateAfter is Never)"
+    asks = protected(found.request, found.node, pods)
+    if asks:
+        yield asks.words
+    if found.node.ready is not True:
+        yield "the Node is not Ready: whether pods use it is not known"
+
+
+def _ends(record: KubeObject[GPURequest]) -> str:
+    for kind in ("Terminating", "Disrupted"):
+        condition = condition_in(record.status, kind)
+        if condition is not None and condition.status is True:
+            return condition.message or condition.reason
+    return "its request is being deleted" if record.deleting else ""
+
+
+def _resource(record: KubeObject[GPURequest]) -> str:
+    offer = record.value.status.offer if record.value is not None else None
+    return resource_name((offer.gpu_type or "") if offer is not None else "")
+
+
+def _pool_of(sight: Sight, record: KubeObject[GPURequest]) -> KubeObject[GPUNodePool] | None:
+    uid = owner_of(record)
+    return next((pool for pool in sight.stores.pools.values() if uid and pool.uid_text == uid), None)
+
+
+def _ended(record: KubeObject[GPURequest]) -> bool:
+    return record.value is not None and record.value.status.phase in ENDED
+
+
+def _ordered(records: Iterable[KubeObject[GPURequest]]) -> list[KubeObject[GPURequest]]:
+    return sorted(records, key=lambda each: each.key)

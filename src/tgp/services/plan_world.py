@@ -1,0 +1,246 @@
+"""The world of a plan as a user's kubeconfig and API keys show it, gathered by the operator's own observer.
+
+What the user may not see is named, with what is assumed instead. What only the operator's process knows (failures of
+the last minutes, launches that it has not written yet) is not seen from here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from tgp.adapters.kube.list import ListTarget
+from tgp.adapters.kube.records.kinds import claims, namespaces, nodes, pods, storage_classes, typed, volumes
+from tgp.adapters.kube.store import Store
+from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
+from tgp.api.request import GPURequest
+from tgp.api.resource import GPU_NODE_POOL
+from tgp.controllers.deps import FeatureSettings, Stores
+from tgp.controllers.pools.memory import PoolMemory
+from tgp.controllers.pools.observe import PlanObservation, StorageViews, WorldObserver
+from tgp.controllers.requests.ledger import Ledger
+from tgp.controllers.requests.purchase_gatherer import Views, owning_pool
+from tgp.core.market.sources import lacking, sources_of
+from tgp.core.model.hold import Hold
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.offer import Offer
+from tgp.core.model.pod import Pod
+from tgp.core.model.price_book import PriceBook
+from tgp.core.model.record import ObjectRecord
+from tgp.core.model.workload import Namespace
+from tgp.core.pools.capacity import promised
+from tgp.core.pools.demand import asks_for_gpus
+from tgp.core.pools.planner.world import Shape
+from tgp.core.requests.observation import OwningPool
+from tgp.core.requests.purchase import SourceObservation
+from tgp.ports.cluster import Forbidden, NotFound
+from tgp.services.cluster_reads import NO_KINDS, ClusterReads
+from tgp.services.market import MarketService
+from tgp.services.plan_documents import PlanQuestion
+from tgp.services.purchase_preview import known_offers, without_regions
+from tgp.services.request_documents import PriceSource
+
+# Of the operator's settings only the defaults are known here.
+SETTINGS = FeatureSettings(namespace="", identity="", lease_duration=timedelta())
+
+R = TypeVar("R", bound=ObjectRecord)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the user may see of the cluster."""
+
+    stores: Stores
+    now: datetime
+    hold: Hold | None = None
+    unseen: tuple[str, ...] = ()
+    plugins_seen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalWorld:
+    sight: Sight
+    observation: PlanObservation
+    price_sources: Mapping[str, tuple[PriceSource, ...]] = field(default_factory=dict)  # by class
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    offers: tuple[Offer, ...]
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Purchases:
+    """What a terminal knows of purchases. A hold is reported beside the plan, and does not empty it."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+
+    def hold(self) -> Hold | None:
+        return None
+
+    def sources(self, node_class: GPUNodeClass) -> Mapping[str, SourceObservation]:
+        found = {}
+        for written, source in sources_of(node_class).items():
+            status = node_class.status.providers.get(written)
+            refused = status is not None and not status.credentials_valid and bool(status.error)
+            problem = status.error or "" if status is not None and refused else ""
+            found[source.name] = SourceObservation(lacking(source), problem)
+        return found
+
+    def pool_of(self, record: KubeObject[GPURequest]) -> OwningPool | None:
+        return owning_pool(record, self._stores.pools)
+
+
+async def seen_by_user(reads: ClusterReads) -> Sight:
+    """Everything that a plan reads of the cluster. Raises NotFound if our kinds are not installed."""
+    stores = Stores()
+    unseen: list[str] = []
+    try:
+        pools = await reads.listed(ListTarget(typed(GPU_NODE_POOL, GPUNodePool)))
+    except NotFound as error:
+        raise NotFound(NO_KINDS) from error
+    except Forbidden:
+        pools = await reads.listed(ListTarget(typed(GPU_NODE_POOL, GPUNodePool), reads.namespace))
+        unseen.append(
+            f"you may not list GPUNodePools of all namespaces: only those in {reads.namespace} are planned with"
+        )
+    await _fill(stores.pools, pools)
+    await _fill(stores.classes, await reads.classes())
+    requests = await reads.requests()
+    if requests is None:
+        unseen.append(
+            "you may not list GPURequests: machines on their way and what limits leave are unknown, taken as none"
+        )
+    await _fill(stores.requests, requests or [])
+    await _fill_pods(stores, reads, unseen)
+    plugins = await reads.daemon_sets()
+    if plugins is None:
+        unseen.append("you may not list DaemonSets: a GPU device plugin is taken to run, and to use nothing")
+    await _fill(stores.daemon_sets, plugins or ())
+    await _fill_namespaces(stores, reads, unseen)
+    try:
+        await _fill(stores.claims, await reads.listed(ListTarget(claims())))
+        await _fill(stores.volumes, await reads.listed(ListTarget(volumes())))
+        await _fill(stores.storage_classes, await reads.listed(ListTarget(storage_classes())))
+    except Forbidden:
+        unseen.append(
+            "you may not list PersistentVolumeClaims, PersistentVolumes and StorageClasses: volumes are ignored"
+        )
+        await _forget_volumes(stores)
+    return Sight(stores, reads.now(), await reads.hold(), tuple(unseen), plugins is not None)
+
+
+async def _fill_pods(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
+    try:
+        await _fill(stores.pods, await reads.listed(ListTarget(pods())))
+    except Forbidden:
+        await _fill(stores.pods, await reads.listed(ListTarget(pods(), reads.namespace)))
+        unseen.append(
+            f"you may not list pods of all namespaces: only those in {reads.namespace} are seen, "
+            "and room on Nodes is not counted"
+        )
+        return
+    try:
+        await _fill(stores.nodes, await reads.listed(ListTarget(nodes())))
+    except Forbidden:
+        unseen.append("you may not list Nodes: room on them is not counted")
+
+
+async def _fill_namespaces(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
+    try:
+        await _fill(stores.namespaces, await reads.listed(ListTarget(namespaces())))
+    except Forbidden:
+        unseen.append("you may not list Namespaces: their labels are unknown, and every class is taken to allow them")
+        of_pods = {pod.key.namespace for pod in stores.pods.values()}
+        names = sorted(of_pods | {pool.key.namespace for pool in stores.pools.values()} | {reads.namespace})
+        await _fill(stores.namespaces, [Namespace(key=ObjectKey("", name)) for name in names])
+        await _fill(stores.classes, [_open_to_all(record) for record in stores.classes.values()])
+
+
+def _open_to_all(record: KubeObject[GPUNodeClass]) -> KubeObject[GPUNodeClass]:
+    if record.value is None:
+        return record
+    spec = msgspec.structs.replace(record.value.spec, allowed_namespaces=None)
+    return msgspec.structs.replace(record, value=msgspec.structs.replace(record.value, spec=spec))
+
+
+async def _forget_volumes(stores: Stores) -> None:
+    records = stores.pods.values()
+    await _fill(stores.pods, [msgspec.structs.replace(pod, volume_claims=()) for pod in records])
+
+
+async def _fill(store: Store[R], records: Iterable[R]) -> None:
+    await store.replace({record.key: record for record in records}, 0, rewound=True)
+
+
+async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) -> TerminalWorld:
+    """The world in which the pods of the question wait."""
+    stores, now = sight.stores, sight.now
+    book, shapes = PriceBook(), dict[str, Shape]()
+    sources: dict[str, tuple[PriceSource, ...]] = {}
+    used = {record.value.spec.node_class_ref.name for record in stores.pools.values() if record.value is not None}
+    usable = []
+    for record in sorted(stores.classes.values(), key=lambda each: each.key):
+        if record.key.name not in used or record.value is None:
+            usable.append(record)
+            continue
+        known = await known_offers(record.value, market, now)
+        sources[record.key.name] = known.sources
+        book = _together(book, known.book, now)
+        if known.stored:
+            shapes |= {offer.key: Shape(promised(offer, {})) for offer in known.book.offers if not offer.vcpus}
+        usable.append(msgspec.structs.replace(record, value=without_regions(record.value, known.stored)))
+    await _fill(stores.classes, usable)
+    await _fill(stores.pods, _asked(stores.pods.values(), question, now))
+    stores.market.book = book
+    observation = _observer(sight).observe(now)
+    world = replace(observation.world, shapes=shapes, device_plugin_required=sight.plugins_seen)
+    return TerminalWorld(sight, replace(observation, world=world), sources)
+
+
+def _together(book: PriceBook, more: PriceBook, now: datetime) -> PriceBook:
+    """Two classes may use one source: of it the offers of both."""
+    for state in more.sources:
+        offers = {offer.key: offer for offer in (*book.of(state.source), *more.of(state.source))}
+        book = book.with_listing(state.source, _Listing(tuple(offers.values())), state.seen_at or now)
+    return book
+
+
+def _asked(there: Iterable[Pod], question: PlanQuestion, now: datetime) -> Iterator[Pod]:
+    """Pods that run stay, as they need room; of those that wait only the pods of the question do."""
+    for pod in there:
+        meant = question.pods is None or question.with_waiting
+        within = question.namespace in ("", pod.key.namespace)
+        if not asks_for_gpus(pod) or (meant and within):
+            yield pod
+    yield from (msgspec.structs.replace(pod, created_at=now) for pod in question.pods or ())
+
+
+def _observer(sight: Sight) -> WorldObserver:
+    stores = sight.stores
+    ledger = Ledger(now=lambda: sight.now)
+    stores.requests.subscribe(ledger.notice)
+    views = Views(
+        stores.requests,
+        stores.classes,
+        stores.pools,
+        stores.nodes,
+        stores.pods,
+        stores.daemon_sets,
+        stores.disruption_budgets,
+        stores.namespaces,
+    )
+    return WorldObserver(
+        views,
+        SETTINGS,
+        purchases=_Purchases(stores),
+        market=stores.market,
+        ledger=ledger,
+        memory=PoolMemory(),
+        storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
+    )

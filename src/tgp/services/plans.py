@@ -1,0 +1,249 @@
+"""What the operator would buy for pods, computed at a terminal by its own planner. Nothing is bought or written."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TypeVar
+
+import msgspec
+
+from tgp.adapters.kube.connect import Connection
+from tgp.adapters.kube.store import Store
+from tgp.core.inventory.limits import Reservation
+from tgp.core.model.gpus import resource_name
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.placement import Affinity, NodeTerm
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import ObjectRecord, uid_text
+from tgp.core.pools.orders import most_microusd
+from tgp.core.pools.planner.plan import plan
+from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PlannedPool, Unserved
+from tgp.ports.cluster import NotFound
+from tgp.services.cluster_reads import ClusterReads
+from tgp.services.plan_documents import (
+    LimitEffect,
+    NodeEnquiry,
+    NotPlanned,
+    PlacedPod,
+    PlanQuestion,
+    PodEnquiry,
+    PodPlan,
+    PoolEnquiry,
+    PoolNote,
+    PreferenceCost,
+)
+from tgp.services.plan_enquiries import WAITS, node_enquiry, pod_enquiry, pool_enquiry, state_of
+from tgp.services.plan_world import Sight, TerminalWorld, seen_by_user, world_of
+from tgp.services.requests import MarketReader
+
+R = TypeVar("R", bound=ObjectRecord)
+
+
+@dataclass(frozen=True, slots=True)
+class _Combined:
+    """The plan of the pools that buy, and of those that only observe for the pods that are left."""
+
+    orders: tuple[Order, ...]
+    placed: Mapping[str, str]
+    unserved: tuple[Unserved, ...]
+    bound: int
+    gap: float | None
+
+    @property
+    def cost(self) -> int:
+        return sum(order.hourly_microusd for order in self.orders)
+
+
+class PlanService:
+    def __init__(self, connection: Connection, market: MarketReader) -> None:
+        self._reads = ClusterReads(connection)
+        self._market = market
+        self.namespace = self._reads.namespace
+
+    async def plan(self, question: PlanQuestion) -> PodPlan:
+        sight = await seen_by_user(self._reads)
+        async with self._market(()) as market:
+            world = await world_of(sight, market, question)
+        return plan_of(world, question)
+
+    # -- tgp why -------------------------------------------------------------------------------------------------------
+
+    async def pod(self, key: ObjectKey) -> PodEnquiry:
+        sight = await seen_by_user(self._reads)
+        pod = self._found("pod", self._with_namespace(key), sight.stores.pods)
+        events = await self._reads.events(pod.key.namespace, uid_text(pod.uid))
+        if state_of(pod)[0] != WAITS:
+            return pod_enquiry(sight, pod, None, events, None)
+        world = await self._world(sight)
+        refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
+        why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
+        return pod_enquiry(sight, pod, plan_of(world, PlanQuestion()), events, why)
+
+    async def node(self, name: str) -> NodeEnquiry:
+        sight = await seen_by_user(self._reads)
+        return node_enquiry(sight, self._found("Node", ObjectKey("", name), sight.stores.nodes))
+
+    async def pool(self, key: ObjectKey) -> PoolEnquiry:
+        sight = await seen_by_user(self._reads)
+        pool = self._found("GPUNodePool", self._with_namespace(key), sight.stores.pools)
+        world = await self._world(sight)
+        made = plan_of(world, PlanQuestion())
+        return pool_enquiry(world, pool, made, next(each for each in made.pools if each.key == pool.key))
+
+    async def _world(self, sight: Sight) -> TerminalWorld:
+        async with self._market(()) as market:
+            return await world_of(sight, market, PlanQuestion())
+
+    def _found(self, kind: str, key: ObjectKey, there: Store[R]) -> R:
+        found = there.get(key)
+        if found is not None:
+            return found
+        keys = [each.key for each in there.values()]
+        elsewhere = sorted(str(each) for each in keys if each.name == key.name)
+        here = sorted(each.name for each in keys if each.namespace == key.namespace)
+        near = elsewhere or get_close_matches(key.name, here, n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else ", or you may not list it"
+        raise NotFound(f"there is no {kind} {key}{hint}")
+
+    def _with_namespace(self, key: ObjectKey) -> ObjectKey:
+        return key if key.namespace else ObjectKey(self.namespace, key.name)
+
+
+def plan_of(world: TerminalWorld, question: PlanQuestion) -> PodPlan:
+    observation, sight = world.observation, world.sight
+    made = _combined(observation.world, observation.observing)
+    coming = {each.name for each in observation.world.capacity if each.coming is not None}
+    by_uid = {uid_text(pod.uid): pod for pod in observation.world.pods}
+    placed = [PlacedPod(by_uid[uid], where, where in coming) for uid, where in made.placed.items()]
+    skipped = tuple(_not_planned(world, question))
+    return PodPlan(
+        sight.now,
+        len(observation.world.pods),
+        tuple(_pool_notes(world)),
+        made.orders,
+        tuple(sorted(placed, key=lambda each: each.pod.key)),
+        (*observation.demand.refused, *made.unserved),
+        skipped,
+        made.cost,
+        made.bound,
+        made.gap,
+        tuple(_limit_effects(observation.world, observation.observing, made.orders)),
+        _preference(observation.world, observation.observing, made),
+        str(sight.hold) if sight.hold is not None else "",
+        world.price_sources,
+        sight.unseen,
+        tuple(f"pod {each.pod.key}: {each.message}" for each in observation.demand.ignored),
+    )
+
+
+def _combined(world: PlanInput, observing: tuple[PlannedPool, ...]) -> _Combined:
+    """As the operator does it: pools that only observe are asked about the pods that no other pool serves."""
+    first = plan(world)
+    if not observing:
+        return _Combined(first.orders, first.placed, first.unserved, first.bound, first.gap)
+    left = tuple(each.pod for each in first.unserved)
+    if not left:
+        return _Combined(first.orders, first.placed, (), first.bound, first.gap)
+    second = plan(replace(world, pods=left, pools=observing))
+    reasons = {uid_text(each.pod.uid): each for each in first.unserved}
+    unserved = tuple(_with_reasons(each, reasons[uid_text(each.pod.uid)]) for each in second.unserved)
+    whole = second if not first.orders else Plan()  # a bound of both together is not known
+    return _Combined(
+        (*first.orders, *second.orders), {**first.placed, **second.placed}, unserved, whole.bound, whole.gap
+    )
+
+
+def _with_reasons(second: Unserved, first: Unserved) -> Unserved:
+    """The reasons of all pools; a reason that is no pool's is said once."""
+    told = [each for each in first.reasons if each.pool != NO_POOL]
+    return Unserved(second.pod, (*told, *second.reasons))
+
+
+def _pool_notes(world: TerminalWorld) -> Iterator[PoolNote]:
+    observation = world.observation
+    planned = {each.key: each for each in (*observation.world.pools, *observation.observing)}
+    observing = {each.key for each in observation.observing}
+    for record in sorted(world.sight.stores.pools.values(), key=lambda each: each.key):
+        known = planned.get(record.key)
+        if known is not None:
+            yield PoolNote(record.key, known.class_name, record.key in observing, known.stopped)
+            continue
+        name = record.value.spec.node_class_ref.name if record.value is not None else ""
+        yield PoolNote(record.key, name, stopped=_why_left_out(deleting=record.deleting, class_name=name))
+
+
+def _why_left_out(*, deleting: bool, class_name: str) -> str:
+    if deleting:
+        return "Deleting: the pool is being deleted"
+    if not class_name:
+        return "PoolUnreadable: the pool was written by a newer version; upgrade tgp"
+    return f"NodeClassNotFound: GPUNodeClass {class_name} does not exist, or you may not read it"
+
+
+def _not_planned(world: TerminalWorld, question: PlanQuestion) -> Iterator[NotPlanned]:
+    """Pods of the manifest that are no demand: a machine would not change that they wait."""
+    demand = world.observation.demand
+    known = {uid_text(pod.uid) for pod in demand.pods} | {uid_text(each.pod.uid) for each in demand.refused}
+    for pod in question.pods or ():
+        if uid_text(pod.uid) not in known:
+            yield NotPlanned(pod, _why_no_demand(pod))
+
+
+def _why_no_demand(pod: Pod) -> str:
+    if pod.gates:
+        return f"it has scheduling gates ({', '.join(pod.gates)}): nothing is bought before they are removed"
+    return "it requests no GPU (nvidia.com/gpu or amd.com/gpu): machines are bought only for pods that do"
+
+
+def _limit_effects(
+    world: PlanInput, observing: tuple[PlannedPool, ...], orders: Iterable[Order]
+) -> Iterator[LimitEffect]:
+    pools = {each.key: each.pool for each in (*world.pools, *observing)}
+    made = tuple(orders)
+    for room in world.limits:
+        counted = [each for each in made if each.pool in room.pools]
+        taken = [_reservation(each, most_microusd(each, pools[each.pool])).takes(room.resource) for each in counted]
+        if any(taken):
+            yield LimitEffect(room.name, room.resource, room.left, room.left - sum(each or 0 for each in taken))
+
+
+def _reservation(order: Order, most: int) -> Reservation:
+    """Until a machine is billed, limits count the most that its request may pay."""
+    offer = order.offer
+    return Reservation("", most, offer.gpu_count, resource_name(offer.gpu), offer.vcpus, offer.memory_gib)
+
+
+def _preference(world: PlanInput, observing: tuple[PlannedPool, ...], made: _Combined) -> PreferenceCost | None:
+    """What it would cost to honour what pods only prefer."""
+    wanted = [pod for pod in world.pods if _prefers(pod)]
+    if not wanted:
+        return None
+    known: dict[int, Affinity] = {}
+    strict = _combined(replace(world, pods=tuple(_strict(pod, known) for pod in world.pods)), observing)
+    more = len(strict.unserved) - len(made.unserved)
+    return PreferenceCost(len(wanted), strict.cost, max(more, 0))
+
+
+def _prefers(pod: Pod) -> bool:
+    return bool(pod.affinity.preferred_nodes) or any(not each.hard for each in pod.spreads)
+
+
+def _strict(pod: Pod, known: dict[int, Affinity]) -> Pod:
+    """Every soft spread as a requirement, and of preferred node affinity the term of the greatest weight.
+
+    `known`: by the identity of an affinity, so that pods that share one still do: by that a plan tells them alike.
+    """
+    if not _prefers(pod):
+        return pod
+    affinity = known.setdefault(id(pod.affinity), _required(pod.affinity))
+    spreads = tuple(msgspec.structs.replace(each, hard=True) for each in pod.spreads)
+    return msgspec.structs.replace(pod, affinity=affinity, spreads=spreads)
+
+
+def _required(affinity: Affinity) -> Affinity:
+    if not affinity.preferred_nodes:
+        return affinity
+    wanted = max(affinity.preferred_nodes, key=lambda each: each.weight).term
+    terms = (NodeTerm(),) if affinity.node_terms is None else affinity.node_terms
+    both = tuple(NodeTerm((*each.labels, *wanted.labels), (*each.fields, *wanted.fields)) for each in terms)
+    return msgspec.structs.replace(affinity, node_terms=both)

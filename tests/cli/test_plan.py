@@ -1,0 +1,279 @@
+"""`tgp plan`: what would be bought for pods that wait, or for those of a manifest; it buys and writes nothing."""
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.lives import furnish, send
+from tests.cli.program import Answer, answer
+from tests.cli.test_rent import BARE, CLASS, PLUGIN, STATUS
+from tests.contracts.kubectl.mounted import Mounted
+from tgp.api.field_error import Invalid
+from tgp.services.manifest_pods import pods_in
+
+POOL: dict[str, Any] = {
+    "apiVersion": "tgp.io/v1",
+    "kind": "GPUNodePool",
+    "metadata": {"name": "pool", "namespace": "ml"},
+    "spec": {"nodeClassRef": {"name": "standard"}},
+}
+TOLERATED = [{"key": "tgp.io/ephemeral", "operator": "Exists", "effect": "NoSchedule"}]
+UNPLACED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "Unschedulable",
+    "lastTransitionTime": "2026-11-16T13:50:00Z",
+}
+
+
+def pod_spec(gpus: int = 1, **more: Any) -> dict[str, Any]:
+    resources = {"limits": {"nvidia.com/gpu": gpus}, "requests": {"cpu": "2"}}
+    return {
+        "restartPolicy": "Never",
+        "tolerations": TOLERATED,
+        "containers": [{"name": "gpu", "image": "cuda", "resources": resources}],
+        **more,
+    }
+
+
+def a_job(name: str = "train", parallelism: int = 1, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"parallelism": parallelism, "template": {"spec": pod_spec(**spec)}},
+    }
+
+
+def waits(server: Mounted, name: str, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
+    """A pod that the scheduler found no node for."""
+    pods = f"{server.url}/api/v1/namespaces/ml/pods"
+    send(pods, "POST", {"metadata": {"name": name, "annotations": annotations or {}}, "spec": pod_spec(**spec)})
+    send(
+        f"{pods}/{name}/status",
+        "PATCH",
+        {"status": {"phase": "Pending", "conditions": [UNPLACED]}},
+        "application/merge-patch+json",
+    )
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Mounted]:
+    with Mounted(tmp_path) as server:
+        furnish(server)
+        classes = f"{server.url}/apis/tgp.io/v1/gpunodeclasses"
+        send(classes, "POST", CLASS)
+        send(f"{classes}/standard/status", "PATCH", {"status": STATUS}, "application/merge-patch+json")
+        send(f"{server.url}/apis/apps/v1/namespaces/kube-system/daemonsets", "POST", PLUGIN)
+        yield server
+
+
+def with_pool(server: Mounted, **spec: Any) -> None:
+    send(f"{server.url}/apis/tgp.io/v1/namespaces/ml/gpunodepools", "POST", {**POOL, "spec": {**POOL["spec"], **spec}})
+
+
+def plan(server: Mounted, *words: str) -> Answer:
+    return answer("plan", "--kubeconfig", str(server.kubeconfig), *words, **BARE)
+
+
+def planned(server: Mounted, *words: str) -> dict[str, Any]:
+    return json.loads(plan(server, "-o", "json", *words).stdout)
+
+
+def test_the_machines_for_pods_that_wait_are_shown_with_price_proof_and_limits(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+    waits(cluster, "big", gpus=8)
+    ended = plan(cluster)
+
+    assert ended.returncode == 3
+    assert "2 pods that wait: would buy 1 machine for $1.67 an hour; 1 pod is not served" in ended.stdout
+    assert "1  ml/pool  vultr     1x L40S  1x L40S  us-east  on-demand      1.67  ml/train-0" in ended.stdout
+    assert "best price  within 0.1 % of the best possible price" in ended.stdout
+    assert "next cheaper: 1x A10 at $0.75/h from lambdalabs in us-west, provider unavailable" in ended.stdout
+    assert "limits.maxNodes is 2: 2 machines left now, 1 machine after this plan" in ended.stdout
+    assert "limits.maxHourlyCost is $4.0/h: $4.00/h left now, $2.25/h after this plan" in ended.stdout
+    assert "not served  ml/big: pool ml/pool: none of 2 offers fits: 1 too small" in ended.stdout
+    assert "prices      class standard: from the class's status: vultr" in ended.stdout
+
+
+def test_without_pods_that_wait_nothing_would_be_bought(cluster: Mounted):
+    with_pool(cluster)
+    ended = plan(cluster)
+
+    assert ended.returncode == 0
+    assert "no pod waits for a GPU: nothing would be bought" in ended.stdout
+
+
+def test_without_a_pool_it_says_how_to_make_one(cluster: Mounted):
+    waits(cluster, "train-0")
+    ended = plan(cluster)
+
+    assert ended.returncode == 3
+    assert "there is no GPUNodePool, so no machine is bought for pods" in ended.stdout
+    assert "deploy/examples/standard.yaml" in ended.stdout
+
+
+def test_a_manifest_is_planned_alone_unless_asked_and_for_its_hours(cluster: Mounted, tmp_path: Path):
+    with_pool(cluster)
+    waits(cluster, "other")
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(a_job(parallelism=1)))
+    ended = plan(cluster, "-f", str(file), "--hours", "3")
+
+    assert ended.returncode == 0
+    assert "1 pod: would buy 1 machine for $1.67 an hour" in ended.stdout
+    assert "costs       $1.67 an hour; $5.01 for 3 hours" in ended.stdout
+    both = planned(cluster, "-f", str(file), "--with-waiting")
+    assert {pod["name"] for machine in both["machines"] for pod in machine["pods"]} == {"train-0", "other"}
+    assert both["usdPerHour"] == 3.34
+    assert both["limits"][0]["leftAfter"] == 0
+
+
+def test_nothing_is_written(cluster: Mounted, tmp_path: Path):
+    with_pool(cluster)
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(a_job()))
+    before = everything(cluster)
+    plan(cluster, "-f", str(file))
+
+    assert everything(cluster) == before
+
+
+def everything(server: Mounted) -> list[str]:
+    kinds = (
+        "api/v1/pods",
+        "apis/tgp.io/v1/gpurequests",
+        "apis/tgp.io/v1/gpunodepools",
+        "apis/tgp.io/v1/gpunodeclasses",
+    )
+    found = []
+    for kind in kinds:
+        with urllib.request.urlopen(f"{server.url}/{kind}") as answered:  # noqa: S310 - on loopback
+            items = json.load(answered)["items"]
+        found += [f"{kind}/{item['metadata']['name']}@{item['metadata']['resourceVersion']}" for item in items]
+    return found
+
+
+def test_what_a_pod_prefers_is_priced_as_if_it_were_required(cluster: Mounted, tmp_path: Path):
+    with_pool(cluster)
+    term = {"matchExpressions": [{"key": "tgp.io/gpu-type", "operator": "In", "values": ["H100"]}]}
+    affinity = {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 9, "preference": term}]}
+    }
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(a_job(affinity=affinity)))
+    ended = plan(cluster, "-f", str(file))
+
+    assert ended.returncode == 0
+    assert "if that were required, 1 pod more would not be served" in " ".join(ended.stdout.split())
+
+
+def test_a_pool_that_observes_and_a_hold_are_said(cluster: Mounted):
+    with_pool(cluster, mode="Observe")
+    waits(cluster, "train-0")
+    hold = {"metadata": {"name": "tgp-system", "annotations": {"tgp.io/hold": "rebuilding"}}}
+    send(f"{cluster.url}/api/v1/namespaces", "POST", hold)
+    ended = plan(cluster)
+
+    assert "would buy 1 machine" in ended.stdout
+    assert "pool ml/pool only observes: it reports what it would buy, and buys nothing (spec.mode)" in ended.stdout
+    assert "stopped by  all purchases are paused (rebuilding). Resume: tgp release" in ended.stdout
+
+
+def test_a_pool_without_its_class_says_so(cluster: Mounted):
+    with_pool(cluster, nodeClassRef={"name": "gone"})
+    waits(cluster, "train-0")
+
+    assert "pool ml/pool buys nothing now: GPUNodeClass gone does not exist" in plan(cluster).stdout
+
+
+# -- manifests -------------------------------------------------------------------------------------------------------
+
+
+def made(*documents: dict[str, Any]) -> list[str]:
+    return [str(pod.key) for pod in pods_in(documents, "ml").pods]
+
+
+@pytest.mark.parametrize(
+    ("document", "names"),
+    [
+        ({"kind": "Pod", "metadata": {"name": "one"}, "spec": pod_spec()}, ["ml/one"]),
+        (a_job(parallelism=2), ["ml/train-0", "ml/train-1"]),
+        ({**a_job(), "spec": {**a_job()["spec"], "parallelism": 5, "completions": 1}}, ["ml/train-0"]),
+        (
+            {"kind": "Deployment", "metadata": {"name": "web"}, "spec": {"template": {"spec": pod_spec()}}},
+            ["ml/web-0"],
+        ),
+        (
+            {
+                "kind": "StatefulSet",
+                "metadata": {"name": "db", "namespace": "other"},
+                "spec": {"replicas": 2, "template": {"spec": pod_spec()}},
+            },
+            ["other/db-0", "other/db-1"],
+        ),
+        ({"kind": "List", "items": [a_job("a"), a_job("b")]}, ["ml/a-0", "ml/b-0"]),
+        (
+            {
+                "kind": "JobSet",
+                "metadata": {"name": "set"},
+                "spec": {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": a_job()["spec"]}}]},
+            },
+            ["ml/set-w-0", "ml/set-w-1"],
+        ),
+        ({"kind": "Service", "metadata": {"name": "web"}}, []),
+    ],
+)
+def test_each_kind_makes_the_pods_that_its_controller_would(document, names):
+    assert made(document) == names
+
+
+def test_objects_that_make_no_pods_are_named():
+    assert pods_in([{"kind": "Service", "metadata": {"name": "web"}}, a_job()], "ml").skipped == ("Service web",)
+
+
+def test_volumes_that_are_made_with_the_pods_do_not_keep_them_waiting():
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+    volumes = [
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}},
+        {"name": "old", "persistentVolumeClaim": {"claimName": "old"}},
+    ]
+    [pod] = pods_in([claim, a_job(volumes=volumes)], "ml").pods
+
+    assert pod.volume_claims == ("old",)
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ([1], "must be an object with apiVersion and kind"),
+        ({"metadata": {}}, "kind: Required value"),
+        ({"kind": "Job", "metadata": {"name": "a"}}, "Job a: spec: Required value"),
+        (a_job(parallelism=-1), "Job train: spec.parallelism: Invalid value: -1"),
+        (a_job(containers=[]), "Job train: spec.template.spec.containers: Required value"),
+        (a_job(priority="high"), "Job train: spec.template.spec.priority: Invalid value"),
+        (
+            a_job(containers=[{"name": "a", "resources": {"limits": {"nvidia.com/gpu": "some"}}}]),
+            "Job train: spec.template.spec",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_manifest_is_named_by_its_field(document, words):
+    with pytest.raises(Invalid, match=re.escape(words)):
+        pods_in([document], "ml")
+
+
+def test_a_file_without_pods_is_a_wrong_use(cluster: Mounted, tmp_path: Path):
+    file = tmp_path / "service.yaml"
+    file.write_text("kind: Service\nmetadata: {name: web}\n")
+    ended = plan(cluster, "-f", str(file))
+
+    assert ended.returncode == 2
+    assert "makes no pods (found: Service web)" in ended.stderr

@@ -1,0 +1,237 @@
+"""`tgp why` of pods, Nodes and pools: what they wait for, why they are kept, and what would be bought."""
+
+import json
+import urllib.request
+from typing import Any
+
+import click
+import pytest
+
+from tests.cli.lives import BOUGHT, become, condition, document, send
+from tests.cli.program import Answer, answer
+from tests.cli.test_plan import BARE, cluster, pod_spec, waits, with_pool
+from tests.contracts.kubectl.mounted import Mounted
+from tgp.core.model.object_key import ObjectKey
+from tgp.core.model.pod import OwnerRef, Pod
+from tgp.core.model.resources import Resources
+from tgp.interfaces.cli.request_name import read_subject
+from tgp.services.plan_enquiries import state_of
+
+__all__ = ["cluster"]  # a fixture
+
+
+def why(server: Mounted, *words: str) -> Answer:
+    return answer("why", "--kubeconfig", str(server.kubeconfig), "-n", "ml", *words, **BARE)
+
+
+def read(server: Mounted, path: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{server.url}/{path}") as answered:  # noqa: S310 - on loopback
+        return json.load(answered)
+
+
+def a_pod(**more: Any) -> Pod:
+    gpu = Resources(others=(("nvidia.com/gpu", 1),))
+    return Pod(key=ObjectKey("ml", "x"), **{"requests": gpu, "unplaced_reason": "Unschedulable", **more})
+
+
+def test_a_pod_that_waits_says_what_would_be_bought_for_it_and_since_when_it_waits(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+    said = why(cluster, "pod/train-0").stdout
+
+    assert "pod ml/train-0: Pending (Waits)   1 nvidia.com/gpu, 2 CPU" in said
+    assert "waits for   a machine: pool ml/pool would buy one now" in said
+    assert "since       2026-11-16 13:50Z" in said
+    assert "would buy   1x L40S at $1.67/h from vultr in us-east for pool ml/pool, with ml/train-0 on it" in said
+    assert "            next cheaper: 1x A10 at $0.75/h" in said
+
+
+def test_a_pod_that_no_pool_serves_has_a_reason_for_each_pool(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "big", gpus=8)
+    said = why(cluster, "po/ml/big").stdout
+
+    assert "pod ml/big: Pending (TooSmall)" in said
+    assert "waits for   a machine: no pool serves the pod now" in said
+    assert "not served  pool ml/pool: none of 2 offers fits: 1 too small" in said
+    found = json.loads(why(cluster, "pods/big", "-o", "json").stdout)
+    assert (found["kind"], found["reason"], found["unserved"][0]["pool"]) == ("PodReason", "TooSmall", "ml/pool")
+
+
+def test_a_pod_with_its_own_price_a_gang_and_an_event_says_so(cluster: Mounted):
+    with_pool(cluster)
+    own = {"tgp.io/max-price": "1.00", "tgp.io/gang": "ring", "tgp.io/gang-size": "2"}
+    waits(cluster, "train-0", annotations=own)
+    uid = read(cluster, "api/v1/namespaces/ml/pods/train-0")["metadata"]["uid"]
+    event = {
+        "metadata": {"name": "told", "namespace": "ml"},
+        "involvedObject": {"kind": "Pod", "namespace": "ml", "name": "train-0", "uid": uid},
+        "reason": "NotTriggerScaleUp",
+        "message": "gang ml/ring has 1 of 2 pods",
+        "lastTimestamp": "2026-11-16T14:00:00Z",
+    }
+    send(f"{cluster.url}/api/v1/namespaces/ml/events", "POST", event)
+    said = why(cluster, "pod/train-0").stdout
+
+    assert "own price   at most $1.00 per GPU and hour for as long as it waits (tgp.io/max-price)" in said
+    assert "gang        ml/ring: its pods are served together or not at all" in said
+    assert "ago, NotTriggerScaleUp: gang ml/ring has 1 of 2 pods" in said
+    assert "not served  gang ml/ring has 1 of 2 pods; machines are bought when all of them wait" in said
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason", "words"),
+    [
+        (a_pod(node="gpu-1"), "Scheduled", "on Node gpu-1"),
+        (a_pod(phase="Succeeded", node="gpu-1"), "Succeeded", "has ended"),
+        (a_pod(gates=("kueue.x-k8s.io/admission",)), "SchedulingGated", "kueue.x-k8s.io/admission"),
+        (a_pod(owners=(OwnerRef("DaemonSet", "plugin", controller=True),)), "DaemonSet", "Nodes that exist"),
+        (a_pod(unplaced_reason=""), "NotScheduledYet", "once it has found none"),
+        (a_pod(requests=Resources(cpu_milli=100)), "NoGPU", "requests no GPU"),
+        (a_pod(), "Waits", "a machine with a GPU"),
+    ],
+)
+def test_a_pod_is_demand_or_says_why_not(pod: Pod, reason: str, words: str):
+    assert state_of(pod)[0] == reason
+    assert words in state_of(pod)[1]
+
+
+def test_a_pod_of_another_scheduler_is_not_planned_for(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0", schedulerName="volcano")
+    said = why(cluster, "pod/train-0").stdout
+
+    assert "pod ml/train-0: Pending (AnotherScheduler)" in said
+    assert "pods of scheduler volcano are not planned for" in said
+
+
+def test_a_machine_on_its_way_is_named_to_the_pod_that_it_was_bought_for(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+    uid = read(cluster, "api/v1/namespaces/ml/pods/train-0")["metadata"]["uid"]
+    machine(cluster, uid, {"phase": "Booting", "attempts": [BOUGHT], "nodeClass": "standard", "conditions": []})
+    said = why(cluster, "pod/train-0").stdout
+
+    assert "the machine of request ml/of-pool, which is on its way: it has room for the pod" in said
+    assert "ordered     request ml/of-pool (Booting), 1x L40S from vultr at $1.20/h" in said
+    assert "tgp watch" in said
+
+
+def test_a_node_without_work_says_that_its_pool_deletes_it(cluster: Mounted):
+    with_pool(cluster)
+    joined(cluster)
+    said = why(cluster, "node/gpu-1").stdout
+
+    assert "node gpu-1: Ready   1x L40S from vultr at $1.20/h" in said
+    assert "machine     request ml/of-pool, bought for pool ml/pool" in said
+    assert "used by     no pod that uses a GPU" in said
+    assert "ends        the pool deletes it next: No pod has used the GPUs for 10m (since 14:05:00Z)" in said
+
+
+def test_a_node_that_is_used_or_protected_says_why_it_is_kept(cluster: Mounted):
+    with_pool(cluster)
+    joined(cluster)
+    runs(cluster, "busy", **{"tgp.io/do-not-disrupt": "true"})
+    said = why(cluster, "no/gpu-1").stdout
+
+    assert "used by     ml/busy" in said
+    assert "kept        1 pod uses its GPUs" in said
+    assert "            Pod ml/busy is annotated tgp.io/do-not-disrupt" in said
+    assert "runs        on Node gpu-1" in why(cluster, "pod/busy").stdout
+    assert "machine     request ml/of-pool, 1x L40S from vultr at $1.20/h" in why(cluster, "pod/busy").stdout
+
+
+def test_a_node_that_waits_for_the_end_of_its_time_says_when(cluster: Mounted):
+    with_pool(cluster, disruption={"consolidateAfter": "87600h"})
+    joined(cluster)
+    found = json.loads(why(cluster, "node/gpu-1", "-o", "json").stdout)
+
+    assert (found["pool"], found["ends"], found["deletedAt"]) == ("ml/pool", None, "2036-11-13T14:05:00Z")
+
+
+def test_a_node_of_nobody_we_know_is_left_alone(cluster: Mounted):
+    send(f"{cluster.url}/api/v1/nodes", "POST", {"metadata": {"name": "own"}})
+
+    assert "tgp neither pays for it nor terminates it" in why(cluster, "node/own").stdout
+
+
+def test_a_pool_shows_what_waits_what_it_would_buy_its_machines_and_limits(cluster: Mounted):
+    with_pool(cluster)
+    joined(cluster)
+    runs(cluster, "busy")
+    waits(cluster, "train-0")
+    waits(cluster, "big", gpus=8)
+    said = why(cluster, "pool/pool").stdout
+
+    assert "pool ml/pool: Active   class standard" in said
+    assert "pods        2 pods wait for a machine of any pool" in said
+    assert "would buy   1x L40S at $1.67/h from vultr" in said
+    assert "not served  ml/big: none of 2 offers fits" in said
+    assert "machines    1 request, $1.20 an hour" in said
+    assert "request ml/of-pool (Ready), 1x L40S from vultr at $1.20/h" in said
+    assert "limits.maxNodes is 2: 1 machine left" in said
+    found = json.loads(why(cluster, "gnp/ml/pool", "-o", "json").stdout)
+    assert (found["kind"], found["waitingPods"], len(found["machines"])) == ("PoolReason", 2, 1)
+
+
+def test_a_pool_that_cannot_buy_says_what_stops_it(cluster: Mounted):
+    with_pool(cluster, nodeClassRef={"name": "gone"})
+
+    assert "stopped by  GPUNodeClass gone does not exist" in why(cluster, "pool/pool").stdout
+
+
+def test_a_name_that_is_nearly_right_gets_the_right_one(cluster: Mounted):
+    with_pool(cluster)
+    ended = why(cluster, "pool/pol")
+
+    assert ended.returncode == 1
+    assert "there is no GPUNodePool ml/pol; did you mean pool?" in ended.stderr
+
+
+@pytest.mark.parametrize("text", ["node/a/b", "pod/a/b/c", "pool/", "class/x"])
+def test_what_is_no_name_is_wrong_use(text: str):
+    with pytest.raises(click.UsageError):
+        read_subject(text)
+
+
+def machine(server: Mounted, anchor: str, status: dict[str, Any]) -> None:
+    """A request that the pool wrote for this pod."""
+    pool = read(server, "apis/tgp.io/v1/namespaces/ml/gpunodepools/pool")
+    owner = {"apiVersion": "tgp.io/v1", "kind": "GPUNodePool", "name": "pool", "uid": pool["metadata"]["uid"]}
+    requests = f"{server.url}/apis/tgp.io/v1/namespaces/ml/gpurequests"
+    meta = {"name": "of-pool", "namespace": "ml", "ownerReferences": [{**owner, "controller": True}]}
+    meta["annotations"] = {"tgp.io/for": anchor}
+    send(requests, "POST", {**document(), "metadata": meta})
+    become(f"{requests}/of-pool", json.dumps(status))
+
+
+def joined(server: Mounted) -> None:
+    """A machine of the pool that has become Node gpu-1."""
+    status = {
+        "phase": "Ready",
+        "nodeClass": "standard",
+        "attempts": [BOUGHT],
+        "nodeName": "gpu-1",
+        "readyAt": "2026-11-16T14:00:00Z",
+        "idleSince": "2026-11-16T14:05:00Z",
+        "conditions": [condition("Initialized")],
+    }
+    machine(server, "another-pod", status)
+    nodes = f"{server.url}/api/v1/nodes"
+    send(nodes, "POST", {"metadata": {"name": "gpu-1", "labels": {"tgp.io/request": "of-pool"}}})
+    room = {"cpu": "16", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "1"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": "2026-11-16T14:00:00Z"}
+    state = {"status": {"allocatable": room, "capacity": room, "conditions": [ready]}}
+    send(f"{nodes}/gpu-1/status", "PATCH", state, "application/merge-patch+json")
+
+
+def runs(server: Mounted, name: str, **annotations: str) -> None:
+    pods = f"{server.url}/api/v1/namespaces/ml/pods"
+    spec = {**pod_spec(), "nodeName": "gpu-1"}
+    send(pods, "POST", {"metadata": {"name": name, "annotations": annotations}, "spec": spec})
+    send(
+        f"{pods}/{name}/status",
+        "PATCH",
+        {"status": {"phase": "Running", "startTime": "2026-11-16T14:10:00Z"}},
+        "application/merge-patch+json",
+    )
