@@ -133,7 +133,7 @@ class _Burst:
             ordered_s = time.monotonic() - began
             calls = (self._calls() - before) / self._pods
             print(f"{self._pods} machines ordered in {ordered_s:.1f} s, {calls:.1f} API calls each", flush=True)
-            for verb, many in self._by_verb().most_common(8):
+            for verb, many in self._by_verb().most_common(12):
                 print(f"  {verb:<40} {many / self._pods:.2f} per machine")
             _until(lambda: self._ready() >= self._pods, lambda: f"{self._ready()} Nodes are Ready", self._register)
             ready_s = time.monotonic() - began
@@ -205,7 +205,8 @@ class _Burst:
         for line in self._lines():
             named = line.get("objectRef", {})
             sub = f"/{named['subresource']}" if named.get("subresource") else ""
-            counts[f"{line['verb']} {named.get('resource', '?')}{sub}"] += 1
+            what = named.get("resource") or line["requestURI"].partition("?")[0]
+            counts[f"{line['verb']} {what}{sub}"] += 1
         return counts
 
 
