@@ -242,8 +242,16 @@ def _runs(names: list[str]) -> list[str]:
         ("no", "list secrets -A"),
         ("no", "create pods -n default"),
         ("no", "delete gpunodepools.tgp.io -n default"),
-        ("no", "patch gpunodepools.tgp.io -n default"),
+        ("yes", "patch gpunodepools.tgp.io -n default"),  # the finalizer
+        ("no", "update gpunodepools.tgp.io -n default"),
         ("yes", "patch gpunodepools.tgp.io --subresource=status -n default"),
+        ("yes", "create gpurequests.tgp.io -n default"),
+        ("yes", "patch pods --subresource=status -n default"),  # nominatedNodeName
+        ("no", "patch pods -n default"),
+        ("yes", "watch persistentvolumeclaims -n default"),
+        ("yes", "list persistentvolumes"),
+        ("yes", "get storageclasses.storage.k8s.io"),
+        ("no", "patch persistentvolumeclaims -n default"),
         ("no", "update leases -n default"),
         ("no", "create clusterrolebindings"),
     ],

@@ -242,7 +242,9 @@ class Scheduler(ClusterController):
         own = next((node for node in fitting if node["metadata"]["name"] == promised), None)
         if own is not None:
             return own
-        return min(fitting, key=lambda node: (-_liked(pod, node), *self._fullness(node, asked)))
+        written = "preferredDuringSchedulingIgnoredDuringExecution"
+        preferred = list_at(pod, "spec", "affinity", "nodeAffinity", written)
+        return min(fitting, key=lambda node: (-_liked(pod, preferred, node), *self._fullness(node, asked)))
 
     def _fullness(self, node: Json, asked: Amounts) -> tuple[float, str]:
         """Least allocated first, over cpu and memory, as the stock scheduler scores; then by name."""
@@ -316,17 +318,15 @@ def _ending(obj: Json | None) -> bool:
     return obj is not None and is_ending(obj)
 
 
-def _liked(pod: Json, node: Json) -> int:
+def _liked(pod: Json, preferred: list[Json], node: Json) -> int:
     """Preferred node affinity, less what taints ask softly."""
-    spec, labels = pod["spec"], node["metadata"].get("labels") or {}
-    fields = {"metadata.name": node["metadata"]["name"]}
-    liked = sum(
-        each["weight"]
-        for each in list_at(spec, "affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
-        if term_holds(each["preference"], labels, fields)
-    )
-    soft = [taint for taint in node["spec"].get("taints") or () if taint["effect"] == "PreferNoSchedule"]
-    disliked = [t for t in soft if untolerated(spec.get("tolerations") or (), [t], ("PreferNoSchedule",))]
+    taints = node["spec"].get("taints")
+    if not preferred and not taints:
+        return 0
+    labels, fields = node["metadata"].get("labels") or {}, {"metadata.name": node["metadata"]["name"]}
+    liked = sum(each["weight"] for each in preferred if term_holds(each["preference"], labels, fields))
+    soft = [taint for taint in taints or () if taint["effect"] == "PreferNoSchedule"]
+    disliked = [t for t in soft if untolerated(pod["spec"].get("tolerations") or (), [t], ("PreferNoSchedule",))]
     return int(liked) - MOST_LIKED * len(disliked)
 
 
