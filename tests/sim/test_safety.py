@@ -13,7 +13,7 @@ from tests.sim.mutants.random_faults import NOTICED, NOTICED_SOON, WORLDS, try_o
 from tgp.sim.faults import Fault
 
 SAFETY = Path(__file__).parents[2] / "docs" / "safety.md"
-HOURS = amount(25, 5000, "TGP_HOURS")
+HOURS = amount(10, 5000, "TGP_HOURS")
 
 
 @pytest.mark.parametrize("market", range(MARKETS))
