@@ -124,7 +124,7 @@ def test_what_would_buy_again_is_named_before_and_after(money):
     for words in (before, after):
         assert "request/default/kept" in words
         assert "Flux would create it again" in words
-        assert "pool/" not in words, "a pool writes nothing in this version"
+        assert "pool/default/fixed: buys a machine when a pod waits for a GPU, and keeps 2 machines" in words
 
 
 def test_ended_requests_stay_so_that_no_tool_creates_them_again(money):

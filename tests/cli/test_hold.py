@@ -84,7 +84,17 @@ def test_released_it_says_what_buys_again_and_asks_before(money):
     assert result.exit_code == 0, result.output
     assert money.hold_text() is None
     assert "request/default/waiting: waits for a machine" in result.output
-    assert "pool/" not in result.output, "a pool buys nothing in this version"
+    assert "pool/default/fixed: buys a machine when a pod waits for a GPU, and keeps 2 machines" in result.output
+
+
+def test_a_pool_that_observes_or_whose_class_is_suspended_buys_nothing_after_a_release(money):
+    a_pool(money.world, "watching", "box", mode="Observe")
+    a_pool(money.world, "buying", "box")
+    assert "pool/default/buying: buys a machine" in money.tgp("hold", "--status").output
+    money.tgp("hold", "class/box")
+    said = money.tgp("hold", "--status").output
+
+    assert "pool/" not in said, said
 
 
 def waiting(money: MoneyWorld, name: str, reason: str) -> None:

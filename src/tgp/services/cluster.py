@@ -20,8 +20,9 @@ from tgp.adapters.kube.secret_reader import KubeSecretReader
 from tgp.adapters.mesh.registry import AllMeshes
 from tgp.adapters.resolver import SystemResolver
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
-from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE, NODE
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NAMESPACE, NODE
 from tgp.api.values import rfc3339
 from tgp.core.classes.power_hosts import HostRules
 from tgp.core.model.cloud_account import TABLE, CloudAccount, read_line
@@ -93,8 +94,9 @@ class ClusterService:
                 readable, [attempt for _, attempt in expected(before)], accounts or {}
             )
         # After the providers' lists: a listed machine was reserved before, so its request is here, or deleted.
-        requests, machines, hold = await asyncio.gather(
+        requests, pools, machines, hold = await asyncio.gather(
             self._all(typed(GPU_REQUEST, GPURequest), needed=ask),
+            self._pools(),
             self._all(nodes()),
             self._hold(),
         )
@@ -105,11 +107,19 @@ class ClusterService:
             hold,
             classes=classes,
             requests=requests,
+            pools=pools,
             nodes=machines,
             inspections=inspections,
             accounts=accounts or {},
             accounts_unread=accounts is None,
         )
+
+    async def _pools(self) -> tuple[KubeObject[GPUNodePool], ...] | None:
+        """None: this user may not list them, which must not stop `tgp down`."""
+        try:
+            return await self._all(typed(GPU_NODE_POOL, GPUNodePool), needed=False)
+        except Forbidden:
+            return None
 
     async def _accounts(self) -> Mapping[str, CloudAccount] | None:
         """The operator's table of accounts; None: this user may not read it."""

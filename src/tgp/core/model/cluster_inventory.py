@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.core.model.account_access import AccountAccess
 from tgp.core.model.cloud_account import CloudAccount
@@ -61,6 +62,7 @@ class ClusterInventory:
     requests: tuple[
         KubeObject[GPURequest], ...
     ] = ()  # listed after the providers answered: a new machine has its request
+    pools: tuple[KubeObject[GPUNodePool], ...] | None = ()  # None: the user may not list them
     nodes: tuple[Node, ...] = ()
     inspections: tuple[AccountInventory, ...] = ()  # none: no provider was called
     accounts: Mapping[str, CloudAccount] = field(default_factory=dict)  # that were ever ordered from, by id

@@ -114,6 +114,7 @@ def findings(inventory: ClusterInventory, *, only_orphans: bool = False) -> tupl
     found = [
         *_machines(inventory),
         *_requests(inventory),
+        *_pools(inventory),
         *_inspections(inventory),
         *_accounts(inventory),
         *_halts(inventory),
@@ -342,6 +343,13 @@ def _secret(inventory: ClusterInventory, inspection: AccountInventory) -> str:
 
 
 # -- classes, Nodes, paused purchases --------------------------------------------------------------------------------
+
+
+def _pools(inventory: ClusterInventory) -> Iterator[DoctorFinding]:
+    for record in inventory.pools or ():
+        if record.unreadable:
+            words = f"Pool {record.key} cannot be read by this version ({record.unreadable}); its machines are kept."
+            yield DoctorFinding(DoctorProblem.UNREADABLE, f"pool/{record.key}", words, "tgp --version")
 
 
 def _halts(inventory: ClusterInventory) -> Iterator[DoctorFinding]:

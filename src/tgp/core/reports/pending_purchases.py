@@ -1,7 +1,4 @@
-"""Which requests would buy once nothing stops them, and which of them are created again when deleted.
-
-Pools are not among them: their requests do not exist yet.
-"""
+"""Which requests and pools would buy once nothing stops them, and which buy again after all requests are deleted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,7 +28,7 @@ NOT_RELEASABLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class PendingPurchase:
-    about: str  # request/team/train
+    about: str  # request/team/train, pool/team/ml
     why: str
     at_once: bool  # as soon as it may, rather than after an event
     keeper: str = ""  # the GitOps tool that creates it again when it is deleted; empty: none is known
@@ -39,17 +36,20 @@ class PendingPurchase:
 
 
 def pending_purchases(inventory: ClusterInventory) -> tuple[PendingPurchase, ...]:
-    """Requests that would buy if nothing stopped them: those that would buy at once come first."""
-    return tuple(sorted(_requests(inventory), key=lambda purchase: (not purchase.at_once, purchase.about)))
+    """Requests and pools that would buy if nothing stopped them: those that would buy at once come first."""
+    return tuple(
+        sorted((*_requests(inventory), *_pools(inventory)), key=lambda purchase: (not purchase.at_once, purchase.about))
+    )
 
 
 def written_again(inventory: ClusterInventory) -> tuple[PendingPurchase, ...]:
-    """Requests that a GitOps tool creates again, and that buy again, although all requests are deleted."""
+    """What buys again although all requests are deleted: requests that a GitOps tool creates again, and pools."""
     kept = [
         PendingPurchase(f"request/{record.key}", f"is managed by {keeper}", at_once=True, keeper=keeper)
         for record in inventory.requests
         if lives(record) and (keeper := gitops_tool_of(record.labels, record.annotations))
     ]
+    kept += unsuspended(inventory, tuple(_pools(inventory)))
     return tuple(sorted(kept, key=lambda purchase: purchase.about))
 
 
@@ -78,6 +78,24 @@ def _requests(inventory: ClusterInventory) -> Iterator[PendingPurchase]:
                 gitops_tool_of(record.labels, record.annotations),
                 class_of(record),
             )
+
+
+def _pools(inventory: ClusterInventory) -> Iterator[PendingPurchase]:
+    """Pods are not looked at here: each pool that is Active may have some that wait."""
+    if inventory.pools is None:
+        yield PendingPurchase("pools", "you may not list GPUNodePools, so whether one buys is unknown", at_once=True)
+        return
+    for record in inventory.pools:
+        if record.deleting or (record.value is not None and record.value.spec.mode == "Observe"):
+            continue
+        if record.value is None:
+            why, node_class = "was written by a newer version, and may buy", ""
+        else:
+            node_class, replicas = record.value.spec.node_class_ref.name, record.value.spec.replicas
+            why = "buys a machine when a pod waits for a GPU"
+            why += f", and keeps {replicas} machines (spec.replicas)" if replicas else ""
+        keeper = gitops_tool_of(record.labels, record.annotations)
+        yield PendingPurchase(f"pool/{record.key}", why, at_once=True, keeper=keeper, node_class=node_class)
 
 
 def _why(record: KubeObject[GPURequest]) -> str:
