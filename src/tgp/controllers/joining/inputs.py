@@ -1,5 +1,6 @@
 """What the cluster and a class say about a machine's config: version, kubelet, template, join values. Only read."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -30,6 +31,9 @@ class BootInput:
     join: JoinValues
 
 
+VERSION_KEPT_S = 60.0
+
+
 class BootInputLoader:
     """Raises BootRefused with the reason of a condition, and ClusterError if the API server does not answer."""
 
@@ -45,15 +49,23 @@ class BootInputLoader:
         self._cluster = cluster
         self._nodes = nodes
         self._talos_version = talos_version  # the operator's own; empty: not set
+        self._server: tuple[str, float] | None = None  # the API server's version, and when it was read (loop time)
 
     async def load(self, node_class: GPUNodeClass, provider: str, request: GPURequest | None = None) -> BootInput:
         config = talos_of(node_class, provider)
         version = self.version(config, request)
-        server = await self._cluster.version()
+        server = await self._server_version()
         kubelet, why = kubelet_for(config.kubelet_image, server, version)
         if why:
             raise BootRefused("KubeletUnsupported", why)
         return BootInput(config, version, kubelet, server, await self.template(config), await self.join())
+
+    async def _server_version(self) -> str:
+        """Read again after a minute: an upgrade takes longer, and a burst of machines asks for it again and again."""
+        now = asyncio.get_running_loop().time()
+        if self._server is None or now - self._server[1] > VERSION_KEPT_S:
+            self._server = await self._cluster.version(), now
+        return self._server[0]
 
     def version(self, config: TalosConfig, request: GPURequest | None = None) -> TalosVersion:
         talos = request.spec.talos_config if request is not None else None

@@ -311,7 +311,7 @@ def _pool_item(pool: PoolNote) -> dict[str, Any]:
 
 
 def order_words(order: Order) -> str:
-    """1x L40S at $1.67/h from vultr in us-east, for ml/train-0"""
+    """1x L40S at $1.67/h from acme in us-east, for ml/train-0"""
     return f"{machine_words(order.offer)} for pool {order.pool}, with {pod_names(order.pods)} on it"
 
 

@@ -14,5 +14,5 @@ FACTS = CloudFacts(
     public_offers=True,
     sells_spot=True,
     user_data_bytes=64 << 10,
-    rates={"": Rate(calls=600, per=timedelta(minutes=1), burst=20)},
+    rates={"": Rate(calls=6000, per=timedelta(minutes=1), burst=100)},
 )
