@@ -77,7 +77,7 @@ class PlanService:
         world = await self._world(sight)
         refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
         why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
-        return pod_enquiry(sight, pod, plan_of(world, PlanQuestion()), events, why)
+        return pod_enquiry(world.sight, pod, plan_of(world, PlanQuestion()), events, why)
 
     async def node(self, name: str) -> NodeEnquiry:
         sight = await seen_by_user(self._reads)
