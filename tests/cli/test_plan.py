@@ -195,6 +195,13 @@ def test_a_pool_that_observes_and_a_hold_are_said(cluster: Mounted):
     assert "stopped by  all purchases are paused (rebuilding). Resume: tgp release" in ended.stdout
 
 
+def test_replicas_that_a_pool_misses_are_said_beside_the_plan(cluster: Mounted):
+    with_pool(cluster, replicas=2)
+    waits(cluster, "train-0")
+
+    assert "pool ml/pool also buys 2 machines, before those for pods" in " ".join(plan(cluster).stdout.split())
+
+
 def test_a_pool_without_its_class_says_so(cluster: Mounted):
     with_pool(cluster, nodeClassRef={"name": "gone"})
     waits(cluster, "train-0")

@@ -262,6 +262,9 @@ def _notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
             yield f"pool {each.key} only observes: it reports what it would buy, and buys nothing (spec.mode)"
         elif each.stopped:
             yield f"pool {each.key} buys nothing now: {each.stopped.partition(': ')[2]}"
+        elif each.missing_replicas:
+            more = counted(each.missing_replicas, "machine")
+            yield f"pool {each.key} also buys {more}, before those for pods (spec.replicas): not in this plan"
     if manifest is not None:
         if manifest.skipped:
             yield f"not read from the file, as they make no pods here: {', '.join(manifest.skipped)}"
@@ -312,6 +315,7 @@ def _pool_item(pool: PoolNote) -> dict[str, Any]:
         "nodeClass": pool.class_name,
         "observes": pool.observes,
         "stopped": {"reason": reason, "message": plain(message)} if pool.stopped else None,
+        "missingReplicas": pool.missing_replicas,
     }
 
 
