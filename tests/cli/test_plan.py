@@ -144,6 +144,17 @@ def test_a_manifest_is_planned_alone_unless_asked_and_for_its_hours(cluster: Mou
     assert both["limits"][0]["leftAfter"] == 0
 
 
+def test_a_pod_of_a_manifest_does_not_replace_one_that_is_there(cluster: Mounted, tmp_path: Path):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(a_job()))
+    found = planned(cluster, "-f", str(file), "--with-waiting")
+
+    names = {pod["name"] for machine in found["machines"] for pod in machine["pods"]}
+    assert names == {"train-0", "train-0-planned"}
+
+
 def test_nothing_is_written(cluster: Mounted, tmp_path: Path):
     with_pool(cluster)
     file = tmp_path / "job.yaml"

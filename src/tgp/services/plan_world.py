@@ -4,7 +4,7 @@ What the user may not see is named, with what is assumed instead. What only the 
 the last minutes, launches that it has not written yet) is not seen from here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -251,12 +251,22 @@ def _readable(settings: ProviderSettings) -> Iterator[Offer]:
 
 def _asked(there: Iterable[Pod], question: PlanQuestion, now: datetime) -> Iterator[Pod]:
     """Pods that run stay, as they need room; of those that wait only the pods of the question do."""
-    for pod in there:
+    pods = tuple(there)
+    taken = {pod.key for pod in pods}
+    for pod in pods:
         meant = question.pods is None or question.with_waiting
         within = question.namespace in ("", pod.key.namespace)
         if not asks_for_gpus(pod) or (meant and within):
             yield pod
-    yield from (msgspec.structs.replace(pod, created_at=now) for pod in question.pods or ())
+    for pod in question.pods or ():
+        yield msgspec.structs.replace(pod, created_at=now, key=_free_key(pod.key, taken))
+
+
+def _free_key(key: ObjectKey, taken: Collection[ObjectKey]) -> ObjectKey:
+    """A pod of a manifest that has the name of one that is there stands beside it, and does not replace it."""
+    while key in taken:
+        key = ObjectKey(key.namespace, f"{key.name}-planned")
+    return key
 
 
 def _observer(sight: Sight) -> WorldObserver:
