@@ -70,7 +70,7 @@ def test_who_may_not_ask_is_told_so_and_nothing_is_concluded(person, node):
     result = person.tgp("doctor", f"node/{node}")
 
     assert result.exit_code == 2
-    assert "you may not ask through the API server" in result.output
+    assert "you may not get nodes/proxy" in result.output
     assert "unknown: kubelet" in result.output
 
 

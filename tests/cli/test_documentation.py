@@ -241,7 +241,10 @@ def _led_to(vendor: Vendor, world: str, environment: dict[str, str], home: Path)
 
 def _quickly(command: str) -> str:
     """Shorter where a person would wait."""
-    return re.sub(r"--hours \d+", "--hours 0.2 --workers 1", re.sub(r"FOR=\d+s", "FOR=3s", command))
+    shorter = re.sub(r"FOR=\d+s", "FOR=3s", command)
+    if "tgp plan" in shorter:  # its hours are of the job: nobody waits for them
+        return shorter
+    return re.sub(r"--hours \d+", "--hours 0.2 --workers 1", shorter)
 
 
 def _run(words: list[str], environment: dict[str, str]) -> "Answer | subprocess.CompletedProcess[str]":

@@ -4,17 +4,26 @@ import json
 import re
 import urllib.request
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from tests.cli.lives import furnish, send
+from tests.cli.lives import START, furnish, send
 from tests.cli.program import Answer, answer
 from tests.cli.test_rent import BARE, CLASS, PLUGIN, STATUS
 from tests.contracts.kubectl.mounted import Mounted
+from tgp.adapters.kube.list import ListTarget
 from tgp.api.field_error import Invalid
+from tgp.core.model.hold import Hold
+from tgp.core.model.record import ObjectRecord
+from tgp.ports.cluster import Forbidden
+from tgp.services.cluster_reads import ClusterReads
 from tgp.services.manifest_pods import pods_in
+from tgp.services.plan_world import seen_by_user
+
+R = TypeVar("R", bound=ObjectRecord)
 
 POOL: dict[str, Any] = {
     "apiVersion": "tgp.io/v1",
@@ -135,6 +144,17 @@ def test_a_manifest_is_planned_alone_unless_asked_and_for_its_hours(cluster: Mou
     assert both["limits"][0]["leftAfter"] == 0
 
 
+def test_a_pod_of_a_manifest_does_not_replace_one_that_is_there(cluster: Mounted, tmp_path: Path):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(a_job()))
+    found = planned(cluster, "-f", str(file), "--with-waiting")
+
+    names = {pod["name"] for machine in found["machines"] for pod in machine["pods"]}
+    assert names == {"train-0", "train-0-planned"}
+
+
 def test_nothing_is_written(cluster: Mounted, tmp_path: Path):
     with_pool(cluster)
     file = tmp_path / "job.yaml"
@@ -186,11 +206,73 @@ def test_a_pool_that_observes_and_a_hold_are_said(cluster: Mounted):
     assert "stopped by  all purchases are paused (rebuilding). Resume: tgp release" in ended.stdout
 
 
+def test_replicas_that_a_pool_misses_are_said_beside_the_plan(cluster: Mounted):
+    with_pool(cluster, replicas=2)
+    waits(cluster, "train-0")
+
+    assert "pool ml/pool also buys 2 machines, before those for pods" in " ".join(plan(cluster).stdout.split())
+
+
 def test_a_pool_without_its_class_says_so(cluster: Mounted):
     with_pool(cluster, nodeClassRef={"name": "gone"})
     waits(cluster, "train-0")
 
     assert "pool ml/pool buys nothing now: GPUNodeClass gone does not exist" in plan(cluster).stdout
+
+
+def test_machines_you_own_are_planned_with_the_sizes_that_the_class_gives(cluster: Mounted):
+    owned = {"gpuType": "RTX4090", "gpuCount": 2, "pricePerHour": "0.10"}
+    urls = {"scaleUpEndpoint": "http://power.internal/on", "scaleDownEndpoint": "http://power.internal/off"}
+    machines = [
+        {"name": "small", **owned, **urls},
+        {"name": "large", **owned, **urls, "cpu": "16", "memory": "64Gi", "pricePerHour": "0.20"},
+        {"name": "on", **owned, **urls, "cpu": "16", "memory": "64Gi"},
+    ]
+    classes = f"{cluster.url}/apis/tgp.io/v1/gpunodeclasses"
+    spec = {"providers": [{"name": "webhook", "settings": {"machines": machines}}], "networking": {"backend": "none"}}
+    send(classes, "POST", {**CLASS, "metadata": {"name": "cellar"}, "spec": spec})
+    ready = {"status": {"conditions": STATUS["conditions"]}}
+    send(f"{classes}/cellar/status", "PATCH", ready, "application/merge-patch+json")
+    send(f"{cluster.url}/api/v1/nodes", "POST", {"metadata": {"name": "on"}})
+    with_pool(cluster, nodeClassRef={"name": "cellar"})
+    waits(cluster, "train-0")
+    [machine] = planned(cluster)["machines"]
+
+    assert (machine["provider"], machine["instanceType"], machine["usdPerHour"]) == ("webhook", "large", 0.2)
+
+
+def test_without_keys_it_says_what_is_not_known_of_the_offers(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+
+    assert "class standard: lambda, vultr: no API key in this terminal" in " ".join(plan(cluster).stdout.split())
+
+
+class LimitedReads(ClusterReads):
+    """Of a user who may read only the namespace of the kubeconfig."""
+
+    def __init__(self) -> None:
+        self.operator_namespace, self.namespace = "tgp-system", "ml"
+
+    def now(self) -> datetime:
+        return START
+
+    async def listed(self, subject: ListTarget[R]) -> list[R]:
+        if not subject.namespace:
+            raise Forbidden("no")
+        return []
+
+    async def hold(self) -> Hold | None:
+        return None
+
+
+async def test_what_a_user_may_not_see_is_named_with_what_is_assumed_instead():
+    sight = await seen_by_user(LimitedReads())
+    said = " ".join(sight.unseen)
+
+    for kind in ("GPUNodePools", "GPURequests", "pods", "DaemonSets", "Namespaces", "PersistentVolumeClaims"):
+        assert f"you may not list {kind}" in said
+    assert not sight.plugins_seen
 
 
 # -- manifests -------------------------------------------------------------------------------------------------------

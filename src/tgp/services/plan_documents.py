@@ -32,6 +32,7 @@ class PoolNote:
     class_name: str
     observes: bool = False  # it reports what it would buy, and buys nothing
     stopped: str = ""  # why it buys nothing now; empty: it buys
+    missing_replicas: int = 0  # machines of spec.replicas that it has no request for: bought before those for pods
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,22 @@ What the user may not see is named, with what is assumed instead. What only the 
 the last minutes, launches that it has not written yet) is not seen from here.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 import msgspec
 
+from tgp.adapters.clouds.webhook.offering import offer_of
 from tgp.adapters.kube.list import ListTarget
 from tgp.adapters.kube.records.kinds import claims, namespaces, nodes, pods, storage_classes, typed, volumes
 from tgp.adapters.kube.store import Store
-from tgp.api.nodeclass import GPUNodeClass
+from tgp.api.common import canonical_provider
+from tgp.api.nodeclass import GPUNodeClass, ProviderSettings
 from tgp.api.nodepool import GPUNodePool
+from tgp.api.quantity import NotAQuantity
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import FeatureSettings, Stores
@@ -23,13 +27,15 @@ from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, StorageViews, WorldObserver
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import Views, owning_pool
-from tgp.core.market.sources import lacking, sources_of
+from tgp.core.market.sources import lacking, source_for, sources_of
+from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.hold import Hold
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.price_book import PriceBook
+from tgp.core.model.prices import NotAPrice
 from tgp.core.model.record import ObjectRecord
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.capacity import promised
@@ -39,6 +45,7 @@ from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import SourceObservation
 from tgp.ports.cluster import Forbidden, NotFound
 from tgp.services.cluster_reads import NO_KINDS, ClusterReads
+from tgp.services.credentials import OWNED
 from tgp.services.market import MarketService
 from tgp.services.plan_documents import PlanQuestion
 from tgp.services.purchase_preview import known_offers, without_regions
@@ -46,6 +53,11 @@ from tgp.services.request_documents import PriceSource
 
 # Of the operator's settings only the defaults are known here.
 SETTINGS = FeatureSettings(namespace="", identity="", lease_duration=timedelta())
+
+UNTOLD_SIZES = (
+    "no API key in this terminal, so only the cheapest machine of each model is known, from the class's status; "
+    "its CPU and memory are taken to be enough"
+)
 
 R = TypeVar("R", bound=ObjectRecord)
 
@@ -89,8 +101,16 @@ class _Purchases:
             status = node_class.status.providers.get(written)
             refused = status is not None and not status.credentials_valid and bool(status.error)
             problem = status.error or "" if status is not None and refused else ""
-            found[source.name] = SourceObservation(lacking(source), problem)
+            machines = {each.name: self._machine_problem(each.name) for each in source.settings.machines}
+            found[source.name] = SourceObservation(lacking(source), problem, machines=machines)
         return found
+
+    def _machine_problem(self, name: str) -> str:
+        """Of a machine you own."""
+        attempts = (open_attempt(attempts_of(record)) for record in self._stores.requests.values())
+        if any(each is not None and each.offer is not None and each.offer.instance_type == name for each in attempts):
+            return "another request uses this machine"
+        return "the machine is on already" if self._stores.nodes.get(ObjectKey("", name)) is not None else ""
 
     def pool_of(self, record: KubeObject[GPURequest]) -> OwningPool | None:
         return owning_pool(record, self._stores.pools)
@@ -183,6 +203,7 @@ async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) 
     stores, now = sight.stores, sight.now
     book, shapes = PriceBook(), dict[str, Shape]()
     sources: dict[str, tuple[PriceSource, ...]] = {}
+    unseen = list(sight.unseen)
     used = {record.value.spec.node_class_ref.name for record in stores.pools.values() if record.value is not None}
     usable = []
     for record in sorted(stores.classes.values(), key=lambda each: each.key):
@@ -190,17 +211,19 @@ async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) 
             usable.append(record)
             continue
         known = await known_offers(record.value, market, now)
-        sources[record.key.name] = known.sources
-        book = _together(book, known.book, now)
-        if known.stored:
+        owned = frozenset(each.name for each in record.value.spec.providers if canonical_provider(each.name) == OWNED)
+        sources[record.key.name] = tuple(each for each in known.sources if each.provider not in owned)
+        if stored := sorted(known.stored - owned):
+            unseen.append(f"class {record.key.name}: {', '.join(stored)}: {UNTOLD_SIZES}")
             shapes |= {offer.key: Shape(promised(offer, {})) for offer in known.book.offers if not offer.vcpus}
+        book = _with_owned(_together(book, known.book, now), record.value, now)
         usable.append(msgspec.structs.replace(record, value=without_regions(record.value, known.stored)))
     await _fill(stores.classes, usable)
     await _fill(stores.pods, _asked(stores.pods.values(), question, now))
     stores.market.book = book
     observation = _observer(sight).observe(now)
     world = replace(observation.world, shapes=shapes, device_plugin_required=sight.plugins_seen)
-    return TerminalWorld(sight, replace(observation, world=world), sources)
+    return TerminalWorld(replace(sight, unseen=tuple(unseen)), replace(observation, world=world), sources)
 
 
 def _together(book: PriceBook, more: PriceBook, now: datetime) -> PriceBook:
@@ -211,14 +234,39 @@ def _together(book: PriceBook, more: PriceBook, now: datetime) -> PriceBook:
     return book
 
 
+def _with_owned(book: PriceBook, node_class: GPUNodeClass, now: datetime) -> PriceBook:
+    """Machines you own stand in the class itself, with their sizes."""
+    for entry in node_class.spec.providers:
+        if entry.enabled and canonical_provider(entry.name) == OWNED and entry.settings is not None:
+            offers = tuple(_readable(entry.settings))
+            book = book.with_listing(source_for(entry).name, _Listing(offers), now)
+    return book
+
+
+def _readable(settings: ProviderSettings) -> Iterator[Offer]:
+    for machine in settings.machines:
+        with suppress(NotAPrice, NotAQuantity):
+            yield offer_of(machine, settings, None)
+
+
 def _asked(there: Iterable[Pod], question: PlanQuestion, now: datetime) -> Iterator[Pod]:
     """Pods that run stay, as they need room; of those that wait only the pods of the question do."""
-    for pod in there:
+    pods = tuple(there)
+    taken = {pod.key for pod in pods}
+    for pod in pods:
         meant = question.pods is None or question.with_waiting
         within = question.namespace in ("", pod.key.namespace)
         if not asks_for_gpus(pod) or (meant and within):
             yield pod
-    yield from (msgspec.structs.replace(pod, created_at=now) for pod in question.pods or ())
+    for pod in question.pods or ():
+        yield msgspec.structs.replace(pod, created_at=now, key=_free_key(pod.key, taken))
+
+
+def _free_key(key: ObjectKey, taken: Collection[ObjectKey]) -> ObjectKey:
+    """A pod of a manifest that has the name of one that is there stands beside it, and does not replace it."""
+    while key in taken:
+        key = ObjectKey(key.namespace, f"{key.name}-planned")
+    return key
 
 
 def _observer(sight: Sight) -> WorldObserver:

@@ -15,9 +15,11 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.placement import Affinity, NodeTerm
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import ObjectRecord, uid_text
-from tgp.core.pools.orders import most_microusd
+from tgp.core.pools.capacity import living
+from tgp.core.pools.orders import anchor_of, most_microusd
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PlannedPool, Unserved
+from tgp.core.pools.replicas import missing_slots
 from tgp.ports.cluster import NotFound
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.plan_documents import (
@@ -77,7 +79,7 @@ class PlanService:
         world = await self._world(sight)
         refused = (each for each in world.observation.demand.refused if each.pod.uid == pod.uid)
         why = next(((each.reasons[0].reason, each.reasons[0].message) for each in refused), None)
-        return pod_enquiry(sight, pod, plan_of(world, PlanQuestion()), events, why)
+        return pod_enquiry(world.sight, pod, plan_of(world, PlanQuestion()), events, why)
 
     async def node(self, name: str) -> NodeEnquiry:
         sight = await seen_by_user(self._reads)
@@ -163,10 +165,12 @@ def _pool_notes(world: TerminalWorld) -> Iterator[PoolNote]:
     observation = world.observation
     planned = {each.key: each for each in (*observation.world.pools, *observation.observing)}
     observing = {each.key for each in observation.observing}
+    taken = {anchor_of(record) for record in world.sight.stores.requests.values() if living(record)}
     for record in sorted(world.sight.stores.pools.values(), key=lambda each: each.key):
         known = planned.get(record.key)
         if known is not None:
-            yield PoolNote(record.key, known.class_name, record.key in observing, known.stopped)
+            missing = sum(1 for _ in missing_slots(record, taken))
+            yield PoolNote(record.key, known.class_name, record.key in observing, known.stopped, missing)
             continue
         name = record.value.spec.node_class_ref.name if record.value is not None else ""
         yield PoolNote(record.key, name, stopped=_why_left_out(deleting=record.deleting, class_name=name))

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from tgp.api.values import rfc3339
 from tgp.core.model.money import about, dollars
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION
 from tgp.core.model.pod import Pod
 from tgp.core.pools.planner.world import Order, PoolReason, Unserved
@@ -198,7 +199,7 @@ def _region(order: Order) -> str:
 
 
 def _compared(order: Order) -> str:
-    return f"{order.offer.gpu_count}x {order.offer.gpu} from {order.offer.provider}: {order.compared}"
+    return f"{machine_words(order.offer)}: {order.compared}"
 
 
 def _room_words(placed: Iterable[PlacedPod]) -> Iterator[str]:
@@ -228,22 +229,26 @@ def limit_amount(resource: str, amount: int) -> str:
 
 
 def _unserved_words(made: PodPlan) -> Iterator[str]:
-    """Pods with the same reasons together."""
-    groups: dict[str, list[Pod]] = {}
+    """Pods with the same reasons together, and a line for each reason."""
+    stopped = frozenset(each.key for each in made.pools if each.stopped)
+    groups: dict[tuple[str, ...], list[Pod]] = {}
     for each in made.unserved:
-        groups.setdefault(_reasons(each), []).append(each.pod)
+        groups.setdefault(_reasons(each, stopped), []).append(each.pod)
     for skipped in made.not_planned:
-        groups.setdefault(skipped.why, []).append(skipped.pod)
-    for words, pods in list(groups.items())[:UNSERVED_SHOWN]:
-        yield f"{pod_names(pods)}: {words}"
-    if rest := list(groups.values())[UNSERVED_SHOWN:]:
-        yield f"{counted(sum(map(len, rest)), 'pod')} more; see -o json"
+        groups.setdefault((skipped.why,), []).append(skipped.pod)
+    for reasons, pods in list(groups.items())[:UNSERVED_SHOWN]:
+        first, *rest = reasons
+        yield f"{pod_names(pods)}: {first}"
+        yield from (f"  {words}" for words in rest)
+    if hidden := list(groups.values())[UNSERVED_SHOWN:]:
+        yield f"{counted(sum(map(len, hidden)), 'pod')} more; see -o json"
 
 
-def _reasons(unserved: Unserved) -> str:
-    return "; ".join(
-        f"pool {each.pool}: {each.message}" if each.pool.name else each.message for each in unserved.reasons
-    )
+def _reasons(unserved: Unserved, stopped: frozenset[ObjectKey]) -> tuple[str, ...]:
+    """What stops a whole pool is said once for all pods, below."""
+    told = [each for each in unserved.reasons if each.pool not in stopped]
+    words = [f"pool {each.pool}: {each.message}" if each.pool.name else each.message for each in told]
+    return tuple(words) or ("no pool buys now, for the reasons below",)
 
 
 def _stops(made: PodPlan) -> Iterator[str]:
@@ -257,6 +262,9 @@ def _notes(made: PodPlan, manifest: ManifestPods | None) -> Iterator[str]:
             yield f"pool {each.key} only observes: it reports what it would buy, and buys nothing (spec.mode)"
         elif each.stopped:
             yield f"pool {each.key} buys nothing now: {each.stopped.partition(': ')[2]}"
+        elif each.missing_replicas:
+            more = counted(each.missing_replicas, "machine")
+            yield f"pool {each.key} also buys {more}, before those for pods (spec.replicas): not in this plan"
     if manifest is not None:
         if manifest.skipped:
             yield f"not read from the file, as they make no pods here: {', '.join(manifest.skipped)}"
@@ -307,11 +315,12 @@ def _pool_item(pool: PoolNote) -> dict[str, Any]:
         "nodeClass": pool.class_name,
         "observes": pool.observes,
         "stopped": {"reason": reason, "message": plain(message)} if pool.stopped else None,
+        "missingReplicas": pool.missing_replicas,
     }
 
 
 def order_words(order: Order) -> str:
-    """1x L40S at $1.67/h from acme in us-east, for ml/train-0"""
+    """1x L40S at $1.67/h from acme in us-east for pool ml/pool, with ml/train-0 on it"""
     return f"{machine_words(order.offer)} for pool {order.pool}, with {pod_names(order.pods)} on it"
 
 

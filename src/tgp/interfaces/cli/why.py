@@ -6,7 +6,7 @@ import click
 from rich.console import Group
 
 from tgp.core.model.object_key import ObjectKey
-from tgp.interfaces.cli import why_plan_view, why_view
+from tgp.interfaces.cli import why_view
 from tgp.interfaces.cli.context import CliServices
 from tgp.interfaces.cli.interrupt import run
 from tgp.interfaces.cli.output import show, terminal_width, waiting, write
@@ -48,6 +48,8 @@ async def _ask(
         async with services.requests(*where) as requests:
             asked = await requests.enquire(key)
         return why_view.render(asked, width), why_view.as_document(asked)
+    from tgp.interfaces.cli import why_plan_view  # loads the planner: not needed for a request
+
     async with services.plans(*where) as plans:
         if kind == "pod":
             pod = await plans.pod(key)

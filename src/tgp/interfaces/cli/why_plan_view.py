@@ -17,7 +17,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.world import LimitRoom
 from tgp.interfaces.cli.next_step import next_lines
-from tgp.interfaces.cli.output import document, usd
+from tgp.interfaces.cli.output import cut, document, usd
 from tgp.interfaces.cli.plan_view import (
     as_document,
     counted,
@@ -35,7 +35,8 @@ from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PoolEnquiry
 
 WAITING = ("Waits", "SchedulingGated", "NotScheduledYet", "NoGPU")
-EVENTS_SHOWN = 3  # the newest
+EVENTS_SHOWN = 2  # the newest
+LONGEST_EVENT = 240  # characters; -o json has all
 MACHINES_SHOWN = 8
 REASONS_SHOWN = 8
 
@@ -94,7 +95,8 @@ def _pod_state(asked: PodEnquiry) -> str:
             return f"the machine of request {placed.where}, which is on its way: it has room for the pod"
         return f"the scheduler: Node {placed.where} has room for the pod"
     if asked.order is not None:
-        return f"a machine: pool {asked.order.pool} would buy one now"
+        only = any(each.key == asked.order.pool and each.observes for each in asked.plan.pools) if asked.plan else False
+        return f"a machine: pool {asked.order.pool}{', which only observes,' if only else ''} would buy one now"
     return "a machine: no pool serves the pod now"
 
 
@@ -107,7 +109,7 @@ def _reasons(asked: PodEnquiry) -> Iterator[str]:
 def _event(asked: PodEnquiry, number: int) -> str:
     event = asked.events[number]
     when = f"{age(asked.now - event.at)} ago, " if event.at is not None else ""
-    return f"{when}{event.reason}: {event.message}"
+    return cut(f"{when}{event.reason}: {event.message}", LONGEST_EVENT)
 
 
 def _pod_next(asked: PodEnquiry) -> str:
