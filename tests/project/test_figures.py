@@ -47,9 +47,10 @@ LIVE, MARKET, METRICS, MONEY, OPERATOR, POOLS = (
 RENT, REQUESTS, SAFETY, WEBHOOK, WORLD = (
     f"docs/{name}.md" for name in ("rent", "requests", "safety", "webhook", "world")
 )
+PLANNER = "docs/planner.md"
 # Made from the code, bound by tests of their own, or without figures of the code.
 OTHER_PAGES = frozenset({FIELDS, "docs/providers.md", "docs/new-provider.md", "docs/talos-judge.md"})
-ENDS_BEFORE = {SAFETY: "## Hours:"}  # from there on a page reports what was measured
+ENDS_BEFORE = {SAFETY: "## Hours:", PLANNER: "## Measured"}  # from there on a page reports what was measured
 
 WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 WORDS |= {"a": 1, "an": 1, "another": 1, "twelve": 12, "fifteen": 15, "thirty": 30, "sixty": 60}
@@ -194,6 +195,9 @@ FIGURES = (
 )
 
 FREE = (
+    (PLANNER, "costs $1.80 an hour, one with one GPU $1.00", "an example"),
+    (PLANNER, "two machines for $2.00", "an example"),
+    (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),
     (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
     (README, "after four hours", "the maxLifetime of the manifest above it"),
     (LIVE, "A run lasts less than an hour, so it costs at most one hour", "the watchman's 50 minutes, rounded up"),

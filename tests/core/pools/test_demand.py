@@ -5,8 +5,9 @@ import pytest
 from tests.core.pools.builders import GPU, NOW, a_pod
 from tgp.core.model.pod import GATED, OwnerRef, Pod
 from tgp.core.model.resources import Resources
-from tgp.core.pools.demand import asks_for_gpus, demand_of, patience_ends, read_annotations
+from tgp.core.pools.demand import asks_for_gpus, demand_of, read_annotations
 from tgp.core.pools.planner.classes import GANG, GANG_SIZE, MAX_PRICE, MAX_WAIT
+from tgp.core.pools.planner.rows import own_price_until
 
 SCHEDULERS = frozenset({"default-scheduler"})
 
@@ -75,7 +76,7 @@ def test_what_a_pod_says_is_kept_as_far_as_it_can_be_read():
     (found,) = demanded(pod).pods
 
     assert dict(found.annotations) == {MAX_PRICE: "1.50", MAX_WAIT: "30m", GANG: "g", GANG_SIZE: "4"}
-    assert patience_ends(found) == pod.created_at + (NOW - pod.created_at) * 30
+    assert own_price_until(found) == pod.created_at + (NOW - pod.created_at) * 30
 
 
 @pytest.mark.parametrize(

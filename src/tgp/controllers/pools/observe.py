@@ -31,10 +31,11 @@ from tgp.core.model.record import uid_text
 from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.token import plain_uid
 from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves
-from tgp.core.pools.demand import Demand, demand_of, patience_ends
+from tgp.core.pools.demand import Demand, demand_of
 from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
 from tgp.core.pools.orders import owner_of
+from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool
 from tgp.core.pools.replicas import missing_slots
 from tgp.core.requests.chosen_offer import offer_of
@@ -114,7 +115,7 @@ class WorldObserver:
         planned = tuple(self._pools())
         buying = tuple(each for each in planned if not self._observes(each.pool))
         moments += [runaways.until, memory.disagreements.next_change(now), _first_end(cooldowns, now)]
-        moments += [ends for pod in demand.pods if (ends := patience_ends(pod)) is not None]
+        moments += [ends for pod in demand.pods if (ends := own_price_until(pod)) is not None]
         world = PlanInput(
             now,
             demand.pods,

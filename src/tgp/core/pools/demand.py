@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -69,17 +69,6 @@ def read_annotations(pod: Pod) -> tuple[Mapping[str, str], tuple[str, ...]]:
     if gang is None:
         gang = pod.labels.get(POD_GROUP)
     return _read(pod.annotations.get(MAX_PRICE), pod.annotations.get(MAX_WAIT), gang, size)
-
-
-def patience_ends(pod: Pod) -> datetime | None:
-    """When `tgp.io/max-wait` is over, and a more expensive machine may be bought; None: it has no such annotation."""
-    wait = pod.annotations.get(MAX_WAIT)
-    if wait is None or pod.created_at is None:
-        return None
-    try:
-        return pod.created_at + duration(wait, MAX_WAIT)
-    except (Invalid, OverflowError):
-        return None
 
 
 @lru_cache(maxsize=ANNOTATIONS_KEPT)
