@@ -42,6 +42,8 @@ def test_get_shows_our_kinds_together_with_their_columns(door: Door, kubectl: Ku
         "READY",
         "NODES",
         "HOURLY",
+        "UNSERVED",
+        "PLANNED",
         "MODE",
         "AGE",
         "REASON",
