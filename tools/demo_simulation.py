@@ -15,6 +15,7 @@ from tgp.interfaces.terminal.snapshot import Snapshot
 from tgp.ports.http import Call, Http, WrappedHttp
 from tgp.services.demo_http import EmbeddedDial
 from tgp.sim.clouds.http_factory import Dialler
+from tgp.sim.compute import InlineCompute
 from tgp.sim.entropy import SeededEntropy
 from tgp.sim.scaled import FACTOR
 from tgp.sim.world import World
@@ -33,7 +34,9 @@ class DemoSimulation:
         account = TokenHttp(self._sim.visitor(ENDPOINT), self.world.operator_token())
         clock = self._sim.clock
         dial = EmbeddedDial(Dialler(self._sim.network, clock), ENDPOINT)
-        self.operator = DemoOperator(account, clock, settings_at(FACTOR), dial, self._entropy("operator"))
+        self.operator = DemoOperator(
+            account, clock, settings_at(FACTOR), dial, entropy=self._entropy("operator"), compute=InlineCompute()
+        )
         self._gatherer = Gatherer(Sources(client, clock, self._entropy("view"), NoJournal()))
         self.log_capture = LogCapture(clock, conditions=False)
         self._tasks: list[asyncio.Task[None]] = []

@@ -14,6 +14,7 @@ from tgp.app.view.price_ticker import machine_prices, market_summary
 from tgp.app.view.stats import reconcile_stats_of
 from tgp.interfaces.terminal.snapshot import MarketSummary
 from tgp.ports.clock import Clock
+from tgp.ports.compute import Compute
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Http, HttpFactory
 from tgp.ports.leadership import LeadershipLost
@@ -38,7 +39,14 @@ class DemoOperator:
     """A lost Lease ends the operator's process; here the next one starts at once. Other errors are not caught."""
 
     def __init__(
-        self, http: Http, clock: Clock, settings: Settings, dial: HttpFactory, entropy: Entropy | None = None
+        self,
+        http: Http,
+        clock: Clock,
+        settings: Settings,
+        dial: HttpFactory,
+        *,
+        entropy: Entropy | None = None,
+        compute: Compute | None = None,
     ) -> None:
         self.http = CountingHttp(http)
         self.metrics = Metrics()
@@ -50,7 +58,7 @@ class DemoOperator:
             entropy or SystemEntropy(),
             ACCOUNT,
             NAMESPACE,
-            Threads(),
+            compute or Threads(),
             dial=dial,
             resolver=EmbeddedResolver(),
         )
