@@ -4,12 +4,13 @@ from collections import Counter
 from typing import Any
 
 from tests.sim.an_operator import a_class, a_pool, operator_main
-from tests.sim.lives.a_world import SimEnv, sim_env, write
+from tests.sim.lives.a_world import SimEnv, sim_env
 from tgp.api.resource import EVENT, GPU_NODE_POOL, GPU_REQUEST
 from tgp.sim.router import Exchange, Tap
 from tgp.sim.world import KUBERNETES
 
 POOL = "team"
+BEFORE_WITHDRAWN = 25  # seconds: a pool deletes a request that cannot buy for longer
 CALLS_PER_ORDER = 8  # at most, with what the operator writes meanwhile about orders that were sent before
 READS_IN_COMMON = 4  # of class and hold: once a second for all orders
 
@@ -33,7 +34,7 @@ class CallsUntilOrdered(Tap):
 
 def begin(env: SimEnv, **limits: Any) -> None:
     a_class(env.world, "rented")
-    a_pool(env.world, POOL, "rented", limits={"resources": limits})
+    a_pool(env.world, POOL, "rented", limits={"resources": limits}, disruption={"consolidateAfter": "Never"})
     env.world.process("operator", operator_main())
     env.world.run(minutes=2)
 
@@ -45,7 +46,7 @@ def orphan(env: SimEnv, name: str = "train") -> None:
     env.world.api.local_api.delete(GPU_NODE_POOL, "default", POOL)
 
 
-def test_a_machine_of_a_pool_idles_until_the_pool_deletes_it_and_its_cost_is_recorded():
+def test_a_machine_of_a_pool_idles_until_its_request_is_deleted_and_its_cost_is_recorded():
     with sim_env("pool-idle") as env:
         begin(env)
         env.pool_wants(POOL)
@@ -54,11 +55,6 @@ def test_a_machine_of_a_pool_idles_until_the_pool_deletes_it_and_its_cost_is_rec
         assert env.phase() == "Ready"
         assert "NoEnd" not in {event["reason"] for event in env.world.api.local_api.objects(EVENT)}
 
-        disrupted = {"type": "Disrupted", "status": "True", "reason": "Empty", "message": "no pod needs it"}
-        held = (env.request() or {})["status"]["conditions"]
-        write(env, conditions=[*held, {**disrupted, "lastTransitionTime": "2026-01-02T02:00:00Z"}])
-        env.world.run(minutes=10)
-        assert env.condition("Disrupted")[1] == "Empty", "it stays beside the operator's own conditions"
         env.drops()
         env.until(lambda: env.phase() == "gone", minutes=60)
         assert env.living() == []
@@ -83,7 +79,7 @@ def test_the_limits_of_a_pool_hold_however_many_requests_it_writes():
         begin(env, nodes=1)
         for number in range(3):
             env.pool_wants(POOL, f"train-{number}")
-        env.world.run(minutes=5)
+        env.world.run(seconds=BEFORE_WITHDRAWN)
         waits = [name for name in (f"train-{number}" for number in range(3)) if env.phase(name) == "Pending"]
 
         assert len(env.living()) == 1
@@ -99,7 +95,7 @@ def test_nothing_is_bought_for_a_pool_that_is_gone():
     with sim_env("pool-gone") as env:
         begin(env, memory="1Gi")
         env.pool_wants(POOL)
-        env.world.run(minutes=1)
+        env.world.run(seconds=BEFORE_WITHDRAWN)
         assert env.condition("Launched")[1] == "LimitReached"
         env.world.api.local_api.delete(GPU_NODE_POOL, "default", POOL)
         env.world.run(minutes=2)
