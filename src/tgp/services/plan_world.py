@@ -222,6 +222,7 @@ async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) 
     await _fill(stores.pods, _asked(stores.pods.values(), question, now))
     stores.market.book = book
     observation = _observer(sight).observe(now)
+    shapes |= observation.world.shapes
     world = replace(observation.world, shapes=shapes, device_plugin_required=sight.plugins_seen)
     return TerminalWorld(replace(sight, unseen=tuple(unseen)), replace(observation, world=world), sources)
 
