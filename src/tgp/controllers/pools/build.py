@@ -61,13 +61,11 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
             WatchSource(stores.classes, reconciler.of_class),
             WatchSource(stores.namespaces, reconciler.of_namespace),
             WatchSource(stores.plans.store),
-            *(() if deps.settings.observing else (WatchSource(stores.requests, reconciler.of_request),)),
+            WatchSource(stores.requests, reconciler.of_request),
         ),
         writes=(stores.pools,),
         workers=deps.settings.workers,
     )
-    if deps.settings.observing:
-        return [own]
     shapes = ShapeTable(deps.cluster, deps.settings.namespace, deps.journal)
     planner = PoolPlanner(
         views,
@@ -82,6 +80,8 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         clock=deps.clock,
         announce=stores.plans.send,
     )
+    if deps.settings.observing:
+        return [own, _planner(stores, planner)]
     types = Controller(
         "machine-types",
         MachineTypeReconciler(views, types=memory.types, table=shapes, clock=deps.clock),
