@@ -50,8 +50,9 @@ def test_a_machine_that_is_initialised_tells_what_it_has():
         (initialised(), None),
         (initialised(), a_node(ready=None)),
         (initialised(), a_node(gpus=0)),
+        (initialised(), a_node(labels={"tgp.io/request-uid": "another"})),
     ],
-    ids=["not initialised", "no attempt", "ended", "no Node", "silent", "its device plugin restarts"],
+    ids=["not initialised", "no attempt", "ended", "no Node", "silent", "its device plugin restarts", "another's"],
 )
 def test_others_tell_nothing(request_, node):
     assert seen_shape(request_, node) is None

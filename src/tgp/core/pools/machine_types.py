@@ -21,6 +21,7 @@ from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.resources import Resources
 from tgp.core.pools.planner.world import Shape
 from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.node_metadata import REQUEST_UID
 
 SHAPES = "tgp-shapes"  # the ConfigMap
 MOST_TYPES = 256  # that are remembered, the newest
@@ -68,9 +69,11 @@ def read_line(line: object) -> SeenShape | None:
 
 
 def seen_shape(record: KubeObject[GPURequest], node: Node | None) -> SeenShape | None:
-    """None: its machine is not initialised, or its Node does not show it now."""
+    """None: its machine is not initialised, its Node does not show it now, or the Node is another request's."""
     attempt = open_attempt(attempts_of(record))
     if record.value is None or node is None or node.ready is not True or attempt is None or attempt.offer is None:
+        return None
+    if node.labels.get(REQUEST_UID, record.uid_text) != record.uid_text:
         return None
     held = {each.type for each in record.value.status.conditions if each.status == "True"}
     ordered_at, offer, had = attempt.reserved_at or attempt.launched_at, offer_of(attempt.offer), node.allocatable
