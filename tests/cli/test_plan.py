@@ -14,10 +14,12 @@ from tests.cli.lives import START, furnish, send
 from tests.cli.program import Answer, answer
 from tests.cli.test_rent import BARE, CLASS, PLUGIN, STATUS
 from tests.contracts.kubectl.mounted import Mounted
+from tgp.adapters.clouds.webhook.offering import PLACE
 from tgp.adapters.kube.list import ListTarget
 from tgp.api.field_error import Invalid
 from tgp.core.model.hold import Hold
 from tgp.core.model.record import ObjectRecord
+from tgp.core.pools.machine_types import SHAPES, SeenShape, line_of
 from tgp.ports.cluster import Forbidden
 from tgp.services.cluster_reads import ClusterReads
 from tgp.services.manifest_pods import pods_in
@@ -220,7 +222,13 @@ def test_a_pool_without_its_class_says_so(cluster: Mounted):
     assert "pool ml/pool buys nothing now: GPUNodeClass gone does not exist" in plan(cluster).stdout
 
 
-def test_machines_you_own_are_planned_with_the_sizes_that_the_class_gives(cluster: Mounted):
+@pytest.mark.parametrize(
+    ("reported", "expected"), [({}, ("large", 0.2)), ({"cpu": "8", "memory": "32Gi"}, ("small", 0.1))]
+)
+def test_machines_you_own_are_planned_with_the_sizes_that_the_class_or_their_node_gives(
+    cluster: Mounted, reported: dict[str, str], expected: tuple[str, float]
+):
+    """One that is off keeps its Node."""
     owned = {"gpuType": "RTX4090", "gpuCount": 2, "pricePerHour": "0.10"}
     urls = {"scaleUpEndpoint": "http://power.internal/on", "scaleDownEndpoint": "http://power.internal/off"}
     machines = [
@@ -233,12 +241,44 @@ def test_machines_you_own_are_planned_with_the_sizes_that_the_class_gives(cluste
     send(classes, "POST", {**CLASS, "metadata": {"name": "cellar"}, "spec": spec})
     ready = {"status": {"conditions": STATUS["conditions"]}}
     send(f"{classes}/cellar/status", "PATCH", ready, "application/merge-patch+json")
-    send(f"{cluster.url}/api/v1/nodes", "POST", {"metadata": {"name": "on"}})
+    nodes = f"{cluster.url}/api/v1/nodes"
+    is_on = {"conditions": [{"type": "Ready", "status": "True"}]}
+    send(nodes, "POST", {"metadata": {"name": "on"}, "status": is_on})
+    is_off = {"conditions": [{"type": "Ready", "status": "Unknown"}], "allocatable": {**reported, "pods": "110"}}
+    send(nodes, "POST", {"metadata": {"name": "small"}, "status": is_off})
     with_pool(cluster, nodeClassRef={"name": "cellar"})
     waits(cluster, "train-0")
     [machine] = planned(cluster)["machines"]
 
-    assert (machine["provider"], machine["instanceType"], machine["usdPerHour"]) == ("webhook", "large", 0.2)
+    assert (machine["provider"], machine["instanceType"], machine["usdPerHour"]) == ("webhook", *expected)
+
+
+def test_what_the_operator_remembers_of_a_machine_counts_more_than_its_class(cluster: Mounted):
+    machine = {
+        "name": "large",
+        "gpuType": "RTX4090",
+        "gpuCount": 1,
+        "cpu": "16",
+        "memory": "64Gi",
+        "pricePerHour": "0.20",
+    }
+    urls = {"scaleUpEndpoint": "http://power.internal/on", "scaleDownEndpoint": "http://power.internal/off"}
+    classes = f"{cluster.url}/apis/tgp.io/v1/gpunodeclasses"
+    settings = {"machines": [{**machine, **urls}]}
+    spec = {"providers": [{"name": "webhook", "settings": settings}], "networking": {"backend": "none"}}
+    send(classes, "POST", {**CLASS, "metadata": {"name": "cellar"}, "spec": spec})
+    ready = {"status": {"conditions": STATUS["conditions"]}}
+    send(f"{classes}/cellar/status", "PATCH", ready, "application/merge-patch+json")
+    with_pool(cluster, nodeClassRef={"name": "cellar"})
+    waits(cluster, "train-0")
+    [planned_before] = planned(cluster)["machines"]
+    seen = SeenShape(f"webhook/large/{PLACE}/on-demand", START, cpu_milli=1, memory_bytes=1 << 30)
+    table = {"metadata": {"name": SHAPES}, "data": {seen.name: line_of(seen), "other": "malformed"}}
+    send(f"{cluster.url}/api/v1/namespaces", "POST", {"metadata": {"name": "tgp-system"}})
+    send(f"{cluster.url}/api/v1/namespaces/tgp-system/configmaps", "POST", table)
+
+    assert planned_before["instanceType"] == "large"
+    assert planned(cluster)["machines"] == []
 
 
 def test_without_keys_it_says_what_is_not_known_of_the_offers(cluster: Mounted):
@@ -265,6 +305,9 @@ class LimitedReads(ClusterReads):
     async def hold(self) -> Hold | None:
         return None
 
+    async def shapes(self) -> None:
+        return None
+
 
 async def test_what_a_user_may_not_see_is_named_with_what_is_assumed_instead():
     sight = await seen_by_user(LimitedReads())
@@ -272,6 +315,7 @@ async def test_what_a_user_may_not_see_is_named_with_what_is_assumed_instead():
 
     for kind in ("GPUNodePools", "GPURequests", "pods", "DaemonSets", "Namespaces", "PersistentVolumeClaims"):
         assert f"you may not list {kind}" in said
+    assert "you may not read ConfigMap tgp-system/tgp-shapes" in said
     assert not sight.plugins_seen
 
 

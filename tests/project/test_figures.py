@@ -31,7 +31,7 @@ from tgp.controllers.requests import launch, observe
 from tgp.core.classes import default_class, market_status
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
-from tgp.core.pools import capacity, orders, runaway, upkeep
+from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
 from tgp.core.reports import doctor
 from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, offers_view, rent, status
@@ -132,6 +132,8 @@ FIGURES = (
     Figure(POOLS, "after the third for {}", runaway.PAUSES[2]),
     Figure(POOLS, "the scheduler refuses a pod for {}", runaway.DISAGREED_AFTER),
     Figure(POOLS, "pods of that owner for {}", runaway.DISAGREED_FOR),
+    Figure(POOLS, "a newer machine differs by more than {}", machine_types.NOISE),
+    Figure(POOLS, "by more than {} in the time to boot", machine_types.BOOT_NOISE),
     Figure(POOLS, "Failed requests stay for {}", upkeep.FAILED_KEPT),
     Figure(POOLS, "stays for at least {} after it became ready", upkeep.SCHEDULED_WITHIN),
     Figure(POOLS, "by themselves after {} without a pod", duration(orders.BACKSTOP, "")),

@@ -169,12 +169,12 @@ class Operator:
         yield self._reflector(storage_classes(), stores.storage_classes)
         yield self.deps.secrets.changes
         yield from stores.channels()
-        if self.settings.observe:
-            return
         yield self._reflector(typed(GPU_REQUEST, GPURequest), stores.requests)
         yield self._reflector(nodes(), stores.nodes)
         yield self._reflector(pods(), stores.pods)
         yield self._reflector(daemon_sets(), stores.daemon_sets)
+        if self.settings.observe:
+            return
         yield self._reflector(disruption_budgets(), stores.disruption_budgets)
         if self._environment.boot is None:
             yield self._reflector(signing_requests(), stores.signing_requests)
@@ -224,7 +224,7 @@ class Operator:
             metrics.lease_unreachable.set_function(self.elector.unreachable_for)
         metrics.redactions.set_function(lambda: self._environment.redactor.caught)
         metrics.show(BookCollector(lambda: stores.market.book, self.clock.now))
-        if self.settings.observe:  # requests are not watched then: what is not counted is not shown as zero
+        if self.settings.observe:  # machines are not listed then: the operator that buys tells of them
             return
         metrics.show(
             RequestCollector(

@@ -16,13 +16,14 @@ from tgp.adapters.kube.records.kinds import daemon_sets, typed
 from tgp.adapters.kube.records.projection import Projection
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
-from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
+from tgp.api.resource import CONFIG_MAP, GPU_NODE_CLASS, GPU_REQUEST, NAMESPACE
 from tgp.core.model.event import Event
 from tgp.core.model.hold import Hold, hold_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import ObjectRecord
 from tgp.core.model.workload import DaemonSet
+from tgp.core.pools.machine_types import SHAPES, SeenShape, read_line
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, NotFound
 from tgp.ports.http import Answered, Call, Http, HttpError, Reply, UnreadableReply, WrappedHttp
@@ -81,6 +82,17 @@ class ClusterReads:
         except (NotFound, Forbidden):
             return None
         return hold_of(namespace.get("metadata", {}).get("annotations") or {})
+
+    async def shapes(self) -> tuple[SeenShape, ...] | None:
+        """What machines of a type really had, as the operator remembers it. None: the user may not read it."""
+        try:
+            table = await self.cluster.read(CONFIG_MAP, ObjectKey(self.operator_namespace, SHAPES))
+        except NotFound:
+            return ()
+        except Forbidden:
+            return None
+        lines = (table.get("data") or {}).values()
+        return tuple(seen for line in lines if (seen := read_line(line)) is not None)
 
     async def events(self, namespace: str, uid: str) -> tuple[Event, ...] | None:
         """Of one object: the oldest first, those of one second as they were written. None: they cannot be read."""

@@ -23,6 +23,7 @@ from tgp.api.quantity import NotAQuantity
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL
 from tgp.controllers.deps import FeatureSettings, Stores
+from tgp.controllers.pools.machine_types import node_of
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, StorageViews, WorldObserver
 from tgp.controllers.requests.ledger import Ledger
@@ -40,6 +41,7 @@ from tgp.core.model.record import ObjectRecord
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.capacity import promised
 from tgp.core.pools.demand import asks_for_gpus
+from tgp.core.pools.machine_types import SHAPES, SeenShape
 from tgp.core.pools.planner.world import Shape
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import SourceObservation
@@ -71,6 +73,7 @@ class Sight:
     hold: Hold | None = None
     unseen: tuple[str, ...] = ()
     plugins_seen: bool = True
+    shapes: tuple[SeenShape, ...] = ()  # that the operator remembers
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ class _Purchases:
         attempts = (open_attempt(attempts_of(record)) for record in self._stores.requests.values())
         if any(each is not None and each.offer is not None and each.offer.instance_type == name for each in attempts):
             return "another request uses this machine"
-        return "the machine is on already" if self._stores.nodes.get(ObjectKey("", name)) is not None else ""
+        node = self._stores.nodes.get(ObjectKey("", name))  # there while the machine is off, too
+        return "the machine is on already" if node is not None and node.ready is True else ""
 
     def pool_of(self, record: KubeObject[GPURequest]) -> OwningPool | None:
         return owning_pool(record, self._stores.pools)
@@ -152,7 +156,13 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
             "you may not list PersistentVolumeClaims, PersistentVolumes and StorageClasses: volumes are ignored"
         )
         await _forget_volumes(stores)
-    return Sight(stores, reads.now(), await reads.hold(), tuple(unseen), plugins is not None)
+    shapes = await reads.shapes()
+    if shapes is None:
+        unseen.append(
+            f"you may not read ConfigMap {reads.operator_namespace}/{SHAPES}: machines are taken to have what their "
+            "offers promise"
+        )
+    return Sight(stores, reads.now(), await reads.hold(), tuple(unseen), plugins is not None, shapes or ())
 
 
 async def _fill_pods(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
@@ -222,6 +232,7 @@ async def world_of(sight: Sight, market: MarketService, question: PlanQuestion) 
     await _fill(stores.pods, _asked(stores.pods.values(), question, now))
     stores.market.book = book
     observation = _observer(sight).observe(now)
+    shapes |= observation.world.shapes
     world = replace(observation.world, shapes=shapes, device_plugin_required=sight.plugins_seen)
     return TerminalWorld(replace(sight, unseen=tuple(unseen)), replace(observation, world=world), sources)
 
@@ -283,12 +294,16 @@ def _observer(sight: Sight) -> WorldObserver:
         stores.disruption_budgets,
         stores.namespaces,
     )
+    memory = PoolMemory()
+    memory.types.restore(sight.shapes)
+    for record in stores.requests.values():
+        memory.types.learn(record, node_of(views, record))
     return WorldObserver(
         views,
         SETTINGS,
         purchases=_Purchases(stores),
         market=stores.market,
         ledger=ledger,
-        memory=PoolMemory(),
+        memory=memory,
         storage=StorageViews(stores.claims, stores.volumes, stores.storage_classes),
     )

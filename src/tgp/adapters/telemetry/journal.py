@@ -56,6 +56,7 @@ from tgp.core.model.facts import (
     RequestWithdrawn,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
+    ShapeTableFailing,
     SweepHalted,
     TerminationFailing,
     WatchFailing,
@@ -112,7 +113,14 @@ class LiveJournal:
                 self._metrics.keys_refused.labels(provider_of(fact.source)).inc()
             case ProviderFailing():
                 self._metrics.provider_errors.labels(provider_of(fact.source), fact.error).inc()
-            case WatchRecovered() | LeaseReached() | KeyAccepted() | KeyRotated() | ProviderRecovered():
+            case (
+                WatchRecovered()
+                | LeaseReached()
+                | KeyAccepted()
+                | KeyRotated()
+                | ProviderRecovered()
+                | ShapeTableFailing()
+            ):
                 pass  # only logged
             case ObjectUnreadable():
                 self._metrics.unreadable.labels(fact.subject.resource.kind).inc()
@@ -244,6 +252,7 @@ def _level(fact: Fact) -> int:
             | OrphanTerminated()
             | HistoryRewound()
             | MachineReadopted()
+            | ShapeTableFailing()
             | SweepHalted()
             | TerminationFailing()
         ):

@@ -4,6 +4,7 @@ from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
+from tgp.controllers.pools.machine_types import MachineTypeReconciler, ShapeTable
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import StorageViews, WorldObserver
 from tgp.controllers.pools.planner import PoolPlanner
@@ -60,26 +61,34 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
             WatchSource(stores.classes, reconciler.of_class),
             WatchSource(stores.namespaces, reconciler.of_namespace),
             WatchSource(stores.plans.store),
-            *(() if deps.settings.observing else (WatchSource(stores.requests, reconciler.of_request),)),
+            WatchSource(stores.requests, reconciler.of_request),
         ),
         writes=(stores.pools,),
         workers=deps.settings.workers,
     )
-    if deps.settings.observing:
-        return [own]
+    shapes = ShapeTable(deps.cluster, deps.settings.namespace, deps.journal)
     planner = PoolPlanner(
         views,
         deps.settings,
         plan=plan,
         observer=observer,
         memory=memory,
+        shapes=shapes,
         cluster=deps.cluster,
         compute=deps.compute,
         journal=deps.journal,
         clock=deps.clock,
         announce=stores.plans.send,
     )
-    return [own, _planner(stores, planner), _upkeep(deps, stores, views, memory, observer)]
+    if deps.settings.observing:
+        return [own, _planner(stores, planner)]
+    types = Controller(
+        "machine-types",
+        MachineTypeReconciler(views, types=memory.types, table=shapes, clock=deps.clock),
+        sources=(WatchSource(stores.requests),),
+        workers=1,
+    )
+    return [own, _planner(stores, planner), _upkeep(deps, stores, views, memory, observer), types]
 
 
 def _planner(stores: Stores, planner: PoolPlanner) -> Controller:

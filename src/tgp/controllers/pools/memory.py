@@ -1,6 +1,7 @@
 """What this process remembers of its plans: who bought for whom, what is created and not seen yet, what was said.
 
-A new process begins without it: requests tell their anchors, failed ones what did not work, statuses the last plan.
+A new process begins without it: requests tell their anchors, failed ones what did not work, statuses the last plan, and
+a table what machines of a type had.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,7 @@ from tgp.core.model.cooldowns import Cooldowns
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Offer
+from tgp.core.pools.machine_types import MachineTypes
 from tgp.core.pools.planner.world import Order
 from tgp.core.pools.runaway import Disagreements, Runaways
 from tgp.core.requests import cooldown
@@ -67,6 +69,7 @@ class PoolMemory:
     reports: dict[ObjectKey, PlanReport] = field(default_factory=dict)  # by pool
     runaways: Runaways = field(default_factory=Runaways)
     disagreements: Disagreements = field(default_factory=Disagreements)
+    types: MachineTypes = field(default_factory=MachineTypes)
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
     said: dict[str, SaidText] = field(default_factory=dict)  # pod uid → what its last Event says
 

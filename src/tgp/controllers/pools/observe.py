@@ -26,17 +26,18 @@ from tgp.core.model.hold import Hold
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
-from tgp.core.model.offer import Offer
+from tgp.core.model.offer import BootMode, Offer
 from tgp.core.model.record import uid_text
 from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.token import plain_uid
 from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves
 from tgp.core.pools.demand import Demand, demand_of
 from tgp.core.pools.limits import expected_reservation, limit_rooms
+from tgp.core.pools.machine_types import owned_shape
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
 from tgp.core.pools.orders import owner_of
 from tgp.core.pools.planner.rows import own_price_until
-from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool
+from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import pool_key
@@ -93,10 +94,12 @@ class WorldObserver:
         self._market = market
         self._ledger = ledger
         self._memory = memory
+        self._owned: tuple[int, tuple[Offer, ...]] = (-1, ())
         self._by_pin: tuple[int, dict[tuple[str, str, bool], list[Offer]]] = (-1, {})
 
     def observe(self, now: datetime) -> PlanObservation:
         memory, moments = self._memory, []
+        shapes = {**self._owned_shapes(), **memory.types.shapes}
         capacity, own_nodes = [], {}
         for node in sorted(self._views.nodes.values(), key=lambda each: each.name):
             if not serves(node) or self._ends(node):
@@ -106,7 +109,7 @@ class WorldObserver:
             capacity.append(room)
             own_nodes[node.name] = self._of_pool(node)
             moments.append(until)
-        capacity += self._coming()
+        capacity += self._coming(shapes)
         room_at = {each.name: each.free for each in capacity if each.coming is None}
         demand = demand_of(self._views.pods.by_index(WAITING_PODS, YES), self._policy.scheduler_names, room_at)
         waiting = {uid_text(pod.uid): pod for pod in demand.pods}
@@ -131,6 +134,8 @@ class WorldObserver:
             claims={each.key: each for each in self._storage.claims.values()},
             volumes={each.key.name: each for each in self._storage.volumes.values()},
             storage_classes={each.key.name: each for each in self._storage.classes.values()},
+            shapes=shapes,
+            successes=dict(memory.types.successes),
             not_for=runaways.not_for,
             refused={**memory.disagreements.refusals(demand.pods), **runaways.refused},
         )
@@ -153,15 +158,25 @@ class WorldObserver:
     def _of_pool(self, node: Node) -> bool:
         return any(owner_of(each) for each in self._views.requests.by_index(BY_NODE, node.name))
 
-    def _coming(self) -> Iterator[Capacity]:
+    def _coming(self, shapes: Mapping[str, Shape]) -> Iterator[Capacity]:
         """Machines on their way, of any pool or user, and requests that were created and are not seen yet."""
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
             offer = self.offer_for(record) if on_its_way(record) else None
             if offer is not None:
-                yield coming_capacity(record, offer, self._pool_of(record))
+                yield coming_capacity(record, offer, self._pool_of(record), shapes=shapes)
         for key, expected in sorted(self._memory.expected.items()):
             if self._views.requests.get(key) is None:
-                yield coming_capacity(expected.record, expected.order.offer, self._pool_of(expected.record))
+                pool = self._pool_of(expected.record)
+                yield coming_capacity(expected.record, expected.order.offer, pool, shapes=shapes)
+
+    def _owned_shapes(self) -> dict[str, Shape]:
+        """An owned machine is the Node of its name, also while it is off."""
+        book = self._market.book
+        if self._owned[0] != book.number:
+            self._owned = (book.number, tuple(each for each in book.offers if each.boot is BootMode.POWER))
+        nodes = self._views.nodes
+        found = ((each.key, owned_shape(each, nodes.get(ObjectKey("", each.sku)))) for each in self._owned[1])
+        return {key: shape for key, shape in found if shape is not None}
 
     def _pool_of(self, record: KubeObject[GPURequest]) -> GPUNodePool | None:
         pool = self._purchases.pool_of(record)

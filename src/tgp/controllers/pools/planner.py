@@ -16,6 +16,7 @@ from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
 from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
+from tgp.controllers.pools.machine_types import ShapeTable, node_of
 from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_POOL_UID
@@ -91,6 +92,7 @@ class PoolPlanner:
         plan: Planner,
         observer: WorldObserver,
         memory: PoolMemory,
+        shapes: ShapeTable,
         cluster: Cluster,
         compute: Compute,
         journal: Journal,
@@ -101,6 +103,7 @@ class PoolPlanner:
         self._plan = plan
         self._observer = observer
         self._memory = memory
+        self._shapes = shapes
         self._cluster = cluster
         self._compute = compute
         self._journal = journal
@@ -147,6 +150,7 @@ class PoolPlanner:
         if tick < due:
             return now + timedelta(seconds=due - tick)
         self._batch.close(tick)
+        self._memory.types.restore((await self._shapes.entries()).values())
         seen = self._gather(now)
         if filled := await self._fill_replicas(seen, now):
             self._report(seen, Plan(), filled, (), now)
@@ -170,6 +174,7 @@ class PoolPlanner:
         waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
         for record in requests.values():
             memory.runaways.learn(record, memory.bought_for.get(record.key, ()))
+            memory.types.learn(record, node_of(self._views, record))
         seen = self._observer.observe(now)
         memory.disagreements.learn(memory.placed, waiting, seen.own_nodes, now)
         memory.forget_requests(record.key for record in requests.values())

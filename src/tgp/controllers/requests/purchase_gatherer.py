@@ -124,6 +124,8 @@ class PurchaseGatherer:
         return self._listing_problem(access)
 
     def _listing_problem(self, access: str) -> str:
+        if self._policy.observing:  # machines are not listed then, and none is bought
+            return ""
         trouble = self._instance_cache.trouble(access)
         return trouble.why if trouble is not None else ""
 

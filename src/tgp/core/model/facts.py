@@ -410,6 +410,13 @@ class RequestWithdrawn(Struct, frozen=True):
     why: str
 
 
+class ShapeTableFailing(Struct, frozen=True):
+    """What machines of a type had cannot be read or written, or not all of it. Noted once."""
+
+    table: ObjectKey
+    why: str
+
+
 PoolFact: TypeAlias = PlanMade | ScaleUpTriggered | ScaleUpNotTriggered | AnnotationIgnored | RequestWithdrawn
 
 MachineFact: TypeAlias = (
@@ -459,4 +466,5 @@ Fact: TypeAlias = (
     | OrphanGone
     | SweepHalted
     | PoolFact
+    | ShapeTableFailing
 )
