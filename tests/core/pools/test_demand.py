@@ -83,6 +83,13 @@ def test_of_pods_nominated_to_one_node_those_beyond_its_room_are_demand():
     assert [pod.key.name for pod in found.pods] == ["c"]
 
 
+def test_a_nominated_pod_still_says_its_gang():
+    """Of a gang in part nominated the others are planned for as a gang that is complete."""
+    pod = a_pod(nominated_node="n1", labels={"scheduling.x-k8s.io/pod-group": "g"})
+
+    assert demanded(pod, room=room_of(1)).nominated[0].annotations[GANG] == "g"
+
+
 def test_what_a_pod_says_is_kept_as_far_as_it_can_be_read():
     pod = a_pod(annotations={MAX_PRICE: "1.50", MAX_WAIT: "30m", GANG: "g", GANG_SIZE: "4", "tgp.io/other": "x"})
 

@@ -113,10 +113,12 @@ class WorldObserver:
         machines += self._coming()
         room_at = {name: each.room for each in machines if (name := node_of(each))}
         demand = demand_of(self._views.pods.by_index(WAITING_PODS, YES), self._policy.scheduler_names, room_at)
-        nominated: dict[str, list[Pod]] = {}
+        nominated: dict[
+            str, list[Pod]
+        ] = {}  # by capacity: a Node without its GPUs stands beside its machine on its way
         for pod in demand.nominated:
-            nominated.setdefault(pod.nominated_node, []).append(pod)
-        rooms = tuple(with_pods(each.room, nominated.get(node_of(each), ())) for each in machines)
+            nominated.setdefault(room_at[pod.nominated_node].name, []).append(pod)
+        rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
         waiting = {uid_text(pod.uid): pod for pod in demand.pods}
         cooldowns = self._cooldowns()
         runaways = memory.runaways.refusals([*waiting, *self._slots()], now)
@@ -149,7 +151,7 @@ class WorldObserver:
             tuple(each for each in planned if self._observes(each.pool)),
             own_nodes,
             tuple(machines),
-            {uid_text(pod.uid): room_at[pod.nominated_node].name for pod in demand.nominated},
+            {uid_text(pod.uid): name for name, pods in nominated.items() for pod in pods},
             min((each for each in moments if each is not None and each > now), default=None),
         )
 

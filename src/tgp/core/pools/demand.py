@@ -39,7 +39,7 @@ class Demand:
     pods: tuple[Pod, ...] = ()  # may be planned for; annotations are only those that a plan reads
     refused: tuple[Unserved, ...] = ()  # ask for GPUs, and no plan can serve them
     ignored: tuple[IgnoredAnnotation, ...] = ()
-    nominated: tuple[Pod, ...] = ()  # ask for GPUs, and have room on the Node they are nominated to
+    nominated: tuple[Pod, ...] = ()  # have room on the Node they are nominated to; annotations as above
 
 
 def asks_for_gpus(pod: Pod) -> bool:
@@ -57,7 +57,7 @@ def demand_of(pods: Iterable[Pod], schedulers: frozenset[str], room: Mapping[str
             continue
         if _nominated(pod, left):
             left[pod.nominated_node] = with_pods(left[pod.nominated_node], (pod,))
-            nominated.append(pod)
+            nominated.append(msgspec.structs.replace(pod, annotations=read_annotations(pod)[0]))
             continue
         reason = _refusal(pod, schedulers)
         if reason is not None:
