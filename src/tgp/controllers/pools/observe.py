@@ -113,9 +113,7 @@ class WorldObserver:
         machines += self._coming()
         room_at = {name: each.room for each in machines if (name := node_of(each))}
         demand = demand_of(self._views.pods.by_index(WAITING_PODS, YES), self._policy.scheduler_names, room_at)
-        nominated: dict[
-            str, list[Pod]
-        ] = {}  # by capacity: a Node without its GPUs stands beside its machine on its way
+        nominated: dict[str, list[Pod]] = {}  # by name of the capacity: a Node has two until its machine is initialised
         for pod in demand.nominated:
             nominated.setdefault(room_at[pod.nominated_node].name, []).append(pod)
         rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
