@@ -1,5 +1,7 @@
 """Pools in a whole world: pods ask, machines come, serve, and go when they are empty."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from tests.sim.cluster.manifests import a_pod
 from tests.sim.lives.a_world import SimEnv, sim_env
 from tgp.adapters.kube.events import CORE_EVENT as EVENT
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, POD
+from tgp.sim.apiserver.discovery import VERSION
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.faults import swarm
 from tgp.sim.node_bootstrap import NodeFault
@@ -277,6 +280,57 @@ def test_requests_of_a_pool_that_was_orphaned_end_by_themselves():
         freed = {"metadata": {"ownerReferences": []}}
         env.world.api.local_api.merge_patch(GPU_REQUEST, "default", request["metadata"]["name"], freed)
         env.until(lambda: env.living() == [], minutes=60)
+
+
+def gpu_memory_of(env: SimEnv, name: str) -> int:
+    """Of the machine that the pod runs on; 0: it does not run."""
+    node = env.node(pod_of(env, name)["spec"].get("nodeName", ""))
+    return int(node["metadata"]["labels"]["tgp.io/gpu-memory"]) if node is not None else 0
+
+
+@contextmanager
+def two_machines(seed: str) -> Iterator[SimEnv]:
+    """45 minutes after a pod that takes any GPU and one that needs 80 GB; the machine with 80 GB was ready first."""
+    with sim_env(seed) as env:
+        a_class(env.world, "rented", timeouts={"launch": "5m", "boot": "1h", "join": "1h"})
+        begin(env, of_class=False)
+        asks(env, "any", run_for="20h")
+        large = {"key": "tgp.io/gpu-memory", "operator": "Gt", "values": ["60"]}
+        required = {"nodeSelectorTerms": [{"matchExpressions": [large]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        asks(env, "large", run_for="20h", affinity=affinity)
+        env.until(lambda: len(requests(env)) == 2, minutes=1, step=1.0)
+        cheap = min(requests(env), key=lambda row: float(row["spec"]["maxHourlyPrice"]))
+        env.node_bootstrap.node_faults.named[cheap["metadata"]["name"]] = [NodeFault.REGISTERS_LATE]
+        env.world.run(minutes=45)  # Events are kept for an hour
+        yield env
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_pod_gets_the_machine_that_was_bought_for_it_though_another_pod_could_take_it(seed):
+    with two_machines(f"nominated-{seed}") as env:
+        assert 0 < gpu_memory_of(env, "any") < 60 < gpu_memory_of(env, "large")
+        assert len(env.simulator.fleet.machines) == 2
+        told = {name: sorted(reason for reason, _ in events_of(env, name)) for name in ("any", "large")}
+        assert told == {"any": ["TriggeredScaleUp"], "large": ["Nominated", "TriggeredScaleUp"]}
+
+
+def test_without_nominations_the_expensive_machine_goes_to_the_wrong_pod(monkeypatch):
+    """The scheduler by itself gives the first machine to the first pod, and the other pod waits."""
+    monkeypatch.setattr("tgp.controllers.pools.nominator.nominations", lambda _waiting, _machines: [])
+
+    with two_machines("nominated-0") as env:
+        assert (gpu_memory_of(env, "any"), gpu_memory_of(env, "large")) == (80, 0)
+
+
+def test_an_older_kubernetes_is_told_nothing_and_the_pool_says_so_once(monkeypatch):
+    monkeypatch.setitem(VERSION, "gitVersion", "v1.34.2")
+
+    with two_machines("nominated-0") as env:
+        assert "nominatedNodeName" not in pod_of(env, "large")["status"]
+        ((_, text),) = [row for row in events_of(env, "pool-0") if row[0] == "NominationUnsupported"]
+        assert "Kubernetes is v1.34.2" in text
+        assert "Nominated" not in [reason for reason, _ in events_of(env, "large")]
 
 
 @pytest.mark.parametrize("seed", range(amount(2, 20)))

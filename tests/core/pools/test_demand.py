@@ -8,8 +8,13 @@ from tgp.core.model.resources import Resources
 from tgp.core.pools.demand import asks_for_gpus, demand_of, read_annotations
 from tgp.core.pools.planner.classes import GANG, GANG_SIZE, MAX_PRICE, MAX_WAIT
 from tgp.core.pools.planner.rows import own_price_until
+from tgp.core.pools.planner.world import Capacity
 
 SCHEDULERS = frozenset({"default-scheduler"})
+
+
+def room_of(gpus: int, **rest) -> dict[str, Capacity]:
+    return {"n1": Capacity("n1", Resources(8000, 1 << 40, ((GPU, gpus), ("pods", 110))), **rest)}
 
 
 def demanded(*pods: Pod, room=None):
@@ -65,9 +70,25 @@ def test_a_scheduler_that_the_settings_name_is_served():
 def test_a_pod_that_gets_room_on_the_node_it_is_nominated_to_needs_no_machine():
     pod = a_pod(nominated_node="n1")
 
-    assert demanded(pod, room={"n1": Resources(8000, 1 << 40, ((GPU, 1),))}).pods == ()
-    assert demanded(pod, room={"n1": Resources(8000, 1 << 40, ((GPU, 0),))}).pods
+    assert demanded(pod, room=room_of(1)).nominated == (pod,)
+    assert demanded(pod, room=room_of(1)).pods == ()
+    assert demanded(pod, room=room_of(0)).pods
+    assert demanded(pod, room=room_of(1, refused=frozenset({"uid-pod"}))).pods  # the scheduler refuses it there
     assert demanded(pod).pods  # the Node is gone
+
+
+def test_of_pods_nominated_to_one_node_those_beyond_its_room_are_demand():
+    found = demanded(*(a_pod(name, nominated_node="n1") for name in "abc"), room=room_of(2))
+
+    assert [pod.key.name for pod in found.nominated] == ["a", "b"]
+    assert [pod.key.name for pod in found.pods] == ["c"]
+
+
+def test_a_nominated_pod_still_says_its_gang():
+    """Of a gang in part nominated the others are planned for as a gang that is complete."""
+    pod = a_pod(nominated_node="n1", labels={"scheduling.x-k8s.io/pod-group": "g"})
+
+    assert demanded(pod, room=room_of(1)).nominated[0].annotations[GANG] == "g"
 
 
 def test_what_a_pod_says_is_kept_as_far_as_it_can_be_read():

@@ -283,6 +283,22 @@ TABLE = [
         (False, "Withdrawn", "Request is deleted, and its pods are planned for again: sold out"),
     ),
     (facts.ShapeTableFailing(ObjectKey("tgp-system", "tgp-shapes"), "forbidden"), "WARNING", None, None),
+    (
+        facts.PodNominated(POD_SUBJECT, "train-1"),
+        "INFO",
+        ("tgp_nominations_total", {}, 1),
+        (False, "Nominated", "Node train-1 was bought for this pod, and room is kept for it there"),
+    ),
+    (
+        facts.NominationUnsupported(POD_SUBJECT, "v1.34.2"),
+        "INFO",
+        None,
+        (
+            False,
+            "NominationUnsupported",
+            "Pods may run on other machines than planned: Kubernetes is v1.34.2, and nominations need 1.35 or newer",
+        ),
+    ),
 ]
 
 SAID = (

@@ -16,6 +16,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, create, operator_main
+from tests.sim.cluster.manifests import a_pod
 from tests.sim.lives.a_world import SimEnv, sim_env
 from tests.sim.lives.reference import QUICK
 from tests.sim.mutants.account_histories import ACCOUNTS
@@ -24,7 +25,7 @@ from tests.sim.mutants.lying_histories import LYING
 from tgp.adapters.clouds.simulated import FACTS
 from tgp.adapters.clouds.simulated.client import SimulatedCloud
 from tgp.adapters.kube.store import Store
-from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, LEASE, NAMESPACE, NODE
+from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, LEASE, NAMESPACE, NODE, POD
 from tgp.core.model.attempts import FINALIZER, UID_ANNOTATION
 from tgp.core.model.hold import HOLD
 from tgp.core.model.provider_facts import Rate
@@ -302,6 +303,34 @@ def another_machines_node(seed: str) -> None:
         env.world.api.local_api.merge_patch(NODE, "", name, {"status": status}, "status")
         env.world.api.local_api.merge_patch(NODE, "", name, {"spec": {"taints": None}})
         env.world.run(minutes=8)
+
+
+def pods_for_another_machines_node(seed: str) -> None:
+    """The same Node, where a pool has bought the machine for a pod, and another pod could take it."""
+    with sim_env(seed, kubelets=QUICK) as env:
+        begin(env)
+        a_pool(env.world, "team", "rented")
+        env.node_bootstrap.node_faults.aim(NodeFault.NEVER_REGISTERS, NodeFault.NEVER_REGISTERS)
+        env.world.run(seconds=10)
+        tolerations = [{"operator": "Exists"}]
+        local = env.world.api.local_api
+        local.create(POD, a_pod("any", gpus=1, tolerations=tolerations))
+        local.create(POD, a_pod("large", gpus=1, tolerations=tolerations, nodeSelector={"tgp.io/gpu-memory": "80"}))
+        reserved: list[dict[str, Any]] = []
+
+        def both_reserved() -> bool:
+            reserved[:] = [row for row in local.objects(GPU_REQUEST) if row.get("status", {}).get("nodeName")]
+            return len(reserved) == 2
+
+        env.until(both_reserved, minutes=3, step=0.5)
+        for row in reserved:
+            told = f"tgp://simulated/tgp-{env.recorder.cluster}-{OTHER}-1"
+            create(env.world, NODE, row["status"]["nodeName"], spec={"providerID": told})
+        env.world.run(minutes=2)
+
+        pods = [local.get(POD, "default", name) for name in ("any", "large")]
+        told_to = [pod["status"].get("nominatedNodeName") for pod in pods if pod is not None]
+        assert told_to == [None, None], "a pod was nominated to another machine's Node"
 
 
 def wiped(seed: str) -> None:
@@ -771,6 +800,7 @@ HISTORIES: dict[str, Callable[[str], None]] = {
         no_request_shown,
         another_account,
         another_machines_node,
+        pods_for_another_machines_node,
         wiped,
         wiped_while_it_is_ordered,
         four_wiped,

@@ -43,6 +43,7 @@ KILLS: dict[str, Kill] = {
     "no-fence": Kill("paused-at-the-end", "I19"),
     "no-finalizer": Kill("whole-life", "I13"),
     "no-last-look": Kill("stopped-unheard", "I28"),
+    "nominates-by-name": Kill("pods-for-another-machines-node", "a pod was nominated to another machine's Node"),
     "old-view-trusted": Kill("at-once-seen-late", "I3"),
     "older-attempt-kept": Kill("declared-over", "I2"),
     "one-list-is-enough": Kill("cut-off-while-it-orders", "I1"),

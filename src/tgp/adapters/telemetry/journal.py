@@ -40,6 +40,7 @@ from tgp.core.model.facts import (
     MeshJoined,
     NodeInitialized,
     NodeRegistered,
+    NominationUnsupported,
     ObjectUnreadable,
     OperatorStarted,
     OperatorStopped,
@@ -48,6 +49,7 @@ from tgp.core.model.facts import (
     OrphanTerminated,
     OrphanTerminationFailing,
     PlanMade,
+    PodNominated,
     PoolFact,
     ProtectionHolds,
     ProviderFailing,
@@ -138,7 +140,15 @@ class LiveJournal:
                 self._events.emit(fact.subject, warning=True, reason="ApprovedByOthers", message=BY_OTHERS)
             case OrphanFound() | OrphanTerminationFailing() | OrphanTerminated() | OrphanGone() | SweepHalted():
                 self._orphans(fact).labels(provider_of(fact.access)).inc()
-            case PlanMade() | ScaleUpTriggered() | ScaleUpNotTriggered() | AnnotationIgnored() | RequestWithdrawn():
+            case (
+                PlanMade()
+                | ScaleUpTriggered()
+                | ScaleUpNotTriggered()
+                | AnnotationIgnored()
+                | RequestWithdrawn()
+                | PodNominated()
+                | NominationUnsupported()
+            ):
                 self._of_pools(fact)
             case _:
                 self._count(fact)
@@ -168,6 +178,16 @@ class LiveJournal:
                 self._metrics.withdrawn.inc()
                 message = f"Request is deleted, and its pods are planned for again: {fact.why}"
                 self._events.emit(fact.subject, warning=False, reason="Withdrawn", message=message)
+            case PodNominated():
+                self._metrics.nominations.inc()
+                message = f"Node {fact.node} was bought for this pod, and room is kept for it there"
+                self._events.emit(fact.subject, warning=False, reason="Nominated", message=message)
+            case NominationUnsupported():
+                message = (
+                    f"Pods may run on other machines than planned: Kubernetes is {fact.version}, "
+                    "and nominations need 1.35 or newer"
+                )
+                self._events.emit(fact.subject, warning=False, reason="NominationUnsupported", message=message)
             case _:
                 assert_never(fact)
 

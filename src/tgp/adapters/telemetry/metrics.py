@@ -111,6 +111,9 @@ class Metrics:
         self.withdrawn = Counter(
             "tgp_withdrawn_requests_total", "Requests of pools that could not buy what was planned", registry=of
         )
+        self.nominations = Counter(
+            "tgp_nominations_total", "Pods nominated to the Node that was bought for them", registry=of
+        )
 
     def _of_controllers(self, of: CollectorRegistry) -> None:
         self.reconcile_time = Histogram(

@@ -72,6 +72,8 @@ class PoolMemory:
     types: MachineTypes = field(default_factory=MachineTypes)
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
     said: dict[str, SaidText] = field(default_factory=dict)  # pod uid → what its last Event says
+    nominated: set[tuple[str, str]] = field(default_factory=set)  # (pod uid, Node) that was written
+    told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
 
     def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
         """Of plans, for a while: a request for it could not buy, or could not be written."""
@@ -99,3 +101,4 @@ class PoolMemory:
 
     def forget_pods(self, waiting: Mapping[str, object]) -> None:
         self.said = {uid: said for uid, said in self.said.items() if uid in waiting}
+        self.nominated = {pair for pair in self.nominated if pair[0] in waiting}

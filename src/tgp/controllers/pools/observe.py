@@ -27,17 +27,19 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import BootMode, Offer
+from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.token import plain_uid
-from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves
+from tgp.core.pools.capacity import coming_capacity, living, node_capacity, on_its_way, serves, with_pods
 from tgp.core.pools.demand import Demand, demand_of
 from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.machine_types import owned_shape
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
+from tgp.core.pools.nominations import PricedRoom, node_of, reserved_node_name
 from tgp.core.pools.orders import owner_of
 from tgp.core.pools.planner.rows import own_price_until
-from tgp.core.pools.planner.world import Capacity, LimitRoom, PlanInput, PlannedPool, Shape
+from tgp.core.pools.planner.world import LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
 from tgp.core.requests.chosen_offer import offer_of
 from tgp.core.requests.node_metadata import pool_key
@@ -55,6 +57,8 @@ class PlanObservation:
     pools: Mapping[ObjectKey, KubeObject[GPUNodePool]] = field(default_factory=dict)  # those that may buy
     observing: tuple[PlannedPool, ...] = ()  # those that only report
     own_nodes: Mapping[str, bool] = field(default_factory=dict)  # Ready Nodes, and whether a pool bought the machine
+    machines: tuple[PricedRoom, ...] = ()  # with all room that waiting pods may get, nominated or not
+    nominated: Mapping[str, str] = field(default_factory=dict)  # pod uid → name of the capacity that it has room at
     look_again_at: datetime | None = None  # when the world changes by itself
 
 
@@ -109,9 +113,14 @@ class WorldObserver:
             capacity.append(room)
             own_nodes[node.name] = self._of_pool(node)
             moments.append(until)
-        capacity += self._coming(shapes)
-        room_at = {each.name: each.free for each in capacity if each.coming is None}
+        machines = [PricedRoom(each, self._price_at(each.name)) for each in capacity]
+        machines += self._coming(shapes)
+        room_at = {name: each.room for each in machines if (name := node_of(each))}
         demand = demand_of(self._views.pods.by_index(WAITING_PODS, YES), self._policy.scheduler_names, room_at)
+        nominated: dict[str, list[Pod]] = {}  # by name of the capacity: a Node has two until its machine is initialised
+        for pod in demand.nominated:
+            nominated.setdefault(room_at[pod.nominated_node].name, []).append(pod)
+        rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
         waiting = {uid_text(pod.uid): pod for pod in demand.pods}
         cooldowns = self._cooldowns()
         runaways = memory.runaways.refusals([*waiting, *self._slots()], now)
@@ -125,7 +134,7 @@ class WorldObserver:
             buying,
             self._market.book,
             cooldowns,
-            tuple(capacity),
+            rooms,
             tuple(self._limits(planned)),
             tuple(sorted(self._views.daemon_sets.values(), key=lambda each: each.key)),
             self._policy.device_plugin_required,
@@ -145,6 +154,8 @@ class WorldObserver:
             {each.key: found for each in buying if (found := self._views.pools.get(each.key)) is not None},
             tuple(each for each in planned if self._observes(each.pool)),
             own_nodes,
+            tuple(machines),
+            {uid_text(pod.uid): name for name, pods in nominated.items() for pod in pods},
             min((each for each in moments if each is not None and each > now), default=None),
         )
 
@@ -158,16 +169,28 @@ class WorldObserver:
     def _of_pool(self, node: Node) -> bool:
         return any(owner_of(each) for each in self._views.requests.by_index(BY_NODE, node.name))
 
-    def _coming(self, shapes: Mapping[str, Shape]) -> Iterator[Capacity]:
+    def _price_at(self, node: str) -> int:
+        """What the machine of a Node costs in an hour; 0: it is no machine of ours."""
+        offers = (self.offer_for(each) for each in self._views.requests.by_index(BY_NODE, node))
+        return max((each.hourly_microusd for each in offers if each is not None), default=0)
+
+    def _coming(self, shapes: Mapping[str, Shape]) -> Iterator[PricedRoom]:
         """Machines on their way, of any pool or user, and requests that were created and are not seen yet."""
         for record in sorted(self._views.requests.values(), key=lambda each: each.key):
             offer = self.offer_for(record) if on_its_way(record) else None
             if offer is not None:
-                yield coming_capacity(record, offer, self._pool_of(record), shapes=shapes)
+                yield PricedRoom(
+                    coming_capacity(record, offer, self._pool_of(record), shapes=shapes),
+                    offer.hourly_microusd,
+                    record,
+                    self._views.nodes.get(ObjectKey("", reserved_node_name(record))),
+                    self._memory.bought_for.get(record.key, ()),
+                )
         for key, expected in sorted(self._memory.expected.items()):
             if self._views.requests.get(key) is None:
                 pool = self._pool_of(expected.record)
-                yield coming_capacity(expected.record, expected.order.offer, pool, shapes=shapes)
+                room = coming_capacity(expected.record, expected.order.offer, pool, shapes=shapes)
+                yield PricedRoom(room, expected.order.hourly_microusd)
 
     def _owned_shapes(self) -> dict[str, Shape]:
         """An owned machine is the Node of its name, also while it is off."""

@@ -18,6 +18,7 @@ from tgp.controllers.deps import FeatureSettings
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.machine_types import ShapeTable, node_of
 from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
+from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_POOL_UID
 from tgp.controllers.requests.purchase_gatherer import Views
@@ -51,6 +52,7 @@ from tgp.ports.journal import Journal
 PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
+NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
 EVENTS_PER_OWNER = 10  # in one plan
 POOLS_NAMED = 3  # in one message
 LIMIT_REASON = "LimitReached"  # of a plan's reasons, the one that makes a pool Limited
@@ -109,6 +111,7 @@ class PoolPlanner:
         self._journal = journal
         self._clock = clock
         self._announce = announce  # that a plan says something new of this pool
+        self._nominator = Nominator(memory, cluster=cluster, journal=journal, clock=clock)
         self._batch = Batch(policy.batch_idle, policy.batch_max)
         self._waiting = False  # something was waiting when the last reconcile looked
 
@@ -152,15 +155,17 @@ class PoolPlanner:
         self._batch.close(tick)
         self._memory.types.restore((await self._shapes.entries()).values())
         seen = self._gather(now)
+        nominated = await self._nominator.nominate(self._views.pods.by_index(WAITING_PODS, YES), seen.machines)
         if filled := await self._fill_replicas(seen, now):
             self._report(seen, Plan(), filled, (), now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
         plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
-        self._memory.placed = plan.placed
+        self._memory.placed = {**plan.placed, **seen.nominated}
         ordered = await self._order(plan.orders, seen, now)
         would_buy = await self._observed(seen, plan)
         self._report(seen, plan, ordered, would_buy, now)
-        return seen.look_again_at
+        soon = now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
+        return seen.look_again_at if nominated else min(seen.look_again_at or soon, soon)
 
     def _anything_waits(self) -> bool:
         if not len(self._views.pools):

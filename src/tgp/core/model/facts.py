@@ -417,7 +417,29 @@ class ShapeTableFailing(Struct, frozen=True):
     why: str
 
 
-PoolFact: TypeAlias = PlanMade | ScaleUpTriggered | ScaleUpNotTriggered | AnnotationIgnored | RequestWithdrawn
+class PodNominated(Struct, frozen=True):
+    """The scheduler was told to keep room for a pod on the Node that was bought for it. About the pod."""
+
+    subject: FactSubject
+    node: str
+
+
+class NominationUnsupported(Struct, frozen=True):
+    """Kubernetes is too old for nominations. About a pool that would need one."""
+
+    subject: FactSubject
+    version: str  # of the API server
+
+
+PoolFact: TypeAlias = (
+    PlanMade
+    | ScaleUpTriggered
+    | ScaleUpNotTriggered
+    | AnnotationIgnored
+    | RequestWithdrawn
+    | PodNominated
+    | NominationUnsupported
+)
 
 MachineFact: TypeAlias = (
     MachineOrdered

@@ -1,6 +1,7 @@
 """Room that is paid for already: on Nodes, and on machines that are on their way."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from tgp.api.nodepool import GPUNodePool
@@ -34,6 +35,18 @@ def less(room: Resources, taken: Resources) -> Resources:
     )
 
 
+def taken_by(pod: Pod) -> Resources:
+    return pod.requests + Resources(others=((PODS, 1),))
+
+
+def with_pods(room: Capacity, pods: Iterable[Pod]) -> Capacity:
+    """As if these pods were there already."""
+    free, more = room.free, tuple(pods)
+    for pod in more:
+        free = less(free, taken_by(pod))
+    return replace(room, free=free, pods=(*room.pods, *more)) if more else room
+
+
 def serves(node: Node) -> bool:
     """Whether the scheduler may bind pods there now."""
     ready = node.ready is True and not node.deleting and not node.unreadable
@@ -53,7 +66,7 @@ def node_capacity(
             until = deadline if until is None else min(until, deadline)
             continue
         staying.append(pod)
-        free = less(free, pod.requests + Resources(others=((PODS, 1),)))
+        free = less(free, taken_by(pod))
     taints = (*node.taints, CORDONED) if node.cordoned and CORDONED not in node.taints else node.taints
     return Capacity(node.name, free, node.labels, taints, tuple(staying), refused=refused), until
 

@@ -12,9 +12,10 @@ from tgp.api.field_error import Invalid
 from tgp.api.values import duration, microusd
 from tgp.core.model.labels import NO_LABELS
 from tgp.core.model.pod import Pod
-from tgp.core.model.resources import Resources
+from tgp.core.model.record import uid_text
+from tgp.core.pools.capacity import with_pods
 from tgp.core.pools.planner.classes import GANG, GANG_SIZE, MAX_PRICE, MAX_WAIT
-from tgp.core.pools.planner.world import NO_POOL, PoolReason, Unserved
+from tgp.core.pools.planner.world import NO_POOL, Capacity, PoolReason, Unserved
 
 GPU_RESOURCES = frozenset({"nvidia.com/gpu", "amd.com/gpu"})  # that a device plugin provides for a whole GPU
 GPU_VENDORS = ("nvidia.com/", "amd.com/", "gpu.intel.com/", "habana.ai/")
@@ -38,6 +39,7 @@ class Demand:
     pods: tuple[Pod, ...] = ()  # may be planned for; annotations are only those that a plan reads
     refused: tuple[Unserved, ...] = ()  # ask for GPUs, and no plan can serve them
     ignored: tuple[IgnoredAnnotation, ...] = ()
+    nominated: tuple[Pod, ...] = ()  # have room on the Node they are nominated to; annotations as above
 
 
 def asks_for_gpus(pod: Pod) -> bool:
@@ -45,11 +47,17 @@ def asks_for_gpus(pod: Pod) -> bool:
     return pod.unschedulable and not pod.finished and not pod.of_daemon_set and (pod.claims_devices or bool(_gpus(pod)))
 
 
-def demand_of(pods: Iterable[Pod], schedulers: frozenset[str], room: Mapping[str, Resources]) -> Demand:
+def demand_of(pods: Iterable[Pod], schedulers: frozenset[str], room: Mapping[str, Capacity]) -> Demand:
     """`room`: by Node, what is or will soon be free there, so that a pod nominated to it needs no machine."""
     wanted, refused, ignored = [], [], []
+    nominated: list[Pod] = []
+    left = dict(room)
     for pod in sorted(pods, key=lambda each: each.key):
-        if not asks_for_gpus(pod) or pod.gates or _nominated(pod, room):
+        if not asks_for_gpus(pod) or pod.gates:
+            continue
+        if _nominated(pod, left):
+            left[pod.nominated_node] = with_pods(left[pod.nominated_node], (pod,))
+            nominated.append(msgspec.structs.replace(pod, annotations=read_annotations(pod)[0]))
             continue
         reason = _refusal(pod, schedulers)
         if reason is not None:
@@ -58,7 +66,7 @@ def demand_of(pods: Iterable[Pod], schedulers: frozenset[str], room: Mapping[str
         annotations, problems = read_annotations(pod)
         wanted.append(msgspec.structs.replace(pod, annotations=annotations))
         ignored += [IgnoredAnnotation(pod, problem) for problem in problems]
-    return Demand(tuple(wanted), tuple(refused), tuple(ignored))
+    return Demand(tuple(wanted), tuple(refused), tuple(ignored), tuple(nominated))
 
 
 def read_annotations(pod: Pod) -> tuple[Mapping[str, str], tuple[str, ...]]:
@@ -128,7 +136,7 @@ def _refusal(pod: Pod, schedulers: frozenset[str]) -> PoolReason | None:
     return None
 
 
-def _nominated(pod: Pod, room: Mapping[str, Resources]) -> bool:
-    """The scheduler makes room for it on a Node, or it was told which Node is meant for it."""
+def _nominated(pod: Pod, room: Mapping[str, Capacity]) -> bool:
+    """The scheduler makes room for it on a Node, or was told that the Node's machine was bought for it."""
     there = room.get(pod.nominated_node) if pod.nominated_node else None
-    return there is not None and pod.requests.fits_in(there)
+    return there is not None and uid_text(pod.uid) not in there.refused and pod.requests.fits_in(there.free)

@@ -1,0 +1,137 @@
+"""Which waiting pods are nominated to a Node: those its machine was bought for, where another pod could take the room.
+
+kube-scheduler binds pods to whatever becomes ready first. A pod that runs anywhere takes the expensive machine, and
+the pod that needs it would cost a second one. A pod that is nominated while its Node cannot be scheduled to yet keeps
+its room there.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tgp.api.request import GPURequest
+from tgp.core.model.attempts import attempts_of, open_attempt, provider_of
+from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.node import Node
+from tgp.core.model.pod import Pod
+from tgp.core.model.record import uid_text
+from tgp.core.model.taints import untolerated
+from tgp.core.pools.capacity import taken_by, with_pods
+from tgp.core.pools.demand import asks_for_gpus
+from tgp.core.pools.planner.world import Capacity
+from tgp.core.requests.node_metadata import REQUEST_UID
+from tgp.core.requests.node_names import node_name_for
+from tgp.core.requests.node_state import provider_id_of
+
+SUPPORTED_MINOR = 35  # of Kubernetes 1: older schedulers may clear a nomination that is not theirs
+
+Shape: TypeAlias = tuple[object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PricedRoom:
+    """Room on a Ready Node, or on a machine on its way."""
+
+    room: Capacity
+    hourly_microusd: int = 0  # 0: nothing is paid for it by the hour
+    request: KubeObject[GPURequest] | None = None  # of a machine on its way; None: the Node is Ready
+    node: Node | None = None  # of the name that is reserved for that machine, whosever it is; None: there is none
+    pods: tuple[str, ...] = ()  # uids of those it was bought for
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    pod: Pod
+    node: str
+    request: KubeObject[GPURequest]
+
+
+def supports_nominations(version: str) -> bool:
+    """`version`: the API server's, as it reports it. One that cannot be read supports nothing."""
+    major, _, rest = version.removeprefix("v").partition(".")
+    minor = rest.partition(".")[0].rstrip("+")
+    return major == "1" and minor.isdigit() and int(minor) >= SUPPORTED_MINOR
+
+
+def reserved_node_name(request: KubeObject[GPURequest]) -> str:
+    """Of a rented machine; empty: there is none now."""
+    attempt = open_attempt(attempts_of(request))
+    return node_name_for(request.key, attempt.token) if attempt is not None else ""
+
+
+def is_own_node(request: KubeObject[GPURequest], node: Node | None) -> bool:
+    """Whether the Node is that of the request's rented machine: by its name, its provider ID, and the label we set."""
+    attempt = open_attempt(attempts_of(request))
+    if node is None or attempt is None or node.deleting or node.unreadable:
+        return False
+    named = node.name == node_name_for(request.key, attempt.token)
+    marked = node.labels.get(REQUEST_UID) == request.uid_text
+    return named and marked and node.provider_id == provider_id_of(provider_of(attempt), attempt.token)
+
+
+def node_of(machine: PricedRoom) -> str:
+    """The Node whose room it is; empty: there is none yet, or the Node of that name is not ours."""
+    if machine.room.coming is None:
+        return machine.room.name
+    ours = machine.request is not None and is_own_node(machine.request, machine.node)
+    return machine.node.name if ours and machine.node is not None else ""
+
+
+def nominations(waiting: Iterable[Pod], machines: Sequence[PricedRoom]) -> list[Nomination]:
+    """In the order of the machines. A pod that is bound, being deleted, or nominated already is left alone."""
+    pods = {uid_text(pod.uid): pod for pod in waiting if asks_for_gpus(pod)}
+    if len({each.hourly_microusd for each in machines}) < 2:
+        return []
+    shapes: dict[Shape, list[Pod]] = {}
+    for pod in pods.values():
+        shapes.setdefault(_shape(pod), []).append(pod)
+    found = []
+    for machine in machines:
+        request, planned = machine.request, [pods[uid] for uid in machine.pods if uid in pods]
+        if request is None or all(pod.nominated_node for pod in planned):
+            continue
+        if (node := node_of(machine)) and _contested(machine, planned, shapes, machines):
+            there = [pod for pod in pods.values() if pod.nominated_node == node]
+            found += [Nomination(pod, node, request) for pod in _fitting(planned, machine.room, there)]
+    return found
+
+
+def _contested(
+    machine: PricedRoom, planned: Sequence[Pod], shapes: dict[Shape, list[Pod]], machines: Sequence[PricedRoom]
+) -> bool:
+    """Whether a pod unlike those it was bought for fits there, and on a machine of another price, too."""
+    own = {_shape(pod) for pod in planned}
+    bought_for = set(machine.pods)
+    others = [each.room for each in machines if each.hourly_microusd != machine.hourly_microusd]
+    for shape, alike in shapes.items():
+        if own == {shape} or all(uid_text(pod.uid) in bought_for for pod in alike):
+            continue
+        if _fits(alike[0], machine.room) and any(_fits(alike[0], room) for room in others):
+            return True
+    return False
+
+
+def _fitting(planned: Iterable[Pod], room: Capacity, there: Iterable[Pod]) -> list[Pod]:
+    """As many of the pods as have room beside those that are nominated to it already."""
+    left, found = with_pods(room, there), []
+    for pod in planned:
+        if not pod.nominated_node and _fits(pod, left):
+            left = with_pods(left, (pod,))
+            found.append(pod)
+    return found
+
+
+def _fits(pod: Pod, room: Capacity) -> bool:
+    selected = all(room.labels.get(name) == value for name, value in pod.node_selector.items())
+    return (
+        selected
+        and taken_by(pod).fits_in(room.free)
+        and pod.affinity.admits_node(room.name, room.labels)
+        and untolerated(room.taints, pod.tolerations) is None
+        and uid_text(pod.uid) not in room.refused
+    )
+
+
+def _shape(pod: Pod) -> Shape:
+    """Pods of one shape could take each other's place on every machine."""
+    return (tuple(sorted(pod.node_selector.items())), pod.affinity.node_terms, pod.tolerations, pod.requests)

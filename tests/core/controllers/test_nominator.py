@@ -1,0 +1,104 @@
+"""A nomination is written once, conditional on the pod as it was seen, and tried again where no answer came."""
+
+from typing import Any
+
+import pytest
+
+from tests.core.pools.builders import a_pod
+from tests.core.pools.test_nominations import ANY, CHEAP, EXPENSIVE, LARGE
+from tgp.controllers.pools.memory import PoolMemory
+from tgp.controllers.pools.nominator import VERSION_KEPT_S, Nominator
+from tgp.core.model.facts import Fact, NominationUnsupported, PodNominated
+from tgp.core.pools.nominations import node_of
+from tgp.ports.cluster import ClusterBusy, Conflict, Forbidden, NotFound, Refused, WriteUnknown
+
+PICKY = a_pod("picky", affinity=LARGE, resource_version=7)
+
+
+class World:
+    """The parts of a cluster, a clock and a journal that a nomination uses."""
+
+    def __init__(self, version: str = "v1.36.3", error: Exception | None = None) -> None:
+        self.answer, self.error = version, error
+        self.written: list[dict[str, Any]] = []
+        self.facts: list[Fact] = []
+        self.asked, self.tick = 0, 0.0
+        self.memory = PoolMemory()
+        self.nominator = Nominator(self.memory, cluster=self, journal=self, clock=self)  # type: ignore[arg-type]
+
+    async def version(self) -> str:
+        self.asked += 1
+        return self.answer
+
+    async def write_status(self, _resource, key, **rest) -> None:
+        if self.error is not None:
+            raise self.error
+        self.written.append({"key": key.name, **rest})
+
+    def note(self, fact: Fact) -> None:
+        self.facts.append(fact)
+
+    def boottime(self) -> float:
+        return self.tick
+
+    async def nominate(self) -> bool:
+        return await self.nominator.nominate([ANY, PICKY], (CHEAP, EXPENSIVE))
+
+
+async def test_the_node_is_written_once_on_the_pod_as_it_was_seen():
+    world = World()
+
+    assert [await world.nominate(), await world.nominate()] == [True, True]
+
+    (written,) = world.written
+    assert written == {
+        "key": "picky",
+        "uid": "uid-picky",
+        "seen": {},
+        "status": {"nominatedNodeName": node_of(EXPENSIVE)},
+        "resource_version": "7",
+    }
+    assert [type(fact) for fact in world.facts] == [PodNominated]
+
+
+@pytest.mark.parametrize("error", [Conflict("changed"), ClusterBusy("later"), WriteUnknown("no answer")])
+async def test_what_may_help_is_tried_again(error):
+    world = World(error=error)
+
+    assert not await world.nominate()
+    world.error = None
+    assert await world.nominate()
+    assert len(world.written) == 1
+
+
+@pytest.mark.parametrize("error", [NotFound("gone"), Refused("no"), Forbidden("no")])
+async def test_what_does_not_help_is_not_tried_again(error):
+    world = World(error=error)
+
+    assert await world.nominate()
+    world.error = None
+    assert await world.nominate()
+    assert (world.written, world.facts) == ([], [])
+
+
+async def test_an_older_kubernetes_gets_nothing_and_its_upgrade_is_noticed_within_the_hour():
+    world = World("v1.34.2")
+
+    assert [await world.nominate(), await world.nominate()] == [True, True]
+    assert (world.written, world.asked) == ([], 1)
+    (fact,) = world.facts
+    assert isinstance(fact, NominationUnsupported)
+    assert (fact.subject.key.name, fact.version) == ("train", "v1.34.2")
+
+    world.answer, world.tick = "v1.35.0", VERSION_KEPT_S + 1
+    assert await world.nominate()
+    assert len(world.written) == 1
+
+
+async def test_a_pod_that_waits_no_longer_is_forgotten():
+    world = World()
+    await world.nominate()
+
+    world.memory.forget_pods({"uid-any": ANY})
+
+    assert world.memory.nominated == set()
