@@ -10,8 +10,9 @@ from ruamel.yaml import YAML
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
 from tests.sim.joining.a_tailnet import a_tailnet_class, joining
-from tests.sim.lives.a_world import give_keys, sim_env
+from tests.sim.lives.a_world import SimEnv, give_keys, sim_env
 from tests.sim.test_leadership_status import Replica
+from tests.sim.test_pools import two_machines
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, LEGACY_BUDGET, SECRET
 from tgp.app.settings import Settings
@@ -98,7 +99,7 @@ def test_it_asks_for_every_right_it_was_given_and_for_no_other():
 
         assert replica.ended
         assert writes(world)
-    asked |= _asked_to_join()
+    asked |= _asked_to_join() | _asked_to_nominate()
     lists = {("list", group, resource) for verb, group, resource in asked if verb == "watch"}  # where none can stream
     implied = {APPROVE for right in asked if right[2] == "certificatesigningrequests/approval"}  # asked by the server
     assert asked - {NO_RIGHT} | lists | implied == _granted()
@@ -123,6 +124,23 @@ def _asked_to_join() -> set[tuple[str, str, str]]:
         env.drops()
         env.until(lambda: env.phase() == "gone")
     return asked
+
+
+def _asked_to_nominate() -> set[tuple[str, str, str]]:
+    """What it takes besides to keep a pod's room on the machine that was bought for it."""
+    asked: set[tuple[str, str, str]] = set()
+
+    def overhear(env: SimEnv) -> None:
+        original = env.world.api.handle
+
+        async def overheard(call: Call):
+            asked.add(_right(call))
+            return await original(call)
+
+        env.world.network.mount(KUBERNETES, overheard)
+
+    with two_machines("rights to nominate", overhear):
+        return asked
 
 
 def _right(call: Call) -> tuple[str, str, str]:

@@ -1,6 +1,6 @@
 """Pools in a whole world: pods ask, machines come, serve, and go when they are empty."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -289,9 +289,10 @@ def gpu_memory_of(env: SimEnv, name: str) -> int:
 
 
 @contextmanager
-def two_machines(seed: str) -> Iterator[SimEnv]:
+def two_machines(seed: str, prepare: Callable[[SimEnv], None] = lambda _env: None) -> Iterator[SimEnv]:
     """45 minutes after a pod that takes any GPU and one that needs 80 GB; the machine with 80 GB was ready first."""
     with sim_env(seed) as env:
+        prepare(env)
         a_class(env.world, "rented", timeouts={"launch": "5m", "boot": "1h", "join": "1h"})
         begin(env, of_class=False)
         asks(env, "any", run_for="20h")
@@ -316,11 +317,12 @@ def test_a_pod_gets_the_machine_that_was_bought_for_it_though_another_pod_could_
 
 
 def test_without_nominations_the_expensive_machine_goes_to_the_wrong_pod(monkeypatch):
-    """The scheduler by itself gives the first machine to the first pod, and the other pod waits."""
+    """The scheduler by itself gives the first machine to the first pod: the other pod needs a second expensive one."""
     monkeypatch.setattr("tgp.controllers.pools.nominator.nominations", lambda _waiting, _machines: [])
 
     with two_machines("nominated-0") as env:
-        assert (gpu_memory_of(env, "any"), gpu_memory_of(env, "large")) == (80, 0)
+        assert (gpu_memory_of(env, "any"), gpu_memory_of(env, "large")) == (80, 80)
+        assert len(env.simulator.fleet.machines) == 3
 
 
 def test_an_older_kubernetes_is_told_nothing_and_the_pool_says_so_once(monkeypatch):

@@ -30,7 +30,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.capacity import living
+from tgp.core.pools.capacity import living, on_its_way
 from tgp.core.pools.demand import asks_for_gpus
 from tgp.core.pools.orders import (
     AnchoredOrder,
@@ -40,6 +40,7 @@ from tgp.core.pools.orders import (
     is_ours,
     manifest_of,
     record_of,
+    slot_number,
 )
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
@@ -221,12 +222,16 @@ class PoolPlanner:
         return found is not None and found.uid == pod.uid and asks_for_gpus(found)
 
     def _taken(self) -> set[str]:
-        """Anchors of requests that live, or may. Only those of pools count: what a user annotates anchors nothing."""
+        """Anchors of machines on their way, and of slots that have one. What a user annotates anchors nothing.
+
+        A machine that has come and serves other pods than the one it was bought for anchors that one no longer.
+        """
         there = {
-            anchor_of(record)
+            anchor
             for pool in self._views.pools.values()
             for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)
-            if record.key.namespace == pool.key.namespace and living(record)
+            if record.key.namespace == pool.key.namespace
+            and (living if slot_number(anchor := anchor_of(record)) is not None else on_its_way)(record)
         }
         return there | {anchor_of(each.record) for each in self._memory.expected.values()}
 
