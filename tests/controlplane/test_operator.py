@@ -250,7 +250,7 @@ def _runs(names: list[str]) -> list[str]:
         ("no", "patch pods -n default"),
         ("yes", "watch persistentvolumeclaims -n default"),
         ("yes", "list persistentvolumes"),
-        ("yes", "get storageclasses.storage.k8s.io"),
+        ("yes", "watch storageclasses.storage.k8s.io"),
         ("no", "patch persistentvolumeclaims -n default"),
         ("no", "update leases -n default"),
         ("no", "create clusterrolebindings"),
