@@ -126,7 +126,7 @@ FIGURES = (
     Figure(POOLS, "at the latest {} after the first", SETTINGS.batch_max),
     Figure(POOLS, "pods that leave within {}", capacity.LEAVING_WITHIN),
     Figure(POOLS, "the planned price and {} more", 1 / orders.PRICE_MARGIN),
-    Figure(POOLS, "dearer or over a limit for {}", upkeep.WITHDRAWN_AFTER),
+    Figure(POOLS, "more expensive or over a limit for {}", upkeep.WITHDRAWN_AFTER),
     Figure(POOLS, "nothing is bought for {},", runaway.PAUSES[0]),
     Figure(POOLS, "after the second such machine for {}", runaway.PAUSES[1]),
     Figure(POOLS, "after the third for {}", runaway.PAUSES[2]),

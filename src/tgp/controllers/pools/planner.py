@@ -20,7 +20,7 @@ from tgp.controllers.pools.machine_types import ShapeTable, node_of
 from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
 from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
-from tgp.controllers.requests.indexes import BY_POOL_UID
+from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
@@ -45,11 +45,13 @@ from tgp.core.pools.orders import (
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
 from tgp.core.pools.runaway import family
+from tgp.core.requests.node_state import idle
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, NotFound, Refused, WriteUnknown
 from tgp.ports.compute import Compute
 from tgp.ports.journal import Journal
 
+GPU = "nvidia.com/gpu"
 PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
@@ -222,18 +224,25 @@ class PoolPlanner:
         return found is not None and found.uid == pod.uid and asks_for_gpus(found)
 
     def _taken(self) -> set[str]:
-        """Anchors of machines on their way, and of slots that have one. What a user annotates anchors nothing.
-
-        A machine that has come and serves other pods than the one it was bought for anchors that one no longer.
-        """
+        """Anchors of requests that live, or may. Only those of pools count: what a user annotates anchors nothing."""
         there = {
-            anchor
+            anchor_of(record)
             for pool in self._views.pools.values()
             for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)
-            if record.key.namespace == pool.key.namespace
-            and (living if slot_number(anchor := anchor_of(record)) is not None else on_its_way)(record)
+            if record.key.namespace == pool.key.namespace and self._anchors(record)
         }
         return there | {anchor_of(each.record) for each in self._memory.expected.values()}
+
+    def _anchors(self, record: KubeObject[GPURequest]) -> bool:
+        """A machine that has come and serves other pods anchors its own pod no longer.
+
+        One that serves none still does: what kept its pod off would keep it off the next machine, too.
+        """
+        if not living(record) or record.value is None or on_its_way(record):
+            return living(record)
+        if slot_number(anchor_of(record)) is not None:
+            return True
+        return idle(self._views.pods.by_index(PODS_BY_NODE, record.value.status.node_name or ""), GPU)
 
     async def _create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
         """Whether the request is there, or may be."""
@@ -383,7 +392,7 @@ class PoolPlanner:
             order = each.order
             text = (
                 f"Pool {order.pool} orders {order.offer.gpu_count}x {order.offer.gpu} from {order.offer.provider} "
-                f"at {about(order.hourly_microusd)}/h"
+                f"at {about(order.hourly_microusd)}/h; {order.compared or 'no offer is cheaper'}"
             )
             for pod in order.pods:
                 if self._views.pods.get(pod.key) is not None and self._may_tell(pod, told):

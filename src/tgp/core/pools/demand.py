@@ -43,7 +43,7 @@ class Demand:
 
 
 def asks_for_gpus(pod: Pod) -> bool:
-    """Whether the pod waits for a node with GPUs, whoever may provide it. Cheap: it is asked for every change."""
+    """Whether the pod waits for a node with GPUs, by a pool or otherwise. Cheap: it is asked for every change."""
     return pod.unschedulable and not pod.finished and not pod.of_daemon_set and (pod.claims_devices or bool(_gpus(pod)))
 
 

@@ -16,7 +16,6 @@ from tgp.api.pattern import matches
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.api.values import microusd, usd
-from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.costs import POOL_KIND
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
@@ -152,8 +151,3 @@ def is_ours(found: Mapping[str, Any], pool: KubeObject[GPUNodePool], anchor: str
     ended = found.get("status", {}).get("phase") in ("Finished", "Failed")
     same = (meta.get("annotations") or {}).get(FOR) == anchor
     return owned and same and not ended and "deletionTimestamp" not in meta
-
-
-def waits_for_offer(record: KubeObject[GPURequest]) -> bool:
-    """It has no machine, and no order under way."""
-    return open_attempt(attempts_of(record)) is None

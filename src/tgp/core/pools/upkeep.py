@@ -104,7 +104,7 @@ def _failed(seen: PoolRequest) -> Care:
 
 
 def _waiting(seen: PoolRequest) -> Care:
-    """A spec is immutable, so that a request whose offer is sold out or dearer now can only be withdrawn."""
+    """A spec is immutable, so that a request whose offer is sold out or more expensive now can only be withdrawn."""
     record = seen.record
     assert record.value is not None, "checked by the caller"
     launched = next((each for each in record.value.status.conditions if each.type == "Launched"), None)

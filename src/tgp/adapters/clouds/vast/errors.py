@@ -64,7 +64,7 @@ ERRORS = ErrorTable(
 
 
 def told_in(reply: Reply, *confidences: Confidence) -> Said:
-    """What an answer says, whoever wrote it. `confidences`: secrets that we sent, in case it quotes them."""
+    """What any answer says. `confidences`: secrets that we sent, in case it quotes them."""
     body = object_in(reply)
     told = (body.get("error"), body.get("msg"), body.get("detail")) if body else (_plain_text(reply),)
     parts = [part for part in told if isinstance(part, str)]
