@@ -2,62 +2,23 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
 from tests.amounts import amount
-from tests.sim.an_operator import a_class, a_pool, operator_main, writes
-from tests.sim.cluster.manifests import a_pod
+from tests.sim.an_operator import a_class, writes
 from tests.sim.lives.a_world import SimEnv, sim_env
-from tgp.adapters.kube.events import CORE_EVENT as EVENT
+from tests.sim.with_pools import asks, begin, events_of, pod_of, pool_of, requests, runs
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, POD
 from tgp.sim.apiserver.discovery import VERSION
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.faults import swarm
 from tgp.sim.node_bootstrap import NodeFault
 
-TOLERATES = [{"operator": "Exists"}]
-
-
-def begin(env: SimEnv, *, of_class: bool = True, replicas_of_operator: int = 1, **spec: Any) -> None:
-    """A class, a pool and an operator, settled."""
-    if of_class:
-        a_class(env.world, "rented")
-    a_pool(env.world, "pool-0", "rented", **spec)
-    for number in range(replicas_of_operator):
-        env.world.process(f"operator-{number}", operator_main())
-    env.world.run(minutes=2)
-
-
-def asks(env: SimEnv, name: str = "train", *, gpus: int = 1, run_for: str = "20m", **spec: Any) -> None:
-    pod = a_pod(name, gpus=gpus, run_for=run_for, restartPolicy="Never", tolerations=TOLERATES, **spec)
-    env.world.api.local_api.create(POD, pod)
-
-
-def requests(env: SimEnv) -> list[dict[str, Any]]:
-    return list(env.world.api.local_api.objects(GPU_REQUEST))
-
-
-def pod_of(env: SimEnv, name: str = "train") -> dict[str, Any]:
-    found = env.world.api.local_api.get(POD, "default", name)
-    assert found is not None
-    return found
-
-
-def pool_of(env: SimEnv, name: str = "pool-0") -> dict[str, Any]:
-    found = env.world.api.local_api.get(GPU_NODE_POOL, "default", name)
-    assert found is not None
-    return found
-
 
 def done(env: SimEnv, job: str) -> bool:
     found = env.world.api.local_api.get(JOB, "default", job)
     return found is not None and found.get("status", {}).get("succeeded") == 1
-
-
-def runs(env: SimEnv, name: str = "train"):
-    return lambda: pod_of(env, name)["status"].get("phase") == "Running"
 
 
 def test_a_pod_gets_a_machine_which_goes_when_it_is_empty():
@@ -73,13 +34,6 @@ def test_a_pod_gets_a_machine_which_goes_when_it_is_empty():
         env.until(lambda: requests(env) == [], minutes=60)
         assert env.living() == []
         assert env.nodes() == []
-
-
-def events_of(env: SimEnv, name: str = "train") -> list[tuple[str, str]]:
-    """Reason and message of our Events about a pod."""
-    found = env.world.api.local_api.objects(EVENT)
-    ours = [row for row in found if row["source"].get("component") == "tgp-operator"]
-    return [(row["reason"], row["message"]) for row in ours if row["involvedObject"]["name"] == name]
 
 
 def condition_of(env: SimEnv, kind: str, name: str = "pool-0") -> str:

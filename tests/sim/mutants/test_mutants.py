@@ -28,6 +28,13 @@ def test_every_patch_is_tried_and_every_trial_has_a_patch():
     assert {kill.history for kill in KILLS.values()} <= set(HISTORIES)
 
 
+def test_the_page_about_safety_lists_every_mutant():
+    rows = (ROOT / "docs" / "safety.md").read_text().partition("| mutant | what is broken |")[2].partition("\n\n")[0]
+
+    listed = [line.split(" | ")[:3] for line in rows.splitlines() if line.startswith("| ")]
+    assert listed == [[f"| {name}", about(name), kill.history] for name, kill in sorted(KILLS.items())]
+
+
 @pytest.mark.parametrize("name", sorted(KILLS))
 def test_its_patch_applies_to_the_shipped_code(name, tmp_path):
     """Of every mutant, also where only some are tried; and what comes of it is Python."""
