@@ -110,6 +110,14 @@ def test_a_request_that_cannot_buy_is_withdrawn():
     assert cared(waits(since=10)) == Leave(ago(seconds=10) + WITHDRAWN_AFTER)
 
 
+@pytest.mark.parametrize(
+    ("reason", "paused"),
+    [("NoOfferFits", False), ("LimitReached", False), ("Suspended", True), ("PurchasesPaused", True)],
+)
+def test_an_offer_is_not_to_blame_where_purchases_are_paused(reason, paused):
+    assert cared(waits(reason)) == Withdraw(f"{reason}: so", paused=paused)
+
+
 @pytest.mark.parametrize("reason", ["Waiting", "LaunchOutcomePending", "Ordering"])
 def test_a_request_that_was_not_decided_on_is_not_withdrawn(reason):
     assert cared(waits(reason)) == Leave()

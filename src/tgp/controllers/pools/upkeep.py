@@ -100,7 +100,7 @@ class PoolRequestReconciler:
             case Withdraw():
                 offer = self._offer_for(seen.record)
                 await self._delete(seen.record)
-                if offer is not None:
+                if offer is not None and not care.paused:
                     self._memory.leave_out(offer, care.why, seen.now)
                 self._journal.note(RequestWithdrawn(subject_of(seen.record), care.why))
             case Disrupt():

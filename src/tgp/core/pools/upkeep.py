@@ -19,6 +19,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.pools.orders import anchor_of, slot_number
 from tgp.core.requests.node_state import idle, protected, worked_until
+from tgp.core.requests.purchase_stops import PAUSED
 
 DISRUPTED = "Disrupted"  # the condition of a request that its pool deletes next
 EMPTY, SURPLUS = "Empty", "Surplus"  # its reasons
@@ -51,9 +52,10 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """It cannot buy what was planned: its pods are planned for again, without that offer."""
+    """It cannot buy what was planned: its pods are planned for again, without that offer if it was to blame."""
 
     why: str
+    paused: bool = False  # all purchases are, or those of its class: its offer is as good as before
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def _waiting(seen: PoolRequest) -> Care:
     since = max(ends, default=launched.last_transition_time or record.created_at or seen.now)
     if seen.now < since + WITHDRAWN_AFTER:
         return Leave(since + WITHDRAWN_AFTER)
-    return Withdraw(f"{launched.reason}: {launched.message}")
+    return Withdraw(f"{launched.reason}: {launched.message}", paused=launched.reason in PAUSED)
 
 
 def _surplus(seen: PoolRequest, pool: GPUNodePool) -> Care | None:

@@ -10,8 +10,8 @@ from tgp.core.model.costs import class_of
 from tgp.core.model.gitops import gitops_tool_of
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.reports.machine_costs import ENDED, lives, waits
+from tgp.core.requests.purchase_stops import PAUSED
 
-PAUSED = frozenset({"PurchasesPaused", "Suspended"})
 # Reasons to wait that `tgp release` does not remove, and that do not pass by themselves.
 NOT_RELEASABLE = frozenset(
     {

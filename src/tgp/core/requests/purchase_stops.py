@@ -14,6 +14,8 @@ from tgp.core.model.token import plain_uid
 from tgp.core.requests.observation import OwningPool, RequestObservation
 from tgp.core.requests.purchase import NoPurchase
 
+PAUSED = frozenset({"PurchasesPaused", "Suspended"})  # reasons that a user sets and lifts again
+
 
 def purchase_stop(observation: RequestObservation) -> NoPurchase | None:
     """Before an offer is chosen; None: nothing speaks against it."""
