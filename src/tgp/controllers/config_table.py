@@ -2,15 +2,25 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tgp.api.resource import CONFIG_MAP
 from tgp.core.model.object_key import ObjectKey
-from tgp.ports.cluster import AlreadyExists, Cluster, ClusterBusy, Conflict, NotFound
+from tgp.ports.cluster import AlreadyExists, Cluster, ClusterBusy, ClusterError, Conflict, NotFound
+from tgp.ports.leadership import NotLeading
 
 TRIES = 3  # against concurrent writes of the same object
 
 E = TypeVar("E")
+
+
+@dataclass(slots=True)
+class _Batch(Generic[E]):
+    changes: dict[str, E | None] = field(default_factory=dict)  # None: the line is removed
+    before: dict[str, E] = field(default_factory=dict)  # entries that the write replaced or removed
+    written: bool = False
+    error: ClusterError | NotLeading | None = None
 
 
 class ConfigTable(Generic[E]):
@@ -32,6 +42,7 @@ class ConfigTable(Generic[E]):
         self._held: dict[str, E] | None = None  # None: not read yet, or not sure any more
         self._version = ""
         self._uid = ""
+        self._next: _Batch[E] = _Batch()  # changes that wait for their write
 
     async def entries(self) -> Mapping[str, E]:
         """As this process last wrote or read them: only the leader writes."""
@@ -43,29 +54,52 @@ class ConfigTable(Generic[E]):
         return self._held
 
     async def write(self, name: str, entry: E) -> None:
-        async with self._one_at_a_time:
-            (await self._write_line(name, self._line_of(entry)))[name] = entry
+        await self._change(name, entry)
 
     async def drop(self, name: str) -> E | None:
         """The removed entry; None: there was none."""
         if name not in await self.entries():
             return None
-        async with self._one_at_a_time:
-            return (await self._write_line(name, None)).pop(name, None)
+        return await self._change(name, None)
 
-    async def _write_line(self, name: str, line: str | None) -> dict[str, E]:
-        """Write one line; returns the entries as before the write."""
+    async def _change(self, name: str, entry: E | None) -> E | None:
+        """Changes that come while a write is under way are written together, by the first of their callers.
+
+        Returns the entry as it was before.
+        """
+        batch = self._next
+        batch.changes[name] = entry
+        async with self._one_at_a_time:
+            if self._next is batch:
+                self._next = _Batch()
+            if not batch.written and batch.error is None:  # also if the caller that began to write was cancelled
+                try:
+                    await self._write_lines(batch)
+                except (ClusterError, NotLeading) as error:
+                    batch.error = error
+            if batch.error is not None:
+                raise batch.error
+            return batch.before.get(name)
+
+    async def _write_lines(self, batch: "_Batch[E]") -> None:
+        lines = {name: None if entry is None else self._line_of(entry) for name, entry in batch.changes.items()}
         for _ in range(TRIES):
             if self._held is None:
                 await self._read()
             held, self._held = self._held, None  # until the write is known to have happened
             assert held is not None, "the table was just read"
             try:
-                await self._put_or_restore(held, {name: line})
+                await self._put_or_restore(held, lines)
             except (Conflict, AlreadyExists, NotFound):
                 continue
-            self._held = held
-            return held
+            for name, entry in batch.changes.items():
+                before = held.pop(name, None)
+                if before is not None:
+                    batch.before[name] = before
+                if entry is not None:
+                    held[name] = entry
+            self._held, batch.written = held, True
+            return
         raise ClusterBusy(f"ConfigMap {self._key} was changed concurrently by another client; retrying.")
 
     async def _put_or_restore(self, held: Mapping[str, E], change: dict[str, str | None]) -> None:

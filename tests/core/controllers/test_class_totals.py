@@ -8,7 +8,8 @@ import pytest
 from tests.core.controllers.inventory import HOME, MemoryApi
 from tests.core.joining.packing import Facts
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST
-from tgp.controllers.classes.reconciler import COUNTED_EVERY, FEW_REQUESTS, NodeClassReconciler
+from tgp.controllers.classes.reconciler import NodeClassReconciler
+from tgp.controllers.count_pace import COUNTED_EVERY, FEW_REQUESTS
 from tgp.controllers.market.reconciler import MarketState
 from tgp.controllers.status_writer import StatusWriter
 from tgp.core.classes.checks import OWNED

@@ -200,6 +200,38 @@ async def test_removed_it_opens_nothing_and_may_be_removed_again(env):
 
 
 @scene
+async def test_what_this_process_made_is_removed_without_a_read(env):
+    await env.minted()
+    calls: list[str] = []
+    env.line.breaks = lambda call: calls.append(call.method) or ""
+
+    await env.tokens.remove(TOKEN)
+
+    assert env.secret(FIRST) is None
+    assert calls == ["DELETE"]
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+def test_after_a_lost_answer_every_id_is_looked_at(lost):
+    """The first create may have taken effect under another id than the second."""
+
+    async def play(env: CsrEnv) -> None:
+        strangers(env, FIRST)
+        env.line.breaks = lambda call: lost if call.method == "POST" and SECOND in call.body.decode() else ""
+        with pytest.raises(WriteUnknown):
+            await env.minted()
+        env.line.breaks = lambda _call: ""
+        env.server.local_api.delete(SECRET, "kube-system", f"bootstrap-token-{FIRST}")
+        await env.minted()
+        assert env.secret(FIRST) is not None
+
+        await env.tokens.remove(TOKEN)
+        assert [each for each in (FIRST, SECOND, THIRD) if env.secret(each) is not None] == []
+
+    played(play)
+
+
+@scene
 async def test_expired_it_opens_nothing(env):
     token = await env.minted(lasts=timedelta(seconds=-1))
 

@@ -376,6 +376,24 @@ def test_what_a_fact_tells_a_condition_need_not_tell_again(kind):
 
 
 @pytest.mark.parametrize(
+    ("step", "metric"),
+    [
+        (facts.MachineOrdered(TRAIN, "vast", OFFER, 410_000, TOKEN, 1, of_pool=True), "tgp_orders_total"),
+        (facts.NodeRegistered(TRAIN, "vast", "gpu-1", timedelta(minutes=1), of_pool=True), None),
+        (facts.NodeInitialized(TRAIN, "vast", "gpu-1", timedelta(minutes=1), of_pool=True), None),
+        (facts.MeshJoined(TRAIN, "gpu-1 is 100.64.0.1", timedelta(minutes=1), of_pool=True), None),
+    ],
+)
+def test_steps_of_a_pools_machine_are_counted_and_get_no_event(step, metric):
+    told, metrics = Told(), Metrics()
+
+    LiveJournal(told, metrics).note(step)
+
+    assert told.events == []
+    assert metric is None or metrics.registry.get_sample_value(metric, VAST) == 1
+
+
+@pytest.mark.parametrize(
     ("offer", "words"),
     [
         (ChosenOffer(provider="vast", instance_type="4711", gpu_type="RTX4090", region="us-west"), OFFER),

@@ -74,6 +74,7 @@ BY_OTHERS = (
     "allows every bootstrap token to join as any node. Find and remove the binding that grants "
     "certificatesigningrequests/nodeclient to the group system:bootstrappers"
 )
+STEPS = (MachineOrdered, NodeRegistered, NodeInitialized, MeshJoined)
 MILLION = 1_000_000
 MARKET_OUTCOMES = frozenset({"SoldOut", "Busy", "NotOrdered"})  # ordinary in a market: the next offer is tried
 
@@ -152,6 +153,8 @@ class LiveJournal:
                 self._of_pools(fact)
             case _:
                 self._count(fact)
+                if isinstance(fact, STEPS) and fact.of_pool:
+                    return  # MachineLaunched and MachineReady tell enough; conditions show the rest
                 said = event_message(fact, self._titled)
                 self._events.emit(fact.subject, warning=said.warning, reason=said.reason, message=said.message)
 

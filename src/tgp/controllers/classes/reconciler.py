@@ -1,10 +1,11 @@
 """Reconciles GPUNodeClasses: their references, the state of their keys, what they could buy and what they hold."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.request import GPURequest
+from tgp.controllers.count_pace import CountPace
 from tgp.controllers.joining.class_preflight import ClassPreflightChecker
 from tgp.controllers.market.credentials import present_keys
 from tgp.controllers.market.reconciler import MarketState
@@ -31,8 +32,6 @@ from tgp.ports.clock import Clock
 from tgp.ports.clouds import Clouds
 from tgp.ports.cluster import View
 from tgp.ports.secret_reader import SecretReader
-
-COUNTED_EVERY, FEW_REQUESTS = 1.0, 50  # seconds between two counts of a class that has more requests than this
 
 
 class NodeClassReconciler:
@@ -70,17 +69,18 @@ class NodeClassReconciler:
         self._preparing = preparing
         self._earlier: dict[str, int] = {}  # by class: micro-dollars spent by deleted requests
         self._counts: dict[ObjectKey, tuple[KubeObject[GPURequest], MachineCount | None]] = {}
-        self._counted: dict[str, tuple[int, float, bool]] = {}  # by class: generation, Clock.boottime, many requests
+        self._pace = CountPace(clock)
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._classes.get(key)
         if record is None:
             self._earlier.pop(key.name, None)
-            self._counted.pop(key.name, None)
+            self._pace.forget(key)
             return None
         if record.value is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
-        if (later := self._soon_again(record)) is not None:
+        requests = self._requests.by_index(BY_NODE_CLASS, key.name) if self._requests is not None else ()
+        if (later := self._pace.wait(record, requests)) is not None:
             return later
         if record.deleting:
             status = deleting_status(record.status, self._machines(record), self._clock.now())
@@ -130,16 +130,6 @@ class NodeClassReconciler:
         if known is None or known[0] is not record:
             known = self._counts[record.key] = (record, machine_count_of(record))
         return known[1]
-
-    def _soon_again(self, record: KubeObject[GPUNodeClass]) -> datetime | None:
-        """Of a class with many requests: when it may be counted again. A changed spec does not wait."""
-        name, now = record.key.name, self._clock.boottime()
-        generation, at, many = self._counted.get(name, (-1, 0.0, False))
-        if many and generation == record.generation and not record.deleting and now - at < COUNTED_EVERY:
-            return self._clock.now() + timedelta(seconds=COUNTED_EVERY - (now - at))
-        requests = self._requests.by_index(BY_NODE_CLASS, name) if self._requests is not None else ()
-        self._counted[name] = (record.generation, now, sum(1 for _ in requests) > FEW_REQUESTS)
-        return None
 
     # -- what triggers it ----------------------------------------------------------------------------------------------
 

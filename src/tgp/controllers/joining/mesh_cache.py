@@ -5,10 +5,10 @@ from dataclasses import replace
 import msgspec
 
 from tgp.core.joining.mesh.status import Silence, mesh_status_of
-from tgp.core.model.mesh import NO_MESH_NEEDED, TITLES, Backend, Device, MeshStatus, Network
+from tgp.core.model.mesh import NO_MESH_NEEDED, NOT_ASKED, TITLES, Backend, Device, MeshStatus, Network
 from tgp.core.model.node import Node
 
-NOT_ASKED = MeshStatus(None, "NotAskedYet", "the mesh was not checked yet")
+NOT_ASKED_YET = MeshStatus(None, NOT_ASKED, "the mesh was not checked yet")
 
 
 class MeshObservation(msgspec.Struct, frozen=True):
@@ -22,15 +22,24 @@ class MeshObservation(msgspec.Struct, frozen=True):
     trouble: str = ""  # why the status is unknown; empty: it is known
 
 
+class LeaseRead(msgspec.Struct, frozen=True):
+    """What a kubelet's Lease showed."""
+
+    at: float  # Clock.boottime
+    node_ready: bool | None  # the Node's own condition at that time; None: unknown
+    silent: Silence | None
+
+
 class MeshStatusCache:
     def __init__(self) -> None:
         self._by_token: dict[str, MeshObservation] = {}
         self._renewals: dict[str, tuple[str, float | None]] = {}
+        self._lease_reads: dict[str, LeaseRead] = {}
 
     def of(self, token: str, node: Node | None) -> MeshStatus:
         seen = self._by_token.get(token)
         if seen is None:
-            return NOT_ASKED
+            return NOT_ASKED_YET
         backend = seen.backend.value if seen.hostname else ""
         if seen.backend is Backend.NONE:
             if seen.silent is not None and node is not None:
@@ -63,9 +72,17 @@ class MeshStatusCache:
         self._renewals[token] = renewal, (since if before == renewal else now)
         return self._renewals[token][1]
 
+    def lease_read(self, token: str) -> LeaseRead | None:
+        """The last read of its kubelet's Lease; None: there was none."""
+        return self._lease_reads.get(token)
+
+    def note_lease_read(self, token: str, read: LeaseRead) -> None:
+        self._lease_reads[token] = read
+
     def forget(self, token: str) -> None:
         self._by_token.pop(token, None)
         self._renewals.pop(token, None)
+        self._lease_reads.pop(token, None)
 
     def __contains__(self, token: str) -> bool:
         return token in self._by_token

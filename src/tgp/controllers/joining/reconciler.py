@@ -13,7 +13,7 @@ import msgspec
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.api.resource import GPU_REQUEST, LEASE
-from tgp.controllers.joining.mesh_cache import MeshObservation, MeshStatusCache
+from tgp.controllers.joining.mesh_cache import LeaseRead, MeshObservation, MeshStatusCache
 from tgp.controllers.joining.meshes import MeshOpener
 from tgp.controllers.joining.records import JoinRecords
 from tgp.controllers.joining.tokens import BootstrapTokens
@@ -31,6 +31,7 @@ from tgp.ports.mesh import MeshError
 
 LOOK_FOR_NODE = timedelta(seconds=15)
 LOOK_BEFORE_READY = timedelta(seconds=5)  # the Node has registered: every second until ready is billed
+LEASE_KEPT = timedelta(seconds=15)  # how long a good read counts: a kubelet renews its Lease every 10 s, for 40 s
 LOOK_AFTER_READY = timedelta(minutes=2)  # all machines at the same times: one list serves them all
 SWEEP_EVERY = timedelta(minutes=1)  # while there are join records: leftovers are removed soon, and a check is free
 LOOK_FOR_LEFTOVERS = timedelta(minutes=5)
@@ -129,16 +130,27 @@ class JoinReconciler:
     async def _silence_of(self, entry: JoinRecord, node: Node | None) -> Silence | None:
         """Checked until the Node is ready for the first time: then Kubernetes itself watches the Lease.
 
-        A Lease is dated by the kubelet's clock, which may be behind: a renewal that we observe counts.
+        Each change of a request causes a reconcile: a Lease is not read for each of them.
         """
-        name = entry.node
+        if node is None:  # a Lease would belong to an earlier Node
+            return silence_of(entry.node, None, self._clock.now())
+        now, last = self._clock.boottime(), self._mesh_statuses.lease_read(entry.token)
+        if last is not None and last.node_ready == node.ready:
+            kept = LEASE_KEPT if last.silent is None else LOOK_BEFORE_READY
+            if now - last.at < kept.total_seconds():
+                return last.silent
+        silent = await self._read_lease(entry)
+        self._mesh_statuses.note_lease_read(entry.token, LeaseRead(now, node.ready, silent))
+        return silent
+
+    async def _read_lease(self, entry: JoinRecord) -> Silence | None:
+        """A Lease is dated by the kubelet's clock, which may be behind: a renewal that we observe counts."""
         lease: dict[str, Any] | None = None
-        if node is not None:  # before that a Lease belongs to an earlier Node
-            try:
-                lease = (await self._cluster.read(LEASE, ObjectKey(NODE_LEASES, name))).get("spec") or {}
-            except NotFound:
-                lease = None
-        silence = silence_of(name, lease, self._clock.now())
+        try:
+            lease = (await self._cluster.read(LEASE, ObjectKey(NODE_LEASES, entry.node))).get("spec") or {}
+        except NotFound:
+            lease = None
+        silence = silence_of(entry.node, lease, self._clock.now())
         if lease is None:
             return silence
         now, renewal, lasts = self._clock.boottime(), lease.get("renewTime"), lease.get("leaseDurationSeconds")

@@ -68,6 +68,7 @@ class TalosBoot:
         self._default_backend = default_backend
         self._learn = learn  # what must never be logged
         self._naming = asyncio.Lock()  # two concurrent callers would both take a free hostname
+        self._being_recorded: dict[str, JoinRecord] = {}  # by token: no other machine may take their hostnames
 
     async def pack(self, boot_request: BootRequest) -> BootPayload:
         offer = boot_request.offer
@@ -134,9 +135,7 @@ class TalosBoot:
                 boot_request.expires_at.replace(microsecond=0),
                 note_of(settings, hostname),
             )
-            async with self._naming:
-                await self._make_way(entry)
-                await self._records.begin(entry)
+            await self._record(entry)
             enrollment = await mesh.enroll(
                 JoinRequest(hostname, boot_request.node_name, boot_request.token, self._latest(boot_request))
             )
@@ -156,11 +155,22 @@ class TalosBoot:
         """The lifetime of a mesh key cannot be extended later, but a timeout can be, to twice its length."""
         return boot_request.expires_at + max(boot_request.expires_at - self._clock.now(), timedelta(0))
 
+    async def _record(self, entry: JoinRecord) -> None:
+        """The lock is released before the write, so that records of several machines are written together."""
+        async with self._naming:
+            await self._make_way(entry)
+            self._being_recorded[entry.token] = entry
+        try:
+            await self._records.begin(entry)
+        finally:
+            del self._being_recorded[entry.token]
+
     async def _make_way(self, entry: JoinRecord) -> None:
         """The hostname may be the only link between device and machine: two machines must not share one."""
         assert entry.mesh is not None, "written just now"
-        for other in list((await self._records.entries()).values()):
-            if other.token == entry.token or other.mesh is None or _place(other.mesh) != _place(entry.mesh):
+        place = _place(entry.mesh)
+        for other in (*(await self._records.entries()).values(), *self._being_recorded.values()):
+            if other.token == entry.token or other.mesh is None or _place(other.mesh) != place:
                 continue
             if not _of_one_request(other.token, entry.token):
                 raise BootRefused(

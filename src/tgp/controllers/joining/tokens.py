@@ -32,6 +32,7 @@ USED_ANNOTATION = "tgp.io/used-by"  # uid and name of the one request it was use
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 ID_LENGTH, SECRET_LENGTH = 6, 16  # as in Kubernetes: 83 bits of entropy in the second
 CHOICES = 3  # ids that one machine's token may have: foreign Secrets under all of them are no accident
+MOST_REMEMBERED = 4096  # launch tokens whose Secrets are deleted without being read first
 TRIES = 4  # of one id, when another client changes the same Secret
 
 
@@ -59,6 +60,8 @@ class BootstrapTokens:
         self._entropy = entropy
         self._clock = clock
         self._learn = learn
+        # By launch token: every Secret that this process created for it, with its uid. None: perhaps not every one.
+        self._made: dict[str, dict[ObjectKey, str] | None] = {}
 
     async def mint(self, token: str, node_name: str, expires_at: datetime) -> Secret:
         """`id.secret`, valid for one Node until then. A repeated call returns the same one until it is used.
@@ -91,10 +94,15 @@ class BootstrapTokens:
 
     async def remove(self, token: str) -> None:
         """Revoke the token. Repeatable; also for a token that was never made."""
-        for token_id in ids_of(token):
-            found = await self.look(token_id)
-            if found is not None and found.bearer.token == token:
-                await self._delete(found)
+        if made := self._made.get(token):
+            for key, uid in made.items():
+                await self._delete(key, uid)
+        else:
+            for token_id in ids_of(token):
+                found = await self.look(token_id)
+                if found is not None and found.bearer.token == token:
+                    await self._delete(found.key, found.uid)
+        self._made.pop(token, None)
 
     async def owner_of(self, token_id: str) -> str | None:
         """The Node that the token was made for; None: there is no such token, or it is not ours."""
@@ -138,21 +146,35 @@ class BootstrapTokens:
             fresh = found.bearer.expires_at > self._clock.now() and found.bearer.node == node_name
             if fresh and await self.extend(token, expires_at):
                 return found.secret
-            await self._delete(found)  # an old one is deleted: the cluster's token cleaner may be about to remove it
+            await self._delete(
+                found.key, found.uid
+            )  # an old one is deleted: the cluster's token cleaner may be about to remove it
         raise ClusterBusy(f"Secret bootstrap-token-{token_id} was deleted and recreated concurrently; retrying")
 
     async def _create(self, token_id: str, token: str, node_name: str, expires_at: datetime) -> Secret | None:
         """None: one of that name exists."""
-        secret = "".join(self._letters(SECRET_LENGTH))
+        secret, key = "".join(self._letters(SECRET_LENGTH)), _key(token_id)
+        made = self._made.get(token, {})
+        self._remember(token, None)  # until the outcome is known
         try:
-            await self._cluster.create(SECRET, _manifest(token_id, secret, token, node_name, _whole(expires_at)))
+            manifest = _manifest(token_id, secret, token, node_name, _whole(expires_at))
+            written = await self._cluster.create(SECRET, manifest)
         except AlreadyExists:
+            if made is not None and key in made:
+                self._remember(token, made)
             return None
+        if made is not None:
+            self._remember(token, {**made, key: written.uid})
         return Secret(f"{token_id}.{secret}")
+
+    def _remember(self, token: str, made: dict[ObjectKey, str] | None) -> None:
+        self._made[token] = made
+        if len(self._made) > MOST_REMEMBERED:
+            del self._made[next(iter(self._made))]
 
     async def _standing(self, token_id: str) -> tuple[bool, TokenSecret | None]:
         """Whether a Secret of that name exists, and its content if it is ours."""
-        key = ObjectKey(NAMESPACE, f"bootstrap-token-{token_id}")
+        key = _key(token_id)
         try:
             return True, _read(token_id, key, await self._cluster.read(SECRET, key))
         except NotFound:
@@ -161,9 +183,9 @@ class BootstrapTokens:
     async def _change(self, found: TokenSecret, change: Mapping[str, Any]) -> None:
         await self._cluster.patch(SECRET, found.key, change, resource_version=found.resource_version, uid=found.uid)
 
-    async def _delete(self, found: TokenSecret) -> None:
+    async def _delete(self, key: ObjectKey, uid: str) -> None:
         try:
-            await self._cluster.delete(SECRET, found.key, uid=found.uid)
+            await self._cluster.delete(SECRET, key, uid=uid)
         except Conflict:
             return  # another Secret has that name by now: ours is gone
 
@@ -180,6 +202,10 @@ class BootstrapTokens:
 def ids_of(token: str) -> tuple[str, ...]:
     """The ids that a launch token's bootstrap token may have, the usual one first. Not secret, and no part of one."""
     return tuple(_id(f"tgp bootstrap token\n{token}\n{number}") for number in range(CHOICES))
+
+
+def _key(token_id: str) -> ObjectKey:
+    return ObjectKey(NAMESPACE, f"bootstrap-token-{token_id}")
 
 
 def _id(text: str) -> str:

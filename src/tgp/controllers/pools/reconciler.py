@@ -8,6 +8,7 @@ from typing import Any
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL
+from tgp.controllers.count_pace import CountPace
 from tgp.controllers.pools.indexes import BY_CLASS
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import WorldObserver
@@ -21,6 +22,7 @@ from tgp.core.model.workload import Namespace
 from tgp.core.pools.nodepool import judge_pool
 from tgp.core.pools.orders import owner_of
 from tgp.core.pools.status import limited, machine_parts, plan_parts, what_remains, would_buy_parts
+from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, NotFound
 
 
@@ -33,31 +35,39 @@ class NodePoolReconciler:
         status_writer: StatusWriter,
         *,
         cluster: Cluster,
+        clock: Clock,
     ) -> None:
         self._views = views
         self._observer = observer
         self._memory = memory
         self._status_writer = status_writer
         self._cluster = cluster
+        self._pace = CountPace(clock)
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
         record = self._views.pools.get(key)
         if record is None:
             self._memory.reports.pop(key, None)
+            self._pace.forget(key)
             return None
         if record.deleting:
             await self._leave(record)
             return None
         if record.value is None:
             return None  # unreadable: written by a newer version, perhaps. Skipped; the store has reported it already.
-        await self._status(record, record.value)
+        requests = self._requests(record)
+        if (later := self._pace.wait(record, requests)) is not None:
+            return later
+        await self._status(record, record.value, requests)
         return None
 
-    async def _status(self, record: KubeObject[GPUNodePool], pool: GPUNodePool) -> None:
+    async def _status(
+        self, record: KubeObject[GPUNodePool], pool: GPUNodePool, requests: list[KubeObject[GPURequest]]
+    ) -> None:
         node_class = self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
         updates = list(judge_pool(self._observer.pool_observation(record.key, pool, node_class)))
         report = self._memory.reports.get(record.key)
-        parts = machine_parts(self._requests(record))
+        parts = machine_parts(requests)
         if report is not None:
             parts["lastPlan"] = plan_parts(report.at, report.gap, report.orders, report.unserved)
             parts["wouldBuy"] = would_buy_parts(report.would_buy)

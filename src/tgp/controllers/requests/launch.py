@@ -199,6 +199,7 @@ class Launcher:
                 reserved_of(attempt),
                 attempt.token,
                 attempt.number,
+                observation.pool is not None,
             )
         )
 

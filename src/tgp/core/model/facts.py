@@ -188,6 +188,7 @@ class MachineOrdered(Struct, frozen=True):
     hourly_microusd: int
     token: str
     attempt: int
+    of_pool: bool = False  # a thousand machines at once: no Event for this step
 
 
 class MachineLaunched(Struct, frozen=True):
@@ -228,6 +229,7 @@ class NodeRegistered(Struct, frozen=True):
     provider: str
     node: str
     after: timedelta
+    of_pool: bool = False  # a thousand machines at once: no Event for this step
 
 
 class MeshJoined(Struct, frozen=True):
@@ -236,6 +238,7 @@ class MeshJoined(Struct, frozen=True):
     subject: FactSubject
     words: str
     after: timedelta  # since it was ordered
+    of_pool: bool = False  # a thousand machines at once: no Event for this step
 
 
 class NodeInitialized(Struct, frozen=True):
@@ -245,6 +248,7 @@ class NodeInitialized(Struct, frozen=True):
     provider: str
     node: str
     after: timedelta
+    of_pool: bool = False  # a thousand machines at once: no Event for this step
 
 
 class MachineReady(Struct, frozen=True):

@@ -40,20 +40,20 @@ def new_events(observation: RequestObservation, status: RequestStatus) -> Iterat
     subject, attempt = subject_of(observation.record), observation.attempt
     provider = provider_of(attempt)
     after = _since(attempt, observation.now)
-    node = observation.status.node_name or ""
+    node, of_pool = observation.status.node_name or "", observation.pool is not None
     for update in status.updates:
         before = observation.condition(update.type)
         if before is not None and (before.status, before.reason) == (update.word, update.reason):
             continue
         match (update.type, update.status):
             case ("Registered", True):
-                yield NodeRegistered(subject, provider, node, after)
+                yield NodeRegistered(subject, provider, node, after, of_pool)
             case ("Connected", True):
-                yield MeshJoined(subject, update.message, after)
+                yield MeshJoined(subject, update.message, after, of_pool)
             case ("Connected", False) if update.reason not in ON_ITS_WAY:
                 yield ConditionChanged(subject, "Connected", update.word, update.reason, update.message, False)
             case ("Initialized", True):
-                yield NodeInitialized(subject, provider, node, after)
+                yield NodeInitialized(subject, provider, node, after, of_pool)
             case ("Ready", True) if observation.status.ready_at is None:
                 yield MachineReady(subject, provider, node, after)
             case ("ExpiresSoon", True):

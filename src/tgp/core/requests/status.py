@@ -18,7 +18,7 @@ from tgp.core.model.conditions import ConditionUpdate
 from tgp.core.model.costs import hourly_of, most_believed, spent_by
 from tgp.core.model.facts import offer_words
 from tgp.core.model.instance import InstanceState
-from tgp.core.model.mesh import NO_MESH, Backend
+from tgp.core.model.mesh import NO_MESH, NOT_ASKED, Backend
 from tgp.core.model.money import about, cents
 from tgp.core.model.presence import Absent, Found, Unknown
 from tgp.core.requests.lifecycle import (
@@ -241,10 +241,13 @@ def _joining(observation: RequestObservation, attempt: Attempt) -> Iterator[Cond
 
 def _connected(observation: RequestObservation) -> Iterator[ConditionUpdate]:
     mesh, before = observation.mesh, observation.condition("Connected")
-    if mesh.reason == NO_MESH:
+    if mesh.reason == NO_MESH or (mesh.reason == NOT_ASKED and before is None):
         return
-    if mesh.ok is None and before is not None and before.status == "True":  # unknown: keep the last state
-        yield ConditionUpdate("Connected", True, before.reason, before.message)
+    unknown = mesh.reason == NOT_ASKED or (mesh.ok is None and before is not None and before.status == "True")
+    if unknown and before is not None:  # keep the last state
+        yield ConditionUpdate(
+            "Connected", {"True": True, "False": False}.get(before.status), before.reason, before.message
+        )
     else:
         yield ConditionUpdate("Connected", mesh.ok, mesh.reason, mesh.message)
 
