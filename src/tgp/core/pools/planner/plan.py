@@ -152,6 +152,7 @@ class _Planning:
             np.array([row.mask for row in rows], np.bool_).reshape(len(rows), sources.size),
             host_rules(rows, self._world, sources.size),
             sources.limits,
+            sources.shelf,
         )
 
     def _dealt(

@@ -106,8 +106,9 @@ class _Solving:
                 most[source] = min(most[source], search.most)
                 added += self._master.columns.add(source, search.pods)
             machines = np.minimum(problem.stock[live], problem.count.sum())  # each has at least one pod
-            saved = np.minimum(charge - most, 0.0)[live] @ machines.astype(float)
-            bound = float(duals.value @ problem.count) - float(duals.limit @ problem.room) + float(saved)
+            saved = np.zeros(int(problem.shelves.max(initial=-1)) + 1)  # by stock: by the best source that draws on it
+            np.minimum.at(saved, problem.shelves[live], (charge - most)[live] * machines)
+            bound = float(duals.value @ problem.count) - float(duals.limit @ problem.room) + float(saved.sum())
             least = max(least, bound)
             if not added:
                 return relaxed, Bound(min(least, relaxed.charged), proven=True)

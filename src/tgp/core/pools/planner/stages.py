@@ -116,7 +116,7 @@ class _Bought:
         problem = self.problem
         stock = np.where(sources, problem.stock, 0)
         for each in self.machines:
-            stock[each.source] -= each.copies
+            problem.draw(stock, each.source, each.copies)
         count = np.where(rows, self.count, 0)
         limits = tuple(
             Limit(limit.name, limit.use, float(left)) for limit, left in zip(problem.limits, self.room, strict=True)
@@ -162,6 +162,7 @@ def _with_machines(problem: Problem, machines: Sequence[PackedMachines]) -> Prob
             Limit(limit.name, np.concatenate([limit.use, np.zeros(len(machines))]), limit.most)
             for limit in problem.limits
         ),
+        shelf=np.concatenate([problem.shelves, problem.shelves.max(initial=-1) + 1 + np.arange(len(machines))]),
     )
 
 
