@@ -88,14 +88,6 @@ def test_an_added_offer_never_raises_the_bound_nor_the_cost_by_more_than_the_gap
     assert more.packing.charged <= less.packing.charged * (1 + more.gap) + 1
 
 
-def test_hints_are_no_more_than_hints() -> None:
-    problem = a_world(7)
-    found = solve(problem)
-    again = solve(problem, hints=found.columns)
-    assert again.packing.charged <= found.packing.charged * (1 + 1e-9)
-    assert violations(problem, again.packing.machines, again.packing.unserved) == []
-
-
 def test_two_pods_of_one_gpu_get_two_small_machines_not_one_large() -> None:
     """The list prices of the family that Karpenter's issue 1149 is about."""
     need = np.array([[1000.0, 1.0, 1.0]])
