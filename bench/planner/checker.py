@@ -31,11 +31,12 @@ def violations(problem: Any, machines: Sequence[Any], unserved: Sequence[int]) -
     for number, count in enumerate(problem.count):
         if served[number] + unserved[number] != count or unserved[number] < 0:
             wrong.append(f"class {number}: {served[number]} served and {unserved[number]} not, of {count}")
-    wrong += [
-        f"source {source}: {many} machines of {problem.stock[source]}"
-        for source, many in enumerate(taken)
-        if many > problem.stock[source]
-    ]
+    for source, stock in enumerate(problem.stock):
+        shelf = None if problem.shelf is None else problem.shelf[source]
+        alike = [source] if shelf is None else [each for each, other in enumerate(problem.shelf) if other == shelf]
+        many = sum(taken[each] for each in alike)
+        if taken[source] and many > stock:
+            wrong.append(f"source {source}: {many} machines of {stock}")
     for limit in problem.limits:
         used = sum(float(limit.use[source]) * many for source, many in enumerate(taken))
         if used > limit.most * (1 + 1e-12):

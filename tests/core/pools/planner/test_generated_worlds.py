@@ -289,7 +289,7 @@ def _wrong_totals(world: PlanInput, answer: Plan) -> list[str]:
     wrong = []
     for offer in {order.offer.key: order.offer for order in answer.orders}.values():
         many = sum(order.offer.key == offer.key for order in answer.orders)
-        if offer.left is not None and many > offer.left * len(world.pools):
+        if offer.left is not None and many > offer.left:
             wrong.append("more than there are")
     for limit in world.limits:
         counted = [order for order in answer.orders if order.pool in limit.pools]

@@ -71,6 +71,16 @@ def test_pods_go_by_name_and_each_once():
     assert sorted(named) == [f"train-{number}" for number in range(5)]
 
 
+def test_two_pools_buy_no_more_of_an_offer_than_there_is():
+    market = a_market(on_sale("last", 1.0, left=1), on_sale("dearer", 1.5, left=9))
+    either = plan(a_world(pods(3), market, a_pool("p"), a_pool("q")))
+    assert bought(either) == {"last": 1, "dearer": 2}
+    assert either.gap is not None
+    assert either.gap < 1e-6
+    in_turn = plan(a_world(pods(3), market, a_pool("p", weight=10), a_pool("q")))
+    assert bought(in_turn) == {"last": 1, "dearer": 2}
+
+
 def test_room_on_a_node_comes_before_any_purchase():
     answer = plan(a_world(pods(2), a_market(SMALL), capacity=(a_node("box"),)))
     assert bought(answer) == {"small": 1}

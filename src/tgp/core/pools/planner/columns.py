@@ -74,7 +74,7 @@ class Program:
         self.solver = highspy.Highs()  # type: ignore[no-untyped-call]
         for name, setting in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("random_seed", 0)):
             self.solver.setOptionValue(name, setting)
-        self._stock_row: dict[int, int] = {}
+        self._stock_row: dict[int, int] = {}  # by shelf
         classes, count = problem.classes, problem.count.astype(float)
         self._add_rows(count, np.full(classes, self._infinite))
         self._add_rows(np.full(len(problem.limits), -self._infinite), problem.room)
@@ -84,13 +84,13 @@ class Program:
     def add(self, sources: Sequence[int], pods: Sequence[Pattern]) -> None:
         """Columns, and the rows of the stock that they draw on."""
         problem = self._problem
-        self._add_stock([source for source in dict.fromkeys(sources) if source not in self._stock_row])
+        self._add_stock(sources)
         starts: list[int] = []
         rows: list[int] = []
         amounts: list[float] = []
         for source, pattern in zip(sources, pods, strict=True):
             starts.append(len(rows))
-            entries = [*pattern, (self._stock_row[source], 1.0)]
+            entries = [*pattern, (self._stock_row[int(problem.shelves[source])], 1.0)]
             entries += [(problem.classes + place, use) for place, use in enumerate(problem.use[:, source]) if use]
             rows += [row for row, _ in entries]
             amounts += [float(amount) for _, amount in entries]
@@ -106,14 +106,18 @@ class Program:
         )
 
     def stock_rows(self) -> tuple[list[int], int]:
-        """The sources that have a row, in the order of rows, and the first of these rows."""
+        """The shelves that have a row, in the order of rows, and the first of these rows."""
         return list(self._stock_row), self._problem.classes + len(self._problem.limits)
 
-    def _add_stock(self, sources: list[int]) -> None:
-        first = self._problem.classes + len(self._problem.limits)
+    def _add_stock(self, sources: Sequence[int]) -> None:
+        problem, first = self._problem, self._problem.classes + len(self._problem.limits)
+        fresh = []
         for source in sources:
-            self._stock_row[source] = first + len(self._stock_row)
-        self._add_rows(np.full(len(sources), -self._infinite), self._problem.stock[sources].astype(float))
+            shelf = int(problem.shelves[source])
+            if shelf not in self._stock_row:
+                self._stock_row[shelf] = first + len(self._stock_row)
+                fresh.append(source)
+        self._add_rows(np.full(len(fresh), -self._infinite), problem.stock[fresh].astype(float))
 
     def _add_rows(self, lower: Floats, upper: Floats) -> None:
         if len(lower):
@@ -142,10 +146,10 @@ class Master:
         solver.run()
         answer = solver.getSolution()
         rows = np.array(answer.row_dual)
-        sources, start = self._program.stock_rows()
-        stock = np.zeros(problem.sources)
-        stock[sources] = np.maximum(-rows[start:], 0)
-        duals = Duals(np.maximum(rows[:classes], 0), stock, np.maximum(-rows[classes:start], 0))
+        shelves, start = self._program.stock_rows()
+        stock = np.zeros(int(problem.shelves.max(initial=-1)) + 1)
+        stock[shelves] = np.maximum(-rows[start:], 0)
+        duals = Duals(np.maximum(rows[:classes], 0), stock[problem.shelves], np.maximum(-rows[classes:start], 0))
         taken, reduced = np.array(answer.col_value)[classes:], np.array(answer.col_dual)[classes:]
         return Relaxed(float(solver.getInfo().objective_function_value), duals, taken, reduced)
 

@@ -11,7 +11,7 @@ from tgp.core.pools.planner.classes import GANG, GANG_SIZE, grouped, matchers_of
 from tgp.core.pools.planner.domains import split_by_domain
 from tgp.core.pools.planner.host_rules import host_rules, running_matchers
 from tgp.core.pools.planner.offers import offers_of
-from tgp.core.pools.planner.problem import PackedMachines, Problem
+from tgp.core.pools.planner.problem import Problem
 from tgp.core.pools.planner.reasons import Explaining, everywhere
 from tgp.core.pools.planner.rows import DemandRow, resources_of, rows_of, sharing_machines
 from tgp.core.pools.planner.solve import THOROUGH, Effort
@@ -24,12 +24,12 @@ UNSERVED_FACTOR = 10.0  # times the most expensive machine: what leaving a pod u
 LEAST_PENALTY = 1e9  # micro-dollars
 
 
-def plan(world: PlanInput, effort: Effort = THOROUGH, hints: Iterable[PackedMachines] = ()) -> Plan:
-    """Equal worlds with equal hints give equal plans."""
+def plan(world: PlanInput, effort: Effort = THOROUGH) -> Plan:
+    """Equal worlds give equal plans."""
     pods, unserved = _plannable(world)
     if not pods:
         return Plan(unserved=tuple(unserved))
-    return _Planning(world, pods, effort).run(unserved, hints)
+    return _Planning(world, pods, effort).run(unserved)
 
 
 def _plannable(world: PlanInput) -> tuple[list[Pod], list[Unserved]]:
@@ -97,13 +97,13 @@ class _Planning:
         offers = [offers_of(pool, world) for pool in world.pools if not pool.stopped]
         self._sources: SourceSet = sources_of(world, offers, resources_of(pods))
 
-    def run(self, unserved: list[Unserved], hints: Iterable[PackedMachines]) -> Plan:
+    def run(self, unserved: list[Unserved]) -> Plan:
         asked = self._rows()
         rows, sources = asked.rows, self._sources
         problem = self._problem(rows)
         priority = np.array([row.pod.priority for row in rows], np.int64)
         stages = Stages(sources.tier, priority, [gang_of(row.pod) for row in rows])
-        found = staged(problem, stages, self._effort, hints)
+        found = staged(problem, stages, self._effort)
         explaining = Explaining(sources, sources.limits, found.left or tuple(limit.most for limit in sources.limits))
         orders, placed, left = self._dealt(rows, found, explaining)
         unserved += self._explained(left, explaining)
@@ -115,8 +115,7 @@ class _Planning:
             tuple(sorted(unserved, key=lambda each: str(each.pod.key))),
             cost,
             *self._proven(rows, problem, found),
-            hints=found.columns,
-            columns=len(found.columns),
+            columns=found.columns,
         )
 
     def _rows(self) -> _Rows:
@@ -152,6 +151,7 @@ class _Planning:
             np.array([row.mask for row in rows], np.bool_).reshape(len(rows), sources.size),
             host_rules(rows, self._world, sources.size),
             sources.limits,
+            sources.shelf,
         )
 
     def _dealt(

@@ -83,6 +83,7 @@ class Problem:
     fits: Bools  # class by source: everything but room
     host_rules: tuple[HostRule, ...] = ()
     limits: tuple[Limit, ...] = ()
+    shelf: Index | None = None  # by source: those with the same number draw on one stock; None: each has its own
 
     @property
     def classes(self) -> int:
@@ -141,6 +142,18 @@ class Problem:
             tuple(place for place, rule in enumerate(self.host_rules) if rule.owners[number] or rule.members[number])
             for number in range(self.classes)
         )
+
+    @cached_property
+    def shelves(self) -> Index:
+        """By source: the stock that it draws on."""
+        return np.arange(self.sources) if self.shelf is None else self.shelf
+
+    def draw(self, stock: Ints, source: int, copies: int) -> None:
+        """Take machines of a source out of `stock`, by source."""
+        if self.shelf is None:
+            stock[source] -= copies
+        else:
+            stock[self.shelf == self.shelf[source]] -= copies
 
     @cached_property
     def use(self) -> Floats:
@@ -214,7 +227,7 @@ class Remaining:
     def take(self, problem: Problem, source: int, pods: Mapping[int, int], copies: int) -> None:
         for number, amount in pods.items():
             self.count[number] -= amount * copies
-        self.stock[source] -= copies
+        problem.draw(self.stock, source, copies)
         if len(self.room):
             self.room -= problem.use[:, source] * copies
         self.taken.append(PackedMachines(source, tuple(sorted(pods.items())), copies))

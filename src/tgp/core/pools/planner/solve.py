@@ -1,6 +1,5 @@
 """The stages of a packing: a first answer, better columns, a proven bound, whole numbers."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +8,7 @@ from tgp.core.pools.planner.bins import bins
 from tgp.core.pools.planner.columns import GAIN, Master, Relaxed
 from tgp.core.pools.planner.exact import best_pattern, most_value, patterns_within
 from tgp.core.pools.planner.greedy import greedy, value_alone
-from tgp.core.pools.planner.problem import Bound, PackedMachines, Packing, Problem
+from tgp.core.pools.planner.problem import Bound, Packing, Problem
 from tgp.core.pools.planner.rounding import best_whole, near_columns, rounded
 
 MANY_CLASSES = 300  # with more, patterns are no longer counted where most of a machine is decided by host rules
@@ -42,7 +41,7 @@ THOROUGH = Effort()
 class Solved:
     packing: Packing
     bound: Bound
-    columns: tuple[PackedMachines, ...] = ()  # that the fractions use: hints for the next time
+    columns: int = 0  # patterns that were made
 
     @property
     def gap(self) -> float:
@@ -51,7 +50,7 @@ class Solved:
         return max(self.packing.charged / least - 1.0, 0.0) if least > 0 else 0.0
 
 
-def solve(problem: Problem, effort: Effort = THOROUGH, hints: Iterable[PackedMachines] = ()) -> Solved:
+def solve(problem: Problem, effort: Effort = THOROUGH) -> Solved:
     """The best packing that the effort finds. There is always an answer."""
     if problem.classes > MANY_CLASSES and _bound_to_hosts(problem) > BOUND_TO_HOSTS:
         packing = bins(problem)
@@ -61,7 +60,7 @@ def solve(problem: Problem, effort: Effort = THOROUGH, hints: Iterable[PackedMac
     first = greedy(problem, value_alone(problem))
     if not effort.rounds or problem.classes > TOO_MANY_CLASSES or not problem.hosts.any():
         return Solved(first, Bound(0.0, proven=False))
-    return _Solving(problem, effort).run(first, hints)
+    return _Solving(problem, effort).run(first)
 
 
 class _Solving:
@@ -71,18 +70,14 @@ class _Solving:
         self._master = Master(problem)
         self._live = np.flatnonzero((problem.stock > 0) & problem.hosts.any(axis=0))
 
-    def run(self, first: Packing, hints: Iterable[PackedMachines]) -> Solved:
+    def run(self, first: Packing) -> Solved:
         problem, columns = self._problem, self._master.columns
         self._master.add_machines(first.machines)
-        self._master.add_machines(hints)
         relaxed, bound = self._proven(self._improved(self._effort.rounds))
         value = np.maximum(relaxed.duals.value, LEAST_VALUE)
         whole = [rounded(problem, columns, relaxed, value, up_from) for up_from in ROUND_UP_FROM]
         best = self._searched(relaxed, bound, min((first, *whole), key=_preference))
-        used = np.flatnonzero(relaxed.taken > 0).tolist()
-        return Solved(
-            best, bound, tuple(PackedMachines(columns.source[place], columns.pods[place], 1) for place in used)
-        )
+        return Solved(best, bound, len(columns))
 
     def _improved(self, rounds: int) -> Relaxed:
         relaxed = self._master.solve()
@@ -106,8 +101,9 @@ class _Solving:
                 most[source] = min(most[source], search.most)
                 added += self._master.columns.add(source, search.pods)
             machines = np.minimum(problem.stock[live], problem.count.sum())  # each has at least one pod
-            saved = np.minimum(charge - most, 0.0)[live] @ machines.astype(float)
-            bound = float(duals.value @ problem.count) - float(duals.limit @ problem.room) + float(saved)
+            saved = np.zeros(int(problem.shelves.max(initial=-1)) + 1)  # by stock: by the best source that draws on it
+            np.minimum.at(saved, problem.shelves[live], (charge - most)[live] * machines)
+            bound = float(duals.value @ problem.count) - float(duals.limit @ problem.room) + float(saved.sum())
             least = max(least, bound)
             if not added:
                 return relaxed, Bound(min(least, relaxed.charged), proven=True)

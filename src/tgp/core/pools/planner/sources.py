@@ -101,6 +101,15 @@ class SourceSet:
         named = [policies.get(state.source, NO_POLICY).priority for state in self.world.book.sources]
         return np.array(named, np.int64)
 
+    @cached_property
+    def shelf(self) -> Index | None:
+        """Pools that may buy the same offer draw on one stock. None: no two may."""
+        bought = self.row >= 0
+        _, shelf = np.unique(self.row[bought], return_inverse=True)
+        if len(shelf) == int(shelf.max(initial=-1)) + 1:
+            return None
+        return np.concatenate([np.arange(self.there), self.there + shelf.reshape(-1)]).astype(np.intp)
+
     def offer(self, source: int) -> Offer:
         return self.world.book.offers[int(self.row[source])]
 

@@ -26,13 +26,13 @@ class Staged:
     machines: tuple[PackedMachines, ...]
     unserved: tuple[int, ...]  # by row
     bound: float | None  # of the charge; None: not proven
-    columns: tuple[PackedMachines, ...] = ()  # hints for the next time
+    columns: int = 0  # patterns that were made for it
     left: tuple[float, ...] = ()  # of each limit
 
 
-def staged(problem: Problem, stages: Stages, effort: Effort, hints: Iterable[PackedMachines] = ()) -> Staged:
-    gangs, warm = stages.gangs, tuple(hints)
-    kept, found = problem, _by_priority(problem, stages, effort, warm)
+def staged(problem: Problem, stages: Stages, effort: Effort) -> Staged:
+    gangs = stages.gangs
+    kept, found = problem, _by_priority(problem, stages, effort)
     for repeat in range(MOST_REPEATS + 1):
         torn = _served_in_part(kept, found, gangs)
         if not torn:
@@ -40,7 +40,7 @@ def staged(problem: Problem, stages: Stages, effort: Effort, hints: Iterable[Pac
         dropped = torn if repeat == MOST_REPEATS else torn[:1]
         out = np.array([gang in dropped for gang in gangs], np.bool_)
         kept = replace(kept, count=np.where(out, 0, kept.count))
-        found = _by_priority(kept, stages, effort, warm)
+        found = _by_priority(kept, stages, effort)
     missing = problem.count - kept.count
     return replace(found, unserved=tuple((np.array(found.unserved, np.int64) + missing).tolist()))
 
@@ -58,16 +58,16 @@ def _served_in_part(problem: Problem, found: Staged, gangs: Sequence[str]) -> li
     return sorted(torn, key=lambda gang: (served[gang], gang))
 
 
-def _by_priority(problem: Problem, stages: Stages, effort: Effort, hints: tuple[PackedMachines, ...]) -> Staged:
+def _by_priority(problem: Problem, stages: Stages, effort: Effort) -> Staged:
     """All at once; only if pods stay unserved, those of the highest priority first."""
     tier, priority = stages.tier, stages.priority
     every = np.ones(problem.classes, np.bool_)
-    found = _run(problem, [(every, allowed) for allowed in _tiers(tier)], effort, hints)
+    found = _run(problem, [(every, allowed) for allowed in _tiers(tier)], effort)
     levels = sorted(set(priority[problem.count > 0].tolist()), reverse=True)
     if len(levels) < 2 or not any(found.unserved):
         return found
     steps = [(priority == level, allowed) for level in levels for allowed in _tiers(tier)]
-    return replace(_run(problem, steps, effort, hints), bound=None)
+    return replace(_run(problem, steps, effort), bound=None)
 
 
 def _tiers(tier: Ints) -> list[Bools]:
@@ -75,21 +75,19 @@ def _tiers(tier: Ints) -> list[Bools]:
     return [(tier == each) | (tier == 0) for each in sorted(set(tier.tolist()) - {0})] or [tier == 0]
 
 
-def _run(problem: Problem, steps: Sequence[Step], effort: Effort, hints: tuple[PackedMachines, ...]) -> Staged:
+def _run(problem: Problem, steps: Sequence[Step], effort: Effort) -> Staged:
     bought = _Bought(problem)
     bound: float | None = 0.0
-    columns: list[PackedMachines] = []
+    columns = 0
     for rows, sources in steps:
         part = bought.rest(rows, sources)
         if not part.count.any():
             continue
-        solved = solve(part, effort, [each for each in hints if each.source < problem.sources])
+        solved = solve(part, effort)
         bought.add(solved.packing.machines)
-        columns += [each for each in solved.columns if each.source < problem.sources]
+        columns += solved.columns
         bound = bound + solved.bound.least if bound is not None and solved.bound.proven else None
-    return Staged(
-        together(bought.machines), tuple(bought.count.tolist()), bound, tuple(columns), tuple(bought.room.tolist())
-    )
+    return Staged(together(bought.machines), tuple(bought.count.tolist()), bound, columns, tuple(bought.room.tolist()))
 
 
 @dataclass(slots=True)
@@ -116,7 +114,7 @@ class _Bought:
         problem = self.problem
         stock = np.where(sources, problem.stock, 0)
         for each in self.machines:
-            stock[each.source] -= each.copies
+            problem.draw(stock, each.source, each.copies)
         count = np.where(rows, self.count, 0)
         limits = tuple(
             Limit(limit.name, limit.use, float(left)) for limit, left in zip(problem.limits, self.room, strict=True)
@@ -162,6 +160,7 @@ def _with_machines(problem: Problem, machines: Sequence[PackedMachines]) -> Prob
             Limit(limit.name, np.concatenate([limit.use, np.zeros(len(machines))]), limit.most)
             for limit in problem.limits
         ),
+        shelf=np.concatenate([problem.shelves, problem.shelves.max(initial=-1) + 1 + np.arange(len(machines))]),
     )
 
 

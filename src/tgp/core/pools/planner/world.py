@@ -19,7 +19,6 @@ from tgp.core.model.storage import Claim, StorageClass, Volume
 from tgp.core.model.taints import Taint
 from tgp.core.model.workload import DaemonSet
 from tgp.core.pools.planner.classes import Namespaces
-from tgp.core.pools.planner.problem import PackedMachines
 from tgp.core.requests.purchase import SourceObservation
 
 USD, NODES = "usd", "nodes"  # resources of a limit, beside those of Kubernetes
@@ -131,8 +130,7 @@ class Plan:
     cost: int = 0  # micro-dollars per hour, of the orders
     bound: int = 0  # no plan costs less; 0: not proven
     gap: float | None = None  # how far above the bound the cost is, as a share of it; None: the bound is not proven
-    hints: tuple[PackedMachines, ...] = ()
-    columns: int = 0
+    columns: int = 0  # patterns that were made for it
 
 
 NO_POOL = ObjectKey("", "")  # of a reason that is no pool's
