@@ -52,6 +52,7 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         memory,
         StatusWriter(GPU_NODE_POOL, nodepool.OWNED, deps.cluster, deps.journal, deps.clock),
         cluster=deps.cluster,
+        clock=deps.clock,
     )
     own = Controller(
         "nodepools",
