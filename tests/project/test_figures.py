@@ -32,6 +32,7 @@ from tgp.core.classes import default_class, market_status
 from tgp.core.inventory import orphan_evidence, orphans
 from tgp.core.model import offer_query
 from tgp.core.pools import capacity, machine_types, orders, runaway, upkeep
+from tgp.core.pools.status import COUNTED_EVERY, LONGEST_COUNTED
 from tgp.core.reports import doctor
 from tgp.core.requests import drain, lifecycle, outage, provider_reports, purchase
 from tgp.interfaces.cli import down, offers_view, rent, status
@@ -122,6 +123,8 @@ FIGURES = (
     Figure(METRICS, "cancelled after their timeout ({})", controller.RECONCILE_TIMEOUT),
     Figure(METRICS, "could not be listed for {}", market.TROUBLE_AFTER),
     Figure(METRICS, "could not buy what was planned within {}", upkeep.WITHDRAWN_AFTER),
+    Figure(POOLS, "it is written at most every {} while nothing else changes", COUNTED_EVERY),
+    Figure(POOLS, "time without an operator counts for {} at most", LONGEST_COUNTED),
     Figure(POOLS, "no further pod has come for {}", SETTINGS.batch_idle),
     Figure(POOLS, "at the latest {} after the first", SETTINGS.batch_max),
     Figure(POOLS, "pods that leave within {}", capacity.LEAVING_WITHIN),

@@ -85,6 +85,52 @@ def test_a_pool_that_observes_says_what_it_would_buy_and_buys_nothing():
         assert "launch nothing: default/pool-0" in text
 
 
+def test_what_an_observing_pool_would_have_cost_is_added_up_and_survives_a_restart():
+    """Counted while pods wait, in few writes; the next process goes on from the status."""
+    with sim_env("observed cost") as env:
+        begin(env, mode="Observe")
+        asks(env)
+        env.world.run(minutes=61)
+        status = pool_of(env)["status"]
+        cost = status["wouldHaveCost"]
+        assert status["waitingPods"] == 1
+        assert cost["hourlyCost"] == status["wouldBuy"][0]["hourlyPrice"]
+        assert float(cost["totalCost"]) == pytest.approx(float(cost["hourlyCost"]), rel=0.02)
+        assert len([each for each in writes(env.world) if "/gpunodepools/pool-0/status" in each]) < 12
+
+        env.world.processes["operator-0"].crash(restart_after=5)
+        env.world.run(minutes=60)
+        later = pool_of(env)["status"]["wouldHaveCost"]
+        assert later["since"] == cost["since"]
+        assert float(later["totalCost"]) == pytest.approx(2 * float(cost["totalCost"]), rel=0.2)
+
+        env.world.processes["operator-0"].crash(restart_after=60)
+        env.world.api.local_api.delete(POD, "default", "train")
+        env.world.run(minutes=5)
+        status = pool_of(env)["status"]
+        assert "wouldBuy" not in status
+        assert (status.get("waitingPods", 0), status["lastPlan"]["unserved"]) == (0, 0)
+        assert status["wouldHaveCost"]["hourlyCost"] == "0.00"
+        env.world.run(minutes=60)
+        assert pool_of(env)["status"] == status
+
+
+def test_pods_wait_until_their_machine_is_there():
+    with sim_env("waiting") as env:
+        begin(env)
+        asks(env)
+        asks(env, "huge", gpus=1000)
+        env.until(lambda: len(requests(env)) == 1, minutes=1)
+        env.world.run(minutes=1)
+        status = pool_of(env)["status"]
+        assert (status["waitingPods"], status["lastPlan"]["unserved"]) == (2, 1)
+
+        env.until(runs(env), minutes=20)
+        env.world.run(minutes=1)
+        status = pool_of(env)["status"]
+        assert (status["waitingPods"], status["lastPlan"]["unserved"]) == (1, 1)
+
+
 def test_a_pool_without_its_class_buys_nothing_and_the_pod_is_told():
     with sim_env("classless") as env:
         begin(env, of_class=False)

@@ -70,19 +70,30 @@ POOL = Kind(
     (
         PrinterColumn("Class", ".spec.nodeClassRef.name"),
         _condition("Ready", "status"),
+        PrinterColumn(
+            "Waiting", ".status.waitingPods", "integer", doc="Pods that wait for a machine, on its way or not"
+        ),
         PrinterColumn("Nodes", ".status.nodeCount", "integer", doc="Machines running or starting now"),
         PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
-        PrinterColumn("Unserved", ".status.lastPlan.unserved", "integer", doc="Pods for which no offer was found"),
         PrinterColumn("Planned", ".status.lastPlan.at", "date", doc="When the last plan said something new"),
         PrinterColumn("Mode", ".spec.mode"),
         AGE,
         _condition("Ready", "reason", "Reason", WIDE),
+        PrinterColumn(
+            "Unserved", ".status.lastPlan.unserved", "integer", WIDE, doc="Of the waiting pods, those without a machine"
+        ),
         PrinterColumn("Weight", ".spec.weight", "integer", WIDE),
         PrinterColumn(
             "Max-Price", ".spec.maxHourlyPrice", priority=WIDE, doc="Highest price of one machine, dollars per hour"
         ),
         PrinterColumn("Consolidation", ".spec.disruption.consolidationPolicy", priority=WIDE),
         PrinterColumn("Replicas", ".spec.replicas", "integer", WIDE),
+        PrinterColumn(
+            "Would-Cost",
+            ".status.wouldHaveCost.totalCost",
+            priority=WIDE,
+            doc="Dollars so far, had a pool that observes bought",
+        ),
     ),
     ("gnp",),
 )

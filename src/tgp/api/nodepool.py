@@ -331,6 +331,15 @@ class PlannedMachine(ApiStruct, frozen=True, kw_only=True):
     count: Annotated[int, Field(doc="How many machines.", minimum=0)] = 1
 
 
+class WouldHaveCost(ApiStruct, frozen=True, kw_only=True):
+    """What the machines of wouldBuy would have cost, had they run as long as their pods waited."""
+
+    total_cost: Annotated[str, Field(doc="Dollars since then, counted up to at.", max_length=24)]
+    hourly_cost: Annotated[str, Field(doc="Dollars per hour of wouldBuy as it is now.", max_length=24)]
+    since: Annotated[datetime, Field(doc="When the pool first would have launched a machine.", format="date-time")]
+    at: Annotated[datetime, Field(doc="When totalCost was counted, at most 10 minutes ago.", format="date-time")]
+
+
 class LastPlan(ApiStruct, frozen=True, kw_only=True):
     """The result of the last planning run."""
 
@@ -340,7 +349,7 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
         Field(doc="How much more than the best possible plan this one costs at most, such as 0.8%.", max_length=16),
     ] = None
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
-    unserved: Annotated[int, Field(doc="Pods for which no offer was found.", minimum=0)] = 0
+    unserved: Annotated[int, Field(doc="Pods that wait and that no machine was found for.", minimum=0)] = 0
 
 
 class GPUNodePoolStatus(ApiStruct, frozen=True, kw_only=True):
@@ -357,6 +366,16 @@ class GPUNodePoolStatus(ApiStruct, frozen=True, kw_only=True):
         tuple[PlannedMachine, ...],
         Field(doc="In observe mode: what would be launched now.", max_items=64, list_type="atomic"),
     ] = ()
+    would_have_cost: Annotated[
+        WouldHaveCost | None, Field(doc="In observe mode: what the pool would have cost so far.")
+    ] = None
+    waiting_pods: Annotated[
+        int,
+        Field(
+            doc="Pods that wait: for a machine of this pool that is on its way, or without any machine (unserved).",
+            minimum=0,
+        ),
+    ] = 0
     last_plan: Annotated[LastPlan | None, Field(doc="The last plan in which the pool took part.")] = None
 
 

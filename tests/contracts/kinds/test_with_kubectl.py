@@ -40,17 +40,19 @@ def test_get_shows_our_kinds_together_with_their_columns(door: Door, kubectl: Ku
         "NAME",
         "CLASS",
         "READY",
+        "WAITING",
         "NODES",
         "HOURLY",
-        "UNSERVED",
         "PLANNED",
         "MODE",
         "AGE",
         "REASON",
+        "UNSERVED",
         "WEIGHT",
         "MAX-PRICE",
         "CONSOLIDATION",
         "REPLICAS",
+        "WOULD-COST",
     ]
 
 

@@ -259,6 +259,12 @@ TABLE = [
         None,
     ),
     (
+        facts.PlanMade("Observed", 9, 2, {}, timedelta(seconds=1), 8100, 40),
+        "DEBUG",
+        ("tgp_planned_machines_total", {}, 0),
+        None,
+    ),
+    (
         facts.ScaleUpTriggered(POD_SUBJECT, "Pool a/b orders 1x T4"),
         "INFO",
         None,

@@ -164,6 +164,8 @@ class LiveJournal:
                 metrics = self._metrics
                 metrics.plans.labels(fact.outcome).inc()
                 metrics.plan_seconds.observe(max(0.0, fact.took.total_seconds()))
+                if fact.outcome == "Observed":
+                    return  # it orders nothing, and the plan before it tells which pods are not served
                 metrics.plan_columns.set(fact.columns)
                 metrics.planned_machines.inc(fact.orders)
                 if fact.gap_ppm >= 0:
@@ -286,7 +288,7 @@ def _level(fact: Fact) -> int:
             return logging.INFO if fact.good else logging.WARNING
         case PlanMade():
             return (
-                logging.INFO if fact.orders else logging.DEBUG
+                logging.INFO if fact.orders and fact.outcome != "Observed" else logging.DEBUG
             )  # pods that nothing serves are planned for again and again
         case _:
             return logging.INFO

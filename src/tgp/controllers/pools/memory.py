@@ -40,6 +40,7 @@ class PlanReport:
     gap: float | None = None
     orders: int = 0
     unserved: int = 0
+    waiting: int = 0  # pods: for a machine of the pool that is on its way, or unserved
     would_buy: tuple[Order, ...] = ()
     limited: str = ""  # which limit keeps pods waiting; empty: none
 

@@ -6,7 +6,7 @@ is gone or bound meanwhile, nothing is created for it, and the next plan decides
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
@@ -45,6 +45,7 @@ from tgp.core.pools.orders import (
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
 from tgp.core.pools.runaway import family
+from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.node_state import idle
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, NotFound, Refused, WriteUnknown
@@ -160,13 +161,13 @@ class PoolPlanner:
         seen = self._gather(now)
         nominated = await self._nominator.nominate(self._views.pods.by_index(WAITING_PODS, YES), seen.machines)
         if filled := await self._fill_replicas(seen, now):
-            self._report(seen, Plan(), filled, (), now)
+            self._report_filled(filled, now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
         plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
         self._memory.placed = {**plan.placed, **seen.nominated}
         ordered = await self._order(plan.orders, seen, now)
-        would_buy = await self._observed(seen, plan)
-        self._report(seen, plan, ordered, would_buy, now)
+        observed = await self._observed(seen, plan)
+        self._report(seen, plan, ordered, observed, now)
         soon = now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
         return seen.look_again_at if nominated else min(seen.look_again_at or soon, soon)
 
@@ -189,7 +190,7 @@ class PoolPlanner:
         memory.forget_pods(waiting)
         return seen
 
-    async def _planned(self, world: PlanInput) -> Plan:
+    async def _planned(self, world: PlanInput, *, observing: bool = False) -> Plan:
         if not (world.pods and world.pools):
             return Plan()
         began = self._clock.boottime()
@@ -198,7 +199,7 @@ class PoolPlanner:
         outcome = "Ordered" if plan.orders else "Unserved" if plan.unserved else "Placed"
         self._journal.note(
             PlanMade(
-                outcome,
+                "Observed" if observing else outcome,
                 len(world.pods),
                 len(plan.orders),
                 dict(sorted(reasons.items())),
@@ -340,51 +341,60 @@ class PoolPlanner:
 
     # -- what is said --------------------------------------------------------------------------------------------------
 
-    async def _observed(self, seen: PlanObservation, plan: Plan) -> tuple[Order, ...]:
+    async def _observed(self, seen: PlanObservation, plan: Plan) -> Plan:
         """What pools that only observe would buy for the pods that no other pool serves."""
         if not seen.observing:
-            return ()
+            return Plan()
         served = {uid_text(pod.uid) for order in plan.orders for pod in order.pods} | set(plan.placed)
         left = tuple(pod for pod in seen.world.pods if uid_text(pod.uid) not in served)
-        return (await self._planned(replace(seen.world, pods=left, pools=seen.observing))).orders
+        return await self._planned(replace(seen.world, pods=left, pools=seen.observing), observing=True)
 
     def _report(
-        self,
-        seen: PlanObservation,
-        plan: Plan,
-        ordered: Iterable[AnchoredOrder],
-        would_buy: Iterable[Order],
-        now: datetime,
+        self, seen: PlanObservation, plan: Plan, ordered: Iterable[AnchoredOrder], observed: Plan, now: datetime
     ) -> None:
-        made, would = list(ordered), list(would_buy)
-        for pool in (*seen.pools, *(each.key for each in seen.observing)):
-            unserved = [
-                each for each in plan.unserved if any(reason.pool in (pool, NO_POOL) for reason in each.reasons)
-            ]
-            limits = (
-                r.message for each in unserved for r in each.reasons if (r.pool, r.reason) == (pool, LIMIT_REASON)
-            )
-            report = PlanReport(
-                now,
-                plan.gap,
-                sum(each.order.pool == pool for each in made),
-                len(unserved),
-                tuple(each for each in would if each.pool == pool),
-                next(limits, ""),
-            )
-            self._keep(pool, report)
+        made = list(ordered)
+        coming = self._pods_on_their_way(seen)
+        for pool in seen.pools:
+            orders = [each.order for each in made if each.order.pool == pool]
+            self._keep(pool, _report_of(pool, plan, now, orders=orders, coming=coming.get(pool, 0)))
+        for each in seen.observing:
+            would_buy = tuple(order for order in observed.orders if order.pool == each.key)
+            self._keep(each.key, _report_of(each.key, observed, now, would_buy=would_buy))
         self._tell(seen, plan, made, now)
+
+    def _report_filled(self, filled: Iterable[AnchoredOrder], now: datetime) -> None:
+        """Of machines for replicas. What pods wait for is planned, and told, next."""
+        for pool, orders in Counter(each.order.pool for each in filled).items():
+            before = self._memory.reports.get(pool, PlanReport(now))
+            self._keep(pool, replace(before, at=now, gap=None, orders=orders))
+
+    def _pods_on_their_way(self, seen: PlanObservation) -> Mapping[ObjectKey, int]:
+        """By pool: pods for which a machine was ordered before, and is not there yet."""
+        owners: dict[str, ObjectKey] = {}
+        for room in seen.world.capacity:
+            record = self._views.requests.get(room.coming) if room.coming is not None else None
+            pool = pool_key(record) if record is not None else None
+            if pool is not None:
+                owners[room.name] = pool
+        return Counter(owners[name] for name in self._memory.placed.values() if name in owners)
 
     def _keep(self, pool: ObjectKey, report: PlanReport) -> None:
         before = self._memory.reports.get(pool)
-        if before is None or not report.says_nothing_new(before):
+        if before is not None and report.says_nothing_new(before):
+            report = replace(before, waiting=report.waiting)
+        if report != before:
             self._memory.reports[pool] = report
             self._announce(pool)
 
     def _nothing_waits(self, now: datetime) -> None:
-        for pool, report in list(self._memory.reports.items()):
-            if report.unserved or report.would_buy or report.limited:
-                self._keep(pool, PlanReport(now))
+        for pool in self._views.pools.values():
+            report, status = self._memory.reports.get(pool.key), pool.value.status if pool.value is not None else None
+            if report is not None:
+                stale = bool(report.waiting or report.would_buy or report.limited)
+            else:  # what a process before this one wrote
+                stale = status is not None and bool(status.waiting_pods or status.would_buy)
+            if stale:
+                self._keep(pool.key, PlanReport(now))
 
     def _tell(self, seen: PlanObservation, plan: Plan, made: Iterable[AnchoredOrder], now: datetime) -> None:
         told: dict[str, int] = {}
@@ -416,6 +426,21 @@ class PoolPlanner:
         owner = family(pod)
         told[owner] = told.get(owner, 0) + 1
         return told[owner] <= EVENTS_PER_OWNER
+
+
+def _report_of(
+    pool: ObjectKey,
+    plan: Plan,
+    now: datetime,
+    *,
+    orders: Sequence[Order] = (),
+    would_buy: tuple[Order, ...] = (),
+    coming: int = 0,
+) -> PlanReport:
+    unserved = [each for each in plan.unserved if any(reason.pool in (pool, NO_POOL) for reason in each.reasons)]
+    limits = (r.message for each in unserved for r in each.reasons if (r.pool, r.reason) == (pool, LIMIT_REASON))
+    waiting = len(unserved) + coming + sum(len(each.pods) for each in (*orders, *would_buy))
+    return PlanReport(now, plan.gap, len(orders), len(unserved), waiting, would_buy, next(limits, ""))
 
 
 def _without_pools(seen: PlanObservation) -> Plan:

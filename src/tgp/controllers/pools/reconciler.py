@@ -21,7 +21,17 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.nodepool import judge_pool
 from tgp.core.pools.orders import owner_of
-from tgp.core.pools.status import limited, machine_parts, plan_parts, what_remains, would_buy_parts
+from tgp.core.pools.status import (
+    COUNTED_EVERY,
+    cost_of,
+    limited,
+    machine_parts,
+    plan_parts,
+    what_remains,
+    would_buy_parts,
+    would_have_cost,
+    would_have_cost_parts,
+)
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import Cluster, NotFound
 
@@ -42,6 +52,7 @@ class NodePoolReconciler:
         self._memory = memory
         self._status_writer = status_writer
         self._cluster = cluster
+        self._clock = clock
         self._pace = CountPace(clock)
 
     async def reconcile(self, key: ObjectKey) -> datetime | None:
@@ -58,22 +69,31 @@ class NodePoolReconciler:
         requests = self._requests(record)
         if (later := self._pace.wait(record, requests)) is not None:
             return later
-        await self._status(record, record.value, requests)
-        return None
+        return await self._status(record, record.value, requests)
 
     async def _status(
         self, record: KubeObject[GPUNodePool], pool: GPUNodePool, requests: list[KubeObject[GPURequest]]
-    ) -> None:
+    ) -> datetime | None:
+        """When to write again although nothing has changed."""
         node_class = self._views.classes.get(ObjectKey("", pool.spec.node_class_ref.name))
         updates = list(judge_pool(self._observer.pool_observation(record.key, pool, node_class)))
         report = self._memory.reports.get(record.key)
         parts = machine_parts(requests)
+        counted = before = pool.status.would_have_cost
+        if not any(each.type == "Observing" for each in updates):
+            counted = None
+        elif report is not None:
+            counted = would_have_cost(before, cost_of(report.would_buy), self._clock.now())
+        if counted is not before:
+            parts["wouldHaveCost"] = would_have_cost_parts(counted)
         if report is not None:
             parts["lastPlan"] = plan_parts(report.at, report.gap, report.orders, report.unserved)
+            parts["waitingPods"] = report.waiting
             parts["wouldBuy"] = would_buy_parts(report.would_buy)
             if (limit := limited(report.limited)) is not None:
                 updates.append(limit)
         await self._status_writer.write(record, updates, _changed(record.status, parts))
+        return counted.at + COUNTED_EVERY if counted is not None and report is not None and report.would_buy else None
 
     async def _leave(self, record: KubeObject[GPUNodePool]) -> None:
         """Machines first. Their requests are deleted one by one, and each shows that its machine is gone."""

@@ -377,7 +377,7 @@ class KeyRotated(Struct, frozen=True):
 
 
 class PlanMade(Struct, frozen=True):
-    outcome: str  # Ordered, Unserved, or Placed: there is room for every pod already
+    outcome: str  # Ordered, Unserved, Placed: there is room for every pod already; Observed: nothing is ordered
     pods: int
     orders: int
     unserved: Mapping[str, int]  # by reason: few values

@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from tgp.api.nodepool import WouldHaveCost
 from tgp.api.request import GPURequest
 from tgp.api.values import rfc3339, usd
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.conditions import ConditionUpdate
-from tgp.core.model.costs import hourly_of
+from tgp.core.model.costs import hourly_of, read_amount
 from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import about
@@ -18,6 +19,8 @@ from tgp.core.pools.planner.world import Order
 
 MOST_WOULD_BUY = 64  # kinds of machines that the status lists
 NAMES_SHOWN = 3
+COUNTED_EVERY = timedelta(minutes=10)  # while a pool would buy: how often its status is written for the cost alone
+LONGEST_COUNTED = 2 * COUNTED_EVERY  # no operator ran for longer: whether the pods waited meanwhile is not known
 
 
 def machine_parts(requests: Iterable[KubeObject[GPURequest]]) -> dict[str, Any]:
@@ -56,6 +59,33 @@ def would_buy_parts(orders: Iterable[Order]) -> list[dict[str, Any]] | None:
         first.setdefault(order.offer.key, order)
     listed = sorted(first.items(), key=lambda each: (each[1].hourly_microusd, each[0]))[:MOST_WOULD_BUY]
     return [_machine(order, counts[key]) for key, order in listed] or None
+
+
+def cost_of(would_buy: Iterable[Order]) -> int:
+    """Micro-dollars per hour."""
+    return sum(order.hourly_microusd for order in would_buy)
+
+
+def would_have_cost(before: WouldHaveCost | None, hourly: int, now: datetime) -> WouldHaveCost | None:
+    """As `status.wouldHaveCost`; `before` itself while that is as good: the same price, and counted lately.
+
+    What is counted is the price that stood there until now: `hourly` counts from now on.
+    """
+    if before is None:
+        return WouldHaveCost(total_cost=usd(0), hourly_cost=usd(hourly), since=now, at=now) if hourly else None
+    paid = read_amount(before.hourly_cost) or 0
+    if paid == hourly and (not hourly or now < before.at + COUNTED_EVERY):
+        return before
+    counted = max(min(now - before.at, LONGEST_COUNTED), timedelta())
+    total = (read_amount(before.total_cost) or 0) + int(paid * counted.total_seconds() / 3600)
+    return WouldHaveCost(total_cost=usd(total), hourly_cost=usd(hourly), since=before.since, at=now)
+
+
+def would_have_cost_parts(counted: WouldHaveCost | None) -> dict[str, Any] | None:
+    if counted is None:
+        return None
+    cost = {"totalCost": counted.total_cost, "hourlyCost": counted.hourly_cost}
+    return {**cost, "since": rfc3339(counted.since), "at": rfc3339(counted.at)}
 
 
 def _machine(order: Order, count: int) -> dict[str, Any]:
