@@ -22,7 +22,8 @@ from tgp.core.pools.orders import anchor_of, owner_of, slot_number
 from tgp.core.pools.planner.plan import gang_of
 from tgp.core.pools.planner.rows import own_price, own_price_until
 from tgp.core.pools.upkeep import Disrupt, Leave, PoolRequest, Remove, care_for
-from tgp.core.requests.node_state import protected, users
+from tgp.core.requests.node_state import users
+from tgp.core.requests.protection import protection_of
 from tgp.services.plan_documents import NodeEnquiry, PodEnquiry, PodPlan, PoolEnquiry, PoolNote
 from tgp.services.plan_world import Sight, TerminalWorld
 
@@ -127,9 +128,9 @@ def _kept(found: NodeEnquiry, pool: KubeObject[GPUNodePool], pods: tuple[Pod, ..
         yield f"pool {pool.key} deletes no empty machines (spec.disruption.consolidationPolicy is Never)"
     elif span(disruption.consolidate_after, "spec.disruption.consolidateAfter") is NEVER:
         yield f"pool {pool.key} deletes no empty machines (spec.disruption.consolidateAfter is Never)"
-    asks = protected(found.request, found.node, pods)
-    if asks:
-        yield asks.words
+    protection = protection_of(found.request, found.node, pods, found.now)
+    if protection is not None:
+        yield protection.text
     if found.node.ready is not True:
         yield "the Node is not Ready: whether pods use it is not known"
 

@@ -9,7 +9,6 @@ from tgp.api.nodeclass import GPUNodeClass
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.values import Version
-from tgp.core.classes.cron import NotASchedule, read_schedule
 from tgp.core.classes.semantic_validation import (
     RULES,
     class_problems,
@@ -22,6 +21,7 @@ from tgp.core.classes.semantic_validation import (
     unknown_variables,
 )
 from tgp.core.joining.talos.variables import VARIABLES
+from tgp.core.model.cron import NotASchedule, read_schedule
 
 
 def a_class(**spec):

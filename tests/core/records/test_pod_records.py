@@ -108,7 +108,6 @@ def test_what_a_pod_wants_and_whose_it_is():
 
     assert pod.labels == {"team": "x"}
     assert pod.annotations == {"tgp.io/do-not-disrupt": "true"}, "only what is read"
-    assert pod.do_not_disrupt
     assert pod.controller == OwnerRef(kind="Job", name="j", uid="u", api_version="batch/v1", controller=True)
     assert pod.finalizers == ("tgp.io/counted",)
     assert (pod.created_at, pod.deletion_requested_at) == (T0, T1)

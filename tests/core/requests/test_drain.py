@@ -129,11 +129,14 @@ def test_who_must_not_be_disrupted_is_waited_for_and_not_asked(annotation):
     assert "until 2026-11-16 12:50 UTC" in answer.message
 
 
-def test_a_protected_machine_evicts_no_pod_before_the_last_call():
-    answer = drained(a_pod(), protected=True)
+def test_a_pod_is_protected_for_its_duration_and_looked_at_when_that_ends():
+    pod = a_pod(annotations={"karpenter.sh/do-not-disrupt": "30m"}, accepted_at=NOW - timedelta(minutes=29, seconds=55))
+    answer = drained(pod)
 
-    assert (answer.done, answer.evict, answer.force) == (False, (), ())
-    assert "machine is do-not-disrupt" in answer.message
+    assert not answer.evict
+    assert "ml/train (do-not-disrupt until " in answer.message
+    assert answer.next_look == 5 * SECOND
+    assert drained(pod, now=NOW + 5 * SECOND).evict == (pod,)
 
 
 @pytest.mark.parametrize(
@@ -303,25 +306,25 @@ PODS = st.lists(
 )
 
 
-@given(pods=PODS, minutes=st.integers(0, 90), protected=st.booleans())
-def test_no_pod_is_evicted_twice_out_of_order_or_in_vain(pods, minutes, protected):
-    answer = drained(*pods, now=BEGAN + timedelta(minutes=minutes), protected=protected)
+@given(pods=PODS, minutes=st.integers(0, 90))
+def test_no_pod_is_evicted_twice_out_of_order_or_in_vain(pods, minutes):
+    answer = drained(*pods, now=BEGAN + timedelta(minutes=minutes))
     asked = answer.evict + answer.force
 
     assert len({pod.key for pod in asked}) == len(asked)
     assert not any(pod.deleting or pod.finished or pod.mirror for pod in asked)
-    assert not any(pod.do_not_disrupt or protected for pod in answer.evict)
+    assert not any("tgp.io/do-not-disrupt" in pod.annotations for pod in answer.evict)
     assert len({tier(pod) for pod in answer.evict}) <= 1
     assert answer.done == (answer.next_look is None)
     assert not (answer.done and asked)
 
 
-@given(pods=PODS, grace=st.integers(0, 7200), protected=st.booleans())
-def test_every_drain_is_over_when_its_grace_is(pods, grace, protected):
+@given(pods=PODS, grace=st.integers(0, 7200))
+def test_every_drain_is_over_when_its_grace_is(pods, grace):
     """No pod and no budget keeps a machine on the bill beyond what its owner granted."""
     length = timedelta(seconds=grace)
 
-    assert drain(a_node(), pods, BEGAN + length, BEGAN, length, protected=protected).done
+    assert drain(a_node(), pods, BEGAN + length, BEGAN, length).done
 
 
 @given(pods=PODS)

@@ -39,6 +39,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.presence import Absent, AccountProblem, Claims, Repeated, Unknown
 from tgp.core.requests.lifecycle import FAILURES_MAX, LOSSES_MAX, next_step
 from tgp.core.requests.observation import AccessObservation
+from tgp.core.requests.protection import Protection
 from tgp.core.requests.provider_reports import CONFIRMED_AFTER
 from tgp.core.requests.steps import (
     AbandonAttempt,
@@ -314,7 +315,7 @@ def test_progress_extends_a_start_and_no_further_than_twice_its_time():
     "evidence",
     [
         {"node": a_node(idle=None)},
-        {"node": a_node(idle=True, protected="a pod asks")},
+        {"node": a_node(idle=True, protection=Protection("a pod asks", None))},
         {"node": a_node(idle=True), "spec": {"idle_timeout": "Never"}},
         {"node": a_node(idle=True, ready=False, ready_since=ago(minutes=1))},
     ],

@@ -7,6 +7,7 @@ import pytest
 from tests.core.requests.an_observation import NOW, a_machine, a_node, ago, an_observation, listed
 from tgp.api.values import rfc3339
 from tgp.core.requests.lifecycle import next_step
+from tgp.core.requests.protection import Protection
 from tgp.core.requests.status import compute_status
 from tgp.core.requests.steps import StartTermination, TerminationReason, Wait
 
@@ -27,7 +28,7 @@ def scheduled(machine=None, **rest) -> str:
         ({"node": a_node(ready=False, idle=None)}, LIFE_ENDS),
         ({"node": a_node(idle=True)}, IDLE_ENDS),
         ({"node": a_node(idle=False)}, LIFE_ENDS),
-        ({"node": a_node(idle=True, protected="a pod")}, LIFE_ENDS),
+        ({"node": a_node(idle=True, protection=Protection("a pod", None))}, LIFE_ENDS),
         ({"node": a_node(idle=True), "status": FOR_HALF_AN_HOUR}, NOW + timedelta(minutes=5)),
         ({"node": a_node(idle=False), "status": FOR_HALF_AN_HOUR}, LIFE_ENDS),
         ({"node": a_node(idle=True), "spec": {"idle_timeout": "Never"}}, LIFE_ENDS),

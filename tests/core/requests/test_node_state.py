@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
@@ -14,7 +13,6 @@ from tgp.core.model.token import token_for
 from tgp.core.requests.node_state import (
     idle,
     initialized,
-    protected,
     provider_id_of,
     read_provider_id,
     registered,
@@ -24,7 +22,6 @@ UID = "0a1b2c3d-0000-4000-8000-00000000000f"
 TOKEN = token_for("0123456789", UID, 2)
 OURS = provider_id_of("simulated", TOKEN)
 GPU = "nvidia.com/gpu"
-HELD = {"tgp.io/do-not-disrupt": "true"}
 
 
 def a_node(gpus: int = 0, **rest) -> Node:
@@ -47,10 +44,6 @@ def a_pod(*others: tuple[str, int], **rest) -> Pod:
         **rest,
     }
     return Pod(**values)
-
-
-def a_request(**rest) -> KubeObject:
-    return KubeObject(key=ObjectKey("ml", "r"), **rest)
 
 
 @pytest.mark.parametrize(
@@ -130,25 +123,6 @@ def test_a_node_is_idle_when_no_pod_requests_its_gpus(pods, unused):
 
 def test_the_gpus_of_another_maker_are_not_this_nodes():
     assert idle([a_pod((GPU, 1))], "amd.com/gpu")
-
-
-@pytest.mark.parametrize(
-    ("record", "node", "pods", "said"),
-    [
-        (a_request(), a_node(), [a_pod()], ""),
-        (a_request(), None, [], ""),
-        (a_request(annotations=HELD), None, [], "Request is annotated"),
-        (a_request(annotations={"tgp.io/do-not-disrupt": "false"}), None, [], ""),
-        (a_request(), a_node(annotations=HELD), [], "Node gpu-1 is annotated"),
-        (a_request(), a_node(), [a_pod(annotations=HELD)], "Pod ml/train is annotated"),
-        (a_request(), a_node(), [a_pod(annotations=HELD, phase="Succeeded")], ""),
-    ],
-)
-def test_the_object_that_asks_not_to_be_disrupted_is_named(record, node, pods, said):
-    answer = protected(record, node, pods)
-
-    assert bool(answer) == bool(said)
-    assert said in answer.words
 
 
 @given(st.sampled_from(["vast", "simulated"]), st.uuids().map(str), st.integers(1, 9999))

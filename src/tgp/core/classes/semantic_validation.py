@@ -22,9 +22,9 @@ from tgp.api.request import GPURequest
 from tgp.api.schema import said_of
 from tgp.api.talos import TailscaleConfig, TalosConfig, WireGuardConfig
 from tgp.api.values import Version, talos_version
-from tgp.core.classes.cron import NotASchedule, read_schedule
 from tgp.core.joining.talos.template import foreign_actions
 from tgp.core.model import gpus
+from tgp.core.model.cron import NotASchedule, read_schedule
 
 OLDEST_TALOS, NEWEST_TALOS = (1, 10), (1, 14)
 

@@ -17,8 +17,6 @@ PENDING, RUNNING, SUCCEEDED, FAILED, UNKNOWN = "Pending", "Running", "Succeeded"
 UNSCHEDULABLE = "Unschedulable"  # the scheduler tried, and found no node
 GATED = "SchedulingGated"  # a scheduling gate holds it back before the scheduler may try
 
-DO_NOT_DISRUPT = "tgp.io/do-not-disrupt"
-SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 MIRROR = "kubernetes.io/config.mirror"  # a static pod's mirror: the kubelet owns it, eviction does nothing
 
 
@@ -80,10 +78,6 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def unschedulable(self) -> bool:
         """The scheduler looked for a node and found none: the demand that buys machines."""
         return not self.node and self.unplaced_reason == UNSCHEDULABLE and not self.deleting
-
-    @property
-    def do_not_disrupt(self) -> bool:
-        return self.annotations.get(DO_NOT_DISRUPT) == "true" or self.annotations.get(SAFE_TO_EVICT) == "false"
 
     @property
     def mirror(self) -> bool:

@@ -18,7 +18,8 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.pools.orders import anchor_of, slot_number
-from tgp.core.requests.node_state import idle, protected, worked_until
+from tgp.core.requests.node_state import idle, worked_until
+from tgp.core.requests.protection import protection_of
 from tgp.core.requests.purchase_stops import PAUSED
 
 DISRUPTED = "Disrupted"  # the condition of a request that its pool deletes next
@@ -145,8 +146,10 @@ def _empty(seen: PoolRequest, pool: GPUNodePool) -> Care:
     resource = resource_name(
         (attempt.offer.gpu_type or "") if attempt is not None and attempt.offer is not None else ""
     )
-    if seen.awaited or not idle(seen.pods, resource) or protected(record, node, seen.pods):
+    if seen.awaited or not idle(seen.pods, resource):
         return Leave()
+    if (protection := protection_of(record, node, seen.pods, seen.now)) is not None:
+        return Leave(protection.until)
     since = max(status.idle_since, worked_until(seen.pods, resource, seen.now) or status.idle_since)
     until = max(since + after, status.ready_at + SCHEDULED_WITHIN)
     if seen.now < until:

@@ -1,7 +1,7 @@
 """Which pods still have to leave a Node before its machine is terminated, which to evict now, and how long to wait.
 
 Pods leave through the Eviction API, tier by tier, so that what others depend on stays longest: ordinary pods, then pods
-of DaemonSets, then critical pods, then critical pods of DaemonSets. Pods with `tgp.io/do-not-disrupt`, or blocked by a
+of DaemonSets, then critical pods, then critical pods of DaemonSets. Protected pods, or those blocked by a
 PodDisruptionBudget, are waited for until the grace period ends; then the machine is terminated all the same.
 """
 
@@ -15,6 +15,7 @@ from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.model.taints import Taint, untolerated
 from tgp.core.model.workload import PodDisruptionBudget
+from tgp.core.requests.protection import pod_protection
 
 DISRUPTED = Taint("tgp.io/disrupted", "NoSchedule")
 CORDONED = "tgp.io/cordoned"  # tgp made it unschedulable: a machine that stays is uncordoned again
@@ -56,7 +57,6 @@ def drain(
     began: datetime,
     grace: timedelta | None,  # None: without limit
     *,
-    protected: bool = False,  # no eviction before the last call, as if all pods were do-not-disrupt
     budgets: Iterable[PodDisruptionBudget] = (),  # only for the message: the API server decides
 ) -> Drain:
     """Deterministic: in the order of the pods' names."""
@@ -73,7 +73,7 @@ def drain(
     )
     if not left:
         return _empty(node, change, late=now >= began + CORDONED_WITHIN)
-    return _Wait(node, change, now, began, grace, protected, tuple(budgets)).go_on(left)
+    return _Wait(node, change, now, began, grace, tuple(budgets)).go_on(left)
 
 
 def cordon(node: Node) -> dict[str, Any] | None:
@@ -127,7 +127,6 @@ class _Wait(msgspec.Struct, frozen=True):
     now: datetime
     began: datetime
     grace: timedelta | None
-    protected: bool
     budgets: tuple[PodDisruptionBudget, ...]
 
     @property
@@ -154,11 +153,11 @@ class _Wait(msgspec.Struct, frozen=True):
             evict,
             force,
             waiting,
-            self._next_look(calls.values(), busy=bool(evict or force or any(pod.deleting for pod in present))),
+            self._next_look(present, calls.values(), busy=bool(evict or force or any(pod.deleting for pod in present))),
         )
 
     def _may_be_asked(self, pod: Pod) -> bool:
-        return not (pod.deleting or pod.do_not_disrupt or self.protected)
+        return not pod.deleting and pod_protection(pod, self.now) is None
 
     def _last_call(self, pod: Pod) -> datetime | None:
         """From then on it is evicted whatever its annotations: it should stop cleanly, not by loss of power."""
@@ -167,8 +166,9 @@ class _Wait(msgspec.Struct, frozen=True):
         own = timedelta(seconds=pod.grace_seconds)
         return self.began + self.grace - min(own, LAST_CALL_AT_MOST, self.grace / 2)
 
-    def _next_look(self, calls: Iterable[datetime], *, busy: bool) -> timedelta:
-        moments = [call for call in calls if call > self.now] + ([self.until] if self.until is not None else [])
+    def _next_look(self, present: Iterable[Pod], calls: Iterable[datetime], *, busy: bool) -> timedelta:
+        free = (own.until for pod in present if (own := pod_protection(pod, self.now)) is not None)
+        moments = [each for each in (*calls, *free, self.until) if each is not None and each > self.now]
         pause = ASK_AGAIN if busy or self.change else LOOK_AGAIN
         return min([pause, *(moment - self.now for moment in moments)])
 
@@ -180,10 +180,9 @@ class _Wait(msgspec.Struct, frozen=True):
     def _words(self, pod: Pod) -> str:
         if pod.deletion_requested_at is not None:
             return f"{pod.key} (terminating, due {pod.deletion_requested_at:%H:%M:%S} UTC)"
-        if pod.do_not_disrupt:
-            return f"{pod.key} (do-not-disrupt)"
-        if self.protected:
-            return f"{pod.key} (machine is do-not-disrupt)"
+        if (protection := pod_protection(pod, self.now)) is not None:
+            until = "" if protection.until is None else f" until {_minute(protection.until)}"
+            return f"{pod.key} (do-not-disrupt{until})"
         holding = sorted(str(budget.key) for budget in self.budgets if _holds(budget, pod))
         return (
             f"{pod.key} (blocked by PodDisruptionBudget {holding[0]})" if holding else f"{pod.key} (eviction requested)"

@@ -451,7 +451,7 @@ def _unused(observation: RequestObservation, _attempt: Attempt) -> StartTerminat
             )
         return None
     idle, length = idle_since(observation), idle_timeout(observation)
-    if idle is None or length is None or observation.node.idle is not True or observation.node.protected:
+    if idle is None or length is None or observation.node.idle is not True or observation.node.protection:
         return None
     if observation.now < idle + length:
         return None
@@ -530,6 +530,7 @@ def _next_look(observation: RequestObservation, attempt: Attempt) -> datetime | 
         since = disconnected_since(observation)
         moments.append(since + MESH_LOST_AFTER if since is not None else None)
         moments.append(idle + length if idle is not None and length is not None else None)
+        moments.append(observation.node.protection.until if observation.node.protection is not None else None)
     return min((moment for moment in moments if moment is not None and moment > observation.now), default=None)
 
 

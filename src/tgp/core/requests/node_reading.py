@@ -10,8 +10,9 @@ from tgp.core.model.gpus import resource_name
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
 from tgp.core.requests.node_metadata import NodeMetadata, cleanup_patch, desired_metadata, metadata_patch
-from tgp.core.requests.node_state import idle, initialized, protected, provider_id_of, registered, worked_until
+from tgp.core.requests.node_state import idle, initialized, provider_id_of, registered, worked_until
 from tgp.core.requests.observation import NodeObservation, RequestObservation
+from tgp.core.requests.protection import protection_of
 
 
 class NodeInput(msgspec.Struct, frozen=True):
@@ -49,7 +50,6 @@ def _described(
     resource = resource_name(offer.gpu_type or "")
     complete = initialized(node, resource, offer.gpu_count or 1, metadata.startup_taints)
     was = observation.holds("Initialized") is not None
-    kept = protected(observation.record, node, pods)
     patch = metadata_patch(node, metadata, initialized=was)
     return replace(
         read,
@@ -58,5 +58,5 @@ def _described(
         metadata_patch=patch,
         idle=idle(pods, resource) if node.ready is True else None,
         worked_until=worked_until(pods, resource, observation.now),
-        protected=kept.words if kept else "",
+        protection=protection_of(observation.record, node, pods, observation.now),
     )

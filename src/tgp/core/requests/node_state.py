@@ -1,14 +1,12 @@
-"""What a Node shows of its machine: is it ours, is it complete, is it used, may it be disrupted?"""
+"""What a Node shows of its machine: is it ours, is it complete, is it used?"""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 import msgspec
 
-from tgp.api.request import GPURequest
-from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
-from tgp.core.model.pod import DO_NOT_DISRUPT, Pod
+from tgp.core.model.pod import Pod
 from tgp.core.model.taints import Taint
 from tgp.core.model.token import MachineToken, read_token
 
@@ -115,18 +113,6 @@ def worked_until(pods: Iterable[Pod], resource: str, now: datetime) -> datetime 
 def _uses(pod: Pod, vendor: str) -> bool:
     asks = any(amount > 0 and name.startswith(vendor) for name, amount in pod.requests.others)
     return asks or pod.claims_devices or bool(pod.unreadable)
-
-
-def protected(record: KubeObject[GPURequest], node: Node | None, pods: Iterable[Pod]) -> CheckResult:
-    """Whether the request, its Node, or a pod that runs there asks not to be disrupted."""
-    if record.annotations.get(DO_NOT_DISRUPT) == "true":
-        return CheckResult(True, f"Request is annotated {DO_NOT_DISRUPT}")
-    if node is not None and node.annotations.get(DO_NOT_DISRUPT) == "true":
-        return CheckResult(True, f"Node {node.name} is annotated {DO_NOT_DISRUPT}")
-    asking = sorted(pod.key for pod in pods if pod.do_not_disrupt and not (pod.finished or pod.deleting))
-    if asking:
-        return CheckResult(True, f"Pod {asking[0]} is annotated {DO_NOT_DISRUPT}")
-    return CheckResult(False, "No do-not-disrupt annotation")
 
 
 def _same_request(one: str, other: str) -> bool:

@@ -25,6 +25,7 @@ from tgp.core.model.pod import Pod
 from tgp.core.model.presence import NO_CLAIMS, AccountProblem, Claims, Presence
 from tgp.core.model.spend import INSTANT
 from tgp.core.model.workload import PodDisruptionBudget
+from tgp.core.requests.protection import Protection
 from tgp.core.requests.purchase import PurchaseInput
 
 IN_DOUBT = frozenset(
@@ -46,7 +47,7 @@ class NodeObservation(msgspec.Struct, frozen=True):
     worked_until: datetime | None = None  # when the last known pod that used a GPU there ended
     leftover: Node | None = None  # the Node to delete or clean up once the machine is gone
     cleanup_patch: Mapping[str, Any] | None = None  # of a machine you own: restores its Node
-    protected: str = ""  # what asks not to be disrupted; empty: nothing
+    protection: Protection | None = None  # what asks not to be disrupted; None: nothing
 
 
 class StartupTimeouts(msgspec.Struct, frozen=True):

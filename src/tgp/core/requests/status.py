@@ -408,7 +408,7 @@ def _moments(observation: RequestObservation, phase: str) -> dict[str, Any]:
     ready_at, idle_since = status.ready_at, noted_idle_since(observation)
     if phase == "Ready":
         ready_at = ready_at or observation.now
-        if observation.node.idle is False or observation.node.protected:
+        if observation.node.idle is False or observation.node.protection:
             idle_since = None
         elif observation.node.idle is True:
             idle_since = idle_since or observation.now

@@ -29,6 +29,7 @@ KEPT_ANNOTATIONS = (
     "budget.zxuhan.dev/",
     "cluster-autoscaler.kubernetes.io/",
     "controller.kubernetes.io/",
+    "karpenter.sh/do-not-disrupt",
     "kubernetes.io/config.mirror",
     "leaderworkerset.sigs.k8s.io/",
     "eks-node-viewer/",
