@@ -93,7 +93,7 @@ class _Solving:
         for _ in range(self._effort.exact_rounds):
             duals = relaxed.duals
             charge = duals.charge(problem)
-            enough = (charge + duals.stock) * (1 + GAIN) + GAIN
+            enough = charge + duals.stock + GAIN * (problem.price + 1)
             most = most_value(problem, duals.value, enough)
             added = 0
             for source in live[most[live] > enough[live]].tolist():
