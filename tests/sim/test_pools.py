@@ -9,7 +9,7 @@ import pytest
 from tests.amounts import amount
 from tests.sim.an_operator import a_class, a_pool, operator_main, writes
 from tests.sim.cluster.manifests import a_pod
-from tests.sim.lives.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tgp.adapters.kube.events import CORE_EVENT as EVENT
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, POD
 from tgp.sim.apiserver.discovery import VERSION
