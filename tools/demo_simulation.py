@@ -77,7 +77,7 @@ class DemoSimulation:
             held=self.operator.held,
             market=self.operator.market_summary(),
             log_rows=tuple(self.log_capture.rows),
-            stories=self.world.stories(),
+            scenario_lines=self.world.scenario_lines(),
         )
         return self._gatherer.snapshot(frame)
 

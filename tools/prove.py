@@ -31,11 +31,13 @@ class Proof:
 # The longest first.
 PROOFS = (
     Proof("faults", "5000 hours of random faults lose no money and notice 14 mutants", ("tests/sim/test_safety.py",)),
-    Proof("plans", "all five faults at each side effect of three lives", ("tests/sim/lives/test_enumerated.py",)),
     Proof(
-        "lives",
+        "plans", "all five faults at each side effect of three workloads", ("tests/sim/lifecycle/test_enumerated.py",)
+    ),
+    Proof(
+        "lifecycle",
         "60 random worlds, 100 random histories, 500 forgeries, 1000 requests at once",
-        ("tests/sim/lives", "--ignore=tests/sim/lives/test_enumerated.py"),
+        ("tests/sim/lifecycle", "--ignore=tests/sim/lifecycle/test_enumerated.py"),
     ),
     Proof("mutants", "every mutant is killed by its history", ("tests/sim/mutants",)),
     Proof("joining plans", "all five faults at each side effect of joining", ("tests/sim/joining/test_enumerated.py",)),

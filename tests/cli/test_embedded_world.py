@@ -117,16 +117,16 @@ def test_every_step_has_a_sentence(step, told):
 def test_the_script_tells_what_it_did_and_the_providers_what_they_charged():
     with DemoSimulation() as simulation:
         simulation.run(minutes=20)
-        stories = simulation.snapshot("demo", "kubectl").stories
+        scenario_lines = simulation.snapshot("demo", "kubectl").scenario_lines
         (bill,) = simulation.world.market.bills()
 
-    assert [one.text for one in stories[-4:]] == [
+    assert [one.text for one in scenario_lines[-4:]] == [
         "node cellar-2 has power again",
         "team research asked for a machine with A100 for at most $2.50/h: request protein",
         "team research deleted request dreamer",
         "an administrator put LAMBDA_LABS_API_KEY into the operator's Secret",
     ]
-    assert list(stories) == sorted(stories, key=lambda one: one.at)
+    assert list(scenario_lines) == sorted(scenario_lines, key=lambda one: one.at)
     assert bill.spent_microusd > 0
     assert bill.rented >= 1
     assert bill.terminated <= bill.rented

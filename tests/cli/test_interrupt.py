@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli.lives import send
 from tests.cli.program import Terminal, tgp
+from tests.cli.sample_requests import send
 from tests.cli.test_rent import BARE, furnished
 from tests.cli.test_talos_join import WORKER
 from tests.contracts.kubectl.mounted import Mounted

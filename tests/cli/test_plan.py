@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.cli.lives import START, furnish, send
 from tests.cli.program import Answer, answer
+from tests.cli.sample_requests import START, furnish, send
 from tests.cli.test_rent import BARE, CLASS, PLUGIN, STATUS
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.adapters.clouds.webhook.offering import PLACE

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from tests.cli.lives import BOUGHT, START, after, become, document, drawn, furnish, send
 from tests.cli.program import Terminal, a_market
 from tests.cli.program import tgp as program
+from tests.cli.sample_requests import BOUGHT, START, after, become, document, drawn, furnish, send
 from tests.contracts.kube_client.scripted import ScriptedHttp, a_status, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
 from tests.core.cli.rows import an_offer

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.lives import BOUGHT, FAILED, FINISHED, READY, WAITING, after, become, drawn, furnish, send
+from tests.cli.sample_requests import BOUGHT, FAILED, FINISHED, READY, WAITING, after, become, drawn, furnish, send
 from tests.cli.test_rent import BARE
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.app.main import main, tgp

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.lives import (
+from tests.cli.program import BOUND_S, Terminal, started, tgp
+from tests.cli.sample_requests import (
     FAILED,
     FINISHED,
     GOING,
@@ -30,7 +31,6 @@ from tests.cli.lives import (
     furnish,
     send,
 )
-from tests.cli.program import BOUND_S, Terminal, started, tgp
 from tests.contracts.kube_client.scripted import ScriptedHttp, in_virtual_time, json_reply
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.adapters.entropy import SystemEntropy
@@ -39,7 +39,7 @@ from tgp.api.values import rfc3339
 from tgp.core.model.event import Event
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli.request_name import read_name
-from tgp.interfaces.cli.story import StepMark, story_of
+from tgp.interfaces.cli.timeline import StepMark, timeline_of
 from tgp.interfaces.cli.watch import watch
 from tgp.interfaces.cli.watch_view import WatchPrinter, render
 from tgp.ports.http import HttpError, NeverLeft
@@ -61,7 +61,7 @@ def watched(*looks: Look, options: tuple[str, ...] = (), stays: bool = False):
 
 
 def marks(request, now=START) -> dict[str, StepMark]:
-    return {step.name: step.mark for step in story_of(request, now).steps}
+    return {step.name: step.mark for step in timeline_of(request, now).steps}
 
 
 def test_a_pipe_gets_one_line_for_each_change_with_its_own_time():
@@ -81,8 +81,8 @@ def test_a_pipe_gets_one_line_for_each_change_with_its_own_time():
 def test_what_stays_as_it_is_is_told_once():
     printer, look = WatchPrinter(), Look(WAITING, after(1))
 
-    assert len(printer.lines(story_of(WAITING, look.now), look)) == 2
-    assert printer.lines(story_of(WAITING, look.now), look) == []
+    assert len(printer.lines(timeline_of(WAITING, look.now), look)) == 2
+    assert printer.lines(timeline_of(WAITING, look.now), look) == []
 
 
 def test_a_wait_that_changes_only_its_numbers_is_told_once():
@@ -90,9 +90,9 @@ def test_a_wait_that_changes_only_its_numbers_is_told_once():
         phase="Pending", conditions=(condition("Launched", "False", "NoOfferFits", "none of 12 offers fits"),)
     )
     printer = WatchPrinter()
-    printer.lines(story_of(WAITING, after(1)), Look(WAITING, after(1)))
+    printer.lines(timeline_of(WAITING, after(1)), Look(WAITING, after(1)))
 
-    assert printer.lines(story_of(other, after(2)), Look(other, after(2))) == []
+    assert printer.lines(timeline_of(other, after(2)), Look(other, after(2))) == []
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_programs_read_one_document_to_a_line():
 
 def test_the_screen_shows_marks_times_money_and_the_end():
     event = Event(key=ObjectKey("ml", "e1"), reason="NodeBought", message="L40S at $1.20/h", last_at=after(10))
-    screen = drawn(render(story_of(READY, after(3610)), Look(READY, after(3610), (event,)), 100))
+    screen = drawn(render(timeline_of(READY, after(3610)), Look(READY, after(3610), (event,)), 100))
 
     assert "request ml/train   Ready" in screen
     assert "$1.20/h, $1.20 so far; ends at 18:02:10Z, in 179m; node gpu-train" in screen
@@ -165,7 +165,7 @@ def test_the_screen_shows_marks_times_money_and_the_end():
 
 
 def test_a_terminal_without_such_signs_gets_plain_ones():
-    screen = drawn(render(story_of(JOINING, after(70)), Look(JOINING, after(70)), 80, ascii_only=True))
+    screen = drawn(render(timeline_of(JOINING, after(70)), Look(JOINING, after(70)), 80, ascii_only=True))
 
     assert screen.isascii()
     assert "+ rented" in screen
@@ -196,7 +196,7 @@ def test_between_two_attempts_it_plans_again():
     )
 
     assert marks(again)["planned"] is StepMark.NOW
-    assert story_of(again, after(6)).hourly_microusd is None
+    assert timeline_of(again, after(6)).hourly_microusd is None
 
 
 @pytest.mark.parametrize(

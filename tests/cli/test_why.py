@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from tests.cli.lives import (
+from tests.cli.sample_requests import (
     BOUGHT,
     FAILED,
     FINISHED,
@@ -33,7 +33,7 @@ from tgp.app.main import tgp
 from tgp.core.classes.nodeclass import Gap
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.requests.purchase import NoPurchase
-from tgp.interfaces.cli.why_view import advice, as_document, next_command, obstacles, render, story_of
+from tgp.interfaces.cli.why_view import advice, as_document, next_command, obstacles, render, timeline_of
 from tgp.services.request_documents import Enquiry, Holder, RentPlan
 
 CLASS = {
@@ -92,7 +92,7 @@ def test_a_hold_and_a_suspended_class_say_how_they_are_released():
     assert "rebuilding" in words[0]
     assert words[0].endswith("tgp release")
     assert words[1].endswith("tgp release class/standard")
-    assert next_command(story_of(WAITING, after(9)), asked(WAITING, held=True)) == "tgp release"
+    assert next_command(timeline_of(WAITING, after(9)), asked(WAITING, held=True)) == "tgp release"
 
 
 def test_a_provider_that_cannot_be_asked_and_a_restored_copy_are_obstacles():
@@ -133,12 +133,12 @@ def waiting_for(reason: str, message: str = "", **spec):
 )
 def test_every_way_of_waiting_has_its_own_way_out(reason, helps, then):
     request = waiting_for(reason)
-    found = advice(story_of(request, after(9)), asked(request))
+    found = advice(timeline_of(request, after(9)), asked(request))
 
     assert len(found) == 1
     assert helps in found[0]
     assert "an offer that fits" not in found[0]
-    assert next_command(story_of(request, after(9)), asked(request)) == then
+    assert next_command(timeline_of(request, after(9)), asked(request)) == then
 
 
 def test_what_is_asked_for_in_vain_is_said():
@@ -207,7 +207,7 @@ def test_what_is_over_tells_what_it_cost_and_that_it_stays():
     assert "is over     No pod has used the GPUs" in screen
     assert "cost        $1.83 in total" in screen
     assert "stays as a record" in screen
-    assert advice(story_of(FINISHED, after(9000)), asked(FINISHED)) == ()
+    assert advice(timeline_of(FINISHED, after(9000)), asked(FINISHED)) == ()
     assert obstacles(asked(FINISHED, held=True)) == ()
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import click
 import pytest
 
-from tests.cli.lives import BOUGHT, become, condition, document, send
 from tests.cli.program import Answer, answer
+from tests.cli.sample_requests import BOUGHT, become, condition, document, send
 from tests.cli.test_plan import BARE, cluster, pod_spec, waits, with_pool
 from tests.contracts.kubectl.mounted import Mounted
 from tgp.core.model.object_key import ObjectKey

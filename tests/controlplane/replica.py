@@ -26,7 +26,7 @@ from tgp.ports.resolver import Resolver
 VARIABLE = "TGP_TEST_SIGNPOSTS"
 SHORTENED = "TGP_TEST_SHORTENED"
 # Module and name → seconds, each a fraction of what is shipped. What is tried with them is the order of things on a
-# real API server; tests/sim/lives tries the same in virtual time and at full length.
+# real API server; tests/sim/lifecycle tries the same in virtual time and at full length.
 SHORT: Mapping[str, float] = {
     "tgp.controllers.instances.poller:SOON": 3,
     "tgp.controllers.instances.poller:USUALLY": 6,

@@ -18,7 +18,16 @@ from tests.controlplane.node_registrar import NodeRegistrar
 from tests.controlplane.providers import settings_of, written
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.simulators import Simulators
-from tests.controlplane.test_lives import OURS, ROOT, SECRET, a_device_plugin, a_secret, request_path, seen, status_of
+from tests.controlplane.test_lifecycle import (
+    OURS,
+    ROOT,
+    SECRET,
+    a_device_plugin,
+    a_secret,
+    request_path,
+    seen,
+    status_of,
+)
 from tests.sim.forging import Knowledge, forged_spec, forged_status
 from tgp.adapters.http.serve import listen
 from tgp.app.demo.fixtures import join_secret

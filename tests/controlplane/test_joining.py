@@ -26,7 +26,7 @@ from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.simulators import HEADSCALE_URL, Simulators
 from tests.controlplane.test_kube_client import reaching
-from tests.controlplane.test_lives import (
+from tests.controlplane.test_lifecycle import (
     a_device_plugin,
     a_request,
     a_secret,

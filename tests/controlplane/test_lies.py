@@ -12,7 +12,7 @@ import pytest
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.simulators import Simulators
-from tests.controlplane.test_lives import (
+from tests.controlplane.test_lifecycle import (
     CLASS,
     a_class,
     a_request,

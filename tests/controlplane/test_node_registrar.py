@@ -1,4 +1,4 @@
-"""The harness of the lives: what a provider is told about a Node arrives at its machine, and the machine becomes it."""
+"""The harness of the lifecycle tests: what a provider is told about a Node arrives at its machine, which becomes it."""
 
 import asyncio
 from collections.abc import Iterator

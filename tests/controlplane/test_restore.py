@@ -12,7 +12,7 @@ from tests.controlplane.node_registrar import NodeRegistrar
 from tests.controlplane.replica import SHORT
 from tests.controlplane.replicas import Replicas
 from tests.controlplane.simulators import Simulators
-from tests.controlplane.test_lives import (
+from tests.controlplane.test_lifecycle import (
     a_request,
     ever_made,
     furnished,

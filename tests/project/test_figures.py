@@ -204,6 +204,7 @@ FREE = (
     (PLANNER, "two machines for $2.00", "an example"),
     (PLANNER, "memory counts 7.5 % and CPU 200m less", "KERNEL_SHARE and SYSTEM_CPU_MILLI in planner/sources.py"),
     (SAFETY, "runs a quarter of them", "SHARE in tests/sim/mutants/test_mutants.py"),
+    (REQUESTS, 'a duration such as `"2h"`', "an example"),
     (README, "after four hours", "the maxLifetime of the manifest above it"),
     (LIVE, "A run lasts less than an hour, so it costs at most one hour", "the watchman's 50 minutes, rounded up"),
     (LIVE, "`MAX_USD` an hour", "a price"),

@@ -71,7 +71,7 @@ def explained(title: str) -> set[str]:
 
 
 def chart() -> set[tuple[str, str]]:
-    """(phase, phase) for every arrow; a world that lives by it is in tests/sim/lives."""
+    """(phase, phase) for every arrow; a world that follows it is in tests/sim/lifecycle."""
     return set(re.findall(r"^ +(\S+) --> ([^\s:]+)", section("Phases"), re.MULTILINE))
 
 

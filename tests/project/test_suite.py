@@ -209,7 +209,7 @@ def test_parts_that_need_no_tools_begin_before_these_are_built():
     waiting = {part.name for part in PARTS if step(part).after == TOOLS}
 
     assert {"controlplane", "realmesh", "contracts/talos"} <= waiting
-    assert not {"sim", "sim/lives", "sim/mutants", "core"} & waiting
+    assert not {"sim", "sim/lifecycle", "sim/mutants", "core"} & waiting
 
 
 def test_what_is_missing_is_told_with_its_minutes_and_nothing_where_all_is_there(tmp_path):

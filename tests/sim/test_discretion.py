@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, a_secret, create, furnish, ready, settle, writes
 from tests.sim.joining.a_tailnet import a_tailnet_class, joining
-from tests.sim.lives.a_world import SimEnv, give_keys, sim_env
+from tests.sim.lifecycle.a_world import SimEnv, give_keys, sim_env
 from tests.sim.test_leadership_status import Replica
 from tests.sim.test_pools import two_machines
 from tgp.adapters.kube.events import CORE_EVENT

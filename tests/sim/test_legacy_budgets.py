@@ -196,7 +196,7 @@ def test_a_quiet_hour_with_mirrors_is_no_write_and_a_restart_writes_nothing():
             process.crash(restart_after=5)
             world.run(minutes=5)
 
-        assert process.lives == 2
+        assert process.starts == 2
         assert found(world, LEGACY_BUDGET, "team-3")["status"]["consumedGpuHours"] == "5"
 
 

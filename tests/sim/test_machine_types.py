@@ -5,7 +5,7 @@ import logging
 import msgspec
 
 from tests.sim.an_operator import a_class, writes
-from tests.sim.lives.a_world import POWER, SimEnv, sim_env
+from tests.sim.lifecycle.a_world import POWER, SimEnv, sim_env
 from tests.sim.test_pools import asks, begin, requests, runs
 from tgp.api.resource import CONFIG_MAP, NODE, POD
 from tgp.core.pools.machine_types import SHAPES

@@ -1,7 +1,7 @@
 """An operator with `--observe` plans for every pool, and changes nothing."""
 
 from tests.sim.an_operator import a_class, a_pool
-from tests.sim.lives.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_leadership_status import Replica
 from tests.sim.test_pools import asks, requests
 from tgp.app.settings import Settings

@@ -52,7 +52,7 @@ def test_a_restart_writes_nothing_that_is_already_so():
         process.crash(restart_after=5)
         world.run(minutes=5)
 
-        assert process.lives == 2
+        assert process.starts == 2
         assert writes(world) == before
 
 

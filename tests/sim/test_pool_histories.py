@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.sim.an_operator import a_class, a_pool
-from tests.sim.lives.a_world import SimEnv, sim_env
-from tests.sim.lives.reference import QUICK
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.reference import QUICK
 from tests.sim.mutants.pool_histories import AtRequests, rented
 from tests.sim.with_pools import asks, begin, events_of, requests, runs
 from tgp.adapters.kube.store import Store

@@ -7,7 +7,7 @@ import pytest
 
 from tests.amounts import amount
 from tests.sim.an_operator import a_class, writes
-from tests.sim.lives.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.with_pools import asks, begin, events_of, pod_of, pool_of, requests, runs
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, JOB, POD
 from tgp.sim.apiserver.discovery import VERSION

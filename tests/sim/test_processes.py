@@ -269,7 +269,7 @@ def test_exit_is_the_end_of_every_line():
         world.run(minutes=10)
 
     assert access.calls == []
-    assert process.lives > 10
+    assert process.starts > 10
 
 
 def test_a_process_that_raises_fails_the_simulation_and_prints_its_seed(capsys):

@@ -51,7 +51,7 @@ class NaiveMarket(Market):
     buyer = staticmethod(naive_buyer)
 
 
-def test_a_broken_buyer_is_found_and_the_story_is_short():
+def test_a_broken_buyer_is_found_and_its_plan_is_short():
     with pytest.raises(AssertionError, match="paid twice") as caught:
         run_state_machine_as_test(NaiveMarket, settings=BRIEF)
 

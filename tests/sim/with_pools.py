@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.sim.an_operator import a_class, a_pool, operator_main
 from tests.sim.cluster.manifests import a_pod
-from tests.sim.lives.a_world import SimEnv
+from tests.sim.lifecycle.a_world import SimEnv
 from tgp.adapters.kube.events import CORE_EVENT as EVENT
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
 

@@ -22,7 +22,7 @@ class Effect:
     """A call that changes things, as its process sent it."""
 
     process: str
-    number: int  # from 1, through all lives of the process
+    number: int  # from 1, through all starts of the process
     endpoint: str
     method: str
     path: str

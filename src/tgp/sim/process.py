@@ -151,7 +151,7 @@ class Process:
         self.name = name
         self.doors = doors
         self.clock = clock
-        self.lives = 0
+        self.starts = 0
         self.restarts = True
         self.on_failure: Callable[[str, BaseException], None] | None = None
         self.on_standstill: Callable[[], None] = lambda: None
@@ -180,14 +180,14 @@ class Process:
 
     def start(self) -> None:
         assert self._host is None, f"{self.name} runs already"
-        self.lives += 1
+        self.starts += 1
         self._cancel_timers()
-        host = Host(self, self.lives, self.clock, SeededEntropy(self._seed, f"{self.name}/{self.lives}"))
+        host = Host(self, self.starts, self.clock, SeededEntropy(self._seed, f"{self.name}/{self.starts}"))
         self._host = host
-        self._trace.note(self.name, "starts", self.lives)
+        self._trace.note(self.name, "starts", self.starts)
         context = Context()
         context.run(OWNER.set, host)
-        task = self._loop.create_task(self._live(host), name=f"{self.name}/{self.lives}", context=context)
+        task = self._loop.create_task(self._live(host), name=f"{self.name}/{self.starts}", context=context)
         task.add_done_callback(lambda done: self._ended(host, done), context=Context())
 
     async def _live(self, host: Host) -> None:

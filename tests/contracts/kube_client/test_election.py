@@ -148,7 +148,7 @@ def test_a_leader_that_stood_still_writes_nothing_when_it_wakes(seconds: float):
 
         late = [when for when, who, _ in ledger.writes if who == leader and moment + 10.1 < when < moment + seconds + 1]
         assert late == []
-        assert world.processes[leader].lives == 2, "it ended itself instead of going on"
+        assert world.processes[leader].starts == 2, "it ended itself instead of going on"
 
 
 def test_a_leader_that_is_cut_off_stops_before_the_other_begins():
@@ -159,7 +159,7 @@ def test_a_leader_that_is_cut_off_stops_before_the_other_begins():
         world.network.partition(leader, "kube")
         world.run(seconds=40)
 
-        assert world.processes[leader].lives == 2
+        assert world.processes[leader].starts == 2
         assert 10 < others_after(ledger, leader, moment) <= 20
 
 
@@ -173,7 +173,7 @@ def test_a_suspended_machine_counts_its_sleep():
         world.run(seconds=5)
 
         gone = world.processes[leader].host is None
-        assert gone or world.processes[leader].lives == 2, "it ended itself"
+        assert gone or world.processes[leader].starts == 2, "it ended itself"
 
 
 @pytest.mark.parametrize("jump", [timedelta(days=1), timedelta(days=-1), timedelta(hours=1), timedelta(hours=-1)])

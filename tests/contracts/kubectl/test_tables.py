@@ -201,7 +201,7 @@ RUNNING = {"running": {"startedAt": BORN}}
         ),
     ],
 )
-def test_a_pods_row_tells_its_story_in_a_word(status: dict[str, Any], spec: dict[str, Any], cells: list[str]):
+def test_a_pods_row_says_its_state_in_a_word(status: dict[str, Any], spec: dict[str, Any], cells: list[str]):
     assert _status({"spec": {"containers": [{"name": "c"}], **spec}, "status": status}) == cells
 
 

@@ -257,7 +257,7 @@ async def test_what_is_handed_in_is_copied_and_what_is_handed_out_is_what_is_sto
 # Equal seeds, equal answers
 
 
-async def _story(seed: int) -> str:
+async def _transcript(seed: int) -> str:
     """A busy minute, digested: every answer's bytes count."""
     client = ApiClient(seed)
     client.server.faults.on("conflict", probability=0.3)
@@ -279,7 +279,7 @@ async def _story(seed: int) -> str:
 
 def test_equal_seeds_give_equal_answers_under_any_hash_seed():
     """Nothing a client sees may hang on how Python salts its hashes."""
-    told = {run(_story(3))}
+    told = {run(_transcript(3))}
     for hash_seed in ("1", "2"):
         env = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(["src", "."])}
         done = subprocess.run(
@@ -293,8 +293,8 @@ def test_equal_seeds_give_equal_answers_under_any_hash_seed():
         told.add(done.stdout.strip())
 
     assert len(told) == 1
-    assert run(_story(4)) not in told
+    assert run(_transcript(4)) not in told
 
 
 if __name__ == "__main__":
-    print(run(_story(3)))
+    print(run(_transcript(3)))

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from tests.core.terminal.snapshots import NOW, a_snapshot, an_event, an_object
 from tgp.interfaces.terminal.lines import SnapshotLines
-from tgp.interfaces.terminal.snapshot import StoryLine
+from tgp.interfaces.terminal.snapshot import ScenarioLine
 
 
 def test_a_quiet_scene_is_told_once():
@@ -75,11 +75,11 @@ def test_an_object_without_status_says_so():
 
 
 def test_each_step_of_a_script_is_told_once():
-    first, second = StoryLine(NOW, "node a lost power for 7m"), StoryLine(NOW, "node a has power again")
+    first, second = ScenarioLine(NOW, "node a lost power for 7m"), ScenarioLine(NOW, "node a has power again")
     printer = SnapshotLines()
 
-    told = printer.lines(a_snapshot(stories=(first,)))
-    later = printer.lines(a_snapshot(stories=(first, second)))
+    told = printer.lines(a_snapshot(scenario_lines=(first,)))
+    later = printer.lines(a_snapshot(scenario_lines=(first, second)))
 
     assert told[0].endswith(" scenario: node a lost power for 7m")
     assert [line for line in later if "scenario" in line] == [f"{NOW:%H:%M:%S} scenario: node a has power again"]

@@ -10,7 +10,7 @@ from tests.core.terminal.snapshots import NOW, a_machine, a_snapshot, an_event, 
 from tgp.interfaces.terminal.keys import Glance
 from tgp.interfaces.terminal.layout import FOOTER, HEADER, SECTIONS, share
 from tgp.interfaces.terminal.screen import TerminalScreen
-from tgp.interfaces.terminal.snapshot import CostRow, Snapshot, StoryLine
+from tgp.interfaces.terminal.snapshot import CostRow, ScenarioLine, Snapshot
 
 SMALLEST = HEADER + SECTIONS + FOOTER  # below it even the headings do not fit; Live cuts what is too much
 
@@ -57,9 +57,9 @@ def test_what_an_object_costs_stands_beside_it_and_the_sum_on_top():
     counts=st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(0, 100), st.integers(0, 6)),
     held=st.sampled_from(["", "the invoice " * 20]),
     glance=st.sampled_from([None, Glance(filter="ml/pool-1", scroll=7), Glance(typing=True), Glance(help=True)]),
-    stories=st.sampled_from([(), (StoryLine(NOW, "what the script did " * 20),)]),
+    scenario_lines=st.sampled_from([(), (ScenarioLine(NOW, "what the script did " * 20),)]),
 )
-def test_nothing_ever_scrolls(*, width, height, counts, held, stories, glance):
+def test_nothing_ever_scrolls(*, width, height, counts, held, scenario_lines, glance):
     """Whatever there is and however small the terminal: no line too many, none too long, and the hint is the last."""
     objects, machines, events, troubles = counts
     snapshot = a_snapshot(
@@ -68,7 +68,7 @@ def test_nothing_ever_scrolls(*, width, height, counts, held, stories, glance):
         events=tuple(an_event(number, message="what " * 60) for number in range(events)),
         troubles=tuple(f"trouble {number} " * 20 for number in range(troubles)),
         held=held,
-        stories=stories,
+        scenario_lines=scenario_lines,
     )
 
     lines = plain(snapshot, width, height, glance)
@@ -159,7 +159,10 @@ def test_no_color_means_no_colour(monkeypatch):
 def test_the_last_step_of_a_script_stands_above_the_events():
     lines = plain(
         a_snapshot(
-            stories=(StoryLine(NOW, "an older one"), StoryLine(NOW - timedelta(seconds=30), "node a lost power"))
+            scenario_lines=(
+                ScenarioLine(NOW, "an older one"),
+                ScenarioLine(NOW - timedelta(seconds=30), "node a lost power"),
+            )
         )
     )
     (place,) = [

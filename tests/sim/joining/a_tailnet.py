@@ -10,7 +10,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_secret, dial_of
-from tests.sim.lives.a_world import SimEnv, keys_of, sim_env
+from tests.sim.lifecycle.a_world import SimEnv, keys_of, sim_env
 from tgp.adapters.image_factory.wire import DEFAULT_URL as FACTORY
 from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
 from tgp.api.resource import CONFIG_MAP, SECRET

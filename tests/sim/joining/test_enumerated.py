@@ -18,9 +18,9 @@ import pytest
 
 from tests.amounts import PROVING
 from tests.sim.joining.a_tailnet import Joining, a_tailnet_class, joining, talos_operator
-from tests.sim.lives.forks import Forks
-from tests.sim.lives.reference import CLASS, run_life
-from tests.sim.lives.test_enumerated import differences
+from tests.sim.lifecycle.forks import Forks
+from tests.sim.lifecycle.reference import CLASS, run_workload
+from tests.sim.lifecycle.test_enumerated import differences
 from tgp.adapters.image_factory.wire import DEFAULT_URL as FACTORY
 from tgp.adapters.mesh.tailscale.server_flavour import TAILSCALE_API
 from tgp.sim.node_bootstrap import NodeFault
@@ -120,7 +120,7 @@ class Worth:
 def play(workload: Joins, **options: Any) -> Any:
     environments = partial(joining, bounds=BOUNDS)
     quiet = HOUR if EACH else QUIET
-    return run_life(
+    return run_workload(
         "joins", workload=workload, environments=environments, replica=talos_operator, quiet=quiet, **options
     )
 

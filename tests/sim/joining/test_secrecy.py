@@ -7,7 +7,7 @@ import pytest
 
 from tests.sim.an_operator import NAMESPACE_NAME
 from tests.sim.joining.a_tailnet import Joining, a_tailnet_class, joining
-from tests.sim.lives.a_world import a_hand
+from tests.sim.lifecycle.a_world import a_hand
 from tgp.adapters.kube.events import CORE_EVENT
 from tgp.api.resource import CONFIG_MAP, SECRET
 from tgp.ports.http import json_call

@@ -2,7 +2,7 @@
 
 from tests.sim.cluster.manifests import a_job, a_template
 from tests.sim.joining.a_tailnet import Joining, a_tailnet_class, joining
-from tests.sim.lives.a_world import sold_by_any_host
+from tests.sim.lifecycle.a_world import sold_by_any_host
 from tgp.api.resource import JOB, NAMESPACE
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.sim.talos_guest import documents_in

@@ -1,9 +1,9 @@
 """Histories about accounts: who may name one, which of them is remembered, and when two keys belong to the same."""
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, operator_main
-from tests.sim.lives.a_world import SimEnv, sim_env
-from tests.sim.lives.hostile import Hostile
-from tests.sim.lives.reference import QUICK
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.hostile import Hostile
+from tests.sim.lifecycle.reference import QUICK
 from tgp.api.resource import GPU_NODE_CLASS, GPU_REQUEST, SECRET
 from tgp.core.model.token import plain_uid
 from tgp.sim.clouds.lambdalabs import SSH_KEY_NAME

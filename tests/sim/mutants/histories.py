@@ -17,8 +17,8 @@ from unittest.mock import patch
 
 from tests.sim.an_operator import NAMESPACE_NAME, a_class, a_pool, create, operator_main
 from tests.sim.cluster.manifests import a_pod
-from tests.sim.lives.a_world import SimEnv, sim_env
-from tests.sim.lives.reference import QUICK
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.reference import QUICK
 from tests.sim.mutants.account_histories import ACCOUNTS
 from tests.sim.mutants.joining_histories import JOINING
 from tests.sim.mutants.lying_histories import LYING

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.sim.joining.a_tailnet import TAG, Joining, a_tailnet_class, joining, talos_operator
-from tests.sim.lives.a_world import sold_by_any_host
-from tests.sim.lives.reference import QUICK
+from tests.sim.lifecycle.a_world import sold_by_any_host
+from tests.sim.lifecycle.reference import QUICK
 from tgp.api.resource import CERTIFICATE_SIGNING_REQUEST, NAMESPACE
 from tgp.core.requests.purchase import ALLOW_UNTRUSTED
 from tgp.sim.apiserver.authentication import Authentication

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from tests.sim.an_operator import a_class, operator_main
-from tests.sim.lives.a_world import SimEnv, sim_env
-from tests.sim.lives.reference import QUICK
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.reference import QUICK
 from tgp.api.resource import GPU_NODE_CLASS
 from tgp.sim.clouds.cloud_faults import CloudVerb
 from tgp.sim.clouds.fleet import Lie

@@ -5,8 +5,8 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.sim.an_operator import a_class
-from tests.sim.lives.a_world import SimEnv, sim_env
-from tests.sim.lives.reference import QUICK
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.reference import QUICK
 from tests.sim.with_pools import asks, begin, events_of, requests, runs
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import NODE, POD

@@ -208,7 +208,7 @@ class DemoSession:
                 held=self._operator.held,
                 look=f"export KUBECONFIG={self._file}; kubectl get tgp -A; {program()} offers",
                 log_rows=tuple(self._log_capture.rows),
-                stories=self._world.stories(),
+                scenario_lines=self._world.scenario_lines(),
             )
         )
 

@@ -25,7 +25,7 @@ from tgp.app.demo.scenario import (
     plan,
 )
 from tgp.core.model.class_secrets import OPERATOR_SECRET
-from tgp.interfaces.terminal.snapshot import StoryLine
+from tgp.interfaces.terminal.snapshot import ScenarioLine
 from tgp.ports.clock import Clock
 from tgp.sim.apiserver import ApiServer
 from tgp.sim.apiserver.status_errors import Failure
@@ -35,14 +35,14 @@ from tgp.sim.cluster.kubelet import EXIT_CODE, RUN_FOR
 KEPT_FOR = 1800  # seconds that a finished Job stays
 GIVEN_UP_AFTER = 3 * 3600  # seconds that a Job waits for a GPU
 MINUTE = 60.0
-STORIES_KEPT = 20  # more than happens between two frames
+LINES_KEPT = 20  # more than happens between two frames
 ANY_PROVIDER_CLASS = "anywhere"  # buys from every provider that boots Talos
 NOT_A_KEY = "no-key-of-this-world"
 
 
 class ScenarioPlayer:
     def __init__(self, server: ApiServer, cluster: ControlPlane, market: EmbeddedMarket, clock: Clock) -> None:
-        self.stories: deque[StoryLine] = deque(maxlen=STORIES_KEPT)  # what was done, oldest first
+        self.scenario_lines: deque[ScenarioLine] = deque(maxlen=LINES_KEPT)  # what was done, oldest first
         self._clock = clock
         self._user = server.local_api.as_manager(FIELD_MANAGER)
         self._cluster = cluster
@@ -56,7 +56,7 @@ class ScenarioPlayer:
             await asyncio.sleep(max(began + minute * MINUTE - loop.time(), 0.0))
             with suppress(Failure):
                 if self.take(step):
-                    self.stories.append(StoryLine(self._clock.now(), describe(step)))
+                    self.scenario_lines.append(ScenarioLine(self._clock.now(), describe(step)))
 
     def take(self, step: Step) -> bool:
         """False: there was nothing to do."""

@@ -16,7 +16,7 @@ from tgp.app.demo.fixtures import ACCOUNT, NAMESPACE, create_fixtures
 from tgp.app.demo.machines import MACHINES
 from tgp.app.demo.market import OWNED, EmbeddedMarket
 from tgp.app.demo.player import ScenarioPlayer
-from tgp.interfaces.terminal.snapshot import StoryLine
+from tgp.interfaces.terminal.snapshot import ScenarioLine
 from tgp.ports.clock import Clock
 from tgp.ports.entropy import Entropy
 from tgp.ports.http import Call, Reply, Streaming
@@ -93,9 +93,9 @@ class EmbeddedWorld:
         """User actions and machine failures, until cancelled."""
         return self._player.play(Random(f"{self._seed}/script"))
 
-    def stories(self) -> tuple[StoryLine, ...]:
+    def scenario_lines(self) -> tuple[ScenarioLine, ...]:
         """The last steps of the scenario, oldest first."""
-        return tuple(self._player.stories)
+        return tuple(self._player.scenario_lines)
 
     async def handle(self, call: Call) -> Reply | Streaming:
         """A client without a token is the administrator, as behind `kubectl proxy`; so only local clients are accepted.

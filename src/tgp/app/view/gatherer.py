@@ -34,8 +34,8 @@ from tgp.interfaces.terminal.snapshot import (
     NodeRow,
     ObjectRow,
     PlanSummary,
+    ScenarioLine,
     Snapshot,
-    StoryLine,
     WaitingRow,
     label,
 )
@@ -71,7 +71,7 @@ class Frame:
     troubles: tuple[str, ...] = ()
     market: MarketSummary = field(default_factory=MarketSummary)
     look: str = ""  # the command for another terminal; empty: kubectl get tgp -A
-    stories: tuple[StoryLine, ...] = ()  # scenario steps, newest last
+    scenario_lines: tuple[ScenarioLine, ...] = ()  # scenario steps, newest last
     held: str = ""  # why purchases are paused; empty: they are not
     default_hint: str = ""  # if there is no problem; empty: kubectl get tgp
     machine_prices: Mapping[tuple[str, int], int] = field(default_factory=dict)  # of GPU model and number of GPUs
@@ -152,7 +152,7 @@ class Gatherer:
             rented=sum(cost.hourly_microusd > 0 for cost in paying),
             hourly_microusd=sum(cost.hourly_microusd for cost in paying),
             held=frame.held,
-            stories=frame.stories,
+            scenario_lines=frame.scenario_lines,
             waiting=self._waiting(),
             plan=self._plan(frame.machine_prices),
         )

@@ -18,7 +18,7 @@ from tgp.core.requests.device_plugin import REQUEST
 from tgp.core.requests.purchase import Purchase, life_of, price_cap
 from tgp.interfaces.cli.foreign import foreign_provider
 from tgp.interfaces.cli.output import document, usd, wrapped
-from tgp.interfaces.cli.story import sentences
+from tgp.interfaces.cli.timeline import sentences
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.market_documents import JOINS, STOCK
 from tgp.services.request_documents import HOUR, PriceSource, RentPlan

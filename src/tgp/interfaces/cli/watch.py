@@ -21,7 +21,7 @@ from tgp.interfaces.cli.interrupt import BegunSteps, run
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import terminal_width
 from tgp.interfaces.cli.request_name import read_name
-from tgp.interfaces.cli.story import RequestStory, story_of
+from tgp.interfaces.cli.timeline import RequestTimeline, timeline_of
 from tgp.interfaces.cli.watch_view import WatchPrinter, as_document, render
 from tgp.ports.cluster import ClusterError
 from tgp.services.request_documents import Look
@@ -102,42 +102,42 @@ async def _watch(connecting: AbstractAsyncContextManager[RequestActions], option
 
 
 async def _followed(requests: RequestActions, options: WatchOptions, screen: "WatchScreen") -> int:
-    story: RequestStory | None = None
+    timeline: RequestTimeline | None = None
     async with aclosing(requests.follow(options.key)) as looks:
         async for look in looks:
             if look.request is None:
                 if look.trouble:
                     screen.trouble(look)
                     continue
-                screen.gone(story, look)
+                screen.gone(timeline, look)
                 return NOT_REACHED if options.until == "ready" else 0
-            story = story_of(look.request, look.now)
-            screen.show(story, look)
-            if (code := verdict(story, options.until)) is not None and not look.trouble:
-                screen.end(story)
+            timeline = timeline_of(look.request, look.now)
+            screen.show(timeline, look)
+            if (code := verdict(timeline, options.until)) is not None and not look.trouble:
+                screen.end(timeline)
                 return code
     return NOT_REACHED
 
 
-def verdict(story: RequestStory, until: str) -> int | None:
+def verdict(timeline: RequestTimeline, until: str) -> int | None:
     """The exit code, once it is certain; None: not yet."""
     if until == "ready":
-        if story.ready and not story.over and not story.final:
+        if timeline.ready and not timeline.over and not timeline.final:
             return 0
-        return NOT_REACHED if story.over or story.final else None
-    if not story.over:
+        return NOT_REACHED if timeline.over or timeline.final else None
+    if not timeline.over:
         return None
-    return NOT_REACHED if story.failed and not until else 0
+    return NOT_REACHED if timeline.failed and not until else 0
 
 
 class WatchScreen(Protocol):
-    def show(self, story: RequestStory, look: Look) -> None: ...
+    def show(self, timeline: RequestTimeline, look: Look) -> None: ...
     def trouble(self, look: Look) -> None:
         """Before anything could be read."""
         ...
 
-    def gone(self, story: RequestStory | None, look: Look) -> None: ...
-    def end(self, story: RequestStory) -> None: ...
+    def gone(self, timeline: RequestTimeline | None, look: Look) -> None: ...
+    def end(self, timeline: RequestTimeline) -> None: ...
     def close(self) -> None: ...
 
 
@@ -156,19 +156,19 @@ class LiveScreen:
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
         self._live.start()
 
-    def show(self, story: RequestStory, look: Look) -> None:
-        self._live.update(render(story, look, terminal_width(), ascii_only=self._ascii), refresh=True)
+    def show(self, timeline: RequestTimeline, look: Look) -> None:
+        self._live.update(render(timeline, look, terminal_width(), ascii_only=self._ascii), refresh=True)
 
     def trouble(self, look: Look) -> None:
         self._live.update(f"! the cluster does not answer: {look.trouble}", refresh=True)
 
-    def gone(self, story: RequestStory | None, look: Look) -> None:
+    def gone(self, timeline: RequestTimeline | None, look: Look) -> None:
         self.close()
-        _say_gone(story, look)
+        _say_gone(timeline, look)
 
-    def end(self, story: RequestStory) -> None:
+    def end(self, timeline: RequestTimeline) -> None:
         self.close()
-        _say_next(story)
+        _say_next(timeline)
 
     def close(self) -> None:
         self._live.stop()
@@ -181,8 +181,8 @@ class LineScreen:
         self._printer = WatchPrinter()
         self._troubled = False
 
-    def show(self, story: RequestStory, look: Look) -> None:
-        for line in self._printer.lines(story, look):
+    def show(self, timeline: RequestTimeline, look: Look) -> None:
+        for line in self._printer.lines(timeline, look):
             click.echo(line)
         sys.stdout.flush()  # the reader of a pipe needs the line now
 
@@ -191,11 +191,11 @@ class LineScreen:
             click.echo(f"! the cluster does not answer: {look.trouble}")
         self._troubled = True
 
-    def gone(self, story: RequestStory | None, look: Look) -> None:
-        _say_gone(story, look)
+    def gone(self, timeline: RequestTimeline | None, look: Look) -> None:
+        _say_gone(timeline, look)
 
-    def end(self, story: RequestStory) -> None:
-        _say_next(story)
+    def end(self, timeline: RequestTimeline) -> None:
+        _say_next(timeline)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -207,8 +207,8 @@ class JsonLines:
     def __init__(self) -> None:
         self._printed: dict[str, object] = {}
 
-    def show(self, story: RequestStory, look: Look) -> None:
-        current = as_document(story, look.now)
+    def show(self, timeline: RequestTimeline, look: Look) -> None:
+        current = as_document(timeline, look.now)
         same = {name: value for name, value in current.items() if name not in {"at", "usdSpent"}}
         if same != self._printed and not look.trouble:
             click.echo(json.dumps(current, ensure_ascii=False))
@@ -218,30 +218,32 @@ class JsonLines:
     def trouble(self, look: Look) -> None:
         click.echo(f"the cluster does not answer: {look.trouble}", err=True)
 
-    def gone(self, story: RequestStory | None, look: Look) -> None:
-        if story is not None:
-            click.echo(json.dumps({**as_document(story, look.now), "phase": "Gone", "over": True}, ensure_ascii=False))
+    def gone(self, timeline: RequestTimeline | None, look: Look) -> None:
+        if timeline is not None:
+            click.echo(
+                json.dumps({**as_document(timeline, look.now), "phase": "Gone", "over": True}, ensure_ascii=False)
+            )
 
-    def end(self, story: RequestStory) -> None:
+    def end(self, timeline: RequestTimeline) -> None:
         """The last document is the end."""
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def _say_gone(story: RequestStory | None, look: Look) -> None:
-    spent = "" if story is None else f" Estimated cost: {total(story.spent_microusd)}."
+def _say_gone(timeline: RequestTimeline | None, look: Look) -> None:
+    spent = "" if timeline is None else f" Estimated cost: {total(timeline.spent_microusd)}."
     click.echo(f"{look.now:%H:%M:%SZ} gone: the request is deleted and its machine is terminated.{spent}")
 
 
-def _say_next(story: RequestStory) -> None:
-    for line in next_lines(next_command(story)):
+def _say_next(timeline: RequestTimeline) -> None:
+    for line in next_lines(next_command(timeline)):
         click.echo(line.plain)
 
 
-def next_command(story: RequestStory) -> str:
-    if story.over:
-        return f"tgp why {story.key}"
-    if story.node:
-        return f"kubectl describe node {story.node}"
-    return f"tgp why {story.key}"
+def next_command(timeline: RequestTimeline) -> str:
+    if timeline.over:
+        return f"tgp why {timeline.key}"
+    if timeline.node:
+        return f"kubectl describe node {timeline.node}"
+    return f"tgp why {timeline.key}"

@@ -12,7 +12,7 @@ from tgp.core.model.event import Event
 from tgp.core.model.money import dollars, total
 from tgp.core.model.object_key import ObjectKey
 from tgp.interfaces.cli.output import document, usd, wrapped
-from tgp.interfaces.cli.story import RequestStory, StepMark, StoryStep
+from tgp.interfaces.cli.timeline import RequestTimeline, StepMark, TimelineStep
 from tgp.interfaces.terminal.snapshot import age, plain
 from tgp.services.request_documents import Look
 
@@ -30,10 +30,10 @@ TOOK = 7
 MARGIN = 2 + NAME + 1 + TIME + 1 + TOOK + 2
 
 
-def render(story: RequestStory, look: Look, width: int, *, ascii_only: bool = False) -> Group:
+def render(timeline: RequestTimeline, look: Look, width: int, *, ascii_only: bool = False) -> Group:
     """All steps on one screen."""
-    lines = [*_heading(story, look.now, width), Text()]
-    for step in story.steps:
+    lines = [*_heading(timeline, look.now, width), Text()]
+    for step in timeline.steps:
         lines += _step(step, look.now, width, ascii_only=ascii_only)
     if look.events:
         lines += [Text(), Text("last events", style="dim")]
@@ -47,17 +47,17 @@ def render(story: RequestStory, look: Look, width: int, *, ascii_only: bool = Fa
     return Group(*lines)
 
 
-def money_words(story: RequestStory) -> str:
+def money_words(timeline: RequestTimeline) -> str:
     """$0.34/h, $0.02 so far."""
-    rate = f"{dollars(story.hourly_microusd)}/h, " if story.hourly_microusd is not None else ""
-    return f"{rate}{total(story.spent_microusd)} {'in total' if story.over else 'so far'}"
+    rate = f"{dollars(timeline.hourly_microusd)}/h, " if timeline.hourly_microusd is not None else ""
+    return f"{rate}{total(timeline.spent_microusd)} {'in total' if timeline.over else 'so far'}"
 
 
-def ends_words(story: RequestStory, now: datetime) -> str:
-    if story.ends_at is None:
+def ends_words(timeline: RequestTimeline, now: datetime) -> str:
+    if timeline.ends_at is None:
         return ""
-    left = story.ends_at - now
-    return f"ends at {moment(story.ends_at, now)}" + (f", in {age(left)}" if left > timedelta(0) else "")
+    left = timeline.ends_at - now
+    return f"ends at {moment(timeline.ends_at, now)}" + (f", in {age(left)}" if left > timedelta(0) else "")
 
 
 def moment(at: datetime, now: datetime) -> str:
@@ -65,15 +65,15 @@ def moment(at: datetime, now: datetime) -> str:
     return f"{at:%H:%M:%SZ}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%MZ}"
 
 
-def _heading(story: RequestStory, now: datetime, width: int) -> Iterator[Text]:
-    facts = (money_words(story), ends_words(story, now), f"node {story.node}" if story.node else "")
+def _heading(timeline: RequestTimeline, now: datetime, width: int) -> Iterator[Text]:
+    facts = (money_words(timeline), ends_words(timeline, now), f"node {timeline.node}" if timeline.node else "")
     said = "; ".join(fact for fact in facts if fact)
-    style = "red" if story.failed else "green" if story.ready else "yellow"
-    yield Text.assemble((f"request {story.key}", "bold"), "   ", (story.phase, style))
+    style = "red" if timeline.failed else "green" if timeline.ready else "yellow"
+    yield Text.assemble((f"request {timeline.key}", "bold"), "   ", (timeline.phase, style))
     yield from wrapped(said, width, style="")
 
 
-def _step(step: StoryStep, now: datetime, width: int, *, ascii_only: bool) -> list[Text]:
+def _step(step: TimelineStep, now: datetime, width: int, *, ascii_only: bool) -> list[Text]:
     sign, style = MARKS[step.mark]
     sign = ASCII_MARKS[step.mark] if ascii_only else sign
     took = step.took if step.mark is StepMark.DONE else now - step.at if step.mark is StepMark.NOW and step.at else None
@@ -99,22 +99,22 @@ class WatchPrinter:
         self._events: frozenset[tuple[ObjectKey, int]] = frozenset()
         self._trouble = False
 
-    def lines(self, story: RequestStory, look: Look) -> list[str]:
+    def lines(self, timeline: RequestTimeline, look: Look) -> list[str]:
         if look.trouble:
             return self._troubled(look)
         lines = [f"{rfc3339(look.now)} the cluster answers again"] if self._trouble else []
         self._trouble = False
-        dated = sorted([*self._steps(story), *self._new_events(look.events)], key=lambda each: each[0])
+        dated = sorted([*self._steps(timeline), *self._new_events(look.events)], key=lambda each: each[0])
         lines += [f"{rfc3339(at)} {words}" for at, words in dated]
-        return [plain(line) for line in (*lines, *self._waiting(story, look.now))]
+        return [plain(line) for line in (*lines, *self._waiting(timeline, look.now))]
 
     def _troubled(self, look: Look) -> list[str]:
         first, self._trouble = not self._trouble, True
         return [plain(f"{rfc3339(look.now)} ! the cluster does not answer: {look.trouble}")] if first else []
 
-    def _steps(self, story: RequestStory) -> Iterator[tuple[datetime, str]]:
+    def _steps(self, timeline: RequestTimeline) -> Iterator[tuple[datetime, str]]:
         """Each once; again only if a later attempt did it again."""
-        for step in story.steps:
+        for step in timeline.steps:
             if step.mark is not StepMark.DONE or step.at is None:
                 continue
             before = self._done.get(step.name)
@@ -130,34 +130,34 @@ class WatchPrinter:
                 yield event.at, f"{'!' if event.warning else '.'} {event.reason}: {event.message}"
         self._events = frozenset((event.key, event.times) for event in events)
 
-    def _waiting(self, story: RequestStory, now: datetime) -> Iterator[str]:
+    def _waiting(self, timeline: RequestTimeline, now: datetime) -> Iterator[str]:
         """The state, whenever its reason changes: numbers in a message change all the time."""
-        reason = story.cause.reason if story.cause is not None else ""
-        at, self._waits = self._waits, (story.phase, reason)
+        reason = timeline.cause.reason if timeline.cause is not None else ""
+        at, self._waits = self._waits, (timeline.phase, reason)
         if at != self._waits:
             why = f" ({reason})" if reason else ""
-            said = f": {story.message}" if story.message else ""
-            money = f" [{money_words(story)}]" if story.spent_microusd or story.hourly_microusd else ""
-            yield f"{rfc3339(now)} = {story.phase}{why}{said}{money}"
+            said = f": {timeline.message}" if timeline.message else ""
+            money = f" [{money_words(timeline)}]" if timeline.spent_microusd or timeline.hourly_microusd else ""
+            yield f"{rfc3339(now)} = {timeline.phase}{why}{said}{money}"
 
 
-def as_document(story: RequestStory, now: datetime) -> dict[str, Any]:
+def as_document(timeline: RequestTimeline, now: datetime) -> dict[str, Any]:
     """For programs; fields are added, never renamed."""
-    cause = story.cause
+    cause = timeline.cause
     return document(
-        "RequestStory",
-        namespace=story.key.namespace,
-        name=story.key.name,
+        "RequestTimeline",
+        namespace=timeline.key.namespace,
+        name=timeline.key.name,
         at=rfc3339(now),
-        phase=story.phase,
+        phase=timeline.phase,
         reason=cause.reason if cause is not None else None,
-        message=plain(story.message),
-        ready=story.ready,
-        over=story.over,
-        node=story.node or None,
-        usdPerHour=usd(story.hourly_microusd),
-        usdSpent=usd(story.spent_microusd),
-        endsAt=rfc3339(story.ends_at) if story.ends_at is not None else None,
+        message=plain(timeline.message),
+        ready=timeline.ready,
+        over=timeline.over,
+        node=timeline.node or None,
+        usdPerHour=usd(timeline.hourly_microusd),
+        usdSpent=usd(timeline.spent_microusd),
+        endsAt=rfc3339(timeline.ends_at) if timeline.ends_at is not None else None,
         steps=[
             {
                 "name": step.name,
@@ -166,6 +166,6 @@ def as_document(story: RequestStory, now: datetime) -> dict[str, Any]:
                 "tookSeconds": step.took.total_seconds() if step.took is not None else None,
                 "note": plain(step.note),
             }
-            for step in story.steps
+            for step in timeline.steps
         ],
     )

@@ -16,15 +16,15 @@ from tgp.core.requests.purchase import ALLOW_UNTRUSTED, Purchase
 from tgp.interfaces.cli.foreign import foreign_provider
 from tgp.interfaces.cli.next_step import next_lines
 from tgp.interfaces.cli.output import TableColumn, document, table, usd, wrapped
-from tgp.interfaces.cli.story import (
+from tgp.interfaces.cli.timeline import (
     OVER,
-    RequestStory,
+    RequestTimeline,
     condition_of,
     is_true,
     money,
     offer_words,
     sentences,
-    story_of,
+    timeline_of,
 )
 from tgp.interfaces.cli.watch_view import ends_words, moment
 from tgp.interfaces.terminal.snapshot import age, plain
@@ -89,36 +89,36 @@ _NEXT = {
 
 
 def render(asked: Enquiry, width: int) -> Group:
-    story = story_of(asked.request, asked.now)
-    lines = [_heading(story, asked), Text()]
-    for label, words in rows_of(story, asked):
+    timeline = timeline_of(asked.request, asked.now)
+    lines = [_heading(timeline, asked), Text()]
+    for label, words in rows_of(timeline, asked):
         lines += _line(label, words, width)
-    if story.attempts:
-        lines += [Text(), *_attempts(story.attempts, width)]
-    if _limits(asked) and any(each.key != story.key for each in asked.holders or ()):
+    if timeline.attempts:
+        lines += [Text(), *_attempts(timeline.attempts, width)]
+    if _limits(asked) and any(each.key != timeline.key for each in asked.holders or ()):
         lines += [Text(), *_holders(asked.holders or (), width)]
-    lines += [Text(), *next_lines(next_command(story, asked))]
+    lines += [Text(), *next_lines(next_command(timeline, asked))]
     return Group(*lines)
 
 
-def rows_of(story: RequestStory, asked: Enquiry) -> Iterator[tuple[str, str]]:
+def rows_of(timeline: RequestTimeline, asked: Enquiry) -> Iterator[tuple[str, str]]:
     """The answer, line by line: a label and a sentence."""
-    label = "is over" if story.over else "runs" if story.ready else "waits for"
-    for words in sentences(_what(story, asked)):
+    label = "is over" if timeline.over else "runs" if timeline.ready else "waits for"
+    for words in sentences(_what(timeline, asked)):
         yield label, words
         label = ""
-    if (since := _since(story)) is not None:
+    if (since := _since(timeline)) is not None:
         yield "since", f"{moment(since, asked.now)}, {age(asked.now - since)} ago"
-    yield "until", _until(story, asked)
-    if words := _market_now(story, asked):
+    yield "until", _until(timeline, asked)
+    if words := _market_now(timeline, asked):
         yield "market now", words
     for words in obstacles(asked):
         yield "stopped by", words
     if (ignored := _ignored(asked)) is not None:
         yield "no effect", ignored
-    for words in advice(story, asked):
+    for words in advice(timeline, asked):
         yield "would help", words
-    yield "cost", _cost(story)
+    yield "cost", _cost(timeline)
     if asked.class_name:
         yield "class", _class_words(asked)
 
@@ -155,12 +155,12 @@ def _ignored(asked: Enquiry) -> str | None:
     )
 
 
-def advice(story: RequestStory, asked: Enquiry) -> tuple[str, ...]:
+def advice(timeline: RequestTimeline, asked: Enquiry) -> tuple[str, ...]:
     """What the user could do, derived from the reason."""
-    spec, cause = asked.request.spec, story.cause
-    if story.over or cause is None:
+    spec, cause = asked.request.spec, timeline.cause
+    if timeline.over or cause is None:
         return ()
-    words = f"{cause.reason} {story.message}"
+    words = f"{cause.reason} {timeline.message}"
     found = []
     if "maxHourlyPrice" in words:
         found.append(
@@ -169,7 +169,7 @@ def advice(story: RequestStory, asked: Enquiry) -> tuple[str, ...]:
     if ALLOW_UNTRUSTED in words:
         found.append(
             "community hosts, if the pods may run on untrusted machines: "
-            f"kubectl label namespace {story.key.namespace} {ALLOW_UNTRUSTED}=true"
+            f"kubectl label namespace {timeline.key.namespace} {ALLOW_UNTRUSTED}=true"
         )
     if asked.node_class is not None and foreign_provider(spec, asked.node_class):
         found.append(
@@ -184,20 +184,20 @@ def advice(story: RequestStory, asked: Enquiry) -> tuple[str, ...]:
     known = _HELPS.get(cause.reason)
     if known is _PASSES and obstacles(asked):
         known = None  # an API key, a Secret or a provider's answer is missing: waiting does not add it
-    if known is not None and not story.ready:
-        found.append(_named(known, story, asked))
-    if cause.reason == "PodsLeft" or (story.phase == "Terminating" and condition_false(asked.request, "Drained")):
+    if known is not None and not timeline.ready:
+        found.append(_named(known, timeline, asked))
+    if cause.reason == "PodsLeft" or (timeline.phase == "Terminating" and condition_false(asked.request, "Drained")):
         drained = condition_of(asked.request, "Drained")
         found.append(
             drained.message if drained is not None and drained.message else "the end of the pods on the machine"
         )
-    if story.phase == "Pending" and not found and (market := _market(asked)):
+    if timeline.phase == "Pending" and not found and (market := _market(asked)):
         found.append(f"an offer that fits: {market} --join talos")
     return tuple(found)
 
 
-def _named(words: str, story: RequestStory, asked: Enquiry) -> str:
-    return words.format(name=story.key.name, namespace=story.key.namespace, node_class=asked.class_name)
+def _named(words: str, timeline: RequestTimeline, asked: Enquiry) -> str:
+    return words.format(name=timeline.key.name, namespace=timeline.key.namespace, node_class=asked.class_name)
 
 
 def _market(asked: Enquiry) -> str:
@@ -213,43 +213,43 @@ def condition_false(request: GPURequest, name: str) -> bool:
     return condition is not None and condition.status == "False"
 
 
-def next_command(story: RequestStory, asked: Enquiry) -> str:
-    if asked.held and not story.over:
+def next_command(timeline: RequestTimeline, asked: Enquiry) -> str:
+    if asked.held and not timeline.over:
         return "tgp release"
-    if asked.node_class is not None and asked.node_class.spec.suspend and not story.over:
+    if asked.node_class is not None and asked.node_class.spec.suspend and not timeline.over:
         return f"tgp release class/{asked.class_name}"
-    if story.over:
-        return f"kubectl delete gpurequest {story.key.name} -n {story.key.namespace}"
-    if story.cause is not None and story.cause.reason in _NEXT:
-        return _named(_NEXT[story.cause.reason], story, asked)
-    if story.phase == "Pending" and (market := _market(asked)):
+    if timeline.over:
+        return f"kubectl delete gpurequest {timeline.key.name} -n {timeline.key.namespace}"
+    if timeline.cause is not None and timeline.cause.reason in _NEXT:
+        return _named(_NEXT[timeline.cause.reason], timeline, asked)
+    if timeline.phase == "Pending" and (market := _market(asked)):
         return market
-    return f"tgp watch {story.key}"
+    return f"tgp watch {timeline.key}"
 
 
 def as_document(asked: Enquiry) -> dict[str, Any]:
     """For programs; fields are added, never renamed."""
-    story = story_of(asked.request, asked.now)
-    cause, since = story.cause, _since(story)
+    timeline = timeline_of(asked.request, asked.now)
+    cause, since = timeline.cause, _since(timeline)
     return document(
         "RequestReason",
-        namespace=story.key.namespace,
-        name=story.key.name,
+        namespace=timeline.key.namespace,
+        name=timeline.key.name,
         at=rfc3339(asked.now),
-        phase=story.phase,
+        phase=timeline.phase,
         condition=cause.type if cause is not None else None,
         reason=cause.reason if cause is not None else None,
-        message=plain(story.message),
+        message=plain(timeline.message),
         since=rfc3339(since) if since is not None else None,
-        until=rfc3339(story.ends_at) if story.ends_at is not None else None,
+        until=rfc3339(timeline.ends_at) if timeline.ends_at is not None else None,
         obstacles=[plain(words) for words in obstacles(asked)],
-        advice=[plain(words) for words in advice(story, asked)],
-        usdPerHour=usd(story.hourly_microusd),
-        usdSpent=usd(story.spent_microusd),
+        advice=[plain(words) for words in advice(timeline, asked)],
+        usdPerHour=usd(timeline.hourly_microusd),
+        usdSpent=usd(timeline.spent_microusd),
         nodeClass=asked.class_name or None,
         held=asked.held,
         suspended=bool(asked.node_class is not None and asked.node_class.spec.suspend),
-        attempts=[_attempt_item(attempt) for attempt in story.attempts],
+        attempts=[_attempt_item(attempt) for attempt in timeline.attempts],
         holders=None
         if asked.holders is None
         else [
@@ -261,12 +261,12 @@ def as_document(asked: Enquiry) -> dict[str, Any]:
             }
             for each in asked.holders
         ],
-        next=next_command(story, asked),
+        next=next_command(timeline, asked),
     )
 
 
-def _heading(story: RequestStory, asked: Enquiry) -> Text:
-    style = "red" if story.failed else "green" if story.ready or story.over else "yellow"
+def _heading(timeline: RequestTimeline, asked: Enquiry) -> Text:
+    style = "red" if timeline.failed else "green" if timeline.ready or timeline.over else "yellow"
     spec = asked.request.spec
     wanted = f"{spec.gpu_count}x {spec.gpu_type or (spec.offer.instance_type if spec.offer else 'a GPU')}"
     wanted += " spot" if spec.spot else ""
@@ -274,11 +274,11 @@ def _heading(story: RequestStory, asked: Enquiry) -> Text:
     wanted += f" from {spec.provider}" if spec.provider else ""
     places = [each for each in (spec.region, *spec.regions) if each]
     wanted += f" in {' or '.join(dict.fromkeys(places))}" if places else ""
-    reason = f" ({story.cause.reason})" if story.cause is not None else ""
+    reason = f" ({timeline.cause.reason})" if timeline.cause is not None else ""
     return Text.assemble(
-        (f"request {story.key}", "bold"),
+        (f"request {timeline.key}", "bold"),
         ": ",
-        (f"{story.phase}{reason}", style),
+        (f"{timeline.phase}{reason}", style),
         (f"   {wanted}", "dim"),
         no_wrap=True,
     )
@@ -291,35 +291,35 @@ def _line(label: str, words: str, width: int) -> list[Text]:
     return lines
 
 
-def _what(story: RequestStory, asked: Enquiry) -> str:
-    cause = story.cause
+def _what(timeline: RequestTimeline, asked: Enquiry) -> str:
+    cause = timeline.cause
     if cause is None:
         if asked.request.status.phase is None:
             return (
                 "the operator to reconcile the request for the first time; does it run? kubectl get lease -n tgp-system"
             )
-        return story.message or "unknown: the status has no message"
-    return story.message or cause.message or cause.reason
+        return timeline.message or "unknown: the status has no message"
+    return timeline.message or cause.message or cause.reason
 
 
-def _since(story: RequestStory) -> datetime | None:
-    if story.cause is not None and story.cause.last_transition_time is not None:
-        return story.cause.last_transition_time
-    return story.steps[0].at
+def _since(timeline: RequestTimeline) -> datetime | None:
+    if timeline.cause is not None and timeline.cause.last_transition_time is not None:
+        return timeline.cause.last_transition_time
+    return timeline.steps[0].at
 
 
-def _until(story: RequestStory, asked: Enquiry) -> str:
-    if story.over:
+def _until(timeline: RequestTimeline, asked: Enquiry) -> str:
+    if timeline.over:
         return "the request stays as a record of its cost until it is deleted"
-    if said := ends_words(story, asked.now):
+    if said := ends_words(timeline, asked.now):
         return said
-    if story.hourly_microusd is None and story.phase == "Pending":
+    if timeline.hourly_microusd is None and timeline.phase == "Pending":
         return "an offer fits; waiting costs nothing"
     spec = asked.request.spec
     return f"terminated after {spec.max_lifetime or spec.ttl or '24h'}, or {spec.idle_timeout} without a pod"
 
 
-def _market_now(story: RequestStory, asked: Enquiry) -> str:
+def _market_now(timeline: RequestTimeline, asked: Enquiry) -> str:
     """What the market offers at this moment, if the status says something else; empty: the same."""
     plan = asked.plan
     if plan is None:
@@ -328,19 +328,19 @@ def _market_now(story: RequestStory, asked: Enquiry) -> str:
         offer = plan.choice.offer
         fits = f"{offer.gpu_count}x {offer.gpu} at {dollars(plan.choice.hourly_microusd)}/h from {offer.provider} fits"
         return f"{fits}, but {plan.unwilling}" if plan.unwilling else fits
-    return "" if plan.choice.message == story.message else plan.choice.message
+    return "" if plan.choice.message == timeline.message else plan.choice.message
 
 
-def _cost(story: RequestStory) -> str:
-    attempt = open_attempt(story.attempts)
+def _cost(timeline: RequestTimeline) -> str:
+    attempt = open_attempt(timeline.attempts)
     if attempt is not None and attempt.outcome is None:
-        price = story.hourly_microusd
+        price = timeline.hourly_microusd
         reserved = f"{dollars(price)} an hour is reserved" if price is not None else "a machine is reserved"
-        return f"{reserved}; no bill is known yet; {total(story.spent_microusd)} so far"
-    so_far = f"{total(story.spent_microusd)} {'in total' if story.over else 'so far'}"
-    if story.hourly_microusd is None:
-        return f"$0.00 an hour now; {so_far}" if not story.over else so_far
-    return f"{dollars(story.hourly_microusd)} an hour now; about {so_far}"
+        return f"{reserved}; no bill is known yet; {total(timeline.spent_microusd)} so far"
+    so_far = f"{total(timeline.spent_microusd)} {'in total' if timeline.over else 'so far'}"
+    if timeline.hourly_microusd is None:
+        return f"$0.00 an hour now; {so_far}" if not timeline.over else so_far
+    return f"{dollars(timeline.hourly_microusd)} an hour now; about {so_far}"
 
 
 def _limits(asked: Enquiry) -> bool:

@@ -24,7 +24,7 @@ class Rows:
     waiting: int = 0  # pods that wait for a GPU
     plan: bool = False  # the last plan of the pools, in one line
     market: bool = False  # its one line
-    story: bool = False  # the last scenario step, in one line
+    scenario: bool = False  # the last scenario step, in one line
     gaps: bool = False  # an empty line before each section
     look: bool = True  # the line with the command for another terminal
 
@@ -34,13 +34,13 @@ def share(height: int, snapshot: Snapshot) -> Rows:
     look = not snapshot.held or height > HEADER + FOOTER + SECTIONS
     header = HEADER + (bool(snapshot.held) and look)
     market = bool(snapshot.market.prices) and height > header + FOOTER + 3 * SECTIONS
-    story = bool(snapshot.stories) and height > header + FOOTER + 3 * SECTIONS + market
-    plan = snapshot.plan is not None and height > header + FOOTER + 3 * SECTIONS + market + story
-    room = height - header - FOOTER - SECTIONS - market - story - plan
+    scenario = bool(snapshot.scenario_lines) and height > header + FOOTER + 3 * SECTIONS + market
+    plan = snapshot.plan is not None and height > header + FOOTER + 3 * SECTIONS + market + scenario
+    room = height - header - FOOTER - SECTIONS - market - scenario - plan
     troubles = max(0, min(len(snapshot.troubles), MOST_TROUBLES, room))
     room -= troubles + SECTIONS  # the lines of column names, or of "nothing"
     if room < SECTIONS:  # too small for three tables: objects only, and the other headings
-        return Rows(troubles, max(room + SECTIONS - 1, 0), 0, 0, 0, plan, market, story, look=look)
+        return Rows(troubles, max(room + SECTIONS - 1, 0), 0, 0, 0, plan, market, scenario, look=look)
     gaps = room - SECTIONS >= len(snapshot.objects) + len(snapshot.machines) + AIRY_EVENTS
     if gaps:
         room -= SECTIONS
@@ -50,4 +50,4 @@ def share(height: int, snapshot: Snapshot) -> Rows:
     objects = min(max(len(snapshot.objects), 1), max((room - events) * 2 // 3, 1))
     machines = min(max(len(snapshot.machines), 1), max(room - events - objects, 1))
     events = max(room - objects - machines, 1)
-    return Rows(troubles, objects, machines, events, waiting, plan, market, story, gaps, look)
+    return Rows(troubles, objects, machines, events, waiting, plan, market, scenario, gaps, look)

@@ -1,6 +1,6 @@
 """Snapshots as lines, for pipes and logs: only what changed since the last call."""
 
-from tgp.interfaces.terminal.snapshot import EventRow, ObjectRow, Snapshot, StoryLine, plain
+from tgp.interfaces.terminal.snapshot import EventRow, ObjectRow, ScenarioLine, Snapshot, plain
 
 
 class SnapshotLines:
@@ -9,27 +9,29 @@ class SnapshotLines:
         self._printed_events: frozenset[EventRow] = frozenset()  # no older than the snapshot's own window
         self._printed_troubles: frozenset[str] = frozenset()
         self._printed_held = ""
-        self._printed_stories: frozenset[StoryLine] = frozenset()
+        self._printed_scenario: frozenset[ScenarioLine] = frozenset()
 
     def lines(self, snapshot: Snapshot) -> list[str]:
         """One line for each new trouble, event and scenario step, each changed state, and for a pause of purchases."""
         lines = [
-            *self._stories(snapshot),
+            *self._scenario_lines(snapshot),
             *self._held(snapshot),
             *self._troubles(snapshot),
             *self._events(snapshot),
             *self._objects(snapshot),
         ]
-        self._printed_stories = frozenset(snapshot.stories)
+        self._printed_scenario = frozenset(snapshot.scenario_lines)
         self._printed_held = snapshot.held
         self._printed_troubles = frozenset(snapshot.troubles)
         self._printed_events = frozenset(snapshot.events)
         self._printed_objects = {row.label: row for row in snapshot.objects}
         return [plain(line) for line in lines]
 
-    def _stories(self, snapshot: Snapshot) -> list[str]:
+    def _scenario_lines(self, snapshot: Snapshot) -> list[str]:
         return [
-            f"{one.at:%H:%M:%S} scenario: {one.text}" for one in snapshot.stories if one not in self._printed_stories
+            f"{one.at:%H:%M:%S} scenario: {one.text}"
+            for one in snapshot.scenario_lines
+            if one not in self._printed_scenario
         ]
 
     def _held(self, snapshot: Snapshot) -> list[str]:

@@ -212,7 +212,7 @@ def _machines(snapshot: Snapshot, rows: Rows, width: int) -> list[RenderableType
 
 
 def _events(snapshot: Snapshot, rows: Rows, width: int) -> list[RenderableType]:
-    parts = list(_if(rows.story, _story(snapshot)))
+    parts = list(_if(rows.scenario, _scenario(snapshot)))
     heading = _heading("Events", ", newest last", "dim")
     if not rows.events:
         return [*parts, heading]
@@ -222,10 +222,10 @@ def _events(snapshot: Snapshot, rows: Rows, width: int) -> list[RenderableType]:
     return [*parts, *_section(heading, table, 0, "no events yet")]
 
 
-def _story(snapshot: Snapshot) -> Text:
-    if not snapshot.stories:
+def _scenario(snapshot: Snapshot) -> Text:
+    if not snapshot.scenario_lines:
         return Text()
-    last = snapshot.stories[-1]
+    last = snapshot.scenario_lines[-1]
     return _line(("scenario: ", "bold magenta"), (last.text, ""), (f"  ({age(snapshot.now - last.at)} ago)", "dim"))
 
 

@@ -60,7 +60,7 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class StoryLine:
+class ScenarioLine:
     """One step of the demo scenario, in a sentence."""
 
     at: datetime
@@ -127,7 +127,7 @@ class Snapshot:
     machines_known: bool = True
     rented: int = 0  # machines that cost something, or may
     hourly_microusd: int = 0  # all of them together
-    stories: tuple[StoryLine, ...] = ()  # newest last; empty: no scenario runs
+    scenario_lines: tuple[ScenarioLine, ...] = ()  # newest last; empty: no scenario runs
     held: str = ""  # why purchases are paused; empty: they are not
     waiting: tuple[WaitingRow, ...] = ()  # the longest wait first
     plan: PlanSummary | None = None  # None: no pool has planned yet
