@@ -12,8 +12,7 @@ from tgp.api.common import Condition
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
-from tgp.core.model.attempts import attempts_of, open_attempt
-from tgp.core.model.gpus import resource_name
+from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
@@ -135,14 +134,11 @@ def _empty(seen: PoolRequest, pool: GPUNodePool) -> Care:
         record.value.status,
         span(pool.spec.disruption.consolidate_after, "spec.disruption.consolidateAfter"),
     )
-    attempt = open_attempt(attempts_of(record))
     if after is NEVER or canonical_policy(pool.spec.disruption.consolidation_policy) == "Never":
         return Leave()
     if status.ready_at is None or status.idle_since is None or node is None or node.ready is not True:
         return Leave()
-    resource = resource_name(
-        (attempt.offer.gpu_type or "") if attempt is not None and attempt.offer is not None else ""
-    )
+    resource = gpu_resource(open_attempt(attempts_of(record)))
     if seen.awaited or not idle(seen.pods, resource) or protected(record, node, seen.pods):
         return Leave()
     since = max(status.idle_since, worked_until(seen.pods, resource, seen.now) or status.idle_since)
