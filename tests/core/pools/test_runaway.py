@@ -58,7 +58,7 @@ def test_after_each_unusable_machine_the_pause_is_longer():
     for count, pause in enumerate(PAUSES, 1):
         runaways.learn(a_machine(count), NOW)
         found = refusals(runaways)
-        assert found.until == NOW + pause
+        assert found.until == {UID: NOW + pause}
         assert set(found.refused) == {UID}
 
 
@@ -85,7 +85,7 @@ def test_after_three_machines_one_is_tried_in_a_day():
     assert refusals(runaways, now=later).refused == {}
 
     runaways.learn(a_machine(4, ended_at=later), later)
-    assert refusals(runaways, now=later).until == later + PAUSES[-1]
+    assert refusals(runaways, now=later).until == {UID: later + PAUSES[-1]}
 
 
 def test_machines_of_other_days_are_forgotten():
@@ -113,7 +113,7 @@ def test_all_pods_of_the_machine_wait_not_only_its_anchor():
 def test_learning_twice_counts_once_and_the_cost_grows():
     runaways = runaways_with(a_machine(), a_machine(microusd=300_000), a_machine())
 
-    assert refusals(runaways).until == NOW + PAUSES[0]
+    assert refusals(runaways).until == {UID: NOW + PAUSES[0]}
     assert "$0.30" in refusals(runaways).refused[UID]
 
 

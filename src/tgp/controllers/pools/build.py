@@ -135,6 +135,7 @@ def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory, observ
         sources=(
             WatchSource(stores.requests),
             WatchSource(stores.pools, reconciler.of_pool),
+            WatchSource(stores.plans.store, reconciler.of_plan),
             WatchSource(stores.nodes, reconciler.of_node),
             WatchSource(stores.pods, reconciler.of_pod),
         ),

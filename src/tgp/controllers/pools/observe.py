@@ -59,6 +59,7 @@ class PlanObservation:
     own_nodes: Mapping[str, bool] = field(default_factory=dict)  # Ready Nodes, and whether a pool bought the machine
     machines: tuple[PricedRoom, ...] = ()  # with all room that waiting pods may get, nominated or not
     nominated: Mapping[str, str] = field(default_factory=dict)  # pod uid → name of the capacity that it has room at
+    paused: Mapping[str, datetime] = field(default_factory=dict)  # pod uid → until when nothing is bought for it
     look_again_at: datetime | None = None  # when the world changes by itself
 
 
@@ -126,7 +127,7 @@ class WorldObserver:
         runaways = memory.runaways.refusals({**waiting, **dict.fromkeys(self._slots())}, now)
         planned = tuple(self._pools())
         buying = tuple(each for each in planned if not self._observes(each.pool))
-        moments += [runaways.until, memory.disagreements.next_change(now), _first_end(cooldowns, now)]
+        moments += [*runaways.until.values(), memory.disagreements.next_change(now), _first_end(cooldowns, now)]
         moments += [ends for pod in demand.pods if (ends := own_price_until(pod)) is not None]
         world = PlanInput(
             now,
@@ -156,6 +157,7 @@ class WorldObserver:
             own_nodes,
             tuple(machines),
             {uid_text(pod.uid): name for name, pods in nominated.items() for pod in pods},
+            runaways.until,
             min((each for each in moments if each is not None and each > now), default=None),
         )
 

@@ -15,6 +15,7 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
 from tgp.controllers.deps import FeatureSettings
+from tgp.controllers.pools.gangs import TornGangs
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.machine_types import ShapeTable, node_of
 from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
@@ -113,6 +114,7 @@ class PoolPlanner:
         self._shapes = shapes
         self._unusable = unusable
         self._machines = UnusableMachines(views, memory.runaways)
+        self._gangs = TornGangs(views, memory)
         self._cluster = cluster
         self._compute = compute
         self._journal = journal
@@ -175,10 +177,14 @@ class PoolPlanner:
         plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
         self._memory.placed = {**plan.placed, **seen.nominated}
         ordered = await self._order(plan.orders, seen, just_ready, now)
+        abandoned = self._gangs.give_up(plan, waiting, seen.paused, now)
+        for pool in abandoned.pools:
+            self._announce(pool)
         would_buy = await self._observed(seen, plan)
         self._report(seen, plan, ordered, would_buy, now)
         soon = None if nominated else now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
-        return min((each for each in (seen.look_again_at, just_ready.until, soon) if each is not None), default=None)
+        moments = (seen.look_again_at, just_ready.until, abandoned.until, soon)
+        return min((each for each in moments if each is not None), default=None)
 
     def _anything_waits(self) -> bool:
         if not len(self._views.pools):

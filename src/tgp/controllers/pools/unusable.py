@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
-import msgspec
-
 from tgp.api.request import GPURequest
 from tgp.controllers.pools.machine_types import node_of
 from tgp.controllers.pools.remembered_table import RememberedTable
@@ -18,9 +16,8 @@ from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import on_its_way
-from tgp.core.pools.demand import read_annotations
+from tgp.core.pools.gangs import gang_name
 from tgp.core.pools.orders import bought_for, family
-from tgp.core.pools.planner.plan import gang_of
 from tgp.core.pools.runaway import (
     KEPT_FOR,
     UNUSABLE,
@@ -76,7 +73,7 @@ class UnusableMachines:
         torn = _torn_gangs(waiting, unused)
         for each in unused:
             found = unused_machine(each.record, each.node, each.there, each.waiting[0], now)
-            if found is not None and not any(_gang(pod) in torn for pod in each.waiting):
+            if found is not None and not any(gang_name(pod) in torn for pod in each.waiting):
                 self._runaways.learn(found, now)
                 continue
             fresh |= {uid_text(pod.uid) for pod in each.waiting}
@@ -134,16 +131,12 @@ class UnusableMachines:
 def _torn_gangs(waiting: Mapping[str, Pod], unused: Iterable[_Unused]) -> set[str]:
     """Gangs of which some pods have a machine and others do not: their scheduler may wait for the rest."""
     served = {uid_text(pod.uid) for each in unused for pod in each.waiting}
-    gangs = {gang for each in unused for pod in each.waiting if (gang := _gang(pod))}
+    gangs = {gang for each in unused for pod in each.waiting if (gang := gang_name(pod))}
     return (
-        {gang for uid, pod in waiting.items() if uid not in served and (gang := _gang(pod)) in gangs}
+        {gang for uid, pod in waiting.items() if uid not in served and (gang := gang_name(pod)) in gangs}
         if gangs
         else set()
     )
-
-
-def _gang(pod: Pod) -> str:
-    return gang_of(msgspec.structs.replace(pod, annotations=read_annotations(pod)[0]))
 
 
 def _by_family(waiting: Mapping[str, Pod]) -> dict[str, list[Pod]]:

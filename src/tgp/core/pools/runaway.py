@@ -72,7 +72,7 @@ class Refusals:
 
     refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why
     not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys
-    until: datetime | None = None  # when the first of them ends
+    until: Mapping[str, datetime] = field(default_factory=dict)  # pod uid → when it may be bought for again
 
 
 def failed_machines(record: KubeObject[GPURequest], now: datetime) -> Iterator[UnusableMachine]:
@@ -204,7 +204,7 @@ class Runaways:
         for machine in self._machines.values():
             for uid, name in machine.pods.items():
                 own.setdefault(uid, []).append(machine) if uid in waiting else gone.setdefault(name, []).append(machine)
-        refused, not_for, ends = {}, {}, []
+        refused, not_for, ends = {}, {}, {}
         for uid, pod in waiting.items() if self._machines else ():
             before = gone.get(family(pod), ()) if gone and pod is not None else ()
             known = {each.token: each for each in (*own.get(uid, ()), *before)}
@@ -213,9 +213,9 @@ class Runaways:
             until = paused_until(known.values())
             not_for[uid] = frozenset(each.offer for each in known.values())
             if now < until:
-                ends.append(until)
+                ends[uid] = until
                 refused[uid] = refusal(known.values(), until)
-        return Refusals(refused, not_for, min(ends, default=None))
+        return Refusals(refused, not_for, ends)
 
 
 def last_end(machines: Collection[UnusableMachine]) -> datetime:

@@ -1,4 +1,4 @@
-"""What a pool does about one of its requests: leave it alone, withdraw it, or delete it because it is empty or over.
+"""What a pool does about one of its requests: leave it alone, withdraw it, or delete it: it is empty, over, or no use.
 
 A machine is only ever ended by deleting its request: the request's own lifecycle drains it, terminates it, and shows
 that it is gone.
@@ -20,7 +20,7 @@ from tgp.core.pools.orders import anchor_of, slot_number
 from tgp.core.requests.node_state import idle, protected, worked_until
 
 DISRUPTED = "Disrupted"  # the condition of a request that its pool deletes next
-EMPTY, SURPLUS = "Empty", "Surplus"  # its reasons
+EMPTY, SURPLUS, GANG = "Empty", "Surplus", "GangNotServed"  # its reasons
 WITHDRAWN_AFTER = timedelta(seconds=30)  # without an offer that can be bought
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
@@ -38,6 +38,7 @@ class PoolRequest:
     node: Node | None = None  # that its machine has become; None: none, or not seen
     pods: tuple[Pod, ...] = ()  # that are scheduled to it
     awaited: bool = False  # the last plan has room there for a pod that is not bound yet
+    given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
     oldest_failed: bool = False  # the pool has more failed requests than are kept, and this is one of the oldest
 
 
@@ -86,11 +87,13 @@ def care_for(seen: PoolRequest) -> Care:
     if status.phase == "Failed":
         return _failed(seen)
     if attempt is None:
-        return _waiting(seen)
+        return Remove(seen.given_up) if seen.given_up else _waiting(seen)
     if _marked(record, "Terminating") is not None:
         return Leave()
     if (surplus := _surplus(seen, pool.value)) is not None:
         return surplus
+    if seen.given_up and idle(seen.pods, gpu_resource(attempt)) and not protected(record, seen.node, seen.pods):
+        return Disrupt(GANG, f"{seen.given_up[0].upper()}{seen.given_up[1:]}")
     return _empty(seen, pool.value)
 
 
