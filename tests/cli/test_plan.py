@@ -308,6 +308,9 @@ class LimitedReads(ClusterReads):
     async def shapes(self) -> None:
         return None
 
+    async def unusable(self) -> None:
+        return None
+
 
 async def test_what_a_user_may_not_see_is_named_with_what_is_assumed_instead():
     sight = await seen_by_user(LimitedReads())
@@ -315,7 +318,8 @@ async def test_what_a_user_may_not_see_is_named_with_what_is_assumed_instead():
 
     for kind in ("GPUNodePools", "GPURequests", "pods", "DaemonSets", "Namespaces", "PersistentVolumeClaims"):
         assert f"you may not list {kind}" in said
-    assert "you may not read ConfigMap tgp-system/tgp-shapes" in said
+    for name in ("tgp-shapes", "tgp-unusable"):
+        assert f"you may not read ConfigMap tgp-system/{name}" in said
     assert not sight.plugins_seen
 
 

@@ -2,6 +2,7 @@
 
 import json
 import urllib.request
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from tests.contracts.kubectl.mounted import Mounted
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import OwnerRef, Pod
 from tgp.core.model.resources import Resources
+from tgp.core.pools.runaway import UNUSABLE, UnusableMachine, line_of
 from tgp.interfaces.cli.request_name import read_subject
 from tgp.services.plan_enquiries import state_of
 
@@ -115,6 +117,34 @@ def test_a_machine_on_its_way_is_named_to_the_pod_that_it_was_bought_for(cluster
     assert "the machine of request ml/of-pool, which is on its way: it has room for the pod" in said
     assert "ordered     request ml/of-pool (Booting), 1x L40S from vultr at $1.20/h" in said
     assert "tgp watch" in said
+
+
+def test_a_pod_whose_machines_did_not_serve_it_says_so(cluster: Mounted):
+    with_pool(cluster)
+    waits(cluster, "train-0")
+    uid = read(cluster, "api/v1/namespaces/ml/pods/train-0")["metadata"]["uid"]
+    lines = {
+        f"token-{number}": line_of(
+            UnusableMachine(
+                token=f"token-{number}",
+                namespace="ml",
+                request=f"pool-{number}",
+                offer="",
+                ended_at=datetime.now(UTC),
+                microusd=250_000,
+                what="became ready, and was not used",
+                pods={uid: uid},
+            )
+        )
+        for number in range(3)
+    }
+    send(f"{cluster.url}/api/v1/namespaces", "POST", {"metadata": {"name": "tgp-system"}})
+    table = {"metadata": {"name": UNUSABLE}, "data": lines}
+    send(f"{cluster.url}/api/v1/namespaces/tgp-system/configmaps", "POST", table)
+    said = " ".join(why(cluster, "pod/train-0").stdout.split())
+
+    assert "3 machines were bought for this pod and did not serve it; cost so far: $0.75" in said
+    assert "GPURequest ml/pool-2, became ready, and was not used" in said
 
 
 def test_a_node_without_work_says_that_its_pool_deletes_it(cluster: Mounted):

@@ -90,7 +90,7 @@ def test_a_malformed_table_counts_as_empty_and_is_said_once(caplog):
         env.world.run(minutes=1)
 
         assert len(lines(env)) == 3
-        said = [row for row in caplog.records if row.getMessage() == "ShapeTableFailing"]
+        said = [row for row in caplog.records if row.getMessage() == "TableFailing"]
         assert [row.why for row in said] == ["2 of its lines are malformed"]
 
 

@@ -240,21 +240,6 @@ def test_an_offer_that_is_sold_out_gives_way_to_another():
         assert len(env.living()) == 1
 
 
-def test_machines_that_are_never_usable_are_tried_a_few_times_and_no_more():
-    """5 and 30 minutes apart, then a pause of hours; and the pod is told."""
-    with sim_env("unusable") as env:
-        env.node_bootstrap.node_faults.chances[NodeFault.NEVER_REGISTERS] = 1.0
-        a_class(env.world, "rented", timeouts={"launch": "5m", "boot": "2m", "join": "2m"})
-        begin(env, of_class=False)
-        asks(env)
-        env.world.run(minutes=75)
-        assert any("3 machines for this pod were never usable" in text for _, text in events_of(env))
-        env.world.run(hours=3)
-
-        assert len(env.simulator.fleet.machines) == 3
-        assert env.living() == []
-
-
 def test_a_pod_that_is_replaced_in_place_buys_no_second_machine():
     """The old pod leaves within its grace: its room is the new one's."""
     with sim_env("replaced") as env:

@@ -3,6 +3,7 @@
 Time is the API server's, whose timestamps are compared: a terminal's clock may be wrong, and a demo's runs faster.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
@@ -23,13 +24,16 @@ from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.record import ObjectRecord
 from tgp.core.model.workload import DaemonSet
-from tgp.core.pools.machine_types import SHAPES, SeenShape, read_line
+from tgp.core.pools import machine_types, runaway
+from tgp.core.pools.machine_types import SHAPES, SeenShape
+from tgp.core.pools.runaway import UNUSABLE, UnusableMachine
 from tgp.ports.clock import Clock
 from tgp.ports.cluster import ClusterBusy, ClusterError, Forbidden, NotFound
 from tgp.ports.http import Answered, Call, Http, HttpError, Reply, UnreadableReply, WrappedHttp
 
 NO_KINDS = "the tgp CRDs are not installed: tgp crds apply"
 
+E = TypeVar("E")
 R = TypeVar("R", bound=ObjectRecord)
 
 
@@ -85,14 +89,20 @@ class ClusterReads:
 
     async def shapes(self) -> tuple[SeenShape, ...] | None:
         """What machines of a type really had, as the operator remembers it. None: the user may not read it."""
+        return await self._remembered(SHAPES, machine_types.read_line)
+
+    async def unusable(self) -> tuple[UnusableMachine, ...] | None:
+        """Machines that did not serve their pods, as the operator remembers them. None: the user may not read it."""
+        return await self._remembered(UNUSABLE, runaway.read_line)
+
+    async def _remembered(self, table: str, read_line: Callable[[object], E | None]) -> tuple[E, ...] | None:
         try:
-            table = await self.cluster.read(CONFIG_MAP, ObjectKey(self.operator_namespace, SHAPES))
+            found = await self.cluster.read(CONFIG_MAP, ObjectKey(self.operator_namespace, table))
         except NotFound:
             return ()
         except Forbidden:
             return None
-        lines = (table.get("data") or {}).values()
-        return tuple(seen for line in lines if (seen := read_line(line)) is not None)
+        return tuple(entry for line in (found.get("data") or {}).values() if (entry := read_line(line)) is not None)
 
     async def events(self, namespace: str, uid: str) -> tuple[Event, ...] | None:
         """Of one object: the oldest first, those of one second as they were written. None: they cannot be read."""

@@ -26,6 +26,7 @@ from tgp.controllers.deps import FeatureSettings, Stores
 from tgp.controllers.pools.machine_types import node_of
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import PlanObservation, StorageViews, WorldObserver
+from tgp.controllers.pools.unusable import UnusableMachines
 from tgp.controllers.requests.ledger import Ledger
 from tgp.controllers.requests.purchase_gatherer import Views, owning_pool
 from tgp.core.market.sources import lacking, source_for, sources_of
@@ -37,12 +38,13 @@ from tgp.core.model.offer import Offer
 from tgp.core.model.pod import Pod
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.prices import NotAPrice
-from tgp.core.model.record import ObjectRecord
+from tgp.core.model.record import ObjectRecord, uid_text
 from tgp.core.model.workload import Namespace
 from tgp.core.pools.capacity import promised
 from tgp.core.pools.demand import asks_for_gpus
 from tgp.core.pools.machine_types import SHAPES, SeenShape
 from tgp.core.pools.planner.world import Shape
+from tgp.core.pools.runaway import UNUSABLE, UnusableMachine
 from tgp.core.requests.observation import OwningPool
 from tgp.core.requests.purchase import SourceObservation
 from tgp.ports.cluster import Forbidden, NotFound
@@ -74,6 +76,7 @@ class Sight:
     unseen: tuple[str, ...] = ()
     plugins_seen: bool = True
     shapes: tuple[SeenShape, ...] = ()  # that the operator remembers
+    unusable: tuple[UnusableMachine, ...] = ()  # the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,15 @@ async def seen_by_user(reads: ClusterReads) -> Sight:
             f"you may not read ConfigMap {reads.operator_namespace}/{SHAPES}: machines are taken to have what their "
             "offers promise"
         )
-    return Sight(stores, reads.now(), await reads.hold(), tuple(unseen), plugins is not None, shapes or ())
+    unusable = await reads.unusable()
+    if unusable is None:
+        unseen.append(
+            f"you may not read ConfigMap {reads.operator_namespace}/{UNUSABLE}: of machines that did not serve their "
+            "pods only those whose request still exists are known"
+        )
+    return Sight(
+        stores, reads.now(), await reads.hold(), tuple(unseen), plugins is not None, shapes or (), unusable or ()
+    )
 
 
 async def _fill_pods(stores: Stores, reads: ClusterReads, unseen: list[str]) -> None:
@@ -298,6 +309,11 @@ def _observer(sight: Sight) -> WorldObserver:
     memory.types.restore(sight.shapes)
     for record in stores.requests.values():
         memory.types.learn(record, node_of(views, record))
+    waiting = {uid_text(pod.uid): pod for pod in stores.pods.values() if asks_for_gpus(pod)}
+    machines = UnusableMachines(views, memory.runaways)
+    machines.restore(sight.unusable, sight.now)
+    machines.look(waiting, sight.now)
+    machines.forget_served(waiting, sight.now)
     return WorldObserver(
         views,
         SETTINGS,

@@ -1,13 +1,16 @@
 """One request per machine, one living request per anchor, and a name that is the same whoever makes it."""
 
+import msgspec
 import pytest
 
-from tests.core.pools.builders import POOL_UID, a_pod, a_pool, an_offer, an_order
+from tests.core.pools.builders import POOL_UID, a_pod, a_pool, a_request, an_offer, an_order
 from tgp.api.request import GPURequest
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.pools.orders import (
     AnchoredOrder,
     anchored,
+    bought_for,
+    family,
     free_names,
     is_ours,
     manifest_of,
@@ -57,6 +60,21 @@ def test_names_that_are_taken_are_left_out():
     assert next(free_names(a_pool(), "uid-a", {first: None})) == second
 
 
+def test_a_request_tells_all_pods_that_it_was_bought_for():
+    one, other = a_pod("a"), a_pod("b")
+    manifest = manifest_of(KEY, AnchoredOrder(an_order(one, other), "uid-a"), a_pool(), "rented", "plan-7")
+
+    assert bought_for(record_of(manifest, a_pool())) == {"uid-a": family(one), "uid-b": family(other)}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"family": "uid"}'])
+def test_pods_that_cannot_be_read_leave_the_anchor(text):
+    record = a_request(anchor="uid-a")
+    record = msgspec.structs.replace(record, annotations={**record.annotations, "tgp.io/pods": text})
+
+    assert bought_for(record) == {"uid-a": "uid-a"}
+
+
 def test_a_request_is_written_as_the_plan_ordered_it():
     pool = a_pool(template={"spec": {"terminationGracePeriod": "2h"}})
     order = an_order(a_pod("a"), offer=an_offer(spot=True))
@@ -64,6 +82,7 @@ def test_a_request_is_written_as_the_plan_ordered_it():
 
     assert manifest["metadata"]["annotations"] == {
         "tgp.io/for": "uid-a",
+        "tgp.io/pods": f'{{"{family(a_pod("a"))}":["uid-a"]}}',
         "tgp.io/plan": "plan-7",
         "velero.io/exclude-from-backup": "true",
     }

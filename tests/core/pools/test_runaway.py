@@ -1,80 +1,249 @@
-"""A machine that is never usable breeds no further one for a while; a disagreement with the scheduler none at all."""
+"""Machines that serve no pod are few for each of them; a disagreement with the scheduler buys none at all."""
 
 from datetime import timedelta
 
-from tests.core.pools.builders import NOW, a_pod, a_request, ago, an_attempt, written
+import msgspec
+import pytest
+
+from tests.core.pools.builders import GIB, GPU, NOW, a_node, a_pod, a_request, ago, an_attempt, on_node, written
 from tgp.core.model.pod import OwnerRef
-from tgp.core.pools.runaway import DISAGREED_AFTER, DISAGREED_FOR, PAUSES, Disagreements, Runaways, unusable_machines
+from tgp.core.model.resources import Resources
+from tgp.core.model.taints import Taint
+from tgp.core.pools.orders import family
+from tgp.core.pools.runaway import (
+    DISAGREED_AFTER,
+    DISAGREED_FOR,
+    KEPT_FOR,
+    MOST_REMEMBERED,
+    PAUSES,
+    Disagreements,
+    Runaways,
+    UnusableMachine,
+    failed_machines,
+    line_of,
+    read_line,
+    unused_machine,
+    unused_since,
+)
+from tgp.core.pools.upkeep import SCHEDULED_WITHIN
 
 UID = "uid-pod"
+OWNER = (OwnerRef("ReplicaSet", "web", "rs-1", controller=True),)
 
 
-def failed(number=1, *, minutes=0.0, **rest):
-    ended = an_attempt(
-        number, outcome="Failed", launchedAt=written(ago(hours=1)), endedAt=written(ago(minutes=minutes)), **rest
-    )
-    return a_request(f"train-{number}", phase="Failed", attempts=[{**ended, "token": f"token-{number}"}])
+def a_machine(number=1, *, ended_at=NOW, pods=None, **rest):
+    usual = {
+        "token": f"token-{number}",
+        "namespace": "default",
+        "request": f"train-{number}",
+        "offer": f"offer-{number}",
+    }
+    known = {UID: UID} if pods is None else pods
+    return UnusableMachine(**{**usual, "ended_at": ended_at, "microusd": 100_000, "what": "x", "pods": known, **rest})
 
 
-def refused(runaways, now=NOW):
-    return runaways.refusals([UID, "uid-other"], now)
+def runaways_with(*machines, now=NOW):
+    found = Runaways()
+    for machine in machines:
+        found.learn(machine, now)
+    return found
+
+
+def refusals(runaways, *pods, now=NOW):
+    return runaways.refusals({pod.uid: pod for pod in pods or (a_pod(), a_pod("other"))}, now)
 
 
 def test_after_each_unusable_machine_the_pause_is_longer():
     runaways = Runaways()
     for count, pause in enumerate(PAUSES, 1):
-        runaways.learn(failed(count), ())
-        found = refused(runaways)
-        assert found.until == NOW + pause
+        runaways.learn(a_machine(count), NOW)
+        found = refusals(runaways)
+        assert found.until == {UID: NOW + pause}
         assert set(found.refused) == {UID}
 
-    assert "3 machines" in refused(runaways).refused[UID]
+
+def test_the_pod_is_told_how_many_machines_what_they_cost_and_what_was_wrong():
+    text = refusals(runaways_with(*(a_machine(count, what="has a taint") for count in range(3)))).refused[UID]
+
+    assert text == (
+        "MachinesUnusable: 3 machines were bought for this pod and did not serve it; cost so far: $0.30. The last one, "
+        "GPURequest default/train-2, has a taint. Before 2026-11-18T12:00:00Z nothing more is bought for it, unless "
+        "its template changes"
+    )
 
 
 def test_after_a_pause_another_machine_may_be_tried_and_another_offer():
-    runaways = Runaways()
-    runaways.learn(failed(minutes=6), ())
-    found = refused(runaways)
+    found = refusals(runaways_with(a_machine(ended_at=ago(minutes=6))))
 
     assert found.refused == {}
-    assert found.not_for == {UID: frozenset({"simulated/t4.1/us-west-1/on-demand"})}
+    assert found.not_for == {UID: frozenset({"offer-1"})}
 
 
-def test_after_the_last_pause_the_count_begins_again():
-    runaways = Runaways()
-    for count in range(1, 4):
-        runaways.learn(failed(count), ())
+def test_after_three_machines_one_is_tried_in_a_day():
+    runaways = runaways_with(*(a_machine(count) for count in range(3)))
+    later = NOW + PAUSES[-1]
+    assert refusals(runaways, now=later).refused == {}
 
-    assert refused(runaways, NOW + PAUSES[-1]).not_for == {}
+    runaways.learn(a_machine(4, ended_at=later), later)
+    assert refusals(runaways, now=later).until == {UID: later + PAUSES[-1]}
+
+
+def test_machines_of_other_days_are_forgotten():
+    runaways = runaways_with(a_machine())
+    runaways.forget((), {}, (), NOW + KEPT_FOR)
+    assert len(runaways) == 0
+
+    runaways.learn(a_machine(), NOW + KEPT_FOR)
+    assert len(runaways) == 0
+
+
+def test_only_the_newest_machines_are_remembered():
+    many = [a_machine(number, ended_at=ago(seconds=number)) for number in range(MOST_REMEMBERED + 1)]
+
+    assert many[-1] not in runaways_with(*many).machines()
+    assert len(runaways_with(*many)) == MOST_REMEMBERED
 
 
 def test_all_pods_of_the_machine_wait_not_only_its_anchor():
-    runaways = Runaways()
-    runaways.learn(failed(), ["uid-other"])
+    runaways = runaways_with(a_machine(pods={UID: UID, "uid-other": "uid-other"}))
 
-    assert set(refused(runaways).refused) == {UID, "uid-other"}
-
-
-def test_learning_twice_counts_once():
-    runaways = Runaways()
-    for _ in range(3):
-        runaways.learn(failed(), ())
-
-    assert refused(runaways).until == NOW + PAUSES[0]
+    assert set(refusals(runaways).refused) == {UID, "uid-other"}
 
 
-def test_only_what_was_paid_and_never_usable_counts():
-    assert unusable_machines(a_request(attempts=[an_attempt(outcome="SoldOut", endedAt=written(NOW))])) == []
-    assert unusable_machines(a_request(attempts=[an_attempt(outcome="Failed", endedAt=written(NOW))])) == []
-    assert len(unusable_machines(failed())) == 1
+def test_learning_twice_counts_once_and_the_cost_grows():
+    runaways = runaways_with(a_machine(), a_machine(microusd=300_000), a_machine())
+
+    assert refusals(runaways).until == {UID: NOW + PAUSES[0]}
+    assert "$0.30" in refusals(runaways).refused[UID]
 
 
-def test_pods_that_are_gone_are_forgotten():
-    runaways = Runaways()
-    runaways.learn(failed(), ())
-    runaways.refusals([], NOW)
+# -- pods that are created again ---------------------------------------------------------------------------------------
 
-    assert refused(runaways).refused == {}
+
+def test_a_pod_that_is_created_again_has_what_the_one_before_it_had():
+    first, again = a_pod("web-1", owners=OWNER), a_pod("web-2", owners=OWNER)
+    runaways = runaways_with(a_machine(pods={first.uid: family(first)}))
+
+    assert set(refusals(runaways, again).refused) == {again.uid}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"owners": (OwnerRef("ReplicaSet", "web", "rs-2", controller=True),)}, {"requests": Resources(2000, GIB)}],
+    ids=["another owner", "another template"],
+)
+def test_a_pod_of_another_template_begins_anew(change):
+    first, other = a_pod("web-1", owners=OWNER), a_pod("web-2", **{"owners": OWNER, **change})
+    runaways = runaways_with(a_machine(pods={first.uid: family(first)}))
+
+    assert refusals(runaways, other).refused == {}
+
+
+def test_pods_of_one_template_that_wait_together_count_each_for_itself():
+    """Of many machines that were bought at once a few fail: the other pods go on."""
+    one, other = a_pod("web-1", owners=OWNER), a_pod("web-2", owners=OWNER)
+    runaways = runaways_with(a_machine(pods={one.uid: family(one)}))
+
+    assert set(refusals(runaways, one, other).refused) == {one.uid}
+
+
+def test_a_pod_that_was_served_leaves_nothing_to_the_next_one():
+    first, again = a_pod("web-1", owners=OWNER), a_pod("web-2", owners=OWNER)
+    runaways = runaways_with(a_machine(pods={first.uid: family(first)}))
+    runaways.forget([on_node("web-1", owners=OWNER)], {}, (), NOW)
+
+    assert refusals(runaways, again).refused == {}
+    runaways.learn(a_machine(pods={first.uid: family(first)}), NOW)
+    assert refusals(runaways, again).refused == {}, "its failed request is still there"
+
+
+@pytest.mark.parametrize(("ready", "refused"), [(1, False), (-1, True)])
+def test_a_later_machine_that_serves_the_template_clears_what_pods_that_are_gone_left(ready, refused):
+    first, runs, again = (a_pod(name, owners=OWNER) for name in ("web-1", "web-2", "web-3"))
+    runaways = runaways_with(a_machine(pods={first.uid: family(first)}))
+    running = msgspec.structs.replace(runs, node="n1")
+    runaways.forget([running], {"n1": NOW + timedelta(minutes=ready)}, {again.uid}, NOW)
+
+    assert bool(refusals(runaways, again).refused) is refused
+
+
+# -- what a request tells ----------------------------------------------------------------------------------------------
+
+
+def failed(**rest):
+    ended = an_attempt(outcome="Failed", launchedAt=written(ago(hours=1)), endedAt=written(NOW), **rest)
+    return a_request(phase="Failed", attempts=[ended])
+
+
+def test_only_what_was_paid_and_never_usable_has_failed():
+    assert not [*failed_machines(a_request(attempts=[an_attempt(outcome="SoldOut", endedAt=written(NOW))]), NOW)]
+    assert not [*failed_machines(a_request(attempts=[an_attempt(outcome="Failed", endedAt=written(NOW))]), NOW)]
+    (found,) = failed_machines(failed(message="the Node did not join"), NOW)
+
+    assert (found.offer, found.microusd) == ("simulated/t4.1/us-west-1/on-demand", 400_000)
+    assert found.what.startswith("never became usable: the Node did not join")
+    assert found.pods == {UID: UID}
+
+
+def test_what_a_user_wrote_tells_nothing_of_pods():
+    forged = msgspec.structs.replace(failed(), owners=())
+
+    assert not [*failed_machines(forged, NOW)]
+
+
+def ready_since(moment, *, pods=()):
+    launched = an_attempt(outcome="Launched", launchedAt=written(ago(hours=1)))
+    status = {"readyAt": written(moment), "idleSince": written(moment), "nodeName": "n1"}
+    record = a_request(phase="Ready", attempts=[launched], **status)
+    return unused_machine(record, a_node(), pods, a_pod(), NOW)
+
+
+def test_a_machine_that_is_ready_and_unused_while_its_pod_waits_is_unusable():
+    found = ready_since(NOW - SCHEDULED_WITHIN)
+
+    assert found is not None
+    assert found.ended_at == NOW
+    assert ready_since(NOW - SCHEDULED_WITHIN + timedelta(seconds=1)) is None, "the scheduler gets a moment"
+    assert ready_since(ago(hours=1), pods=[on_node("other")]) is None, "it serves a pod"
+
+
+def test_a_machine_with_other_gpus_is_used_by_pods_that_request_those():
+    launched = an_attempt(outcome="Launched", launchedAt=written(ago(hours=1)))
+    launched["offer"] = {**launched["offer"], "gpuType": "MI300X"}
+    status = {"readyAt": written(ago(hours=1)), "idleSince": written(ago(hours=1)), "nodeName": "n1"}
+    record = a_request(attempts=[launched], **status)
+
+    assert unused_since(record, a_node(), [on_node("other", resource="amd.com/gpu")]) is None
+    assert unused_since(record, a_node(), [on_node("other", resource="amd.com/gpu", gpus=0)]) is not None
+
+
+@pytest.mark.parametrize(
+    ("node", "what"),
+    [
+        (
+            a_node(taints=(Taint("corp/x", "NoSchedule"),)),
+            "has taint corp/x:NoSchedule, which the pod does not tolerate",
+        ),
+        (
+            a_node(allocatable=Resources(500, GIB, ((GPU, 1), ("pods", 9)))),
+            "the pod requests 1 CPU, and Node n1 has 0.5 CPU free",
+        ),
+        (a_node(), "for a reason of its own"),
+    ],
+    ids=["taint", "small", "unknown"],
+)
+def test_the_obstacle_is_named(node, what):
+    launched = an_attempt(outcome="Launched", launchedAt=written(ago(hours=1)))
+    status = {"readyAt": written(ago(hours=1)), "idleSince": written(ago(hours=1)), "nodeName": "n1"}
+    found = unused_machine(a_request(attempts=[launched], **status), node, (), a_pod(), NOW)
+
+    assert found is not None
+    assert what in found.what
+
+
+def test_a_line_of_the_table_is_read_as_it_was_written():
+    assert read_line(line_of(a_machine())) == a_machine()
+    assert [read_line(line) for line in ("", "{}", 7, '{"token": 1}')] == [None] * 4
 
 
 def disagreeing(*, bought):
@@ -101,12 +270,11 @@ def test_nothing_more_is_bought_for_pods_that_are_refused_on_a_machine_of_ours()
 
 
 def test_the_verdict_is_about_all_pods_of_the_template():
-    owner = (OwnerRef("ReplicaSet", "web", "rs-1", controller=True),)
-    found, one = Disagreements(), a_pod(owners=owner)
+    found, one = Disagreements(), a_pod(owners=OWNER)
     for now in (NOW, NOW + DISAGREED_AFTER):
         found.learn({UID: "n1"}, {UID: one}, {"n1": True}, now)
 
-    assert found.refusals([a_pod("later", owners=owner)]) != {}
+    assert found.refusals([a_pod("later", owners=OWNER)]) != {}
 
 
 def test_a_pod_that_was_bound_is_no_disagreement():

@@ -10,6 +10,7 @@ from tgp.core.pools.orders import slot_of
 from tgp.core.pools.upkeep import (
     EMPTY,
     FAILED_KEPT,
+    GANG,
     SURPLUS,
     WITHDRAWN_AFTER,
     Disrupt,
@@ -158,3 +159,12 @@ def test_replicas_stay_whether_or_not_they_are_used_and_no_more_of_them():
     care = cared(msgspec.structs.replace(third, annotations=slots[1]), pool, pods=(on_node(),))
     assert isinstance(care, Disrupt)
     assert care.reason == SURPLUS
+
+
+def test_a_machine_whose_gang_was_given_up_goes_unless_a_pod_uses_it():
+    why = "gang default/train could not be served whole within 15m"
+    care = cared(an_idle_machine(since=1), given_up=why)
+
+    assert care == Disrupt(GANG, "Gang default/train could not be served whole within 15m")
+    assert isinstance(cared(an_idle_machine(since=1), given_up=why, pods=(on_node(),)), Leave)
+    assert cared(a_request(), given_up=why) == Remove(why), "nothing was ordered yet"

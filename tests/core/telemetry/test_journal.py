@@ -288,7 +288,7 @@ TABLE = [
         ("tgp_withdrawn_requests_total", {}, 1),
         (False, "Withdrawn", "Request is deleted, and its pods are planned for again: sold out"),
     ),
-    (facts.ShapeTableFailing(ObjectKey("tgp-system", "tgp-shapes"), "forbidden"), "WARNING", None, None),
+    (facts.TableFailing(ObjectKey("tgp-system", "tgp-shapes"), "forbidden"), "WARNING", None, None),
     (
         facts.PodNominated(POD_SUBJECT, "train-1"),
         "INFO",

@@ -58,8 +58,8 @@ from tgp.core.model.facts import (
     RequestWithdrawn,
     ScaleUpNotTriggered,
     ScaleUpTriggered,
-    ShapeTableFailing,
     SweepHalted,
+    TableFailing,
     TerminationFailing,
     WatchFailing,
     WatchRecovered,
@@ -117,12 +117,7 @@ class LiveJournal:
             case ProviderFailing():
                 self._metrics.provider_errors.labels(provider_of(fact.source), fact.error).inc()
             case (
-                WatchRecovered()
-                | LeaseReached()
-                | KeyAccepted()
-                | KeyRotated()
-                | ProviderRecovered()
-                | ShapeTableFailing()
+                WatchRecovered() | LeaseReached() | KeyAccepted() | KeyRotated() | ProviderRecovered() | TableFailing()
             ):
                 pass  # only logged
             case ObjectUnreadable():
@@ -277,7 +272,7 @@ def _level(fact: Fact) -> int:
             | OrphanTerminated()
             | HistoryRewound()
             | MachineReadopted()
-            | ShapeTableFailing()
+            | TableFailing()
             | SweepHalted()
             | TerminationFailing()
         ):

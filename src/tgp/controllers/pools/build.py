@@ -4,11 +4,12 @@ from tgp.adapters.kube.controller import Controller, WatchSource
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST
 from tgp.controllers.deps import Deps, Stores
 from tgp.controllers.instances.build import Instances
-from tgp.controllers.pools.machine_types import MachineTypeReconciler, ShapeTable
+from tgp.controllers.pools.machine_types import MachineTypeReconciler, shape_table
 from tgp.controllers.pools.memory import PoolMemory
 from tgp.controllers.pools.observe import StorageViews, WorldObserver
 from tgp.controllers.pools.planner import PoolPlanner
 from tgp.controllers.pools.reconciler import NodePoolReconciler
+from tgp.controllers.pools.unusable import unusable_table
 from tgp.controllers.pools.upkeep import PoolRequestReconciler
 from tgp.controllers.requests.purchase_gatherer import PurchaseGatherer, Views
 from tgp.controllers.status_writer import StatusWriter
@@ -67,7 +68,7 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         writes=(stores.pools,),
         workers=deps.settings.workers,
     )
-    shapes = ShapeTable(deps.cluster, deps.settings.namespace, deps.journal)
+    shapes = shape_table(deps.cluster, deps.settings.namespace, deps.journal)
     planner = PoolPlanner(
         views,
         deps.settings,
@@ -75,6 +76,7 @@ def build(deps: Deps, stores: Stores, instances: Instances) -> list[Controller]:
         observer=observer,
         memory=memory,
         shapes=shapes,
+        unusable=unusable_table(deps.cluster, deps.settings.namespace, deps.journal),
         cluster=deps.cluster,
         compute=deps.compute,
         journal=deps.journal,
@@ -134,6 +136,7 @@ def _upkeep(deps: Deps, stores: Stores, views: Views, memory: PoolMemory, observ
         sources=(
             WatchSource(stores.requests),
             WatchSource(stores.pools, reconciler.of_pool),
+            WatchSource(stores.plans.store, reconciler.of_plan),
             WatchSource(stores.nodes, reconciler.of_node),
             WatchSource(stores.pods, reconciler.of_pod),
         ),

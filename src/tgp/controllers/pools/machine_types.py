@@ -1,15 +1,14 @@
 """Remembers what machines of a type really had: in this process, and in a ConfigMap for the next one.
 
-Nothing depends on the table: without it sizes are estimated from offers again.
+Without the table sizes are estimated from offers again.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
+from typing import TypeAlias
 
 from tgp.api.request import GPURequest
-from tgp.controllers.config_table import ConfigTable
+from tgp.controllers.pools.remembered_table import RememberedTable
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.model.facts import ShapeTableFailing
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
@@ -24,50 +23,14 @@ from tgp.core.pools.machine_types import (
     to_write,
 )
 from tgp.ports.clock import Clock
-from tgp.ports.cluster import Cluster, ClusterError, Forbidden, Refused
+from tgp.ports.cluster import Cluster
 from tgp.ports.journal import Journal
 
+ShapeTable: TypeAlias = RememberedTable[SeenShape]
 
-class ShapeTable:
-    def __init__(self, cluster: Cluster, namespace: str, journal: Journal) -> None:
-        self._key = ObjectKey(namespace, SHAPES)
-        self._table: ConfigTable[SeenShape] = ConfigTable(
-            cluster, self._key, line_of=line_of, read_line=self._read_line
-        )
-        self._journal = journal
-        self._unreadable = 0  # lines
-        self._told = False
 
-    async def entries(self) -> Mapping[str, SeenShape]:
-        """By name of the line; nothing, if the table cannot be read."""
-        try:
-            entries = await self._table.entries()
-        except ClusterError as error:
-            self._tell(str(error))
-            return {}
-        if self._unreadable:
-            self._tell(f"{self._unreadable} of its lines are malformed")
-        return entries
-
-    async def keep(self, seen: SeenShape) -> None:
-        """Raises ClusterError where another try may help. A table that tells the same already is not written."""
-        try:
-            if to_write(seen, await self._table.entries()):
-                await self._table.write(seen.name, seen)
-                for name in surplus(await self._table.entries()):
-                    await self._table.drop(name)
-        except (Forbidden, Refused) as error:  # a quota, a policy
-            self._tell(str(error))
-
-    def _read_line(self, line: object) -> SeenShape | None:
-        seen = read_line(line)
-        self._unreadable += seen is None
-        return seen
-
-    def _tell(self, why: str) -> None:
-        if not self._told:
-            self._journal.note(ShapeTableFailing(self._key, why))
-        self._told = True
+def shape_table(cluster: Cluster, namespace: str, journal: Journal) -> ShapeTable:
+    return RememberedTable(cluster, ObjectKey(namespace, SHAPES), journal, line_of=line_of, read_line=read_line)
 
 
 class MachineTypeReconciler:
@@ -87,8 +50,14 @@ class MachineTypeReconciler:
         self._types.count(record, self._since)
         seen = seen_shape(record, node_of(self._views, record))
         if seen is not None and seen.boot_seconds:
-            await self._table.keep(seen)
+            await self._keep(seen)
         return None
+
+    async def _keep(self, seen: SeenShape) -> None:
+        """A table that tells the same already is not written."""
+        if to_write(seen, await self._table.entries()):
+            await self._table.keep(seen.name, seen)
+            await self._table.drop(surplus(await self._table.entries()))
 
 
 def node_of(views: Views, record: KubeObject[GPURequest]) -> Node | None:

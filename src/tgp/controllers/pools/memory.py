@@ -1,7 +1,7 @@
-"""What this process remembers of its plans: who bought for whom, what is created and not seen yet, what was said.
+"""What this process remembers of its plans: what is created and not seen yet, what did not work, what was said.
 
-A new process begins without it: requests tell their anchors, failed ones what did not work, statuses the last plan, and
-a table what machines of a type had.
+A new process begins without it: requests tell whom they were bought for, statuses the last plan, and tables what
+machines of a type had and which machines served no pod.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,9 +64,9 @@ class SaidText:
 @dataclass
 class PoolMemory:
     expected: dict[ObjectKey, ExpectedRequest] = field(default_factory=dict)
-    bought_for: dict[ObjectKey, tuple[str, ...]] = field(default_factory=dict)  # request → uids of pods
     offers: dict[ObjectKey, Offer] = field(default_factory=dict)  # of requests that have reserved nothing yet
     placed: Mapping[str, str] = field(default_factory=dict)  # of the last plan: pod uid → name of the capacity
+    given_up: Mapping[ObjectKey, str] = field(default_factory=dict)  # requests of gangs that it gave up, and why
     reports: dict[ObjectKey, PlanReport] = field(default_factory=dict)  # by pool
     runaways: Runaways = field(default_factory=Runaways)
     disagreements: Disagreements = field(default_factory=Disagreements)
@@ -87,7 +87,6 @@ class PoolMemory:
     def forget_requests(self, there: Iterable[ObjectKey]) -> None:
         """Of requests that are gone, and are not expected either."""
         kept = {*there, *self.expected}
-        self.bought_for = {key: uids for key, uids in self.bought_for.items() if key in kept}
         self.offers = {key: offer for key, offer in self.offers.items() if key in kept}
 
     def news(self, uid: str, reasons: str, text: str, now: datetime) -> bool:

@@ -37,7 +37,7 @@ from tgp.core.pools.limits import expected_reservation, limit_rooms
 from tgp.core.pools.machine_types import owned_shape
 from tgp.core.pools.nodepool import PoolObservation, judge_pool
 from tgp.core.pools.nominations import PricedRoom, node_of, reserved_node_name
-from tgp.core.pools.orders import owner_of
+from tgp.core.pools.orders import bought_for, owner_of
 from tgp.core.pools.planner.rows import own_price_until
 from tgp.core.pools.planner.world import LimitRoom, PlanInput, PlannedPool, Shape
 from tgp.core.pools.replicas import missing_slots
@@ -59,6 +59,7 @@ class PlanObservation:
     own_nodes: Mapping[str, bool] = field(default_factory=dict)  # Ready Nodes, and whether a pool bought the machine
     machines: tuple[PricedRoom, ...] = ()  # with all room that waiting pods may get, nominated or not
     nominated: Mapping[str, str] = field(default_factory=dict)  # pod uid → name of the capacity that it has room at
+    paused: Mapping[str, datetime] = field(default_factory=dict)  # pod uid → until when nothing is bought for it
     look_again_at: datetime | None = None  # when the world changes by itself
 
 
@@ -123,10 +124,10 @@ class WorldObserver:
         rooms = tuple(with_pods(each.room, nominated.get(each.room.name, ())) for each in machines)
         waiting = {uid_text(pod.uid): pod for pod in demand.pods}
         cooldowns = self._cooldowns()
-        runaways = memory.runaways.refusals([*waiting, *self._slots()], now)
+        runaways = memory.runaways.refusals({**waiting, **dict.fromkeys(self._slots())}, now)
         planned = tuple(self._pools())
         buying = tuple(each for each in planned if not self._observes(each.pool))
-        moments += [runaways.until, memory.disagreements.next_change(now), _first_end(cooldowns, now)]
+        moments += [*runaways.until.values(), memory.disagreements.next_change(now), _first_end(cooldowns, now)]
         moments += [ends for pod in demand.pods if (ends := own_price_until(pod)) is not None]
         world = PlanInput(
             now,
@@ -156,6 +157,7 @@ class WorldObserver:
             own_nodes,
             tuple(machines),
             {uid_text(pod.uid): name for name, pods in nominated.items() for pod in pods},
+            runaways.until,
             min((each for each in moments if each is not None and each > now), default=None),
         )
 
@@ -184,7 +186,7 @@ class WorldObserver:
                     offer.hourly_microusd,
                     record,
                     self._views.nodes.get(ObjectKey("", reserved_node_name(record))),
-                    self._memory.bought_for.get(record.key, ()),
+                    tuple(bought_for(record)) if owner_of(record) else (),
                 )
         for key, expected in sorted(self._memory.expected.items()):
             if self._views.requests.get(key) is None:

@@ -15,14 +15,16 @@ from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
 from tgp.controllers.deps import FeatureSettings
+from tgp.controllers.pools.gangs import TornGangs
 from tgp.controllers.pools.indexes import WAITING_PODS, YES
 from tgp.controllers.pools.machine_types import ShapeTable, node_of
 from tgp.controllers.pools.memory import EXPECTED_FOR, ExpectedRequest, PlanReport, PoolMemory
 from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
+from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
-from tgp.core.model.attempts import attempts_of, open_attempt
+from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.money import about
@@ -36,6 +38,7 @@ from tgp.core.pools.orders import (
     AnchoredOrder,
     anchor_of,
     anchored,
+    family,
     free_names,
     is_ours,
     manifest_of,
@@ -44,7 +47,6 @@ from tgp.core.pools.orders import (
 )
 from tgp.core.pools.planner.world import NO_POOL, Order, Plan, PlanInput, PoolReason, Unserved
 from tgp.core.pools.replicas import missing_slots, world_of_slots
-from tgp.core.pools.runaway import family
 from tgp.core.requests.node_metadata import pool_key
 from tgp.core.requests.node_state import idle
 from tgp.ports.clock import Clock
@@ -52,7 +54,6 @@ from tgp.ports.cluster import AlreadyExists, Cluster, ClusterError, NotFound, Re
 from tgp.ports.compute import Compute
 from tgp.ports.journal import Journal
 
-GPU = "nvidia.com/gpu"
 PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
@@ -99,6 +100,7 @@ class PoolPlanner:
         observer: WorldObserver,
         memory: PoolMemory,
         shapes: ShapeTable,
+        unusable: UnusableTable,
         cluster: Cluster,
         compute: Compute,
         journal: Journal,
@@ -106,10 +108,14 @@ class PoolPlanner:
         announce: Callable[[ObjectKey], None],
     ) -> None:
         self._views = views
+        self._policy = policy
         self._plan = plan
         self._observer = observer
         self._memory = memory
         self._shapes = shapes
+        self._unusable = unusable
+        self._machines = UnusableMachines(views, memory.runaways)
+        self._gangs = TornGangs(views, memory)
         self._cluster = cluster
         self._compute = compute
         self._journal = journal
@@ -147,6 +153,8 @@ class PoolPlanner:
     async def reconcile(self, _key: ObjectKey) -> datetime | None:
         now, tick = self._clock.now(), self._clock.boottime()
         await self._settle_expected(tick)
+        waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
+        self._machines.forget_served(waiting, now)
         self._waiting = self._anything_waits()
         if not self._waiting:
             self._batch.close()
@@ -158,18 +166,26 @@ class PoolPlanner:
             return now + timedelta(seconds=due - tick)
         self._batch.close(tick)
         self._memory.types.restore((await self._shapes.entries()).values())
-        seen = self._gather(now)
-        nominated = await self._nominator.nominate(self._views.pods.by_index(WAITING_PODS, YES), seen.machines)
+        self._machines.restore((await self._unusable.entries()).values(), now)
+        just_ready = self._machines.look(waiting, now)
+        if not self._policy.observing:
+            await self._machines.keep(self._unusable, now)
+        seen = self._gather(waiting, now)
+        nominated = await self._nominator.nominate(waiting.values(), seen.machines)
         if filled := await self._fill_replicas(seen, now):
             self._report_filled(filled, now)
             return now + timedelta(seconds=LEAST_PAUSE)  # limits have changed: pods are planned for after that
         plan = await self._planned(seen.world) if seen.world.pools else _without_pools(seen)
         self._memory.placed = {**plan.placed, **seen.nominated}
-        ordered = await self._order(plan.orders, seen, now)
+        ordered = await self._order(plan.orders, seen, just_ready, now)
+        abandoned = self._gangs.give_up(plan, waiting, seen.paused, now)
+        for pool in abandoned.pools:
+            self._announce(pool)
         observed = await self._observed(seen, plan)
         self._report(seen, plan, ordered, observed, now)
-        soon = now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
-        return seen.look_again_at if nominated else min(seen.look_again_at or soon, soon)
+        soon = None if nominated else now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
+        moments = (seen.look_again_at, just_ready.until, abandoned.until, soon)
+        return min((each for each in moments if each is not None), default=None)
 
     def _anything_waits(self) -> bool:
         if not len(self._views.pools):
@@ -178,11 +194,9 @@ class PoolPlanner:
             return True
         return any(True for pool in self._views.pools.values() for _ in self._missing(pool))
 
-    def _gather(self, now: datetime) -> PlanObservation:
+    def _gather(self, waiting: Mapping[str, Pod], now: datetime) -> PlanObservation:
         memory, requests = self._memory, self._views.requests
-        waiting = {uid_text(pod.uid): pod for pod in self._views.pods.by_index(WAITING_PODS, YES)}
         for record in requests.values():
-            memory.runaways.learn(record, memory.bought_for.get(record.key, ()))
             memory.types.learn(record, node_of(self._views, record))
         seen = self._observer.observe(now)
         memory.disagreements.learn(memory.placed, waiting, seen.own_nodes, now)
@@ -212,8 +226,14 @@ class PoolPlanner:
 
     # -- orders --------------------------------------------------------------------------------------------------------
 
-    async def _order(self, orders: Iterable[Order], seen: PlanObservation, now: datetime) -> list[AnchoredOrder]:
-        still = [each for each in orders if all(self._still_waits(pod) for pod in each.pods)]
+    async def _order(
+        self, orders: Iterable[Order], seen: PlanObservation, just_ready: JustReady, now: datetime
+    ) -> list[AnchoredOrder]:
+        still = [
+            each
+            for each in orders
+            if all(self._still_waits(pod) and uid_text(pod.uid) not in just_ready.pods for pod in each.pods)
+        ]
         created = []
         for each in anchored(still, self._taken()):
             if await self._create(each, seen, now):
@@ -243,7 +263,8 @@ class PoolPlanner:
             return living(record)
         if slot_number(anchor_of(record)) is not None:
             return True
-        return idle(self._views.pods.by_index(PODS_BY_NODE, record.value.status.node_name or ""), GPU)
+        there = self._views.pods.by_index(PODS_BY_NODE, record.value.status.node_name or "")
+        return idle(there, gpu_resource(open_attempt(attempts_of(record))))
 
     async def _create(self, wanted: AnchoredOrder, seen: PlanObservation, now: datetime) -> bool:
         """Whether the request is there, or may be."""
@@ -285,12 +306,11 @@ class PoolPlanner:
     def _expect(self, key: ObjectKey, wanted: AnchoredOrder, record: KubeObject[GPURequest]) -> None:
         memory = self._memory
         memory.expected[key] = ExpectedRequest(record, wanted.order, self._clock.boottime())
-        memory.bought_for[key] = tuple(uid_text(pod.uid) for pod in wanted.order.pods)
         memory.offers[key] = wanted.order.offer
 
     def _forget(self, key: ObjectKey) -> None:
-        for held in (self._memory.expected, self._memory.bought_for, self._memory.offers):
-            held.pop(key, None)
+        self._memory.expected.pop(key, None)
+        self._memory.offers.pop(key, None)
 
     async def _is_there(self, key: ObjectKey, pool: KubeObject[GPUNodePool], anchor: str) -> bool:
         try:

@@ -73,6 +73,10 @@ class PoolRequestReconciler:
             return ()
         return sorted(record.key for record in self._views.requests.by_index(BY_POOL_UID, changed.uid_text))
 
+    def of_plan(self, _old: object, _new: object) -> Iterable[ObjectKey]:
+        """Requests that the plan has given up."""
+        return sorted(self._memory.given_up)
+
     def of_pod(self, old: Pod | None, new: Pod | None) -> Iterable[ObjectKey]:
         names = {pod.node for pod in (old, new) if pod is not None and pod.node}
         return [key for name in sorted(names) for key in self._on(name)]
@@ -124,6 +128,7 @@ class PoolRequestReconciler:
             self._views.nodes.get(ObjectKey("", name)) if name else None,
             tuple(self._views.pods.by_index(PODS_BY_NODE, name)) if name else (),
             awaited=bool(name) and name in self._memory.placed.values(),
+            given_up=self._memory.given_up.get(key, ""),
             oldest_failed=self._is_oldest_failed(record, pool),
         )
 

@@ -7,6 +7,7 @@ import msgspec
 
 from tgp.api.request import Attempt, GPURequest
 from tgp.core.model.conditions import shortened
+from tgp.core.model.gpus import resource_name
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.token import plain_uid, read_token
 
@@ -42,6 +43,11 @@ def exchanged(attempts: tuple[Attempt, ...], changed: Attempt) -> tuple[Attempt,
 def provider_of(attempt: Attempt | None) -> str:
     """Its short name; empty: there is no attempt, or its record does not say."""
     return attempt.offer.provider if attempt is not None and attempt.offer is not None else ""
+
+
+def gpu_resource(attempt: Attempt | None) -> str:
+    """What pods request of its machine's GPUs; NVIDIA's where the record does not say."""
+    return resource_name((attempt.offer.gpu_type or "") if attempt is not None and attempt.offer is not None else "")
 
 
 def in_short(said: str) -> str:

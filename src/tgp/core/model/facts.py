@@ -414,8 +414,8 @@ class RequestWithdrawn(Struct, frozen=True):
     why: str
 
 
-class ShapeTableFailing(Struct, frozen=True):
-    """What machines of a type had cannot be read or written, or not all of it. Noted once."""
+class TableFailing(Struct, frozen=True):
+    """What plans remember in a ConfigMap cannot be read or written, or not all of it. Noted once."""
 
     table: ObjectKey
     why: str
@@ -492,5 +492,5 @@ Fact: TypeAlias = (
     | OrphanGone
     | SweepHalted
     | PoolFact
-    | ShapeTableFailing
+    | TableFailing
 )

@@ -48,6 +48,15 @@ class Resources(msgspec.Struct, frozen=True, gc=False):
 NOTHING = Resources()
 
 
+def amount_text(resource: str, amount: float) -> str:
+    """For a sentence: 4 CPU, 15.6 GiB memory, 2 nvidia.com/gpu."""
+    if resource == CPU:
+        return f"{amount / 1000:g} CPU"
+    if resource == MEMORY:
+        return f"{amount / (1 << 30):.1f} GiB memory"
+    return f"{amount:g} {resource}"
+
+
 def read_resources(written: Mapping[str, Written]) -> Resources:
     """From a `requests`, `capacity` or `allocatable` map; NotAQuantity if a value is none."""
     others = sorted((name, whole(value)) for name, value in written.items() if name not in (CPU, MEMORY))

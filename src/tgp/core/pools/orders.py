@@ -20,11 +20,12 @@ from tgp.core.model.costs import POOL_KIND
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import UNKNOWN_REGION, Offer
-from tgp.core.model.pod import OwnerRef
+from tgp.core.model.pod import OwnerRef, Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.planner.world import Order
 
-FOR, PLAN = "tgp.io/for", "tgp.io/plan"  # annotations of a pool's request: its anchor, and the plan that ordered it
+# Annotations of a pool's request: its anchor, the pods that it was bought for, and the plan that ordered it.
+FOR, PODS, PLAN = "tgp.io/for", "tgp.io/pods", "tgp.io/plan"
 NOT_IN_BACKUPS = "velero.io/exclude-from-backup"  # a restored copy would be a request that buys
 DIGITS = 10
 LONGEST_NAME = 63
@@ -33,6 +34,7 @@ PRICE_MARGIN = 20  # a twentieth: what a price may rise between the plan and the
 BACKSTOP = "30m"  # the idle timeout once no pool looks after the machine (kubectl delete --cascade=orphan)
 SLOT = "slot-"  # how the anchor of a pool with `replicas` begins
 _REGION = r"^[!-~]{1,63}$"
+_PODS = msgspec.json.Decoder(dict[str, list[str]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,37 @@ def slot_number(anchor: str) -> int | None:
 
 def anchor_of(record: KubeObject[GPURequest]) -> str:
     return record.annotations.get(FOR, "")
+
+
+def family(pod: Pod) -> str:
+    """Pods made from one template by one controller; a pod without one stands alone.
+
+    A controller that creates a pod again gives it another uid and the same family, unless what the scheduler reads of
+    its template has changed.
+    """
+    owner = pod.controller
+    placed_by = (pod.requests, sorted(pod.node_selector.items()), pod.affinity, pod.tolerations)
+    more = (pod.spreads, pod.host_ports, pod.scheduler, pod.priority)
+    template = blake2b(repr((placed_by, more)).encode(), digest_size=DIGITS // 2).hexdigest()
+    return f"{owner.uid if owner is not None and owner.uid else uid_text(pod.uid)}/{template}"
+
+
+def bought_for(record: KubeObject[GPURequest]) -> Mapping[str, str]:
+    """Uids of the pods that a pool bought it for, each with its family; of a request that says none, its anchor."""
+    try:
+        families = _PODS.decode(record.annotations.get(PODS, "{}"))
+    except msgspec.DecodeError:
+        families = {}
+    anchor = anchor_of(record)
+    found = {uid: name for name, uids in sorted(families.items()) for uid in uids}
+    return found or ({anchor: anchor} if anchor else {})
+
+
+def _pods_text(pods: Iterable[Pod]) -> str:
+    families: dict[str, list[str]] = {}
+    for pod in pods:
+        families.setdefault(family(pod), []).append(uid_text(pod.uid))
+    return msgspec.json.encode(families, order="sorted").decode()
 
 
 def owner_of(record: KubeObject[GPURequest]) -> str:
@@ -95,7 +128,12 @@ def manifest_of(
         "metadata": {
             "name": key.name,
             "namespace": key.namespace,
-            "annotations": {FOR: anchored_order.anchor, PLAN: plan, NOT_IN_BACKUPS: "true"},
+            "annotations": {
+                FOR: anchored_order.anchor,
+                PODS: _pods_text(order.pods),
+                PLAN: plan,
+                NOT_IN_BACKUPS: "true",
+            },
             "ownerReferences": [
                 {
                     "apiVersion": GPU_NODE_POOL.api_version,

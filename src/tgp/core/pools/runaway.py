@@ -1,34 +1,69 @@
-"""Machines that were paid and never usable: after each, nothing more is bought for the same pods for a while.
+"""Machines that were paid and did not serve their pods: after each, nothing more is bought for them for a while.
 
 And pods that fit by our count, and that the scheduler refuses all the same: nothing more is bought for them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tgp.api.request import Attempt, GPURequest
+import msgspec
+
+from tgp.api.request import GPURequest
 from tgp.api.values import rfc3339
-from tgp.core.model.attempts import attempts_of
+from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
+from tgp.core.model.costs import spent_by
 from tgp.core.model.kube_object import KubeObject
+from tgp.core.model.money import about
+from tgp.core.model.node import Node
+from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
-from tgp.core.pools.orders import anchor_of
+from tgp.core.model.resources import amount_text
+from tgp.core.model.taints import untolerated
+from tgp.core.pools.capacity import less, taken_by
+from tgp.core.pools.orders import anchor_of, bought_for, family, owner_of, slot_number
+from tgp.core.pools.upkeep import SCHEDULED_WITHIN
 from tgp.core.requests.chosen_offer import offer_of
+from tgp.core.requests.node_state import idle
 
-PAUSES = (timedelta(minutes=5), timedelta(minutes=30), timedelta(hours=4))  # after the first, second, third machine
+PAUSES = (timedelta(minutes=5), timedelta(minutes=30), timedelta(days=1))  # after the first, second, every further one
+KEPT_FOR = PAUSES[-1] * len(PAUSES)
+UNUSABLE = "tgp-unusable"  # the ConfigMap
+MOST_REMEMBERED = 256  # machines, the newest
+MESSAGE_KEPT = 300  # characters of why a machine was unusable
 DISAGREED_AFTER = timedelta(minutes=5)  # the scheduler refuses a pod on a Node where it fits by our count
 DISAGREED_FOR = timedelta(hours=1)
-MOST_REMEMBERED = 10_000  # pods
 
 
-@dataclass(frozen=True, slots=True)
-class UnusableMachine:
-    """One machine that was paid and never usable."""
+class UnusableMachine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One machine that was paid and did not serve the pods it was bought for."""
 
     token: str
+    namespace: str
+    request: str
     offer: str  # its key
-    ended_at: datetime
+    ended_at: datetime  # of one that became ready: when it had been unused for long enough
+    microusd: int = 0  # that it has cost, as far as known
+    what: str = ""  # was wrong, and what to do about it
+    pods: dict[str, str] = {}  # uids of those it was bought for and that were not served since, with their families
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.namespace, self.request)
+
+
+def line_of(machine: UnusableMachine) -> str:
+    return msgspec.json.encode(machine, order="sorted").decode()
+
+
+def read_line(line: object) -> UnusableMachine | None:
+    """None: it cannot be read."""
+    try:
+        found = msgspec.json.decode(line, type=UnusableMachine) if isinstance(line, str) else None
+    except msgspec.DecodeError:
+        return None
+    return found if found is not None and found.ended_at.tzinfo is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,64 +72,169 @@ class Refusals:
 
     refused: Mapping[str, str] = field(default_factory=dict)  # pod uid → why
     not_for: Mapping[str, frozenset[str]] = field(default_factory=dict)  # pod uid → offer keys
-    until: datetime | None = None  # when the first of them ends
+    until: Mapping[str, datetime] = field(default_factory=dict)  # pod uid → when it may be bought for again
 
 
-def unusable_machines(record: KubeObject[GPURequest]) -> list[UnusableMachine]:
-    """Of one request, as its attempts tell."""
-    if record.value is None or record.value.status.ready_at is not None:
-        return []
-    return [
-        UnusableMachine(each.token, offer_of(each.offer).key, each.ended_at)
-        for each in attempts_of(record)
-        if _unusable(each) and each.offer is not None and each.ended_at is not None
-    ]
+def failed_machines(record: KubeObject[GPURequest], now: datetime) -> Iterator[UnusableMachine]:
+    """Of one request, the machines that were never ready, as its attempts tell."""
+    if record.value is None or record.value.status.ready_at is not None or not owner_of(record):
+        return
+    for each in attempts_of(record):
+        if each.outcome != "Failed" or each.launched_at is None or each.ended_at is None or each.offer is None:
+            continue
+        why = f": {each.message}" if each.message else ""
+        yield UnusableMachine(
+            token=each.token,
+            namespace=record.key.namespace,
+            request=record.key.name,
+            offer=offer_of(each.offer).key,
+            ended_at=each.ended_at,
+            microusd=spent_by(record.value.status, now),
+            what=f"never became usable{why}"[:MESSAGE_KEPT] + f"; see kubectl describe gr -n {record.key.namespace}",
+            pods=dict(bought_for(record)),
+        )
 
 
-def _unusable(attempt: Attempt) -> bool:
-    return attempt.outcome == "Failed" and attempt.launched_at is not None
+def unused_since(record: KubeObject[GPURequest], node: Node | None, there: Iterable[Pod]) -> datetime | None:
+    """Since when a pool's machine is ready and no pod uses its GPUs; None: that is not so, or it keeps a slot."""
+    attempt = open_attempt(attempts_of(record))
+    if record.value is None or attempt is None or attempt.launched_at is None or not owner_of(record):
+        return None
+    ready_at, idle_since = record.value.status.ready_at, record.value.status.idle_since
+    if ready_at is None or idle_since is None or node is None or slot_number(anchor_of(record)) is not None:
+        return None
+    return max(ready_at, idle_since) if idle(there, gpu_resource(attempt)) else None
+
+
+def unused_machine(
+    record: KubeObject[GPURequest], node: Node, there: Iterable[Pod], waiting: Pod, now: datetime
+) -> UnusableMachine | None:
+    """`waiting`: a pod that it was bought for, and that waits all the same. None: the scheduler gets more time."""
+    pods = tuple(there)
+    since, attempt = unused_since(record, node, pods), open_attempt(attempts_of(record))
+    if since is None or now < since + SCHEDULED_WITHIN or attempt is None or attempt.offer is None:
+        return None
+    assert record.value is not None, "it is unused"
+    return UnusableMachine(
+        token=attempt.token,
+        namespace=record.key.namespace,
+        request=record.key.name,
+        offer=offer_of(attempt.offer).key,
+        ended_at=since + SCHEDULED_WITHIN,
+        microusd=spent_by(record.value.status, now),
+        what=f"became ready, and the pod was not scheduled to it: {obstacle(waiting, node, pods)}",
+        pods=dict(bought_for(record)),
+    )
+
+
+def obstacle(pod: Pod, node: Node, there: Iterable[Pod]) -> str:
+    """What keeps a pod off a Node, as far as we can tell, and what to do."""
+    taint = untolerated(node.taints, pod.tolerations)
+    if taint is not None:
+        return (
+            f"Node {node.name} has taint {taint.key}:{taint.effect}, which the pod does not tolerate. Tolerate it, or "
+            "let nothing add it to the Nodes of the pool"
+        )
+    free = node.allocatable
+    for other in there:
+        free = free if other.finished else less(free, taken_by(other))
+    for name, amount in pod.requests.items():
+        if amount > free.of(name):
+            left = amount_text(name, free.of(name))
+            return (
+                f"the pod requests {amount_text(name, amount)}, and Node {node.name} has {left} free. Request less, or "
+                "require larger machines in the pool"
+            )
+    return f"the scheduler refuses Node {node.name} for a reason of its own: see the pod's Events FailedScheduling"
 
 
 class Runaways:
-    """Unusable machines by the pods they were bought for. A new process learns them from failed requests again."""
+    """Unusable machines, by token. A new process gets them from a table and from failed requests."""
 
     def __init__(self) -> None:
-        self._machines: dict[str, dict[str, UnusableMachine]] = {}  # pod uid → token → machine
+        self._machines: dict[str, UnusableMachine] = {}
 
-    def learn(self, record: KubeObject[GPURequest], pods: Iterable[str]) -> None:
-        """`pods`: uids that the machine was bought for, as far as known; its anchor always is."""
-        for machine in unusable_machines(record):
-            for uid in {anchor_of(record), *pods} - {""}:
-                self._machines.setdefault(uid, {})[machine.token] = machine
+    def __len__(self) -> int:
+        return len(self._machines)
+
+    def machines(self) -> tuple[UnusableMachine, ...]:
+        return tuple(self._machines.values())
+
+    def learn(self, found: UnusableMachine, now: datetime) -> None:
+        """Pods that were forgotten of a machine stay so."""
+        known = self._machines.get(found.token)
+        if known is not None:
+            cost = max(known.microusd, found.microusd)
+            self._machines[found.token] = msgspec.structs.replace(known, microusd=cost)
+        elif now < found.ended_at + KEPT_FOR:
+            self._machines[found.token] = found
         while len(self._machines) > MOST_REMEMBERED:
-            del self._machines[next(iter(self._machines))]
+            del self._machines[min(self._machines, key=lambda token: self._machines[token].ended_at)]
 
-    def refusals(self, waiting: Iterable[str], now: datetime) -> Refusals:
-        """For pods (and slots) that wait; the others are forgotten."""
-        self._machines = {uid: known for uid in waiting if (known := self._remembered(uid, now))}
-        refused, not_for, ends = {}, {}, []
-        for uid, known in self._machines.items():
+    def forget(
+        self, bound: Iterable[Pod], ready_at: Mapping[str, datetime], waiting: Collection[str], now: datetime
+    ) -> None:
+        """Pods that are bound are served. `ready_at`: by Node, when its machine became ready.
+
+        Where a later machine serves a pod, machines serve its family: what pods that are gone left is over.
+        """
+        self._machines = {token: each for token, each in self._machines.items() if now < each.ended_at + KEPT_FOR}
+        known = {uid for each in self._machines.values() for uid in each.pods}
+        owners = {name.partition("/")[0] for each in self._machines.values() for name in each.pods.values()}
+        served, helped = set(), dict[str, datetime]()
+        for pod in bound:
+            uid, owner = uid_text(pod.uid), pod.controller
+            if uid in known:
+                served.add(uid)
+            if pod.node in ready_at and (uid in owners or (owner is not None and owner.uid in owners)):
+                helped[family(pod)] = max(ready_at[pod.node], helped.get(family(pod), ready_at[pod.node]))
+        for token, each in self._machines.items():
+            left = {
+                uid: name
+                for uid, name in each.pods.items()
+                if uid in waiting or (uid not in served and not (name in helped and helped[name] > each.ended_at))
+            }
+            if left != each.pods:
+                self._machines[token] = msgspec.structs.replace(each, pods=left)
+
+    def refusals(self, waiting: Mapping[str, Pod | None], now: datetime) -> Refusals:
+        """`waiting`: by uid; a slot has no pod. A pod that was created again has what those before it had."""
+        own: dict[str, list[UnusableMachine]] = {}
+        gone: dict[str, list[UnusableMachine]] = {}
+        for machine in self._machines.values():
+            for uid, name in machine.pods.items():
+                own.setdefault(uid, []).append(machine) if uid in waiting else gone.setdefault(name, []).append(machine)
+        refused, not_for, ends = {}, {}, {}
+        for uid, pod in waiting.items() if self._machines else ():
+            before = gone.get(family(pod), ()) if gone and pod is not None else ()
+            known = {each.token: each for each in (*own.get(uid, ()), *before)}
+            if not known or now >= last_end(known.values()) + PAUSES[-1]:
+                continue
             until = paused_until(known.values())
             not_for[uid] = frozenset(each.offer for each in known.values())
             if now < until:
-                ends.append(until)
-                refused[uid] = refusal(len(known), until)
-        return Refusals(refused, not_for, min(ends, default=None))
+                ends[uid] = until
+                refused[uid] = refusal(known.values(), until)
+        return Refusals(refused, not_for, ends)
 
-    def _remembered(self, uid: str, now: datetime) -> dict[str, UnusableMachine]:
-        """After the last and longest pause the count begins again."""
-        known = self._machines.get(uid, {})
-        return {} if len(known) >= len(PAUSES) and now >= paused_until(known.values()) else known
+
+def last_end(machines: Collection[UnusableMachine]) -> datetime:
+    return max(each.ended_at for each in machines)
 
 
 def paused_until(machines: Collection[UnusableMachine]) -> datetime:
-    return max(each.ended_at for each in machines) + PAUSES[min(len(machines), len(PAUSES)) - 1]
+    return last_end(machines) + PAUSES[min(len(machines), len(PAUSES)) - 1]
 
 
-def refusal(count: int, until: datetime) -> str:
-    machines = "A machine that was bought for this pod was" if count == 1 else f"{count} machines for this pod were"
+def refusal(machines: Collection[UnusableMachine], until: datetime) -> str:
+    last, count = max(machines, key=lambda each: (each.ended_at, each.token)), len(machines)
+    cost = about(sum(each.microusd for each in machines))
+    bought = "A machine was" if count == 1 else f"{count} machines were"
     reason = "MachinesUnusable" if count >= len(PAUSES) else "MachineUnusable"  # another reason is told at once
-    return f"{reason}: {machines} never usable; nothing more is bought for it before {rfc3339(until)}"
+    return (
+        f"{reason}: {bought} bought for this pod and did not serve it; cost so far: {cost}. The last one, GPURequest "
+        f"{last.key}, {last.what}. Before {rfc3339(until)} nothing more is bought for it, unless its template changes"
+    )
 
 
 class Disagreements:
@@ -125,6 +265,8 @@ class Disagreements:
         )
 
     def refusals(self, waiting: Iterable[Pod]) -> dict[str, str]:
+        if not self._refused:
+            return {}
         pairs = ((uid_text(pod.uid), self._refused.get(family(pod))) for pod in waiting)
         return {uid: held[1] for uid, held in pairs if held is not None}
 
@@ -132,9 +274,3 @@ class Disagreements:
         moments = [since + DISAGREED_AFTER for since in self._since.values()]
         moments += [until for until, _ in self._refused.values()]
         return min((each for each in moments if each > now), default=None)
-
-
-def family(pod: Pod) -> str:
-    """Pods made from one template by one controller; a pod without one stands alone."""
-    owner = pod.controller
-    return owner.uid if owner is not None and owner.uid else uid_text(pod.uid)

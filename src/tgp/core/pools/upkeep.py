@@ -1,4 +1,4 @@
-"""What a pool does about one of its requests: leave it alone, withdraw it, or delete it because it is empty or over.
+"""What a pool does about one of its requests: leave it alone, withdraw it, or delete it: it is empty, over, or no use.
 
 A machine is only ever ended by deleting its request: the request's own lifecycle drains it, terminates it, and shows
 that it is gone.
@@ -12,8 +12,7 @@ from tgp.api.common import Condition
 from tgp.api.nodepool import GPUNodePool, canonical_policy
 from tgp.api.request import GPURequest
 from tgp.api.values import NEVER, go_duration, span
-from tgp.core.model.attempts import attempts_of, open_attempt
-from tgp.core.model.gpus import resource_name
+from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.kube_object import KubeObject
 from tgp.core.model.node import Node
 from tgp.core.model.pod import Pod
@@ -23,7 +22,7 @@ from tgp.core.requests.protection import protection_of
 from tgp.core.requests.purchase_stops import PAUSED
 
 DISRUPTED = "Disrupted"  # the condition of a request that its pool deletes next
-EMPTY, SURPLUS = "Empty", "Surplus"  # its reasons
+EMPTY, SURPLUS, GANG = "Empty", "Surplus", "GangNotServed"  # its reasons
 WITHDRAWN_AFTER = timedelta(seconds=30)  # without an offer that can be bought
 FAILED_KEPT = timedelta(hours=1)  # what failed is remembered by its request for so long
 MOST_FAILED = 64  # of a pool
@@ -41,6 +40,7 @@ class PoolRequest:
     node: Node | None = None  # that its machine has become; None: none, or not seen
     pods: tuple[Pod, ...] = ()  # that are scheduled to it
     awaited: bool = False  # the last plan has room there for a pod that is not bound yet
+    given_up: str = ""  # why the last plan gave up the gang that it was bought for; empty: it did not
     oldest_failed: bool = False  # the pool has more failed requests than are kept, and this is one of the oldest
 
 
@@ -90,11 +90,17 @@ def care_for(seen: PoolRequest) -> Care:
     if status.phase == "Failed":
         return _failed(seen)
     if attempt is None:
-        return _waiting(seen)
+        return Remove(seen.given_up) if seen.given_up else _waiting(seen)
     if _marked(record, "Terminating") is not None:
         return Leave()
     if (surplus := _surplus(seen, pool.value)) is not None:
         return surplus
+    if (
+        seen.given_up
+        and idle(seen.pods, gpu_resource(attempt))
+        and protection_of(record, seen.node, seen.pods, seen.now) is None
+    ):
+        return Disrupt(GANG, f"{seen.given_up[0].upper()}{seen.given_up[1:]}")
     return _empty(seen, pool.value)
 
 
@@ -138,14 +144,11 @@ def _empty(seen: PoolRequest, pool: GPUNodePool) -> Care:
         record.value.status,
         span(pool.spec.disruption.consolidate_after, "spec.disruption.consolidateAfter"),
     )
-    attempt = open_attempt(attempts_of(record))
     if after is NEVER or canonical_policy(pool.spec.disruption.consolidation_policy) == "Never":
         return Leave()
     if status.ready_at is None or status.idle_since is None or node is None or node.ready is not True:
         return Leave()
-    resource = resource_name(
-        (attempt.offer.gpu_type or "") if attempt is not None and attempt.offer is not None else ""
-    )
+    resource = gpu_resource(open_attempt(attempts_of(record)))
     if seen.awaited or not idle(seen.pods, resource):
         return Leave()
     if (protection := protection_of(record, node, seen.pods, seen.now)) is not None:

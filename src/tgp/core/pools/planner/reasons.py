@@ -8,7 +8,7 @@ import numpy as np
 
 from tgp.core.market.ranking_messages import REASONS_SHOWN, machine
 from tgp.core.model.money import about
-from tgp.core.model.resources import CPU, MEMORY
+from tgp.core.model.resources import amount_text
 from tgp.core.model.taints import Taint
 from tgp.core.pools.planner.offers import FITS, REASONS, UNAVAILABLE, Codes, PoolOffers
 from tgp.core.pools.planner.problem import Index, Limit, Pattern
@@ -142,9 +142,8 @@ class Explaining:
         short = (sources.capacity[mine] < row.need).sum(axis=0)
         worst = int(np.argmax(short))
         name, most = sources.resources[worst], float(sources.capacity[mine, worst].max())
-        return (
-            f"the pod requests {_amount(name, float(row.need[worst]))}, the largest machine has {_amount(name, most)}"
-        )
+        wanted = amount_text(name, float(row.need[worst]))
+        return f"the pod requests {wanted}, the largest machine has {amount_text(name, most)}"
 
     def _price_words(self, row: DemandRow) -> str:
         sources, pod = self.sources, row.pod
@@ -188,14 +187,6 @@ def _missing(row: DemandRow, offers: PoolOffers) -> list[Taint]:
         hard = [each for each in offers.table.taints[place] if each.effect != "PreferNoSchedule"]
         missing.append([each for each in hard if not any(one.covers(each) for one in row.pod.tolerations)])
     return min(missing, key=len, default=[])
-
-
-def _amount(resource: str, amount: float) -> str:
-    if resource == CPU:
-        return f"{amount / 1000:g} CPU"
-    if resource == MEMORY:
-        return f"{amount / (1 << 30):.1f} GiB memory"
-    return f"{amount:g} {resource}"
 
 
 def _summary(counts: Counter[int], total: int) -> str:

@@ -1,0 +1,148 @@
+"""Machines that do not help their pod: a few are tried in a day and no more, and the pod is told what they cost."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.sim.lives.a_world import SimEnv, sim_env
+
+from tests.sim.an_operator import a_class, a_pool, operator_main
+from tests.sim.cluster.manifests import a_pod, a_set, a_template
+from tests.sim.test_pools import events_of, requests, runs
+from tgp.api.resource import DEPLOYMENT, POD
+from tgp.app.settings import Settings
+from tgp.sim import node_bootstrap
+from tgp.sim.cluster.machines import Hardware
+
+TOLERATES = [{"key": "tgp.io/ephemeral", "operator": "Exists"}, {"key": "tgp.io/untrusted", "operator": "Exists"}]
+FOREIGN = {"key": "corp.example/unchecked", "effect": "NoSchedule"}
+MOST = 3  # machines in a day
+
+
+def foreign_taint(machine: Hardware) -> Hardware:
+    return replace(machine, taints=(*machine.taints, FOREIGN))
+
+
+def too_small(machine: Hardware) -> Hardware:
+    return replace(machine, cpu="500m")
+
+
+def never_joins(machine: Hardware) -> Hardware:
+    return replace(machine, registers_after=node_bootstrap.TEN_YEARS)
+
+
+@pytest.fixture
+def machines_are(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Hardware], Hardware]], None]:
+    """Every machine that boots from now on is as this makes it."""
+    real = node_bootstrap._hardware
+
+    def become(change: Callable[[Hardware], Hardware]) -> None:
+        monkeypatch.setattr(node_bootstrap, "_hardware", lambda *given: change(real(*given)))
+
+    return become
+
+
+def begin(env: SimEnv) -> None:
+    a_class(env.world, "rented", timeouts={"launch": "5m", "boot": "4m", "join": "4m"})
+    a_pool(env.world, "pool-0", "rented", disruption={"consolidateAfter": "5m"})
+    env.world.process("operator-0", operator_main(Settings(leader_elect=False)))  # one replica, and a long day
+    env.world.run(minutes=2)
+
+
+def asks(env: SimEnv, name: str = "train") -> None:
+    env.world.api.local_api.create(POD, a_pod(name, gpus=1, restartPolicy="Never", tolerations=TOLERATES))
+
+
+def told(env: SimEnv, name: str = "train") -> str:
+    return " ".join(text for reason, text in events_of(env, name) if reason == "NotTriggerScaleUp")
+
+
+HISTORIES = [
+    pytest.param(never_joins, "never became usable", id="never-joins"),
+    pytest.param(foreign_taint, "taint corp.example/unchecked:NoSchedule", id="foreign-taint"),
+    pytest.param(too_small, "the pod requests 1 CPU", id="too-small"),
+]
+
+
+@pytest.mark.parametrize(("change", "what"), HISTORIES)
+def test_a_pod_costs_three_machines_in_a_day_and_is_told(machines_are: Any, change: Any, what: str):
+    with sim_env(f"runaway-{what}") as env:
+        machines_are(change)
+        begin(env)
+        asks(env)
+        env.until(lambda: "3 machines" in told(env), minutes=120, step=60.0)
+
+        text = told(env)
+        assert what in text
+        assert "$" in text
+        assert "nothing more is bought" in text
+        env.world.run(hours=22)  # 24 in all
+        assert len(env.simulator.fleet.machines) == MOST
+        assert env.living() == []
+        assert requests(env) == []
+
+
+def pods_of(env: SimEnv, app: str) -> list[str]:
+    found = env.world.api.local_api.objects(POD)
+    return [row["metadata"]["name"] for row in found if row["metadata"].get("labels", {}).get("app") == app]
+
+
+def test_a_controller_that_creates_the_pod_again_does_not_begin_the_count_again(machines_are: Any):
+    """Every hour the pod of a Deployment is deleted, and another one takes its place."""
+    with sim_env("runaway-recreated") as env:
+        machines_are(foreign_taint)
+        begin(env)
+        template = a_template({"app": "web"}, gpus=1, tolerations=TOLERATES)
+        env.world.api.local_api.create(DEPLOYMENT, a_set("web", template=template, replicas=1))
+        for _ in range(6):
+            env.world.run(hours=1)
+            for name in pods_of(env, "web"):
+                env.world.api.local_api.delete(POD, "default", name)
+        env.world.run(minutes=10)
+
+        assert len(env.simulator.fleet.machines) == MOST
+        (name,) = pods_of(env, "web")
+        assert "3 machines were bought for this pod" in told(env, name)
+
+
+def test_a_changed_template_may_buy_again(machines_are: Any):
+    with sim_env("runaway-changed") as env:
+        machines_are(foreign_taint)
+        begin(env)
+        template = a_template({"app": "web"}, gpus=1, tolerations=TOLERATES)
+        env.world.api.local_api.create(DEPLOYMENT, a_set("web", template=template, replicas=1))
+        env.until(lambda: any("3 machines" in told(env, name) for name in pods_of(env, "web")), minutes=120, step=60.0)
+        env.until(lambda: env.living() == [], minutes=20)
+        mended = {"spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}}
+        env.world.api.local_api.merge_patch(DEPLOYMENT, "default", "web", mended)
+
+        env.until(lambda: any(runs(env, name)() for name in pods_of(env, "web")), minutes=20)
+        assert len(env.simulator.fleet.machines) == MOST + 1
+
+
+def test_a_new_process_knows_what_did_not_work(machines_are: Any):
+    """Every hour the operator is killed: at no time does it buy what it has given up."""
+    with sim_env("runaway-restarts") as env:
+        machines_are(foreign_taint)
+        begin(env)
+        asks(env)
+        for _ in range(6):
+            env.world.run(hours=1)
+            env.world.processes["operator-0"].crash(restart_after=5)
+        env.world.run(minutes=10)
+
+        assert len(env.simulator.fleet.machines) == MOST
+
+
+def test_a_machine_for_many_pods_that_serves_none_of_them_counts_for_all_of_them(machines_are: Any):
+    with sim_env("runaway-many") as env:
+        machines_are(foreign_taint)
+        for stand in env.simulator.fleet.stands.values():
+            stand.stock = 8 if stand.product.gpu_count == 4 else 0
+        begin(env)
+        for number in range(4):
+            asks(env, f"train-{number}")
+        env.world.run(hours=6)
+
+        assert len(env.simulator.fleet.machines) <= MOST
