@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from tests.sim.lives.a_world import SimEnv, sim_env
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
 
 from tests.sim.an_operator import a_class, a_pool, operator_main
 from tests.sim.cluster.manifests import a_pod

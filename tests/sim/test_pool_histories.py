@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.sim.an_operator import a_class, a_pool
+from tests.amounts import amount
+from tests.sim.an_operator import a_class, a_pool, writes
+from tests.sim.cluster.manifests import a_pod
 from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.lifecycle.reference import QUICK
 from tests.sim.mutants.pool_histories import AtRequests, rented
-from tests.sim.with_pools import asks, begin, events_of, requests, runs
+from tests.sim.with_pools import TOLERATES, asks, begin, events_of, requests, runs
 from tgp.adapters.kube.store import Store
 from tgp.api.resource import GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, NODE, POD, Resource
 from tgp.sim.checkers.recorded import RecordedRequest, Rented
@@ -23,6 +25,7 @@ from tgp.sim.router import FREEZE_AT_EFFECT
 
 BLIND_FOR = 70.0  # seconds
 MANY = 64
+HOURS = amount(2, 24)
 
 
 class Views:
@@ -166,6 +169,34 @@ def test_a_price_that_rises_after_the_plan_is_planned_with_again():
         assert request["metadata"]["uid"] != pinned[0].obj["metadata"]["uid"]
         (machine,) = env.simulator.fleet.machines.values()
         assert machine.rate_microusd <= float(request["spec"]["maxHourlyPrice"]) * 1e6 <= 3_000_000
+
+
+def test_pods_that_are_never_served_cost_no_write_while_prices_move():
+    """Too large, above the pool's price, above a limit, and one whose annotation cannot be read: each is told once."""
+    with sim_env("never", kubelets=QUICK, moves=True) as env:
+        a_class(env.world, "rented")
+        a_pool(env.world, "cheap", "rented", maxHourlyPrice="0.30")
+        begin(env, of_class=False, limits={"resources": {"nvidia.com/gpu": 1}})
+        asks(env, "large", gpus=64)
+        asks(env, "limited", gpus=2)
+        pod = a_pod("unreadable", gpus=2, tolerations=TOLERATES)
+        pod["metadata"]["annotations"]["tgp.io/max-price"] = "a lot"
+        env.world.api.local_api.create(POD, pod)
+        env.world.run(minutes=10)
+        before = pool_writes(env)
+        assert {name: sorted(reason for reason, _ in events_of(env, name)) for name in ("limited", "unreadable")} == {
+            "limited": ["NotTriggerScaleUp"],
+            "unreadable": ["AnnotationIgnored", "NotTriggerScaleUp"],
+        }
+
+        env.world.run(hours=HOURS)
+
+        assert pool_writes(env)[len(before) :] == []
+
+
+def pool_writes(env: SimEnv) -> list[str]:
+    """All but what classes tell of their market."""
+    return [text for text in writes(env.world) if "/gpunodeclasses/" not in text]
 
 
 # -- other clients -----------------------------------------------------------------------------------------------------

@@ -19,8 +19,7 @@ from tgp.core.pools.runaway import Disagreements, Runaways
 from tgp.core.requests import cooldown
 
 EXPECTED_FOR = 60.0  # seconds after which a create without an answer will not happen any more
-SAID_AGAIN_AFTER = timedelta(hours=1)  # a text that only changed its numbers
-MOST_SAID = 20_000  # pods
+SAID_AGAIN_AFTER = timedelta(hours=1)  # reasons that come and go
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,9 @@ def _kinds(orders: Iterable[Order]) -> list[str]:
 
 
 @dataclass(slots=True)
-class SaidText:
-    reasons: str
-    text: str
-    at: datetime
+class SaidReasons:
+    last: str
+    at: dict[str, datetime]  # since a machine was ordered last
 
 
 @dataclass
@@ -72,7 +70,10 @@ class PoolMemory:
     disagreements: Disagreements = field(default_factory=Disagreements)
     types: MachineTypes = field(default_factory=MachineTypes)
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
-    said: dict[str, SaidText] = field(default_factory=dict)  # pod uid → what its last Event says
+    said: dict[str, SaidReasons] = field(
+        default_factory=dict
+    )  # pod uid → why no machine was ordered, as its Events say
+    ignored: set[tuple[str, str]] = field(default_factory=set)  # (pod uid, message about an annotation) that was told
     nominated: set[tuple[str, str]] = field(default_factory=set)  # (pod uid, Node) that was written
     told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
 
@@ -89,16 +90,20 @@ class PoolMemory:
         kept = {*there, *self.expected}
         self.offers = {key: offer for key, offer in self.offers.items() if key in kept}
 
-    def news(self, uid: str, reasons: str, text: str, now: datetime) -> bool:
-        """Whether a pod is to be told: the reason changed, or the text did and the last one is old."""
-        said = self.said.get(uid)
-        if said is not None and said.text == text:
+    def news(self, uid: str, reasons: str, now: datetime) -> bool:
+        """Whether a pod is to be told: the reasons changed. What the market moves all the time (counts) is no news."""
+        said = self.said.setdefault(uid, SaidReasons("", {}))
+        told_at = said.at.get(reasons)
+        if said.last == reasons or (told_at is not None and now < told_at + SAID_AGAIN_AFTER):
             return False
-        if said is not None and said.reasons == reasons and now < said.at + SAID_AGAIN_AFTER:
-            return False
-        self.said[uid] = SaidText(reasons, text, now)
+        said.last, said.at[reasons] = reasons, now
         return True
+
+    def ordered_for(self, uid: str) -> None:
+        """Whatever keeps the next machine from it is news again."""
+        self.said.pop(uid, None)
 
     def forget_pods(self, waiting: Mapping[str, object]) -> None:
         self.said = {uid: said for uid, said in self.said.items() if uid in waiting}
+        self.ignored = {pair for pair in self.ignored if pair[0] in waiting}
         self.nominated = {pair for pair in self.nominated if pair[0] in waiting}

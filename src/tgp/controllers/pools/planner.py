@@ -60,7 +60,6 @@ LEAST_PAUSE = 1.0  # seconds between two plans
 NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
 EVENTS_PER_OWNER = 10  # in one plan
 POOLS_NAMED = 3  # in one message
-LIMIT_REASON = "LimitReached"  # of a plan's reasons, the one that makes a pool Limited
 
 Planner: TypeAlias = Callable[[PlanInput], Plan]
 
@@ -426,19 +425,20 @@ class PoolPlanner:
             )
             for pod in order.pods:
                 if self._views.pods.get(pod.key) is not None and self._may_tell(pod, told):
-                    self._memory.news(uid_text(pod.uid), "ordered", text, now)
+                    self._memory.ordered_for(uid_text(pod.uid))
                     self._journal.note(ScaleUpTriggered(_subject(pod), text))
         for unserved in (*seen.demand.refused, *plan.unserved):
             self._tell_unserved(unserved, told, now)
         for ignored in seen.demand.ignored:
-            uid = f"{uid_text(ignored.pod.uid)}/{ignored.message}"
-            if self._memory.news(uid, "ignored", ignored.message, now) and self._may_tell(ignored.pod, told):
+            pair = (uid_text(ignored.pod.uid), ignored.message)
+            if pair not in self._memory.ignored and self._may_tell(ignored.pod, told):
+                self._memory.ignored.add(pair)
                 self._journal.note(AnnotationIgnored(_subject(ignored.pod), ignored.message))
 
     def _tell_unserved(self, unserved: Unserved, told: dict[str, int], now: datetime) -> None:
         pod = unserved.pod
         reasons = ",".join(f"{each.pool}={each.reason}" for each in unserved.reasons)
-        if self._memory.news(uid_text(pod.uid), reasons, unserved.message, now) and self._may_tell(pod, told):
+        if self._memory.news(uid_text(pod.uid), reasons, now) and self._may_tell(pod, told):
             self._journal.note(ScaleUpNotTriggered(_subject(pod), unserved.message))
 
     @staticmethod
@@ -458,9 +458,9 @@ def _report_of(
     coming: int = 0,
 ) -> PlanReport:
     unserved = [each for each in plan.unserved if any(reason.pool in (pool, NO_POOL) for reason in each.reasons)]
-    limits = (r.message for each in unserved for r in each.reasons if (r.pool, r.reason) == (pool, LIMIT_REASON))
+    limits = (reason.limit for each in unserved for reason in each.reasons if reason.pool == pool)
     waiting = len(unserved) + coming + sum(len(each.pods) for each in (*orders, *would_buy))
-    return PlanReport(now, plan.gap, len(orders), len(unserved), waiting, would_buy, next(limits, ""))
+    return PlanReport(now, plan.gap, len(orders), len(unserved), waiting, would_buy, next(filter(None, limits), ""))
 
 
 def _without_pools(seen: PlanObservation) -> Plan:

@@ -149,6 +149,15 @@ def test_a_limit_holds_and_is_named():
     assert answer.unserved[0].reasons[0].reason == "LimitReached"
 
 
+def test_a_limit_is_named_though_machines_that_are_too_small_are_within_it():
+    pool = frozenset({ObjectKey("team", "p")})
+    rooms = tuple(LimitRoom(f"limits.{name}", name, left, pool) for name, left in (("nodes", 9), ("nvidia.com/gpu", 1)))
+    answer = plan(a_world([a_pod(gpus=2)], a_market(SMALL, LARGE), limits=rooms))
+    (reason,) = answer.unserved[0].reasons
+    assert (reason.reason, reason.limit) == ("LimitReached", "limits.nvidia.com/gpu")
+    assert reason.message == "none of 2 offers fits: 1 over a limit, 1 too small; limits.nvidia.com/gpu"
+
+
 def test_a_limit_of_one_pool_does_not_bind_another():
     room = LimitRoom(
         "GPUNodePool team/p: limits.resources[nodes] is 1", "nodes", 1, frozenset({ObjectKey("team", "p")})

@@ -67,7 +67,8 @@ class Explaining:
         words = _summary(counts, len(verdicts))
         nearest = _ALL[max(counts)] if counts else ""
         if nearest == LIMITED:
-            return PoolReason(pool.key, "LimitReached", f"{words}; {self._limit_words(row, offers)}")
+            limit = self._limit_words(row, offers)
+            return PoolReason(pool.key, "LimitReached", f"{words}; {limit}", limit)
         if nearest == TAINTED:
             return PoolReason(pool.key, "TaintNotTolerated", f"{words}; {self._taint_words(row, offers)}")
         if nearest == TOO_SMALL:
@@ -122,11 +123,15 @@ class Explaining:
         return over
 
     def _limit_words(self, row: DemandRow, offers: PoolOffers) -> str:
-        mine = np.flatnonzero((self.sources.pool == self.sources.offers.index(offers)) & row.mask)
-        for limit, left in zip(self.limits, self.left, strict=True):
-            if len(mine) and (limit.use[mine] > left).all():
-                return limit.name
-        return "a limit counts what the provider does not report"
+        """The limit that keeps most of the offers away that nothing else does."""
+        mine = np.flatnonzero(self.sources.pool == self.sources.offers.index(offers))
+        mine = mine[self.verdicts(row, offers)[self.sources.row[mine]] == _ALL.index(LIMITED)]
+        kept = {
+            limit.name: np.count_nonzero(limit.use[mine] > left)
+            for limit, left in zip(self.limits, self.left, strict=True)
+        }
+        most = max(kept, key=lambda name: kept[name], default="")
+        return most if most and kept[most] else "a limit counts what the provider does not report"
 
     def _taint_words(self, row: DemandRow, offers: PoolOffers) -> str:
         missing = _missing(row, offers)

@@ -110,6 +110,7 @@ class PoolReason:
     pool: ObjectKey
     reason: str  # CamelCase, for metrics: "NoOfferFits"
     message: str
+    limit: str = ""  # the one that keeps the pool from buying; empty: none does
 
 
 @dataclass(frozen=True, slots=True)
