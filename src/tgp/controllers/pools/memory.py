@@ -60,6 +60,12 @@ class SaidText:
     at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenNomination:
+    resource_version: int  # of the pod as it was seen before the last write
+    times: int
+
+
 @dataclass
 class PoolMemory:
     expected: dict[ObjectKey, ExpectedRequest] = field(default_factory=dict)
@@ -72,7 +78,7 @@ class PoolMemory:
     types: MachineTypes = field(default_factory=MachineTypes)
     withdrawn: Cooldowns = field(default_factory=Cooldowns)  # offers of requests that could not buy
     said: dict[str, SaidText] = field(default_factory=dict)  # pod uid → what its last Event says
-    nominated: set[tuple[str, str]] = field(default_factory=set)  # (pod uid, Node) that was written
+    nominated: dict[tuple[str, str], WrittenNomination] = field(default_factory=dict)  # by (pod uid, Node)
     told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
 
     def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
@@ -101,4 +107,4 @@ class PoolMemory:
 
     def forget_pods(self, waiting: Mapping[str, object]) -> None:
         self.said = {uid: said for uid, said in self.said.items() if uid in waiting}
-        self.nominated = {pair for pair in self.nominated if pair[0] in waiting}
+        self.nominated = {pair: written for pair, written in self.nominated.items() if pair[0] in waiting}

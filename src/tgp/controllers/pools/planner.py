@@ -56,6 +56,7 @@ PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
 NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
+NOMINATIONS_EVERY = 0.2  # seconds at least between two rounds of nominations that the scheduler removed
 EVENTS_PER_OWNER = 10  # in one plan
 POOLS_NAMED = 3  # in one message
 LIMIT_REASON = "LimitReached"  # of a plan's reasons, the one that makes a pool Limited
@@ -117,6 +118,8 @@ class PoolPlanner:
         self._nominator = Nominator(memory, cluster=cluster, journal=journal, clock=clock)
         self._batch = Batch(policy.batch_idle, policy.batch_max)
         self._waiting = False  # something was waiting when the last reconcile looked
+        self._removed = False  # the scheduler has removed a nomination since the last reconcile
+        self._renominated_at = float("-inf")
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -126,6 +129,9 @@ class PoolPlanner:
             self._batch.add(self._clock.boottime())
             return (PLAN_KEY,)
         if asked != asks:
+            return (PLAN_KEY,)
+        if asks and old is not None and old.nominated_node and new is not None and not new.nominated_node:
+            self._removed = True
             return (PLAN_KEY,)
         return (PLAN_KEY,) if self._waiting and _room_changed(old, new) else ()
 
@@ -154,10 +160,11 @@ class PoolPlanner:
             return None
         due = self._batch.due(tick)
         if tick < due:
-            return now + timedelta(seconds=due - tick)
+            return now + timedelta(seconds=min(due, await self._nominate_again(now, tick)) - tick)
         self._batch.close(tick)
         self._memory.types.restore((await self._shapes.entries()).values())
         seen = self._gather(now)
+        self._removed = False
         nominated = await self._nominator.nominate(self._views.pods.by_index(WAITING_PODS, YES), seen.machines)
         if filled := await self._fill_replicas(seen, now):
             self._report(seen, Plan(), filled, (), now)
@@ -169,6 +176,18 @@ class PoolPlanner:
         self._report(seen, plan, ordered, would_buy, now)
         soon = now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
         return seen.look_again_at if nominated else min(seen.look_again_at or soon, soon)
+
+    async def _nominate_again(self, now: datetime, tick: float) -> float:
+        """At once, without a plan: until then another pod can take the machine. Returns when to look again."""
+        if not self._removed:
+            return float("inf")
+        if tick < (next_round := self._renominated_at + NOMINATIONS_EVERY):
+            return next_round
+        self._removed, self._renominated_at = False, tick
+        machines = self._observer.observe(now).machines
+        done = await self._nominator.nominate(self._views.pods.by_index(WAITING_PODS, YES), machines)
+        self._removed = self._removed or not done
+        return tick + NOMINATIONS_EVERY if self._removed else float("inf")
 
     def _anything_waits(self) -> bool:
         if not len(self._views.pools):
