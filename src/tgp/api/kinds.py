@@ -51,11 +51,11 @@ CLASS = Kind(
     GPUNodeClass,
     (
         _condition("Ready", "status"),
-        PrinterColumn("Nodes", ".status.activeNodes", "integer", doc="Machines running or starting now"),
+        _condition("Ready", "reason", "Reason"),
+        PrinterColumn("Machines", ".status.activeNodes", "integer", doc="Machines running or starting now"),
         PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
         PrinterColumn("Suspended", ".spec.suspend", "boolean"),
         AGE,
-        _condition("Ready", "reason", "Reason", WIDE),
         PrinterColumn("Spent", ".status.totalCost", priority=WIDE, doc="Dollars spent so far"),
         PrinterColumn("Max-Nodes", ".spec.limits.maxNodes", "integer", WIDE),
         PrinterColumn("Max-Hourly", ".spec.limits.maxHourlyCost", priority=WIDE),
@@ -68,15 +68,17 @@ POOL = Kind(
     resource.GPU_NODE_POOL,
     GPUNodePool,
     (
-        PrinterColumn("Class", ".spec.nodeClassRef.name"),
         _condition("Ready", "status"),
-        PrinterColumn("Nodes", ".status.nodeCount", "integer", doc="Machines running or starting now"),
-        PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
-        PrinterColumn("Unserved", ".status.lastPlan.unserved", "integer", doc="Pods for which no offer was found"),
-        PrinterColumn("Planned", ".status.lastPlan.at", "date", doc="When the last plan said something new"),
+        _condition("Ready", "reason", "Reason"),
         PrinterColumn("Mode", ".spec.mode"),
+        PrinterColumn(
+            "Waiting", ".status.lastPlan.unserved", "integer", doc="Pods that wait, and no machine is coming"
+        ),
+        PrinterColumn("Machines", ".status.nodeCount", "integer", doc="Machines running or starting now"),
+        PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
+        PrinterColumn("Last-Plan", ".status.lastPlan.at", "date", doc="When the last plan said something new"),
         AGE,
-        _condition("Ready", "reason", "Reason", WIDE),
+        PrinterColumn("Class", ".spec.nodeClassRef.name", priority=WIDE),
         PrinterColumn("Weight", ".spec.weight", "integer", WIDE),
         PrinterColumn(
             "Max-Price", ".spec.maxHourlyPrice", priority=WIDE, doc="Highest price of one machine, dollars per hour"

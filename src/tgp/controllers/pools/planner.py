@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+import msgspec
+
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
@@ -22,16 +24,17 @@ from tgp.controllers.pools.nominator import Nominator
 from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
+from tgp.core.market.ranking_messages import machine
 from tgp.core.model.attempts import attempts_of, open_attempt
 from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.money import about
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import living, on_its_way
 from tgp.core.pools.demand import asks_for_gpus
+from tgp.core.pools.nodepool import SOON_KNOWN
 from tgp.core.pools.orders import (
     AnchoredOrder,
     anchor_of,
@@ -409,10 +412,8 @@ class PoolPlanner:
         told: dict[str, int] = {}
         for each in made:
             order = each.order
-            text = (
-                f"Pool {order.pool} orders {order.offer.gpu_count}x {order.offer.gpu} from {order.offer.provider} "
-                f"at {about(order.hourly_microusd)}/h; {order.compared or 'no offer is cheaper'}"
-            )
+            ordered = machine(msgspec.structs.replace(order.offer, hourly_microusd=order.hourly_microusd))
+            text = f"Pool {order.pool} orders {ordered}; {order.compared or 'no offer is cheaper'}"
             for pod in order.pods:
                 if self._views.pods.get(pod.key) is not None and self._may_tell(pod, told):
                     self._memory.news(uid_text(pod.uid), "ordered", text, now)
@@ -426,6 +427,8 @@ class PoolPlanner:
 
     def _tell_unserved(self, unserved: Unserved, told: dict[str, int], now: datetime) -> None:
         pod = unserved.pod
+        if unserved.reasons and all(each.reason in SOON_KNOWN for each in unserved.reasons):
+            return  # the operator has just started, or the class is new: the next plan says more
         reasons = ",".join(f"{each.pool}={each.reason}" for each in unserved.reasons)
         if self._memory.news(uid_text(pod.uid), reasons, unserved.message, now) and self._may_tell(pod, told):
             self._journal.note(ScaleUpNotTriggered(_subject(pod), unserved.message))
