@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from tests.sim.lifecycle.a_world import SimEnv, sim_env
-
 from tests.sim.an_operator import a_class, a_pool, operator_main
 from tests.sim.cluster.manifests import a_pod
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_pools import events_of, requests
 from tgp.api.resource import POD
 from tgp.app.settings import Settings

@@ -19,6 +19,7 @@ from tests.sim.an_operator import (
 )
 from tgp.adapters.clouds.registry import facts_of
 from tgp.api.resource import EVENT, GPU_NODE_CLASS, GPU_NODE_POOL, GPU_REQUEST, SECRET
+from tgp.core.model.offer import CONTAINER_ONLY
 from tgp.sim.clouds.cloud_faults import CloudFault, CloudVerb
 from tgp.sim.clouds.http_factory import origin_of
 from tgp.sim.world import World
@@ -129,7 +130,7 @@ def test_a_class_that_can_buy_nothing_is_not_green_and_neither_is_what_waits_for
         found, reason, message = condition(world, "rented", "CanBuy")
 
         assert (found, reason) == ("False", "CannotBuy")
-        assert "offers cannot boot Talos" in message
+        assert f" offers): {CONTAINER_ONLY}" in message
         assert message.endswith("To fix: add provider vultr: L40S from $1.67/h")
         assert condition(world, "rented", "Ready") == ("False", "CannotBuy", message)
         pool = world.api.local_api.get(GPU_NODE_POOL, "default", "pool") or {}

@@ -310,6 +310,14 @@ def test_without_nominations_the_expensive_machine_goes_to_the_wrong_pod(monkeyp
         assert len(env.simulator.fleet.machines) == 3
 
 
+def test_a_nomination_that_is_written_once_does_not_last(monkeypatch):
+    """The scheduler removes it when it tries the pod on the new Node, before that has GPUs."""
+    monkeypatch.setattr("tgp.controllers.pools.nominator.MOST_WRITTEN", 1)
+
+    with two_machines("nominated-0") as env:
+        assert (gpu_memory_of(env, "any"), gpu_memory_of(env, "large")) == (80, 80)
+
+
 def test_an_older_kubernetes_is_told_nothing_and_the_pool_says_so_once(monkeypatch):
     monkeypatch.setitem(VERSION, "gitVersion", "v1.34.2")
 

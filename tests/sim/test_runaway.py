@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.sim.lifecycle.a_world import SimEnv, sim_env
 
 from tests.sim.an_operator import a_class, a_pool, operator_main
 from tests.sim.cluster.manifests import a_pod, a_set, a_template
+from tests.sim.lifecycle.a_world import SimEnv, sim_env
 from tests.sim.test_pools import events_of, requests, runs
 from tgp.api.resource import DEPLOYMENT, POD
 from tgp.app.settings import Settings

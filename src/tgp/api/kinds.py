@@ -51,11 +51,11 @@ CLASS = Kind(
     GPUNodeClass,
     (
         _condition("Ready", "status"),
-        PrinterColumn("Nodes", ".status.activeNodes", "integer", doc="Machines running or starting now"),
+        _condition("Ready", "reason", "Reason"),
+        PrinterColumn("Machines", ".status.activeNodes", "integer", doc="Machines running or starting now"),
         PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
         PrinterColumn("Suspended", ".spec.suspend", "boolean"),
         AGE,
-        _condition("Ready", "reason", "Reason", WIDE),
         PrinterColumn("Spent", ".status.totalCost", priority=WIDE, doc="Dollars spent so far"),
         PrinterColumn("Max-Nodes", ".spec.limits.maxNodes", "integer", WIDE),
         PrinterColumn("Max-Hourly", ".spec.limits.maxHourlyCost", priority=WIDE),
@@ -68,17 +68,17 @@ POOL = Kind(
     resource.GPU_NODE_POOL,
     GPUNodePool,
     (
-        PrinterColumn("Class", ".spec.nodeClassRef.name"),
         _condition("Ready", "status"),
+        _condition("Ready", "reason", "Reason"),
+        PrinterColumn("Mode", ".spec.mode"),
         PrinterColumn(
             "Waiting", ".status.waitingPods", "integer", doc="Pods that wait for a machine, on its way or not"
         ),
-        PrinterColumn("Nodes", ".status.nodeCount", "integer", doc="Machines running or starting now"),
+        PrinterColumn("Machines", ".status.nodeCount", "integer", doc="Machines running or starting now"),
         PrinterColumn("Hourly", ".status.hourlyCost", doc="Dollars per hour for all of them"),
-        PrinterColumn("Planned", ".status.lastPlan.at", "date", doc="When the last plan said something new"),
-        PrinterColumn("Mode", ".spec.mode"),
+        PrinterColumn("Last-Plan", ".status.lastPlan.at", "date", doc="When the last plan said something new"),
         AGE,
-        _condition("Ready", "reason", "Reason", WIDE),
+        PrinterColumn("Class", ".spec.nodeClassRef.name", priority=WIDE),
         PrinterColumn(
             "Unserved", ".status.lastPlan.unserved", "integer", WIDE, doc="Of the waiting pods, those without a machine"
         ),

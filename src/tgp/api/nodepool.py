@@ -349,7 +349,7 @@ class LastPlan(ApiStruct, frozen=True, kw_only=True):
         Field(doc="How much more than the best possible plan this one costs at most, such as 0.8%.", max_length=16),
     ] = None
     orders: Annotated[int, Field(doc="Machines ordered.", minimum=0)] = 0
-    unserved: Annotated[int, Field(doc="Pods that wait and that no machine was found for.", minimum=0)] = 0
+    unserved: Annotated[int, Field(doc="Pods that wait, and no machine is coming for them.", minimum=0)] = 0
 
 
 class GPUNodePoolStatus(ApiStruct, frozen=True, kw_only=True):

@@ -32,21 +32,21 @@ def test_get_shows_our_kinds_together_with_their_columns(door: Door, kubectl: Ku
         for manifest in stored:
             door.delete(kind_of(manifest), manifest)
 
-    for column in ("READY", "HOURLY", "PHASE", "CLASS", "MODE"):
+    for column in ("READY", "HOURLY", "PHASE", "MACHINES", "MODE"):
         assert column in together
     row = next(line.split() for line in wide.splitlines() if line.startswith("ml-workload-pool"))
-    assert row[1] == "standard-gpu-class"
+    assert "standard-gpu-class" in row
     assert wide.split("\n", 1)[0].split() == [
         "NAME",
-        "CLASS",
         "READY",
-        "WAITING",
-        "NODES",
-        "HOURLY",
-        "PLANNED",
-        "MODE",
-        "AGE",
         "REASON",
+        "MODE",
+        "WAITING",
+        "MACHINES",
+        "HOURLY",
+        "LAST-PLAN",
+        "AGE",
+        "CLASS",
         "UNSERVED",
         "WEIGHT",
         "MAX-PRICE",

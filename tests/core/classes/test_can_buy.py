@@ -14,7 +14,7 @@ from tgp.core.market.query import query_for_class
 from tgp.core.market.ranking import rank
 from tgp.core.market.sources import sources_of
 from tgp.core.model.cooldowns import Cooldowns
-from tgp.core.model.offer import Offer, Stock, Trust
+from tgp.core.model.offer import CONTAINER_ONLY, Offer, Stock, Trust
 from tgp.core.model.price_book import PriceBook
 from tgp.core.model.sold_gpus import sold
 from tgp.core.model.source_status import KeyState, SourceStatus
@@ -74,7 +74,7 @@ def test_a_provider_of_containers_alone_can_never_serve_whatever_the_policy(poli
     verdict = judged(at("vast", "1"), at("vast", "2"), bootPolicy=policy, **requires(gpuTypes=["L40S"]))
 
     assert (verdict.status, verdict.reason) == (False, CANNOT_BUY)
-    assert "vast: 2 offers cannot boot Talos" in verdict.message
+    assert f"vast (2 offers): {CONTAINER_ONLY}" in verdict.message
     assert verdict.message.endswith("To fix: add provider vultr: L40S from $1.67/h")
     ready = cannot_buy(verdict)
     assert ready is not None
@@ -88,20 +88,20 @@ def test_containers_are_known_by_the_provider_before_it_has_listed_anything():
 @pytest.mark.parametrize(
     ("offer", "spec", "words"),
     [
-        ({"no_driver": "vGPU", "gpu": "A16"}, requires(gpuTypes=["A16"]), "1 GPU without a driver on Talos"),
-        ({"gpu": "L40S"}, requires(gpuTypes=["RTX4090"]), "1 different GPU model"),
-        ({"gpu": "L40S"}, requires(gpuTypes=["L40S"], regions=["AQ"]), "1 different region"),
-        ({"gpu": "L40S"}, requires(minVCPU=4096), "1 too few virtual CPUs"),
-        ({"gpu": "L40S", "trust": Trust.ANY}, {}, "1 trust too low"),
-        ({"gpu": "L40S", "spot": True}, {}, "1 spot is not allowed"),
-        ({"gpu": "L40S"}, {"limits": {"maxHourlyCost": "0.10"}}, "1 over the class limit"),
+        ({"no_driver": "vGPU", "gpu": "A16"}, requires(gpuTypes=["A16"]), "GPU without a driver on Talos"),
+        ({"gpu": "L40S"}, requires(gpuTypes=["RTX4090"]), "different GPU model"),
+        ({"gpu": "L40S"}, requires(gpuTypes=["L40S"], regions=["AQ"]), "different region"),
+        ({"gpu": "L40S"}, requires(minVCPU=4096), "too few virtual CPUs"),
+        ({"gpu": "L40S", "trust": Trust.ANY}, {}, "trust too low"),
+        ({"gpu": "L40S", "spot": True}, {}, "spot is not allowed"),
+        ({"gpu": "L40S"}, {"limits": {"maxHourlyCost": "0.10"}}, "over the class limit"),
     ],
 )
 def test_each_reason_that_does_not_pass_is_counted(offer, spec, words):
     verdict = judged(at("vultr", **offer), **spec)
 
     assert verdict.status is False, verdict
-    assert f"vultr: {words}" in verdict.message
+    assert f"vultr (1 offer): {words}" in verdict.message
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_one_provider_that_may_serve_is_enough():
             "lower the minimum sizes in instanceRequirements: 1x L40S",
         ),
         (at("vultr", gpu="L40S"), {"limits": {"maxHourlyCost": "0.10"}}, "raise limits.maxHourlyCost: 1x L40S"),
-        (at("vultr", gpu="L40S"), requires(gpuTypes=["RTX5090"]), "request another GPU model: 1x L40S"),
+        (at("vultr", gpu="L40S"), requires(gpuTypes=["RTX5090"]), "add L40S to instanceRequirements.gpuTypes: 1x L40S"),
         (
             at("lambdalabs", gpu="A10"),
             {"bootPolicy": "Native"},

@@ -1,13 +1,14 @@
-"""A nomination is written once, conditional on the pod as it was seen, and tried again where no answer came."""
+"""A nomination is written on the pod as it was seen, and again when the scheduler has removed it."""
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.core.pools.builders import a_pod
 from tests.core.pools.test_nominations import ANY, CHEAP, EXPENSIVE, LARGE
 from tgp.controllers.pools.memory import PoolMemory
-from tgp.controllers.pools.nominator import VERSION_KEPT_S, Nominator
+from tgp.controllers.pools.nominator import MOST_WRITTEN, VERSION_KEPT_S, Nominator
 from tgp.core.model.facts import Fact, NominationUnsupported, PodNominated
 from tgp.core.pools.nominations import node_of
 from tgp.ports.cluster import ClusterBusy, Conflict, Forbidden, NotFound, Refused, WriteUnknown
@@ -41,11 +42,12 @@ class World:
     def boottime(self) -> float:
         return self.tick
 
-    async def nominate(self) -> bool:
-        return await self.nominator.nominate([ANY, PICKY], (CHEAP, EXPENSIVE))
+    async def nominate(self, resource_version: int = 7) -> bool:
+        picky = msgspec.structs.replace(PICKY, resource_version=resource_version)
+        return await self.nominator.nominate([ANY, picky], (CHEAP, EXPENSIVE))
 
 
-async def test_the_node_is_written_once_on_the_pod_as_it_was_seen():
+async def test_the_node_is_written_on_the_pod_as_it_was_seen_and_not_again_before_the_view_shows_it():
     world = World()
 
     assert [await world.nominate(), await world.nominate()] == [True, True]
@@ -59,6 +61,25 @@ async def test_the_node_is_written_once_on_the_pod_as_it_was_seen():
         "resource_version": "7",
     }
     assert [type(fact) for fact in world.facts] == [PodNominated]
+
+
+async def test_what_the_scheduler_has_removed_is_written_again_and_told_once():
+    world = World()
+
+    for version in (7, 9, 11):  # each time it shows no nomination
+        assert await world.nominate(version)
+
+    assert [row["resource_version"] for row in world.written] == ["7", "9", "11"]
+    assert [type(fact) for fact in world.facts] == [PodNominated]
+
+
+async def test_a_scheduler_that_removes_it_again_and_again_is_not_fought_for_ever():
+    world = World()
+
+    for version in range(2 * MOST_WRITTEN):
+        assert await world.nominate(version)
+
+    assert len(world.written) == MOST_WRITTEN
 
 
 @pytest.mark.parametrize("error", [Conflict("changed"), ClusterBusy("later"), WriteUnknown("no answer")])
@@ -77,7 +98,7 @@ async def test_what_does_not_help_is_not_tried_again(error):
 
     assert await world.nominate()
     world.error = None
-    assert await world.nominate()
+    assert await world.nominate(9)
     assert (world.written, world.facts) == ([], [])
 
 
@@ -101,4 +122,4 @@ async def test_a_pod_that_waits_no_longer_is_forgotten():
 
     world.memory.forget_pods({"uid-any": ANY})
 
-    assert world.memory.nominated == set()
+    assert world.memory.nominated == {}

@@ -20,6 +20,7 @@ PLAIN = (
     "instance 5f3b2c1d-9a8e-4b7c-8d6e-0f1a2b3c4d5e is locked",
     "no machine named tgp-c0ffee0123-00112233445566778899aabbccddeeff-1",
     "see https://docs.acme.test/errors/insufficient-funds",
+    "ml-workload-pool-2f1d650eac-0fc95c79.tail1234.ts.net is 100.69.29.6 in the tailnet",
     "gpu_8x_h100_sxm5gdr is sold out in us-west-3, us-east-1 and europe-central-1",
     "vcg-a40-24c-120g-48vram is not available",
     "Talos v1.13.9 (schematic unknown) needs siderolabs/nvidia-container-toolkit-production",

@@ -59,6 +59,12 @@ class SaidReasons:
     at: dict[str, datetime]  # since a machine was ordered last
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenNomination:
+    resource_version: int  # of the pod as it was seen before the last write
+    times: int
+
+
 @dataclass
 class PoolMemory:
     expected: dict[ObjectKey, ExpectedRequest] = field(default_factory=dict)
@@ -74,7 +80,7 @@ class PoolMemory:
         default_factory=dict
     )  # pod uid → why no machine was ordered, as its Events say
     ignored: set[tuple[str, str]] = field(default_factory=set)  # (pod uid, message about an annotation) that was told
-    nominated: set[tuple[str, str]] = field(default_factory=set)  # (pod uid, Node) that was written
+    nominated: dict[tuple[str, str], WrittenNomination] = field(default_factory=dict)  # by (pod uid, Node)
     told_unsupported: set[str] = field(default_factory=set)  # uids of pools that were told that nothing is nominated
 
     def leave_out(self, offer: Offer, why: str, now: datetime) -> None:
@@ -106,4 +112,4 @@ class PoolMemory:
     def forget_pods(self, waiting: Mapping[str, object]) -> None:
         self.said = {uid: said for uid, said in self.said.items() if uid in waiting}
         self.ignored = {pair for pair in self.ignored if pair[0] in waiting}
-        self.nominated = {pair for pair in self.nominated if pair[0] in waiting}
+        self.nominated = {pair: written for pair, written in self.nominated.items() if pair[0] in waiting}

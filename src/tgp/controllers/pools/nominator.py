@@ -1,9 +1,14 @@
-"""Writes `status.nominatedNodeName`: the scheduler keeps room for a pod on the Node that was bought for it."""
+"""Writes `status.nominatedNodeName`: the scheduler keeps room for a pod on the Node that was bought for it.
 
+The scheduler removes a nomination whenever it tries the pod and finds no room, which is when some other Node changes.
+So it is written again for as long as the machine has no GPUs yet.
+"""
+
+import asyncio
 from collections.abc import Iterable
 
 from tgp.api.resource import GPU_NODE_POOL, POD
-from tgp.controllers.pools.memory import PoolMemory
+from tgp.controllers.pools.memory import PoolMemory, WrittenNomination
 from tgp.core.model.facts import FactSubject, NominationUnsupported, PodNominated
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
@@ -14,6 +19,8 @@ from tgp.ports.cluster import Cluster, ClusterError, Forbidden, NotFound, Refuse
 from tgp.ports.journal import Journal
 
 VERSION_KEPT_S = 3600.0  # an upgrade of the control plane is noticed within the hour
+MOST_WRITTEN = 50  # times for one pod and Node: the scheduler tries a pod every 10 s at most, when it has failed often
+AT_ONCE = 16  # writes side by side
 
 
 class Nominator:
@@ -25,8 +32,8 @@ class Nominator:
         self._server: tuple[str, float] | None = None  # the API server's version, and when it was read (boottime)
 
     async def nominate(self, waiting: Iterable[Pod], machines: tuple[PricedRoom, ...]) -> bool:
-        """Each pod at most once to each Node. False: the API server did not answer as it should; try again soon."""
-        wanted = [each for each in nominations(waiting, machines) if _pair(each) not in self._memory.nominated]
+        """Pods that are not nominated, as the view shows them. False: an answer is missing; try again soon."""
+        wanted = [each for each in nominations(waiting, machines) if self._may_write(each)]
         if not wanted:
             return True
         try:
@@ -37,8 +44,17 @@ class Nominator:
             for each in wanted:
                 self._say_unsupported(each, version)
             return True
-        results = [await self._write(each) for each in wanted]
-        return all(results)
+        done = []
+        for start in range(0, len(wanted), AT_ONCE):
+            done += await asyncio.gather(*map(self._write, wanted[start : start + AT_ONCE]))
+        return all(done)
+
+    def _may_write(self, wanted: Nomination) -> bool:
+        written = self._memory.nominated.get(_pair(wanted))
+        if written is None:
+            return True
+        unseen = written.resource_version == wanted.pod.resource_version  # the view does not show our own write yet
+        return not unseen and written.times < MOST_WRITTEN
 
     async def _write(self, wanted: Nomination) -> bool:
         """Conditional on the pod as it was seen: unbound, not deleted, not nominated."""
@@ -53,12 +69,15 @@ class Nominator:
                 resource_version=str(pod.resource_version),
             )
         except (NotFound, Refused, Forbidden):  # repeating does not help
-            self._memory.nominated.add(_pair(wanted))
+            self._memory.nominated[_pair(wanted)] = WrittenNomination(pod.resource_version, MOST_WRITTEN)
             return True
         except ClusterError:  # the pod has changed, or the outcome is unknown: the view will show it
             return False
-        self._memory.nominated.add(_pair(wanted))
-        self._journal.note(PodNominated(FactSubject(POD, pod.key, uid_text(pod.uid)), wanted.node))
+        before = self._memory.nominated.get(_pair(wanted))
+        times = before.times if before is not None else 0
+        self._memory.nominated[_pair(wanted)] = WrittenNomination(pod.resource_version, times + 1)
+        if not times:
+            self._journal.note(PodNominated(FactSubject(POD, pod.key, uid_text(pod.uid)), wanted.node))
         return True
 
     async def _version(self) -> str:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+import msgspec
+
 from tgp.api.nodepool import GPUNodePool
 from tgp.api.request import GPURequest
 from tgp.api.resource import GPU_NODE_POOL, GPU_REQUEST, POD
@@ -24,16 +26,17 @@ from tgp.controllers.pools.observe import PlanObservation, WorldObserver
 from tgp.controllers.pools.unusable import JustReady, UnusableMachines, UnusableTable
 from tgp.controllers.requests.indexes import BY_POOL_UID, PODS_BY_NODE
 from tgp.controllers.requests.purchase_gatherer import Views
+from tgp.core.market.ranking_messages import machine
 from tgp.core.model.attempts import attempts_of, gpu_resource, open_attempt
 from tgp.core.model.facts import AnnotationIgnored, FactSubject, PlanMade, ScaleUpNotTriggered, ScaleUpTriggered
 from tgp.core.model.kube_object import KubeObject
-from tgp.core.model.money import about
 from tgp.core.model.node import Node
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.pod import Pod
 from tgp.core.model.record import uid_text
 from tgp.core.pools.capacity import living, on_its_way
 from tgp.core.pools.demand import asks_for_gpus
+from tgp.core.pools.nodepool import SOON_KNOWN
 from tgp.core.pools.orders import (
     AnchoredOrder,
     anchor_of,
@@ -58,6 +61,7 @@ PLAN_KEY = ObjectKey("", "plan")  # there is one plan for all pools
 POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
 NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
+NOMINATIONS_EVERY = 0.2  # seconds at least between two rounds of nominations that the scheduler removed
 EVENTS_PER_OWNER = 10  # in one plan
 POOLS_NAMED = 3  # in one message
 
@@ -123,6 +127,8 @@ class PoolPlanner:
         self._nominator = Nominator(memory, cluster=cluster, journal=journal, clock=clock)
         self._batch = Batch(policy.batch_idle, policy.batch_max)
         self._waiting = False  # something was waiting when the last reconcile looked
+        self._removed = False  # the scheduler has removed a nomination since the last reconcile
+        self._renominated_at = float("-inf")
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -132,6 +138,9 @@ class PoolPlanner:
             self._batch.add(self._clock.boottime())
             return (PLAN_KEY,)
         if asked != asks:
+            return (PLAN_KEY,)
+        if asks and old is not None and old.nominated_node and new is not None and not new.nominated_node:
+            self._removed = True
             return (PLAN_KEY,)
         return (PLAN_KEY,) if self._waiting and _room_changed(old, new) else ()
 
@@ -162,7 +171,7 @@ class PoolPlanner:
             return None
         due = self._batch.due(tick)
         if tick < due:
-            return now + timedelta(seconds=due - tick)
+            return now + timedelta(seconds=min(due, await self._nominate_again(now, tick)) - tick)
         self._batch.close(tick)
         self._memory.types.restore((await self._shapes.entries()).values())
         self._machines.restore((await self._unusable.entries()).values(), now)
@@ -170,6 +179,7 @@ class PoolPlanner:
         if not self._policy.observing:
             await self._machines.keep(self._unusable, now)
         seen = self._gather(waiting, now)
+        self._removed = False
         nominated = await self._nominator.nominate(waiting.values(), seen.machines)
         if filled := await self._fill_replicas(seen, now):
             self._report_filled(filled, now)
@@ -185,6 +195,18 @@ class PoolPlanner:
         soon = None if nominated else now + timedelta(seconds=NOMINATED_AGAIN_AFTER)
         moments = (seen.look_again_at, just_ready.until, abandoned.until, soon)
         return min((each for each in moments if each is not None), default=None)
+
+    async def _nominate_again(self, now: datetime, tick: float) -> float:
+        """At once, without a plan: until then another pod can take the machine. Returns when to look again."""
+        if not self._removed:
+            return float("inf")
+        if tick < (next_round := self._renominated_at + NOMINATIONS_EVERY):
+            return next_round
+        self._removed, self._renominated_at = False, tick
+        machines = self._observer.observe(now).machines
+        done = await self._nominator.nominate(self._views.pods.by_index(WAITING_PODS, YES), machines)
+        self._removed = self._removed or not done
+        return tick + NOMINATIONS_EVERY if self._removed else float("inf")
 
     def _anything_waits(self) -> bool:
         if not len(self._views.pools):
@@ -419,10 +441,8 @@ class PoolPlanner:
         told: dict[str, int] = {}
         for each in made:
             order = each.order
-            text = (
-                f"Pool {order.pool} orders {order.offer.gpu_count}x {order.offer.gpu} from {order.offer.provider} "
-                f"at {about(order.hourly_microusd)}/h; {order.compared or 'no offer is cheaper'}"
-            )
+            ordered = machine(msgspec.structs.replace(order.offer, hourly_microusd=order.hourly_microusd))
+            text = f"Pool {order.pool} orders {ordered}; {order.compared or 'no offer is cheaper'}"
             for pod in order.pods:
                 if self._views.pods.get(pod.key) is not None and self._may_tell(pod, told):
                     self._memory.ordered_for(uid_text(pod.uid))
@@ -437,6 +457,8 @@ class PoolPlanner:
 
     def _tell_unserved(self, unserved: Unserved, told: dict[str, int], now: datetime) -> None:
         pod = unserved.pod
+        if unserved.reasons and all(each.reason in SOON_KNOWN for each in unserved.reasons):
+            return  # the operator has just started, or the class is new: the next plan says more
         reasons = ",".join(f"{each.pool}={each.reason}" for each in unserved.reasons)
         if self._memory.news(uid_text(pod.uid), reasons, now) and self._may_tell(pod, told):
             self._journal.note(ScaleUpNotTriggered(_subject(pod), unserved.message))

@@ -54,7 +54,7 @@ def judge_buying(buying: Buying) -> ConditionUpdate:
     never, unknown, hopeful = {}, [], []
     for standing in buying.standings:
         if why := _never(buying, standing):
-            never[standing.name] = why
+            never[f"{standing.name} ({_count(buying, standing)})"] = why
         elif not _answered(standing):
             unknown.append(standing.name)
         else:
@@ -95,17 +95,17 @@ def _never(buying: Buying, standing: ProviderStanding) -> str:
     query, seller = buying.query, standing.source_status
     boots = seller.boot if seller is not None else ()
     if set(boots) == {BootMode.CONTAINER}:
-        return f"{_count(buying, standing)}cannot boot Talos: {CONTAINER_ONLY}"
+        return CONTAINER_ONLY
     if boots and not set(boots) & set(query.boots):
-        return (
-            f"{_count(buying, standing)}cannot boot Talos under this bootPolicy: their boot mode is {', '.join(boots)}"
-        )
+        return f"cannot boot Talos under this bootPolicy, their boot mode is {', '.join(boots)}"
     if not _answered(standing):
         return ""
     passed = buying.ranking.passed_of(standing.source.name)
     if not passed or set(passed) & PASSING or _may_come(buying, standing, passed):
         return ""
     nearest = [reason for reason in reversed(RejectReason) if reason in passed]
+    if len(nearest) == 1:
+        return str(nearest[0])
     return ", ".join(f"{passed[reason]} {reason}" for reason in nearest[:REASONS_SAID])
 
 
@@ -136,7 +136,7 @@ def _has_place(query: OfferQuery, provider: str, source: str) -> bool:
 
 def _count(buying: Buying, standing: ProviderStanding) -> str:
     count = sum(buying.ranking.passed_of(standing.source.name).values())
-    return f"{count} offers " if count else "all offers "
+    return "1 offer" if count == 1 else f"{count} offers" if count else "all offers"
 
 
 def _models(query: OfferQuery) -> set[str]:
@@ -195,7 +195,7 @@ def _other_gpus(buying: Buying) -> Iterator[str]:
     """Offers of the class's own providers that could become a node."""
     best = rank(buying.book, replace(buying.query, models=()), buying.now).best
     if best is not None:
-        yield f"request another GPU model: {machine(best.offer)}"
+        yield f"add {best.offer.gpu} to instanceRequirements.gpuTypes: {machine(best.offer)}"
 
 
 def _serves(each: Sold, query: OfferQuery, provider: str) -> bool:

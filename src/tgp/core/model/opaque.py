@@ -21,8 +21,9 @@ _RUN = re.compile(rf"[A-Za-z0-9+/_=-]{{{SHORTEST_RUN},}}")
 _HEX = re.compile(r"(?i)(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]+")  # digits alone are a number
 _SEPARATORS = re.compile(r"[-_/+=]+")
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[A-Z]|[0-9]+")
-_KNOWN = re.compile(  # what is long, looks random and is no secret: a UUID, a token of ours
+_KNOWN = re.compile(  # what is long, looks random and is no secret: a UUID, a token of ours, the end of a pool's Node
     r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|tgp-[0-9a-f]{10}(?:-[0-9a-f]{32}(?:-[0-9]+)?)?"
+    r"|(?<=-)[0-9a-f]{10}-[0-9a-f]{8}$"
 )
 
 

@@ -18,6 +18,7 @@ from tgp.core.pools.requirements import Allowed, Malformed, together
 
 OWNED = frozenset({"Ready", "Limited", "Unsatisfiable", "Observing"})
 CAPACITY_TYPES = ("on-demand", "spot")
+SOON_KNOWN = frozenset({"NodeClassNotJudged", "NamespaceNotSeen"})  # reasons that last for moments
 
 
 class PoolObservation(msgspec.Struct, frozen=True):
@@ -77,7 +78,8 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
     if observation.class_ready is None:
         return ConditionUpdate("Ready", None, "NodeClassNotJudged", f"GPUNodeClass {name} was not checked yet")
     if observation.class_ready.status is False and observation.class_ready.reason == CANNOT_BUY:
-        return _not_ready("NodeClassCannotBuy", f"GPUNodeClass {name}: {observation.class_ready.message}")
+        why = f"GPUNodeClass {name}: {observation.class_ready.message}{_narrowed_by(pool)}"
+        return _not_ready("NodeClassCannotBuy", why)
     if observation.class_ready.status is not True:
         why = (
             f"GPUNodeClass {name} is not ready ({observation.class_ready.reason}): kubectl describe gpunodeclass {name}"
@@ -88,6 +90,12 @@ def _ready(observation: PoolObservation) -> ConditionUpdate:
             "Ready", True, "NodeClassSuspended", f"GPUNodeClass {name} is suspended: no machine is launched"
         )
     return ConditionUpdate("Ready", True, "Valid", f"GPUNodeClass {name} is ready")
+
+
+def _narrowed_by(pool: GPUNodePool) -> str:
+    """A class that is changed to buy other machines helps a pool only if the pool allows these, too."""
+    keys = dict.fromkeys(row.key for row in pool.spec.template.spec.requirements)
+    return f". The requirements of this pool must allow it, too: {', '.join(keys)}" if keys else ""
 
 
 def _unsatisfiable(observation: PoolObservation) -> Iterator[str]:

@@ -21,6 +21,7 @@ MOST_WOULD_BUY = 64  # kinds of machines that the status lists
 NAMES_SHOWN = 3
 COUNTED_EVERY = timedelta(minutes=10)  # while a pool would buy: how often its status is written for the cost alone
 LONGEST_COUNTED = 2 * COUNTED_EVERY  # no operator ran for longer: whether the pods waited meanwhile is not known
+SHOWN_DIGITS = 3  # of micro-dollars are left out of what is only looked at
 
 
 def machine_parts(requests: Iterable[KubeObject[GPURequest]]) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def machine_parts(requests: Iterable[KubeObject[GPURequest]]) -> dict[str, Any]:
     shown = {
         name: f"{amount}Gi" if name == "memory" else amount for name, amount in sorted(resources.items()) if amount
     }
-    return {"nodeCount": count, "resources": shown or None, "hourlyCost": usd(cost)}
+    return {"nodeCount": count, "resources": shown or None, "hourlyCost": usd(round(cost, -SHOWN_DIGITS))}
 
 
 def plan_parts(at: datetime, gap: float | None, orders: int, unserved: int) -> dict[str, Any]:

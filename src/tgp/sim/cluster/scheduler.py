@@ -83,7 +83,7 @@ class Scheduler(ClusterController):
             return list(self._waiting_for_volumes)
         woken = self._account(key_of(commit.obj), before, after)
         if after is not None and _wants_a_node(after):
-            return (*woken, key_of(after))
+            return woken if before is not None and _only_status_changed(before, after) else (*woken, key_of(after))
         if before is not None:
             self._forget(key_of(before))
         return woken
@@ -267,18 +267,25 @@ class Scheduler(ClusterController):
         self.api.event(pod, "Normal", "Scheduled", text)
 
     def _refuse(self, pod: Json, why: str) -> None:
+        """Room that was promised is promised no longer, unless the pod never preempts: so does the real one."""
         said = condition(pod, "PodScheduled")
-        if said is not None and (said.get("reason"), said.get("message")) == ("Unschedulable", why):
+        known = said is not None and (said.get("reason"), said.get("message")) == ("Unschedulable", why)
+        promised = bool(_promised(pod)) and pod["spec"].get("preemptionPolicy") != "Never"
+        if known and not promised:
             return
         now = self.api.now_text()
-        self.api.edit_status(
-            POD,
-            *key_of(pod),
-            lambda status: set_condition(
-                status, "PodScheduled", "False", now, reason="Unschedulable", message=why, lastProbeTime=None
-            ),
-        )
-        self.api.event(pod, "Warning", "FailedScheduling", why)
+
+        def edit(status: Json) -> None:
+            if promised:
+                status.pop("nominatedNodeName", None)
+            if not known:
+                set_condition(
+                    status, "PodScheduled", "False", now, reason="Unschedulable", message=why, lastProbeTime=None
+                )
+
+        self.api.edit_status(POD, *key_of(pod), edit)
+        if not known:
+            self.api.event(pod, "Warning", "FailedScheduling", why)
 
 
 def _wants_a_node(pod: Json) -> bool:
@@ -290,6 +297,13 @@ def _wants_a_node(pod: Json) -> bool:
         and pod.get("status", {}).get("phase") not in FINISHED
         and not is_ending(pod)
     )
+
+
+def _only_status_changed(before: Json, after: Json) -> bool:
+    """Such a change makes no pod schedulable, so that the scheduler does not try it again."""
+    old, new = before["metadata"], after["metadata"]
+    same = all(old.get(name) == new.get(name) for name in ("labels", "annotations", "deletionTimestamp"))
+    return same and before["spec"] == after["spec"] and _wants_a_node(before)
 
 
 def _place(pod: Json | None) -> str:
