@@ -55,9 +55,9 @@ def test_a_name_follows_from_pool_anchor_and_ordinal_alone():
 
 
 def test_names_that_are_taken_are_left_out():
-    first, second, *_ = free_names(a_pool(), "uid-a", {})
+    first, second, *_ = free_names(a_pool(), "uid-a", lambda _key: False)
 
-    assert next(free_names(a_pool(), "uid-a", {first: None})) == second
+    assert next(free_names(a_pool(), "uid-a", lambda key: key == first)) == second
 
 
 def test_a_request_tells_all_pods_that_it_was_bought_for():

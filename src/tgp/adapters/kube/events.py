@@ -28,7 +28,9 @@ from tgp.ports.cluster import AlreadyExists, Cluster, ClusterBusy, ClusterError,
 
 CORE_EVENT = Resource("", "v1", "events", "Event", namespaced=True)
 
-MAX_WAITING = 1_000  # different events not yet written
+MAX_WAITING = 8_192  # different events not yet written: those of a thousand machines at once, and more
+# In a burst purchases come first: Events are written more slowly than they arise, with the time at which they did.
+WRITES = TokenRate(per_second=20.0, burst=100)
 MAX_KNOWN = 4_096  # events, and objects, remembered; client-go's cache has the same size
 PER_OBJECT = TokenRate(per_second=1 / 60, burst=25)  # client-go's spam filter: one more a minute after a burst
 FORGET_AFTER = timedelta(minutes=50)  # the API server deletes events after an hour: do not update a deleted one
@@ -96,9 +98,12 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Write what was recorded, one event at a time, for ever."""
+        loop, pace = asyncio.get_running_loop(), TokenBucket(WRITES)
         while True:
             await self._woken.wait()
             while self._waiting:
+                if (wait := pace.book(loop.time())) > 0:
+                    await asyncio.sleep(wait)
                 note, waiting = self._waiting.popitem(last=False)
                 if not await self._write(note, waiting):
                     self.dropped += 1

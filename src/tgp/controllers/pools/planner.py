@@ -5,6 +5,7 @@ waits and no pool has `replicas`. Every order is checked against the views once 
 is gone or bound meanwhile, nothing is created for it, and the next plan decides again.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -62,6 +63,7 @@ POOL_FINALIZER = "tgp.io/machines"
 LEAST_PAUSE = 1.0  # seconds between two plans
 NOMINATED_AGAIN_AFTER = 2.0  # seconds, where a nomination could not be written
 NOMINATIONS_EVERY = 0.2  # seconds at least between two rounds of nominations that the scheduler removed
+CREATED_AT_ONCE = 8  # requests of one plan
 EVENTS_PER_OWNER = 10  # in one plan
 POOLS_NAMED = 3  # in one message
 
@@ -129,6 +131,7 @@ class PoolPlanner:
         self._waiting = False  # something was waiting when the last reconcile looked
         self._removed = False  # the scheduler has removed a nomination since the last reconcile
         self._renominated_at = float("-inf")
+        self._guarding = asyncio.Lock()  # of concurrent creates one adds the pool's finalizer
 
     # -- what wakes it -------------------------------------------------------------------------------------------------
 
@@ -255,10 +258,13 @@ class PoolPlanner:
             for each in orders
             if all(self._still_waits(pod) and uid_text(pod.uid) not in just_ready.pods for pod in each.pods)
         ]
-        created = []
-        for each in anchored(still, self._taken()):
-            if await self._create(each, seen, now):
-                created.append(each)
+        wanted, created = list(anchored(still, self._taken())), []
+        for start in range(0, len(wanted), CREATED_AT_ONCE):
+            some = wanted[start : start + CREATED_AT_ONCE]
+            found = await asyncio.gather(*(self._create(each, seen, now) for each in some), return_exceptions=True)
+            created += [each for each, there in zip(some, found, strict=True) if there is True]
+            if errors := [each for each in found if isinstance(each, BaseException)]:
+                raise errors[0]
         return created
 
     def _still_waits(self, pod: Pod) -> bool:
@@ -299,10 +305,10 @@ class PoolPlanner:
             or pool.generation != before.generation
         ):
             return False  # it changed while the plan was made
-        await self._guard(pool)
+        if not await self._guard(pool.key, pool.uid_text):
+            return False
         class_name = pool.value.spec.node_class_ref.name
-        known = {record.key: record for record in self._views.requests.by_index(BY_POOL_UID, pool.uid_text)}
-        for key in free_names(pool, wanted.anchor, {**known, **self._memory.expected}):
+        for key in free_names(pool, wanted.anchor, self._known):
             manifest = manifest_of(key, wanted, pool, class_name, f"{now:%Y%m%dT%H%M%SZ}")
             self._expect(key, wanted, record_of(manifest, pool))
             try:
@@ -339,14 +345,21 @@ class PoolPlanner:
         except NotFound:
             return False
 
-    async def _guard(self, pool: KubeObject[GPUNodePool]) -> None:
-        """A pool that has machines is deleted after them."""
-        if POOL_FINALIZER in pool.finalizers:
-            return
-        change = {"metadata": {"finalizers": [*pool.finalizers, POOL_FINALIZER]}}
-        version = str(pool.resource_version)
-        await self._cluster.patch(GPU_NODE_POOL, pool.key, change, resource_version=version, uid=pool.uid_text)
-        await self._views.pools.wait_for_own_write(pool.key)
+    async def _guard(self, key: ObjectKey, uid: str) -> bool:
+        """A pool that has machines is deleted after them. False: it is gone, or being deleted."""
+        async with self._guarding:
+            pool = self._views.pools.get(key)
+            if pool is None or pool.uid_text != uid or pool.deleting:
+                return False
+            if POOL_FINALIZER not in pool.finalizers:
+                change = {"metadata": {"finalizers": [*pool.finalizers, POOL_FINALIZER]}}
+                version = str(pool.resource_version)
+                await self._cluster.patch(GPU_NODE_POOL, key, change, resource_version=version, uid=uid)
+                await self._views.pools.wait_for_own_write(key)
+            return True
+
+    def _known(self, key: ObjectKey) -> bool:
+        return key in self._memory.expected or self._views.requests.get(key) is not None
 
     async def _settle_expected(self, tick: float) -> None:
         """Forget what the view shows, and what was never created."""

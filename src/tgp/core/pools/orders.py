@@ -4,7 +4,7 @@ The anchor of a machine is a pod (or a slot of a pool with `replicas`) that it w
 so that an operator that repeats itself creates nothing twice, and machines on their way never outnumber waiting pods.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -109,11 +109,11 @@ def request_name(pool: str, pool_uid: str, anchor: str, ordinal: int) -> str:
     return f"{pool[: LONGEST_NAME - DIGITS - 1].rstrip('-.')}-{digest}"
 
 
-def free_names(pool: KubeObject[GPUNodePool], anchor: str, known: Mapping[ObjectKey, object]) -> Iterator[ObjectKey]:
+def free_names(pool: KubeObject[GPUNodePool], anchor: str, taken: Callable[[ObjectKey], bool]) -> Iterator[ObjectKey]:
     """Names for one more request of the anchor, in the order of their ordinals, without those that are known taken."""
     for ordinal in range(MOST_ORDINALS):
         key = ObjectKey(pool.key.namespace, request_name(pool.key.name, pool.uid_text, anchor, ordinal))
-        if key not in known:
+        if not taken(key):
             yield key
 
 

@@ -85,12 +85,18 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def check(text: str, version: TalosVersion, *, expects: NodeExpectations | None = None) -> tuple[ConfigFinding, ...]:
+def check(
+    text: str,
+    version: TalosVersion,
+    *,
+    expects: NodeExpectations | None = None,
+    read: tuple[Document, ...] | None = None,  # what `text` reads as; None: it was not read yet
+) -> tuple[ConfigFinding, ...]:
     """All findings, in the order of the lines; empty: the config is valid."""
     if not version.supported:
         return (ConfigFinding(0, "", f"is for Talos {version}, which this version of tgp does not know"),)
     try:
-        pages = pages_of(text)
+        pages = pages_of(text) if read is None else _pages(read)
     except UnreadableStream as error:
         return (error.finding,)
     if not pages:
@@ -101,7 +107,11 @@ def check(text: str, version: TalosVersion, *, expects: NodeExpectations | None 
 
 def pages_of(text: str) -> tuple[ConfigDocument, ...]:
     """Its documents, without empty ones. Raises UnreadableStream."""
-    return tuple(_page(document) for document in read_stream(text) if document.data is not None)
+    return _pages(read_stream(text))
+
+
+def _pages(documents: tuple[Document, ...]) -> tuple[ConfigDocument, ...]:
+    return tuple(_page(document) for document in documents if document.data is not None)
 
 
 def _page(document: Document) -> ConfigDocument:

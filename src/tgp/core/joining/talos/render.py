@@ -55,6 +55,7 @@ class Composed:
     """A config that is not checked yet. It holds join secrets, so `repr` shows nothing."""
 
     text: str = field(repr=False)
+    read_back: tuple[Document, ...] = field(repr=False)  # the text, as it reads
     documents: list[dict[str, Any]] = field(repr=False)
     conversions: tuple[Conversion, ...] = ()
     findings: tuple[ConfigFinding, ...] = ()  # warnings
@@ -70,7 +71,7 @@ def render(
     expects = replace(expects or NodeExpectations.of(plan), literal_braces=made.literal_braces)
     from tgp.core.joining.talos.check import check  # here: every rule of Talos comes with it
 
-    checked = check(made.text, plan.version, expects=expects)
+    checked = check(made.text, plan.version, expects=expects, read=made.read_back)
     findings = (*made.findings, *_placed((*_unresolvable(made.documents[0], plan), *checked), made.lines))
     errors = tuple(finding for finding in findings if finding.severity is Severity.ERROR)
     if errors:
@@ -137,7 +138,7 @@ def compose(plan: NodePlan, join: JoinValues, template: str | None) -> Composed:
     _refuse_halves(values)
     generated = generate(plan, join)
     if template is None:
-        return Composed(_written(generated), generated)
+        return Composed(*_written(generated), generated)
     draft = _converted(_read(template), plan)
     if not plan.shared_secrets:
         _keep_at_home(draft)
@@ -151,7 +152,7 @@ def compose(plan: NodePlan, join: JoinValues, template: str | None) -> Composed:
     conversions = tuple(sorted((*draft.conversions, *_additions(draft, generated[0]))))
     findings = (*draft.findings, *_written_out(draft, parts))
     literal = any(ESCAPE in text for part in parts for _, text in texts(part))
-    return Composed(_written(documents), documents, conversions, findings, draft.lines(), literal)
+    return Composed(*_written(documents), documents, conversions, findings, draft.lines(), literal)
 
 
 # ---- making
@@ -259,11 +260,12 @@ def _inert(name: str, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
     return tuple("inert" for _ in value) if name in LISTS else "inert"
 
 
-def _written(documents: list[dict[str, Any]]) -> str:
+def _written(documents: list[dict[str, Any]]) -> tuple[str, tuple[Document, ...]]:
+    """The text, and what it reads as."""
     text = write_stream(documents)
-    again = [document.data for document in read_stream(text)]
-    assert write_stream(again) == text, "the written text reads back differently"
-    return text
+    again = read_stream(text)
+    assert write_stream([document.data for document in again]) == text, "the written text reads back differently"
+    return text, again
 
 
 def _placed(findings: Iterable[ConfigFinding], lines: dict[str, int] | None) -> Iterator[ConfigFinding]:
