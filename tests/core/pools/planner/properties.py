@@ -6,10 +6,11 @@
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.core.pools.planner.odd_worlds import an_odd_world
 from tests.core.pools.planner.plan_checker import broken_rules
-from tests.core.pools.planner.small_worlds import a_small_world, best_possible, relaxed
+from tests.core.pools.planner.small_worlds import a_small_world, best_possible, relaxed, with_preferences
 from tgp.core.pools.planner.plan import plan
 from tgp.core.pools.planner.world import NO_POOL, Plan, PlanInput
 
@@ -93,8 +94,18 @@ def fewer_constraints(seed: int) -> list[str]:
     return wrong
 
 
+def preferences(seed: int) -> list[str]:
+    """What pods prefer changes neither the cost nor who is served, and breaks no rule."""
+    liking = with_preferences(a_small_world(seed), seed)
+    before, after = plan(replace(liking, pods=a_small_world(seed).pods)), plan(liking)
+    wrong = broken_rules(liking, after)
+    if len(after.unserved) != len(before.unserved) or after.cost > before.cost + ROUNDING:
+        wrong.append(f"cost {after.cost} for {len(after.unserved)} unserved, without preferences {before.cost}")
+    return wrong
+
+
 PROPERTIES: dict[str, Callable[[int], list[str]]] = {
-    each.__name__: each for each in (rules, small_rules, reasons, best, bound, fewer_constraints)
+    each.__name__: each for each in (rules, small_rules, reasons, best, bound, fewer_constraints, preferences)
 }
 
 

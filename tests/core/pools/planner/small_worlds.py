@@ -15,6 +15,7 @@ from tests.core.pools.planner.worlds import (
     GPU,
     HOSTNAME,
     PLUGIN,
+    ZONE,
     a_market,
     a_node,
     a_pod,
@@ -23,8 +24,9 @@ from tests.core.pools.planner.worlds import (
     apart,
     on_sale,
 )
+from tgp.core.model.labels import LabelRequirement, selector
 from tgp.core.model.offer import Offer
-from tgp.core.model.placement import ANYWHERE
+from tgp.core.model.placement import ANYWHERE, NodeTerm, PodTerm, PreferredNodes, PreferredPods, SpreadConstraint
 from tgp.core.model.pod import Pod
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint
@@ -78,6 +80,27 @@ def _pod(luck: random.Random, number: int) -> Pod:
         affinity=apart(HOSTNAME, app=luck.choice((app, "x"))) if luck.random() < 0.3 else ANYWHERE,
         node_selector={"tgp.io/gpu-type": "RTX4090"} if luck.random() < 0.15 else {},
     )
+
+
+def with_preferences(world: PlanInput, seed: int) -> PlanInput:
+    """The same world, with offers for sale in more places and pods that prefer some of them."""
+    luck = random.Random(f"preferences {seed}")
+    liking = []
+    for pod in world.pods:
+        term = NodeTerm((LabelRequirement(luck.choice((ZONE, "tgp.io/gpu-count")), "In", ("simulated-a", "2")),))
+        nodes = (PreferredNodes(luck.randint(1, 100), term),) if luck.random() < 0.7 else ()
+        near = (PreferredPods(luck.choice((-9, 9)), PodTerm(ZONE, selector({"app": "x"}))),)
+        affinity = msgspec.structs.replace(
+            pod.affinity, preferred_nodes=nodes, preferred_pods=near if luck.random() < 0.3 else ()
+        )
+        soft = (SpreadConstraint(ZONE, selector({"app": "x"}), hard=False),) if luck.random() < 0.5 else ()
+        liking.append(msgspec.structs.replace(pod, affinity=affinity, spreads=soft))
+    offers = [
+        msgspec.structs.replace(offer, place=place, sku=f"{offer.sku}-{place}", left=left)
+        for offer in world.book.offers
+        for place, left in (("west-1", offer.left), ("a", 0 if luck.random() < 0.3 else 1), ("b", 1))
+    ]
+    return replace(world, pods=tuple(liking), book=a_market(*offers))
 
 
 def relaxed(world: PlanInput) -> dict[str, PlanInput]:

@@ -25,6 +25,7 @@ KILLS = {
     "node-selector-ignored": ("small_rules", "team/"),
     "pool-left-out": ("reasons", "team/"),
     "pool-limit-ignored": ("small_rules", "limit of the pool"),
+    "preference-costs-more": ("preferences", "cost "),
     "reason-left-out": ("reasons", "offers left out"),
     "stock-for-each-pool": ("small_rules", "more than there are"),
     "stock-ignored": ("small_rules", "more than there are"),

@@ -3,6 +3,8 @@
 from collections import Counter
 from datetime import timedelta
 
+import msgspec
+
 from tests.core.market.offers import AListing
 from tests.core.pools.planner.worlds import (
     GIB,
@@ -23,9 +25,10 @@ from tests.core.pools.planner.worlds import (
     spread,
 )
 from tgp.core.market.sources import sources_of
+from tgp.core.model.labels import LabelRequirement, selector
 from tgp.core.model.object_key import ObjectKey
 from tgp.core.model.offer import Trust
-from tgp.core.model.placement import HostPort
+from tgp.core.model.placement import Affinity, HostPort, NodeTerm, PodTerm, PreferredNodes, PreferredPods
 from tgp.core.model.resources import Resources
 from tgp.core.model.taints import Taint, Toleration
 from tgp.core.pools.planner.plan import plan
@@ -335,3 +338,62 @@ def test_an_order_says_why_not_the_next_cheaper_machine():
 def test_an_order_for_two_pods_says_that_a_cheaper_machine_holds_only_one():
     answer = plan(a_world(pods(2), a_market(SMALL, LARGE)))
     assert answer.orders[0].compared.endswith("in west-1, too small for these 2 pods together")
+
+
+EQUAL_ZONES = a_market(*(on_sale(f"in-{zone}", 1.0, place=zone) for zone in "abc"))
+
+
+def prefers(zone: str, weight: int = 10) -> Affinity:
+    term = NodeTerm((LabelRequirement(ZONE, "In", (f"simulated-{zone}",)),))
+    return Affinity(preferred_nodes=(PreferredNodes(weight, term),))
+
+
+def test_of_machines_that_cost_the_same_the_preferred_one_is_bought():
+    for zone in "abc":
+        assert zones(plan(a_world(pods(3, affinity=prefers(zone)), EQUAL_ZONES))) == {zone: 3}
+
+
+def test_a_preference_never_costs_more():
+    answer = plan(a_world(pods(3, affinity=prefers("c", 100)), THREE_ZONES))
+    assert zones(answer) == {"a": 3}
+
+
+def test_a_preference_takes_no_more_than_stock_and_limits_allow():
+    market = a_market(on_sale("in-a", 1.0, place="a"), on_sale("in-b", 1.0, place="b", left=1))
+    assert zones(plan(a_world(pods(3, affinity=prefers("b")), market))) == {"a": 2, "b": 1}
+    limit = LimitRoom("no CPU", "cpu", 3 * 16_000, frozenset({ObjectKey("team", "p")}))
+    larger = a_market(on_sale("in-a", 1.0, place="a"), on_sale("in-b", 1.0, place="b", vcpus=32))
+    world = a_world(pods(3, affinity=prefers("b")), larger, limits=(limit,))
+    assert zones(plan(world)) == {"a": 3}
+
+
+def test_a_pool_of_less_weight_is_not_preferred():
+    first, second = a_pool("p", weight=10), a_pool("q", template={"metadata": {"labels": {"disk": "nvme"}}})
+    liked = Affinity(preferred_nodes=(PreferredNodes(9, NodeTerm((LabelRequirement("disk", "Exists", ()),))),))
+    answer = plan(a_world(pods(2, affinity=liked), a_market(SMALL), first, second))
+    assert {order.pool.name for order in answer.orders} == {"p"}
+    equal = plan(a_world(pods(2, affinity=liked), a_market(SMALL), a_pool("p"), second))
+    assert {order.pool.name for order in equal.orders} == {"q"}
+
+
+def test_a_soft_spread_is_even_where_that_costs_nothing():
+    soft = tuple(msgspec.structs.replace(each, hard=False) for each in spread(ZONE, app="x"))
+    answer = plan(a_world(pods(6, labels={"app": "x"}, spreads=soft), EQUAL_ZONES))
+    assert zones(answer) == {"a": 2, "b": 2, "c": 2}
+    assert answer.gap is not None
+    dearer = plan(a_world(pods(6, labels={"app": "x"}, spreads=soft), THREE_ZONES))
+    assert zones(dearer) == {"a": 6}
+
+
+def test_pods_that_prefer_to_be_together_are_where_that_costs_nothing():
+    old = pods(2, "old", labels={"app": "x"})
+    running = a_node("box", 0, labels={HOSTNAME: "box", ZONE: "simulated-b"}, pods=old)
+    close = Affinity(preferred_pods=(PreferredPods(5, PodTerm(ZONE, selector({"app": "x"}))),))
+    world = a_world(pods(2, labels={"app": "x"}, affinity=close), EQUAL_ZONES, capacity=(running,))
+    assert zones(plan(world)) == {"b": 2}
+
+
+def test_a_soft_taint_is_avoided_where_that_costs_nothing():
+    soft = {"spec": {"requirements": [], "taints": [{"key": "batch", "effect": "PreferNoSchedule"}]}}
+    answer = plan(a_world(pods(2), a_market(SMALL), a_pool("a", template=soft), a_pool("b")))
+    assert {order.pool.name for order in answer.orders} == {"b"}

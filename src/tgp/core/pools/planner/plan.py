@@ -1,7 +1,7 @@
 """The plan: which machines to buy for the pods that wait, which pods go where, and why the others wait."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from tgp.core.pools.planner.classes import GANG, GANG_SIZE, grouped, matchers_of
 from tgp.core.pools.planner.domains import split_by_domain
 from tgp.core.pools.planner.host_rules import host_rules, running_matchers
 from tgp.core.pools.planner.offers import offers_of
+from tgp.core.pools.planner.preferences import preferred
 from tgp.core.pools.planner.problem import Problem
 from tgp.core.pools.planner.reasons import Explaining, everywhere
 from tgp.core.pools.planner.rows import DemandRow, resources_of, rows_of, sharing_machines
@@ -104,6 +105,7 @@ class _Planning:
         priority = np.array([row.pod.priority for row in rows], np.int64)
         stages = Stages(sources.tier, priority, [gang_of(row.pod) for row in rows])
         found = staged(problem, stages, self._effort)
+        found = replace(found, machines=preferred(problem, rows, sources, found.machines))
         explaining = Explaining(sources, sources.limits, found.left or tuple(limit.most for limit in sources.limits))
         orders, placed, left = self._dealt(rows, found, explaining)
         unserved += self._explained(left, explaining)
