@@ -44,35 +44,35 @@ _TAILSCALE = "ExtensionServiceConfig:"
 
 BROKEN: tuple[Broken, ...] = (
     # what the loader refuses
-    Broken("no YAML", text(lambda good: good + "\n  : [")),
+    Broken("not YAML", text(lambda good: good + "\n  : [")),
     Broken("empty", text(lambda _: "")),
     Broken("a list", text(lambda _: "- a\n- b\n")),
-    Broken("a text", text(lambda _: "worker\n")),
+    Broken("a string", text(lambda _: "worker\n")),
     Broken("key twice", text(lambda good: good.replace("machine:\n", "machine:\n  type: worker\n", 1))),
     Broken("unknown key", put("machine.systemd", {"services": []}), where="machine.systemd"),
-    Broken("unknown key deep down", put("machine.kubelet.nodeIP.subnets", []), where="machine.kubelet.nodeIP.subnets"),
+    Broken("unknown nested key", put("machine.kubelet.nodeIP.subnets", []), where="machine.kubelet.nodeIP.subnets"),
     Broken("unknown key at the top", put("machines", {}), where="machines"),
     Broken("unknown key of a document", put(f"{_TAILSCALE}env", ["A=b"]), where="ExtensionServiceConfig/tailscale.env"),
     Broken("misspelled key", put("machine.nodelabels", {"a": "b"}), where="machine.nodelabels"),
     Broken("unknown kind", add(document("TailscaleConfig", name="x")), where="TailscaleConfig/x.kind"),
-    Broken("kind of another case", add(document("KubespanEndpointsConfig")), where="KubespanEndpointsConfig.kind"),
+    Broken("kind in other letter case", add(document("KubespanEndpointsConfig")), where="KubespanEndpointsConfig.kind"),
     Broken("no kind", add({"apiVersion": "v1alpha1", "name": "x"})),
     Broken("no apiVersion", add({"kind": "SideroLinkConfig"}), where="SideroLinkConfig.apiVersion"),
     Broken(
         "another apiVersion", add({"apiVersion": "v1", "kind": "SideroLinkConfig"}), where="SideroLinkConfig.apiVersion"
     ),
     Broken("document twice", lambda paper: [*paper, paper[-1]]),
-    Broken("classic twice", lambda paper: [*paper, paper[0]]),
+    Broken("v1alpha1 config twice", lambda paper: [*paper, paper[0]]),
     Broken("list for a mapping", put("machine.kubelet", []), where="machine.kubelet"),
     Broken("mapping for a list", put("machine.kernel.modules", {}), where="machine.kernel.modules"),
     Broken("mapping for a text", put("machine.token", {"a": "b"}), where="machine.token"),
     Broken("text for a mapping", put("machine.features", "all"), where="machine.features"),
-    Broken("word for a truth", put("cluster.discovery.enabled", "perhaps"), where="cluster.discovery.enabled"),
+    Broken("word for a boolean", put("cluster.discovery.enabled", "perhaps"), where="cluster.discovery.enabled"),
     Broken(
         "word for a number", put("machine.features.kubePrism.port", "high"), where="machine.features.kubePrism.port"
     ),
-    Broken("word for a time", put("machine.time.bootTimeout", "soon"), where="machine.time.bootTimeout"),
-    Broken("no base64", put("machine.ca.crt", "-----BEGIN CERTIFICATE-----"), where="machine.ca.crt"),
+    Broken("word for a duration", put("machine.time.bootTimeout", "soon"), where="machine.time.bootTimeout"),
+    Broken("not base64", put("machine.ca.crt", "-----BEGIN CERTIFICATE-----"), where="machine.ca.crt"),
     Broken(
         "kind of a later release",
         add(document("HostnameConfig", hostname="inert")),
@@ -88,8 +88,8 @@ BROKEN: tuple[Broken, ...] = (
     Broken("arguments as lists", put("machine.kubelet.extraArgs", {"v": ["1", "2"]}), until=12),
     Broken("arguments as lists in the alpha", put("machine.kubelet.extraArgs", {"v": ["1", "2"]}), since=14),
     # what the validator refuses
-    Broken("no machine", drop("machine"), where="machine"),
-    Broken("no cluster", drop("cluster"), where="cluster"),
+    Broken("no machine section", drop("machine"), where="machine"),
+    Broken("no cluster section", drop("cluster"), where="cluster"),
     Broken("no type", drop("machine.type"), where="machine.type"),
     Broken("type join", put("machine.type", "join"), where="machine.type"),
     Broken("unknown type", put("machine.type", "gpu"), where="machine.type"),
@@ -110,7 +110,7 @@ BROKEN: tuple[Broken, ...] = (
         where="cluster.controlPlane.endpoint",
     ),
     Broken(
-        "endpoint's port no number",
+        "endpoint's port not a number",
         put("cluster.controlPlane.endpoint", "https://h:api"),
         where="cluster.controlPlane.endpoint",
     ),
@@ -261,11 +261,11 @@ BROKEN: tuple[Broken, ...] = (
     Broken("volume's selector of an unknown field", add(_user_volume("disk.sise > 10u"))),
     Broken("volume's selector not closed", add(_user_volume("(disk.rotational"))),
     Broken("volume's selector that selects nothing", add(_user_volume("disk.size"))),
-    Broken("volume smaller than its least", add(_user_volume("true", minSize="10GB", maxSize="5GB"))),
+    Broken("volume smaller than its minimum", add(_user_volume("true", minSize="10GB", maxSize="5GB"))),
     Broken("volume's key twice", add(_encrypted({"slot": 0, "nodeID": {}}, {"slot": 0, "nodeID": {}}))),
     Broken("volume's key of no kind", add(_encrypted({"slot": 0}))),
     Broken("ports that overlap", add(document("NetworkRuleConfig", name="a", portSelector={"ports": ["80-90", 85]}))),
-    Broken("watchdog too quick", add(document("WatchdogTimerConfig", device="/dev/watchdog0", timeout="500ms"))),
+    Broken("watchdog timeout short", add(document("WatchdogTimerConfig", device="/dev/watchdog0", timeout="500ms"))),
     Broken("swap's share", add(document("ZswapConfig", maxPoolPercent=101)), since=11),
     Broken("VLANConfig's number", add(document("VLANConfig", name="a", vlanID=4095, parent="eth0")), since=12),
     Broken("BondConfig's mode", add(document("BondConfig", name="a", links=["eth0"], bondMode="fast")), since=12),
@@ -302,7 +302,7 @@ BROKEN: tuple[Broken, ...] = (
     Broken("log format", put("machine.logging.destinations", [{"endpoint": "tcp://a:1", "format": "text"}])),
     Broken("encryption without keys", put("machine.systemDiskEncryption", {"state": {"provider": "luks2"}})),
     Broken(
-        "kubelet that Talos does not run",
+        "kubelet version that Talos does not support",
         put("machine.kubelet.image", "ghcr.io/siderolabs/kubelet:v1.20.1"),
         noticed=11,
         where="machine.kubelet.image",
@@ -315,8 +315,8 @@ BROKEN: tuple[Broken, ...] = (
     Broken("no machine token", drop("machine.token"), NEVER, "machine.token"),
     Broken("machine token's form", put("machine.token", "a token"), NEVER, "machine.token"),
     Broken("no Kubernetes CA", drop("cluster.ca"), NEVER, "cluster.ca.crt"),
-    Broken("CA that is no certificate", put("cluster.ca.crt", "aGVsbG8="), NEVER, "cluster.ca.crt"),
-    Broken("certificate of no CA", put("cluster.ca.crt", pem(authority=False)), NEVER, "cluster.ca.crt"),
+    Broken("CA that is not a certificate", put("cluster.ca.crt", "aGVsbG8="), NEVER, "cluster.ca.crt"),
+    Broken("certificate that is not a CA", put("cluster.ca.crt", pem(authority=False)), NEVER, "cluster.ca.crt"),
     Broken("private key for a CA", put("cluster.ca.crt", private_key()), NEVER, "cluster.ca.crt"),
     Broken(
         "one CA twice", several(put("cluster.ca.crt", pem()), put("machine.ca.crt", pem())), NEVER, "cluster.ca.crt"
@@ -331,7 +331,7 @@ BROKEN: tuple[Broken, ...] = (
     Broken("discovery secret's form", put("cluster.secret", "not base64!"), NEVER, "cluster.secret"),
     Broken("file under /etc", put(_FILE, {"path": "/etc/x", "op": "create", "content": "a"}), NEVER, f"{_FILE}.path"),
     Broken(
-        "file out of /var by dots",
+        "file outside /var by `..`",
         put(_FILE, {"path": "/var/../etc/x", "op": "create", "content": "a"}),
         NEVER,
         f"{_FILE}.path",
@@ -350,12 +350,12 @@ BROKEN: tuple[Broken, ...] = (
     Broken("taints too late", put("machine.nodeTaints", {"gpu": "NoSchedule"}), NEVER, "machine.nodeTaints", until=13),
     Broken("taint without effect", put("machine.kubelet.extraConfig.registerWithTaints", [{"key": "gpu"}]), NEVER),
     Broken(
-        "label of Kubernetes's own",
+        "label reserved by Kubernetes",
         put("machine.nodeLabels", {"node-role.kubernetes.io/gpu": ""}),
         NEVER,
         'machine.nodeLabels["node-role.kubernetes.io/gpu"]',
     ),
-    Broken("label of the restricted kind", put("machine.nodeLabels", {"node-restriction.kubernetes.io/a": "b"}), NEVER),
+    Broken("label a kubelet may not set", put("machine.nodeLabels", {"node-restriction.kubernetes.io/a": "b"}), NEVER),
     Broken(
         "kubelet without version",
         put("machine.kubelet.image", "example.org/kubelet"),
@@ -410,7 +410,7 @@ BROKEN: tuple[Broken, ...] = (
     ),
     Broken("no auth key", put(f"{_TAILSCALE}environment", ["TS_HOSTNAME=inert", "TS_AUTH_ONCE=true"]), NEVER),
     Broken(
-        "single-use key tried again",
+        "single-use key used again",
         put(f"{_TAILSCALE}environment", ["TS_AUTHKEY=inert-key"]),
         NEVER,
         "ExtensionServiceConfig/tailscale.environment",
@@ -437,7 +437,7 @@ BROKEN: tuple[Broken, ...] = (
         expects=NodeExpectations(user_data_bytes=16_384),
     ),
     Broken(
-        "shared secrets at a stranger's",
+        "shared secrets on an untrusted host",
         lambda paper: paper,
         NEVER,
         "cluster.secret",

@@ -307,6 +307,6 @@ def _made(shape: KeyShape, luck: Random, depth: int) -> Any:
         case KeyForm.URL:
             return luck.choice(("https://a.example:6443", "http://a/b", "a", "a:b:c", "tcp://a:1", ""))
         case KeyForm.BASE64:
-            return luck.choice(("aGVsbG8=", "", "no base64", "A" * 43 + "="))
+            return luck.choice(("aGVsbG8=", "", "not base64", "A" * 43 + "="))
         case _:
             return luck.choice(_TEXTS)

@@ -1,4 +1,4 @@
-"""docs/talos-judge.md: every config of the tables, and what Talos and we say of it, release by release."""
+"""docs/talos-judge.md: every config of the tables, and what Talos and tgp say about it, release by release."""
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -14,22 +14,24 @@ from tools.judge.paper import expected, good, written
 from tools.judge.valid import ADDITIONS
 
 PAGE = Path(__file__).parents[2] / "docs" / "talos-judge.md"
-_HEAD = """# What Talos says, and what we say
+_HEAD = """# Machine configs: the verdict of Talos and of tgp
 
-Written by `python -m tools.judge page`, and held against the judges by a test. A judge is Talos's own reader and
-validator (its Go module `pkg/machinery`) of one release, asked strictly, in the mode that clouds boot in, with what a
-running node checks besides. Our own check (`src/tgp/core/joining/talos/check.py`) runs before anything is paid for: it
-refuses all that Talos refuses here, and what no other check would notice.
+`python -m tools.judge page` writes this page, and a test compares it with the judges. A judge is the validator
+of one Talos release (the Go module `pkg/machinery`). It runs in strict mode, for a cloud platform, with the checks that
+a running node adds. tgp's own check (`src/tgp/core/joining/talos/check.py`) runs before a machine is bought. It refuses
+everything that Talos refuses in these tables, and configs that Talos accepts but that never become a working node.
 
-Releases asked: {releases}. Of 1.14 only an alpha is published as a module: later kinds
-of documents are known by name alone, and what its final release warns of cannot be asked yet. `·` means that
-it cannot be said in that release.
+Releases: {releases}. Of 1.14 only an alpha is published as a module, so the page cannot show what the
+final release adds.
 
-| sign | Talos | we |
+| sign | Talos | tgp |
 |---|---|---|
-| ✓ | accepts it | find nothing wrong |
-| ✗ | refuses it | refuse it |
-| **we** | accepts it | refuse it: it would not have become a working node |
+| ✓ | accepts | accepts |
+| ✗ | refuses | refuses |
+| **tgp** | accepts | refuses: the machine would not become a working node |
+| · | not asked: this release cannot express it | |
+
+A row that only names a field means an invalid value in that field.
 """
 
 
@@ -37,8 +39,8 @@ def page(judges: list[Judge]) -> str:
     columns = [_column(judge) for judge in judges]
     releases = [judge.version for judge in judges]
     lines = [_HEAD.format(releases=", ".join(releases))]
-    lines += _table("Good", [each.name for each in ADDITIONS], releases, columns)
-    lines += _table("Broken", [each.name for each in BROKEN], releases, columns)
+    lines += _table("Valid configs", [each.name for each in ADDITIONS], releases, columns)
+    lines += _table("Invalid configs", [each.name for each in BROKEN], releases, columns)
     return "\n".join(lines) + "\n"
 
 
@@ -73,7 +75,7 @@ def _column(judge: Judge) -> dict[str, str]:
 
 def _sign(accepted: bool, refused: bool) -> str:
     if accepted:
-        return "**we**" if refused else "✓"
+        return "**tgp**" if refused else "✓"
     return "✗" if refused else "**Talos alone**"
 
 

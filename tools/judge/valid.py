@@ -71,7 +71,7 @@ ADDITIONS: tuple[Addition, ...] = (
         ),
     ),
     Addition("cluster DNS", put("machine.kubelet.clusterDNS", ["10.96.0.10"])),
-    Addition("switches in words", put("machine.features.kubePrism.enabled", "yes")),
+    Addition("booleans as words", put("machine.features.kubePrism.enabled", "yes")),
     Addition("sysctls as numbers", put("machine.sysctls", {"vm.nr_hugepages": 1024})),
     Addition("environment", put("machine.env", {"https_proxy": "http://10.0.0.1:3128"})),
     Addition("time servers", put("machine.time", {"servers": ["time.example.org"], "bootTimeout": "2m0s"})),

@@ -16,7 +16,7 @@ def test_it_accepts_what_is_good_and_refuses_what_is_not(judge, version):
         [
             Question("right", right),
             Question("unknown key", right.replace("machine:\n", "machine:\n  gpu: yes\n", 1)),
-            Question("no YAML", "\t{"),
+            Question("not YAML", "\t{"),
             Question("no type", right.replace("  type: worker\n", "", 1)),
             Question("right again", right),
         ]
